@@ -1,0 +1,94 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::time::{Millis, TimeError, Timestamp};
+
+/// Says that the time cannot be told. Whoever asked refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the time cannot be told")]
+#[non_exhaustive]
+pub struct ClockError;
+
+/// Tells the time. The only way that Countersign's checks learn it.
+pub trait Clock: Send + Sync + std::fmt::Debug {
+    /// The moment it is.
+    ///
+    /// # Errors
+    /// [`ClockError`] when it cannot be told; the caller then refuses.
+    fn now(&self) -> Result<Timestamp, ClockError>;
+}
+
+/// Tells the operating system's wall-clock time. Where there is none (`wasm32-unknown-unknown`), every question is
+/// an error.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct SystemClock;
+
+impl SystemClock {
+    /// Makes one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+}
+
+impl Clock for SystemClock {
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+    fn now(&self) -> Result<Timestamp, ClockError> {
+        #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::SystemTime::UNIX_EPOCH)
+            .map_err(|_| ClockError)?;
+        let millis = u64::try_from(since.as_millis()).map_err(|_| ClockError)?;
+        Timestamp::from_millis(millis).map_err(|_| ClockError)
+    }
+
+    #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+    fn now(&self) -> Result<Timestamp, ClockError> {
+        Err(ClockError)
+    }
+}
+
+/// Tells the time that it was last set to. For tests and for hosts that replay.
+#[derive(Debug)]
+pub struct ManualClock {
+    millis: AtomicU64,
+    broken: AtomicBool,
+}
+
+impl ManualClock {
+    /// Makes a clock that stands at `now`.
+    #[must_use]
+    pub const fn new(now: Timestamp) -> Self {
+        Self { millis: AtomicU64::new(now.as_millis()), broken: AtomicBool::new(false) }
+    }
+
+    /// Sets the clock, forwards or back, and mends it if it was broken.
+    pub fn set(&self, now: Timestamp) {
+        self.millis.store(now.as_millis(), Ordering::SeqCst);
+        self.broken.store(false, Ordering::SeqCst);
+    }
+
+    /// Moves the clock forwards.
+    ///
+    /// # Errors
+    /// [`TimeError::OutOfRange`] when that is above 2^53 - 1; the clock then stays.
+    pub fn advance(&self, span: Millis) -> Result<(), TimeError> {
+        let now = Timestamp::from_millis(self.millis.load(Ordering::SeqCst))?.checked_add(span)?;
+        self.millis.store(now.as_millis(), Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Makes every later question an error, until the clock is set.
+    pub fn break_down(&self) {
+        self.broken.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Result<Timestamp, ClockError> {
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(ClockError);
+        }
+        Timestamp::from_millis(self.millis.load(Ordering::SeqCst)).map_err(|_| ClockError)
+    }
+}

@@ -1,0 +1,137 @@
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+/// Says that a text is not a digest: 64 lower-case hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a digest is 64 lower-case hexadecimal digits")]
+#[non_exhaustive]
+pub struct DigestError;
+
+/// Holds a SHA-256 digest (FIPS 180-4). Equality takes the same time whatever the bytes are.
+///
+/// Its one text form is 64 lower-case hexadecimal digits.
+///
+/// ```
+/// use countersign_core::Digest;
+/// let empty = Digest::of(b"");
+/// assert_eq!(empty.to_string(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+/// assert_eq!(empty.to_string().parse::<Digest>()?, empty);
+/// # Ok::<(), countersign_core::DigestError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Hashes bytes as they are.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Starts a digest over labelled, length-framed fields, so that no two field lists give the same bytes.
+    #[must_use]
+    pub fn framed(label: &str) -> DigestBuilder {
+        DigestBuilder { hash: Sha256::new() }.field(label.as_bytes())
+    }
+
+    /// Wraps a digest that was computed elsewhere.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// Hashes a domain label and fields, each behind its length as eight big-endian bytes.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct DigestBuilder {
+    hash: Sha256,
+}
+
+impl DigestBuilder {
+    /// Adds one field.
+    pub fn field(mut self, bytes: &[u8]) -> Self {
+        self.hash.update((bytes.len() as u64).to_be_bytes());
+        self.hash.update(bytes);
+        self
+    }
+
+    /// Ends the list of fields.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        Digest(self.hash.finalize().into())
+    }
+}
+
+impl PartialEq for Digest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Digest {}
+
+impl std::hash::Hash for Digest {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl std::str::FromStr for Digest {
+    type Err = DigestError;
+
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        const fn nibble(b: u8) -> Option<u8> {
+            match b {
+                b'0'..=b'9' => Some(b.wrapping_sub(b'0')),
+                b'a'..=b'f' => Some(b.wrapping_sub(b'a').wrapping_add(10)),
+                _ => None,
+            }
+        }
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        if pairs.len() != 32 || !rest.is_empty() {
+            return Err(DigestError);
+        }
+        let mut bytes = [0; 32];
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            let (Some(high), Some(low)) = (nibble(*high), nibble(*low)) else {
+                return Err(DigestError);
+            };
+            *byte = high << 4 | low;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl serde::Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

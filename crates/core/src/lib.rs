@@ -1,0 +1,25 @@
+//! Ids, digests, whole-millisecond time and the clock: the words that every other Countersign crate uses.
+//!
+//! This crate does no I/O, hashes nothing but what [`Digest::of`] is given, and knows nothing of agents, tools'
+//! implementations or policy. A value of one of its types is valid by construction: every wire string comes in
+//! through `FromStr`, `TryFrom` or `Deserialize`, and all three run the same check.
+
+mod clock;
+mod digest;
+mod hidden;
+mod id;
+mod time;
+mod tool;
+
+#[cfg(test)]
+mod tests;
+
+pub use clock::{Clock, ClockError, ManualClock, SystemClock};
+pub use digest::{Digest, DigestBuilder, DigestError};
+pub use hidden::{escape_hidden, is_hidden};
+pub use id::{
+    AgentId, Audience, CallId, IdError, KeyId, OperatorId, OutputTag, Principal, RequestId, RunId, SessionId,
+    TokenId,
+};
+pub use time::{Millis, TimeError, Timestamp};
+pub use tool::{ServerName, ToolId, ToolName};

@@ -1,0 +1,109 @@
+use crate::*;
+
+#[test]
+fn an_id_of_1_to_256_bytes_is_read_and_others_are_refused() {
+    assert_eq!(CallId::new(""), Err(IdError::Empty { what: "call id" }));
+    assert!(CallId::new("a").is_ok());
+    assert!(CallId::new(&"a".repeat(256)).is_ok());
+    assert_eq!(CallId::new(&"a".repeat(257)), Err(IdError::TooLong { what: "call id", max: 256 }));
+    assert!(CallId::new("\u{e9}t\u{e9} 7|x").is_ok());
+}
+
+#[test]
+fn an_id_with_a_hidden_character_or_blank_edges_is_refused() {
+    for bad in [
+        "a\n",
+        "\0",
+        "a\u{1b}[2J",
+        "a\u{202e}b",
+        "a\u{200b}",
+        "\u{feff}a",
+        " a",
+        "a ",
+        "a\u{a0}b",
+        "a\u{e0041}",
+    ] {
+        assert!(matches!(Principal::new(bad), Err(IdError::Character { .. })), "{bad:?}");
+        assert!(serde_json::from_str::<Principal>(&serde_json::to_string(bad).unwrap()).is_err());
+    }
+}
+
+#[test]
+fn a_tool_name_holds_only_the_characters_of_its_grammar_up_to_128() {
+    assert!(ToolName::new("files/read_v1.2-x").is_ok());
+    assert!(ToolName::new(&"a".repeat(128)).is_ok());
+    for bad in ["", "a b", "a:b", "a*", "se\u{430}rch", "\u{ff41}", "a\u{200b}", &"a".repeat(129)] {
+        assert!(ToolName::new(bad).is_err(), "{bad:?}");
+        assert!(ServerName::new(bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_digest_has_one_spelling() {
+    let digest = Digest::of(b"x");
+    let text = digest.to_string();
+    assert_eq!(text.parse(), Ok(digest));
+    assert!(text.to_uppercase().parse::<Digest>().is_err());
+    assert!(text.get(..63).unwrap().parse::<Digest>().is_err());
+    assert!(format!("{text}0").parse::<Digest>().is_err());
+    assert!(format!("{}\u{e9}", text.get(..62).unwrap()).parse::<Digest>().is_err());
+    assert_ne!(digest, Digest::of(b"y"));
+}
+
+#[test]
+fn framed_fields_cannot_be_moved_across_their_borders() {
+    let ab_c = Digest::framed("l").field(b"ab").field(b"c").finish();
+    assert_ne!(ab_c, Digest::framed("l").field(b"a").field(b"bc").finish());
+    assert_ne!(ab_c, Digest::framed("l").field(b"abc").finish());
+    assert_ne!(ab_c, Digest::framed("m").field(b"ab").field(b"c").finish());
+}
+
+#[test]
+fn a_time_above_two_to_the_53_is_refused() {
+    let last = Timestamp::from_millis((1 << 53) - 1).unwrap();
+    assert_eq!(Timestamp::from_millis(1 << 53), Err(TimeError::OutOfRange));
+    assert_eq!(last.checked_add(Millis::from_secs(1)), Err(TimeError::OutOfRange));
+    assert_eq!(last.saturating_add(Millis::from_secs(1)), last);
+    assert!(serde_json::from_str::<Timestamp>("9007199254740992").is_err());
+    assert!(serde_json::from_str::<Timestamp>("-1").is_err());
+    assert!(serde_json::from_str::<Timestamp>("1.5").is_err());
+}
+
+#[test]
+fn a_time_is_written_as_rfc_3339() {
+    let shown = |millis| Timestamp::from_millis(millis).unwrap().to_string();
+    assert_eq!(shown(0), "1970-01-01T00:00:00.000Z");
+    assert_eq!(shown(951_782_400_000), "2000-02-29T00:00:00.000Z");
+    assert_eq!(shown(1_709_251_199_999), "2024-02-29T23:59:59.999Z");
+    assert_eq!(shown(4_107_542_400_000), "2100-03-01T00:00:00.000Z");
+}
+
+#[test]
+fn a_span_is_read_from_a_number_and_a_unit() {
+    assert_eq!("60s".parse(), Ok(Millis::from_secs(60)));
+    assert_eq!("1d".parse(), Ok(Millis::from_secs(86_400)));
+    assert_eq!("250ms".parse(), Millis::new(250));
+    for bad in ["", "60", "s", "-1s", "1.5s", "1 s", "1S", "+1s", "1w"] {
+        assert_eq!(bad.parse::<Millis>(), Err(TimeError::Span), "{bad}");
+    }
+    assert_eq!("99999999999999999999s".parse::<Millis>(), Err(TimeError::OutOfRange));
+    assert_eq!("9007199254740991s".parse::<Millis>(), Err(TimeError::OutOfRange));
+    assert_eq!(Millis::from_secs(90).to_string(), "90s");
+    assert_eq!(Millis::from_secs(120).to_string(), "2m");
+    assert_eq!(Millis::ZERO.to_string(), "0ms");
+}
+
+#[test]
+fn a_broken_clock_is_an_error_until_it_is_set() {
+    let clock = ManualClock::new(Timestamp::EPOCH);
+    clock.break_down();
+    assert_eq!(clock.now(), Err(ClockError));
+    clock.set(Timestamp::EPOCH);
+    clock.advance(Millis::from_secs(2)).unwrap();
+    assert_eq!(clock.now(), Timestamp::from_millis(2_000).map_err(|_| ClockError));
+}
+
+#[test]
+fn hidden_characters_are_spelled_out_for_people() {
+    assert_eq!(escape_hidden("a\u{202e}b\n\\\u{e9}"), "a\\u{202e}b\\u{a}\\\\\u{e9}");
+}
