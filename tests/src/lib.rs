@@ -1,1 +1,10 @@
-//! Placeholder.
+//! What the tests of the whole share: where the workspace lies. It has no tests of its own.
+
+use std::path::{Path, PathBuf};
+
+/// The root folder of the workspace.
+#[must_use]
+pub fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or_else(|| here.to_owned(), Path::to_owned)
+}

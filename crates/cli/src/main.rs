@@ -1,1 +1,21 @@
-fn main() {}
+//! The `countersign` command line: every verb of Countersign for people and scripts.
+//!
+//! It decides nothing itself: it reads files and options, hands them to the crates below, and says what they said. Results go to
+//! standard output, one-line errors to standard error; the exit code is 0 for done or allowed, 1 when it could not be
+//! done, 2 for wrong usage and 3 for refused.
+
+mod cli;
+mod command;
+mod failure;
+mod files;
+mod lines;
+mod output;
+mod random;
+mod session;
+mod time;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os().collect())
+}

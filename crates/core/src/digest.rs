@@ -31,7 +31,6 @@ impl Digest {
     }
 
     /// Starts a digest over labelled, length-framed fields, so that no two field lists give the same bytes.
-    #[must_use]
     pub fn framed(label: &str) -> DigestBuilder {
         DigestBuilder { hash: Sha256::new() }.field(label.as_bytes())
     }

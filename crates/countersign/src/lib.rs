@@ -1,1 +1,16 @@
-//! Placeholder.
+#![doc = include_str!("../README.md")]
+
+mod load;
+mod session;
+
+pub use countersign_approval_token as approval_token;
+pub use countersign_audit_log as audit_log;
+pub use countersign_canonical_json as canonical_json;
+pub use countersign_core as core;
+pub use countersign_keys as keys;
+pub use countersign_pinned_ask as pinned_ask;
+pub use countersign_registry as registry;
+pub use countersign_tool_gate as tool_gate;
+
+pub use load::{Countersign, CountersignBuilder, LoadError};
+pub use session::{SessionBuilder, SessionError};

@@ -1,1 +1,37 @@
-//! Placeholder.
+//! The gateway between an MCP client and an MCP server over standard input and output: passes on what is allowed,
+//! refuses the rest, and puts every refusal on record.
+//!
+//! It works on raw JSON-RPC lines, each read once by the strict reader, with "no" as the answer to whatever is not
+//! known. A tool call goes through a [`ToolGate`](countersign_tool_gate::ToolGate), and what the server receives is
+//! built from what the gate accepted. A list of tools shows what the session discloses. Results come back as the
+//! server wrote them.
+//!
+//! What it does not do: it starts no process, opens no socket and decides nothing itself. It does not look into
+//! results, and cannot tell whether a tool does what its definition says, nor whether a server changed a tool without
+//! changing its definition. A client that can start the server by another way goes around it. It speaks MCP's
+//! handshake era only, revisions 2024-10-07 to 2025-11-25.
+
+mod approvals;
+mod calls;
+mod compose;
+mod definitions;
+mod era_2025;
+mod error;
+mod fault;
+mod from_client;
+mod from_server;
+mod gateway;
+mod line;
+mod link;
+mod listing;
+mod message;
+mod queue;
+mod settings;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{CallIdError, GatewayError, SettingsError};
+pub use gateway::{Gateway, GatewayEnd};
+pub use settings::{GatewayLimits, GatewaySettings};

@@ -1,1 +1,72 @@
-//! Placeholder.
+//! The operator-signed registry of what agents may do, and the session contract that is made from it and from nothing
+//! else.
+//!
+//! An operator writes a draft ([`RegistryDraft`]), signs it with a threshold of keys, and loads it
+//! ([`CapabilityRegistry`]): size, signatures, version, age and content are checked in this order, and the highest
+//! version ever accepted is remembered ([`HighWaterStore`]), so that an older or a forked registry is refused. A session
+//! is negotiated ([`NegotiationRequest`], [`SessionContract`]) from the agent's entry; what the agent says about itself
+//! ([`AgentClaims`]) changes nothing but the record. Tools' schemas and constraints are compiled at load
+//! ([`ToolRules`]).
+//!
+//! This crate decides no call: it counts no limits, asks for no approval, and writes no record. It fetches nothing, reads
+//! no clock, and does not protect against an operator's threshold of keys in wrong hands, nor against the loss of the
+//! high-water mark.
+
+mod agent_entry;
+mod args_error;
+mod claims;
+mod constraint;
+mod content;
+mod contract;
+mod cut;
+mod definition;
+mod draft;
+mod email_rule;
+mod impact;
+mod limits;
+mod lint;
+mod load;
+mod lookalike;
+mod mark;
+mod mark_file;
+mod negotiate;
+mod path_rule;
+mod place;
+mod present;
+mod registry;
+mod revoked;
+mod rule;
+mod schema;
+mod snapshot;
+mod span;
+mod tool_entry;
+mod tool_rules;
+mod url_rule;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use agent_entry::{AgentEntry, Capabilities, agent_fingerprint};
+pub use args_error::ArgsError;
+pub use claims::AgentClaims;
+pub use constraint::{Constraint, ConstraintError};
+pub use content::{ContentError, ContentProblem};
+pub use contract::{ContractError, SessionContract};
+pub use definition::{DefinitionError, definition_digest};
+pub use draft::{DraftError, FORMAT, PAYLOAD_TYPE, RegistryDraft, draft_schema};
+pub use impact::{ImpactClass, ImpactError};
+pub use limits::{LimitError, Limits, Rate};
+pub use lint::{Finding, Severity};
+pub use load::{LoadOptions, RegistryError, verify_registry};
+pub use mark::{HighWaterStore, Mark, MarkError, MemoryHighWater};
+pub use mark_file::FileHighWater;
+pub use negotiate::{NegotiateError, NegotiationRequest, Wanted};
+pub use place::{ArgPlace, PlaceError};
+pub use registry::CapabilityRegistry;
+pub use revoked::Revoked;
+pub use rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule};
+pub use snapshot::{FreshnessError, RegistrySnapshot};
+pub use tool_entry::{ToolEntry, ToolEntryBuilder, tool_fingerprint};
+pub use tool_rules::ToolRules;
+pub use view::{AgentError, RegistryView};

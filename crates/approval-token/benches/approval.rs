@@ -1,0 +1,76 @@
+//! What an approval costs at the gate, beside the least that it could: one HMAC over the same payload.
+
+use std::hint::black_box;
+
+use countersign_approval_token::{
+    ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, Partial, mint, verify,
+};
+use countersign_canonical_json::Recipe;
+use countersign_core::{
+    AgentId, Audience, CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, SessionId, Timestamp,
+    TokenId, ToolId,
+};
+use countersign_keys::sealed::SealedText;
+use countersign_keys::{Keyring, RunKeys, ServerSecret};
+use criterion::{BatchSize, Criterion};
+
+/// The keys, the call and the time of all benches; the arguments' digest is given.
+fn call() -> Result<(RunKeys, CallBinding, Timestamp), Box<dyn std::error::Error>> {
+    let keyring = Keyring::new(ServerSecret::new(KeyId::new("2026-01")?, &[7; 32])?);
+    let binding = CallBinding::new(
+        CallId::new("call-0001")?,
+        ToolId::new("desk", "refund")?,
+        Digest::of(b"arguments of 26 bytes long"),
+        Recipe::Jcs1,
+        Principal::new("alice@example.com")?,
+    )
+    .with_agent(AgentId::new("support-bot")?)
+    .with_session(SessionId::new("session-0001")?)
+    .with_definition(Digest::of(b"definition"))
+    .with_ask(Digest::of(b"ask"))
+    .with_registry_version(7)
+    .with_audience(Audience::new("gate-1")?);
+    Ok((keyring.for_run(&RunId::new("run-0001")?), binding, Timestamp::from_millis(1_000_000)?))
+}
+
+fn bench(criterion: &mut Criterion) -> Result<(), Box<dyn std::error::Error>> {
+    let (keys, binding, now) = call()?;
+    let skew = Millis::from_secs(5);
+    let minute = Millis::from_secs(60);
+    let approver = OperatorId::new("olga")?;
+    let fresh = |n: u64| -> Option<ApprovalToken> {
+        let terms =
+            MintTerms::new(TokenId::new(&format!("token-{n:012}")).ok()?, approver.clone(), now, minute);
+        mint(&keys, &binding, &terms, DEFAULT_TTL_CAP).ok()
+    };
+    let token = fresh(0).ok_or("no token")?;
+    let sealed = SealedText::parse("cs1", token.as_str())?;
+    let payload = sealed.open("countersign/approval-1", keys.active().1)?.to_vec();
+    let mut group = criterion.benchmark_group("approval");
+    group.bench_function("floor: one HMAC over the payload", |b| {
+        b.iter(|| keys.active().1.tag(black_box(&payload)));
+    });
+    group.bench_function("parse", |b| b.iter(|| black_box(token.as_str()).parse::<ApprovalToken>()));
+    group.bench_function("verify", |b| {
+        b.iter(|| verify(black_box(&token), &keys, &binding, now, skew, Partial::Refuse));
+    });
+    let (spent, mut ids) = (MemorySpentTokens::new(), 1..);
+    group.bench_function("verify and spend", |b| {
+        let setup = || ids.next().and_then(fresh);
+        let run = |token: Option<ApprovalToken>| {
+            let approval = verify(token.as_ref()?, &keys, &binding, now, skew, Partial::Refuse).ok()?;
+            approval.spend(&spent, now, skew).ok()
+        };
+        b.iter_batched(setup, run, BatchSize::SmallInput);
+    });
+    group.bench_function("mint", |b| b.iter(|| fresh(black_box(1))));
+    group.finish();
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut criterion = Criterion::default().configure_from_args();
+    bench(&mut criterion)?;
+    criterion.final_summary();
+    Ok(())
+}

@@ -1,0 +1,210 @@
+use countersign_canonical_json::Recipe;
+use countersign_core::{AgentId, Audience, CallId, Digest, Principal, SessionId, ToolId};
+use serde::{Deserialize, Serialize};
+
+use crate::payload::present;
+
+/// Holds what identifies one call: all that an approval is bound to, but for the run, which the keys know.
+///
+/// ```
+/// use countersign_approval_token::CallBinding;
+/// use countersign_canonical_json::Recipe;
+/// use countersign_core::{CallId, Digest, Principal, SessionId, ToolId};
+/// let binding = CallBinding::new(
+///     CallId::new("call-1")?,
+///     ToolId::new("desk", "refund")?,
+///     Digest::of(br#"{"amount":10}"#),
+///     Recipe::Jcs1,
+///     Principal::new("alice")?,
+/// )
+/// .with_session(SessionId::new("s-1")?);
+/// assert_eq!(binding.tool().name().as_str(), "refund");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallBinding {
+    call_id: CallId,
+    tool: ToolId,
+    args: Digest,
+    args_recipe: Recipe,
+    principal: Principal,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentId>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    session: Option<SessionId>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    definition: Option<Digest>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    ask: Option<Digest>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    plan: Option<Digest>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    registry_version: Option<u64>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    audience: Option<Audience>,
+}
+
+impl CallBinding {
+    /// Starts with what every approval binds. `args` is the digest of the canonical arguments by `args_recipe`.
+    #[must_use]
+    pub const fn new(
+        call_id: CallId,
+        tool: ToolId,
+        args: Digest,
+        args_recipe: Recipe,
+        principal: Principal,
+    ) -> Self {
+        Self {
+            call_id,
+            tool,
+            args,
+            args_recipe,
+            principal,
+            agent: None,
+            session: None,
+            definition: None,
+            ask: None,
+            plan: None,
+            registry_version: None,
+            audience: None,
+        }
+    }
+
+    /// Binds the agent.
+    #[must_use]
+    pub fn with_agent(self, agent: AgentId) -> Self {
+        Self { agent: Some(agent), ..self }
+    }
+
+    /// Binds the session.
+    #[must_use]
+    pub fn with_session(self, session: SessionId) -> Self {
+        Self { session: Some(session), ..self }
+    }
+
+    /// Binds the tool's definition.
+    #[must_use]
+    pub fn with_definition(self, definition: Digest) -> Self {
+        Self { definition: Some(definition), ..self }
+    }
+
+    /// Binds the pinned ask.
+    #[must_use]
+    pub fn with_ask(self, ask: Digest) -> Self {
+        Self { ask: Some(ask), ..self }
+    }
+
+    /// Binds the root of the committed plan.
+    #[must_use]
+    pub fn with_plan(self, plan: Digest) -> Self {
+        Self { plan: Some(plan), ..self }
+    }
+
+    /// Binds the version of the registry under which the call is decided.
+    #[must_use]
+    pub fn with_registry_version(self, version: u64) -> Self {
+        Self { registry_version: Some(version), ..self }
+    }
+
+    /// Binds the gate that the token is for.
+    #[must_use]
+    pub fn with_audience(self, audience: Audience) -> Self {
+        Self { audience: Some(audience), ..self }
+    }
+
+    /// The call.
+    #[must_use]
+    pub const fn call_id(&self) -> &CallId {
+        &self.call_id
+    }
+
+    /// The tool, with its server.
+    #[must_use]
+    pub const fn tool(&self) -> &ToolId {
+        &self.tool
+    }
+
+    /// The digest of the canonical arguments.
+    #[must_use]
+    pub const fn args(&self) -> &Digest {
+        &self.args
+    }
+
+    /// How the arguments were made canonical.
+    #[must_use]
+    pub const fn args_recipe(&self) -> Recipe {
+        self.args_recipe
+    }
+
+    /// On whose behalf the call is made.
+    #[must_use]
+    pub const fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// The agent, where bound.
+    #[must_use]
+    pub const fn agent(&self) -> Option<&AgentId> {
+        self.agent.as_ref()
+    }
+
+    /// The session, where bound.
+    #[must_use]
+    pub const fn session(&self) -> Option<&SessionId> {
+        self.session.as_ref()
+    }
+
+    /// The digest of the tool's definition, where bound.
+    #[must_use]
+    pub const fn definition(&self) -> Option<&Digest> {
+        self.definition.as_ref()
+    }
+
+    /// The digest of the pinned ask, where bound.
+    #[must_use]
+    pub const fn ask(&self) -> Option<&Digest> {
+        self.ask.as_ref()
+    }
+
+    /// The root of the committed plan, where bound.
+    #[must_use]
+    pub const fn plan(&self) -> Option<&Digest> {
+        self.plan.as_ref()
+    }
+
+    /// The registry's version, where bound.
+    #[must_use]
+    pub const fn registry_version(&self) -> Option<u64> {
+        self.registry_version
+    }
+
+    /// The gate, where bound.
+    #[must_use]
+    pub const fn audience(&self) -> Option<&Audience> {
+        self.audience.as_ref()
+    }
+
+    /// A digest over everything but the call id: two calls with one digest are one act, asked for twice. For finding a
+    /// pending approval again; tokens bind the call id as well.
+    #[must_use]
+    pub fn act(&self) -> Digest {
+        // An absent field and a present one differ in their first byte, so that neither can stand in for the other.
+        let optional = |bytes: Option<&[u8]>| bytes.map_or_else(|| vec![0], |bytes| [&[1], bytes].concat());
+        let version = self.registry_version.map(u64::to_be_bytes);
+        Digest::framed("countersign/act-1")
+            .field(self.tool.server().as_str().as_bytes())
+            .field(self.tool.name().as_str().as_bytes())
+            .field(self.args.as_bytes())
+            .field(self.args_recipe.as_str().as_bytes())
+            .field(self.principal.as_str().as_bytes())
+            .field(&optional(self.agent.as_ref().map(|id| id.as_str().as_bytes())))
+            .field(&optional(self.session.as_ref().map(|id| id.as_str().as_bytes())))
+            .field(&optional(self.definition.as_ref().map(|digest| digest.as_bytes().as_slice())))
+            .field(&optional(self.ask.as_ref().map(|digest| digest.as_bytes().as_slice())))
+            .field(&optional(self.plan.as_ref().map(|digest| digest.as_bytes().as_slice())))
+            .field(&optional(version.as_ref().map(|bytes| bytes.as_slice())))
+            .field(&optional(self.audience.as_ref().map(|id| id.as_str().as_bytes())))
+            .finish()
+    }
+}

@@ -1,0 +1,185 @@
+use std::fmt;
+
+use countersign_canonical_json::{Canonical, Limits, read};
+use countersign_core::{CallId, Millis, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::binding::CallBinding;
+use crate::error::PendingError;
+use crate::token::ApprovalToken;
+
+/// Holds a call that waits for somebody to approve it: the binding that a token will be minted over and the arguments,
+/// in canonical form, that a person is to read. The two belong together by construction, so what is shown is what is
+/// approved.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "WirePending")]
+pub struct PendingApproval {
+    binding: CallBinding,
+    args: String,
+    requested: Timestamp,
+    expires: Timestamp,
+}
+
+impl PendingApproval {
+    /// Asks for approval of a call from `requested` on for as long as `ttl`.
+    ///
+    /// # Errors
+    /// [`PendingError::Args`] when the arguments are not those of the binding, [`PendingError::Ttl`] when the time to live
+    /// is zero or out of range.
+    pub fn new(
+        binding: CallBinding,
+        args: &Canonical,
+        requested: Timestamp,
+        ttl: Millis,
+    ) -> Result<Self, PendingError> {
+        let expires = requested.checked_add(ttl).map_err(|_| PendingError::Ttl)?;
+        Self::checked(binding, args, requested, expires)
+    }
+
+    /// The id under which the call waits; the token binds it.
+    #[must_use]
+    pub const fn id(&self) -> &CallId {
+        self.binding.call_id()
+    }
+
+    /// What a token will be minted over.
+    #[must_use]
+    pub const fn binding(&self) -> &CallBinding {
+        &self.binding
+    }
+
+    /// The arguments in canonical form. Text of the agent's: escape it before it meets a terminal or a page.
+    #[must_use]
+    pub fn args(&self) -> &str {
+        &self.args
+    }
+
+    /// When approval was asked for.
+    #[must_use]
+    pub const fn requested(&self) -> Timestamp {
+        self.requested
+    }
+
+    /// When the question lapses.
+    #[must_use]
+    pub const fn expires(&self) -> Timestamp {
+        self.expires
+    }
+
+    fn checked(
+        binding: CallBinding,
+        args: &Canonical,
+        requested: Timestamp,
+        expires: Timestamp,
+    ) -> Result<Self, PendingError> {
+        if args.digest() != *binding.args() || args.recipe() != binding.args_recipe() {
+            return Err(PendingError::Args);
+        }
+        if expires <= requested {
+            return Err(PendingError::Ttl);
+        }
+        Ok(Self { binding, args: args.as_str().to_owned(), requested, expires })
+    }
+}
+
+/// Without the arguments' values.
+impl fmt::Debug for PendingApproval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingApproval")
+            .field("binding", &self.binding)
+            .field("requested", &self.requested)
+            .field("expires", &self.expires)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WirePending {
+    binding: CallBinding,
+    args: String,
+    requested: Timestamp,
+    expires: Timestamp,
+}
+
+impl TryFrom<WirePending> for PendingApproval {
+    type Error = PendingError;
+
+    fn try_from(wire: WirePending) -> Result<Self, PendingError> {
+        let args = wire.args.as_bytes();
+        let canonical = read(args, wire.binding.args_recipe(), &Limits::hard_caps());
+        let canonical = canonical.map_err(|_| PendingError::Args)?;
+        if canonical.bytes() != args {
+            return Err(PendingError::Args);
+        }
+        Self::checked(wire.binding, &canonical, wire.requested, wire.expires)
+    }
+}
+
+/// How far a pending approval has come.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum PendingState {
+    /// Nobody has decided.
+    Waiting,
+    /// Somebody approved; the token waits for the agent's retry.
+    Approved(ApprovalToken),
+    /// Somebody said no.
+    Denied,
+    /// The call ran under its approval.
+    Used,
+}
+
+/// Keeps calls that wait for approval, where the gate and the approver both reach it.
+///
+/// A store is a letter box and decides nothing: a token that comes out of it is verified and spent like any other. It
+/// holds at most 1,024 open questions, however many an agent asks.
+pub trait PendingApprovals: Send + Sync + fmt::Debug {
+    /// Asks for approval at the moment [`PendingApproval::requested`]. Gives the id under which to approve: that of an
+    /// open question about the same act ([`CallBinding::act`]) where there is one, so that retries do not pile up.
+    ///
+    /// # Errors
+    /// [`PendingError::Full`], [`PendingError::Conflict`] or [`PendingError::Unavailable`].
+    fn request(&self, pending: &PendingApproval) -> Result<CallId, PendingError>;
+
+    /// Looks one up, whatever its state, as long as it is kept.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn get(&self, id: &CallId) -> Result<Option<(PendingApproval, PendingState)>, PendingError>;
+
+    /// Lists those that wait and have not expired, the oldest first.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError>;
+
+    /// Leaves a token for one that waits.
+    ///
+    /// # Errors
+    /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Expired`] or [`PendingError::Unavailable`].
+    fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError>;
+
+    /// Says no to one that waits, or takes an unused approval back. The others stay as they are.
+    ///
+    /// # Errors
+    /// [`PendingError::Unknown`], [`PendingError::Decided`] or [`PendingError::Unavailable`].
+    fn deny(&self, id: &CallId) -> Result<(), PendingError>;
+
+    /// Finds the token that was left for the same act, whatever call id the retry carries. The token binds the id that
+    /// is given beside it.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn find_approved(
+        &self,
+        act: &CallBinding,
+        now: Timestamp,
+    ) -> Result<Option<(CallId, ApprovalToken)>, PendingError>;
+
+    /// Notes that an approved one was used.
+    ///
+    /// # Errors
+    /// [`PendingError::Unknown`], [`PendingError::Decided`] when it was not approved, or [`PendingError::Unavailable`].
+    fn mark_used(&self, id: &CallId) -> Result<(), PendingError>;
+}

@@ -1,0 +1,111 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::string_slice,
+    reason = "a test that goes out of range is to fail"
+)]
+
+mod bits;
+mod field;
+mod pending;
+mod spend;
+mod text;
+mod time;
+mod vector;
+
+use countersign_canonical_json::{Canonical, Limits, Recipe, read};
+use countersign_core::{
+    AgentId, Audience, CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, SessionId, Timestamp,
+    TokenId, ToolId,
+};
+use countersign_keys::{Keyring, RunKeys, ServerSecret};
+
+use crate::{
+    Approval, ApprovalError, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, Partial, mint, verify,
+};
+
+const SKEW: Millis = Millis::from_secs(5);
+
+fn secret(id: &str, byte: u8) -> ServerSecret {
+    ServerSecret::new(KeyId::new(id).unwrap(), &[byte; 32]).unwrap()
+}
+
+fn run_keys(id: &str, byte: u8, run: &str) -> RunKeys {
+    Keyring::new(secret(id, byte)).for_run(&RunId::new(run).unwrap())
+}
+
+fn keys() -> RunKeys {
+    run_keys("k1", 1, "run-1")
+}
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+fn canonical(json: &str) -> Canonical {
+    read(json.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap()
+}
+
+/// A call that binds what every call binds.
+fn bare(call: &str) -> CallBinding {
+    CallBinding::new(
+        CallId::new(call).unwrap(),
+        ToolId::new("desk", "refund").unwrap(),
+        canonical(r#"{"amount":10,"lines":[1,2],"to":{"name":"bob"}}"#).digest(),
+        Recipe::Jcs1,
+        Principal::new("alice").unwrap(),
+    )
+}
+
+/// A call that binds all that there is.
+fn full(call: &str) -> CallBinding {
+    bare(call)
+        .with_agent(AgentId::new("bot").unwrap())
+        .with_session(SessionId::new("s-1").unwrap())
+        .with_definition(Digest::of(b"definition"))
+        .with_ask(Digest::of(b"ask"))
+        .with_plan(Digest::of(b"plan"))
+        .with_registry_version(7)
+        .with_audience(Audience::new("gate-1").unwrap())
+}
+
+/// Issued at 1,000 s, for a minute.
+fn terms(token: &str) -> MintTerms {
+    MintTerms::new(
+        TokenId::new(token).unwrap(),
+        OperatorId::new("olga").unwrap(),
+        at(1_000_000),
+        Millis::from_secs(60),
+    )
+}
+
+fn token(call: &str, id: &str) -> ApprovalToken {
+    mint(&keys(), &full(call), &terms(id), DEFAULT_TTL_CAP).unwrap()
+}
+
+fn check(token: &ApprovalToken, binding: &CallBinding) -> Result<Approval, ApprovalError> {
+    verify(token, &keys(), binding, at(1_000_000), SKEW, Partial::Refuse)
+}
+
+/// Why a token is refused; it must be refused with the one code.
+fn refusal(result: Result<Approval, ApprovalError>) -> &'static str {
+    let error = result.unwrap_err();
+    assert_eq!(error.code(), "APPROVAL_INVALID");
+    assert_eq!(error.to_string(), "the approval is not valid for this call");
+    error.reason()
+}
+
+/// The payload of a token, as text.
+fn payload(token: &ApprovalToken) -> String {
+    let keys = keys();
+    let bytes = token.sealed.open(crate::payload::LABEL, keys.active().1).unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Seals any payload at all, as somebody who has the key could.
+fn forge(payload: &str) -> ApprovalToken {
+    let label = crate::payload::LABEL;
+    countersign_keys::sealed::seal("cs1", label, keys().active().1, payload.as_bytes())
+        .unwrap()
+        .parse()
+        .unwrap()
+}

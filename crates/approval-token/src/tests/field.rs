@@ -1,0 +1,346 @@
+//! Every field that a token binds, each changed alone.
+
+use super::*;
+use crate::MintError;
+
+#[test]
+fn a_token_approves_the_call_that_it_was_minted_for() {
+    let approval = check(&token("c", "t"), &full("c")).unwrap();
+    assert_eq!(approval.token_id().as_str(), "t");
+    assert_eq!(approval.approver().as_str(), "olga");
+    assert_eq!(approval.key_id().as_str(), "k1");
+    assert_eq!(approval.expires(), at(1_060_000));
+    assert_eq!(approval.spent_id(), check(&token("c", "t"), &full("c")).unwrap().spent_id());
+}
+
+/// One test per field: a token over the full call is refused for a call that differs in that field alone.
+macro_rules! refused {
+    ($($name:ident: $reason:literal, $change:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let change: fn(CallBinding) -> CallBinding = $change;
+            let other = change(full("c"));
+            assert_ne!(other, full("c"));
+            assert_eq!(refusal(check(&token("c", "t"), &other)), $reason);
+        }
+    )*};
+}
+
+/// The full call with one of the fields that every call has replaced.
+fn with(tool: (&str, &str), args: Digest, recipe: Recipe, principal: &str) -> CallBinding {
+    let base = CallBinding::new(
+        CallId::new("c").unwrap(),
+        ToolId::new(tool.0, tool.1).unwrap(),
+        args,
+        recipe,
+        Principal::new(principal).unwrap(),
+    );
+    base.with_agent(AgentId::new("bot").unwrap())
+        .with_session(SessionId::new("s-1").unwrap())
+        .with_definition(Digest::of(b"definition"))
+        .with_ask(Digest::of(b"ask"))
+        .with_plan(Digest::of(b"plan"))
+        .with_registry_version(7)
+        .with_audience(Audience::new("gate-1").unwrap())
+}
+
+refused! {
+    a_token_for_another_call_id_is_refused: "other-call", |_| full("d");
+    a_token_for_another_tool_is_refused: "other-tool",
+        |c| with(("desk", "delete_ticket"), *c.args(), Recipe::Jcs1, "alice");
+    a_token_for_another_server_is_refused: "other-server",
+        |c| with(("evil", "refund"), *c.args(), Recipe::Jcs1, "alice");
+    a_token_for_other_args_is_refused: "other-args",
+        |_| with(("desk", "refund"), Digest::of(b"{}"), Recipe::Jcs1, "alice");
+    a_token_for_args_by_another_recipe_is_refused: "other-args-recipe",
+        |c| with(("desk", "refund"), *c.args(), Recipe::Rfc8785, "alice");
+    a_token_for_another_principal_is_refused: "other-principal",
+        |c| with(("desk", "refund"), *c.args(), Recipe::Jcs1, "mallory");
+    a_token_for_another_agent_is_refused: "other-agent", |c| c.with_agent(AgentId::new("bot2").unwrap());
+    a_token_for_another_session_is_refused: "other-session",
+        |c| c.with_session(SessionId::new("s-2").unwrap());
+    a_token_for_another_definition_is_refused: "other-definition",
+        |c| c.with_definition(Digest::of(b"definition 2"));
+    a_token_for_another_ask_is_refused: "other-ask", |c| c.with_ask(Digest::of(b"ask 2"));
+    a_token_for_another_plan_is_refused: "other-plan", |c| c.with_plan(Digest::of(b"plan 2"));
+    a_token_for_an_older_registry_version_is_refused: "other-registry-version", |c| c.with_registry_version(8);
+    a_token_for_a_newer_registry_version_is_refused: "other-registry-version", |c| c.with_registry_version(6);
+    a_token_for_another_audience_is_refused: "other-audience",
+        |c| c.with_audience(Audience::new("gate-2").unwrap());
+}
+
+/// The full call but for one optional field, by place.
+fn without(field: usize) -> CallBinding {
+    let mut call = bare("c");
+    let setters: [fn(CallBinding) -> CallBinding; 7] = [
+        |c| c.with_agent(AgentId::new("bot").unwrap()),
+        |c| c.with_session(SessionId::new("s-1").unwrap()),
+        |c| c.with_definition(Digest::of(b"definition")),
+        |c| c.with_ask(Digest::of(b"ask")),
+        |c| c.with_plan(Digest::of(b"plan")),
+        |c| c.with_registry_version(7),
+        |c| c.with_audience(Audience::new("gate-1").unwrap()),
+    ];
+    for (at, set) in setters.into_iter().enumerate() {
+        if at != field {
+            call = set(call);
+        }
+    }
+    call
+}
+
+const OPTIONAL: [&str; 7] = [
+    "other-agent",
+    "other-session",
+    "other-definition",
+    "other-ask",
+    "other-plan",
+    "other-registry-version",
+    "other-audience",
+];
+
+#[test]
+fn a_field_that_the_approver_left_out_is_refused_unless_the_gate_says_otherwise() {
+    assert_eq!(Partial::default(), Partial::Refuse);
+    for (field, reason) in OPTIONAL.into_iter().enumerate() {
+        let partial = mint(&keys(), &without(field), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+        assert_eq!(refusal(check(&partial, &full("c"))), reason);
+        let accepted = verify(&partial, &keys(), &full("c"), at(1_000_000), SKEW, Partial::Accept);
+        assert!(accepted.is_ok(), "{reason}");
+    }
+}
+
+#[test]
+fn a_field_that_the_gate_does_not_know_is_refused_always() {
+    for (field, reason) in OPTIONAL.into_iter().enumerate() {
+        for partial in [Partial::Refuse, Partial::Accept] {
+            let result = verify(&token("c", "t"), &keys(), &without(field), at(1_000_000), SKEW, partial);
+            assert_eq!(refusal(result), reason);
+        }
+    }
+}
+
+#[test]
+fn a_field_that_differs_is_refused_even_where_fields_may_be_left_out() {
+    let other = full("c").with_session(SessionId::new("s-2").unwrap());
+    let result = verify(&token("c", "t"), &keys(), &other, at(1_000_000), SKEW, Partial::Accept);
+    assert_eq!(refusal(result), "other-session");
+}
+
+#[test]
+fn a_separator_inside_an_id_makes_no_second_call() {
+    let digest = Digest::of(b"args");
+    let call = |id: &str, principal: &str| {
+        let tool = ToolId::new("desk", "pay").unwrap();
+        CallBinding::new(
+            CallId::new(id).unwrap(),
+            tool,
+            digest,
+            Recipe::Jcs1,
+            Principal::new(principal).unwrap(),
+        )
+    };
+    for separator in ["|", ".", ",", ":", "\"", "\\", "\",\"principal\":\"", " "] {
+        let joined = format!("x{separator}{digest}{separator}mallory");
+        let token = mint(&keys(), &call("1", &joined), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+        assert!(check(&token, &call("1", &joined)).is_ok());
+        for (id, principal) in [("1", "mallory"), ("10000", "mallory"), (&joined, "1"), ("1x", "mallory")] {
+            assert!(check(&token, &call(id, principal)).is_err());
+        }
+    }
+    // The same for the run, which the key knows.
+    let odd = run_keys("k1", 1, "run-1\",\"run\":\"run-2");
+    let token = mint(&odd, &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    assert!(verify(&token, &odd, &full("c"), at(1_000_000), SKEW, Partial::Refuse).is_ok());
+    assert_eq!(refusal(check(&token, &full("c"))), "tag");
+}
+
+#[test]
+fn arguments_that_say_something_else_are_refused_and_other_spellings_of_the_same_are_not() {
+    let call = |json: &str| {
+        let tool = ToolId::new("desk", "refund").unwrap();
+        let args = canonical(json).digest();
+        CallBinding::new(
+            CallId::new("c").unwrap(),
+            tool,
+            args,
+            Recipe::Jcs1,
+            Principal::new("alice").unwrap(),
+        )
+    };
+    let approved = r#"{"amount":10,"lines":[1,2],"to":{"name":"bob"}}"#;
+    let token = mint(&keys(), &call(approved), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    for same in [
+        r#"{ "to": {"name":"bob"}, "lines": [1,2], "amount": 10 }"#,
+        r#"{"amount":10.0,"lines":[1.0,2e0],"to":{"name":"bob"}}"#,
+        r#"{"amount":1e1,"lines":[1,2],"to":{"name":"\u0062ob"}}"#,
+    ] {
+        assert!(check(&token, &call(same)).is_ok(), "{same}");
+    }
+    for other in [
+        r#"{"amount":10,"lines":[1,2],"to":{"name":"bob"},"note":null}"#,
+        r#"{"amount":10,"lines":[1,2],"to":{"name":"eve"}}"#,
+        r#"{"amount":10,"lines":[2,1],"to":{"name":"bob"}}"#,
+        r#"{"amount":"10","lines":[1,2],"to":{"name":"bob"}}"#,
+        r#"{"amount":10,"lines":[[1,2]],"to":{"name":"bob"}}"#,
+        r#"{"amount":10,"to":{"name":"bob"}}"#,
+        r#"{"amount":10.000000000000002,"lines":[1,2],"to":{"name":"bob"}}"#,
+    ] {
+        assert_eq!(refusal(check(&token, &call(other))), "other-args", "{other}");
+    }
+}
+
+#[test]
+fn a_token_of_another_run_is_refused() {
+    let other = run_keys("k1", 1, "run-2");
+    let result = verify(&token("c", "t"), &other, &full("c"), at(1_000_000), SKEW, Partial::Refuse);
+    assert_eq!(refusal(result), "tag");
+}
+
+#[test]
+fn a_payload_of_another_run_under_this_runs_key_is_refused() {
+    let other = payload(&token("c", "t")).replace("run-1", "run-2");
+    assert_eq!(refusal(check(&forge(&other), &full("c"))), "other-run");
+}
+
+#[test]
+fn a_run_and_a_key_id_cannot_lend_each_other_letters() {
+    let token = mint(&run_keys("a", 1, "bc"), &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    let other = run_keys("ab", 1, "c");
+    assert_eq!(refusal(verify(&token, &other, &full("c"), at(1_000_000), SKEW, Partial::Refuse)), "tag");
+}
+
+#[test]
+fn a_token_of_an_accepted_key_verifies_and_one_of_a_retired_or_unknown_key_does_not() {
+    let run = RunId::new("run-1").unwrap();
+    let rotated = Keyring::new(secret("k2", 2)).with_accepted(secret("k1", 1)).unwrap().for_run(&run);
+    let retired = Keyring::new(secret("k2", 2)).for_run(&run);
+    let renamed = Keyring::new(secret("k9", 1)).for_run(&run);
+    let verify =
+        |keys: &RunKeys| verify(&token("c", "t"), keys, &full("c"), at(1_000_000), SKEW, Partial::Refuse);
+    assert_eq!(verify(&rotated).unwrap().key_id().as_str(), "k1");
+    assert_eq!(refusal(verify(&retired)), "tag");
+    assert_eq!(refusal(verify(&renamed)), "tag");
+}
+
+#[test]
+fn a_key_id_picks_a_key_and_never_makes_one() {
+    // The tag is k1's; the payload says otherwise.
+    for id in ["k2", "none", "k1 ", "K1", ""] {
+        let other = payload(&token("c", "t")).replace(r#""key_id":"k1""#, &format!(r#""key_id":"{id}""#));
+        assert_eq!(refusal(check(&forge(&other), &full("c"))), "other-key", "{id:?}");
+    }
+}
+
+#[test]
+fn another_recipe_is_refused() {
+    for recipe in ["approval-0", "approval-2", "none", "HS256", ""] {
+        let other = payload(&token("c", "t")).replace("approval-1", recipe);
+        assert_eq!(refusal(check(&forge(&other), &full("c"))), "other-recipe", "{recipe:?}");
+    }
+}
+
+#[test]
+fn an_approval_edited_to_another_tool_is_refused() {
+    let edited = payload(&token("c", "t")).replace(r#""tool":"refund""#, r#""tool":"delete_ticket""#);
+    let good = token("c", "t");
+    let (_, tag) = good.as_str().rsplit_once('.').unwrap();
+    let forged = forge(&edited);
+    let (head, _) = forged.as_str().rsplit_once('.').unwrap();
+    let spliced: ApprovalToken = format!("{head}.{tag}").parse().unwrap();
+    let delete = with(("desk", "delete_ticket"), *full("c").args(), Recipe::Jcs1, "alice");
+    assert_eq!(refusal(check(&spliced, &delete)), "tag");
+}
+
+#[test]
+fn an_agent_cannot_approve_its_own_call() {
+    let own = MintTerms::new(
+        TokenId::new("t").unwrap(),
+        OperatorId::new("bot").unwrap(),
+        at(1_000_000),
+        Millis::from_secs(60),
+    );
+    assert_eq!(mint(&keys(), &full("c"), &own, DEFAULT_TTL_CAP).map(|_| ()), Err(MintError::SelfApproval));
+    assert_eq!(MintError::SelfApproval.code(), "APPROVAL_SELF");
+    // Nor by leaving out that it is its own.
+    let blind = mint(&keys(), &without(0), &own, DEFAULT_TTL_CAP).unwrap();
+    let result = verify(&blind, &keys(), &full("c"), at(1_000_000), SKEW, Partial::Accept);
+    assert_eq!(refusal(result), "self-approval");
+}
+
+#[test]
+fn empty_hidden_and_over_long_ids_do_not_come_as_far_as_minting() {
+    let long = "x".repeat(257);
+    for bad in ["", "a\0b", "a\nb", "a\u{202e}b", "a\u{200b}", " a", long.as_str()] {
+        assert!(CallId::new(bad).is_err());
+        assert!(Principal::new(bad).is_err());
+        assert!(TokenId::new(bad).is_err());
+        assert!(OperatorId::new(bad).is_err());
+        assert!(RunId::new(bad).is_err());
+        assert!(KeyId::new(bad).is_err());
+        assert!(ToolId::new("desk", bad).is_err());
+    }
+}
+
+#[test]
+fn the_longest_ids_fit_into_a_token() {
+    let long = "\"".repeat(256);
+    let name = "x".repeat(128);
+    let call = CallBinding::new(
+        CallId::new(&long).unwrap(),
+        ToolId::new(&name, &name).unwrap(),
+        Digest::of(b""),
+        Recipe::Jcs1,
+        Principal::new(&long).unwrap(),
+    )
+    .with_agent(AgentId::new(&long).unwrap())
+    .with_session(SessionId::new(&long).unwrap())
+    .with_definition(Digest::of(b""))
+    .with_ask(Digest::of(b""))
+    .with_plan(Digest::of(b""))
+    .with_registry_version((1 << 53) - 1)
+    .with_audience(Audience::new(&long).unwrap());
+    let keys = run_keys(&long, 1, &long);
+    let approver = OperatorId::new(&"\\".repeat(256)).unwrap();
+    let terms = MintTerms::new(TokenId::new(&long).unwrap(), approver, at(1_000_000), Millis::from_secs(60));
+    let token = mint(&keys, &call, &terms, DEFAULT_TTL_CAP).unwrap();
+    assert!(verify(&token, &keys, &call, at(1_000_000), SKEW, Partial::Refuse).is_ok());
+}
+
+#[test]
+fn a_registry_version_that_json_cannot_say_is_refused_at_minting() {
+    for version in [1 << 53, (1 << 53) + 1, u64::MAX] {
+        let call = full("c").with_registry_version(version);
+        assert_eq!(mint(&keys(), &call, &terms("t"), DEFAULT_TTL_CAP).map(|_| ()), Err(MintError::Binding));
+    }
+}
+
+#[test]
+fn a_binding_is_read_strictly() {
+    let json = serde_json::to_string(&full("c")).unwrap();
+    assert_eq!(serde_json::from_str::<CallBinding>(&json).unwrap(), full("c"));
+    assert_eq!(
+        serde_json::from_str::<CallBinding>(&serde_json::to_string(&bare("c")).unwrap()).unwrap(),
+        bare("c")
+    );
+    for bad in [
+        json.replacen('{', r#"{"extra":1,"#, 1),
+        json.replace(r#""agent":"bot""#, r#""agent":null"#),
+        json.replace(r#""call_id":"c","#, ""),
+        json.replace(r#""call_id":"c""#, r#""call_id":"""#),
+        json.replace("jcs-1", "none"),
+    ] {
+        assert_ne!(bad, json);
+        assert!(serde_json::from_str::<CallBinding>(&bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn two_calls_are_one_act_when_only_their_ids_differ() {
+    assert_eq!(full("c").act(), full("d").act());
+    let acts: std::collections::HashSet<_> =
+        (0..7).map(without).chain([full("c"), bare("c")]).map(|call| call.act()).collect();
+    assert_eq!(acts.len(), 9);
+    let version = bare("c").with_registry_version(0);
+    assert_ne!(version.act(), bare("c").act());
+}

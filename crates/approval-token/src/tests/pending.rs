@@ -1,0 +1,179 @@
+use super::*;
+use crate::{MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingError, PendingState};
+
+const ARGS: &str = r#"{"amount":10,"lines":[1,2],"to":{"name":"bob"}}"#;
+
+/// The full call, waiting from `requested` on for a minute.
+fn pending(call: &str, requested: u64) -> PendingApproval {
+    PendingApproval::new(full(call), &canonical(ARGS), at(requested), Millis::from_secs(60)).unwrap()
+}
+
+/// Another act for each number.
+fn numbered(n: u64, requested: u64) -> PendingApproval {
+    let call = full(&format!("c{n}")).with_registry_version(n);
+    PendingApproval::new(call, &canonical(ARGS), at(requested), Millis::from_secs(60)).unwrap()
+}
+
+fn code<T>(result: Result<T, PendingError>) -> &'static str {
+    result.err().map_or("ok", |error| error.code())
+}
+
+fn id(text: &str) -> CallId {
+    CallId::new(text).unwrap()
+}
+
+fn waiting(store: &dyn PendingApprovals, now: u64) -> Vec<String> {
+    store.list(at(now)).unwrap().iter().map(|pending| pending.id().as_str().to_owned()).collect()
+}
+
+#[test]
+fn what_is_shown_is_what_is_approved() {
+    let new = |json: &str, ttl| PendingApproval::new(full("c"), &canonical(json), at(0), ttl);
+    let minute = Millis::from_secs(60);
+    assert_eq!(new(ARGS, minute).unwrap().args(), ARGS);
+    assert_eq!(code(new(r#"{"amount":11}"#, minute)), "PENDING_ARGS");
+    assert_eq!(code(new(ARGS, Millis::ZERO)), "PENDING_TTL");
+    let other_recipe = read(ARGS.as_bytes(), Recipe::Rfc8785, &Limits::default()).unwrap();
+    assert_eq!(code(PendingApproval::new(full("c"), &other_recipe, at(0), minute)), "PENDING_ARGS");
+    let last = at((1 << 53) - 1);
+    assert_eq!(code(PendingApproval::new(full("c"), &canonical(ARGS), last, minute)), "PENDING_TTL");
+}
+
+#[test]
+fn a_pending_approval_is_read_through_the_same_checks() {
+    let json = serde_json::to_string(&pending("c", 1_000)).unwrap();
+    assert_eq!(serde_json::from_str::<PendingApproval>(&json).unwrap(), pending("c", 1_000));
+    for bad in [
+        json.replace(r#"\"amount\":10"#, r#"\"amount\":11"#),
+        json.replace(r#"{\"amount\":10"#, r#"{ \"amount\":10"#),
+        json.replace(r#"\"amount\":10"#, r#"\"amount\":10.0"#),
+        json.replace(r#""expires":61000"#, r#""expires":1000"#),
+        json.replacen('{', r#"{"extra":1,"#, 1),
+        json.replace(r#""requested":1000,"#, ""),
+    ] {
+        assert_ne!(bad, json);
+        assert!(serde_json::from_str::<PendingApproval>(&bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_pending_approval_is_printed_without_its_arguments() {
+    let shown = format!("{:?}", pending("c", 0));
+    assert!(!shown.contains("amount") && !shown.contains("bob"));
+}
+
+#[test]
+fn a_call_is_asked_for_approved_retried_and_used_once() {
+    let store = MemoryPendingApprovals::new();
+    assert_eq!(store.request(&pending("c", 1_000_000)).unwrap(), id("c"));
+    assert!(store.find_approved(&full("retry"), at(1_000_000)).unwrap().is_none());
+    let (shown, state) = store.get(&id("c")).unwrap().unwrap();
+    assert!(matches!(state, PendingState::Waiting));
+    let token = mint(&keys(), shown.binding(), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    store.approve(&id("c"), &token, at(1_000_000)).unwrap();
+    assert!(waiting(&store, 1_000_000).is_empty());
+    let (found, left) = store.find_approved(&full("retry"), at(1_000_001)).unwrap().unwrap();
+    assert_eq!((found.as_str(), left.as_str()), ("c", token.as_str()));
+    assert!(check(&left, &full("c")).is_ok());
+    store.mark_used(&found).unwrap();
+    assert!(store.find_approved(&full("retry"), at(1_000_001)).unwrap().is_none());
+    assert!(matches!(store.get(&found).unwrap(), Some((_, PendingState::Used))));
+    assert_eq!(code(store.mark_used(&found)), "PENDING_DECIDED");
+}
+
+#[test]
+fn retries_of_one_act_do_not_pile_up() {
+    let store = MemoryPendingApprovals::new();
+    for call in ["a", "b", "c"] {
+        assert_eq!(store.request(&pending(call, 1_000)).unwrap(), id("a"));
+    }
+    assert_eq!(waiting(&store, 1_000), ["a"]);
+    // Nor while the approval has not been used.
+    store.approve(&id("a"), &token("a", "t"), at(1_000)).unwrap();
+    assert_eq!(store.request(&pending("d", 1_000)).unwrap(), id("a"));
+    // Once it was used, the same act is a new question.
+    store.mark_used(&id("a")).unwrap();
+    assert_eq!(store.request(&pending("e", 1_000)).unwrap(), id("e"));
+    assert_eq!(code(store.request(&numbered(1, 1_000))), "ok");
+}
+
+#[test]
+fn an_id_that_another_act_has_is_refused() {
+    let store = MemoryPendingApprovals::new();
+    store.request(&pending("c", 1_000)).unwrap();
+    let other = full("c").with_registry_version(8);
+    let other = PendingApproval::new(other, &canonical(ARGS), at(1_000), Millis::from_secs(60)).unwrap();
+    assert_eq!(code(store.request(&other)), "PENDING_CONFLICT");
+}
+
+#[test]
+fn denying_one_of_several_leaves_the_others() {
+    let store = MemoryPendingApprovals::new();
+    for n in 1..=3 {
+        store.request(&numbered(n, 1_000)).unwrap();
+    }
+    store.deny(&id("c2")).unwrap();
+    assert_eq!(waiting(&store, 1_000), ["c1", "c3"]);
+    assert_eq!(code(store.approve(&id("c2"), &token("c2", "t"), at(1_000))), "PENDING_DECIDED");
+    assert_eq!(code(store.deny(&id("c2"))), "PENDING_DECIDED");
+    assert_eq!(code(store.approve(&id("c1"), &token("c1", "t"), at(1_000))), "ok");
+    // An approval can be taken back as long as it was not used.
+    store.deny(&id("c1")).unwrap();
+    assert!(store.find_approved(numbered(1, 0).binding(), at(1_000)).unwrap().is_none());
+}
+
+#[test]
+fn an_expired_question_is_neither_listed_nor_approved_nor_used() {
+    let store = MemoryPendingApprovals::new();
+    store.request(&numbered(1, 1_000)).unwrap();
+    store.request(&numbered(2, 1_000)).unwrap();
+    store.approve(&id("c1"), &token("c1", "t"), at(60_999)).unwrap();
+    assert_eq!(waiting(&store, 60_999), ["c2"]);
+    assert!(waiting(&store, 61_000).is_empty());
+    assert_eq!(code(store.approve(&id("c2"), &token("c2", "t"), at(61_000))), "PENDING_EXPIRED");
+    assert!(store.find_approved(numbered(1, 0).binding(), at(61_000)).unwrap().is_none());
+    assert_eq!(code(store.approve(&id("none"), &token("c", "t"), at(1_000))), "PENDING_UNKNOWN");
+    assert_eq!(code(store.deny(&id("none"))), "PENDING_UNKNOWN");
+    assert_eq!(code(store.mark_used(&id("none"))), "PENDING_UNKNOWN");
+}
+
+#[test]
+fn at_most_1024_questions_are_open_however_many_are_asked() {
+    let store = MemoryPendingApprovals::new();
+    for n in 0..1_024 {
+        store.request(&numbered(n, 1_000)).unwrap();
+    }
+    for n in 1_024..1_030 {
+        assert_eq!(code(store.request(&numbered(n, 1_000))), "PENDING_FULL");
+    }
+    assert_eq!(code(store.request(&numbered(5, 1_000))), "ok");
+    // Those that expire make room, and are forgotten but for the newest.
+    for n in 2_000..2_010 {
+        assert_eq!(code(store.request(&numbered(n, 61_000))), "ok");
+    }
+    assert!(store.get(&id("c0")).unwrap().is_none());
+    assert!(store.get(&id("c1023")).unwrap().is_some());
+    assert_eq!(waiting(&store, 61_000).len(), 10);
+}
+
+#[test]
+fn the_arguments_of_all_questions_together_are_bounded() {
+    let store = MemoryPendingApprovals::new();
+    let big = canonical(&format!("\"{}\"", "x".repeat(1_000_000)));
+    let ask = |n: u64, requested| {
+        let tool = ToolId::new("desk", "write").unwrap();
+        let call = CallBinding::new(
+            id(&format!("c{n}")),
+            tool,
+            big.digest(),
+            Recipe::Jcs1,
+            Principal::new("alice").unwrap(),
+        );
+        let call = call.with_registry_version(n);
+        code(store.request(&PendingApproval::new(call, &big, at(requested), Millis::from_secs(60)).unwrap()))
+    };
+    let accepted = (0..100).filter(|n| ask(*n, 0) == "ok").count();
+    assert_eq!(accepted, 67);
+    assert_eq!(ask(100, 0), "PENDING_FULL");
+    assert_eq!(ask(101, 60_000), "ok");
+}

@@ -1,0 +1,242 @@
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::{MemorySpentTokens, SpendError, SpentId, SpentTokens};
+
+fn approval(call: &str, id: &str, now: u64) -> Approval {
+    verify(&token(call, id), &keys(), &full(call), at(now), SKEW, Partial::Refuse).unwrap()
+}
+
+fn spend(store: &dyn SpentTokens, approval: Approval, now: u64) -> &'static str {
+    match approval.spend(store, at(now), SKEW) {
+        Ok(_) => "ok",
+        Err(error) => error.code(),
+    }
+}
+
+#[test]
+fn a_token_is_spent_once_in_sequence() {
+    let store = MemorySpentTokens::new();
+    let spent = approval("c", "t", 1_000_000).spend(&store, at(1_000_000), SKEW).unwrap();
+    assert_eq!((spent.token_id().as_str(), spent.approver().as_str()), ("t", "olga"));
+    for _ in 0..3 {
+        assert_eq!(spend(&store, approval("c", "t", 1_000_000), 1_000_000), "APPROVAL_SPENT");
+    }
+    assert_eq!(spend(&store, approval("c", "u", 1_000_000), 1_000_000), "ok");
+    assert_eq!(store.len(), 2);
+}
+
+#[test]
+fn eight_threads_that_race_ten_thousand_tokens_spend_each_of_them_once() {
+    const TOKENS: usize = 10_000;
+    const THREADS: usize = 8;
+    let (keys, store, barrier) = (keys(), MemorySpentTokens::new(), Barrier::new(THREADS));
+    let binding = bare("c");
+    let tokens: Vec<_> = (0..TOKENS)
+        .map(|n| mint(&keys, &binding, &terms(&format!("t{n}")), DEFAULT_TTL_CAP).unwrap())
+        .collect();
+    let wins: Vec<_> = (0..TOKENS).map(|_| AtomicUsize::new(0)).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (keys, store, barrier, binding) = (&keys, &store, &barrier, &binding);
+            let (tokens, wins) = (&tokens, &wins);
+            scope.spawn(move || {
+                barrier.wait();
+                for n in 0..TOKENS {
+                    // Half of the threads come from the other end.
+                    let n = if thread % 2 == 0 { n } else { TOKENS - 1 - n };
+                    let now = at(1_000_000 + n as u64 % 50_000);
+                    let approval = verify(&tokens[n], keys, binding, now, SKEW, Partial::Refuse).unwrap();
+                    if approval.spend(store, now, SKEW).is_ok() {
+                        wins[n].fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    assert!(wins.iter().all(|wins| wins.load(Ordering::SeqCst) == 1));
+    assert_eq!(store.len(), TOKENS);
+}
+
+#[test]
+fn threads_that_spend_while_others_forget_spend_each_token_at_most_once() {
+    let store = MemorySpentTokens::new();
+    let ids: Vec<_> = (0..2_000_u64)
+        .map(|n| (SpentId::new(&RunId::new("r").unwrap(), &TokenId::new(&format!("{n}")).unwrap()), n))
+        .collect();
+    let wins: Vec<_> = ids.iter().map(|_| AtomicUsize::new(0)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for ((id, n), wins) in ids.iter().zip(&wins) {
+                    // Each id may be forgotten from the moment on at which the next but nine comes.
+                    if store.spend(id, at(n + 10), at(*n)).is_ok() {
+                        wins.fetch_add(1, Ordering::SeqCst);
+                    }
+                    store.forget(at(*n));
+                }
+            });
+        }
+    });
+    assert!(wins.iter().all(|wins| wins.load(Ordering::SeqCst) <= 1));
+}
+
+#[test]
+fn a_clock_that_is_set_back_brings_no_forgotten_token_to_life() {
+    let store = MemorySpentTokens::new();
+    assert_eq!(spend(&store, approval("c", "t", 1_000_000), 1_000_000), "ok");
+    // Kept until expiry plus skew and no longer.
+    store.forget(at(1_064_999));
+    assert_eq!(store.len(), 1);
+    store.forget(at(1_065_000));
+    assert!(store.is_empty());
+    // The clock goes back to when the token was good: verifying, which is pure, cannot know.
+    assert_eq!(spend(&store, approval("c", "t", 1_000_001), 1_000_001), "APPROVAL_SPENT");
+    // A token that was never spent but may have been is refused as well.
+    assert_eq!(spend(&store, approval("c", "never", 1_000_001), 1_000_001), "APPROVAL_SPENT");
+    // One that outlives what was forgotten is not.
+    let late = MintTerms::new(
+        TokenId::new("late").unwrap(),
+        OperatorId::new("olga").unwrap(),
+        at(1_000_000),
+        Millis::from_secs(600),
+    );
+    let late = mint(&keys(), &full("c"), &late, DEFAULT_TTL_CAP).unwrap();
+    assert_eq!(spend(&store, check(&late, &full("c")).unwrap(), 1_000_001), "ok");
+    assert_eq!(spend(&store, check(&late, &full("c")).unwrap(), 1_000_001), "APPROVAL_SPENT");
+}
+
+#[test]
+fn a_clock_that_is_set_back_after_a_spend_changes_nothing() {
+    let store = MemorySpentTokens::new();
+    assert_eq!(spend(&store, approval("c", "t", 1_059_999), 1_059_999), "ok");
+    assert_eq!(spend(&store, approval("c", "t", 1_000_000), 1_000_000), "APPROVAL_SPENT");
+    assert_eq!(spend(&store, approval("c", "t", 995_000), 995_000), "APPROVAL_SPENT");
+}
+
+#[test]
+fn tokens_are_forgotten_by_time_and_never_by_size() {
+    let store = MemorySpentTokens::new();
+    let id = |n: u64| SpentId::new(&RunId::new("r").unwrap(), &TokenId::new(&format!("{n}")).unwrap());
+    for n in 0..20_000 {
+        store.spend(&id(n), at(100), at(1)).unwrap();
+    }
+    assert_eq!(store.len(), 20_000);
+    // Their time is over: spending others makes room without anybody asking.
+    for n in 20_000..45_000 {
+        store.spend(&id(n), at(300), at(200)).unwrap();
+    }
+    assert!(store.len() <= 25_000, "{}", store.len());
+    for n in 0..20_000 {
+        assert!(matches!(store.spend(&id(n), at(100), at(1)), Err(SpendError::Spent)));
+    }
+}
+
+#[test]
+fn an_approval_that_expires_before_it_is_spent_is_refused() {
+    let store = MemorySpentTokens::new();
+    assert_eq!(spend(&store, approval("c", "t", 1_059_999), 1_060_000), "APPROVAL_EXPIRED");
+    assert!(store.is_empty());
+}
+
+#[derive(Debug)]
+struct Broken(&'static str);
+
+impl SpentTokens for Broken {
+    fn spend(&self, _: &SpentId, _: Timestamp, _: Timestamp) -> Result<(), SpendError> {
+        Err(SpendError::Unavailable(self.0.into()))
+    }
+}
+
+#[test]
+fn a_store_that_is_unreachable_full_read_only_or_corrupt_is_a_refusal() {
+    for why in ["unreachable", "full", "read-only", "corrupt"] {
+        let refused = approval("c", "t", 1_000_000).spend(&Broken(why), at(1_000_000), SKEW).unwrap_err();
+        assert_eq!(refused.code(), "STORE_UNAVAILABLE");
+        assert!(!refused.to_string().contains(why));
+        assert_eq!(std::error::Error::source(&refused).unwrap().to_string(), why);
+    }
+}
+
+#[test]
+fn a_victims_token_id_cannot_be_burnt_without_a_valid_tag() {
+    let store = MemorySpentTokens::new();
+    // Same token id: with a broken tag, under another key, in another run.
+    let good = token("c", "t");
+    let flipped = good.as_str().replacen("cs1.e", "cs1.f", 1);
+    assert_ne!(flipped, good.as_str());
+    assert!(flipped.parse().and_then(|token: ApprovalToken| check(&token, &full("c"))).is_err());
+    let foreign = mint(&run_keys("k1", 9, "run-1"), &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    assert!(check(&foreign, &full("c")).is_err());
+    let elsewhere = run_keys("k1", 1, "run-2");
+    let other = mint(&elsewhere, &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    let approval_elsewhere =
+        verify(&other, &elsewhere, &full("c"), at(1_000_000), SKEW, Partial::Refuse).unwrap();
+    assert_eq!(spend(&store, approval_elsewhere, 1_000_000), "ok");
+    assert_eq!(spend(&store, approval("c", "t", 1_000_000), 1_000_000), "ok");
+}
+
+#[test]
+fn a_replay_based_engine_mints_the_same_bytes_and_the_call_runs_once() {
+    let store = MemorySpentTokens::new();
+    // The engine runs its workflow again from the start: everything is derived anew from the recorded inputs.
+    let replay = || mint(&run_keys("k1", 1, "run-1"), &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    let (first, second) = (replay(), replay());
+    assert_eq!(first.as_str(), second.as_str());
+    assert_eq!(spend(&store, check(&first, &full("c")).unwrap(), 1_000_000), "ok");
+    assert_eq!(spend(&store, check(&second, &full("c")).unwrap(), 1_000_000), "APPROVAL_SPENT");
+}
+
+#[test]
+fn a_token_minted_again_under_a_newer_key_is_the_same_ticket() {
+    let store = MemorySpentTokens::new();
+    let run = RunId::new("run-1").unwrap();
+    let rotated = Keyring::new(secret("k2", 2)).with_accepted(secret("k1", 1)).unwrap().for_run(&run);
+    let again = mint(&rotated, &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    assert_ne!(again.as_str(), token("c", "t").as_str());
+    let verify = |token: &ApprovalToken| {
+        verify(token, &rotated, &full("c"), at(1_000_000), SKEW, Partial::Refuse).unwrap()
+    };
+    assert_eq!(spend(&store, verify(&token("c", "t")), 1_000_000), "ok");
+    assert_eq!(spend(&store, verify(&again), 1_000_000), "APPROVAL_SPENT");
+}
+
+#[test]
+fn a_token_id_is_used_up_whatever_call_it_was_minted_for() {
+    let store = MemorySpentTokens::new();
+    assert_eq!(spend(&store, approval("c", "t", 1_000_000), 1_000_000), "ok");
+    assert_eq!(spend(&store, approval("d", "t", 1_000_000), 1_000_000), "APPROVAL_SPENT");
+}
+
+#[test]
+fn of_two_calls_in_one_turn_one_runs_on_one_approval() {
+    let store = MemorySpentTokens::new();
+    let only = token("c", "t");
+    let runs = ["c", "d", "c"].map(|call| match check(&only, &full(call)) {
+        Ok(approval) => spend(&store, approval, 1_000_000),
+        Err(error) => error.code(),
+    });
+    assert_eq!(runs, ["ok", "APPROVAL_INVALID", "APPROVAL_SPENT"]);
+}
+
+#[test]
+fn a_run_and_a_token_id_cannot_lend_each_other_letters() {
+    let id = |run: &str, token: &str| SpentId::new(&RunId::new(run).unwrap(), &TokenId::new(token).unwrap());
+    assert_ne!(id("a", "bc"), id("ab", "c"));
+    assert_ne!(id("a", "b"), id("b", "a"));
+    assert_eq!(id("a", "b"), id("a", "b"));
+}
+
+/// Names a trait's item twice over for what can be cloned, so that naming it does not compile.
+trait CannotBeCloned<A> {
+    const OK: bool = true;
+}
+impl<T: ?Sized> CannotBeCloned<()> for T {}
+impl<T: Clone> CannotBeCloned<u8> for T {}
+
+#[test]
+fn what_proves_an_approval_cannot_be_copied() {
+    assert!(<Approval as CannotBeCloned<_>>::OK);
+    assert!(<crate::SpentApproval as CannotBeCloned<_>>::OK);
+}

@@ -1,0 +1,331 @@
+//! The public vectors under `tests/vectors/approval-token`: one test makes them anew and compares, another runs what is on
+//! disk. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use base64ct::{Base64, Encoding as _};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/approval-token")
+}
+
+/// What a vector has when nothing else is said.
+fn base() -> Value {
+    json!({
+        "keys": [key("k1", 1)],
+        "run": "run-1",
+        "binding": full("c"),
+        "token": token("c", "t").as_str(),
+        "now": 1_000_000,
+        "skew": 5_000,
+        "partial": "refuse",
+    })
+}
+
+fn key(id: &str, byte: u8) -> Value {
+    json!({ "key_id": id, "secret": Base64::encode_string(&[byte; 32]) })
+}
+
+/// The base with some members replaced, its description and its verdict.
+fn case(about: &str, expect: &str, reason: Option<&str>, change: &Value) -> Value {
+    let mut case = base();
+    for (name, value) in change.as_object().unwrap() {
+        case[name] = value.clone();
+    }
+    case["description"] = about.into();
+    case["expect"] = expect.into();
+    if let Some(reason) = reason {
+        case["reason"] = reason.into();
+    }
+    case
+}
+
+/// A vector that also says how its token is minted and what is in it.
+fn minted(about: &str, call: &CallBinding, change: &Value) -> Value {
+    let token = mint(&keys(), call, &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    let mut change = change.clone();
+    change["token"] = token.as_str().into();
+    change["payload"] = payload(&token).into();
+    change["terms"] = json!({ "token_id": "t", "approver": "olga", "issued": 1_000_000, "ttl": 60_000 });
+    if change.get("binding").is_none() {
+        change["binding"] = json!(call);
+    }
+    case(about, "ok", None, &change)
+}
+
+fn accepted() -> Vec<(&'static str, Value)> {
+    let odd = CallBinding::new(
+        CallId::new(r#"c|"1","call_id":"2"#).unwrap(),
+        ToolId::new("desk/v2", "_refund.now-1").unwrap(),
+        canonical("{}").digest(),
+        Recipe::Jcs1,
+        Principal::new("Zo\u{eb} \\ \u{1f600}").unwrap(),
+    );
+    vec![
+        ("every_field", minted("a token over all fields", &full("c"), &json!({}))),
+        ("no_optional_field", minted("a token over the fields that every call has", &bare("c"), &json!({}))),
+        (
+            "awkward_ids",
+            minted("quotes, backslashes, separators and characters beyond the BMP in ids", &odd, &json!({})),
+        ),
+        (
+            "accepted_key",
+            minted(
+                "the key was rotated and is still accepted",
+                &full("c"),
+                &json!({ "keys": [key("k2", 2), key("k1", 1)] }),
+            ),
+        ),
+        (
+            "last_millisecond",
+            minted("one millisecond before expiry", &full("c"), &json!({ "now": 1_059_999 })),
+        ),
+        (
+            "issued_ahead_within_skew",
+            minted("issued exactly as far ahead as the skew allows", &full("c"), &json!({ "now": 995_000 })),
+        ),
+        (
+            "left_out_fields_where_that_is_allowed",
+            minted(
+                "the approver knew less than the gate, and the gate accepts that",
+                &bare("c"),
+                &json!({ "binding": full("c"), "partial": "accept" }),
+            ),
+        ),
+    ]
+}
+
+/// A token that differs from the good one in a piece of its payload.
+fn edited(from: &str, to: &str) -> Value {
+    let good = payload(&token("c", "t"));
+    let bad = good.replacen(from, to, 1);
+    assert_ne!(good, bad, "{from}");
+    json!({ "token": forge(&bad).as_str(), "payload": bad })
+}
+
+/// A call that differs from the good one in one member.
+fn other(member: &str, value: &Value) -> Value {
+    let mut binding = json!(full("c"));
+    binding[member] = value.clone();
+    json!({ "binding": binding })
+}
+
+fn rejected() -> Vec<(&'static str, Value)> {
+    let mut cases = Vec::new();
+    let mut add = |slug, about, reason, change: Value| {
+        cases.push((slug, case(about, "APPROVAL_INVALID", Some(reason), &change)));
+    };
+    let zero = Digest::from_bytes([0; 32]);
+    add("other_call_id", "another call", "other-call", other("call_id", &json!("d")));
+    add(
+        "other_server",
+        "another server's tool of the same name",
+        "other-server",
+        other("tool", &json!({ "server": "evil", "name": "refund" })),
+    );
+    add(
+        "other_tool",
+        "another tool of the server",
+        "other-tool",
+        other("tool", &json!({ "server": "desk", "name": "pay" })),
+    );
+    add("other_args", "other arguments", "other-args", other("args", &json!(zero)));
+    add(
+        "other_args_recipe",
+        "arguments by another recipe",
+        "other-args-recipe",
+        other("args_recipe", &json!("rfc8785")),
+    );
+    add("other_principal", "another user", "other-principal", other("principal", &json!("mallory")));
+    add("other_agent", "another agent", "other-agent", other("agent", &json!("bot2")));
+    add("other_session", "another session", "other-session", other("session", &json!("s-2")));
+    add("other_definition", "the tool was changed", "other-definition", other("definition", &json!(zero)));
+    add("other_ask", "another goal", "other-ask", other("ask", &json!(zero)));
+    add("other_plan", "another plan", "other-plan", other("plan", &json!(zero)));
+    add(
+        "other_registry_version",
+        "the registry has moved on",
+        "other-registry-version",
+        other("registry_version", &json!(8)),
+    );
+    add("other_audience", "another gate", "other-audience", other("audience", &json!("gate-2")));
+    add("other_run", "another run", "tag", json!({ "run": "run-2" }));
+    add(
+        "other_run_in_payload",
+        "another run's name under this run's key",
+        "other-run",
+        edited("run-1", "run-2"),
+    );
+    add("unknown_key", "a key that was retired", "tag", json!({ "keys": [key("k2", 2)] }));
+    add("same_secret_other_key_id", "the secret under another id", "tag", json!({ "keys": [key("k9", 1)] }));
+    add(
+        "other_key_id_in_payload",
+        "a key id that is not that of the key",
+        "other-key",
+        edited(r#""key_id":"k1""#, r#""key_id":"k2""#),
+    );
+    add(
+        "recipe_none",
+        "a recipe that promises nothing",
+        "other-recipe",
+        edited(r#""recipe":"approval-1""#, r#""recipe":"none""#),
+    );
+    add(
+        "left_out_fields",
+        "the gate knows fields that the approver left out",
+        "other-definition",
+        json!({ "token": mint(&keys(), &bare("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap().as_str() }),
+    );
+    add(
+        "fields_unknown_to_the_gate",
+        "the token binds what the gate does not know",
+        "other-definition",
+        json!({ "binding": bare("c"), "partial": "accept" }),
+    );
+    add(
+        "issued_ahead_beyond_skew",
+        "issued a millisecond too far ahead",
+        "not-yet",
+        json!({ "now": 994_999 }),
+    );
+    add("expires_before_issued", "times in the wrong order", "times", edited("1060000", "1000000"));
+    add("self_approval", "the agent as its own approver", "self-approval", edited("olga", "bot"));
+    for (slug, about, value) in [
+        ("expires_string", "expiry as a string", r#""1060000""#),
+        ("expires_float", "expiry with a fraction", "1060000.5"),
+        ("expires_respelled", "expiry in another spelling", "1060000.0"),
+        ("expires_negative", "negative expiry", "-1060000"),
+        ("expires_null", "no expiry", "null"),
+        ("expires_1e9", "expiry with an exponent", "1e9"),
+        ("expires_above_2_53", "expiry above 2^53", "9007199254740994"),
+        ("expires_inexact", "expiry that a double does not hold", "9007199254740993"),
+    ] {
+        add(slug, about, "payload", edited("1060000", value));
+    }
+    add("unknown_member", "a member that nobody knows", "payload", edited("{", r#"{"a":1,"#));
+    add("missing_member", "no principal", "payload", edited(r#""principal":"alice","#, ""));
+    add("repeated_member", "a member twice", "payload", edited("{", r#"{"agent":"bot","#));
+    add(
+        "repeated_member_escaped",
+        "a member twice, once behind an escape",
+        "payload",
+        edited("{", r#"{"\u0061gent":"bot","#),
+    );
+    add("null_member", "null for absent", "payload", edited(r#""agent":"bot""#, r#""agent":null"#));
+    add("blank_in_payload", "a payload that is not canonical", "payload", edited("{", "{ "));
+    let good = token("c", "t").as_str().to_owned();
+    let (head, tag) = good.rsplit_once('.').unwrap();
+    let spare = format!("{}{}", &tag[..42], char::from(tag.as_bytes()[42] + 1));
+    let last = if tag.starts_with('A') { "B" } else { "A" };
+    for (slug, about, reason, text) in [
+        ("tag_changed", "one character of the tag changed", "tag", format!("{head}.{last}{}", &tag[1..])),
+        ("tag_truncated", "sixteen bytes of the tag", "shape", format!("{head}.{}", &tag[..22])),
+        ("tag_extended", "a character after the tag", "shape", format!("{head}.{tag}A")),
+        ("tag_padded", "a padded tag", "shape", format!("{head}.{tag}=")),
+        ("tag_spare_bits", "spare bits set in the tag", "shape", format!("{head}.{spare}")),
+        ("tag_empty", "no tag", "shape", format!("{head}.")),
+        ("tag_missing", "no tag and no dot", "shape", head.to_owned()),
+        ("prefix_upper_case", "the prefix in upper case", "shape", good.replacen("cs1", "CS1", 1)),
+        ("prefix_other", "another version's prefix", "shape", good.replacen("cs1", "cs2", 1)),
+        ("white_space_after", "a line feed after the token", "shape", format!("{good}\n")),
+        ("payload_padded", "a padded payload", "shape", format!("{head}=.{tag}")),
+        ("empty", "nothing", "shape", String::new()),
+    ] {
+        add(slug, about, reason, json!({ "token": text }));
+    }
+    cases.push((
+        "expired_at_expiry",
+        case("the moment of expiry is too late", "APPROVAL_EXPIRED", None, &json!({ "now": 1_060_000 })),
+    ));
+    cases.push((
+        "expired_long_ago",
+        case("the end of time", "APPROVAL_EXPIRED", None, &json!({ "now": (1_u64 << 53) - 1 })),
+    ));
+    cases
+}
+
+/// Path within the folder, and text.
+fn made() -> BTreeMap<String, String> {
+    let folders = [("accept", accepted()), ("reject", rejected())];
+    let numbered = folders.into_iter().flat_map(|(folder, cases)| {
+        cases.into_iter().enumerate().map(move |(at, (slug, case))| {
+            let text = serde_json::to_string_pretty(&case).unwrap();
+            (format!("{folder}/{:03}_{slug}.json", at + 1), text + "\n")
+        })
+    });
+    numbered.collect()
+}
+
+fn on_disk() -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for kind in ["accept", "reject"] {
+        for entry in fs::read_dir(folder().join(kind)).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{kind}/{}", entry.file_name().into_string().unwrap());
+            files.insert(name, fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    files
+}
+
+#[test]
+fn the_vectors_on_disk_are_those_that_are_made() {
+    let made = made();
+    if std::env::var_os("COUNTERSIGN_WRITE_VECTORS").is_some() {
+        for kind in ["accept", "reject"] {
+            let _ = fs::remove_dir_all(folder().join(kind));
+            fs::create_dir_all(folder().join(kind)).unwrap();
+        }
+        for (name, text) in &made {
+            fs::write(folder().join(name), text).unwrap();
+        }
+    }
+    let on_disk = on_disk();
+    assert_eq!(on_disk.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());
+    for (name, text) in &made {
+        assert_eq!(&on_disk[name], text, "{name}");
+    }
+}
+
+#[test]
+fn every_vector_on_disk_has_its_verdict() {
+    let files = on_disk();
+    assert!(files.len() >= 50);
+    for (name, text) in files {
+        let case: Value = serde_json::from_str(&text).unwrap();
+        let result = run(&case);
+        let expected = case["expect"].as_str().unwrap();
+        assert_eq!(name.starts_with("accept/"), expected == "ok", "{name}");
+        match result {
+            Ok(_) => assert_eq!(expected, "ok", "{name}"),
+            Err(error) => {
+                assert_eq!(error.code(), expected, "{name}");
+                if let Some(reason) = case.get("reason") {
+                    assert_eq!(error.reason(), reason.as_str().unwrap(), "{name}");
+                }
+            }
+        }
+    }
+}
+
+fn run(case: &Value) -> Result<Approval, ApprovalError> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let mut secrets = case["keys"].as_array().unwrap().iter().map(|key| {
+        let secret = Base64::decode_vec(&text(&key["secret"])).unwrap();
+        ServerSecret::new(KeyId::new(&text(&key["key_id"])).unwrap(), &secret).unwrap()
+    });
+    let keyring = Keyring::new(secrets.next().unwrap());
+    let keyring = secrets.fold(keyring, |ring, secret| ring.with_accepted(secret).unwrap());
+    let keys = keyring.for_run(&RunId::new(&text(&case["run"])).unwrap());
+    let binding: CallBinding = serde_json::from_value(case["binding"].clone()).unwrap();
+    let partial = if case["partial"] == "accept" { Partial::Accept } else { Partial::Refuse };
+    let now = at(case["now"].as_u64().unwrap());
+    let skew = Millis::new(case["skew"].as_u64().unwrap()).unwrap();
+    let token: ApprovalToken = case["token"].as_str().unwrap().parse()?;
+    verify(&token, &keys, &binding, now, skew, partial)
+}

@@ -1,0 +1,144 @@
+use std::fmt;
+
+use countersign_core::{AgentId, Millis, OperatorId, Timestamp, TokenId};
+use countersign_keys::RunKeys;
+use countersign_keys::sealed::{SealedText, seal};
+
+use crate::binding::CallBinding;
+use crate::error::{ApprovalError, MintError};
+use crate::payload::{LABEL, Payload, RECIPE};
+
+/// What a token's text begins with.
+const PREFIX: &str = "cs1";
+
+/// The longest that an approval lives unless the operator says otherwise: one hour.
+pub const DEFAULT_TTL_CAP: Millis = Millis::from_secs(3_600);
+
+/// The last registry version that JSON numbers name exactly.
+const MAX_VERSION: u64 = (1 << 53) - 1;
+
+/// Holds who approves, under which token id, from when and for how long. All of it comes from the caller: an engine
+/// that replays its workflow gives the same terms and gets the same token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MintTerms {
+    token_id: TokenId,
+    approver: OperatorId,
+    issued: Timestamp,
+    ttl: Millis,
+}
+
+impl MintTerms {
+    /// Puts terms together. A token id is used up by one spend in its run, whatever the token is for: ids must be fresh.
+    #[must_use]
+    pub const fn new(token_id: TokenId, approver: OperatorId, issued: Timestamp, ttl: Millis) -> Self {
+        Self { token_id, approver, issued, ttl }
+    }
+}
+
+/// Mints the token that approves one call in one run. The same inputs give the same bytes.
+///
+/// ```
+/// use countersign_approval_token::{CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, Partial, mint, verify};
+/// use countersign_canonical_json::Recipe;
+/// use countersign_core::{CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, Timestamp, TokenId, ToolId};
+/// use countersign_keys::{Keyring, ServerSecret};
+/// let keyring = Keyring::new(ServerSecret::new(KeyId::new("k1")?, &[7; 32])?);
+/// let keys = keyring.for_run(&RunId::new("run-1")?);
+/// let (call, tool) = (CallId::new("call-1")?, ToolId::new("desk", "refund")?);
+/// let binding = CallBinding::new(call, tool, Digest::of(b"{}"), Recipe::Jcs1, Principal::new("alice")?);
+/// let (now, skew) = (Timestamp::from_millis(1_000)?, Millis::from_secs(5));
+/// let terms = MintTerms::new(TokenId::new("t1")?, OperatorId::new("bob")?, now, Millis::from_secs(60));
+///
+/// let token = mint(&keys, &binding, &terms, DEFAULT_TTL_CAP)?;
+/// let spent = MemorySpentTokens::new();
+/// let again = || verify(&token, &keys, &binding, now, skew, Partial::Refuse);
+/// assert!(again()?.spend(&spent, now, skew).is_ok());
+/// assert!(again()?.spend(&spent, now, skew).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`MintError`] when the time to live is zero or above `cap`, the expiry is out of range, the approver is the agent, or
+/// the registry version is above 2^53 - 1.
+pub fn mint(
+    keys: &RunKeys,
+    binding: &CallBinding,
+    terms: &MintTerms,
+    cap: Millis,
+) -> Result<ApprovalToken, MintError> {
+    if terms.ttl.is_zero() || terms.ttl > cap {
+        return Err(MintError::Ttl);
+    }
+    if is_self_approval(terms.approver.as_str(), binding.agent()) {
+        return Err(MintError::SelfApproval);
+    }
+    if binding.registry_version().is_some_and(|version| version > MAX_VERSION) {
+        return Err(MintError::Binding);
+    }
+    let expires = terms.issued.checked_add(terms.ttl).map_err(|_| MintError::Time)?;
+    let (key_id, key) = keys.active();
+    let payload = Payload {
+        recipe: RECIPE,
+        key_id: key_id.as_str(),
+        token_id: terms.token_id.as_str(),
+        call_id: binding.call_id().as_str(),
+        server: binding.tool().server().as_str(),
+        tool: binding.tool().name().as_str(),
+        definition: binding.definition().copied(),
+        args: *binding.args(),
+        args_recipe: binding.args_recipe().as_str(),
+        principal: binding.principal().as_str(),
+        agent: binding.agent().map(AgentId::as_str),
+        session: binding.session().map(|id| id.as_str()),
+        run: keys.run().as_str(),
+        ask: binding.ask().copied(),
+        plan: binding.plan().copied(),
+        registry_version: binding.registry_version(),
+        audience: binding.audience().map(|id| id.as_str()),
+        approver: terms.approver.as_str(),
+        issued: terms.issued,
+        expires,
+    };
+    let canonical = payload.to_canonical().ok_or(MintError::Binding)?;
+    let text = seal(PREFIX, LABEL, key, canonical.bytes()).map_err(|_| MintError::Binding)?;
+    text.parse().map_err(|_| MintError::Binding)
+}
+
+/// Says whether an agent would approve its own call. Asked when minting and again when verifying, where the gate may
+/// know the agent although the approver left it out.
+pub(crate) fn is_self_approval(approver: &str, agent: Option<&AgentId>) -> bool {
+    agent.is_some_and(|agent| agent.as_str() == approver)
+}
+
+/// Holds a token that nobody has verified yet: `cs1.<payload>.<tag>`, in its one spelling. Whoever has it can spend it,
+/// so it is not printed; [`as_str`](Self::as_str) is for handing it on.
+#[derive(Clone)]
+pub struct ApprovalToken {
+    text: Box<str>,
+    pub(crate) sealed: SealedText,
+}
+
+impl ApprovalToken {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::str::FromStr for ApprovalToken {
+    type Err = ApprovalError;
+
+    /// Reads the shape and nothing else: what the token says is known once it has verified.
+    fn from_str(text: &str) -> Result<Self, ApprovalError> {
+        let sealed =
+            SealedText::parse(PREFIX, text).map_err(|_| ApprovalError::Invalid { reason: "shape" })?;
+        Ok(Self { text: text.into(), sealed })
+    }
+}
+
+impl fmt::Debug for ApprovalToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApprovalToken(redacted)")
+    }
+}

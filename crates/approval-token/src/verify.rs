@@ -1,0 +1,156 @@
+use countersign_core::{AgentId, KeyId, Millis, OperatorId, Timestamp, TokenId};
+use countersign_keys::RunKeys;
+use serde::Deserialize as _;
+
+use crate::binding::CallBinding;
+use crate::error::{ApprovalError, SpendError};
+use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
+use crate::spent::{SpentApproval, SpentId, SpentTokens};
+use crate::token::{ApprovalToken, is_self_approval};
+
+/// Says what to do with a token that leaves out an optional field that the gate knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Partial {
+    /// Refuse it: whatever the gate knows about the call, the approver must have approved.
+    #[default]
+    Refuse,
+    /// Do not compare that field. For approvers that know less than the gate. A field that the token does carry is
+    /// compared as ever.
+    Accept,
+}
+
+/// Verifies that a token approves exactly this call in this run, now. Pure: it may be asked any number of times, and
+/// only [`Approval::spend`] uses the token up.
+///
+/// The tag is verified, under the active key and then under the accepted ones, before anything that the token says is
+/// read. `skew` is how far ahead the approver's clock may be. Expiry has no skew: at `expires` the approval is expired.
+///
+/// # Errors
+/// [`ApprovalError::Invalid`] unless the tag verifies and every field equals the gate's; [`ApprovalError::Expired`] when
+/// time is all that is wrong.
+pub fn verify(
+    token: &ApprovalToken,
+    keys: &RunKeys,
+    binding: &CallBinding,
+    now: Timestamp,
+    skew: Millis,
+    partial: Partial,
+) -> Result<Approval, ApprovalError> {
+    let (key_id, bytes) = keys
+        .iter()
+        .find_map(|(id, key)| token.sealed.open(LABEL, key).ok().map(|bytes| (id, bytes)))
+        .ok_or(ApprovalError::Invalid { reason: "tag" })?;
+    let canonical = read_canonical(bytes).ok_or(ApprovalError::Invalid { reason: "payload" })?;
+    let payload =
+        Payload::deserialize(canonical.value()).map_err(|_| ApprovalError::Invalid { reason: "payload" })?;
+    same(payload.recipe == RECIPE, "other-recipe")?;
+    same(payload.key_id == key_id.as_str(), "other-key")?;
+    same(payload.run == keys.run().as_str(), "other-run")?;
+    compare(&payload, binding, partial)?;
+    same(!is_self_approval(payload.approver, binding.agent()), "self-approval")?;
+    same(payload.issued < payload.expires, "times")?;
+    same(payload.issued <= now.saturating_add(skew), "not-yet")?;
+    let token_id =
+        TokenId::new(payload.token_id).map_err(|_| ApprovalError::Invalid { reason: "token-id" })?;
+    let approver =
+        OperatorId::new(payload.approver).map_err(|_| ApprovalError::Invalid { reason: "approver" })?;
+    if now >= payload.expires {
+        return Err(ApprovalError::Expired);
+    }
+    let spent_id = SpentId::new(keys.run(), &token_id);
+    Ok(Approval { token_id, approver, key_id: key_id.clone(), expires: payload.expires, spent_id })
+}
+
+/// Compares every field of the call.
+fn compare(payload: &Payload<'_>, binding: &CallBinding, partial: Partial) -> Result<(), ApprovalError> {
+    same(payload.call_id == binding.call_id().as_str(), "other-call")?;
+    same(payload.server == binding.tool().server().as_str(), "other-server")?;
+    same(payload.tool == binding.tool().name().as_str(), "other-tool")?;
+    same(payload.args == *binding.args(), "other-args")?;
+    same(payload.args_recipe == binding.args_recipe().as_str(), "other-args-recipe")?;
+    same(payload.principal == binding.principal().as_str(), "other-principal")?;
+    optional(payload.definition.as_ref(), binding.definition(), partial, "other-definition")?;
+    optional(payload.agent, binding.agent().map(AgentId::as_str), partial, "other-agent")?;
+    optional(payload.session, binding.session().map(|id| id.as_str()), partial, "other-session")?;
+    optional(payload.ask.as_ref(), binding.ask(), partial, "other-ask")?;
+    optional(payload.plan.as_ref(), binding.plan(), partial, "other-plan")?;
+    let (carried, known) = (payload.registry_version, binding.registry_version());
+    optional(carried.as_ref(), known.as_ref(), partial, "other-registry-version")?;
+    optional(payload.audience, binding.audience().map(|id| id.as_str()), partial, "other-audience")
+}
+
+const fn same(equal: bool, reason: &'static str) -> Result<(), ApprovalError> {
+    if equal { Ok(()) } else { Err(ApprovalError::Invalid { reason }) }
+}
+
+fn optional<T: PartialEq + ?Sized>(
+    carried: Option<&T>,
+    known: Option<&T>,
+    partial: Partial,
+    reason: &'static str,
+) -> Result<(), ApprovalError> {
+    let left_out = carried.is_none() && partial == Partial::Accept;
+    same(left_out || carried == known, reason)
+}
+
+/// Proves that a token approved this call and had not expired. Made by [`verify`] alone; it cannot be copied, and
+/// spending consumes it. It says nothing yet about whether the token was used before.
+#[derive(Debug)]
+#[must_use]
+pub struct Approval {
+    token_id: TokenId,
+    approver: OperatorId,
+    key_id: KeyId,
+    expires: Timestamp,
+    spent_id: SpentId,
+}
+
+impl Approval {
+    /// The token's id.
+    #[must_use]
+    pub const fn token_id(&self) -> &TokenId {
+        &self.token_id
+    }
+
+    /// Who approved.
+    #[must_use]
+    pub const fn approver(&self) -> &OperatorId {
+        &self.approver
+    }
+
+    /// The key that the token was minted with.
+    #[must_use]
+    pub const fn key_id(&self) -> &KeyId {
+        &self.key_id
+    }
+
+    /// When the approval expires.
+    #[must_use]
+    pub const fn expires(&self) -> Timestamp {
+        self.expires
+    }
+
+    /// What the spent set knows the token by.
+    #[must_use]
+    pub const fn spent_id(&self) -> &SpentId {
+        &self.spent_id
+    }
+
+    /// Uses the token up. Of all who try, in all threads and wherever the store is shared, one succeeds.
+    ///
+    /// # Errors
+    /// [`SpendError`]; the call must not run then, and the approval is gone in any case.
+    pub fn spend(
+        self,
+        store: &dyn SpentTokens,
+        now: Timestamp,
+        skew: Millis,
+    ) -> Result<SpentApproval, SpendError> {
+        if now >= self.expires {
+            return Err(SpendError::Expired);
+        }
+        store.spend(&self.spent_id, self.expires.saturating_add(skew), now)?;
+        Ok(SpentApproval::new(self.token_id, self.approver))
+    }
+}

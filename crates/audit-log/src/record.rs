@@ -1,0 +1,341 @@
+use countersign_core::{
+    AgentId, Digest, Millis, OperatorId, Principal, RequestId, SessionId, Timestamp, TokenId, ToolId,
+};
+
+use crate::Escaped;
+
+/// The most names of differing claims that one record holds.
+const MAX_CLAIMS: usize = 32;
+
+/// One line of the record.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Record {
+    /// A session began.
+    Session(SessionRecord),
+    /// A call was accepted or rejected.
+    Decision(CallRecord),
+    /// An accepted call came to its end, or nobody knows whether it did.
+    Outcome(OutcomeRecord),
+    /// A gateway refused a message that is no call it could decide on.
+    Gateway(GatewayRecord),
+}
+
+impl Record {
+    /// When it happened.
+    #[must_use]
+    pub const fn time(&self) -> Timestamp {
+        match self {
+            Self::Session(r) => r.time,
+            Self::Decision(r) => r.time,
+            Self::Outcome(r) => r.time,
+            Self::Gateway(r) => r.time,
+        }
+    }
+}
+
+/// What one session may do, as negotiated.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SessionRecord {
+    /// When the session began.
+    pub time: Timestamp,
+    /// The session.
+    pub session: SessionId,
+    /// Whose session it is.
+    pub agent: AgentId,
+    /// On whose behalf the agent acts.
+    pub principal: Principal,
+    /// Version of the registry that the contract comes from.
+    pub registry_version: u64,
+    /// The tools that the contract discloses.
+    pub tools: Vec<ToolId>,
+    /// Digest of the pinned goal.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ask: Option<Digest>,
+    /// When the contract ends.
+    pub expires: Timestamp,
+    /// What the agent claimed about itself and the registry does not say. It changed nothing else.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub claims: Option<ClaimsRecord>,
+}
+
+impl SessionRecord {
+    /// Makes one without goal or claims.
+    #[must_use]
+    pub const fn new(
+        time: Timestamp,
+        session: SessionId,
+        agent: AgentId,
+        principal: Principal,
+        registry_version: u64,
+        tools: Vec<ToolId>,
+        expires: Timestamp,
+    ) -> Self {
+        Self { time, session, agent, principal, registry_version, tools, ask: None, expires, claims: None }
+    }
+}
+
+/// What an agent claimed about itself: a digest of all of it, and the names under which it differs.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimsRecord {
+    digest: Digest,
+    differing: Vec<Escaped<128>>,
+    omitted: u64,
+}
+
+impl ClaimsRecord {
+    /// Makes one. Keeps the first 32 names and the number of the others.
+    #[must_use]
+    pub fn new<'a>(digest: Digest, differing: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut names = differing.into_iter();
+        let kept = names.by_ref().take(MAX_CLAIMS).map(Escaped::new).collect();
+        Self { digest, differing: kept, omitted: names.count().try_into().unwrap_or(u64::MAX) }
+    }
+
+    /// Digest of the claims as the agent sent them.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Names of claims that differ from the registry, at most 32.
+    #[must_use]
+    pub fn differing(&self) -> &[Escaped<128>] {
+        &self.differing
+    }
+
+    /// How many more names there were.
+    #[must_use]
+    pub const fn omitted(&self) -> u64 {
+        self.omitted
+    }
+}
+
+/// Whether a call was let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(clippy::exhaustive_enums, reason = "a third verdict has to break every match")]
+pub enum Verdict {
+    /// It may run.
+    Accept,
+    /// It may not.
+    Reject,
+}
+
+/// A tool as the agent named it: perhaps one that does not exist, under a name that no tool could have.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RecordedTool {
+    /// Name of the server.
+    pub server: Escaped<128>,
+    /// Name of the tool within it.
+    pub name: Escaped<128>,
+}
+
+impl RecordedTool {
+    /// Escapes and shortens both names.
+    #[must_use]
+    pub fn new(server: &str, name: &str) -> Self {
+        Self { server: server.into(), name: name.into() }
+    }
+}
+
+impl From<&ToolId> for RecordedTool {
+    fn from(tool: &ToolId) -> Self {
+        Self::new(tool.server().as_str(), tool.name().as_str())
+    }
+}
+
+/// One decision. Argument values are never in it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct CallRecord {
+    /// When it was decided.
+    pub time: Timestamp,
+    /// In which session.
+    pub session: SessionId,
+    /// Which agent asked.
+    pub agent: AgentId,
+    /// On whose behalf.
+    pub principal: Principal,
+    /// The call's id, as it was given.
+    pub call_id: Escaped<256>,
+    /// The host's id for the request.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub request_id: Option<RequestId>,
+    /// The tool, as it was named.
+    pub tool: RecordedTool,
+    /// Digest of the tool's definition.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub definition: Option<Digest>,
+    /// Digest of the canonical arguments; none when they could not be read.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub args: Option<Digest>,
+    /// Recipe of that digest.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub args_recipe: Option<Escaped<32>>,
+    /// The tool's impact class, as the registry has it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub impact: Option<Escaped<32>>,
+    /// Accepted or rejected.
+    pub verdict: Verdict,
+    /// Code of the rejection.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<Escaped<64>>,
+    /// The details that the agent was not told.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<Escaped<512>>,
+    /// Version of the registry that was used.
+    pub registry_version: u64,
+    /// Digest of the pinned goal.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ask: Option<Digest>,
+    /// Digest of the goal that came with the call.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ask_restated: Option<Digest>,
+    /// Root of the committed plan.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub plan: Option<Digest>,
+    /// Id of the approval token that was used up.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub approval: Option<TokenId>,
+    /// Who approved.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub approver: Option<OperatorId>,
+}
+
+impl CallRecord {
+    /// Makes one with everything that is optional left out.
+    #[must_use]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is in every decision, and no two have one type in a row"
+    )]
+    pub fn new(
+        time: Timestamp,
+        session: SessionId,
+        agent: AgentId,
+        principal: Principal,
+        call_id: &str,
+        tool: RecordedTool,
+        verdict: Verdict,
+        registry_version: u64,
+    ) -> Self {
+        Self {
+            time,
+            session,
+            agent,
+            principal,
+            call_id: call_id.into(),
+            request_id: None,
+            tool,
+            definition: None,
+            args: None,
+            args_recipe: None,
+            impact: None,
+            verdict,
+            code: None,
+            reason: None,
+            registry_version,
+            ask: None,
+            ask_restated: None,
+            plan: None,
+            approval: None,
+            approver: None,
+        }
+    }
+}
+
+/// How an accepted call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum OutcomeKind {
+    /// The tool gave a result.
+    Returned,
+    /// The tool said that it failed.
+    Failed,
+    /// It was dropped, cancelled or cut off: it may have run or not, and it is never run again.
+    Unknown,
+}
+
+/// The end of one accepted call.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OutcomeRecord {
+    /// When it ended.
+    pub time: Timestamp,
+    /// In which session.
+    pub session: SessionId,
+    /// The call's id, as it was given.
+    pub call_id: Escaped<256>,
+    /// Sequence number of the decision that let it through.
+    pub decision: u64,
+    /// How it ended.
+    pub outcome: OutcomeKind,
+    /// How long it took.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub duration_ms: Option<Millis>,
+}
+
+impl OutcomeRecord {
+    /// Makes one without a duration.
+    #[must_use]
+    pub fn new(
+        time: Timestamp,
+        session: SessionId,
+        call_id: &str,
+        decision: u64,
+        outcome: OutcomeKind,
+    ) -> Self {
+        Self { time, session, call_id: call_id.into(), decision, outcome, duration_ms: None }
+    }
+}
+
+/// Which way a message was going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Direction {
+    /// From the client to the server.
+    ToServer,
+    /// From the server to the client.
+    ToClient,
+}
+
+/// A message that a gateway refused because it was malformed or unknown.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct GatewayRecord {
+    /// When it was refused.
+    pub time: Timestamp,
+    /// In which session, where one has begun.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session: Option<SessionId>,
+    /// Which way it was going.
+    pub direction: Direction,
+    /// The method that it names, where it names one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub method: Option<Escaped<128>>,
+    /// Code of the refusal.
+    pub code: Escaped<64>,
+    /// The details that the sender was not told.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<Escaped<512>>,
+}
+
+impl GatewayRecord {
+    /// Makes one without session, method or reason.
+    #[must_use]
+    pub fn new(time: Timestamp, direction: Direction, code: &str) -> Self {
+        Self { time, session: None, direction, method: None, code: code.into(), reason: None }
+    }
+}

@@ -1,0 +1,122 @@
+mod file;
+mod read;
+mod record;
+
+use countersign_core::{AgentId, Digest, Millis, Principal, SessionId, Timestamp, ToolId};
+
+use crate::*;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+fn decision(call: &str) -> Record {
+    Record::Decision(call_record(call))
+}
+
+fn call_record(call: &str) -> CallRecord {
+    CallRecord::new(
+        at(1_000),
+        SessionId::new("s1").unwrap(),
+        AgentId::new("support-bot").unwrap(),
+        Principal::new("alice").unwrap(),
+        call,
+        RecordedTool::new("desk", "search"),
+        Verdict::Accept,
+        7,
+    )
+}
+
+fn session(tools: Vec<ToolId>) -> SessionRecord {
+    SessionRecord::new(
+        at(500),
+        SessionId::new("s1").unwrap(),
+        AgentId::new("support-bot").unwrap(),
+        Principal::new("alice").unwrap(),
+        u64::MAX,
+        tools,
+        at(9_000),
+    )
+}
+
+/// One of each kind, with every field filled, by text that tries to get out of its field.
+fn hostile(text: &str) -> Vec<Record> {
+    let mut call = call_record(text);
+    call.tool = RecordedTool::new(text, text);
+    call.verdict = Verdict::Reject;
+    call.code = Some(text.into());
+    call.reason = Some(text.into());
+    call.args_recipe = Some(text.into());
+    call.impact = Some(text.into());
+    call.definition = Some(Digest::of(b"d"));
+    call.args = Some(Digest::of(b"a"));
+    call.ask = Some(Digest::of(b"k"));
+    call.ask_restated = Some(Digest::of(b"r"));
+    call.plan = Some(Digest::of(b"p"));
+    call.request_id = Some("r|1\"".parse().unwrap());
+    call.approval = Some("t,\"type\":\"x".parse().unwrap());
+    call.approver = Some("carol".parse().unwrap());
+    let mut outcome =
+        OutcomeRecord::new(at(2_000), SessionId::new("s1").unwrap(), text, 1, OutcomeKind::Unknown);
+    outcome.duration_ms = Some(Millis::from_secs(1));
+    let mut gateway = GatewayRecord::new(at(3_000), Direction::ToClient, text);
+    gateway.method = Some(text.into());
+    gateway.reason = Some(text.into());
+    gateway.session = Some(SessionId::new("s1").unwrap());
+    let mut session = session(vec![ToolId::new("desk", "search").unwrap()]);
+    session.ask = Some(Digest::of(b"k"));
+    session.claims = Some(ClaimsRecord::new(Digest::of(b"c"), [text, text]));
+    vec![Record::Session(session), Record::Decision(call), Record::Outcome(outcome), Record::Gateway(gateway)]
+}
+
+#[test]
+fn the_memory_sink_keeps_the_latest_records_and_counts_all() {
+    let sink = MemorySink::keeping(3);
+    for n in 1..=10 {
+        assert_eq!(sink.record(&decision(&n.to_string())).unwrap(), n);
+    }
+    assert_eq!(sink.count(), 10);
+    let latest = sink.latest();
+    assert_eq!(latest.iter().map(|(sequence, _)| *sequence).collect::<Vec<_>>(), [8, 9, 10]);
+    assert_eq!(latest[2].1, decision("10"));
+    assert_eq!(MemorySink::keeping(0).record(&decision("1")).unwrap(), 1);
+}
+
+#[test]
+fn eight_threads_get_every_sequence_number_once_from_either_sink() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record");
+    let memory = MemorySink::new();
+    let file = FileSink::open(&path).unwrap();
+    let sinks: [&dyn AuditSink; 2] = [&memory, &file];
+    for sink in sinks {
+        let mut given: Vec<u64> = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| (0..25).map(|_| sink.record(&decision("c")).unwrap()).collect::<Vec<_>>())
+                })
+                .collect();
+            workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+        });
+        given.sort_unstable();
+        assert_eq!(given, (1..=200).collect::<Vec<_>>());
+    }
+    assert_eq!(verify(&path).unwrap().records, 200);
+}
+
+#[test]
+fn every_refusal_has_a_stable_code_and_one_plain_line() {
+    let io = || std::io::Error::other("secret.txt");
+    for (error, code) in [
+        (AuditError::Unavailable(io()), "AUDIT_UNAVAILABLE"),
+        (AuditError::NotAFile, "AUDIT_UNAVAILABLE"),
+        (AuditError::Locked, "AUDIT_LOCKED"),
+        (AuditError::Corrupt { at: 3 }, "AUDIT_CORRUPT"),
+        (AuditError::Write(io()), "AUDIT_WRITE"),
+        (AuditError::TooLong, "AUDIT_WRITE"),
+        (AuditError::Poisoned, "AUDIT_POISONED"),
+    ] {
+        assert_eq!(error.code(), code);
+        assert!(!error.to_string().contains("secret") && !error.to_string().contains('\n'));
+    }
+}

@@ -1,0 +1,108 @@
+use countersign_core::{Digest, is_hidden};
+use proptest::prelude::*;
+
+use super::hostile;
+use crate::read::{WireLine, parse_line};
+use crate::{ClaimsRecord, Escaped};
+
+fn line(record: &crate::Record) -> String {
+    serde_json::to_string(&WireLine { seq: 7, record }).unwrap()
+}
+
+#[test]
+fn newline_or_ansi_in_a_tool_name_or_any_other_field_stays_on_one_line() {
+    for text in [
+        "a\nb",
+        "\r\n{\"seq\":9,\"type\":\"decision\"}\n",
+        "\u{1b}[2J\u{1b}[1;1Hok",
+        "\u{202e}txt.exe",
+        "a\u{2028}b\u{2029}c\u{85}d",
+        "\0\u{7f}\u{9b}31m",
+        "\u{e0041}\u{200b}\u{feff}",
+        "\\u{a}\\n\"}",
+    ] {
+        for record in hostile(text) {
+            let line = line(&record);
+            assert!(!line.chars().any(is_hidden), "{line}");
+            assert_eq!(parse_line(line.as_bytes()), Some((7, record)), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_megabyte_in_every_field_makes_a_short_line() {
+    for filler in ["a", "\n", "\u{1f600}", "\\"] {
+        for record in hostile(&filler.repeat(1 << 20)) {
+            assert!(line(&record).len() < 8 << 10);
+        }
+    }
+}
+
+#[test]
+fn claims_keep_thirty_two_names_and_count_the_others() {
+    let claims = ClaimsRecord::new(Digest::of(b""), std::iter::repeat_n("money", 100));
+    assert_eq!((claims.differing().len(), claims.omitted()), (32, 68));
+    assert_eq!(claims.digest(), Digest::of(b""));
+}
+
+#[test]
+fn an_unknown_missing_or_repeated_member_is_no_record() {
+    for record in hostile("x") {
+        let line = line(&record);
+        assert!(parse_line(line.as_bytes()).is_some());
+        for bad in [
+            line.replacen('{', "{\"extra\":1,", 1),
+            line.replacen("\"time\":", "\"tome\":", 1),
+            line.replacen("\"time\":", "\"time\":1,\"time\":", 1),
+            line.replacen("\"seq\":7", "\"seq\":7,\"seq\":7", 1),
+            line.replacen("\"seq\":7", "\"seq\":\"7\"", 1),
+            line.replacen("\"type\":\"", "\"type\":\"x", 1),
+            format!("{line} {{}}"),
+            line.replacen("\"s1\"", "\"s\\n1\"", 1),
+        ] {
+            assert_ne!(bad, line);
+            assert_eq!(parse_line(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}
+
+#[test]
+fn a_text_that_was_not_escaped_is_no_field_of_a_record() {
+    assert!(serde_json::from_str::<Escaped<8>>("\"12345678\"").is_ok());
+    assert!(serde_json::from_str::<Escaped<8>>("\"123456789\"").is_err());
+    assert!(serde_json::from_str::<Escaped<8>>("\"a\\nb\"").is_err());
+    assert!(serde_json::from_str::<Escaped<8>>("\"a\u{202e}b\"").is_err());
+}
+
+#[test]
+fn a_text_is_cut_between_escapes_and_says_so() {
+    assert_eq!(Escaped::<8>::new("12345678").as_str(), "12345678");
+    assert_eq!(Escaped::<8>::new("123456789").as_str(), "12345\u{2026}");
+    assert_eq!(Escaped::<8>::new("1\n2").as_str(), "1\\u{a}2");
+    assert_eq!(Escaped::<8>::new("1234\n").as_str(), "1234\u{2026}");
+    assert_eq!(Escaped::<2>::new("123").as_str(), "");
+    assert_eq!(Escaped::<8>::new("\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}").as_str(), "\u{e9}\u{e9}\u{2026}");
+}
+
+proptest! {
+    #[test]
+    fn any_text_becomes_short_and_visible_and_is_read_back_as_it_is(text in any::<String>()) {
+        let escaped = Escaped::<40>::new(&text);
+        prop_assert!(escaped.as_str().len() <= 40);
+        prop_assert!(!escaped.as_str().chars().any(is_hidden));
+        let json = serde_json::to_string(&escaped).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Escaped<40>>(&json).unwrap(), escaped);
+    }
+
+    #[test]
+    fn any_record_with_any_text_is_read_back_as_it_is(text in any::<String>()) {
+        for record in hostile(&text) {
+            prop_assert_eq!(parse_line(line(&record).as_bytes()), Some((7, record)));
+        }
+    }
+
+    #[test]
+    fn reading_any_bytes_as_a_line_never_panics(bytes in any::<Vec<u8>>()) {
+        let _ = parse_line(&bytes);
+    }
+}

@@ -1,0 +1,81 @@
+use std::fmt;
+
+/// Says that a text names no recipe. Never holds the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a recipe is `jcs-1` or `rfc8785`")]
+#[non_exhaustive]
+pub struct RecipeError;
+
+impl RecipeError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        "JSON_RECIPE_UNKNOWN"
+    }
+}
+
+/// Names how bytes are read and canonicalised. Whatever holds a digest names the recipe beside it.
+///
+/// Both recipes read equally strictly and write the same text for the same value; they differ in one thing only,
+/// what they do with a number that IEEE 754 double precision cannot say.
+///
+/// ```
+/// use countersign_canonical_json::{Limits, Recipe, read};
+/// let big = b"9007199254740993";
+/// assert!(read(big, Recipe::Jcs1, &Limits::default()).is_err());
+/// assert_eq!(read(big, Recipe::Rfc8785, &Limits::default())?.as_str(), "9007199254740992");
+/// # Ok::<(), countersign_canonical_json::JsonError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Recipe {
+    /// `jcs-1`: a number is refused unless its canonical text says the very decimal value that was written, so that
+    /// two different values never share a digest. The default.
+    #[default]
+    Jcs1,
+    /// `rfc8785`: numbers are rounded to the nearest double, as RFC 8785, section 3.2.2.3, says. For
+    /// interoperation only: different numbers can share a digest.
+    Rfc8785,
+}
+
+impl Recipe {
+    /// The recipe's id, as it stands in signed and recorded data.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Jcs1 => "jcs-1",
+            Self::Rfc8785 => "rfc8785",
+        }
+    }
+}
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl std::str::FromStr for Recipe {
+    type Err = RecipeError;
+
+    fn from_str(text: &str) -> Result<Self, RecipeError> {
+        match text {
+            "jcs-1" => Ok(Self::Jcs1),
+            "rfc8785" => Ok(Self::Rfc8785),
+            _ => Err(RecipeError),
+        }
+    }
+}
+
+impl serde::Serialize for Recipe {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Recipe {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,206 @@
+use crate::error::{JsonError, JsonErrorKind};
+
+/// Walks over text whose UTF-8 was checked, and knows JSON's words. It never looks at a byte twice without need.
+#[derive(Debug)]
+pub(crate) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+/// Says what a string literal added to the arena.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unescaped {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    /// Whether the text needs no escape when it is written.
+    pub(crate) plain: bool,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) const fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    pub(crate) const fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The byte that comes next, if there is one.
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Steps over the byte that [`Self::peek`] showed.
+    pub(crate) const fn bump(&mut self) {
+        self.at = self.at.saturating_add(1);
+    }
+
+    pub(crate) fn skip_white_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.bump();
+        }
+    }
+
+    /// The error for what comes next: a byte that cannot stand here, or the end.
+    pub(crate) fn unexpected(&self) -> JsonError {
+        match self.peek() {
+            Some(_) => JsonError::new(JsonErrorKind::UnexpectedByte, self.at),
+            None => self.end(),
+        }
+    }
+
+    /// Reads a word that starts at the next byte: `null`, `true`, `false`.
+    pub(crate) fn word(&mut self, word: &str) -> Result<(), JsonError> {
+        for expected in word.bytes() {
+            if self.peek() != Some(expected) {
+                return Err(self.unexpected());
+            }
+            self.bump();
+        }
+        Ok(())
+    }
+
+    /// Reads a number literal that starts at the next byte (RFC 8259, section 6).
+    pub(crate) fn number(&mut self) -> Result<&'a str, JsonError> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.bump();
+        }
+        match self.peek() {
+            Some(b'0') => self.bump(),
+            _ => self.digits(start)?,
+        }
+        if self.peek() == Some(b'.') {
+            self.bump();
+            self.digits(start)?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.bump();
+            if let Some(b'+' | b'-') = self.peek() {
+                self.bump();
+            }
+            self.digits(start)?;
+        }
+        if let Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-') = self.peek() {
+            return Err(JsonError::new(JsonErrorKind::InvalidNumber, start));
+        }
+        self.piece(start)
+    }
+
+    /// Reads one digit or more of the number that began at `start`.
+    fn digits(&mut self, start: usize) -> Result<(), JsonError> {
+        match self.peek() {
+            Some(b'0'..=b'9') => {}
+            Some(_) => return Err(JsonError::new(JsonErrorKind::InvalidNumber, start)),
+            None => return Err(self.end()),
+        }
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.bump();
+        }
+        Ok(())
+    }
+
+    /// Reads a string literal whose opening quote comes next, and adds its text to `arena`.
+    pub(crate) fn string(&mut self, arena: &mut String) -> Result<Unescaped, JsonError> {
+        let start = arena.len();
+        let mut plain = true;
+        self.bump();
+        loop {
+            let run = self.at;
+            self.skip_ordinary();
+            arena.push_str(self.piece(run)?);
+            match self.peek() {
+                None => return Err(self.end()),
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    let c = self.escape()?;
+                    plain &= c >= ' ' && c != '"' && c != '\\';
+                    arena.push(c);
+                }
+                Some(_) => return Err(JsonError::new(JsonErrorKind::ControlCharacter, self.at)),
+            }
+        }
+        self.bump();
+        Ok(Unescaped { start, len: arena.len().saturating_sub(start), plain })
+    }
+
+    /// Steps over bytes that mean themselves within a string.
+    fn skip_ordinary(&mut self) {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let special = |&b: &u8| b < b' ' || b == b'"' || b == b'\\';
+        self.at = self.at.saturating_add(rest.iter().position(special).unwrap_or(rest.len()));
+    }
+
+    /// Reads an escape whose backslash comes next.
+    fn escape(&mut self) -> Result<char, JsonError> {
+        let start = self.at;
+        self.bump();
+        let c = match self.peek() {
+            None => return Err(self.end()),
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.bump();
+                return self.unicode_escape(start);
+            }
+            Some(_) => return Err(JsonError::new(JsonErrorKind::InvalidEscape, start)),
+        };
+        self.bump();
+        Ok(c)
+    }
+
+    /// Reads the digits of a `\u` escape that began at `start`, and its second half if it is a surrogate's first.
+    fn unicode_escape(&mut self, start: usize) -> Result<char, JsonError> {
+        let lone = JsonError::new(JsonErrorKind::LoneSurrogate, start);
+        let first = self.four_hex_digits(start)?;
+        if !(0xD800..=0xDBFF).contains(&first) {
+            return char::from_u32(first).ok_or(lone);
+        }
+        let second_start = self.at;
+        for expected in [b'\\', b'u'] {
+            match self.peek() {
+                Some(b) if b == expected => self.bump(),
+                Some(_) => return Err(lone),
+                None => return Err(self.end()),
+            }
+        }
+        let second = self.four_hex_digits(second_start)?;
+        if !(0xDC00..=0xDFFF).contains(&second) {
+            return Err(lone);
+        }
+        // INVARIANT: ten bits of each half, so the sum is at most 0x10_FFFF.
+        let pair = (first & 0x3FF) << 10 | second & 0x3FF;
+        char::from_u32(pair.saturating_add(0x1_0000)).ok_or(lone)
+    }
+
+    fn four_hex_digits(&mut self, escape: usize) -> Result<u32, JsonError> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            let Some(b) = self.peek() else {
+                return Err(self.end());
+            };
+            let Some(digit) = char::from(b).to_digit(16) else {
+                return Err(JsonError::new(JsonErrorKind::InvalidEscape, escape));
+            };
+            unit = unit << 4 | digit;
+            self.bump();
+        }
+        Ok(unit)
+    }
+
+    /// The text from `start` to here.
+    fn piece(&self, start: usize) -> Result<&'a str, JsonError> {
+        // INVARIANT: both ends lie beside an ASCII byte or at an end of the text, so this is never refused.
+        self.text.get(start..self.at).ok_or(JsonError::new(JsonErrorKind::InvalidUtf8, start))
+    }
+
+    const fn end(&self) -> JsonError {
+        JsonError::new(JsonErrorKind::UnexpectedEnd, self.text.len())
+    }
+}

@@ -1,0 +1,168 @@
+use std::cmp::Ordering;
+
+/// Holds one read value flat: nodes in the order of the input, each container before what it holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tape {
+    nodes: Vec<Node>,
+    /// For each object a run of positions of its [`Node::Name`]s, in canonical order.
+    order: Vec<u32>,
+    /// The text of all strings and names, unescaped.
+    arena: String,
+}
+
+/// Holds one value, or the name before a member's value. Sixteen bytes.
+///
+/// `span` counts the nodes of a container with all that it holds, itself included. `exact` says that no number in
+/// it was rounded. `plain` says that the text needs no escape when it is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Node {
+    Null,
+    Bool(bool),
+    Number { value: f64, exact: bool },
+    Text { start: u32, len: u32, plain: bool },
+    Name { start: u32, len: u32, plain: bool, offset: u32 },
+    Array { count: u32, span: u32, exact: bool },
+    Object { count: u32, span: u32, exact: bool, first: u32 },
+}
+
+impl Node {
+    /// How many nodes the value takes.
+    const fn span(self) -> u32 {
+        match self {
+            Self::Array { span, .. } | Self::Object { span, .. } => span,
+            Self::Null | Self::Bool(_) | Self::Number { .. } | Self::Text { .. } | Self::Name { .. } => 1,
+        }
+    }
+}
+
+// INVARIANT: a position, a start and a length on a tape are only ever made by the reader that filled the tape (or by
+// `subtree`, from one that it filled), so they lie within it. A break of that must not go unnoticed into a digest,
+// so these three look-ups stop the program instead of making something up.
+impl Tape {
+    #[expect(clippy::indexing_slicing, reason = "positions on a tape come from the reader that filled it")]
+    pub(crate) fn node(&self, at: u32) -> Node {
+        self.nodes[at as usize]
+    }
+
+    #[expect(clippy::string_slice, reason = "ranges of a tape's text come from the reader that filled it")]
+    pub(crate) fn text(&self, start: u32, len: u32) -> &str {
+        &self.arena[start as usize..(start as usize).saturating_add(len as usize)]
+    }
+
+    /// The positions of an object's names, in canonical order.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "ranges of a tape's order come from the reader that filled it"
+    )]
+    pub(crate) fn names(&self, first: u32, count: u32) -> &[u32] {
+        &self.order[first as usize..(first as usize).saturating_add(count as usize)]
+    }
+}
+
+impl Tape {
+    pub(crate) const fn new() -> Self {
+        Self { nodes: Vec::new(), order: Vec::new(), arena: String::new() }
+    }
+
+    /// The name at a position; empty when there is none.
+    pub(crate) fn name(&self, at: u32) -> &str {
+        if let Node::Name { start, len, .. } = self.node(at) { self.text(start, len) } else { "" }
+    }
+
+    /// The position after the value at `at`.
+    pub(crate) fn after(&self, at: u32) -> u32 {
+        at.saturating_add(self.node(at).span())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.nodes.clear();
+        self.order.clear();
+        self.arena.clear();
+    }
+
+    /// The text buffer, for the reader to add to.
+    pub(crate) const fn arena_mut(&mut self) -> &mut String {
+        &mut self.arena
+    }
+
+    /// Adds a node and says where it lies.
+    pub(crate) fn push(&mut self, node: Node) -> u32 {
+        let at = narrow(self.nodes.len());
+        self.nodes.push(node);
+        at
+    }
+
+    /// Closes the array at `at`.
+    pub(crate) fn close_array(&mut self, at: u32, count: u32, exact: bool) {
+        let span = narrow(self.nodes.len()).saturating_sub(at);
+        self.replace(at, Node::Array { count, span, exact });
+    }
+
+    /// Closes the object at `at`, whose names lie in canonical order at `names`.
+    pub(crate) fn close_object(&mut self, at: u32, names: &[u32], exact: bool) {
+        let span = narrow(self.nodes.len()).saturating_sub(at);
+        let first = narrow(self.order.len());
+        self.order.extend_from_slice(names);
+        self.replace(at, Node::Object { count: narrow(names.len()), span, exact, first });
+    }
+
+    fn replace(&mut self, at: u32, node: Node) {
+        if let Some(open) = self.nodes.get_mut(at as usize) {
+            *open = node;
+        }
+    }
+
+    /// Copies the value at `root`, and what it holds, to a tape of its own.
+    pub(crate) fn subtree(&self, root: u32) -> Self {
+        let mut copy = Self::default();
+        for at in root..self.after(root) {
+            let node = match self.node(at) {
+                Node::Text { start, len, plain } => {
+                    Node::Text { start: copy.take(self, start, len), len, plain }
+                }
+                Node::Name { start, len, plain, offset } => {
+                    Node::Name { start: copy.take(self, start, len), len, plain, offset }
+                }
+                Node::Object { count, span, exact, first } => {
+                    let moved = narrow(copy.order.len());
+                    let names = self.names(first, count);
+                    copy.order.extend(names.iter().map(|name| name.saturating_sub(root)));
+                    Node::Object { count, span, exact, first: moved }
+                }
+                node @ (Node::Null | Node::Bool(_) | Node::Number { .. } | Node::Array { .. }) => node,
+            };
+            copy.nodes.push(node);
+        }
+        copy
+    }
+
+    /// Copies a text out of another tape and says where it starts here.
+    fn take(&mut self, from: &Self, start: u32, len: u32) -> u32 {
+        let moved = narrow(self.arena.len());
+        self.arena.push_str(from.text(start, len));
+        moved
+    }
+}
+
+/// Narrows a count of something on a tape.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an input has at most 2^28 bytes, and nothing outnumbers them"
+)]
+pub(crate) const fn narrow(count: usize) -> u32 {
+    count as u32
+}
+
+/// Compares two texts by their UTF-16 code units (RFC 8785, section 3.2.3) without transcoding them.
+///
+/// The order of UTF-8 bytes is that of code points. UTF-16 differs from it in one way: U+E000 to U+FFFF, whose UTF-8
+/// starts with 0xEE or 0xEF, come after all surrogate pairs, whose UTF-8 starts with 0xF0 to 0xF4.
+pub(crate) fn compare_utf16(a: &str, b: &str) -> Ordering {
+    const fn rank(lead: u8) -> u8 {
+        if lead == 0xEE || lead == 0xEF { lead.wrapping_add(0x10) } else { lead }
+    }
+    match a.bytes().zip(b.bytes()).find(|(x, y)| x != y) {
+        Some((x, y)) => rank(x).cmp(&rank(y)),
+        None => a.len().cmp(&b.len()),
+    }
+}

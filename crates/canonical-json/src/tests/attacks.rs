@@ -1,0 +1,251 @@
+//! The attacks that strict JSON is owed an answer to. Those that fit a vector are there with code and offset too.
+
+use super::{jcs, refusal};
+use crate::*;
+
+fn wide() -> Limits {
+    Limits::hard_caps()
+}
+
+/// The codes that each text is refused with, once each.
+fn codes(texts: &[&str]) -> Vec<&'static str> {
+    let mut codes: Vec<_> =
+        texts.iter().map(|text| refusal(text.as_bytes()).map_or("accepted", |(code, _)| code)).collect();
+    codes.dedup();
+    codes
+}
+
+#[test]
+fn duplicate_names_plain_escaped_nested_and_via_surrogates_are_refused() {
+    let texts = [
+        r#"{"a":1,"a":1}"#,
+        r#"{"a":1,"\u0061":2}"#,
+        r#"{"x":[{"y":{"a":1,"b":2,"a":3}}]}"#,
+        "{\"\u{1f600}\":1,\"\\ud83d\\ude00\":2}",
+        r#"{"\uD83D\uDE00":1,"\ud83d\ude00":2}"#,
+    ];
+    assert_eq!(codes(&texts), ["JSON_DUPLICATE_NAME"]);
+    for text in texts {
+        assert_eq!(
+            read(text.as_bytes(), Recipe::Rfc8785, &wide()).unwrap_err().code(),
+            "JSON_DUPLICATE_NAME"
+        );
+    }
+}
+
+#[test]
+fn lone_and_swapped_surrogates_in_names_and_values_are_refused() {
+    let halves = [r"\ud800", r"\udfff", r"\ude00\ud83d", r"\ud800\ud800", r"\ud83dx", r"\ud83d\u0041"];
+    for half in halves {
+        assert_eq!(refusal(format!(r#""{half}""#).as_bytes()), Some(("JSON_LONE_SURROGATE", 1)), "{half}");
+        assert_eq!(
+            refusal(format!(r#"{{"{half}":1}}"#).as_bytes()),
+            Some(("JSON_LONE_SURROGATE", 2)),
+            "{half}"
+        );
+    }
+}
+
+#[test]
+fn invalid_and_overlong_utf_8_and_cesu_8_are_refused_wherever_they_stand() {
+    let sequences: [&[u8]; 9] = [
+        b"\x80",
+        b"\xff",
+        b"\xc0\xaf",
+        b"\xe0\x80\xaf",
+        b"\xf0\x80\x80\xaf",
+        b"\xed\xa0\x80",
+        b"\xed\xa0\xbd\xed\xb8\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xe2\x82",
+    ];
+    for sequence in sequences {
+        for (before, after) in [(&b"\""[..], &b"\""[..]), (b"{\"", b"\":1}"), (b"[1,", b"]"), (b"{}", b"")] {
+            let bytes = [before, sequence, after].concat();
+            assert_eq!(refusal(&bytes), Some(("JSON_INVALID_UTF8", before.len())), "{bytes:?}");
+        }
+    }
+}
+
+#[test]
+fn utf_16_a_byte_order_mark_and_nul_are_refused() {
+    let utf_16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    assert_eq!(refusal(&utf_16("{}")), Some(("JSON_UNEXPECTED_BYTE", 1)));
+    assert_eq!(refusal(&utf_16("\u{feff}{}")), Some(("JSON_INVALID_UTF8", 0)));
+    assert_eq!(refusal("\u{feff}{}".as_bytes()), Some(("JSON_BOM", 0)));
+    assert_eq!(refusal(b"\0"), Some(("JSON_UNEXPECTED_BYTE", 0)));
+    assert_eq!(refusal(b"{}\0"), Some(("JSON_TRAILING_DATA", 2)));
+    assert_eq!(refusal(b"\"\0\""), Some(("JSON_CONTROL_CHARACTER", 1)));
+}
+
+#[test]
+fn numbers_that_a_double_cannot_say_are_refused() {
+    let inexact = [
+        "9007199254740993",
+        "18446744073709551615",
+        "0.1000000000000000055511151231257827",
+        "1e-400",
+        "-1e-400",
+    ];
+    assert_eq!(codes(&inexact), ["JSON_INEXACT_NUMBER"]);
+    assert_eq!(codes(&["1e400", "-1e400", "1e999999999999"]), ["JSON_NUMBER_OVERFLOW"]);
+    for overflow in ["1e400", "-1e400", "1e999999999999"] {
+        let error = read(overflow.as_bytes(), Recipe::Rfc8785, &wide()).unwrap_err();
+        assert_eq!(error.kind(), JsonErrorKind::NumberOverflow);
+    }
+}
+
+#[test]
+fn nan_infinity_and_numbers_outside_the_grammar_are_refused() {
+    assert_eq!(codes(&["NaN", "Infinity", "+1", ".5"]), ["JSON_UNEXPECTED_BYTE"]);
+    assert_eq!(
+        codes(&["01", "-01", "00", "-Infinity", "-NaN", "[1.]", "[1.e1]", "[1e]"]),
+        ["JSON_INVALID_NUMBER"]
+    );
+    assert_eq!(codes(&["1.", "-", "1e", "1e+"]), ["JSON_UNEXPECTED_END"]);
+}
+
+#[test]
+fn trailing_data_comments_and_raw_control_characters_are_refused() {
+    assert_eq!(
+        codes(&["{}{}", "1 2", "[]]", "{}//", "{} /* */", "null\u{b}", "1\u{feff}"]),
+        ["JSON_TRAILING_DATA"]
+    );
+    assert_eq!(codes(&["//\n1", "/**/1", "[/**/]", "[1,]", "{\"a\":1,}"]), ["JSON_UNEXPECTED_BYTE"]);
+    for c in '\0'..' ' {
+        assert_eq!(refusal(format!("\"a{c}\"").as_bytes()), Some(("JSON_CONTROL_CHARACTER", 2)), "{c:?}");
+        assert_eq!(
+            refusal(format!("{{\"{c}\":1}}").as_bytes()),
+            Some(("JSON_CONTROL_CHARACTER", 2)),
+            "{c:?}"
+        );
+    }
+    assert!(jcs("\"\u{7f}\"").is_ok());
+}
+
+#[test]
+fn depth_33_is_refused_and_depth_32_is_read() {
+    let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(jcs(&nested(32)).is_ok());
+    assert_eq!(refusal(nested(33).as_bytes()), Some(("JSON_TOO_DEEP", 32)));
+}
+
+#[test]
+fn depth_1_000_000_is_refused_without_a_stack_overflow() {
+    // A thread with little stack, so that any recursion over the input would end it.
+    let small = std::thread::Builder::new().stack_size(128 << 10);
+    let refused = small.spawn(|| {
+        let limits = wide();
+        [b"[".as_slice(), b"{\"a\":", b"[{\"a\":"]
+            .map(|piece| read(&piece.repeat(1_000_000), Recipe::Jcs1, &limits).map_err(|e| e.code()).err())
+    });
+    assert_eq!(refused.unwrap().join().unwrap(), [Some("JSON_TOO_DEEP"); 3]);
+}
+
+#[test]
+fn depth_128_can_be_read_written_and_walked_on_a_small_stack() {
+    let small = std::thread::Builder::new().stack_size(512 << 10);
+    let walked = small.spawn(|| {
+        use serde::Deserialize as _;
+        let text = format!("{}{}", "[{\"a\":".repeat(64), "}]".repeat(64)).replace(":}", ":1}");
+        let canonical = read(text.as_bytes(), Recipe::Jcs1, &wide()).unwrap();
+        let value = serde_json::Value::deserialize(canonical.value()).unwrap();
+        canonical.as_str() == text
+            && value.to_string().eq(&text)
+            && canonical.subtree(canonical.value()) == canonical
+    });
+    assert!(walked.unwrap().join().unwrap());
+}
+
+#[test]
+fn a_million_members_are_refused_by_width_and_read_where_that_is_allowed() {
+    use std::fmt::Write as _;
+    let mut text = String::from("{");
+    for i in 0..1_000_000_u32 {
+        // Scrambled, so that the names have to be sorted.
+        let name = i.wrapping_mul(2_654_435_761);
+        write!(text, "{}\"{name:08x}\":0", if i == 0 { "" } else { "," }).unwrap();
+    }
+    text.push('}');
+    let limits = Limits::default().with_max_bytes(64 << 20).unwrap();
+    let refused = read(text.as_bytes(), Recipe::Jcs1, &limits).unwrap_err();
+    assert_eq!((refused.code(), refused.offset()), ("JSON_TOO_WIDE", 1 + 65_536 * 13));
+    let canonical = read(text.as_bytes(), Recipe::Jcs1, &wide()).unwrap();
+    assert_eq!(canonical.value().len(), 1_000_000);
+    assert!(canonical.value().members().map(|(name, _)| name).is_sorted());
+}
+
+#[test]
+fn names_made_to_collide_in_a_hash_cost_no_more_than_others() {
+    // There is no hash to collide in. What names can do is share long beginnings, and that must stay cheap: 2,000
+    // names of 500 bytes that differ in their last ones only, in falling order.
+    let members: Vec<_> = (0..2_000).rev().map(|i| format!("\"{}{i:04}\":0", "x".repeat(496))).collect();
+    let canonical = jcs(&format!("{{{}}}", members.join(","))).unwrap();
+    assert_eq!(canonical.value().len(), 2_000);
+    assert!(canonical.value().get(&format!("{}1999", "x".repeat(496))).is_some());
+}
+
+#[test]
+fn a_hundred_mebibytes_are_refused_before_a_byte_is_read() {
+    let bytes = vec![b'['; 100 << 20];
+    assert_eq!(refusal(&bytes), Some(("JSON_TOO_LARGE", 1 << 20)));
+}
+
+#[test]
+fn names_are_sorted_by_utf_16_units() {
+    // By code points U+FB33 would come before U+1F600.
+    let canonical =
+        jcs("{\"\u{fb33}\":1,\"\u{1f600}\":2,\"\u{20ac}\":3,\"\\r\":4,\"1\":5,\"\u{80}\":6,\"\u{f6}\":7}")
+            .unwrap();
+    assert_eq!(
+        canonical.as_str(),
+        "{\"\\r\":4,\"1\":5,\"\u{80}\":6,\"\u{f6}\":7,\"\u{20ac}\":3,\"\u{1f600}\":2,\"\u{fb33}\":1}"
+    );
+}
+
+#[test]
+fn nfc_and_nfd_strings_stay_different() {
+    assert_ne!(jcs("\"\u{e9}\"").unwrap().digest(), jcs("\"e\u{301}\"").unwrap().digest());
+    assert_eq!(jcs("{\"\u{e9}\":1,\"e\u{301}\":2}").unwrap().value().len(), 2);
+}
+
+#[test]
+fn missing_null_and_empty_stay_different() {
+    let digests: Vec<_> =
+        ["{}", r#"{"a":null}"#, r#"{"a":""}"#, r#"{"a":[]}"#, r#"{"a":{}}"#, r#"{"a":false}"#, r#"{"a":0}"#]
+            .map(|text| jcs(text).unwrap().digest())
+            .into();
+    for (i, a) in digests.iter().enumerate() {
+        assert_eq!(digests.iter().position(|b| a == b), Some(i));
+    }
+}
+
+#[test]
+fn arguments_that_are_not_an_object_are_read_as_what_they_are() {
+    for (text, kind) in [
+        ("[]", Kind::Array),
+        ("\"{}\"", Kind::String),
+        ("0", Kind::Number),
+        ("null", Kind::Null),
+        ("true", Kind::Bool),
+    ] {
+        let value = jcs(text).unwrap();
+        assert_eq!(value.value().kind(), kind);
+        assert_eq!((value.value().members().len(), value.value().get("a").is_none()), (0, true));
+    }
+}
+
+#[test]
+fn two_readers_of_one_text_have_one_value_and_it_is_the_digested_one() {
+    use serde::Deserialize as _;
+    // What readers are known to differ in is refused, whatever comes of it elsewhere.
+    for text in [r#"{"to":"a","to":"b"}"#, r#"{"n":9007199254740993}"#, r#"["\ud800"]"#, "[1,]", "{} x"] {
+        assert!(jcs(text).is_err(), "{text}");
+    }
+    // What is read is the value of the canonical bytes, so that whoever reads those gets the same.
+    let canonical = jcs("{ \"n\": 1E2, \"t\\u006f\": \"\\ud83d\\ude00\", \"z\": -0.0 }").unwrap();
+    let handed_on = serde_json::Value::deserialize(canonical.value()).unwrap();
+    let second_parse: serde_json::Value = serde_json::from_slice(canonical.bytes()).unwrap();
+    assert_eq!(handed_on, second_parse);
+    assert_eq!(to_canonical(&handed_on).unwrap().digest(), canonical.digest());
+}

@@ -1,0 +1,459 @@
+use proptest::prelude::*;
+use serde::Deserialize as _;
+
+use crate::*;
+
+/// A JSON value as a test makes it up. Names of one object differ.
+#[derive(Clone, Debug)]
+enum Doc {
+    Null,
+    Bool(bool),
+    /// `digits * 10^power`, exact in a double's shortest text because it has at most 15 digits.
+    Number(i64, i32),
+    Text(String),
+    Array(Vec<Self>),
+    Object(Vec<(String, Self)>),
+}
+
+fn texts() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-c]{0,3}",
+        "\\PC{0,6}",
+        proptest::collection::vec(any::<char>(), 0..6).prop_map(|chars| chars.into_iter().collect()),
+        proptest::collection::vec(
+            prop::sample::select(vec![
+                '"',
+                '\\',
+                '/',
+                '\u{0}',
+                '\u{1f}',
+                '\n',
+                '\u{7f}',
+                '\u{d7ff}',
+                '\u{e000}',
+                '\u{ffff}',
+                '\u{10000}',
+                '\u{10ffff}'
+            ]),
+            0..4
+        )
+        .prop_map(|chars| chars.into_iter().collect()),
+    ]
+}
+
+fn docs() -> impl Strategy<Value = Doc> {
+    let leaf = prop_oneof![
+        Just(Doc::Null),
+        any::<bool>().prop_map(Doc::Bool),
+        (-999_999_999_999_999_i64..=999_999_999_999_999, -30..30).prop_map(|(d, p)| Doc::Number(d, p)),
+        (-20_i64..20, -2..3).prop_map(|(d, p)| Doc::Number(d, p)),
+        texts().prop_map(Doc::Text),
+    ];
+    leaf.prop_recursive(5, 40, 6, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..6).prop_map(Doc::Array),
+            proptest::collection::btree_map(texts(), inner, 0..6)
+                .prop_map(|members| Doc::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// Draws choices for one spelling from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+impl Doc {
+    /// Spells the value in one of its many ways: order of members, white space, escapes, form of numbers.
+    fn spell(&self, dice: &mut Dice, out: &mut String) {
+        blank(dice, out);
+        match self {
+            Self::Null => out.push_str("null"),
+            Self::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Self::Number(digits, power) => spell_number(*digits, *power, dice, out),
+            Self::Text(text) => spell_text(text, dice, out),
+            Self::Array(elements) => {
+                out.push('[');
+                for (i, element) in elements.iter().enumerate() {
+                    out.push_str(if i > 0 { "," } else { "" });
+                    element.spell(dice, out);
+                }
+                blank(dice, out);
+                out.push(']');
+            }
+            Self::Object(members) => {
+                let mut members: Vec<_> = members.iter().collect();
+                for i in (1..members.len()).rev() {
+                    members.swap(i, dice.roll(i as u64 + 1) as usize);
+                }
+                out.push('{');
+                for (i, (name, value)) in members.into_iter().enumerate() {
+                    out.push_str(if i > 0 { "," } else { "" });
+                    blank(dice, out);
+                    spell_text(name, dice, out);
+                    blank(dice, out);
+                    out.push(':');
+                    value.spell(dice, out);
+                }
+                blank(dice, out);
+                out.push('}');
+            }
+        }
+        blank(dice, out);
+    }
+
+    fn spelled(&self, seed: u64) -> String {
+        let mut out = String::new();
+        self.spell(&mut Dice(seed | 1), &mut out);
+        out
+    }
+
+    /// The value in one normal form, found without the crate.
+    fn normal(&self) -> String {
+        match self {
+            Self::Null => "null".to_owned(),
+            Self::Bool(value) => value.to_string(),
+            Self::Number(0, _) => "0".to_owned(),
+            Self::Number(digits, power) => {
+                let (mut digits, mut power) = (*digits, *power);
+                while digits % 10 == 0 {
+                    (digits, power) = (digits / 10, power + 1);
+                }
+                format!("{digits}e{power}")
+            }
+            Self::Text(text) => format!("{text:?}"),
+            Self::Array(elements) => format!("{:?}", elements.iter().map(Self::normal).collect::<Vec<_>>()),
+            Self::Object(members) => {
+                let sorted: std::collections::BTreeMap<_, _> =
+                    members.iter().map(|(name, value)| (name, value.normal())).collect();
+                format!("{sorted:?}")
+            }
+        }
+    }
+
+    /// Changes one thing somewhere; what, the dice say.
+    fn change(&mut self, dice: &mut Dice) {
+        match self {
+            Self::Array(elements) if !elements.is_empty() && dice.roll(3) > 0 => {
+                let at = dice.roll(elements.len() as u64) as usize;
+                match dice.roll(4) {
+                    0 => drop(elements.remove(at)),
+                    1 => elements.insert(at, Self::Null),
+                    2 => elements.swap(0, at),
+                    _ => elements[at].change(dice),
+                }
+            }
+            Self::Object(members) if !members.is_empty() && dice.roll(3) > 0 => {
+                let at = dice.roll(members.len() as u64) as usize;
+                match dice.roll(4) {
+                    0 => drop(members.remove(at)),
+                    1 => members.push(("\u{1}added".to_owned(), Self::Null)),
+                    2 => members[at].0.push('\u{301}'),
+                    _ => members[at].1.change(dice),
+                }
+            }
+            Self::Number(digits, _) if dice.roll(2) > 0 => *digits = digits.wrapping_add(1),
+            Self::Number(_, power) => *power += 1,
+            Self::Text(text) => text.push('0'),
+            Self::Bool(value) => *value = !*value,
+            Self::Null => *self = Self::Text("null".to_owned()),
+            Self::Array(_) | Self::Object(_) => *self = Self::Null,
+        }
+    }
+}
+
+fn blank(dice: &mut Dice, out: &mut String) {
+    out.push_str(["", "", "", " ", "\n", "\t \r\n"][dice.roll(6) as usize]);
+}
+
+fn spell_number(digits: i64, power: i32, dice: &mut Dice, out: &mut String) {
+    let sign = if digits < 0 { "-" } else { "" };
+    let magnitude = digits.unsigned_abs();
+    let e = if dice.roll(2) == 0 { 'e' } else { 'E' };
+    let spelled = match dice.roll(4) {
+        0 if (0..20).contains(&power) && magnitude > 0 => {
+            format!("{magnitude}{}", "0".repeat(power as usize))
+        }
+        1 => {
+            let zeros = if magnitude > 0 { dice.roll(4) as usize } else { 0 };
+            format!("{magnitude}{}{e}{}", "0".repeat(zeros), power - zeros as i32)
+        }
+        2 => format!("0.{magnitude:0>20}{}{e}{}", "0".repeat(dice.roll(30) as usize), power + 20),
+        _ => {
+            let plus = if power >= 0 && dice.roll(2) == 0 { "+" } else { "" };
+            format!("{magnitude}.0{e}{plus}{power}")
+        }
+    };
+    out.push_str(sign);
+    out.push_str(&spelled);
+}
+
+fn spell_text(text: &str, dice: &mut Dice, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        let must = c < ' ' || c == '"' || c == '\\';
+        match dice.roll(4) {
+            0 => {
+                let mut units = [0; 2];
+                for unit in c.encode_utf16(&mut units) {
+                    let hex =
+                        if dice.roll(2) == 0 { format!("\\u{unit:04x}") } else { format!("\\u{unit:04X}") };
+                    out.push_str(&hex);
+                }
+            }
+            1 if c == '/' => out.push_str("\\/"),
+            _ if must => {
+                let quoted = serde_json::to_string(&c).unwrap();
+                out.push_str(quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap());
+            }
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+fn limits() -> Limits {
+    Limits::default()
+}
+
+/// Bytes that look like JSON more often than not.
+fn jsonish() -> impl Strategy<Value = Vec<u8>> {
+    let pieces: Vec<&'static [u8]> = vec![
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"\"",
+        b"\"a\"",
+        b"\"a\":",
+        b"\\",
+        b"\\u",
+        b"\\ud83d",
+        b"\\ude00",
+        b"0",
+        b"1",
+        b"-",
+        b".",
+        b"e",
+        b"E+",
+        b"9007199254740993",
+        b"1e999",
+        b"true",
+        b"false",
+        b"null",
+        b" ",
+        b"\n",
+        b"\x00",
+        b"\x1f",
+        b"\xed\xa0\x80",
+        b"\xef\xbb\xbf",
+        b"\xf0\x9f\x98\x80",
+        b"\xff",
+        b"\xc3\xa9",
+        b"//",
+        b"+",
+        b"NaN",
+    ];
+    proptest::collection::vec(prop::sample::select(pieces), 0..24).prop_map(|pieces| pieces.concat())
+}
+
+/// Numbers compare by value; everything else as it is.
+fn agree(ours: &serde_json::Value, theirs: &serde_json::Value) -> bool {
+    use serde_json::Value::{Array, Number, Object};
+    match (ours, theirs) {
+        (Number(a), Number(b)) => a.as_f64() == b.as_f64(),
+        (Array(a), Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| agree(a, b)),
+        (Object(a), Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| agree(a, b)))
+        }
+        _ => ours == theirs,
+    }
+}
+
+/// What holds for any bytes at all.
+fn check_any_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let mut reader = Reader::new(limits());
+    let mut accepted = [false; 2];
+    for (recipe, accepted) in [Recipe::Jcs1, Recipe::Rfc8785].into_iter().zip(&mut accepted) {
+        let result = read(bytes, recipe, &limits());
+        prop_assert_eq!(&reader.read(bytes, recipe), &result);
+        prop_assert_eq!(
+            &reader.digest(bytes, recipe),
+            &result.as_ref().map(Canonical::digest).map_err(|e| *e)
+        );
+        match result {
+            Err(error) => prop_assert!(error.offset() <= bytes.len()),
+            Ok(canonical) => {
+                *accepted = true;
+                let again = read(canonical.bytes(), Recipe::Jcs1, &limits());
+                prop_assert_eq!(again.as_ref().map(Canonical::as_str), Ok(canonical.as_str()));
+                let theirs: serde_json::Value = serde_json::from_slice(bytes)
+                    .map_err(|e| TestCaseError::fail(format!("serde_json refuses what we accept: {e}")))?;
+                let ours = serde_json::Value::deserialize(canonical.value()).unwrap();
+                prop_assert!(agree(&ours, &theirs));
+            }
+        }
+    }
+    prop_assert!(accepted[1] || !accepted[0], "what jcs-1 accepts rfc8785 accepts");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_024))]
+
+    #[test]
+    fn reading_any_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        check_any_bytes(&bytes)?;
+    }
+
+    #[test]
+    fn reading_bytes_that_look_like_json_never_panics(bytes in jsonish()) {
+        check_any_bytes(&bytes)?;
+    }
+
+    #[test]
+    fn reading_json_with_a_broken_byte_never_panics(
+        doc in docs(), seed: u64, at: prop::sample::Index, byte: u8, cut: bool,
+    ) {
+        let mut bytes = doc.spelled(seed).into_bytes();
+        let at = at.index(bytes.len());
+        if cut { bytes.truncate(at) } else { bytes[at] = byte }
+        check_any_bytes(&bytes)?;
+    }
+
+    #[test]
+    fn canonicalising_is_idempotent(doc in docs(), seed: u64) {
+        let once = read(doc.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let twice = read(once.bytes(), Recipe::Jcs1, &limits()).unwrap();
+        prop_assert_eq!(once.as_str(), twice.as_str());
+        prop_assert_eq!(once.digest(), twice.digest());
+        prop_assert_eq!(once.value().canonical_text(), once.as_str());
+    }
+
+    #[test]
+    fn reordered_members_and_respelt_numbers_and_strings_keep_the_digest(doc in docs(), a: u64, b: u64) {
+        let first = read(doc.spelled(a).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let second = read(doc.spelled(b).as_bytes(), Recipe::Rfc8785, &limits()).unwrap();
+        prop_assert_eq!(first.as_str(), second.as_str());
+        prop_assert_eq!(first.digest(), second.digest());
+        prop_assert!(second.value().is_exact());
+    }
+
+    #[test]
+    fn any_other_change_alters_the_digest(doc in docs(), seed: u64, what: u64) {
+        let mut changed = doc.clone();
+        changed.change(&mut Dice(what | 1));
+        let before = digest(doc.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let after = digest(changed.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        prop_assert_eq!(before == after, doc.normal() == changed.normal());
+    }
+
+    #[test]
+    fn two_values_share_a_digest_just_when_they_are_equal(a in docs(), b in docs(), seed: u64) {
+        let first = digest(a.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let second = digest(b.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        prop_assert_eq!(first == second, a.normal() == b.normal());
+    }
+
+    #[test]
+    fn serde_json_canonicalizer_writes_the_same_bytes(doc in docs(), seed: u64) {
+        let text = doc.spelled(seed);
+        let theirs: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let ours = read(text.as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        prop_assert_eq!(ours.as_str(), serde_json_canonicalizer::to_string(&theirs).unwrap());
+        prop_assert_eq!(serde_json_canonicalizer::to_string(&ours.value()).unwrap(), ours.as_str());
+        prop_assert_eq!(&to_canonical(&ours.value()).unwrap(), &ours);
+    }
+
+    #[test]
+    fn the_value_that_was_read_is_the_value_that_serde_json_reads(doc in docs(), seed: u64) {
+        let text = doc.spelled(seed);
+        let canonical = read(text.as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let ours = serde_json::Value::deserialize(canonical.value()).unwrap();
+        prop_assert!(agree(&ours, &serde_json::from_str(&text).unwrap()));
+    }
+
+    #[test]
+    fn a_subtree_is_what_its_own_text_would_have_been(doc in docs(), seed: u64) {
+        let canonical = read(doc.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let mut left = vec![canonical.value()];
+        while let Some(value) = left.pop() {
+            let copy = canonical.subtree(value);
+            let again = read(value.canonical_text().as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+            prop_assert_eq!(&copy, &again);
+            prop_assert_eq!(copy.digest(), again.digest());
+            prop_assert_eq!(copy.value().canonical_text(), again.as_str());
+            left.extend(value.elements());
+            for (name, member) in value.members() {
+                prop_assert_eq!(value.get(name).map(ValueRef::canonical_text), Some(member.canonical_text()));
+                left.push(member);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_sorted_as_utf_16_sorts_them(names in proptest::collection::btree_set(texts(), 0..8)) {
+        let members: Vec<_> = names.iter().map(|name| (name.clone(), Doc::Null)).collect();
+        let canonical = read(Doc::Object(members).spelled(7).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let ours: Vec<_> = canonical.value().members().map(|(name, _)| name.to_owned()).collect();
+        let mut theirs: Vec<_> = names.into_iter().collect();
+        theirs.sort_by_key(|name| name.encode_utf16().collect::<Vec<_>>());
+        prop_assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn a_repeated_name_is_refused_wherever_it_stands_and_however_it_is_spelt(
+        name in texts(), others in proptest::collection::btree_set(texts(), 0..6), at: prop::sample::Index,
+        a: u64, b: u64,
+    ) {
+        let (mut first, mut second) = (String::new(), String::new());
+        spell_text(&name, &mut Dice(a | 1), &mut first);
+        spell_text(&name, &mut Dice(b | 1), &mut second);
+        let mut members: Vec<String> = others
+            .iter()
+            .filter(|other| **other != name)
+            .map(|other| format!("{}:0", serde_json::to_string(other).unwrap()))
+            .collect();
+        let place = at.index(members.len() + 1);
+        members.insert(place, format!("{first}:1"));
+        members.push(format!("{second}:2"));
+        let text = format!("{{{}}}", members.join(","));
+        let error = read(text.as_bytes(), Recipe::Rfc8785, &limits()).unwrap_err();
+        prop_assert_eq!((error.code(), error.offset()), ("JSON_DUPLICATE_NAME", text.len() - second.len() - 3));
+    }
+
+    #[test]
+    fn of_many_repeated_names_the_first_repetition_from_the_left_is_the_one_refused(
+        names in proptest::collection::vec(0_u8..40, 2..200),
+    ) {
+        let (mut text, mut seen, mut first) = (String::from("{"), std::collections::BTreeSet::new(), None);
+        for name in &names {
+            text.push_str(if text.len() > 1 { "," } else { "" });
+            if !seen.insert(name) {
+                first = first.or(Some(text.len()));
+            }
+            text.push_str(&format!("\"{name}\":0"));
+        }
+        text.push('}');
+        let refused = read(text.as_bytes(), Recipe::Jcs1, &limits()).map_err(|e| (e.code(), e.offset())).err();
+        prop_assert_eq!(refused, first.map(|at| ("JSON_DUPLICATE_NAME", at)));
+    }
+
+    #[test]
+    fn a_string_literal_is_read_back_as_its_text(text in texts()) {
+        let mut literal = String::new();
+        write_string(&mut literal, &text);
+        let canonical = read(literal.as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        prop_assert_eq!(canonical.value().as_str(), Some(text.as_str()));
+        prop_assert_eq!(canonical.as_str(), literal);
+    }
+}

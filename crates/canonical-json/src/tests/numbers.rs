@@ -1,0 +1,101 @@
+use proptest::prelude::*;
+
+use super::{jcs, refusal};
+use crate::number::evaluate;
+
+/// The decimal value of a literal in one normal form, found in another way than the crate's: as digits without
+/// zeros at either end, and the power of ten of the last one.
+fn normal(literal: &str) -> (bool, String, i128) {
+    let (mantissa, exponent) = literal.split_once(['e', 'E']).unwrap_or((literal, "0"));
+    let unsigned = mantissa.trim_start_matches('-');
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_end_matches('0');
+    let power =
+        exponent.parse::<i128>().unwrap() - fraction.len() as i128 + (all.len() - digits.len()) as i128;
+    let digits = digits.trim_start_matches('0').to_owned();
+    if digits.is_empty() { (false, digits, 0) } else { (literal.starts_with('-'), digits, power) }
+}
+
+#[test]
+fn an_integer_is_accepted_just_when_its_own_text_comes_back() {
+    for text in ["0", "-1", "999999999999999", "1000000000000000", "9007199254740991", "9007199254740992"] {
+        assert_eq!(jcs(text).unwrap().as_str(), text);
+    }
+    for text in ["9007199254740993", "1152921504606846976", "9223372036854775807", "18446744073709551615"] {
+        assert_eq!(refusal(text.as_bytes()), Some(("JSON_INEXACT_NUMBER", 0)), "{text}");
+    }
+}
+
+#[test]
+fn digits_with_zeros_between_are_kept_apart() {
+    assert_ne!(jcs("101").unwrap(), jcs("11").unwrap());
+    assert_ne!(jcs("1000000000000001").unwrap(), jcs("100000000000001").unwrap());
+    assert_eq!(jcs("10000000000000000e-16").unwrap().as_str(), "1");
+    assert_eq!(jcs("1000000000000000.5").unwrap().as_str(), "1000000000000000.5");
+}
+
+#[test]
+fn exponents_beyond_64_bits_saturate_and_never_wrap() {
+    // 2^64 and 2^32 would wrap to no exponent at all.
+    assert_eq!(refusal(b"1e18446744073709551616"), Some(("JSON_NUMBER_OVERFLOW", 0)));
+    assert_eq!(refusal(b"1e4294967296"), Some(("JSON_NUMBER_OVERFLOW", 0)));
+    assert_eq!(refusal(b"1e-18446744073709551616"), Some(("JSON_INEXACT_NUMBER", 0)));
+    assert_eq!(refusal(b"1e-4294967296"), Some(("JSON_INEXACT_NUMBER", 0)));
+    assert_eq!(jcs("0e18446744073709551616").unwrap().as_str(), "0");
+}
+
+#[test]
+fn a_hundred_thousand_digits_are_one_number() {
+    let one = format!("1.{}e0", "0".repeat(100_000));
+    assert_eq!(jcs(&one).unwrap().as_str(), "1");
+    let far = format!("0.{}1e100001", "0".repeat(100_000));
+    assert_eq!(jcs(&far).unwrap().as_str(), "1");
+    let near = format!("1{}e-100000", "0".repeat(100_000));
+    assert_eq!(jcs(&near).unwrap().as_str(), "1");
+    let third = format!("0.{}", "3".repeat(100_000));
+    assert_eq!(refusal(third.as_bytes()), Some(("JSON_INEXACT_NUMBER", 0)));
+}
+
+/// Numbers whose halves lie close to where rounding turns, and others.
+fn literals() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "-?(0|[1-9][0-9]{0,24})(\\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?",
+        "-?(0|[1-9][0-9]{0,3})(\\.[0-9]{1,4})?([eE][+-]?[0-9]{1,2})?",
+        "-?0\\.0{0,30}[0-9]{1,18}([eE][+-]?[0-9]{1,2})?",
+        "-?[1-9][0-9]{0,17}0{0,30}([eE]-?[0-9]{1,2})?",
+        any::<f64>().prop_filter("finite", |x| x.is_finite()).prop_map(|x| format!("{x:e}")),
+        any::<i64>().prop_map(|x| x.to_string()),
+        any::<u64>().prop_map(|x| x.to_string()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_096))]
+
+    #[test]
+    fn a_number_is_exact_just_when_its_text_has_the_literals_decimal_value(literal in literals()) {
+        let std_value: f64 = literal.parse().unwrap();
+        match evaluate(&literal) {
+            None => prop_assert!(std_value.is_infinite()),
+            Some(number) => {
+                prop_assert_eq!(number.value, std_value);
+                prop_assert!(number.value != 0.0 || number.value.is_sign_positive());
+                let mut text = String::new();
+                crate::number::write_number(&mut text, number.value);
+                prop_assert_eq!(number.exact, normal(&text) == normal(&literal), "{} {}", literal, text);
+            }
+        }
+    }
+
+    #[test]
+    fn every_finite_double_is_exact_in_its_own_text(bits in any::<u64>()) {
+        let value = f64::from_bits(bits);
+        prop_assume!(value.is_finite());
+        let mut text = String::new();
+        crate::number::write_number(&mut text, value);
+        let read = jcs(&text).unwrap();
+        prop_assert_eq!(read.value().as_f64(), Some(value));
+        prop_assert_eq!(read.as_str(), text);
+    }
+}

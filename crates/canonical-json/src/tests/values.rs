@@ -1,0 +1,220 @@
+use super::jcs;
+use crate::tape::Node;
+use crate::*;
+
+#[test]
+fn a_node_takes_sixteen_bytes() {
+    assert_eq!(size_of::<Node>(), 16);
+}
+
+#[test]
+fn each_kind_answers_for_itself_only() {
+    let all = jcs(r#"[null,true,7,"x",[1,2],{"a":1}]"#).unwrap();
+    let values: Vec<_> = all.value().elements().collect();
+    let kinds: Vec<_> = values.iter().map(|v| v.kind()).collect();
+    assert_eq!(kinds, [Kind::Null, Kind::Bool, Kind::Number, Kind::String, Kind::Array, Kind::Object]);
+    for (i, value) in values.iter().enumerate() {
+        assert_eq!(value.as_bool().is_some(), i == 1);
+        assert_eq!(value.as_f64().is_some(), i == 2);
+        assert_eq!(value.as_i64().is_some(), i == 2);
+        assert_eq!(value.as_u64().is_some(), i == 2);
+        assert_eq!(value.as_str().is_some(), i == 3);
+        assert_eq!(value.elements().count(), if i == 4 { 2 } else { 0 });
+        assert_eq!(value.members().count(), usize::from(i == 5));
+        assert_eq!(value.len(), [0, 0, 0, 0, 2, 1][i]);
+        assert_eq!(value.is_empty(), i < 4);
+        assert_eq!(value.get("a").is_some(), i == 5);
+    }
+}
+
+#[test]
+fn whole_numbers_within_two_to_the_53_are_integers() {
+    let int = |text| jcs(text).unwrap().value().as_i64();
+    assert_eq!(int("-9007199254740992"), Some(-(1 << 53)));
+    assert_eq!(int("9007199254740992"), Some(1 << 53));
+    assert_eq!(int("9007199254740994"), None);
+    assert_eq!(int("1e2"), Some(100));
+    assert_eq!(int("-0"), Some(0));
+    assert_eq!(int("0.5"), None);
+    assert_eq!(int("1e300"), None);
+    assert_eq!(int("5e-324"), None);
+    assert_eq!(jcs("-1").unwrap().value().as_u64(), None);
+    assert_eq!(jcs("9007199254740992").unwrap().value().as_u64(), Some(1 << 53));
+}
+
+#[test]
+fn members_are_found_and_listed_in_canonical_order() {
+    let object = jcs("{\"\u{ffff}\":1,\"\u{10000}\":2,\"b\":3,\"\":4,\"ab\":5}").unwrap();
+    let names: Vec<_> = object.value().members().map(|(name, _)| name).collect();
+    assert_eq!(names, ["", "ab", "b", "\u{10000}", "\u{ffff}"]);
+    for (name, number) in [("", 4), ("ab", 5), ("b", 3), ("\u{10000}", 2), ("\u{ffff}", 1)] {
+        assert_eq!(object.value().get(name).and_then(ValueRef::as_u64), Some(number));
+    }
+    for missing in ["a", "B", "abc", "\u{0}", "\u{e000}"] {
+        assert!(object.value().get(missing).is_none());
+    }
+    assert_eq!(object.value().members().len(), 5);
+}
+
+#[test]
+fn json_pointers_of_rfc_6901_name_their_values() {
+    let text =
+        r#"{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}"#;
+    let document = jcs(text).unwrap();
+    let at = |pointer| document.value().pointer(pointer).map(ValueRef::canonical_text);
+    assert_eq!(at("").as_deref(), Some(document.as_str()));
+    assert_eq!(at("/foo").as_deref(), Some(r#"["bar","baz"]"#));
+    assert_eq!(at("/foo/0").as_deref(), Some(r#""bar""#));
+    for (pointer, number) in [
+        ("/", "0"),
+        ("/a~1b", "1"),
+        ("/c%d", "2"),
+        ("/e^f", "3"),
+        ("/g|h", "4"),
+        ("/i\\j", "5"),
+        ("/k\"l", "6"),
+        ("/ ", "7"),
+        ("/m~0n", "8"),
+    ] {
+        assert_eq!(at(pointer).as_deref(), Some(number), "{pointer}");
+    }
+    for none in
+        ["foo", "/foo/2", "/foo/-", "/foo/00", "/foo/+1", "/foo/", "/foo/0/0", "/m~n", "/m~2n", "/m~", "//"]
+    {
+        assert_eq!(at(none), None, "{none}");
+    }
+    // `~01` is a tilde and a one, not a slash.
+    assert_eq!(jcs(r#"{"~1":1,"/":2}"#).unwrap().value().pointer("/~01").and_then(ValueRef::as_u64), Some(1));
+}
+
+#[test]
+fn a_rounded_number_marks_whatever_holds_it() {
+    let text = br#"{"a":[1,{"b":9007199254740993}],"c":[0.5]}"#;
+    let rounded = read(text, Recipe::Rfc8785, &Limits::default()).unwrap();
+    let exact = |pointer| rounded.value().pointer(pointer).map(ValueRef::is_exact);
+    for (pointer, is) in [
+        ("", false),
+        ("/a", false),
+        ("/a/0", true),
+        ("/a/1", false),
+        ("/a/1/b", false),
+        ("/c", true),
+        ("/c/0", true),
+    ] {
+        assert_eq!(exact(pointer), Some(is), "{pointer}");
+    }
+    let part = rounded.subtree(rounded.value().pointer("/a/1").unwrap());
+    assert!(!part.value().is_exact());
+    assert!(jcs("[1,[0.1]]").unwrap().value().is_exact());
+}
+
+#[test]
+fn a_subtree_has_the_digest_of_its_own_bytes() {
+    let whole = jcs(r#"{"z":{"b":["x",{"d":"\n","c":1}],"a":2},"y":"later"}"#).unwrap();
+    let part = whole.subtree(whole.value().get("z").unwrap());
+    assert_eq!(part.as_str(), r#"{"a":2,"b":["x",{"c":1,"d":"\n"}]}"#);
+    assert_eq!(part.digest(), jcs(part.as_str()).unwrap().digest());
+    assert_eq!(part.recipe(), Recipe::Jcs1);
+    assert_eq!(part.value().pointer("/b/1/d").and_then(ValueRef::as_str), Some("\n"));
+    let inner = part.subtree(part.value().pointer("/b/1").unwrap());
+    assert_eq!(inner.as_str(), r#"{"c":1,"d":"\n"}"#);
+}
+
+#[test]
+fn debug_output_shows_no_contents() {
+    let canonical = jcs(r#"{"password":"hunter2","n":[4711]}"#).unwrap();
+    let value = canonical.value();
+    let error = jcs(r#"{"password":"hunter2" 4711}"#).unwrap_err();
+    let shown = format!(
+        "{canonical:?} {value:?} {:?} {:?} {:?} {error:?} {error}",
+        value.members(),
+        value.elements(),
+        Reader::new(Limits::default())
+    );
+    for secret in ["password", "hunter2", "4711"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    assert!(shown.contains(&canonical.digest().to_string()));
+}
+
+#[test]
+fn a_reader_gives_what_a_fresh_one_gives_after_any_refusal() {
+    let mut reader = Reader::new(Limits::default());
+    for text in [r#"{"b":[1,{"a":"#, r#"{"x":1,"x":2}"#, r#"["a"#, "[[[[", "1e999", r#"{"a":{"b":{"c""#] {
+        assert!(reader.read(text.as_bytes(), Recipe::Jcs1).is_err());
+        let after = reader.read(br#"{"b":[{"d":1,"c":2}],"a":"x"}"#, Recipe::Jcs1).unwrap();
+        assert_eq!(after.as_str(), r#"{"a":"x","b":[{"c":2,"d":1}]}"#);
+    }
+}
+
+#[test]
+fn refused_texts_leave_nothing_behind_that_adds_up() {
+    let mut reader = Reader::new(Limits::default());
+    for _ in 0..100 {
+        assert!(reader.read(br#"{"a":{"b":{"c":"#, Recipe::Jcs1).is_err());
+        assert!(reader.held_names() <= 3);
+    }
+}
+
+#[test]
+fn strings_are_written_as_rfc_8785_says() {
+    let mut out = String::new();
+    write_string(
+        &mut out,
+        "\u{0}\u{1}\u{7}\u{8}\t\n\u{b}\u{c}\r\u{e}\u{f}\u{10}\u{1f} \"\\/\u{7f}\u{80}\u{2028}\u{10ffff}",
+    );
+    assert_eq!(
+        out,
+        "\"\\u0000\\u0001\\u0007\\b\\t\\n\\u000b\\f\\r\\u000e\\u000f\\u0010\\u001f \\\"\\\\/\u{7f}\u{80}\u{2028}\u{10ffff}\""
+    );
+}
+
+#[test]
+fn a_limit_is_the_last_value_that_is_accepted() {
+    let limits =
+        Limits::default().with_max_bytes(5).unwrap().with_max_depth(1).unwrap().with_max_width(2).unwrap();
+    let refused =
+        |text: &str| read(text.as_bytes(), Recipe::Jcs1, &limits).err().map(|e| (e.code(), e.offset()));
+    assert_eq!(refused("[1,2]"), None);
+    assert_eq!(refused("[1,2] "), Some(("JSON_TOO_LARGE", 5)));
+    assert_eq!(refused("[[]]"), Some(("JSON_TOO_DEEP", 1)));
+    let limits = limits.with_max_bytes(100).unwrap();
+    let refused =
+        |text: &str| read(text.as_bytes(), Recipe::Jcs1, &limits).err().map(|e| (e.code(), e.offset()));
+    assert_eq!(refused("[1,2, 3]"), Some(("JSON_TOO_WIDE", 6)));
+    assert_eq!(refused(r#"{"a":1,"b":2}"#), None);
+    assert_eq!(refused(r#"{"a":1,"b":2,"c":3}"#), Some(("JSON_TOO_WIDE", 13)));
+    let scalars = limits.with_max_depth(0).unwrap();
+    assert!(read(b"1", Recipe::Jcs1, &scalars).is_ok());
+    assert_eq!(
+        read(b" []", Recipe::Jcs1, &scalars).map_err(|e| (e.code(), e.offset())).err(),
+        Some(("JSON_TOO_DEEP", 1))
+    );
+    let narrow = limits.with_max_width(0).unwrap();
+    assert!(read(b"[]", Recipe::Jcs1, &narrow).is_ok() && read(b"{}", Recipe::Jcs1, &narrow).is_ok());
+    assert_eq!(read(b"[1]", Recipe::Jcs1, &narrow).err().map(|e| e.code()), Some("JSON_TOO_WIDE"));
+}
+
+#[test]
+fn limits_above_the_hard_caps_are_refused() {
+    let limits = Limits::default();
+    assert_eq!((limits.max_bytes(), limits.max_depth(), limits.max_width()), (1 << 20, 32, 65_536));
+    assert_eq!(limits.with_max_bytes((256 << 20) + 1).map_err(|e| e.code()), Err("JSON_LIMIT_OUT_OF_RANGE"));
+    assert_eq!(limits.with_max_depth(129).unwrap_err().to_string(), "the depth limit can be at most 128");
+    assert!(limits.with_max_width((256 << 20) + 1).is_err());
+    assert!(limits.with_max_bytes(256 << 20).is_ok() && limits.with_max_depth(128).is_ok());
+}
+
+#[test]
+fn a_recipe_has_one_spelling() {
+    for recipe in [Recipe::Jcs1, Recipe::Rfc8785] {
+        assert_eq!(recipe.to_string().parse(), Ok(recipe));
+        assert_eq!(serde_json::to_value(recipe).unwrap(), recipe.as_str());
+        assert_eq!(serde_json::from_value::<Recipe>(recipe.as_str().into()).unwrap(), recipe);
+    }
+    assert_eq!(Recipe::default(), Recipe::Jcs1);
+    for other in ["", "JCS-1", "jcs-2", "jcs-1 ", "rfc-8785", "none", "pic-cjson-1"] {
+        assert_eq!(other.parse::<Recipe>(), Err(RecipeError));
+        assert!(serde_json::from_value::<Recipe>(other.into()).is_err());
+    }
+}

@@ -1,0 +1,290 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::tape::{Node, Tape, compare_utf16};
+use crate::write::write_value;
+
+/// The largest magnitude up to which every integer is a double.
+const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
+
+/// Names the kinds of JSON value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool,
+    /// A number
+    Number,
+    /// A string
+    String,
+    /// An array
+    Array,
+    /// An object
+    Object,
+}
+
+/// Points at a value that was read. Cheap to copy; nothing is parsed again.
+///
+/// It is a `serde::Deserializer` and `serde::Serialize`, so any type can be made from it. Its `Debug` shows kind and
+/// size, never contents.
+///
+/// ```
+/// use countersign_canonical_json::{Limits, Recipe, read};
+/// let args = read(br#"{"to":["a","b"],"n":3}"#, Recipe::Jcs1, &Limits::default())?;
+/// let second = args.value().pointer("/to/1");
+/// assert_eq!(second.and_then(|to| to.as_str()), Some("b"));
+/// let names: Vec<&str> = args.value().members().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["n", "to"]);
+/// # Ok::<(), countersign_canonical_json::JsonError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct ValueRef<'a> {
+    tape: &'a Tape,
+    at: u32,
+}
+
+impl<'a> ValueRef<'a> {
+    pub(crate) const fn new(tape: &'a Tape, at: u32) -> Self {
+        Self { tape, at }
+    }
+
+    /// Which kind of value it is.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self.tape.node(self.at) {
+            Node::Null => Kind::Null,
+            Node::Bool(_) => Kind::Bool,
+            Node::Number { .. } => Kind::Number,
+            Node::Text { .. } | Node::Name { .. } => Kind::String,
+            Node::Array { .. } => Kind::Array,
+            Node::Object { .. } => Kind::Object,
+        }
+    }
+
+    /// The truth value, if it is one.
+    #[must_use]
+    pub fn as_bool(self) -> Option<bool> {
+        if let Node::Bool(value) = self.tape.node(self.at) { Some(value) } else { None }
+    }
+
+    /// The number, if it is one. Finite, and never negative zero.
+    #[must_use]
+    pub fn as_f64(self) -> Option<f64> {
+        if let Node::Number { value, .. } = self.tape.node(self.at) { Some(value) } else { None }
+    }
+
+    /// The number, if it is whole and within -2^53 to 2^53. `10`, `10.0` and `1e1` are one number.
+    #[must_use]
+    pub fn as_i64(self) -> Option<i64> {
+        let value = self.as_f64()?;
+        if value.abs() > EXACT_INTEGERS || value.fract() != 0.0 {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
+        let whole = value as i64;
+        Some(whole)
+    }
+
+    /// The number, if it is whole and within 0 to 2^53.
+    #[must_use]
+    pub fn as_u64(self) -> Option<u64> {
+        self.as_i64().and_then(|whole| u64::try_from(whole).ok())
+    }
+
+    /// The text, unescaped, if it is a string.
+    #[must_use]
+    pub fn as_str(self) -> Option<&'a str> {
+        if let Node::Text { start, len, .. } = self.tape.node(self.at) {
+            Some(self.tape.text(start, len))
+        } else {
+            None
+        }
+    }
+
+    /// The member of that name, if it is an object that has one. Names are compared as they are, without Unicode
+    /// normalisation.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<Self> {
+        let names = self.names();
+        let found = names.binary_search_by(|at| compare_utf16(self.tape.name(*at), name)).ok()?;
+        names.get(found).map(|at| Self::new(self.tape, at.saturating_add(1)))
+    }
+
+    /// The members in canonical order; none when it is not an object.
+    #[must_use]
+    pub fn members(self) -> Members<'a> {
+        Members { tape: self.tape, names: self.names().iter() }
+    }
+
+    /// The elements in order; none when it is not an array.
+    #[must_use]
+    pub fn elements(self) -> Elements<'a> {
+        let left = if let Node::Array { count, .. } = self.tape.node(self.at) { count } else { 0 };
+        Elements { tape: self.tape, next: self.at.saturating_add(1), left }
+    }
+
+    /// How many members or elements it has; 0 for a scalar.
+    #[must_use]
+    pub fn len(self) -> usize {
+        match self.tape.node(self.at) {
+            Node::Array { count, .. } | Node::Object { count, .. } => count as usize,
+            Node::Null | Node::Bool(_) | Node::Number { .. } | Node::Text { .. } | Node::Name { .. } => 0,
+        }
+    }
+
+    /// Says whether it has no members or elements. True for a scalar.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value that a JSON Pointer names (RFC 6901, section 4); none when there is none, or when the text is not a
+    /// pointer. `-`, the element after the last one, never is there.
+    #[must_use]
+    pub fn pointer(self, pointer: &str) -> Option<Self> {
+        if pointer.is_empty() {
+            return Some(self);
+        }
+        pointer.strip_prefix('/')?.split('/').try_fold(self, |value, token| match value.kind() {
+            Kind::Object => value.get(&unescape_token(token)?),
+            Kind::Array => value.elements().nth(array_index(token)?),
+            Kind::Null | Kind::Bool | Kind::Number | Kind::String => None,
+        })
+    }
+
+    /// Says whether every number in it is told exactly by its canonical text. Always true under
+    /// [`Recipe::Jcs1`](crate::Recipe::Jcs1).
+    #[must_use]
+    pub fn is_exact(self) -> bool {
+        match self.tape.node(self.at) {
+            Node::Number { exact, .. } | Node::Array { exact, .. } | Node::Object { exact, .. } => exact,
+            Node::Null | Node::Bool(_) | Node::Text { .. } | Node::Name { .. } => true,
+        }
+    }
+
+    /// Writes its canonical text.
+    #[must_use]
+    pub fn canonical_text(self) -> String {
+        let mut text = String::new();
+        write_value(&mut text, self.tape, self.at);
+        text
+    }
+
+    pub(crate) fn copy_tape(self) -> Tape {
+        self.tape.subtree(self.at)
+    }
+
+    fn names(self) -> &'a [u32] {
+        if let Node::Object { first, count, .. } = self.tape.node(self.at) {
+            self.tape.names(first, count)
+        } else {
+            &[]
+        }
+    }
+}
+
+impl fmt::Debug for ValueRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ValueRef")
+            .field("kind", &self.kind())
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Unescapes one token of a JSON Pointer: `~1` is a slash, `~0` a tilde, any other tilde is not a pointer.
+fn unescape_token(token: &str) -> Option<Cow<'_, str>> {
+    if !token.contains('~') {
+        return Some(Cow::Borrowed(token));
+    }
+    let mut parts = token.split('~');
+    let mut text = parts.next()?.to_owned();
+    for part in parts {
+        if let Some(rest) = part.strip_prefix('0') {
+            text.push('~');
+            text.push_str(rest);
+        } else {
+            text.push('/');
+            text.push_str(part.strip_prefix('1')?);
+        }
+    }
+    Some(Cow::Owned(text))
+}
+
+/// Reads one token as an index: digits, without a zero before them.
+fn array_index(token: &str) -> Option<usize> {
+    let digits = token.bytes().all(|b| b.is_ascii_digit());
+    if !digits || (token.len() > 1 && token.starts_with('0')) {
+        return None;
+    }
+    token.parse().ok()
+}
+
+/// Walks over an object's members in canonical order.
+#[derive(Clone)]
+pub struct Members<'a> {
+    tape: &'a Tape,
+    names: std::slice::Iter<'a, u32>,
+}
+
+impl Members<'_> {
+    /// Where the name of the member that comes next began in the input.
+    pub(crate) fn next_offset(&self) -> Option<usize> {
+        let name = *self.names.as_slice().first()?;
+        if let Node::Name { offset, .. } = self.tape.node(name) { Some(offset as usize) } else { None }
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (&'a str, ValueRef<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = *self.names.next()?;
+        Some((self.tape.name(name), ValueRef::new(self.tape, name.saturating_add(1))))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.names.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Members<'_> {}
+
+impl fmt::Debug for Members<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Members").field("left", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Walks over an array's elements in order.
+#[derive(Clone)]
+pub struct Elements<'a> {
+    tape: &'a Tape,
+    next: u32,
+    left: u32,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = ValueRef<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let element = ValueRef::new(self.tape, self.next);
+        self.next = self.tape.after(self.next);
+        Some(element)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl ExactSizeIterator for Elements<'_> {}
+
+impl fmt::Debug for Elements<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elements").field("left", &self.left).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use countersign_audit_log::{ReadError, Record, Summary, Verdict, read_lines, verify};
+use countersign_core::{AgentId, SessionId, Timestamp};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Read the record of decisions.
+///
+/// The record is a file of JSON lines: one for every session, decision, outcome and refused message. It holds
+/// digests of arguments and never their values.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// Print the record, one line for each entry.
+    #[command(after_help = "Example:\n  countersign audit show record.jsonl --verdict reject")]
+    Show(Show),
+    /// Check that every line is an entry and that none is missing between the first and the last.
+    #[command(after_help = "Example:\n  countersign audit verify record.jsonl")]
+    Verify(Verify),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The record's file.
+    path: PathBuf,
+    /// Only what concerns this agent.
+    #[arg(long)]
+    agent: Option<AgentId>,
+    /// Only what belongs to this session.
+    #[arg(long)]
+    session: Option<SessionId>,
+    /// Only decisions with this verdict.
+    #[arg(long, value_enum)]
+    verdict: Option<Wanted>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Wanted {
+    Accept,
+    Reject,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The record's file.
+    path: PathBuf,
+}
+
+/// One entry as the file has it.
+#[derive(Serialize)]
+struct Line<'a> {
+    seq: u64,
+    #[serde(flatten)]
+    record: &'a Record,
+}
+
+impl Audit {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Show(verb) => verb.run(out),
+            Self::Verify(verb) => verb.run(out),
+        }
+    }
+}
+
+impl Show {
+    fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let about = |error: ReadError| Failure::from(error).about(self.path.display());
+        for read in read_lines(&self.path).map_err(about)? {
+            let (seq, record) = read.map_err(about)?;
+            if !self.wants(&record) {
+                continue;
+            }
+            if out.is_json() {
+                out.json(&Line { seq, record: &record })?;
+            } else {
+                out.line(&describe(seq, &record))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    fn wants(&self, record: &Record) -> bool {
+        let (session, agent, verdict) = match record {
+            Record::Session(r) => (Some(&r.session), Some(&r.agent), None),
+            Record::Decision(r) => (Some(&r.session), Some(&r.agent), Some(r.verdict)),
+            Record::Outcome(r) => (Some(&r.session), None, None),
+            Record::Gateway(r) => (r.session.as_ref(), None, None),
+            _ => (None, None, None),
+        };
+        let right_verdict = |wanted| match wanted {
+            Wanted::Accept => verdict == Some(Verdict::Accept),
+            Wanted::Reject => verdict == Some(Verdict::Reject),
+        };
+        self.agent.as_ref().is_none_or(|wanted| agent == Some(wanted))
+            && self.session.as_ref().is_none_or(|wanted| session == Some(wanted))
+            && self.verdict.is_none_or(right_verdict)
+    }
+}
+
+/// One entry for a person. What agents wrote was escaped when it was recorded.
+fn describe(seq: u64, record: &Record) -> String {
+    match record {
+        Record::Session(r) => format!(
+            "{seq:>6} {} session  {} for {} under registry {}: {} tools until {}",
+            r.time,
+            r.agent,
+            r.principal,
+            r.registry_version,
+            r.tools.len(),
+            r.expires
+        ),
+        Record::Decision(r) => {
+            let verdict = match (&r.verdict, &r.code) {
+                (Verdict::Accept, _) => "accept".to_owned(),
+                (Verdict::Reject, Some(code)) => format!("reject {code}"),
+                (Verdict::Reject, None) => "reject".to_owned(),
+            };
+            let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let (server, name) = (&r.tool.server, &r.tool.name);
+            format!(
+                "{seq:>6} {} decision {} {} {server}:{name} {verdict}{reason}",
+                r.time, r.agent, r.call_id
+            )
+        }
+        Record::Outcome(r) => {
+            let outcome = serde_json::to_value(r.outcome).unwrap_or_default();
+            let outcome = outcome.as_str().unwrap_or("unknown");
+            format!("{seq:>6} {} outcome  {} of {}: {outcome}", r.time, r.call_id, r.decision)
+        }
+        Record::Gateway(r) => {
+            let method = r.method.as_ref().map(|method| format!(" {method}")).unwrap_or_default();
+            let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("{seq:>6} {} gateway {method} {}{reason}", r.time, r.code)
+        }
+        _ => format!("{seq:>6} {} (an entry of a newer version)", record.time()),
+    }
+}
+
+impl Verify {
+    fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let summary = verify(&self.path).map_err(|error| {
+            let damaged = !matches!(error, ReadError::Io(_) | ReadError::NotAFile);
+            let failure = Failure::from(error).about(self.path.display());
+            if damaged { failure.into_refusal() } else { failure }
+        })?;
+        let report = json!({"ok": true, "summary": summary});
+        out.result(&report, &summed_up(&summary))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn summed_up(summary: &Summary) -> String {
+    let at = |time: Option<Timestamp>| time.map(|time| time.to_string()).unwrap_or_default();
+    if summary.records == 0 {
+        return "0 entries".to_owned();
+    }
+    let mut text = format!(
+        "{} entries, none missing between the first and the last\nfrom {}\nto   {}",
+        summary.records,
+        at(summary.first),
+        at(summary.last)
+    );
+    if let Some(first) = summary.first_went_back {
+        text.push_str(&format!(
+            "\nwarning: {} entries are older than the one before them, first number {first}",
+            summary.time_went_back
+        ));
+    }
+    text
+}

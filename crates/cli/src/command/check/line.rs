@@ -1,0 +1,51 @@
+use countersign_canonical_json::{Canonical, Kind, ValueRef};
+
+/// One call as a line of input states it. Nothing in it is checked but its form.
+#[derive(Debug)]
+pub(crate) struct CallLine<'a> {
+    pub(crate) call_id: &'a str,
+    pub(crate) server: Option<&'a str>,
+    pub(crate) tool: &'a str,
+    pub(crate) args: Canonical,
+    pub(crate) ask: Option<&'a str>,
+    pub(crate) approval: Option<&'a str>,
+}
+
+/// A line that states no call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BadLine<'a> {
+    pub(crate) call_id: Option<&'a str>,
+    pub(crate) reason: &'static str,
+}
+
+impl<'a> CallLine<'a> {
+    /// Reads the members `call_id`, `tool` and `args`, and perhaps `server`, `ask` and `approval`; there may be no others.
+    pub(crate) fn read(line: &'a Canonical) -> Result<Self, BadLine<'a>> {
+        let value = line.value();
+        let call_id = value.get("call_id").and_then(ValueRef::as_str);
+        let bad = |reason| BadLine { call_id, reason };
+        if value.kind() != Kind::Object {
+            return Err(bad("the line is not an object"));
+        }
+        for (name, member) in value.members() {
+            match name {
+                "args" => {}
+                "call_id" | "server" | "tool" | "ask" | "approval" if member.kind() == Kind::String => {}
+                "call_id" | "server" | "tool" | "ask" | "approval" => {
+                    return Err(bad("a member of the line is not a string"));
+                }
+                _ => return Err(bad("the line has an unknown member")),
+            }
+        }
+        let text = |name| value.get(name).and_then(ValueRef::as_str);
+        let args = value.get("args").ok_or_else(|| bad("the line has no args"))?;
+        Ok(Self {
+            call_id: call_id.ok_or_else(|| bad("the line has no call_id"))?,
+            server: text("server"),
+            tool: text("tool").ok_or_else(|| bad("the line has no tool"))?,
+            args: line.subtree(args),
+            ask: text("ask"),
+            approval: text("approval"),
+        })
+    }
+}

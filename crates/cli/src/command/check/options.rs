@@ -1,0 +1,121 @@
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use countersign_core::{AgentId, Audience, Millis, Principal, RunId, ServerName, SessionId};
+
+use crate::command::token::DEFAULT_RUN;
+use crate::failure::Failure;
+use crate::random;
+use crate::session::{ApprovalPlan, Bindings, SessionPlan, read_definitions};
+
+/// What the session is opened with.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The signed registry.
+    #[arg(long, value_name = "FILE")]
+    registry: PathBuf,
+    /// The trust root: whose signatures count.
+    #[arg(long, value_name = "FILE")]
+    trust_root: PathBuf,
+    /// The agent that makes the calls.
+    #[arg(long)]
+    agent: AgentId,
+    /// The tools that the session may use, as name or server:name; all that the registry lists without it.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tools: Option<Vec<String>>,
+    /// The session's goal, to be pinned.
+    #[arg(long, value_name = "TEXT")]
+    goal: Option<String>,
+    /// On whose behalf the calls are made.
+    #[arg(long, default_value = "local")]
+    principal: Principal,
+    /// The gate's HMAC key file. Without it no approval is taken.
+    #[arg(long, value_name = "FILE")]
+    approval_key: Option<PathBuf>,
+    /// Append every decision to this record.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Server of the tools that are named without one, where several servers have a tool of that name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<ServerName>,
+    /// Id of the session; a random one without it.
+    #[arg(long)]
+    session: Option<SessionId>,
+    /// How long the session may last; as long as the registry allows without it.
+    #[arg(long)]
+    ttl: Option<Millis>,
+    /// Where used approvals are remembered, for all gates that share the key; beside the key file without it.
+    #[arg(long, value_name = "STORE", requires = "approval_key")]
+    spent: Option<PathBuf>,
+    /// Run whose key approvals are minted with.
+    #[arg(long, default_value = DEFAULT_RUN)]
+    run: RunId,
+    /// Name of this gate, as approvals may bind it.
+    #[arg(long, default_value = DEFAULT_RUN)]
+    audience: Audience,
+    /// Refuse an approval that leaves out any of agent, session, audience, registry version, definition or goal.
+    #[arg(long, requires = "approval_key")]
+    strict_bindings: bool,
+    /// Where the highest registry version ever accepted is remembered, so that no older one is taken later.
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// How old the registry's signature may be.
+    #[arg(long, value_name = "SPAN", default_value = crate::command::registry::DEFAULT_MAX_AGE)]
+    max_age: Millis,
+    /// What a server lists its tools as now (an answer to tools/list), for tools whose definition the registry pins.
+    #[arg(long, value_name = "SERVER=FILE")]
+    definitions: Vec<String>,
+}
+
+impl Options {
+    /// Makes the plan of the session out of the options.
+    pub(crate) fn plan(&self) -> Result<SessionPlan, Failure> {
+        if self.goal.as_deref() == Some("-") {
+            return Err(Failure::usage("--goal cannot be `-`: standard input holds the calls"));
+        }
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => random::id("check")?,
+        };
+        let approvals = self.approval_key.as_ref().map(|key| ApprovalPlan {
+            key: key.clone(),
+            run: self.run.clone(),
+            audience: self.audience.clone(),
+            store: self.spent.clone().unwrap_or_else(|| beside(key)),
+            bindings: if self.strict_bindings { Bindings::Strict } else { Bindings::Partial },
+        });
+        let mut definitions = BTreeMap::new();
+        for given in &self.definitions {
+            let (server, file) = given
+                .split_once('=')
+                .ok_or_else(|| Failure::usage("--definitions is a server's name, `=` and a file"))?;
+            let server = ServerName::new(server).map_err(|error| Failure::usage(error.to_string()))?;
+            definitions.extend(read_definitions(&server, file.as_ref())?);
+        }
+        Ok(SessionPlan {
+            registry: self.registry.clone(),
+            trust_root: self.trust_root.clone(),
+            state: self.state.clone(),
+            max_age: self.max_age,
+            session,
+            agent: self.agent.clone(),
+            principal: self.principal.clone(),
+            ttl: self.ttl,
+            tools: self.tools.clone(),
+            server: self.server.clone(),
+            goal: self.goal.clone(),
+            approvals,
+            record: self.record.clone(),
+            definitions,
+        })
+    }
+}
+
+/// An approval counts once, in whatever process: what was used is remembered where the key is.
+fn beside(key: &std::path::Path) -> PathBuf {
+    let mut name = OsString::from(key);
+    name.push(".spent.sqlite");
+    name.into()
+}

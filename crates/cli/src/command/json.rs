@@ -1,0 +1,96 @@
+use clap::{Args, Subcommand};
+use countersign_canonical_json::{Canonical, JsonError, Limits, LimitsError, Recipe, digest, read};
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::files::Source;
+use crate::output::Output;
+
+/// Read JSON strictly: canonical bytes and digests.
+///
+/// What two readers could understand differently is refused: repeated names, lone surrogates, numbers that a double
+/// does not hold, trailing data. What is left has exactly one canonical text (RFC 8785), and its SHA-256 is what
+/// approvals bind.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Json {
+    /// Write the canonical bytes, and nothing else.
+    #[command(after_help = "Example:\n  echo '{\"b\": 1.0, \"a\": [true]}' | countersign json canonicalize")]
+    Canonicalize(Input),
+    /// Write the SHA-256 of the canonical bytes, in lower-case hexadecimal.
+    #[command(after_help = "Example:\n  countersign json digest arguments.json")]
+    Digest(Input),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Input {
+    /// File to read; `-` is standard input.
+    #[arg(default_value = "-", value_name = "FILE")]
+    file: Source,
+    /// How to read: `jcs-1` refuses numbers that a double cannot hold, `rfc8785` rounds them.
+    #[arg(long, default_value_t = Recipe::Jcs1)]
+    recipe: Recipe,
+    /// The most bytes to read.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_bytes())]
+    max_bytes: usize,
+    /// The most arrays and objects within each other.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_depth())]
+    max_depth: usize,
+    /// The most members of one object, and elements of one array.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_width())]
+    max_width: usize,
+}
+
+impl Json {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Canonicalize(input) => {
+                let canonical = input.read()?;
+                if out.is_json() {
+                    out.json(&json!({
+                        "ok": true,
+                        "recipe": input.recipe,
+                        "canonical": canonical.as_str(),
+                        "digest": canonical.digest(),
+                    }))?;
+                } else {
+                    out.bytes(canonical.bytes())?;
+                }
+            }
+            Self::Digest(input) => {
+                let (bytes, limits) = input.bytes()?;
+                let digest = digest(&bytes, input.recipe, &limits).map_err(|error| malformed(&error))?;
+                let report = json!({"ok": true, "recipe": input.recipe, "digest": digest});
+                out.result(&report, &digest.to_string())?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Input {
+    fn bytes(&self) -> Result<(Vec<u8>, Limits), Failure> {
+        let limits = self.limits().map_err(|error| Failure::usage(error.to_string()))?;
+        // One more than the reader takes, so that what is too large is refused with the reader's own code.
+        let cap = u64::try_from(self.max_bytes).unwrap_or(u64::MAX).saturating_add(1);
+        Ok((self.file.read_prefix(cap)?, limits))
+    }
+
+    fn read(&self) -> Result<Canonical, Failure> {
+        let (bytes, limits) = self.bytes()?;
+        read(&bytes, self.recipe, &limits).map_err(|error| malformed(&error))
+    }
+
+    fn limits(&self) -> Result<Limits, LimitsError> {
+        Limits::default()
+            .with_max_bytes(self.max_bytes)?
+            .with_max_depth(self.max_depth)?
+            .with_max_width(self.max_width)
+    }
+}
+
+/// The failure for JSON that is not what it should be. The code stands in front already.
+pub(crate) fn malformed(error: &JsonError) -> Failure {
+    let text = error.to_string();
+    let place = text.strip_prefix(&format!("`{}` ", error.code())).unwrap_or(&text);
+    Failure::new(error.code(), place)
+}

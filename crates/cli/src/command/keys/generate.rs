@@ -1,0 +1,105 @@
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use countersign_core::KeyId;
+use countersign_keys::file::{KeyFileError, write_public_key, write_server_secret, write_signing_key};
+use countersign_keys::{ServerSecret, SigningKey};
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::files::{Replace, must_be_free};
+use crate::output::Output;
+use crate::random;
+
+#[derive(Debug, Args)]
+pub(crate) struct Generate {
+    /// `ed25519` signs registries, `hmac` mints approvals.
+    #[arg(long, value_enum)]
+    kind: Kind,
+    /// File to write the secret key to. It must not exist.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// File to write the public half of an Ed25519 key to. It must not exist.
+    #[arg(long, value_name = "FILE")]
+    public_out: Option<PathBuf>,
+    /// Id of an HMAC key. An Ed25519 key's id is derived from the key.
+    #[arg(long)]
+    id: Option<KeyId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Ed25519,
+    Hmac,
+}
+
+impl Generate {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self.kind {
+            Kind::Ed25519 => self.ed25519(out),
+            Kind::Hmac => self.hmac(out),
+        }
+    }
+
+    fn ed25519(&self, out: &mut Output) -> Result<Exit, Failure> {
+        if self.id.is_some() {
+            return Err(Failure::usage("the id of an Ed25519 key is derived from the key: leave --id out"));
+        }
+        if self.public_out.as_ref() == Some(&self.out) {
+            return Err(Failure::usage("--out and --public-out are the same file"));
+        }
+        for path in self.public_out.iter().chain([&self.out]) {
+            must_be_free(path, Replace::Never)?;
+        }
+        let key = SigningKey::from_seed(*random::secret::<32>()?);
+        let public = key.verifying_key();
+        write_signing_key(&self.out, &key).map_err(|error| about(&self.out, error))?;
+        if let Some(path) = &self.public_out {
+            write_public_key(path, &public).map_err(|error| {
+                // Half a pair is no result: the secret half was made just now and nobody has it.
+                let _ = std::fs::remove_file(&self.out);
+                about(path, error)
+            })?;
+        }
+        let report = json!({
+            "ok": true,
+            "kind": "ed25519",
+            "key_id": key.key_id(),
+            "public": public.to_base64(),
+            "out": self.out.display().to_string(),
+            "public_out": self.public_out.as_ref().map(|path| path.display().to_string()),
+        });
+        let text = format!("{}\nsecret key in {}", key.key_id(), self.out.display());
+        let text = match &self.public_out {
+            Some(path) => format!("{text}\npublic key in {}", path.display()),
+            None => text,
+        };
+        out.result(&report, &text)?;
+        Ok(Exit::Done)
+    }
+
+    fn hmac(&self, out: &mut Output) -> Result<Exit, Failure> {
+        if self.public_out.is_some() {
+            return Err(Failure::usage("an HMAC key has no public half: leave --public-out out"));
+        }
+        must_be_free(&self.out, Replace::Never)?;
+        let id = match &self.id {
+            Some(id) => id.clone(),
+            None => random::id::<KeyId>("hmac")?,
+        };
+        let secret = ServerSecret::new(id, random::secret::<32>()?.as_ref())?;
+        write_server_secret(&self.out, &secret).map_err(|error| about(&self.out, error))?;
+        let report = json!({
+            "ok": true,
+            "kind": "hmac",
+            "key_id": secret.key_id(),
+            "out": self.out.display().to_string(),
+        });
+        out.result(&report, &format!("{}\nsecret key in {}", secret.key_id(), self.out.display()))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn about(path: &Path, error: KeyFileError) -> Failure {
+    Failure::from(error).about(path.display())
+}

@@ -1,0 +1,57 @@
+mod generate;
+mod show;
+mod trust;
+
+pub(crate) use trust::read_trust_root;
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use countersign_keys::SigningKey;
+use countersign_keys::file::read_signing_key;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Make and show keys, and say which keys are trusted.
+///
+/// Two kinds of keys are used. Ed25519 keys belong to operators, who sign what agents may do; a trust root names
+/// the public halves that count. HMAC keys belong to gates, which mint and verify approvals with them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keys {
+    /// Make a new key and write it to a file that only its owner can read.
+    #[command(after_help = "Examples:\n  \
+        countersign keys generate --kind ed25519 --out operator.key.json --public-out operator.pub.json\n  \
+        countersign keys generate --kind hmac --out approval.key.json")]
+    Generate(generate::Generate),
+    /// Show what a key file holds; never its secret.
+    #[command(after_help = "Example:\n  countersign keys show operator.key.json")]
+    Show(show::Show),
+    /// Make a trust root: the operators' public keys, and how many of them must sign.
+    #[command(after_help = "Example:\n  \
+        countersign keys trust --threshold 2 --out trust-root.json alice.pub.json bob.pub.json carol.pub.json")]
+    Trust(trust::Trust),
+    /// Hand trust on from one trust root to the next.
+    #[command(subcommand)]
+    TrustUpdate(trust::TrustUpdate),
+}
+
+impl Keys {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Generate(verb) => verb.run(out),
+            Self::Show(verb) => verb.run(out),
+            Self::Trust(verb) => verb.run(out),
+            Self::TrustUpdate(verb) => verb.run(out),
+        }
+    }
+}
+
+/// Reads the signing keys that an option names.
+pub(crate) fn read_signers(paths: &[PathBuf]) -> Result<Vec<SigningKey>, Failure> {
+    paths.iter().map(|path| read_signer(path)).collect()
+}
+
+fn read_signer(path: &Path) -> Result<SigningKey, Failure> {
+    read_signing_key(path).map_err(|error| Failure::from(error).about(path.display()))
+}

@@ -1,0 +1,165 @@
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use countersign_keys::TrustRoot;
+use countersign_keys::dsse::Envelope;
+use countersign_keys::file::read_public_key;
+use serde_json::json;
+
+use super::read_signers;
+use crate::failure::{Exit, Failure};
+use crate::files::{REGISTRY_BYTES, Replace, must_be_free, read_file, write_file};
+use crate::output::Output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// How many of the keys must sign.
+    #[arg(long, value_name = "N")]
+    threshold: usize,
+    /// Version of the trust root. A root that replaces another has the version after it.
+    #[arg(long = "root-version", value_name = "N", default_value_t = 1)]
+    version: u64,
+    /// File to write the trust root to.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    force: bool,
+    /// The operators' public key files.
+    #[arg(required = true, value_name = "PUBKEY")]
+    keys: Vec<PathBuf>,
+}
+
+impl Trust {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let replace = Replace::from(self.force);
+        must_be_free(&self.out, replace)?;
+        let keys = self
+            .keys
+            .iter()
+            .map(|path| read_public_key(path).map_err(|error| Failure::from(error).about(path.display())))
+            .collect::<Result<Vec<_>, _>>()?;
+        let root = TrustRoot::new(self.version, self.threshold, keys)?;
+        write_file(&self.out, root.to_json().as_bytes(), replace)?;
+        report(out, &root, Some(&self.out))
+    }
+}
+
+/// Hand trust on from one trust root to the next.
+///
+/// The next root has the version after the old one and is signed by enough keys of the old root and enough keys of
+/// its own. Who holds the old root can then verify the new one.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrustUpdate {
+    /// Sign the next root, as made by `keys trust --root-version N`.
+    #[command(after_help = "Example:\n  countersign keys trust-update sign --next root-2.json \
+        --key alice.key.json --key bob.key.json --out root-2.dsse.json")]
+    Sign(Sign),
+    /// Verify a signed next root against the root that is trusted now, and write it out.
+    #[command(after_help = "Example:\n  countersign keys trust-update verify root-2.dsse.json \
+        --trust-root root-1.json --out trust-root.json")]
+    Verify(Verify),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sign {
+    /// The next trust root.
+    #[arg(long, value_name = "FILE")]
+    next: PathBuf,
+    /// A key of the old root or of the next; give as many as both need.
+    #[arg(long = "key", required = true, value_name = "FILE")]
+    keys: Vec<PathBuf>,
+    /// File to write the signed root to.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The signed next root.
+    file: PathBuf,
+    /// The root that is trusted now.
+    #[arg(long, value_name = "FILE")]
+    trust_root: PathBuf,
+    /// File to write the verified root to; without it nothing is written.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    force: bool,
+}
+
+impl TrustUpdate {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Sign(verb) => verb.run(out),
+            Self::Verify(verb) => verb.run(out),
+        }
+    }
+}
+
+impl Sign {
+    fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let replace = Replace::from(self.force);
+        must_be_free(&self.out, replace)?;
+        let next = read_trust_root(&self.next)?;
+        let keys = read_signers(&self.keys)?;
+        let envelope = next.sign(&keys.iter().collect::<Vec<_>>());
+        write_file(&self.out, envelope.to_json().as_bytes(), replace)?;
+        report(out, &next, Some(&self.out))
+    }
+}
+
+impl Verify {
+    fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let replace = Replace::from(self.force);
+        if let Some(path) = &self.out {
+            must_be_free(path, replace)?;
+        }
+        let now = read_trust_root(&self.trust_root)?;
+        let bytes = read_file(&self.file, REGISTRY_BYTES)?;
+        let envelope = Envelope::from_json(&bytes, bytes.len())
+            .map_err(|error| Failure::from(error).about(self.file.display()).into_refusal())?;
+        let next = now
+            .update(&envelope)
+            .map_err(|error| Failure::from(error).about(self.file.display()).into_refusal())?;
+        if let Some(path) = &self.out {
+            write_file(path, next.to_json().as_bytes(), replace)?;
+        }
+        report(out, &next, self.out.as_deref())
+    }
+}
+
+/// Reads the file that says whose signatures count.
+pub(crate) fn read_trust_root(path: &Path) -> Result<TrustRoot, Failure> {
+    let bytes = read_file(path, REGISTRY_BYTES)?;
+    TrustRoot::from_json(&bytes).map_err(|error| Failure::from(error).about(path.display()))
+}
+
+fn report(out: &mut Output, root: &TrustRoot, written: Option<&Path>) -> Result<Exit, Failure> {
+    let keys: Vec<_> = root.keys().map(|key| key.key_id().to_string()).collect();
+    let report = json!({
+        "ok": true,
+        "version": root.version(),
+        "threshold": root.threshold(),
+        "keys": keys,
+        "fingerprint": root.fingerprint(),
+        "out": written.map(|path| path.display().to_string()),
+    });
+    let mut text = format!(
+        "trust root version {}: {} of {} keys must sign\nfingerprint {}",
+        root.version(),
+        root.threshold(),
+        keys.len(),
+        root.fingerprint()
+    );
+    for key in &keys {
+        text.push_str("\n  ");
+        text.push_str(key);
+    }
+    out.result(&report, &text)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,52 @@
+mod ask;
+mod audit;
+mod check;
+mod completions;
+pub(crate) mod json;
+pub(crate) mod keys;
+pub(crate) mod registry;
+mod stats;
+pub(crate) mod token;
+
+use clap::Subcommand;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Makes the list of verbs: each is a file in this folder, whose type says its help and has a method `run`. A comment
+/// on a row would take the place of that help.
+macro_rules! verbs {
+    ($($(#[$attribute:meta])* $name:ident($verb:ty),)+) => {
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Verb {
+            $($(#[$attribute])* $name($verb),)+
+        }
+
+        impl Verb {
+            /// Runs the verb that was asked for.
+            pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+                match self {
+                    $(Self::$name(verb) => verb.run(out),)+
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    #[command(subcommand)]
+    Keys(keys::Keys),
+    #[command(subcommand)]
+    Json(json::Json),
+    #[command(subcommand)]
+    Registry(registry::Registry),
+    #[command(subcommand)]
+    Ask(ask::Ask),
+    #[command(subcommand)]
+    Token(token::Token),
+    Check(check::Check),
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    Stats(stats::Stats),
+    Completions(completions::Completions),
+}

@@ -1,0 +1,130 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::read::{Seen, read_either};
+use crate::failure::{Exit, Failure, one_line};
+use crate::output::Output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// The registry as it is.
+    old: PathBuf,
+    /// The registry as it would be.
+    new: PathBuf,
+}
+
+/// One thing that is there, gone or other than before.
+#[derive(Debug, Serialize)]
+struct Change {
+    /// `added`, `removed` or `changed`.
+    change: &'static str,
+    /// `agent`, `tool`, `revoked agent`, `revoked key` or `revoked registry`.
+    what: &'static str,
+    name: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    members: BTreeMap<String, OldNew>,
+}
+
+#[derive(Debug, Serialize)]
+struct OldNew {
+    old: Value,
+    new: Value,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    ok: bool,
+    old_version: u64,
+    new_version: u64,
+    changes: Vec<Change>,
+}
+
+impl Diff {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let (old, new) = (read_either(&self.old)?, read_either(&self.new)?);
+        let report = Report {
+            ok: true,
+            old_version: old.draft.version(),
+            new_version: new.draft.version(),
+            changes: changes(&old, &new)?,
+        };
+        if out.is_json() {
+            out.json(&report)?;
+        } else {
+            out.line(&text(&report))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+type Entries = BTreeMap<(&'static str, String), Value>;
+
+/// Everything that a registry lists, by kind and name. Taken from the draft's own spelling, so that what was left out
+/// and what was written as its default are the same.
+fn entries(seen: &Seen) -> Result<Entries, Failure> {
+    let text = seen.draft.to_json()?;
+    let json: Value =
+        serde_json::from_str(&text).map_err(|_| crate::output::internal("a draft is not JSON"))?;
+    let list = |pointer: &str| json.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    let text =
+        |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let agents = list("/agents").map(|agent| (("agent", text(agent, "agent")), agent.clone()));
+    let tools = list("/tools")
+        .map(|tool| (("tool", format!("{}:{}", text(tool, "server"), text(tool, "name"))), tool.clone()));
+    let revoked = [("revoked agent", "agents"), ("revoked key", "keys"), ("revoked registry", "snapshots")];
+    let revoked = revoked.into_iter().flat_map(|(what, member)| {
+        let names: Vec<_> = list(&format!("/revoked/{member}")).filter_map(Value::as_str).collect();
+        names.into_iter().map(move |name| ((what, name.to_owned()), Value::Null)).collect::<Vec<_>>()
+    });
+    Ok(agents.chain(tools).chain(revoked).collect())
+}
+
+fn changes(old: &Seen, new: &Seen) -> Result<Vec<Change>, Failure> {
+    let (old, new) = (entries(old)?, entries(new)?);
+    let keys: BTreeSet<_> = old.keys().chain(new.keys()).cloned().collect();
+    let change = |key: (&'static str, String)| {
+        let (change, members) = match (old.get(&key), new.get(&key)) {
+            (None, _) => ("added", BTreeMap::new()),
+            (_, None) => ("removed", BTreeMap::new()),
+            (Some(old), Some(new)) if old == new => return None,
+            (Some(old), Some(new)) => ("changed", members(old, new)),
+        };
+        Some(Change { change, what: key.0, name: key.1, members })
+    };
+    Ok(keys.into_iter().filter_map(change).collect())
+}
+
+fn members(old: &Value, new: &Value) -> BTreeMap<String, OldNew> {
+    let names = [old, new].into_iter().filter_map(Value::as_object).flat_map(serde_json::Map::keys);
+    names
+        .filter(|name| old.get(name) != new.get(name))
+        .map(|name| {
+            let side = |value: &Value| value.get(name).cloned().unwrap_or(Value::Null);
+            (name.clone(), OldNew { old: side(old), new: side(new) })
+        })
+        .collect()
+}
+
+fn text(report: &Report) -> String {
+    let mut text = format!("version {} -> {}", report.old_version, report.new_version);
+    for change in &report.changes {
+        let sign = match change.change {
+            "added" => '+',
+            "removed" => '-',
+            _ => '~',
+        };
+        text.push_str(&format!("\n{sign} {} {}", change.what, change.name));
+        for (name, sides) in &change.members {
+            let (old, new) = (one_line(&sides.old.to_string()), one_line(&sides.new.to_string()));
+            text.push_str(&format!("\n    {name}: {old} -> {new}"));
+        }
+    }
+    if report.changes.is_empty() {
+        text.push_str("\nno other change");
+    }
+    text
+}

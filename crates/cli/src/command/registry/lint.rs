@@ -1,0 +1,42 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use countersign_registry::Severity;
+use serde_json::json;
+
+use super::read::read_draft;
+use crate::failure::{Exit, Failure, one_line};
+use crate::output::Output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Lint {
+    /// The draft.
+    draft: PathBuf,
+    /// Make warnings exit code 3 as well.
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Lint {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let draft = read_draft(&self.draft).map_err(|failure| match failure.code() {
+            code if code.starts_with("FILE_") => failure,
+            _ => failure.into_refusal(),
+        })?;
+        let findings = draft.lint();
+        let warned = findings.iter().any(|finding| finding.severity() > Severity::Note);
+        let bad = self.strict && warned;
+        if out.is_json() {
+            out.json(&json!({"ok": !bad, "findings": findings}))?;
+        } else {
+            for finding in &findings {
+                let message = one_line(finding.message());
+                out.line(&format!("{} {}: {message}", finding.severity(), finding.code()))?;
+            }
+            if findings.is_empty() {
+                out.line("nothing to report")?;
+            }
+        }
+        Ok(if bad { Exit::Refused } else { Exit::Done })
+    }
+}

@@ -1,0 +1,73 @@
+mod diff;
+mod lint;
+mod read;
+mod show;
+mod sign;
+mod verify;
+
+pub(crate) use verify::DEFAULT_MAX_AGE;
+
+use clap::{Args, Subcommand};
+use countersign_registry::draft_schema;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Write, sign and verify what each agent may do.
+///
+/// A registry lists agents and their tools, how bad each tool can be, and what a call of it needs: an approval, the
+/// goal restated, arguments that fit. An operator writes it as a draft and signs it; gates believe the signed file
+/// and nothing else.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Registry {
+    /// Print the JSON Schema of the draft format.
+    #[command(after_help = "Example:\n  countersign registry schema > registry.schema.json")]
+    Schema(Schema),
+    /// Say what is wrong with a draft, or could be tighter. Exit code 3 when it could not be signed.
+    #[command(after_help = "Example:\n  countersign registry lint registry.json")]
+    Lint(lint::Lint),
+    /// Sign a draft with operators' keys.
+    #[command(after_help = "Example:\n  countersign registry sign registry.json --key operator.key.json \
+        --ttl 30d --out registry.dsse.json")]
+    Sign(sign::Sign),
+    /// Add a signature to a signed registry, where more than one operator must sign.
+    #[command(after_help = "Example:\n  countersign registry cosign registry.dsse.json --key bob.key.json \
+        --out registry.dsse.json --force")]
+    Cosign(sign::Cosign),
+    /// Verify a signed registry: signatures, age, content. Exit code 3 when a gate would refuse it.
+    #[command(
+        after_help = "Example:\n  countersign registry verify registry.dsse.json --trust-root trust-root.json"
+    )]
+    Verify(verify::Verify),
+    /// Show what a draft or a signed registry says, without believing it.
+    #[command(after_help = "Example:\n  countersign registry show registry.dsse.json")]
+    Show(show::Show),
+    /// Show what changes from one registry to another; each may be a draft or signed.
+    #[command(after_help = "Example:\n  countersign registry diff registry.dsse.json next.json")]
+    Diff(diff::Diff),
+    /// Take an agent or a key back: writes and signs the next version.
+    #[command(after_help = "Example:\n  countersign registry revoke registry.dsse.json --agent support-bot \
+        --key operator.key.json --out next.dsse.json")]
+    Revoke(sign::Revoke),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Schema {}
+
+impl Registry {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Schema(_) => {
+                out.line(draft_schema().trim_end())?;
+                Ok(Exit::Done)
+            }
+            Self::Lint(verb) => verb.run(out),
+            Self::Sign(verb) => verb.run(out),
+            Self::Cosign(verb) => verb.run(out),
+            Self::Verify(verb) => verb.run(out),
+            Self::Show(verb) => verb.run(out),
+            Self::Diff(verb) => verb.run(out),
+            Self::Revoke(verb) => verb.run(out),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+use std::path::Path;
+
+use countersign_canonical_json::{Limits, Recipe, read};
+use countersign_keys::dsse::Envelope;
+use countersign_registry::RegistryDraft;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::files::{REGISTRY_BYTES, read_file};
+
+/// A registry as a file has it, signed or not. Nothing is verified.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// What it says, as a draft that was checked like one.
+    pub(crate) draft: RegistryDraft,
+    /// The same as JSON, with the times if there are any.
+    pub(crate) json: Value,
+    /// The ids of the keys that say they signed it; nothing for a draft.
+    pub(crate) key_ids: Option<Vec<String>>,
+}
+
+/// Reads a draft's file.
+pub(crate) fn read_draft(path: &Path) -> Result<RegistryDraft, Failure> {
+    let bytes = read_file(path, REGISTRY_BYTES)?;
+    RegistryDraft::from_json(&bytes).map_err(|error| Failure::from(error).about(path.display()))
+}
+
+/// Reads a signed registry's file, unverified.
+pub(crate) fn read_envelope(path: &Path) -> Result<Envelope, Failure> {
+    let bytes = read_file(path, REGISTRY_BYTES)?;
+    Envelope::from_json(&bytes, bytes.len()).map_err(|error| Failure::from(error).about(path.display()))
+}
+
+/// Reads a draft or a signed registry, whichever the file holds.
+pub(crate) fn read_either(path: &Path) -> Result<Seen, Failure> {
+    let bytes = read_file(path, REGISTRY_BYTES)?;
+    let about = |failure: Failure| failure.about(path.display());
+    let signed = json_of(&bytes).map_err(about)?.get("payload").is_some();
+    if !signed {
+        let draft = RegistryDraft::from_json(&bytes).map_err(|error| about(error.into()))?;
+        return Ok(Seen { draft, json: json_of(&bytes).map_err(about)?, key_ids: None });
+    }
+    let envelope = Envelope::from_json(&bytes, bytes.len()).map_err(|error| about(error.into()))?;
+    let (draft, json) = parts(envelope.unverified_payload()).map_err(about)?;
+    let key_ids = envelope.unverified_key_ids().map(str::to_owned).collect();
+    Ok(Seen { draft, json, key_ids: Some(key_ids) })
+}
+
+/// What was signed as a draft, and as JSON with its times.
+pub(crate) fn parts(payload: &[u8]) -> Result<(RegistryDraft, Value), Failure> {
+    let json = json_of(payload)?;
+    let mut timeless = json.clone();
+    if let Some(members) = timeless.as_object_mut() {
+        members.remove("issued");
+        members.remove("expires");
+    }
+    Ok((RegistryDraft::from_json(timeless.to_string().as_bytes())?, json))
+}
+
+fn json_of(bytes: &[u8]) -> Result<Value, Failure> {
+    let limits = Limits::hard_caps();
+    let read = read(bytes, Recipe::Jcs1, &limits).map_err(|error| super::super::json::malformed(&error))?;
+    Value::deserialize(read.value()).map_err(|error| Failure::new("REGISTRY_CONTENT", error.to_string()))
+}

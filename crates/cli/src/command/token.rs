@@ -1,0 +1,262 @@
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use countersign_approval_token::{
+    Approval, ApprovalError, ApprovalToken, CallBinding, MintTerms, Partial, SpendError, mint, verify,
+};
+use countersign_canonical_json::{Kind, Limits, Recipe, read};
+use countersign_core::{
+    AgentId, Audience, CallId, Digest, Millis, OperatorId, Principal, RunId, ServerName, SessionId,
+    Timestamp, TokenId, ToolId, ToolName,
+};
+use countersign_keys::file::read_server_secret;
+use countersign_keys::{Keyring, RunKeys};
+use serde_json::json;
+
+use super::json::malformed;
+use crate::failure::{Exit, Failure};
+use crate::files::{Source, read_text};
+use crate::output::Output;
+use crate::random;
+use crate::session::open_store;
+use crate::time::now;
+
+/// The run whose keys are used where none is named.
+pub(crate) const DEFAULT_RUN: &str = "check";
+
+/// Mint and verify approvals of one exact call.
+///
+/// An approval token is a ticket for one act: this call id, this tool, these arguments, this principal, once. Who
+/// holds the key file can mint one.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Token {
+    /// Mint a token: prints it.
+    #[command(after_help = "Example:\n  countersign token mint --key-file approval.key.json --call-id c1 \
+        --server desk --tool refund \\\n    --args args.json --principal alice --ttl 5m")]
+    Mint(Mint),
+    /// Verify a token against a call: exit code 0 when it approves the call, 3 when not.
+    #[command(after_help = "Example:\n  countersign token verify --key-file approval.key.json --call-id c1 \
+        --server desk --tool refund \\\n    --args args.json --principal alice --token cs1... --spend spent.sqlite")]
+    Verify(Verify),
+}
+
+/// What a token binds.
+#[derive(Debug, Args)]
+struct Bindings {
+    /// The gate's HMAC key file.
+    #[arg(long, value_name = "FILE")]
+    key_file: PathBuf,
+    /// Id of the call.
+    #[arg(long)]
+    call_id: CallId,
+    /// Server of the tool.
+    #[arg(long)]
+    server: ServerName,
+    /// Name of the tool within its server.
+    #[arg(long)]
+    tool: ToolName,
+    /// File with the arguments, as JSON; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    args: Source,
+    /// On whose behalf the call is made.
+    #[arg(long)]
+    principal: Principal,
+    /// Run whose key is used.
+    #[arg(long, default_value = DEFAULT_RUN)]
+    run: RunId,
+    /// Session that the call belongs to.
+    #[arg(long)]
+    session: Option<SessionId>,
+    /// Agent that makes the call.
+    #[arg(long)]
+    agent: Option<AgentId>,
+    /// Gate that the token is for.
+    #[arg(long)]
+    audience: Option<Audience>,
+    /// Digest of the tool's definition.
+    #[arg(long, value_name = "SHA256")]
+    definition: Option<Digest>,
+    /// Digest of the session's pinned goal.
+    #[arg(long, value_name = "SHA256")]
+    ask: Option<Digest>,
+    /// Root of the committed plan.
+    #[arg(long, value_name = "SHA256")]
+    plan: Option<Digest>,
+    /// Version of the registry.
+    #[arg(long, value_name = "N")]
+    registry_version: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mint {
+    #[command(flatten)]
+    bindings: Bindings,
+    /// How long the token counts: a number and ms, s, m, h or d.
+    #[arg(long)]
+    ttl: Millis,
+    /// The longest that a token may count.
+    #[arg(long, value_name = "TTL", default_value = "1h")]
+    ttl_cap: Millis,
+    /// Who approves.
+    #[arg(long, default_value = "operator")]
+    approver: OperatorId,
+    /// Id of the token; a random one without it.
+    #[arg(long)]
+    token_id: Option<TokenId>,
+    /// When the token is issued, in milliseconds since 1970; now without it. With --token-id, the same call always
+    /// gets the same token.
+    #[arg(long, value_name = "MS", value_parser = timestamp)]
+    issued: Option<Timestamp>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    bindings: Bindings,
+    /// The token; `-` reads it from standard input.
+    #[arg(long)]
+    token: String,
+    /// Burn the token in this store, which is made if it is not there. A second time is refused.
+    #[arg(long, value_name = "STORE")]
+    spend: Option<PathBuf>,
+    /// Accept a token that leaves out some of the optional bindings given here.
+    #[arg(long)]
+    accept_partial: bool,
+    /// By how much the clock that minted may run ahead of this one.
+    #[arg(long, value_name = "SPAN", default_value = "5s")]
+    skew: Millis,
+}
+
+impl Token {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Mint(verb) => verb.run(out),
+            Self::Verify(verb) => verb.run(out),
+        }
+    }
+}
+
+impl Mint {
+    fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let keys = run_keys(&self.bindings.key_file, &self.bindings.run)?;
+        let binding = self.bindings.read()?;
+        let token_id = match &self.token_id {
+            Some(id) => id.clone(),
+            None => random::id("token")?,
+        };
+        let issued = match self.issued {
+            Some(issued) => issued,
+            None => now()?,
+        };
+        let terms = MintTerms::new(token_id.clone(), self.approver.clone(), issued, self.ttl);
+        let token = mint(&keys, &binding, &terms, self.ttl_cap)?;
+        let report = json!({
+            "ok": true,
+            "token": token.as_str(),
+            "token_id": token_id,
+            "call_id": self.bindings.call_id,
+            "args_digest": binding.args(),
+            "issued": issued,
+            "expires": issued.saturating_add(self.ttl),
+        });
+        out.result(&report, token.as_str())?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Verify {
+    fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        if self.token == "-" && self.bindings.args == Source::Stdin {
+            return Err(Failure::usage("--token and --args cannot both come from standard input"));
+        }
+        let keys = run_keys(&self.bindings.key_file, &self.bindings.run)?;
+        let binding = self.bindings.read()?;
+        let partial = if self.accept_partial { Partial::Accept } else { Partial::Refuse };
+        let now = now()?;
+        let text = read_text(&self.token)?;
+        let token: ApprovalToken =
+            text.parse().map_err(|error: ApprovalError| Failure::from(error).into_refusal())?;
+        let approval = verify(&token, &keys, &binding, now, self.skew, partial)
+            .map_err(|error| Failure::from(error).into_refusal())?;
+        let report = json!({
+            "ok": true,
+            "token_id": approval.token_id(),
+            "approver": approval.approver(),
+            "expires": approval.expires(),
+            "spent": self.spend.is_some(),
+        });
+        let text = format!(
+            "{} approved by {} until {}",
+            approval.token_id(),
+            approval.approver(),
+            approval.expires()
+        );
+        match &self.spend {
+            Some(store) => {
+                spend(approval, store, now, self.skew)?;
+                out.result(&report, &format!("{text}, spent now"))?;
+            }
+            None => out.result(&report, &text)?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn spend(approval: Approval, store: &Path, now: Timestamp, skew: Millis) -> Result<(), Failure> {
+    let store = open_store(store)?;
+    match approval.spend(&store, now, skew) {
+        Ok(_) => Ok(()),
+        Err(error @ SpendError::Unavailable(_)) => Err(error.into()),
+        Err(error) => Err(Failure::from(error).into_refusal()),
+    }
+}
+
+impl Bindings {
+    fn read(&self) -> Result<CallBinding, Failure> {
+        let limits = Limits::default();
+        let cap = u64::try_from(limits.max_bytes()).unwrap_or(u64::MAX).saturating_add(1);
+        let args = read(&self.args.read_prefix(cap)?, Recipe::Jcs1, &limits)
+            .map_err(|error| malformed(&error).about("--args"))?;
+        if args.value().kind() != Kind::Object {
+            return Err(
+                Failure::new("ARGS_NOT_OBJECT", "a tool's arguments are a JSON object").about("--args")
+            );
+        }
+        let tool = ToolId::from_names(self.server.clone(), self.tool.clone());
+        let mut binding =
+            CallBinding::new(self.call_id.clone(), tool, args.digest(), Recipe::Jcs1, self.principal.clone());
+        if let Some(session) = &self.session {
+            binding = binding.with_session(session.clone());
+        }
+        if let Some(agent) = &self.agent {
+            binding = binding.with_agent(agent.clone());
+        }
+        if let Some(audience) = &self.audience {
+            binding = binding.with_audience(audience.clone());
+        }
+        if let Some(definition) = self.definition {
+            binding = binding.with_definition(definition);
+        }
+        if let Some(ask) = self.ask {
+            binding = binding.with_ask(ask);
+        }
+        if let Some(plan) = self.plan {
+            binding = binding.with_plan(plan);
+        }
+        if let Some(version) = self.registry_version {
+            binding = binding.with_registry_version(version);
+        }
+        Ok(binding)
+    }
+}
+
+/// Derives the keys of one run from a gate's key file.
+pub(crate) fn run_keys(path: &Path, run: &RunId) -> Result<RunKeys, Failure> {
+    let secret = read_server_secret(path).map_err(|error| Failure::from(error).about(path.display()))?;
+    Ok(Keyring::new(secret).for_run(run))
+}
+
+fn timestamp(text: &str) -> Result<Timestamp, String> {
+    let millis: u64 = text.parse().map_err(|_| "not a whole number of milliseconds".to_owned())?;
+    Timestamp::from_millis(millis).map_err(|error| error.to_string())
+}

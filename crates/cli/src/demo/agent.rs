@@ -1,0 +1,142 @@
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::member;
+use super::world::{World, failed};
+use crate::failure::Failure;
+
+/// What came back.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// The operator did something, or a list came.
+    Done,
+    /// The tool ran and said this.
+    Accepted(Value),
+    /// The gate refused with this code.
+    Refused(String),
+    /// Something else: an error where a result was due, or a list that shows too much.
+    Odd(String),
+}
+
+impl Verdict {
+    pub(super) fn is(&self, expected: &str) -> bool {
+        self.text() == expected
+    }
+
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Done => "done".to_owned(),
+            Self::Accepted(_) => "accept".to_owned(),
+            Self::Refused(code) => code.clone(),
+            Self::Odd(what) => format!("unexpected: {what}"),
+        }
+    }
+}
+
+/// Plays the agent: an MCP client that talks to the gateway over pipes and believes that it is the server.
+#[derive(Debug)]
+pub(super) struct Agent {
+    gateway: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    next_id: u64,
+    approval_id: Option<String>,
+}
+
+impl Agent {
+    pub(super) fn start(world: &World) -> Result<Self, Failure> {
+        let mut gateway = Command::new(world.program())
+            .args(world.gateway_args())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|error| failed("the gateway cannot be started", &error))?;
+        let (Some(to), Some(from)) = (gateway.stdin.take(), gateway.stdout.take()) else {
+            return Err(Failure::new("DEMO_FAILED", "the gateway has no pipes"));
+        };
+        let mut agent = Self { gateway, to, from: BufReader::new(from), next_id: 1, approval_id: None };
+        agent.request(
+            "initialize",
+            &json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": { "name": "demo-agent", "version": "1" },
+            }),
+        )?;
+        agent.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
+        Ok(agent)
+    }
+
+    /// Lists the tools; odd if any is shown that was not signed for this agent.
+    pub(super) fn list(&mut self) -> Result<Verdict, Failure> {
+        let answer = self.request("tools/list", &json!({}))?;
+        let tools = answer.pointer("/result/tools").and_then(Value::as_array);
+        let names: Vec<&str> = tools.into_iter().flatten().map(|tool| member(tool, "/name")).collect();
+        Ok(if names == ["search", "summarize", "send_email", "refund"] {
+            Verdict::Done
+        } else {
+            Verdict::Odd(names.join(","))
+        })
+    }
+
+    pub(super) fn call(&mut self, tool: &str, args: &Value, ask: Option<&str>) -> Result<Verdict, Failure> {
+        let mut params = json!({ "name": tool, "arguments": args });
+        if let (Some(ask), Some(members)) = (ask, params.as_object_mut()) {
+            members.insert("_meta".to_owned(), json!({ "dev.countersign/ask": ask }));
+        }
+        let answer = self.request("tools/call", &params)?;
+        let Some(result) = answer.get("result") else {
+            return Ok(Verdict::Odd(member(&answer, "/error/message").to_owned()));
+        };
+        let decision = result.pointer("/_meta/dev.countersign~1decision");
+        Ok(match decision {
+            Some(decision) => {
+                if let Some(id) = decision.get("approval_id").and_then(Value::as_str) {
+                    self.approval_id = Some(id.to_owned());
+                }
+                Verdict::Refused(member(decision, "/code").to_owned())
+            }
+            None => Verdict::Accepted(result.clone()),
+        })
+    }
+
+    /// The id under which the call that was refused last can be approved.
+    pub(super) fn approval_id(&mut self) -> Result<String, Failure> {
+        self.approval_id.take().ok_or_else(|| Failure::new("DEMO_FAILED", "no call waits for approval"))
+    }
+
+    /// Hangs up and waits for the gateway to end.
+    pub(super) fn stop(self) -> Result<String, Failure> {
+        let Self { mut gateway, to, from, .. } = self;
+        drop((to, from));
+        let status = gateway.wait().map_err(|error| failed("the gateway did not end", &error))?;
+        Ok(if status.success() { String::new() } else { format!(" (the gateway ended with {status})") })
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Result<Value, Failure> {
+        let id = self.next_id;
+        self.next_id = id.saturating_add(1);
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))?;
+        loop {
+            let mut line = String::new();
+            let read = self.from.read_line(&mut line).map_err(|error| failed("the gateway is silent", &error))?;
+            if read == 0 {
+                return Err(Failure::new("DEMO_FAILED", "the gateway ended early"));
+            }
+            let message: Value = serde_json::from_str(&line)
+                .map_err(|_| Failure::new("DEMO_FAILED", "the gateway wrote a line that is not JSON"))?;
+            if message.get("id").and_then(Value::as_u64) == Some(id) {
+                return Ok(message);
+            }
+        }
+    }
+
+    fn send(&mut self, message: &Value) -> Result<(), Failure> {
+        writeln!(self.to, "{message}")
+            .and_then(|()| self.to.flush())
+            .map_err(|error| failed("the gateway does not listen", &error))
+    }
+}

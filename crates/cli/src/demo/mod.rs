@@ -1,0 +1,196 @@
+//! `countersign demo`: the main job on a fresh machine. A real MCP server process, the real gateway in front of it, an
+//! operator who works through this same binary, and an agent that does right once and wrong in every known way.
+
+mod agent;
+mod desk;
+mod scenes;
+mod world;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+use agent::{Agent, Verdict};
+use scenes::{Act, Scene, scenes};
+use world::World;
+
+/// Plays an agent that does right once and wrong in every known way.
+///
+/// Starts a small support desk as a real MCP server, puts the real gateway in front of it, signs a registry, approves
+/// one refund and revokes the agent at the end. Needs no network and no other program. Exits with 0 only if every
+/// verdict was the expected one.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Put the record here instead of into a new folder for temporary files.
+    #[arg(long, value_name = "PATH")]
+    record: Option<PathBuf>,
+}
+
+/// The desk itself, as the demo starts it behind the gateway.
+#[derive(Debug, Args)]
+pub(crate) struct DemoDesk {
+    /// Where side effects are written down, one a line.
+    #[arg(long, value_name = "FILE")]
+    ledger: PathBuf,
+}
+
+impl DemoDesk {
+    pub(crate) fn run(&self) -> Result<Exit, Failure> {
+        desk::serve(&self.ledger)
+    }
+}
+
+/// One row of the table.
+#[derive(Debug, Serialize)]
+struct Row {
+    step: usize,
+    scene: &'static str,
+    tool: Option<String>,
+    expected: &'static str,
+    verdict: String,
+    ok: bool,
+    acceptance_rate: Option<f64>,
+}
+
+impl Demo {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let world = World::create(self.record.as_deref())?;
+        if !out.is_json() {
+            out.line("Every tool call, countersigned. An agent meets the gate in front of its support desk.\n")?;
+        }
+        let mut agent = Agent::start(&world)?;
+        let mut rows = Vec::new();
+        let mut tally = Tally::default();
+        for scene in scenes() {
+            let row = play(&world, &mut agent, &scene, rows.len().saturating_add(1), &mut tally)?;
+            if !out.is_json() {
+                out.line(&shown(&row, &scene))?;
+                out.flush()?;
+            }
+            rows.push(row);
+        }
+        let ending = agent.stop()?;
+        finish(out, &world, &rows, &tally, &ending)
+    }
+}
+
+/// Counts as the gate does: a call that waits for its approval is not decided yet.
+#[derive(Debug, Default)]
+struct Tally {
+    accepted: u32,
+    decided: u32,
+    calls: u64,
+}
+
+impl Tally {
+    fn count(&mut self, verdict: &Verdict) {
+        self.calls = self.calls.saturating_add(1);
+        let accepted = matches!(verdict, Verdict::Accepted(_));
+        if accepted || !verdict.is("APPROVAL_REQUIRED") {
+            self.decided = self.decided.saturating_add(1);
+            self.accepted = self.accepted.saturating_add(u32::from(accepted));
+        }
+    }
+
+    fn rate(&self) -> Option<f64> {
+        (self.decided > 0).then(|| f64::from(self.accepted) / f64::from(self.decided))
+    }
+}
+
+fn play(
+    world: &World,
+    agent: &mut Agent,
+    scene: &Scene,
+    step: usize,
+    tally: &mut Tally,
+) -> Result<Row, Failure> {
+    let (tool, verdict) = match &scene.act {
+        Act::List => (None, agent.list()?),
+        Act::Call { tool, args, ask } => {
+            let verdict = agent.call(tool, args, *ask)?;
+            tally.count(&verdict);
+            (Some((*tool).to_owned()), verdict)
+        }
+        Act::Approve => {
+            world.approve(&agent.approval_id()?)?;
+            (None, Verdict::Done)
+        }
+        Act::Revoke => {
+            world.revoke_agent()?;
+            (None, Verdict::Done)
+        }
+    };
+    let ok = verdict.is(scene.expected);
+    Ok(Row {
+        step,
+        scene: scene.title,
+        tool,
+        expected: scene.expected,
+        verdict: verdict.text(),
+        ok,
+        acceptance_rate: tally.rate(),
+    })
+}
+
+fn shown(row: &Row, scene: &Scene) -> String {
+    let mark = if row.ok { ' ' } else { '!' };
+    let rate = row.acceptance_rate.map_or_else(|| "    -".to_owned(), |rate| format!("{:4.0}%", rate * 100.0));
+    let tool = row.tool.as_deref().unwrap_or("");
+    format!(
+        "{mark}{:>2}  {:<44} {tool:<14} {:<22} {rate}\n      {}",
+        row.step, scene.title, row.verdict, scene.why
+    )
+}
+
+/// Compares what happened with what should have: verdicts, side effects, record.
+fn finish(
+    out: &mut Output,
+    world: &World,
+    rows: &[Row],
+    tally: &Tally,
+    ending: &str,
+) -> Result<Exit, Failure> {
+    let ledger = world.ledger()?;
+    let effects_ok = ledger == ["refund of 49 EUR on T-1001"];
+    let decisions = decisions_on_record(world.record())?;
+    let record_ok = decisions == tally.calls;
+    let ok = effects_ok && record_ok && rows.iter().all(|row| row.ok);
+    if out.is_json() {
+        out.json(&json!({
+            "ok": ok,
+            "steps": rows,
+            "acceptance_rate": tally.rate(),
+            "side_effects": ledger,
+            "decisions_on_record": decisions,
+            "record": world.record(),
+        }))?;
+    } else {
+        let expected = rows.iter().filter(|row| row.ok).count();
+        out.line(&format!("\n{expected} of {} verdicts as expected{ending}.", rows.len()))?;
+        out.line(&format!("Side effects at the desk: {}.", ledger.join("; ")))?;
+        out.line(&format!("{decisions} of {} calls are on record: {}", tally.calls, world.record().display()))?;
+        out.line("Look at it with `countersign audit show PATH` and `countersign stats PATH`.")?;
+    }
+    Ok(if ok { Exit::Done } else { Exit::Refused })
+}
+
+fn decisions_on_record(record: &Path) -> Result<u64, Failure> {
+    let unreadable = |error: &dyn std::fmt::Display| Failure::new("AUDIT_CORRUPT", error.to_string());
+    let mut decisions: u64 = 0;
+    for line in countersign_audit_log::read_lines(record).map_err(|error| unreadable(&error))? {
+        let (_, record) = line.map_err(|error| unreadable(&error))?;
+        if matches!(record, countersign_audit_log::Record::Decision(_)) {
+            decisions = decisions.saturating_add(1);
+        }
+    }
+    Ok(decisions)
+}
+
+fn member<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

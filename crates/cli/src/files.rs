@@ -1,0 +1,177 @@
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::failure::Failure;
+
+/// The most bytes of a text that is not subject to limits of its own: a goal, a token, a configuration.
+pub(crate) const TEXT_BYTES: u64 = 1 << 20;
+/// The most bytes of a registry file: a signed snapshot or a draft.
+pub(crate) const REGISTRY_BYTES: u64 = 64 << 20;
+
+/// Where input comes from: a file, or `-` for standard input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Stdin,
+    File(PathBuf),
+}
+
+impl FromStr for Source {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(if text == "-" { Self::Stdin } else { Self::File(PathBuf::from(text)) })
+    }
+}
+
+impl Source {
+    /// Reads the first `max` bytes, for a reader that knows its own limit.
+    pub(crate) fn read_prefix(&self, max: u64) -> Result<Vec<u8>, Failure> {
+        match self {
+            Self::Stdin => take_stdin(max),
+            Self::File(path) => take_file(&open(path)?, path, max),
+        }
+    }
+
+    /// Reads all of it, at most `max` bytes.
+    pub(crate) fn read(&self, max: u64) -> Result<Vec<u8>, Failure> {
+        match self {
+            Self::Stdin => read_stdin(max),
+            Self::File(path) => read_file(path, max),
+        }
+    }
+}
+
+/// Reads a file, of which no more than `max` bytes are ever held.
+pub(crate) fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
+    let file = open(path)?;
+    let about = file.metadata().map_err(|error| unreadable(path, &error))?;
+    let name = path.display().to_string();
+    if about.is_file() && about.len() > max {
+        return Err(too_large(&name, max));
+    }
+    within(take_file(&file, path, max.saturating_add(1))?, max, &name)
+}
+
+fn read_stdin(max: u64) -> Result<Vec<u8>, Failure> {
+    within(take_stdin(max.saturating_add(1))?, max, "standard input")
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    File::open(path).map_err(|error| unreadable(path, &error))
+}
+
+fn take_file(file: &File, path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    file.take(max).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    Ok(bytes)
+}
+
+fn take_stdin(max: u64) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    io::stdin().lock().take(max).read_to_end(&mut bytes).map_err(|error| {
+        Failure::new("FILE_UNREADABLE", format!("standard input cannot be read: {error}"))
+    })?;
+    Ok(bytes)
+}
+
+fn within(bytes: Vec<u8>, max: u64, what: &str) -> Result<Vec<u8>, Failure> {
+    if u64::try_from(bytes.len()).is_ok_and(|len| len <= max) { Ok(bytes) } else { Err(too_large(what, max)) }
+}
+
+/// Reads a text that was given on the command line, or from standard input when it is `-`. One line end at the end
+/// of standard input is not part of the text.
+pub(crate) fn read_text(given: &str) -> Result<String, Failure> {
+    if given != "-" {
+        return Ok(given.to_owned());
+    }
+    let mut text = String::from_utf8(read_stdin(TEXT_BYTES)?)
+        .map_err(|_| Failure::new("FILE_NOT_TEXT", "standard input is not UTF-8"))?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+/// Reads a file of text.
+pub(crate) fn read_text_file(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(read_file(path, TEXT_BYTES)?)
+        .map_err(|_| Failure::new("FILE_NOT_TEXT", "not UTF-8").about(path.display()))
+}
+
+/// Whether a file that is there may be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replace {
+    Never,
+    Allowed,
+}
+
+impl From<bool> for Replace {
+    fn from(force: bool) -> Self {
+        if force { Self::Allowed } else { Self::Never }
+    }
+}
+
+/// Writes a file whole or not at all: into a temporary file beside it, synced, and then moved into place.
+pub(crate) fn write_file(path: &Path, bytes: &[u8], replace: Replace) -> Result<(), Failure> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".countersign-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(std::fs::Permissions::from_mode(0o644));
+    }
+    let mut temporary = builder.tempfile_in(folder).map_err(|error| unwritable(path, &error))?;
+    temporary.write_all(bytes).map_err(|error| unwritable(path, &error))?;
+    temporary.as_file().sync_all().map_err(|error| unwritable(path, &error))?;
+    let moved = match replace {
+        Replace::Never => temporary.persist_noclobber(path),
+        Replace::Allowed => temporary.persist(path),
+    };
+    moved.map_err(|error| unwritable(path, &error.error))?;
+    sync_folder(folder);
+    Ok(())
+}
+
+/// Refuses early when a file is there that may not be replaced, so that nothing is done in vain.
+pub(crate) fn must_be_free(path: &Path, replace: Replace) -> Result<(), Failure> {
+    match path.symlink_metadata() {
+        Ok(_) if replace == Replace::Never => Err(exists(path)),
+        _ => Ok(()),
+    }
+}
+
+/// The new name is durable when the folder is. A file system without this keeps the file itself whole all the same.
+fn sync_folder(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}
+
+fn too_large(what: &str, max: u64) -> Failure {
+    Failure::new("FILE_TOO_LARGE", format!("`{what}` is larger than {max} bytes"))
+}
+
+fn exists(path: &Path) -> Failure {
+    Failure::new("FILE_EXISTS", "is there already; nothing was written").about(path.display())
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let code = if error.kind() == io::ErrorKind::NotFound { "FILE_MISSING" } else { "FILE_UNREADABLE" };
+    Failure::new(code, error.to_string()).about(path.display())
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        return exists(path);
+    }
+    Failure::new("FILE_UNWRITABLE", error.to_string()).about(path.display())
+}

@@ -1,0 +1,211 @@
+//! Opens one session: registry, contract, goal, approvals, record and the gate over them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use countersign_audit_log::{AuditSink, FileSink, MemorySink};
+use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
+use countersign_core::{
+    AgentId, Audience, Clock, Digest, Millis, Principal, RunId, ServerName, SessionId, SystemClock,
+    Timestamp, ToolId,
+};
+use countersign_keys::RunKeys;
+use countersign_pinned_ask::PinnedAsk;
+use countersign_registry::{
+    CapabilityRegistry, FileHighWater, HighWaterStore, LoadOptions, MemoryHighWater, NegotiationRequest,
+    RegistryError, SessionContract, Wanted, definition_digest,
+};
+use countersign_sqlite::SqliteStore;
+use countersign_tool_gate::{ApprovalSettings, ToolGate};
+
+use crate::command::json::malformed;
+use crate::command::keys::read_trust_root;
+use crate::command::token::run_keys;
+use crate::failure::Failure;
+use crate::files::{REGISTRY_BYTES, read_file};
+use crate::time::now;
+
+/// Everything that a session is opened with.
+#[derive(Debug)]
+pub(crate) struct SessionPlan {
+    pub(crate) registry: PathBuf,
+    pub(crate) trust_root: PathBuf,
+    /// Where the highest registry ever accepted is remembered; without it, this process alone remembers.
+    pub(crate) state: Option<PathBuf>,
+    pub(crate) max_age: Millis,
+    pub(crate) session: SessionId,
+    pub(crate) agent: AgentId,
+    pub(crate) principal: Principal,
+    pub(crate) ttl: Option<Millis>,
+    /// Names of tools, `name` or `server:name`; without them, all that the registry lists.
+    pub(crate) tools: Option<Vec<String>>,
+    /// The server of a tool that is named without one and that several servers have.
+    pub(crate) server: Option<ServerName>,
+    pub(crate) goal: Option<String>,
+    pub(crate) approvals: Option<ApprovalPlan>,
+    /// The record's file; without it, nothing of the record outlives the process.
+    pub(crate) record: Option<PathBuf>,
+    /// What servers say now that their tools' definitions are.
+    pub(crate) definitions: BTreeMap<ToolId, Digest>,
+}
+
+/// How approvals are taken.
+#[derive(Debug)]
+pub(crate) struct ApprovalPlan {
+    pub(crate) key: PathBuf,
+    pub(crate) run: RunId,
+    pub(crate) audience: Audience,
+    pub(crate) store: PathBuf,
+    pub(crate) bindings: Bindings,
+}
+
+/// Whether a token may leave out optional bindings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bindings {
+    /// It may: it was minted with what its approver knew.
+    Partial,
+    /// It may not.
+    Strict,
+}
+
+/// An open session with the parts that a gateway needs beside the gate.
+#[derive(Debug)]
+pub(crate) struct OpenSession {
+    pub(crate) gate: ToolGate,
+    pub(crate) sink: Arc<dyn AuditSink>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Spent tokens and pending approvals, where approvals are taken.
+    pub(crate) store: Option<Arc<SqliteStore>>,
+}
+
+impl SessionPlan {
+    /// Opens the session. Files are made only once everything that was read has proved good.
+    pub(crate) fn open(self) -> Result<OpenSession, Failure> {
+        let now = now()?;
+        let registry = Arc::new(self.load_registry(now)?);
+        let contract = self.negotiate(&registry, now)?;
+        let ask = match &self.goal {
+            Some(goal) => {
+                let ttl = contract.expires().since(now);
+                Some(PinnedAsk::pin(goal, contract.session(), ttl, now)?)
+            }
+            None => None,
+        };
+        let keys: Option<RunKeys> = match &self.approvals {
+            Some(plan) => Some(run_keys(&plan.key, &plan.run)?),
+            None => None,
+        };
+        let store = match &self.approvals {
+            Some(plan) => Some(Arc::new(open_store(&plan.store)?)),
+            None => None,
+        };
+        let sink: Arc<dyn AuditSink> = match &self.record {
+            Some(path) => {
+                Arc::new(FileSink::open(path).map_err(|error| Failure::from(error).about(path.display()))?)
+            }
+            None => Arc::new(MemorySink::keeping(0)),
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let (principal, approvals) = (self.principal, self.approvals);
+        let mut builder =
+            ToolGate::builder(registry, contract, principal, Arc::clone(&clock), Arc::clone(&sink));
+        if let Some(ask) = ask {
+            builder = builder.pinned_ask(ask);
+        }
+        if let (Some(plan), Some(keys), Some(store)) = (approvals, keys, &store) {
+            let spent = Arc::clone(store);
+            let settings = ApprovalSettings::new(keys, spent, plan.audience);
+            builder = builder.approvals(match plan.bindings {
+                Bindings::Partial => settings.dangerous_accept_partial_bindings(),
+                Bindings::Strict => settings,
+            });
+        }
+        for (tool, definition) in self.definitions {
+            builder = builder.definition(tool, definition);
+        }
+        let gate = builder.open()?;
+        Ok(OpenSession { gate, sink, clock, store })
+    }
+
+    fn load_registry(&self, now: Timestamp) -> Result<CapabilityRegistry, Failure> {
+        let root = read_trust_root(&self.trust_root)?;
+        let bytes = read_file(&self.registry, REGISTRY_BYTES)?;
+        let marks: Arc<dyn HighWaterStore> = match &self.state {
+            Some(path) => Arc::new(FileHighWater::new(path)),
+            None => Arc::new(MemoryHighWater::new()),
+        };
+        let options = LoadOptions::new().with_max_age(self.max_age);
+        CapabilityRegistry::load(&bytes, &root, marks, options, now)
+            .map_err(|error| registry_failure(error).about(self.registry.display()))
+    }
+
+    fn negotiate(&self, registry: &CapabilityRegistry, now: Timestamp) -> Result<SessionContract, Failure> {
+        let mut request = NegotiationRequest::new(self.session.clone(), self.agent.clone());
+        if let Some(ttl) = self.ttl {
+            request = request.ttl(ttl);
+        }
+        if let Some(names) = &self.tools {
+            let entry = registry
+                .lookup(&self.agent, self.max_age, now)
+                .map_err(|error| Failure::from(error).into_refusal())?;
+            let tools = names
+                .iter()
+                .map(|name| self.tool(name, entry.tools().iter()))
+                .collect::<Result<Vec<_>, _>>()?;
+            request = request.wanted_tools(Wanted::these(tools));
+        }
+        registry.negotiate(&request, now).map_err(|error| Failure::from(error).into_refusal())
+    }
+
+    /// The tool that a name means, among those that are listed for the agent.
+    fn tool<'a>(&self, name: &str, listed: impl Iterator<Item = &'a ToolId>) -> Result<ToolId, Failure> {
+        if let Some((server, name)) = name.split_once(':') {
+            return ToolId::new(server, name).map_err(|error| Failure::usage(error.to_string()));
+        }
+        let found: Vec<_> = listed.filter(|tool| tool.name().as_str() == name).collect();
+        match (found.as_slice(), &self.server) {
+            ([tool], _) => Ok((*tool).clone()),
+            ([], _) => {
+                let text = format!("no tool `{name}` is listed for the agent");
+                Err(Failure::refused("CAPABILITY_NOT_LISTED", text))
+            }
+            (_, Some(server)) if found.iter().any(|tool| tool.server() == server) => {
+                ToolId::new(server.as_str(), name).map_err(|error| Failure::usage(error.to_string()))
+            }
+            _ => {
+                Err(Failure::usage(format!("several servers have a tool `{name}`: name it as server:{name}")))
+            }
+        }
+    }
+}
+
+/// Opens the file of spent tokens and pending approvals, or makes it.
+pub(crate) fn open_store(path: &Path) -> Result<SqliteStore, Failure> {
+    SqliteStore::open(path).map_err(|error| Failure::from(error).about(path.display()))
+}
+
+/// A registry that does not hold is a refusal; a mark that cannot be read or written is a mishap.
+pub(crate) fn registry_failure(error: RegistryError) -> Failure {
+    let failure = Failure::from(error);
+    if failure.code().starts_with("REGISTRY_MARK_") { failure } else { failure.into_refusal() }
+}
+
+/// Reads the definitions of a server's tools from what it answered to `tools/list`: the result, or the whole answer.
+pub(crate) fn read_definitions(server: &ServerName, path: &Path) -> Result<Vec<(ToolId, Digest)>, Failure> {
+    let about = |failure: Failure| failure.about(path.display());
+    let bytes = read_file(path, REGISTRY_BYTES)?;
+    let limits = Limits::hard_caps();
+    let answer = read(&bytes, Recipe::Rfc8785, &limits).map_err(|error| about(malformed(&error)))?;
+    let value = answer.value();
+    let tools = value.get("tools").or_else(|| value.pointer("/result/tools"));
+    let tools = tools.ok_or_else(|| about(Failure::new("TOOL_DEFINITION_SHAPE", "no list of tools")))?;
+    let one = |tool: ValueRef<'_>| {
+        let digest = definition_digest(tool)?;
+        let name = tool.get("name").and_then(ValueRef::as_str).unwrap_or_default();
+        let id = ToolId::new(server.as_str(), name)
+            .map_err(|error| Failure::new("TOOL_DEFINITION_SHAPE", error.to_string()))?;
+        Ok((id, digest))
+    };
+    tools.elements().map(one).collect::<Result<_, Failure>>().map_err(about)
+}

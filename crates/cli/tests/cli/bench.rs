@@ -1,0 +1,146 @@
+//! A folder to work in, and runs of the binary within it.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// A folder that is gone when the test is over.
+pub(crate) struct Bench {
+    folder: tempfile::TempDir,
+}
+
+/// How one run ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn mode(&self, name: &str, mode: u32) {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Names and contents of every file, to show that a refused run changed nothing.
+    pub(crate) fn snapshot(&self) -> Vec<(String, Vec<u8>)> {
+        let mut files: Vec<_> = std::fs::read_dir(self.folder())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.file_type().unwrap().is_file())
+            .map(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                (name, std::fs::read(entry.path()).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// The binary, to be run in the folder.
+    pub(crate) fn command<S: AsRef<str>>(&self, args: &[S]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+        command.args(args.iter().map(AsRef::as_ref)).current_dir(self.folder());
+        command
+    }
+
+    /// Runs without input. The arguments are split at blanks.
+    pub(crate) fn run(&self, line: &str) -> Run {
+        self.run_args(&line.split_whitespace().collect::<Vec<_>>(), "")
+    }
+
+    /// Runs with input. The arguments are split at blanks.
+    pub(crate) fn feed(&self, line: &str, input: &str) -> Run {
+        self.run_args(&line.split_whitespace().collect::<Vec<_>>(), input)
+    }
+
+    pub(crate) fn run_args<S: AsRef<str>>(&self, args: &[S], input: &str) -> Run {
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_owned();
+        // A run that reads nothing closes its end early; that is no failure of the test.
+        let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        Run {
+            code: output.status.code().expect("no signal ended it"),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Runs what has to succeed, and gives its output.
+    pub(crate) fn ok(&self, line: &str) -> String {
+        self.run(line).done()
+    }
+
+    /// Runs what has to fail with an exit code and a code, in one line, without changing any file.
+    pub(crate) fn fails(&self, line: &str, exit: i32, code: &str) {
+        self.fails_with(&line.split_whitespace().collect::<Vec<_>>(), "", exit, code);
+    }
+
+    pub(crate) fn fails_with<S: AsRef<str>>(&self, args: &[S], input: &str, exit: i32, code: &str) {
+        let shown: Vec<_> = args.iter().map(AsRef::as_ref).collect();
+        let before = self.snapshot();
+        let run = self.run_args(&shown, input);
+        assert_eq!(run.code, exit, "{shown:?}: {run:?}");
+        assert!(run.err.starts_with(&format!("error {code}: ")), "{shown:?}: {run:?}");
+        assert_eq!(run.err.lines().count(), 1, "{shown:?}: {run:?}");
+        assert!(!run.err.contains("panicked"), "{shown:?}: {run:?}");
+
+        let json: Vec<_> = shown.iter().copied().chain(["--json"]).collect();
+        let told = self.run_args(&json, input);
+        assert_eq!(told.code, exit, "{shown:?} --json: {told:?}");
+        let last: Value = serde_json::from_str(told.out.lines().last().unwrap()).unwrap();
+        assert_eq!(last["ok"], false, "{shown:?} --json: {told:?}");
+        assert_eq!(last["error"]["code"], code, "{shown:?} --json: {told:?}");
+        assert_eq!(self.snapshot(), before, "{shown:?}: a file changed");
+    }
+}
+
+impl Run {
+    /// The output of a run that has to have succeeded.
+    #[track_caller]
+    pub(crate) fn done(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        assert_eq!(self.err, "", "{self:?}");
+        self.out
+    }
+
+    /// The output of a successful run as JSON.
+    #[track_caller]
+    pub(crate) fn value(self) -> Value {
+        let text = self.done();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+}

@@ -1,0 +1,403 @@
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, Run};
+use crate::desk;
+
+const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
+
+/// Feeds lines to `check` with further options; gives the decisions and the exit code.
+fn check(bench: &Bench, options: &[&str], lines: &[Value]) -> (Vec<Value>, i32) {
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    raw(bench, options, &input)
+}
+
+fn raw(bench: &Bench, options: &[&str], input: &str) -> (Vec<Value>, i32) {
+    let args: Vec<_> = CHECK.split_whitespace().chain(options.iter().copied()).collect();
+    let Run { code, out, err } = bench.run_args(&args, input);
+    assert_eq!(err, "", "{out}");
+    (out.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), code)
+}
+
+fn call(id: &str, tool: &str, args: Value) -> Value {
+    json!({"call_id": id, "tool": tool, "args": args})
+}
+
+fn code(decision: &Value) -> &str {
+    decision["code"].as_str().unwrap_or("-")
+}
+
+fn mint(bench: &Bench, id: &str, args: &str, more: &[&str]) -> String {
+    bench.write("mint.json", args);
+    let line = "token mint --key-file gate.key --server desk --tool refund --args mint.json --principal alice --ttl 5m";
+    let args: Vec<_> = line.split_whitespace().chain(["--call-id", id]).chain(more.iter().copied()).collect();
+    bench.run_args(&args, "").done().trim_end().to_owned()
+}
+
+#[test]
+fn a_disclosed_tool_is_accepted_and_others_are_refused_alike() {
+    let bench = desk::open();
+    let (decisions, exit) = check(
+        &bench,
+        &[],
+        &[
+            call("c1", "search", json!({"query": "x"})),
+            call("c2", "no_such_tool", json!({})),
+            call("c3", "delete", json!({})),
+            json!({"call_id": "c4", "server": "desk", "tool": "search", "args": {}}),
+            json!({"call_id": "c5", "server": "mail", "tool": "search", "args": {}}),
+        ],
+    );
+    assert_eq!(exit, 3);
+    assert_eq!(decisions[0]["decision"], "accept");
+    assert_eq!(decisions[0]["call_id"], "c1");
+    let digest = bench.feed("json digest", "{\"query\":\"x\"}").done();
+    assert_eq!(decisions[0]["args_digest"], digest.trim_end());
+    assert_eq!(decisions[0].as_object().unwrap().len(), 3);
+    for (at, id) in [(1, "c2"), (2, "c3"), (4, "c5")] {
+        let decision = &decisions[at];
+        assert_eq!(decision["decision"], "reject");
+        assert_eq!((code(decision), decision["call_id"].as_str()), ("UNDISCLOSED_TOOL", Some(id)));
+        assert_eq!((&decision["message"], &decision["retry"]), (&decisions[1]["message"], &json!("never")));
+    }
+    assert_eq!(decisions[3]["decision"], "accept");
+}
+
+#[test]
+fn the_exit_code_is_0_when_all_were_accepted() {
+    let bench = desk::open();
+    assert_eq!(check(&bench, &[], &[]), (vec![], 0));
+    let (_, exit) = check(&bench, &[], &[call("c1", "search", json!({})), call("c2", "search", json!({}))]);
+    assert_eq!(exit, 0);
+}
+
+#[test]
+fn a_name_that_two_servers_have_needs_the_server() {
+    let bench = desk::open();
+    let list = [call("c1", "list", json!({}))];
+    assert_eq!(code(&check(&bench, &[], &list).0[0]), "UNDISCLOSED_TOOL");
+    assert_eq!(check(&bench, &["--server", "mail"], &list).0[0]["decision"], "accept");
+    assert_eq!(check(&bench, &["--server", "nowhere"], &list).0[0]["decision"], "reject");
+    assert_eq!(check(&bench, &["--tools", "mail:list"], &list).0[0]["decision"], "accept");
+}
+
+#[test]
+fn a_bad_line_is_a_decision_and_the_stream_goes_on() {
+    let bench = desk::open();
+    let deep =
+        format!("{{\"call_id\":\"d\",\"tool\":\"search\",\"args\":{}{}}}", "[".repeat(40), "]".repeat(40));
+    let bad = [
+        "nonsense",
+        "[]",
+        "{}",
+        "{\"call_id\":\"b1\",\"tool\":\"search\"}",
+        "{\"call_id\":\"b2\",\"args\":{}}",
+        "{\"tool\":\"search\",\"args\":{}}",
+        "{\"call_id\":7,\"tool\":\"search\",\"args\":{}}",
+        "{\"call_id\":\"b3\",\"tool\":\"search\",\"args\":{},\"extra\":1}",
+        "{\"call_id\":\"b4\",\"tool\":\"search\",\"args\":{},\"server\":null}",
+        "{\"call_id\":\"b5\",\"tool\":\"search\",\"args\":[]}",
+        "{\"call_id\":\"b6\",\"tool\":\"search\",\"args\":{\"query\":1,\"query\":2}}",
+        "{\"call_id\":\"b7\",\"tool\":\"search\",\"args\":{\"id\":9007199254740993}}",
+        "{\"call_id\":\"\",\"tool\":\"search\",\"args\":{}}",
+        "{\"call_id\":\"a\\u202eb\",\"tool\":\"search\",\"args\":{}}",
+        "{\"call_id\":\"b8\",\"tool\":\"sea rch\",\"args\":{}}",
+        &deep,
+    ];
+    let mut input = bad.join("\n");
+    input.push_str("\n\n{\"call_id\":\"good\",\"tool\":\"search\",\"args\":{}}");
+    let (decisions, exit) = raw(&bench, &[], &input);
+    assert_eq!((decisions.len(), exit), (bad.len() + 1, 3));
+    for (line, decision) in bad.iter().zip(&decisions) {
+        assert_eq!(code(decision), "MALFORMED_CALL", "{line}: {decision}");
+        assert_eq!(decision["decision"], "reject", "{line}");
+    }
+    assert_eq!(decisions[0]["call_id"], Value::Null);
+    assert_eq!(decisions[3]["call_id"], "b1");
+    assert_eq!(decisions[13]["call_id"], "a\\u{202e}b");
+    assert_eq!(decisions[bad.len()]["decision"], "accept");
+}
+
+#[test]
+fn a_line_that_is_not_utf8_and_one_that_is_too_long_are_refused() {
+    let bench = desk::open();
+    let mut child = bench
+        .command(&CHECK.split_whitespace().collect::<Vec<_>>())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        stdin.write_all(b"{\"call_id\":\"\xff\"}\n").unwrap();
+        stdin.write_all(&vec![b'x'; 9 << 20]).unwrap();
+        stdin.write_all(b"\n{\"call_id\":\"c\",\"tool\":\"search\",\"args\":{}}\n").unwrap();
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let decisions: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(decisions.len(), 3, "{text}");
+    assert_eq!((code(&decisions[0]), code(&decisions[1])), ("MALFORMED_CALL", "MALFORMED_CALL"));
+    assert_eq!(decisions[2]["decision"], "accept");
+}
+
+#[test]
+fn arguments_are_held_against_schema_and_limits() {
+    let bench = desk::open();
+    let large = "x".repeat(1_100_000);
+    let (decisions, _) = check(
+        &bench,
+        &[],
+        &[
+            call("c1", "search", json!({"query": 7})),
+            call("c2", "search", json!({"other": "x"})),
+            call("c3", "search", json!({"query": large})),
+        ],
+    );
+    let codes: Vec<_> = decisions.iter().map(code).collect();
+    assert_eq!(codes, ["ARGS_SCHEMA", "ARGS_SCHEMA", "LIMIT_EXCEEDED"]);
+}
+
+#[test]
+fn an_answer_comes_before_the_next_question() {
+    let bench = desk::open();
+    let mut child = bench
+        .command(&CHECK.split_whitespace().collect::<Vec<_>>())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    for id in ["c1", "c2", "c3"] {
+        writeln!(stdin, "{}", call(id, "search", json!({}))).unwrap();
+        stdin.flush().unwrap();
+        let answer: Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+        assert_eq!(answer["call_id"], id);
+    }
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_minted_approval_is_accepted_once_and_then_spent() {
+    let bench = desk::open();
+    let args = "{\"amount\":10,\"id\":7}";
+    let token = mint(&bench, "c1", args, &[]);
+    let mut asked = call("c1", "refund", json!({"id": 7, "amount": 10.0}));
+    let options = ["--principal", "alice", "--approval-key", "gate.key"];
+    let (decisions, _) = check(&bench, &options, &[asked.clone()]);
+    assert_eq!(code(&decisions[0]), "APPROVAL_REQUIRED");
+    assert_eq!(decisions[0]["retry"], "after_approval");
+    assert!(decisions[0]["unlock"].is_string());
+    asked["approval"] = json!(token);
+    let (decisions, exit) = check(&bench, &options, &[asked.clone(), asked.clone()]);
+    assert_eq!(decisions[0]["decision"], "accept", "{decisions:?}");
+    assert_eq!((code(&decisions[1]), exit), ("APPROVAL_SPENT", 3));
+    let (decisions, _) = check(&bench, &options, &[asked]);
+    assert_eq!(code(&decisions[0]), "APPROVAL_SPENT", "a second process remembers");
+}
+
+#[test]
+fn an_approval_is_of_one_exact_call() {
+    let bench = desk::open();
+    let token = mint(&bench, "c1", "{\"amount\":10,\"id\":7}", &[]);
+    let options = ["--principal", "alice", "--approval-key", "gate.key"];
+    let with = |mut line: Value| {
+        line["approval"] = json!(token);
+        line
+    };
+    let (decisions, _) = check(
+        &bench,
+        &options,
+        &[
+            with(call("c2", "refund", json!({"id": 7, "amount": 10}))),
+            with(call("c1", "refund", json!({"id": 7, "amount": 11}))),
+            with(call("c1", "refund", json!({"id": 7, "amount": 10, "query": "x"}))),
+        ],
+    );
+    let codes: Vec<_> = decisions.iter().map(code).collect();
+    assert_eq!(codes, ["APPROVAL_INVALID"; 3]);
+    let right = [with(call("c1", "refund", json!({"id": 7, "amount": 10})))];
+    let mallory = ["--principal", "mallory", "--approval-key", "gate.key"];
+    assert_eq!(code(&check(&bench, &mallory, &right).0[0]), "APPROVAL_INVALID");
+    let other_run = ["--principal", "alice", "--approval-key", "gate.key", "--run", "other"];
+    assert_eq!(code(&check(&bench, &other_run, &right).0[0]), "APPROVAL_INVALID");
+    assert_eq!(code(&check(&bench, &["--principal", "alice"], &right).0[0]), "APPROVAL_REQUIRED");
+    assert_eq!(check(&bench, &options, &right).0[0]["decision"], "accept");
+}
+
+#[test]
+fn strict_bindings_want_all_of_them() {
+    let bench = desk::open();
+    let strict =
+        ["--principal", "alice", "--approval-key", "gate.key", "--strict-bindings", "--session", "s1"];
+    let args = "{\"id\":7}";
+    let ask = |token: String| {
+        let mut line = call("c1", "refund", json!({"id": 7}));
+        line["approval"] = json!(token);
+        [line]
+    };
+    let (decisions, _) = check(&bench, &strict, &ask(mint(&bench, "c1", args, &[])));
+    assert_eq!(code(&decisions[0]), "APPROVAL_INVALID");
+    let all = ["--session", "s1", "--agent", "support-bot", "--audience", "check", "--registry-version", "1"];
+    let (decisions, _) = check(&bench, &strict, &ask(mint(&bench, "c1", args, &all)));
+    assert_eq!(decisions[0]["decision"], "accept", "{decisions:?}");
+}
+
+#[test]
+fn a_carried_binding_must_hold_even_where_others_are_left_out() {
+    let bench = desk::open();
+    let options = ["--principal", "alice", "--approval-key", "gate.key", "--session", "s1"];
+    for (name, value) in
+        [("--session", "s2"), ("--agent", "reader"), ("--audience", "x"), ("--registry-version", "2")]
+    {
+        let mut line = call("c1", "refund", json!({}));
+        line["approval"] = json!(mint(&bench, "c1", "{}", &[name, value]));
+        assert_eq!(code(&check(&bench, &options, &[line]).0[0]), "APPROVAL_INVALID", "{name}");
+    }
+}
+
+#[test]
+fn the_goal_is_pinned_and_drift_is_refused() {
+    let bench = desk::open();
+    let close = |ask: Option<&str>| {
+        let mut line = call("c1", "close", json!({"id": 7}));
+        if let Some(ask) = ask {
+            line["ask"] = json!(ask);
+        }
+        line
+    };
+    let lines = [
+        close(None),
+        close(Some("close  TICKET 7")),
+        close(Some("delete everything")),
+        close(Some("Close ticket 7")),
+    ];
+    let (decisions, _) = check(&bench, &["--goal", "Close ticket 7"], &lines);
+    let codes: Vec<_> = decisions.iter().map(code).collect();
+    assert_eq!(codes, ["ASK_REQUIRED", "-", "ASK_DRIFT", "-"]);
+    let (decisions, _) = check(&bench, &[], &lines);
+    assert!(decisions.iter().all(|decision| code(decision) == "ASK_REQUIRED"), "{decisions:?}");
+}
+
+#[test]
+fn wanted_tools_narrow_the_session_and_cannot_widen_it() {
+    let bench = desk::open();
+    let lines = [call("c1", "search", json!({})), call("c2", "refund", json!({}))];
+    let (decisions, _) = check(&bench, &["--tools", "search"], &lines);
+    assert_eq!((code(&decisions[0]), code(&decisions[1])), ("-", "UNDISCLOSED_TOOL"));
+    bench.fails(&format!("{CHECK} --tools search,delete"), 3, "CAPABILITY_NOT_LISTED");
+    bench.fails(&format!("{CHECK} --tools desk:delete"), 3, "CAPABILITY_NOT_LISTED");
+    bench.fails(&format!("{CHECK} --tools nothing"), 3, "CAPABILITY_NOT_LISTED");
+    bench.fails(&format!("{CHECK} --tools list"), 2, "USAGE");
+    bench.fails(&format!("{CHECK} --tools a:b:c"), 2, "USAGE");
+}
+
+#[test]
+fn every_decision_is_in_the_record() {
+    let bench = desk::open();
+    let lines =
+        [call("c1", "search", json!({"query": "secret-text"})), call("c2", "nope", json!({})), json!(7)];
+    check(&bench, &["--record", "record.jsonl", "--session", "s1"], &lines);
+    assert_eq!(bench.run("audit verify record.jsonl --json").value()["summary"]["records"], 5);
+    let text = bench.ok("audit show record.jsonl");
+    assert!(text.contains("c1 desk:search accept") && text.contains("reject UNDISCLOSED_TOOL"), "{text}");
+    assert!(text.contains("c1 of 2: unknown") && text.contains("reject MALFORMED_CALL"), "{text}");
+    assert!(!bench.read("record.jsonl").contains("secret-text"));
+    let stats = bench.run("stats record.jsonl --json").value();
+    assert_eq!(stats["agents"]["support-bot"]["accepted"], 1);
+    assert_eq!(stats["agents"]["support-bot"]["undisclosed_attempts"], 1);
+    check(&bench, &["--record", "record.jsonl"], &lines[..1]);
+    assert_eq!(bench.run("audit verify record.jsonl --json").value()["summary"]["records"], 8);
+}
+
+#[test]
+fn no_session_is_opened_for_an_agent_that_may_not() {
+    let bench = desk::open();
+    let check = |agent: &str, registry: &str| {
+        format!("check --registry {registry} --trust-root root.json --agent {agent} --record r.jsonl")
+    };
+    bench.fails(&check("nobody", "reg.json"), 3, "AGENT_NOT_REGISTERED");
+    bench.ok("registry revoke reg.json --agent reader --key op.key --out next.json");
+    bench.fails(&check("reader", "next.json"), 3, "AGENT_REVOKED");
+    bench.ok("registry sign draft.json --key op.key --ttl 1ms --out short.json");
+    std::thread::sleep(std::time::Duration::from_millis(10));
+    bench.fails(&check("reader", "short.json"), 3, "REGISTRY_STALE");
+    bench.fails(&check("reader", "draft.json"), 3, "REGISTRY_ENVELOPE");
+    bench.fails(&check("reader", "missing.json"), 1, "FILE_MISSING");
+    bench.fails(&format!("{CHECK} --ttl 2h"), 3, "SESSION_TTL");
+    assert!(!bench.path("r.jsonl").exists());
+}
+
+#[test]
+fn an_older_registry_is_refused_once_a_newer_was_accepted() {
+    let bench = desk::open();
+    bench.ok("registry revoke reg.json --agent reader --key op.key --out next.json");
+    let check = |registry: &str| {
+        format!("check --registry {registry} --trust-root root.json --agent support-bot --state mark.json")
+    };
+    assert_eq!(bench.run(&check("reg.json")).code, 0);
+    assert_eq!(bench.run(&check("next.json")).code, 0);
+    bench.fails(&check("reg.json"), 3, "REGISTRY_ROLLBACK");
+    bench.fails("registry verify reg.json --trust-root root.json --state mark.json", 3, "REGISTRY_ROLLBACK");
+    bench.write("mark.json", "noise");
+    bench.fails(&check("next.json"), 1, "REGISTRY_MARK_CORRUPT");
+}
+
+#[test]
+fn a_pinned_definition_needs_the_servers_own_list() {
+    let bench = desk::open();
+    let listed = json!({"tools": [{"name": "search", "description": "Finds tickets.", "inputSchema": {"type": "object"}}]});
+    bench.write("list.json", listed.to_string());
+    let mut draft = desk::draft();
+    draft["tools"][0]["definition"] = json!("0".repeat(64));
+    desk::sign(&bench, &draft, "reg.json");
+    let lines = [call("c1", "search", json!({}))];
+    let changed = "TOOL_DEFINITION_CHANGED";
+    assert_eq!(code(&check(&bench, &[], &lines).0[0]), changed);
+    assert_eq!(code(&check(&bench, &["--definitions", "desk=list.json"], &lines).0[0]), changed);
+    bench.fails(&format!("{CHECK} --definitions list.json"), 2, "USAGE");
+    bench.fails(&format!("{CHECK} --definitions desk=root.json"), 1, "TOOL_DEFINITION_SHAPE");
+    bench.fails(&format!("{CHECK} --definitions desk=missing.json"), 1, "FILE_MISSING");
+}
+
+#[test]
+fn impossible_options_are_refused_before_any_file_is_made() {
+    let bench = desk::open();
+    bench.fails(&format!("{CHECK} --goal -"), 2, "USAGE");
+    bench.fails(&format!("{CHECK} --spent s.sqlite"), 2, "USAGE");
+    bench.fails(&format!("{CHECK} --strict-bindings"), 2, "USAGE");
+    bench.fails(&format!("{CHECK} --approval-key op.key --record r.jsonl"), 1, "KEY_FILE_KIND");
+    bench.fails(&format!("{CHECK} --record ."), 1, "AUDIT_UNAVAILABLE");
+    bench.write("noise.jsonl", "noise\n");
+    bench.fails(&format!("{CHECK} --record noise.jsonl"), 1, "AUDIT_CORRUPT");
+    bench.fails("check --registry reg.json --trust-root root.json", 2, "USAGE");
+    #[cfg(unix)]
+    {
+        bench.mode("gate.key", 0o604);
+        bench.fails(&format!("{CHECK} --approval-key gate.key --record r.jsonl"), 1, "KEY_FILE_TOO_OPEN");
+    }
+}
+
+#[test]
+fn a_reader_of_decisions_that_went_away_ends_the_run() {
+    let bench = desk::open();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child = bench
+        .command(&CHECK.split_whitespace().collect::<Vec<_>>())
+        .stdin(Stdio::piped())
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    writeln!(stdin, "{}", call("c1", "search", json!({}))).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stderr.starts_with(b"error OUTPUT_CLOSED: "));
+}

@@ -1,0 +1,118 @@
+use std::process::Stdio;
+
+use crate::bench::Bench;
+
+#[test]
+fn no_verb_shows_the_help_and_is_wrong_usage() {
+    let run = Bench::new().run("");
+    assert_eq!(run.code, 2);
+    assert_eq!(run.out, "");
+    assert!(run.err.contains("Usage: countersign"), "{run:?}");
+}
+
+#[test]
+fn a_group_without_a_verb_shows_its_help_and_is_wrong_usage() {
+    let bench = Bench::new();
+    let run = bench.run("json");
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("canonicalize"), "{run:?}");
+    let run = bench.run("json --json");
+    assert_eq!((run.code, run.err.as_str()), (2, ""));
+    assert!(run.out.contains("USAGE"), "{run:?}");
+}
+
+#[test]
+fn help_and_version_are_results() {
+    let bench = Bench::new();
+    assert!(bench.ok("--help").contains("Exit codes: 0"));
+    assert!(bench.ok("--version").starts_with("countersign "));
+    assert!(bench.ok("help json digest").contains("Example"));
+}
+
+#[test]
+fn every_verb_explains_itself() {
+    let bench = Bench::new();
+    let mut waiting = vec![String::new()];
+    let mut seen = 0;
+    while let Some(verb) = waiting.pop() {
+        let help = bench.ok(&format!("{verb} --help"));
+        let first = help.lines().next().unwrap();
+        assert!(first.len() > 15, "{verb}: {first}");
+        let mut lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).peekable();
+        if lines.peek().is_none() && !verb.is_empty() {
+            assert!(help.contains("Example"), "`{verb}` has no example");
+        }
+        for line in lines.take_while(|line| !line.is_empty()) {
+            let Some(name) = line.strip_prefix("  ").filter(|line| !line.starts_with(' ')) else { continue };
+            let (name, about) = name.split_once(' ').unwrap_or((name, ""));
+            if name != "help" {
+                assert!(about.trim().len() > 10, "{verb} {name} has no line of its own");
+                waiting.push(format!("{verb} {name}"));
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 10, "only {seen} verbs were found");
+}
+
+#[test]
+fn wrong_usage_is_one_line_with_a_code() {
+    let bench = Bench::new();
+    bench.fails("frobnicate", 2, "USAGE");
+    bench.fails("json digest --recipe md5", 2, "USAGE");
+    bench.fails("json digest a b", 2, "USAGE");
+    bench.fails("keys generate --kind rsa --out x", 2, "USAGE");
+    bench.fails("completions tcsh", 2, "USAGE");
+}
+
+#[test]
+fn completions_are_made_for_each_shell() {
+    let bench = Bench::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        assert!(bench.ok(&format!("completions {shell}")).contains("canonicalize"), "{shell}");
+    }
+    let value = bench.run("completions bash --json").value();
+    assert!(value["script"].as_str().unwrap().contains("_countersign"));
+}
+
+#[test]
+fn a_hidden_character_in_an_argument_is_spelled_out() {
+    let run = Bench::new().run_args(&["json", "digest", "no\u{1b}[2J\u{202e}such\nfile"], "");
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("\\u{1b}[2J\\u{202e}such file"), "{run:?}");
+    assert!(!run.err.contains('\u{1b}') && !run.err.contains('\u{202e}'), "{run:?}");
+}
+
+#[test]
+fn a_reader_that_went_away_is_a_failure_and_no_panic() {
+    let bench = Bench::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = bench
+        .command(&["completions", "bash"])
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.starts_with("error OUTPUT_CLOSED: "), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_behind_standard_output_is_a_failure() {
+    let bench = Bench::new();
+    for args in [&["json", "digest"][..], &["completions", "zsh"], &["--help"], &["json", "digest", "--json"]]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut child =
+            bench.command(args).stdin(Stdio::piped()).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        drop(std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"1"));
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(output.stderr.starts_with(b"error OUTPUT_CLOSED: "), "{args:?}");
+    }
+}

@@ -1,0 +1,55 @@
+// What an operator does once, in a folder for temporary files: a key, a trust root, a signed registry for a small
+// support desk. With the command line it is `countersign keys generate`, `keys trust` and `registry sign`.
+
+type Failed = Box<dyn std::error::Error>;
+
+/// The operator's signing key. An example's alone: a real one comes from `countersign keys generate`.
+pub(crate) const OPERATOR_SEED: [u8; 32] = [7; 32];
+
+/// Makes a folder with `registry.json` and `trust-root.json` in it.
+pub(crate) fn desk(name: &str) -> Result<std::path::PathBuf, Failed> {
+    let folder = std::env::temp_dir().join(format!("countersign-{name}-{}", std::process::id()));
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir(&folder)?;
+    let operator = countersign::keys::SigningKey::from_seed(OPERATOR_SEED);
+    let root = countersign::keys::TrustRoot::new(1, 1, vec![operator.verifying_key()])?;
+    std::fs::write(folder.join("trust-root.json"), root.to_json())?;
+    sign(&folder, 1, &[])?;
+    Ok(folder)
+}
+
+/// Signs a version of the registry, with these agents revoked.
+pub(crate) fn sign(folder: &std::path::Path, version: u64, revoked: &[&str]) -> Result<(), Failed> {
+    use countersign::core::{Clock as _, Millis, SystemClock};
+    let revoked = revoked.iter().map(|agent| format!("{agent:?}")).collect::<Vec<_>>().join(",");
+    let draft = DRAFT.replace("VERSION", &version.to_string()).replace("REVOKED", &revoked);
+    let draft = countersign::registry::RegistryDraft::from_json(draft.as_bytes())?;
+    let now = SystemClock::new().now()?;
+    let operator = countersign::keys::SigningKey::from_seed(OPERATOR_SEED);
+    let envelope = draft.sign(now, now.checked_add(Millis::from_secs(3_600))?, &[&operator])?;
+    std::fs::write(folder.join("registry.json"), envelope.to_json())?;
+    Ok(())
+}
+
+const DRAFT: &str = r#"{
+  "format": "countersign-registry-1",
+  "version": VERSION,
+  "agents": [{
+    "agent": "support-bot", "version": 1, "registered_by": "desk-operator",
+    "tools": [{"server": "desk", "name": "search"}, {"server": "desk", "name": "refund"}],
+    "output_tags": ["answer"], "max_session": "30m"
+  }],
+  "tools": [
+    {"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
+     "args_schema": {"type": "object", "properties": {"query": {"type": "string"}},
+                     "required": ["query"], "additionalProperties": false}},
+    {"server": "desk", "name": "refund", "impact": "money", "approval": "required", "ask": "required",
+     "args_schema": {"type": "object", "properties": {"ticket": {"type": "string"}, "amount": {"type": "number"}},
+                     "required": ["ticket", "amount"], "additionalProperties": false}},
+    {"server": "desk", "name": "delete_ticket", "impact": "irreversible", "approval": "required",
+     "args_schema": {"type": "object"}}
+  ],
+  "revoked": {"agents": [REVOKED], "keys": [], "snapshots": []}
+}"#;

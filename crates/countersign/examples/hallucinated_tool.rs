@@ -1,0 +1,45 @@
+//! Hallucinated tool: the agent calls a tool that does not exist, and one that exists and is not its own. Both are
+//! refused alike, before any implementation is touched, and the attempts are on record.
+#![expect(clippy::print_stdout, reason = "an example talks to people")]
+
+#[path = "common/operator.rs"]
+mod operator;
+
+use countersign::Countersign;
+use countersign::audit_log::FileSink;
+use countersign::canonical_json::Canonical;
+use countersign::tool_gate::{CallError, RejectionCode, Window};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = operator::desk("hallucinated-tool")?;
+    let countersign = Countersign::load(
+        folder.join("registry.json"),
+        folder.join("trust-root.json"),
+        folder.join("registry.state"),
+    )?;
+    let gate = countersign
+        .session("support-bot", "session-1", "ada@example.com")?
+        .open(FileSink::open(folder.join("record.jsonl"))?)?;
+
+    let mut touched = Vec::new();
+    for (tool, args) in
+        [("search", r#"{"query":"T-1001"}"#), ("issue_gift_card", "{}"), ("delete_ticket", "{}")]
+    {
+        let answer = gate.call(tool, args.as_bytes(), |args: &Canonical| -> Result<String, std::io::Error> {
+            touched.push(tool);
+            Ok(format!("{tool} ran with {}", args.as_str()))
+        });
+        match answer {
+            Ok(answer) => println!("{tool}: accepted, {answer}"),
+            Err(CallError::Rejected(no)) => {
+                println!("{tool}: {no}");
+                assert_eq!(no.code(), RejectionCode::UndisclosedTool);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    println!("attempted and not disclosed: {:?}", gate.attempted_undisclosed().recent());
+    println!("acceptance rate: {:?}", gate.acceptance_rate(Window::All));
+    assert_eq!((touched.as_slice(), gate.attempted_undisclosed().count()), (&["search"][..], 2));
+    Ok(())
+}

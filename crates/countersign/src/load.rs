@@ -1,0 +1,191 @@
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use countersign_core::{AgentId, Clock, IdError, Principal, SessionId, SystemClock};
+use countersign_keys::{RootError, TrustRoot};
+use countersign_registry::{CapabilityRegistry, FileHighWater, LoadOptions, RegistryError};
+use countersign_tool_gate::CallStats;
+
+use crate::session::SessionBuilder;
+
+/// The largest trust root that is read, in bytes: 64 keys fit many times over.
+const MAX_ROOT_BYTES: u64 = 64 << 10;
+
+/// Holds what one process needs once: the verified registry, the clock, the shared counters. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Countersign {
+    registry: Arc<CapabilityRegistry>,
+    file: Arc<Path>,
+    max_bytes: usize,
+    pub(crate) clock: Arc<dyn Clock>,
+    stats: Arc<CallStats>,
+}
+
+/// Why the registry cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A file cannot be read.
+    #[error("`{}` cannot be read", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The trust root is not one.
+    #[error("the trust root is not usable")]
+    Root(#[from] RootError),
+    /// The registry does not verify, or is older than one that was seen before.
+    #[error("the registry is refused")]
+    Registry(#[from] RegistryError),
+    /// The time cannot be told.
+    #[error("the time cannot be told")]
+    Clock,
+}
+
+impl LoadError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::File { .. } => "FILE_UNREADABLE",
+            Self::Root(error) => error.code(),
+            Self::Registry(error) => error.code(),
+            Self::Clock => "CLOCK_UNAVAILABLE",
+        }
+    }
+}
+
+/// Sets what [`Countersign::load`] leaves at its defaults.
+#[derive(Debug)]
+#[must_use]
+pub struct CountersignBuilder {
+    registry: PathBuf,
+    trust_root: PathBuf,
+    state: PathBuf,
+    clock: Arc<dyn Clock>,
+    options: LoadOptions,
+    stats: Arc<CallStats>,
+}
+
+impl CountersignBuilder {
+    /// Tells the time by another clock than the system's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets maximum age, skew and size of the registry.
+    pub fn options(mut self, options: LoadOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Counts into `stats`.
+    pub fn stats(mut self, stats: Arc<CallStats>) -> Self {
+        self.stats = stats;
+        self
+    }
+
+    /// Reads the files and verifies the registry.
+    ///
+    /// # Errors
+    /// [`LoadError`]; nothing is allowed then, and the state file is as it was.
+    pub fn load(self) -> Result<Countersign, LoadError> {
+        let max_bytes = self.options.max_bytes();
+        let root = TrustRoot::from_json(&read_capped(&self.trust_root, MAX_ROOT_BYTES)?)?;
+        let bytes = read_capped(&self.registry, max_bytes as u64)?;
+        let now = self.clock.now().map_err(|_| LoadError::Clock)?;
+        let marks = Arc::new(FileHighWater::new(&self.state));
+        let registry = CapabilityRegistry::load(&bytes, &root, marks, self.options, now)?;
+        Ok(Countersign {
+            registry: Arc::new(registry),
+            file: self.registry.into(),
+            max_bytes,
+            clock: self.clock,
+            stats: self.stats,
+        })
+    }
+}
+
+impl Countersign {
+    /// Loads a signed registry: `registry` is what the operators signed, `trust_root` says who they are, `state`
+    /// remembers the newest version seen, so that an older one is never loaded again.
+    ///
+    /// # Errors
+    /// [`LoadError`]; nothing is allowed then.
+    pub fn load(
+        registry: impl AsRef<Path>,
+        trust_root: impl AsRef<Path>,
+        state: impl AsRef<Path>,
+    ) -> Result<Self, LoadError> {
+        Self::builder(registry, trust_root, state).load()
+    }
+
+    /// Starts to load a registry with other than the default settings.
+    pub fn builder(
+        registry: impl AsRef<Path>,
+        trust_root: impl AsRef<Path>,
+        state: impl AsRef<Path>,
+    ) -> CountersignBuilder {
+        CountersignBuilder {
+            registry: registry.as_ref().to_owned(),
+            trust_root: trust_root.as_ref().to_owned(),
+            state: state.as_ref().to_owned(),
+            clock: Arc::new(SystemClock::new()),
+            options: LoadOptions::default(),
+            stats: Arc::default(),
+        }
+    }
+
+    /// Reads the registry's file again, and swaps the new snapshot in for all sessions at their next call. Gives the
+    /// version in force.
+    ///
+    /// # Errors
+    /// [`LoadError`]; the snapshot before stays in force until it is stale.
+    pub fn reload(&self) -> Result<u64, LoadError> {
+        let bytes = read_capped(&self.file, self.max_bytes as u64)?;
+        let now = self.clock.now().map_err(|_| LoadError::Clock)?;
+        Ok(self.registry.reload(&bytes, now)?)
+    }
+
+    /// Starts a session of `agent` on behalf of `principal`. All three names are the host's word, not the agent's.
+    ///
+    /// # Errors
+    /// [`IdError`] when one is outside the grammar of ids.
+    pub fn session(&self, agent: &str, session: &str, principal: &str) -> Result<SessionBuilder, IdError> {
+        Ok(SessionBuilder::new(
+            self.clone(),
+            AgentId::new(agent)?,
+            SessionId::new(session)?,
+            Principal::new(principal)?,
+        ))
+    }
+
+    /// The registry.
+    #[must_use]
+    pub const fn registry(&self) -> &Arc<CapabilityRegistry> {
+        &self.registry
+    }
+
+    /// The counters that all sessions share.
+    #[must_use]
+    pub const fn stats(&self) -> &Arc<CallStats> {
+        &self.stats
+    }
+}
+
+/// Reads a file of at most `cap` bytes; a longer one is an error before it is read whole.
+fn read_capped(path: &Path, cap: u64) -> Result<Vec<u8>, LoadError> {
+    let failed = |source| LoadError::File { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(cap.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > cap {
+        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {cap} bytes"))));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,156 @@
+use std::sync::Arc;
+
+use countersign_audit_log::AuditSink;
+use countersign_core::{AgentId, Millis, OutputTag, Principal, SessionId, ToolId};
+use countersign_pinned_ask::{PinError, PinnedAsk};
+use countersign_registry::{AgentClaims, NegotiateError, NegotiationRequest, Wanted};
+use countersign_tool_gate::{ApprovalSettings, OpenError, ToolGate, ToolGateBuilder};
+
+use crate::load::Countersign;
+
+/// Negotiates a session and opens its gate.
+#[must_use]
+pub struct SessionBuilder {
+    countersign: Countersign,
+    principal: Principal,
+    request: NegotiationRequest,
+    session: SessionId,
+    goal: Option<String>,
+    approvals: Option<ApprovalSettings>,
+    more: Vec<Box<dyn FnOnce(ToolGateBuilder) -> ToolGateBuilder>>,
+}
+
+/// Why a session cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The registry does not give the agent what was asked for.
+    #[error("the registry refuses the session")]
+    Negotiate(#[from] NegotiateError),
+    /// The goal cannot be pinned.
+    #[error("the goal cannot be pinned")]
+    Pin(#[from] PinError),
+    /// The gate cannot be opened.
+    #[error("the gate cannot be opened")]
+    Open(#[from] OpenError),
+    /// The time cannot be told.
+    #[error("the time cannot be told")]
+    Clock,
+}
+
+impl SessionError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Negotiate(error) => error.code(),
+            Self::Pin(error) => error.code(),
+            Self::Open(error) => error.code(),
+            Self::Clock => "CLOCK_UNAVAILABLE",
+        }
+    }
+}
+
+impl std::fmt::Debug for SessionBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionBuilder").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl SessionBuilder {
+    pub(crate) fn new(
+        countersign: Countersign,
+        agent: AgentId,
+        session: SessionId,
+        principal: Principal,
+    ) -> Self {
+        Self {
+            countersign,
+            principal,
+            request: NegotiationRequest::new(session.clone(), agent),
+            session,
+            goal: None,
+            approvals: None,
+            more: Vec::new(),
+        }
+    }
+
+    /// Asks for these tools alone. Without it, the session has all that the registry lists for the agent.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = ToolId>) -> Self {
+        self.request = self.request.wanted_tools(Wanted::these(tools));
+        self
+    }
+
+    /// Asks that the agent can return outputs of these kinds.
+    pub fn output_tags(mut self, tags: impl IntoIterator<Item = OutputTag>) -> Self {
+        self.request = self.request.wanted_tags(Wanted::these(tags));
+        self
+    }
+
+    /// Asks for a session of this length. Without it, the session has the longest that the registry gives the agent.
+    pub fn ttl(mut self, ttl: Millis) -> Self {
+        self.request = self.request.ttl(ttl);
+        self
+    }
+
+    /// Pins the session's goal for as long as the session lasts.
+    pub fn goal(mut self, goal: &str) -> Self {
+        self.goal = Some(goal.to_owned());
+        self
+    }
+
+    /// Lets approvals be used.
+    pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
+        self.approvals = Some(settings);
+        self
+    }
+
+    /// Takes what the agent claims about itself. It goes on record and changes nothing else.
+    pub fn claims(mut self, claims: AgentClaims) -> Self {
+        self.request = self.request.claims(claims);
+        self
+    }
+
+    /// Changes the gate further: user checks, limits, tool definitions.
+    pub fn gate(mut self, change: impl FnOnce(ToolGateBuilder) -> ToolGateBuilder + 'static) -> Self {
+        self.more.push(Box::new(change));
+        self
+    }
+
+    /// Negotiates the contract, pins the goal, records the session, and opens the gate. Every decision goes to
+    /// `sink` before it is returned.
+    ///
+    /// # Errors
+    /// [`SessionError`]; there is no gate then.
+    pub fn open(self, sink: impl AuditSink + 'static) -> Result<ToolGate, SessionError> {
+        let Countersign { clock, .. } = &self.countersign;
+        let now = clock.now().map_err(|_| SessionError::Clock)?;
+        let registry = self.countersign.registry();
+        let contract = registry.negotiate(&self.request, now)?;
+        let ask = match &self.goal {
+            Some(goal) => Some(PinnedAsk::pin(goal, &self.session, contract.expires().since(now), now)?),
+            None => None,
+        };
+        let mut builder = ToolGate::builder(
+            Arc::clone(registry),
+            contract,
+            self.principal,
+            Arc::clone(clock),
+            Arc::new(sink),
+        )
+        .stats(Arc::clone(self.countersign.stats()));
+        if let Some(ask) = ask {
+            builder = builder.pinned_ask(ask);
+        }
+        if let Some(settings) = self.approvals {
+            builder = builder.approvals(settings);
+        }
+        if let Some(claims) = self.request.agent_claims() {
+            builder = builder.claims(claims.clone());
+        }
+        for change in self.more {
+            builder = change(builder);
+        }
+        Ok(builder.open()?)
+    }
+}

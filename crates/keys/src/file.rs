@@ -1,0 +1,344 @@
+//! Key files: one key each, as JSON, secret ones readable by their owner alone.
+//!
+//! ```json
+//! {"format":"countersign-key-1","kind":"ed25519-signing","key_id":"ed25519:..","secret":"<32 bytes in base64>"}
+//! {"format":"countersign-key-1","kind":"ed25519-public","key_id":"ed25519:..","public":"<32 bytes in base64>"}
+//! {"format":"countersign-key-1","kind":"hmac","key_id":"2026-01","secret":"<32 to 1024 bytes in base64>"}
+//! ```
+//!
+//! A file is opened once; its kind, permissions and size are those of the open handle. Writing makes a new file and
+//! never replaces one. Secrets are read into buffers that are wiped, for which reason these files do not pass through
+//! the reader of untrusted JSON: that one keeps what it reads. On systems without Unix permissions nothing is checked
+//! but the contents.
+
+use std::borrow::Cow;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::path::Path;
+
+use base64ct::{Base64, Encoding as _};
+use countersign_core::KeyId;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::ed25519::{SigningKey, VerifyingKey};
+use crate::error::KeyError;
+use crate::keyring::ServerSecret;
+
+/// What a key file says that it is.
+const FORMAT: &str = "countersign-key-1";
+
+/// The most bytes of a key file.
+const MAX_FILE_BYTES: usize = 16 * 1024;
+
+/// Why a key file cannot be read or written. Never holds what is in it, nor its path: whoever named the file knows it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// There is no such file.
+    #[error("the key file does not exist")]
+    Missing,
+    /// The file cannot be opened or read, or is not a regular file.
+    #[error("the key file cannot be read")]
+    Unreadable(#[source] Option<std::io::Error>),
+    /// The file holds a secret and others than its owner may touch it.
+    #[error("the key file is open to others than its owner: mode {mode:04o}, 0600 is needed")]
+    TooOpen {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// The file is over the limit.
+    #[error("the key file is longer than {max} bytes")]
+    TooLarge {
+        /// The most bytes.
+        max: usize,
+    },
+    /// Not the JSON of a key file: a field is missing, unknown, repeated or of another type, base64 in another
+    /// spelling, or a key id that is not that of its key.
+    #[error("the key file is malformed")]
+    Malformed,
+    /// The file is of another version of the format.
+    #[error("the key file is not in format `countersign-key-1`")]
+    Version,
+    /// The file holds another kind of key than is needed, or one that nobody knows.
+    #[error("the key file does not hold a key of kind `{expected}`")]
+    Kind {
+        /// The kind that was needed.
+        expected: &'static str,
+    },
+    /// The key in the file is not usable.
+    #[error("the key in the file cannot be used")]
+    Key(#[source] KeyError),
+    /// There is a file of this name, and it stays as it is.
+    #[error("a file of this name exists already")]
+    Exists,
+    /// The file cannot be written; what was begun is taken away again.
+    #[error("the key file cannot be written")]
+    Write(#[source] std::io::Error),
+}
+
+impl KeyFileError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Missing => "KEY_FILE_MISSING",
+            Self::Unreadable(_) => "KEY_FILE_UNREADABLE",
+            Self::TooOpen { .. } => "KEY_FILE_TOO_OPEN",
+            Self::TooLarge { .. } => "KEY_FILE_TOO_LARGE",
+            Self::Malformed => "KEY_FILE_MALFORMED",
+            Self::Version => "KEY_FILE_VERSION",
+            Self::Kind { .. } => "KEY_FILE_KIND",
+            Self::Key(KeyError::Malformed) => "KEY_FILE_MALFORMED",
+            Self::Key(source) => source.code(),
+            Self::Exists => "KEY_FILE_EXISTS",
+            Self::Write(_) => "KEY_FILE_WRITE",
+        }
+    }
+}
+
+/// Holds whichever key a file has, for commands that show keys.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AnyKey {
+    /// An operator's signing key.
+    Signing(SigningKey),
+    /// An operator's public key.
+    Public(VerifyingKey),
+    /// A gate's server secret.
+    Server(ServerSecret),
+}
+
+/// Reads whichever key a file has.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub fn read_any_key(path: &Path) -> Result<AnyKey, KeyFileError> {
+    read_key(path, "any", |_| true)
+}
+
+/// Reads an operator's signing key.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub fn read_signing_key(path: &Path) -> Result<SigningKey, KeyFileError> {
+    match read_key(path, SIGNING, |kind| kind == SIGNING)? {
+        AnyKey::Signing(key) => Ok(key),
+        AnyKey::Public(_) | AnyKey::Server(_) => Err(KeyFileError::Kind { expected: SIGNING }),
+    }
+}
+
+/// Reads an operator's public key. A public file may be readable by everybody.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub fn read_public_key(path: &Path) -> Result<VerifyingKey, KeyFileError> {
+    match read_key(path, PUBLIC, |kind| kind == PUBLIC)? {
+        AnyKey::Public(key) => Ok(key),
+        AnyKey::Signing(_) | AnyKey::Server(_) => Err(KeyFileError::Kind { expected: PUBLIC }),
+    }
+}
+
+/// Reads a gate's server secret.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub fn read_server_secret(path: &Path) -> Result<ServerSecret, KeyFileError> {
+    match read_key(path, HMAC, |kind| kind == HMAC)? {
+        AnyKey::Server(secret) => Ok(secret),
+        AnyKey::Signing(_) | AnyKey::Public(_) => Err(KeyFileError::Kind { expected: HMAC }),
+    }
+}
+
+/// Writes an operator's signing key to a new file that its owner alone can read.
+///
+/// # Errors
+/// [`KeyFileError::Exists`] or [`KeyFileError::Write`].
+pub fn write_signing_key(path: &Path, key: &SigningKey) -> Result<(), KeyFileError> {
+    write_secret(path, SIGNING, &key.key_id(), key.seed())
+}
+
+/// Writes a gate's server secret to a new file that its owner alone can read.
+///
+/// # Errors
+/// [`KeyFileError::Exists`] or [`KeyFileError::Write`].
+pub fn write_server_secret(path: &Path, secret: &ServerSecret) -> Result<(), KeyFileError> {
+    write_secret(path, HMAC, secret.key_id(), secret.bytes())
+}
+
+/// Writes an operator's public key to a new file.
+///
+/// # Errors
+/// [`KeyFileError::Exists`] or [`KeyFileError::Write`].
+pub fn write_public_key(path: &Path, key: &VerifyingKey) -> Result<(), KeyFileError> {
+    let (id, text) = (key.key_id(), key.to_base64());
+    write_new(path, &WireKey::new(PUBLIC, &id, None, Some(&text)), 0o644)
+}
+
+const SIGNING: &str = "ed25519-signing";
+const PUBLIC: &str = "ed25519-public";
+const HMAC: &str = "hmac";
+
+/// What a key file holds. Borrows from the buffer that is wiped; a secret with a JSON escape in it, which would have to
+/// be copied, is refused.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireKey<'a> {
+    format: &'a str,
+    kind: &'a str,
+    #[serde(borrow)]
+    key_id: Cow<'a, str>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    public: Option<&'a str>,
+}
+
+/// Reads the one field that files of every version have.
+#[derive(Deserialize)]
+struct WireFormat<'a> {
+    format: &'a str,
+}
+
+impl<'a> WireKey<'a> {
+    fn new(kind: &'static str, id: &'a KeyId, secret: Option<&'a str>, public: Option<&'a str>) -> Self {
+        Self { format: FORMAT, kind, key_id: Cow::Borrowed(id.as_str()), secret, public }
+    }
+
+    fn key(&self, expected: &'static str) -> Result<AnyKey, KeyFileError> {
+        match (self.kind, self.secret, self.public) {
+            (SIGNING, Some(secret), None) => {
+                let seed = decode_secret(secret)?;
+                let seed = Zeroizing::new(<[u8; 32]>::try_from(seed.as_slice()).map_err(|_| {
+                    if seed.len() < 32 {
+                        KeyFileError::Key(KeyError::TooShort { min: 32 })
+                    } else {
+                        KeyFileError::Key(KeyError::TooLong { max: 32 })
+                    }
+                })?);
+                crate::mac::check_secret(seed.as_ref()).map_err(KeyFileError::Key)?;
+                let key = SigningKey::from_seed(*seed);
+                self.check_id(&key.key_id())?;
+                Ok(AnyKey::Signing(key))
+            }
+            (PUBLIC, None, Some(public)) => {
+                let key = VerifyingKey::from_base64(public).map_err(KeyFileError::Key)?;
+                self.check_id(&key.key_id())?;
+                Ok(AnyKey::Public(key))
+            }
+            (HMAC, Some(secret), None) => {
+                let id = KeyId::new(&self.key_id).map_err(|_| KeyFileError::Malformed)?;
+                let secret = ServerSecret::new(id, &decode_secret(secret)?).map_err(KeyFileError::Key)?;
+                Ok(AnyKey::Server(secret))
+            }
+            (SIGNING | PUBLIC | HMAC, _, _) => Err(KeyFileError::Malformed),
+            _ => Err(KeyFileError::Kind { expected }),
+        }
+    }
+
+    fn check_id(&self, derived: &KeyId) -> Result<(), KeyFileError> {
+        if self.key_id == derived.as_str() { Ok(()) } else { Err(KeyFileError::Malformed) }
+    }
+}
+
+/// A member that is there has a string: `null` is not the same as absent.
+fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<&'de str>, D::Error> {
+    <&str>::deserialize(d).map(Some)
+}
+
+fn decode_secret(text: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
+    Base64::decode_vec(text).map(Zeroizing::new).map_err(|_| KeyFileError::Malformed)
+}
+
+fn read_key(
+    path: &Path,
+    expected: &'static str,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<AnyKey, KeyFileError> {
+    let (text, mode) = read_file(path)?;
+    let format: WireFormat<'_> = serde_json::from_slice(&text).map_err(|_| KeyFileError::Malformed)?;
+    if format.format != FORMAT {
+        return Err(KeyFileError::Version);
+    }
+    let wire: WireKey<'_> = serde_json::from_slice(&text).map_err(|_| KeyFileError::Malformed)?;
+    if wire.kind != PUBLIC && mode & 0o077 != 0 {
+        return Err(KeyFileError::TooOpen { mode });
+    }
+    if !wanted(wire.kind) {
+        return Err(KeyFileError::Kind { expected });
+    }
+    wire.key(expected)
+}
+
+/// Reads a file whole, with its permission bits. The buffer is as large as a file may be from the start: growing it
+/// would leave copies behind.
+fn read_file(path: &Path) -> Result<(Zeroizing<Vec<u8>>, u32), KeyFileError> {
+    let unreadable = |error: std::io::Error| {
+        if error.kind() == ErrorKind::NotFound {
+            KeyFileError::Missing
+        } else {
+            KeyFileError::Unreadable(Some(error))
+        }
+    };
+    // Opening a FIFO would wait for its writer. What is decided is decided on the handle, below.
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(KeyFileError::Unreadable(None));
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(KeyFileError::Unreadable(None));
+    }
+    let most = (MAX_FILE_BYTES as u64).saturating_add(1);
+    let mut text = Zeroizing::new(Vec::with_capacity(MAX_FILE_BYTES.saturating_add(64)));
+    file.take(most).read_to_end(&mut text).map_err(unreadable)?;
+    if text.len() > MAX_FILE_BYTES {
+        return Err(KeyFileError::TooLarge { max: MAX_FILE_BYTES });
+    }
+    Ok((text, mode_of(&metadata)))
+}
+
+#[cfg(unix)]
+fn mode_of(metadata: &std::fs::Metadata) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    metadata.permissions().mode() & 0o7777
+}
+
+#[cfg(not(unix))]
+fn mode_of(_: &std::fs::Metadata) -> u32 {
+    0o600
+}
+
+fn write_secret(path: &Path, kind: &'static str, id: &KeyId, secret: &[u8]) -> Result<(), KeyFileError> {
+    let text = Zeroizing::new(Base64::encode_string(secret));
+    write_new(path, &WireKey::new(kind, id, Some(&text), None), 0o600)
+}
+
+fn write_new(path: &Path, wire: &WireKey<'_>, mode: u32) -> Result<(), KeyFileError> {
+    let mut text = Zeroizing::new(Vec::with_capacity(MAX_FILE_BYTES));
+    serde_json::to_writer(&mut *text, wire).map_err(|error| KeyFileError::Write(error.into()))?;
+    text.push(b'\n');
+    let mut file = create_new(path, mode).map_err(|error| {
+        if error.kind() == ErrorKind::AlreadyExists {
+            KeyFileError::Exists
+        } else {
+            KeyFileError::Write(error)
+        }
+    })?;
+    let written = file.write_all(&text).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // Half a key file would only be found when it is needed.
+        let _ = std::fs::remove_file(path);
+        KeyFileError::Write(error)
+    })
+}
+
+fn create_new(path: &Path, mode: u32) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+    #[cfg(not(unix))]
+    let _ = mode;
+    options.open(path)
+}

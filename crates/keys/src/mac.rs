@@ -1,0 +1,110 @@
+use std::fmt;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
+
+use crate::error::{KeyError, TagError};
+
+/// The fewest bytes of a secret: as many as the hash puts out (RFC 2104, section 3).
+pub(crate) const MIN_SECRET_BYTES: usize = 32;
+
+/// Tags and verifies messages with HMAC-SHA-256 (RFC 2104). Holds the prepared state rather than the key; both are
+/// wiped on drop and never printed.
+///
+/// ```
+/// use countersign_keys::MacKey;
+/// let key = MacKey::from_bytes(&[7; 32])?;
+/// let tag = key.tag(b"message");
+/// assert!(key.verify(b"message", &tag).is_ok());
+/// assert!(key.verify(b"another", &tag).is_err());
+/// # Ok::<(), countersign_keys::KeyError>(())
+/// ```
+pub struct MacKey {
+    prepared: Hmac<Sha256>,
+}
+
+impl MacKey {
+    /// Prepares a key of at least 32 bytes.
+    ///
+    /// # Errors
+    /// [`KeyError::TooShort`] below that, [`KeyError::Weak`] when every byte is zero.
+    pub fn from_bytes(secret: &[u8]) -> Result<Self, KeyError> {
+        check_secret(secret)?;
+        let prepared = Hmac::new_from_slice(secret).map_err(|_| KeyError::Malformed)?;
+        Ok(Self { prepared })
+    }
+
+    /// Tags a message. Callers put a domain label inside it.
+    #[must_use]
+    pub fn tag(&self, message: &[u8]) -> Tag {
+        self.tag_parts(&[message])
+    }
+
+    /// Verifies a tag, in the same time whatever its bytes are.
+    ///
+    /// # Errors
+    /// [`TagError`] when the tag is not this key's over this message.
+    pub fn verify(&self, message: &[u8], tag: &Tag) -> Result<(), TagError> {
+        if self.tag(message) == *tag { Ok(()) } else { Err(TagError) }
+    }
+
+    /// Tags a message that lies in parts, as if they were joined.
+    pub(crate) fn tag_parts(&self, parts: &[&[u8]]) -> Tag {
+        let mut mac = self.prepared.clone();
+        for part in parts {
+            mac.update(part);
+        }
+        Tag(mac.finalize().into_bytes().into())
+    }
+}
+
+impl fmt::Debug for MacKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MacKey(redacted)")
+    }
+}
+
+/// The one check of a shared secret: long enough, and not the zeros of a buffer that nobody filled.
+pub(crate) fn check_secret(secret: &[u8]) -> Result<(), KeyError> {
+    if secret.len() < MIN_SECRET_BYTES {
+        return Err(KeyError::TooShort { min: MIN_SECRET_BYTES });
+    }
+    if secret.iter().all(|byte| *byte == 0) {
+        return Err(KeyError::Weak);
+    }
+    Ok(())
+}
+
+/// Holds an HMAC-SHA-256 output. Equality takes the same time whatever the bytes are. Not printed: whoever has a
+/// token's tag and payload has the token.
+#[derive(Clone, Copy)]
+pub struct Tag([u8; 32]);
+
+impl Tag {
+    /// Wraps the 32 bytes of a tag from elsewhere.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl PartialEq for Tag {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Tag {}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tag(redacted)")
+    }
+}

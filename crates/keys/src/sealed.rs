@@ -1,0 +1,128 @@
+//! Texts of the form `<prefix>.<payload>.<tag>` that only the holder of a key can make and whose payload cannot be
+//! read before its tag has verified.
+//!
+//! Payload and tag are base64url without padding; each sealed text has one spelling. The tag is HMAC-SHA-256 over the
+//! label behind its length (eight big-endian bytes), then the payload. Sealing does not hide the payload from anybody.
+
+use std::fmt;
+
+use crate::base64;
+use crate::error::TagError;
+use crate::mac::{MacKey, Tag};
+
+/// The most bytes of a sealed payload.
+pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
+
+/// The most characters that such a payload takes in base64url.
+const MAX_PAYLOAD_TEXT: usize = MAX_PAYLOAD_BYTES.div_ceil(3).saturating_mul(4);
+
+/// The characters of a tag: 32 bytes in base64url.
+const TAG_TEXT: usize = 43;
+
+/// Why a text cannot be sealed or opened. A wrong tag has no reason beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealError {
+    /// The payload is over the limit.
+    #[error("a sealed payload has at most {max} bytes")]
+    TooLarge {
+        /// The most bytes.
+        max: usize,
+    },
+    /// The text is not in its one spelling, or its tag does not verify.
+    #[error("the sealed text does not verify")]
+    Invalid,
+}
+
+impl SealError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "SEAL_TOO_LARGE",
+            Self::Invalid => "SEAL_INVALID",
+        }
+    }
+}
+
+impl From<TagError> for SealError {
+    fn from(_: TagError) -> Self {
+        Self::Invalid
+    }
+}
+
+/// Seals a payload under a key, a label that says what it is, and a prefix that shows it.
+///
+/// # Errors
+/// [`SealError::TooLarge`] above [`MAX_PAYLOAD_BYTES`], because nobody could open it again.
+pub fn seal(prefix: &str, label: &str, key: &MacKey, payload: &[u8]) -> Result<String, SealError> {
+    if payload.len() > MAX_PAYLOAD_BYTES {
+        return Err(SealError::TooLarge { max: MAX_PAYLOAD_BYTES });
+    }
+    let tag = tag_of(label, key, payload);
+    Ok(format!("{prefix}.{}.{}", base64::encode_url(payload), base64::encode_url(tag.as_bytes())))
+}
+
+/// The one place that says which bytes the tag covers.
+fn tag_of(label: &str, key: &MacKey, payload: &[u8]) -> Tag {
+    let size = (label.len() as u64).to_be_bytes();
+    key.tag_parts(&[&size, label.as_bytes(), payload])
+}
+
+/// Holds a sealed text whose tag has not been verified yet. The payload comes out of [`open`](Self::open) alone.
+///
+/// ```
+/// use countersign_keys::{MacKey, sealed::{SealedText, seal}};
+/// let key = MacKey::from_bytes(&[7; 32])?;
+/// let text = seal("x1", "example/note-1", &key, b"note")?;
+/// let sealed = SealedText::parse("x1", &text)?;
+/// assert_eq!(sealed.open("example/note-1", &key)?, b"note");
+/// assert!(sealed.open("example/other-1", &key).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct SealedText {
+    payload: Box<[u8]>,
+    tag: Tag,
+}
+
+impl SealedText {
+    /// Reads the shape, and that alone.
+    ///
+    /// # Errors
+    /// [`SealError::Invalid`] on another prefix, padding, spare bits, white space, a tag of another length, or anything
+    /// before or after; [`SealError::TooLarge`] when the payload is over the limit.
+    pub fn parse(prefix: &str, text: &str) -> Result<Self, SealError> {
+        let rest = text.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.'));
+        let (payload, tag) = rest.and_then(|rest| rest.split_once('.')).ok_or(SealError::Invalid)?;
+        if tag.len() != TAG_TEXT {
+            return Err(SealError::Invalid);
+        }
+        if payload.len() > MAX_PAYLOAD_TEXT {
+            return Err(SealError::TooLarge { max: MAX_PAYLOAD_BYTES });
+        }
+        let payload = base64::decode_url(payload).ok_or(SealError::Invalid)?;
+        let tag = base64::decode_url(tag).and_then(|tag| tag.try_into().ok()).ok_or(SealError::Invalid)?;
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            return Err(SealError::TooLarge { max: MAX_PAYLOAD_BYTES });
+        }
+        Ok(Self { payload: payload.into(), tag: Tag::from_bytes(tag) })
+    }
+
+    /// Verifies the tag and only then gives the payload.
+    ///
+    /// # Errors
+    /// [`SealError::Invalid`] when the tag is not this key's over this label and the payload.
+    pub fn open(&self, label: &str, key: &MacKey) -> Result<&[u8], SealError> {
+        if tag_of(label, key, &self.payload) != self.tag {
+            return Err(SealError::Invalid);
+        }
+        Ok(&self.payload)
+    }
+}
+
+impl fmt::Debug for SealedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SealedText(redacted, {} payload bytes)", self.payload.len())
+    }
+}

@@ -1,0 +1,30 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::string_slice,
+    reason = "a test that goes out of range is to fail"
+)]
+
+mod dsse;
+mod ed25519;
+mod file;
+mod keyring;
+mod root;
+mod sealed;
+
+use crate::{SigningKey, TrustRoot};
+
+/// A signing key of a fixed seed.
+fn key(seed: u8) -> SigningKey {
+    SigningKey::from_seed([seed; 32])
+}
+
+/// A root of version 1 over keys of fixed seeds.
+fn root(threshold: usize, seeds: &[u8]) -> TrustRoot {
+    TrustRoot::new(1, threshold, seeds.iter().map(|seed| key(*seed).verifying_key())).unwrap()
+}
+
+fn unhex<const N: usize>(text: &str) -> [u8; N] {
+    let bytes: Vec<u8> =
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect();
+    bytes.try_into().unwrap()
+}

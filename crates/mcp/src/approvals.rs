@@ -1,0 +1,79 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use countersign_approval_token::{
+    ApprovalToken, CallBinding, PendingApproval, PendingApprovals, PendingError,
+};
+use countersign_core::{CallId, Digest, Millis, Timestamp, ToolId};
+use countersign_tool_gate::{ApprovalRequest, RejectionCode};
+use parking_lot::Mutex;
+
+/// How many calls that wait for approval are remembered: as many as a store holds open.
+const MAX_ASKED: usize = 1_024;
+
+/// Files calls that need an approval, and finds the approval when the client tries the same call again.
+///
+/// What has to be bound is the gate's to say, and it says so when it refuses. So what it said is kept here until the
+/// retry; approvals bind the session, and a session has one gateway, so nobody else can have asked.
+#[derive(Debug)]
+pub(crate) struct Approvals {
+    store: Arc<dyn PendingApprovals>,
+    ttl: Millis,
+    asked: Mutex<VecDeque<CallBinding>>,
+}
+
+impl Approvals {
+    pub(crate) const fn new(store: Arc<dyn PendingApprovals>, ttl: Millis) -> Self {
+        Self { store, ttl, asked: Mutex::new(VecDeque::new()) }
+    }
+
+    /// Files what an approver would have to approve, and gives the id to approve it under.
+    pub(crate) fn ask(&self, request: &ApprovalRequest, now: Timestamp) -> Result<CallId, PendingError> {
+        let binding = request.binding();
+        let wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?;
+        let id = self.store.request(&wanted)?;
+        let mut asked = self.asked.lock();
+        asked.retain(|old| !is_same_call(old, binding.tool(), *binding.args()));
+        if asked.len() >= MAX_ASKED {
+            asked.pop_front();
+        }
+        asked.push_back(binding.clone());
+        Ok(id)
+    }
+
+    /// The approval that was given to this call, with the call id that it binds. One that was asked for under another
+    /// version of the registry is of no use any more.
+    pub(crate) fn find(
+        &self,
+        tool: &ToolId,
+        args: Digest,
+        registry_version: u64,
+        now: Timestamp,
+    ) -> Result<Option<(CallId, ApprovalToken)>, PendingError> {
+        let binding = self.asked.lock().iter().find(|old| is_same_call(old, tool, args)).cloned();
+        match binding {
+            Some(binding) if binding.registry_version() == Some(registry_version) => {
+                self.store.find_approved(&binding, now)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes an approval out that has been used or can never be, so that the next try asks for a new one. What keeps
+    /// it from being used twice is the gate's own store of spent tokens, not this.
+    pub(crate) fn retire(&self, id: &CallId, refused: Option<RejectionCode>) -> Result<(), PendingError> {
+        let is_over = refused.is_none_or(|code| {
+            matches!(
+                code,
+                RejectionCode::ApprovalSpent
+                    | RejectionCode::ApprovalExpired
+                    | RejectionCode::ApprovalInvalid
+            )
+        });
+        if is_over { self.store.mark_used(id) } else { Ok(()) }
+    }
+}
+
+fn is_same_call(binding: &CallBinding, tool: &ToolId, args: Digest) -> bool {
+    binding.tool() == tool && *binding.args() == args
+}

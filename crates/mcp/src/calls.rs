@@ -1,0 +1,183 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use countersign_approval_token::{ApprovalToken, PendingError};
+use countersign_audit_log::Direction;
+use countersign_core::{CallId, Digest, RequestId, ToolId};
+use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall};
+
+use crate::definitions::know_definition;
+use crate::era_2025::{self, CallParams, Refusal};
+use crate::fault::Fault;
+use crate::link::{Asked, Link};
+use crate::message::{RpcId, error_line};
+
+/// A call that waits for its decision.
+#[derive(Debug)]
+pub(crate) struct HeldCall {
+    id: RpcId,
+    serial: u64,
+    name: String,
+    /// Canonical text of the arguments.
+    args: String,
+    /// What goes on to the server as the call's metadata.
+    meta: Option<String>,
+    ask: Option<String>,
+}
+
+impl HeldCall {
+    pub(crate) fn new(id: RpcId, serial: u64, call: &CallParams<'_>) -> Self {
+        let meta = call.meta.and_then(|meta| match era_2025::outside(meta) {
+            Some(rest) if rest == "{}" => None,
+            Some(rest) => Some(rest),
+            None => Some(meta.canonical_text()),
+        });
+        Self {
+            id,
+            serial,
+            name: call.name.into(),
+            args: call.arguments.map_or_else(|| String::from("{}"), |args| args.canonical_text()),
+            meta,
+            ask: call.ask.map(Into::into),
+        }
+    }
+}
+
+/// Decides the client's calls one after another, so that an approval that fits two of them is used by one.
+///
+/// A thread of its own does this, because a call may have to wait until the server has told what its tools are now,
+/// and the server may want something of the client first.
+pub(crate) fn decide_calls(link: &Link) {
+    while let Some(call) = link.calls.take() {
+        let (id, serial) = (call.id.clone(), call.serial);
+        if catch_unwind(AssertUnwindSafe(|| decide(link, call))).is_err() {
+            link.record(Direction::ToServer, None, Fault::Internal);
+            fail(link, &id, serial, Fault::Internal);
+        }
+    }
+}
+
+fn decide(link: &Link, call: HeldCall) {
+    if is_over(link, &call) {
+        return;
+    }
+    (link.before_call)();
+    let server = link.settings.server();
+    let tool = ToolId::new(server.as_str(), &call.name).ok();
+    if let Some(tool) = &tool {
+        know_definition(link, tool);
+    }
+    if is_over(link, &call) {
+        return;
+    }
+    let approved = tool.and_then(|tool| find_approved(link, &tool, &call.args));
+    let call_id = match &approved {
+        Some((approved, _)) => approved.clone(),
+        None => match (link.new_call_id)() {
+            Ok(fresh) => fresh,
+            Err(_) => {
+                link.record(Direction::ToServer, None, Fault::Internal);
+                return fail(link, &call.id, call.serial, Fault::Internal);
+            }
+        },
+    };
+    let request_id = match &call.id {
+        RpcId::Number(number) => number.to_string(),
+        RpcId::Text(text) => text.to_string(),
+    };
+    // The gate reads the arguments itself, within its own limits; what goes on is what it read.
+    let mut asked = ToolCall::new(call_id.as_str(), server.as_str(), &call.name, call.args.as_bytes());
+    if RequestId::new(&request_id).is_ok() {
+        asked = asked.request_id(&request_id);
+    }
+    if let Some(ask) = &call.ask {
+        asked = asked.ask(ask);
+    }
+    if let Some((_, token)) = &approved {
+        asked = asked.approval(token.as_str());
+    }
+    let decision = link.gate.check(&asked);
+    if let (Some((approved, _)), Some(approvals)) = (&approved, &link.approvals) {
+        note(link, approvals.retire(approved, decision.as_ref().err().map(Rejection::code)));
+    }
+    match decision {
+        Ok(accepted) => dispatch(link, &call, accepted),
+        // Under an id that was approved before, nothing can be filed again.
+        Err(rejection) => refuse(link, &call, &rejection, approved.is_none()),
+    }
+}
+
+/// Says whether nobody waits for an answer any more: the call was cancelled, or the server ended.
+fn is_over(link: &Link, call: &HeldCall) -> bool {
+    !link.asked.lock().is_held(&call.id, call.serial)
+}
+
+/// An approval that was given to exactly this call. A store that cannot be asked has none.
+fn find_approved(link: &Link, tool: &ToolId, args: &str) -> Option<(CallId, ApprovalToken)> {
+    let (approvals, now) = (link.approvals.as_ref()?, link.clock.now().ok()?);
+    let version = link.gate.registry().view().snapshot().version();
+    let found = approvals.find(tool, Digest::of(args.as_bytes()), version, now);
+    note(link, found)?
+}
+
+/// The value, if the store of pending approvals gave one; its refusal goes on record.
+fn note<T>(link: &Link, result: Result<T, PendingError>) -> Option<T> {
+    result.inspect_err(|error| link.record(Direction::ToServer, None, Fault::PendingStore(error.code()))).ok()
+}
+
+/// Sends an accepted call to the server: the tool and the arguments that the gate accepted, nothing of the request
+/// again but its id and its metadata.
+fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
+    let tool = accepted.tool().clone();
+    let (args, in_flight) = accepted.dispatch();
+    let released = link.asked.lock().release(&call.id, call.serial, Asked::Call(in_flight));
+    if released.is_err() {
+        // Cancelled, or the server ended, during the decision. It goes on record as unknown.
+        return;
+    }
+    let line = era_2025::call_line(&call.id, tool.name().as_str(), &args, call.meta.as_deref());
+    if !link.tell_server(line) {
+        return fail(link, &call.id, call.serial, Fault::ServerEnded);
+    }
+    let overtaken = link.asked.lock().sent(&call.id, call.serial);
+    if let Some(cancellation) = overtaken {
+        link.tell_server(cancellation);
+    }
+}
+
+fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
+    let approval = if may_ask { request_approval(link, rejection) } else { None };
+    let refusal = Refusal {
+        code: rejection.code().as_str(),
+        message: rejection.message(),
+        retry: rejection.retry().as_str(),
+        unlock: rejection.unlock(),
+        approval_id: approval.as_ref().map(CallId::as_str),
+        call_id: rejection.call_id(),
+        record: rejection.sequence(),
+    };
+    if withdraw(link, &call.id, call.serial) {
+        link.tell_client(era_2025::refusal_line(&call.id, refusal));
+    }
+}
+
+/// Files what an approver would have to approve, if an approval is all that is missing.
+fn request_approval(link: &Link, rejection: &Rejection) -> Option<CallId> {
+    let (request, approvals) = (rejection.approval_request()?, link.approvals.as_ref()?);
+    let now = link.clock.now().ok()?;
+    note(link, approvals.ask(request, now))
+}
+
+fn fail(link: &Link, id: &RpcId, serial: u64, fault: Fault) {
+    if withdraw(link, id, serial) {
+        link.tell_client(error_line(Some(id), fault));
+    }
+}
+
+/// Takes a call out of the table to answer it here. Says whether it was still there.
+fn withdraw(link: &Link, id: &RpcId, serial: u64) -> bool {
+    let open = link.asked.lock().withdraw(id, serial);
+    let was_open = open.is_some();
+    drop(open);
+    link.settled();
+    was_open
+}

@@ -1,0 +1,157 @@
+use std::collections::BTreeMap;
+
+use countersign_audit_log::Direction;
+use countersign_canonical_json::ValueRef;
+use countersign_core::{Digest, ToolId, ToolName};
+use countersign_registry::{ToolRules, definition_digest};
+
+use crate::era_2025::{self, ToolsPage};
+use crate::fault::Fault;
+use crate::link::{Asked, Link};
+use crate::listing::PageAnswer;
+
+/// The most pages of tools that the gateway asks for. A server with more has a cursor that never ends.
+const MAX_PAGES: usize = 100;
+/// How often the gateway starts again because the tools changed while it asked.
+const MAX_ATTEMPTS: usize = 3;
+
+/// One page of tools, reviewed.
+#[derive(Debug)]
+pub(crate) struct Reviewed {
+    /// The page's result, with the tools that the client may see.
+    pub(crate) result: String,
+    tools: Vec<ToolName>,
+    next: Option<String>,
+}
+
+impl From<Reviewed> for PageAnswer {
+    fn from(page: Reviewed) -> Self {
+        Self::Noted { tools: page.tools, next: page.next }
+    }
+}
+
+/// Looks at one page of the server's tools, in answer to a question of this epoch: tells the gate what it saw of the
+/// disclosed ones, and keeps those whose definition is the one that the registry pins, where it pins one. `None` when
+/// this is no page of tools.
+pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64) -> Option<Reviewed> {
+    let mut seen: BTreeMap<ToolId, Option<(Digest, ValueRef<'_>)>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for tool in era_2025::tools_of(result)? {
+        let Some(id) = disclosed(link, tool) else {
+            continue;
+        };
+        let read = definition_digest(tool).ok().map(|digest| (digest, tool));
+        if let Some(first) = seen.get_mut(&id) {
+            // Two tools under one name: which one a call would reach, nobody can say.
+            *first = None;
+        } else {
+            order.push(id.clone());
+            seen.insert(id, read);
+        }
+    }
+    let view = link.gate.registry().view();
+    let is_alive = link.clock.now().is_ok_and(|now| link.gate.contract().check(&view, now).is_ok());
+    let (mut kept, mut tools) = (Vec::new(), Vec::new());
+    for id in order {
+        let name = id.name().clone();
+        match seen.get(&id).copied().flatten() {
+            Some((digest, tool)) => {
+                link.gate.note_definition(&id, digest);
+                let rules = link.gate.contract().disclosed(&view, &id);
+                let fits =
+                    |rules: &ToolRules| rules.entry().definition().is_none_or(|pinned| pinned == digest);
+                if is_alive && rules.is_some_and(fits) {
+                    kept.push(tool);
+                }
+            }
+            None => {
+                link.record(Direction::ToClient, None, Fault::DefinitionUnreadable);
+                link.gate.note_definition(&id, unknown_definition());
+            }
+        }
+        link.listing.note(epoch, name.clone());
+        tools.push(name);
+    }
+    let ToolsPage { result, next } = era_2025::tools_page(result, &kept);
+    Some(Reviewed { result, tools, next })
+}
+
+/// Sees to it that the definition of a disclosed tool is known before a call to it is decided. Where it cannot be
+/// known and the registry pins one, the gate is told that it is another one.
+///
+/// A tool whose definition is not pinned is asked for too, once, because approvals bind the definition that was seen.
+pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
+    if !link.gate.contract().discloses(tool) || link.listing.knows(tool.name()) {
+        return;
+    }
+    let view = link.gate.registry().view();
+    let rules = view.snapshot().tool(tool);
+    let is_pinned = rules.is_some_and(|rules| rules.entry().definition().is_some());
+    if !is_pinned && link.listing.has_failed() {
+        return;
+    }
+    for _ in 0..MAX_ATTEMPTS {
+        let epoch = link.listing.epoch();
+        let Some(listed) = list_tools(link, epoch) else {
+            break;
+        };
+        if link.listing.epoch() != epoch {
+            continue;
+        }
+        let ours = link.gate.contract().tools().iter().filter(|t| t.server() == link.settings.server());
+        for unclear in ours.filter(|tool| listed.get(tool.name()) != Some(&Listed::Once)) {
+            link.gate.note_definition(unclear, unknown_definition());
+            link.listing.note(epoch, unclear.name().clone());
+        }
+        return;
+    }
+    link.listing.fail();
+    if is_pinned {
+        link.gate.note_definition(tool, unknown_definition());
+    }
+}
+
+/// How often a tool was on the pages of one list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listed {
+    Once,
+    /// Which of the definitions a call would reach, nobody can say.
+    Again,
+}
+
+/// Asks the server for all pages of its tools.
+fn list_tools(link: &Link, epoch: u64) -> Option<BTreeMap<ToolName, Listed>> {
+    let (mut listed, mut cursor) = (BTreeMap::new(), None);
+    for _ in 0..MAX_PAGES {
+        let id = link.listing.ask();
+        let serial = link.asked.lock().open(id.clone(), Asked::Own { epoch }).ok()?;
+        let answer = if link.tell_server(era_2025::list_tools_line(&id, cursor.as_deref())) {
+            link.listing.wait(link.settings.limits().list_wait())
+        } else {
+            PageAnswer::Failed
+        };
+        let PageAnswer::Noted { tools, next } = answer else {
+            link.asked.lock().withdraw(&id, serial);
+            return None;
+        };
+        for tool in tools {
+            listed.entry(tool).and_modify(|listed| *listed = Listed::Again).or_insert(Listed::Once);
+        }
+        match next {
+            Some(next) => cursor = Some(next),
+            None => return Some(listed),
+        }
+    }
+    None
+}
+
+fn disclosed(link: &Link, tool: ValueRef<'_>) -> Option<ToolId> {
+    let name = ToolName::new(tool.get("name")?.as_str()?).ok()?;
+    let id = ToolId::from_names(link.settings.server().clone(), name);
+    link.gate.contract().discloses(&id).then_some(id)
+}
+
+/// Stands for a definition that is not known: the digest of no definition, so that none is equal to it.
+fn unknown_definition() -> Digest {
+    Digest::framed("countersign/tool-definition-unknown").finish()
+}

@@ -1,0 +1,302 @@
+//! All that is particular to the handshake era of MCP, revisions 2024-10-07 to 2025-11-25: method names, shapes of
+//! params and results, and how a refusal looks. The rest of the crate asks here and knows none of it.
+//!
+//! Source: MCP 2025-11-25, *Schema Reference*, *Tools*, *Cancellation*, *General fields: `_meta`*.
+
+use std::collections::BTreeSet;
+
+use countersign_canonical_json::{Canonical, Kind, ValueRef};
+
+use crate::compose::Object;
+use crate::message::{Body, RpcId, result_line};
+
+/// Prefix of the metadata names that are the gateway's own, in requests and in results.
+const OURS: &str = "dev.countersign/";
+/// The client restates the goal under this name.
+const ASK: &str = "dev.countersign/ask";
+/// A refusal explains itself to programs under this name.
+const DECISION: &str = "dev.countersign/decision";
+
+/// The revisions that share this era's messages.
+const VERSIONS: [&str; 5] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
+
+const NOTIFICATIONS: &str = "notifications/";
+const CALL: &str = "tools/call";
+const LIST_TOOLS: &str = "tools/list";
+const INITIALIZE: &str = "initialize";
+const CANCELLED: &str = "notifications/cancelled";
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+
+/// Requests of the client that pass as they are, besides those that are handled by name.
+const CLIENT_REQUESTS: [&str; 2] = ["ping", "logging/setLevel"];
+const CLIENT_NOTIFICATIONS: [&str; 3] =
+    ["notifications/initialized", "notifications/progress", "notifications/roots/list_changed"];
+const SERVER_REQUESTS: [&str; 2] = ["ping", "roots/list"];
+const SERVER_NOTIFICATIONS: [&str; 5] = [
+    "notifications/message",
+    "notifications/progress",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+    "notifications/prompts/list_changed",
+];
+
+/// What a client's request is to the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientRequest {
+    Call,
+    ListTools,
+    Initialize,
+    Pass,
+    Refuse,
+}
+
+/// What a client's notification is to the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientNotification {
+    Cancelled,
+    Pass,
+    /// The method takes an answer, so it takes an id.
+    Request,
+    Refuse,
+}
+
+/// What a server's notification is to the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerNotification {
+    Cancelled,
+    ToolsChanged,
+    Pass,
+    Refuse,
+}
+
+/// Says whether the method calls a tool.
+pub(crate) fn is_call(method: &str) -> bool {
+    method == CALL
+}
+
+pub(crate) fn client_request(method: &str, also: &BTreeSet<Box<str>>) -> ClientRequest {
+    match method {
+        CALL => ClientRequest::Call,
+        LIST_TOOLS => ClientRequest::ListTools,
+        INITIALIZE => ClientRequest::Initialize,
+        _ if CLIENT_REQUESTS.contains(&method) || is_listed_request(method, also) => ClientRequest::Pass,
+        _ => ClientRequest::Refuse,
+    }
+}
+
+pub(crate) fn client_notification(method: &str, also: &BTreeSet<Box<str>>) -> ClientNotification {
+    if method == CANCELLED {
+        ClientNotification::Cancelled
+    } else if CLIENT_NOTIFICATIONS.contains(&method) || is_listed_notification(method, also) {
+        ClientNotification::Pass
+    } else if client_request(method, also) == ClientRequest::Refuse {
+        ClientNotification::Refuse
+    } else {
+        ClientNotification::Request
+    }
+}
+
+/// Says whether a server's request may pass to the client.
+pub(crate) fn server_request_passes(method: &str, also: &BTreeSet<Box<str>>) -> bool {
+    SERVER_REQUESTS.contains(&method) || is_listed_request(method, also)
+}
+
+pub(crate) fn server_notification(method: &str, also: &BTreeSet<Box<str>>) -> ServerNotification {
+    match method {
+        CANCELLED => ServerNotification::Cancelled,
+        TOOLS_CHANGED => ServerNotification::ToolsChanged,
+        _ if SERVER_NOTIFICATIONS.contains(&method) || is_listed_notification(method, also) => {
+            ServerNotification::Pass
+        }
+        _ => ServerNotification::Refuse,
+    }
+}
+
+fn is_listed_request(method: &str, also: &BTreeSet<Box<str>>) -> bool {
+    also.contains(method) && !method.starts_with(NOTIFICATIONS)
+}
+
+fn is_listed_notification(method: &str, also: &BTreeSet<Box<str>>) -> bool {
+    also.contains(method) && method.starts_with(NOTIFICATIONS)
+}
+
+/// The request that a cancellation is about.
+pub(crate) fn cancelled_request(params: Option<ValueRef<'_>>) -> Option<RpcId> {
+    params?.get("requestId").and_then(RpcId::read)
+}
+
+/// A tool call as the client sent it, in shape but unchecked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallParams<'a> {
+    pub(crate) name: &'a str,
+    /// An object where there is one.
+    pub(crate) arguments: Option<ValueRef<'a>>,
+    /// An object where there is one.
+    pub(crate) meta: Option<ValueRef<'a>>,
+    /// The goal, restated by the client.
+    pub(crate) ask: Option<&'a str>,
+}
+
+/// Reads the params of a call. `None` when they are anything but a name, arguments and metadata: a `task` would have
+/// the server answer with a promise, and a name in other letters might be read by the server in place of ours.
+pub(crate) fn read_call(params: Option<ValueRef<'_>>) -> Option<CallParams<'_>> {
+    let params = params?;
+    if params.members().any(|(name, _)| !matches!(name, "name" | "arguments" | "_meta")) {
+        return None;
+    }
+    let (name, arguments, meta) =
+        (params.get("name")?.as_str()?, params.get("arguments"), params.get("_meta"));
+    let is_object = |value: Option<ValueRef<'_>>| value.is_none_or(|value| value.kind() == Kind::Object);
+    if !is_object(arguments) || !is_object(meta) {
+        return None;
+    }
+    let ask = match meta.and_then(|meta| meta.get(ASK)) {
+        Some(ask) => Some(ask.as_str()?),
+        None => None,
+    };
+    Some(CallParams { name, arguments, meta, ask })
+}
+
+/// The call as it goes to the server, built from what the gate accepted.
+pub(crate) fn call_line(id: &RpcId, name: &str, args: &Canonical, meta: Option<&str>) -> String {
+    let mut params = Object::new();
+    if let Some(meta) = meta {
+        params = params.raw("_meta", meta);
+    }
+    let params = params.raw("arguments", args.as_str()).string("name", name).finish();
+    request_line(id, CALL, &params)
+}
+
+/// The gateway's own question for one page of tools.
+pub(crate) fn list_tools_line(id: &RpcId, cursor: Option<&str>) -> String {
+    request_line(id, LIST_TOOLS, &Object::new().maybe_string("cursor", cursor).finish())
+}
+
+fn request_line(id: &RpcId, method: &str, params: &str) -> String {
+    Object::new()
+        .raw("id", &id.json())
+        .string("jsonrpc", "2.0")
+        .string("method", method)
+        .raw("params", params)
+        .finish()
+}
+
+/// One page of a tool list.
+#[derive(Debug)]
+pub(crate) struct ToolsPage {
+    /// The result with the tools that were kept.
+    pub(crate) result: String,
+    pub(crate) next: Option<String>,
+}
+
+/// The tools of a page; `None` when the result is no page of tools.
+pub(crate) fn tools_of(result: ValueRef<'_>) -> Option<impl Iterator<Item = ValueRef<'_>>> {
+    result.get("tools").filter(|tools| tools.kind() == Kind::Array).map(ValueRef::elements)
+}
+
+/// The page with these tools in place of its own. Everything else in it stays.
+pub(crate) fn tools_page(result: ValueRef<'_>, tools: &[ValueRef<'_>]) -> ToolsPage {
+    let tools: Vec<String> = tools.iter().map(|tool| tool.canonical_text()).collect();
+    let tools = format!("[{}]", tools.join(","));
+    let mut page = Object::new();
+    for (name, value) in result.members() {
+        page = match name {
+            "tools" => page.raw(name, &tools),
+            "_meta" => match outside(value) {
+                Some(rest) => page.raw(name, &rest),
+                None => page.value(name, value),
+            },
+            _ => page.value(name, value),
+        };
+    }
+    let next = result.get("nextCursor").and_then(ValueRef::as_str).map(Into::into);
+    ToolsPage { result: page.finish(), next }
+}
+
+/// Says whether the answer to `initialize` settles on a revision of this era. An error settles on nothing.
+pub(crate) fn is_known_version(body: Body<'_>) -> bool {
+    match body {
+        Body::Result(result) => result
+            .get("protocolVersion")
+            .and_then(ValueRef::as_str)
+            .is_some_and(|version| VERSIONS.contains(&version)),
+        Body::Error => true,
+    }
+}
+
+/// Says whether an answer to a call tells of success.
+pub(crate) fn is_success(body: Body<'_>) -> bool {
+    match body {
+        Body::Result(result) => result.get("isError").and_then(ValueRef::as_bool) != Some(true),
+        Body::Error => false,
+    }
+}
+
+/// The metadata without the gateway's own names; `None` when there are none of those in it.
+pub(crate) fn outside(meta: ValueRef<'_>) -> Option<String> {
+    if !meta.members().any(|(name, _)| name.starts_with(OURS)) {
+        return None;
+    }
+    let rest = meta.members().filter(|(name, _)| !name.starts_with(OURS));
+    Some(rest.fold(Object::new(), |object, (name, value)| object.value(name, value)).finish())
+}
+
+/// The message without the gateway's own metadata names in `within` (its params or its result); `None` when there
+/// are none of those in it, and it can pass as it is.
+pub(crate) fn without_ours(message: ValueRef<'_>, within: &str) -> Option<String> {
+    let meta = outside(message.get(within)?.get("_meta")?)?;
+    let mut line = Object::new();
+    for (name, value) in message.members() {
+        if name != within {
+            line = line.value(name, value);
+            continue;
+        }
+        let inner = value.members().fold(Object::new(), |object, (name, value)| {
+            if name == "_meta" { object.raw(name, &meta) } else { object.value(name, value) }
+        });
+        line = line.raw(name, &inner.finish());
+    }
+    Some(line.finish())
+}
+
+/// What a refused client is told. Nothing in it comes from the arguments or from inside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal<'a> {
+    pub(crate) code: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) retry: &'a str,
+    pub(crate) unlock: Option<&'a str>,
+    pub(crate) approval_id: Option<&'a str>,
+    pub(crate) call_id: &'a str,
+    pub(crate) record: Option<u64>,
+}
+
+/// The answer to a refused call: a result, so that the model reads it, that says it is an error.
+pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
+    let mut text = format!("Refused by Countersign: {}. {}.", refusal.code, refusal.message);
+    if let Some(unlock) = refusal.unlock {
+        text.push_str(" What would help: ");
+        text.push_str(unlock);
+        text.push('.');
+    }
+    if let Some(approval) = refusal.approval_id {
+        text.push_str(" Approval id: ");
+        text.push_str(approval);
+        text.push('.');
+    }
+    let mut decision = Object::new()
+        .maybe_string("approval_id", refusal.approval_id)
+        .string("call_id", refusal.call_id)
+        .string("code", refusal.code);
+    if let Some(record) = refusal.record {
+        decision = decision.raw("record", &record.to_string());
+    }
+    let decision = decision.string("retry", refusal.retry).maybe_string("unlock", refusal.unlock).finish();
+    let content = Object::new().string("text", &text).string("type", "text").finish();
+    let result = Object::new()
+        .raw("_meta", &Object::new().raw(DECISION, &decision).finish())
+        .raw("content", &format!("[{content}]"))
+        .raw("isError", "true")
+        .finish();
+    result_line(id, &result)
+}

@@ -1,0 +1,66 @@
+/// Why a setting is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// A method's name has characters that no method has, or a wildcard, or is empty or too long.
+    #[error("a method is allowed by its exact name: 1 to 128 of A-Z a-z 0-9 _ . - / $")]
+    Method,
+    /// A limit is zero or too large.
+    #[error("{what} must be 1 to {max}")]
+    Limit {
+        /// Which limit was to be set.
+        what: &'static str,
+        /// The most that it can be.
+        max: u64,
+    },
+}
+
+impl SettingsError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Method => "GATEWAY_METHOD",
+            Self::Limit { .. } => "GATEWAY_LIMIT",
+        }
+    }
+}
+
+/// Why a gateway could not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// The operating system gave no thread.
+    #[error("the gateway could not start a thread")]
+    Thread(#[source] std::io::Error),
+}
+
+impl GatewayError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Thread(_) => "GATEWAY_THREAD",
+        }
+    }
+}
+
+/// Says that no call id can be made. The call is then refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("no call id can be made")]
+#[non_exhaustive]
+pub struct CallIdError;
+
+impl CallIdError {
+    /// Makes one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self
+    }
+
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        "CALL_ID_UNAVAILABLE"
+    }
+}

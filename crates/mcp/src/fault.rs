@@ -1,0 +1,102 @@
+/// Why a message is not passed on. The texts are fixed: none repeats what a peer wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The line is not JSON as the strict reader wants it; the reader's code.
+    Json(&'static str),
+    LineTooLong,
+    Batch,
+    NotAnObject,
+    Version,
+    Member,
+    Method,
+    Params,
+    Id,
+    IdInUse,
+    TooMany,
+    NotAllowed,
+    BadParams,
+    UnexpectedAnswer,
+    /// A method that must be answered came without an id.
+    NoId,
+    ServerEnded,
+    ServerAnswer,
+    ProtocolVersion,
+    ServerNotReading,
+    ReservedMeta,
+    DefinitionUnreadable,
+    PendingStore(&'static str),
+    Internal,
+}
+
+/// JSON-RPC 2.0, section 5.1, and MCP's own use of the server-error range.
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const METHOD_NOT_FOUND: i32 = -32601;
+const INVALID_PARAMS: i32 = -32602;
+const INTERNAL_ERROR: i32 = -32603;
+const SERVER_BUSY: i32 = -32000;
+
+impl Fault {
+    /// The stable code, as the record and `error.data` carry it.
+    pub(crate) const fn code(self) -> &'static str {
+        self.parts().0
+    }
+
+    /// The JSON-RPC error code.
+    pub(crate) const fn rpc_code(self) -> i32 {
+        self.parts().1
+    }
+
+    /// A fixed sentence, for the peer and for the record.
+    pub(crate) const fn reason(self) -> &'static str {
+        self.parts().2
+    }
+
+    const fn parts(self) -> (&'static str, i32, &'static str) {
+        match self {
+            Self::Json(code) => (code, PARSE_ERROR, "the message is not strict JSON"),
+            Self::LineTooLong => ("LINE_TOO_LONG", INVALID_REQUEST, "the line is longer than allowed"),
+            Self::Batch => ("BATCH", INVALID_REQUEST, "batches are not allowed"),
+            Self::NotAnObject => ("NOT_AN_OBJECT", INVALID_REQUEST, "a message is a JSON object"),
+            Self::Version => ("RPC_VERSION", INVALID_REQUEST, "the member jsonrpc must be \"2.0\""),
+            Self::Member => {
+                ("RPC_MEMBER", INVALID_REQUEST, "the message has members that do not belong together")
+            }
+            Self::Method => ("RPC_METHOD", INVALID_REQUEST, "the method is not a string"),
+            Self::Params => ("RPC_PARAMS", INVALID_PARAMS, "the params are not an object"),
+            Self::Id => ("RPC_ID", INVALID_REQUEST, "an id is a short string or a whole number"),
+            Self::IdInUse => ("RPC_ID_IN_USE", INVALID_REQUEST, "the id is in use"),
+            Self::TooMany => ("TOO_MANY_REQUESTS", SERVER_BUSY, "too many requests are outstanding"),
+            Self::NotAllowed => {
+                ("METHOD_NOT_ALLOWED", METHOD_NOT_FOUND, "the gateway does not allow the method")
+            }
+            Self::BadParams => ("BAD_PARAMS", INVALID_PARAMS, "the params are not what the method takes"),
+            Self::UnexpectedAnswer => {
+                ("UNEXPECTED_ANSWER", INVALID_REQUEST, "no such request is outstanding")
+            }
+            Self::NoId => ("REQUEST_WITHOUT_ID", INVALID_REQUEST, "the method takes an id"),
+            Self::ServerEnded => ("SERVER_ENDED", INTERNAL_ERROR, "the server ended"),
+            Self::ServerAnswer => {
+                ("SERVER_ANSWER", INTERNAL_ERROR, "the server's answer could not be passed on")
+            }
+            Self::ProtocolVersion => (
+                "PROTOCOL_VERSION",
+                INTERNAL_ERROR,
+                "the server chose a protocol version that is not known here",
+            ),
+            Self::ServerNotReading => {
+                ("SERVER_NOT_READING", INTERNAL_ERROR, "the server asks but does not read the answers")
+            }
+            Self::ReservedMeta => {
+                ("RESERVED_META", INTERNAL_ERROR, "the server used the gateway's own metadata names")
+            }
+            Self::DefinitionUnreadable => (
+                "TOOL_DEFINITION_UNREADABLE",
+                INTERNAL_ERROR,
+                "a tool's definition could not be read or is ambiguous",
+            ),
+            Self::PendingStore(code) => (code, INTERNAL_ERROR, "the store of pending approvals refused"),
+            Self::Internal => ("INTERNAL", INTERNAL_ERROR, "internal error"),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+use std::io::Read;
+
+use countersign_audit_log::Direction;
+use countersign_canonical_json::{Canonical, Limits, LimitsError, Recipe, ValueRef, read};
+
+use crate::calls::HeldCall;
+use crate::era_2025::{self, ClientNotification, ClientRequest};
+use crate::fault::Fault;
+use crate::line::{Line, LineReader};
+use crate::link::{Asked, Link};
+use crate::message::{Message, NotAMessage, RpcId, error_line, glean};
+use crate::table::{Answered, Cancel};
+
+/// How much deeper than arguments a message may nest: params, metadata, and what clients wrap around them.
+const ENVELOPE_DEPTH: usize = 16;
+
+/// Reads the client's lines until there are no more, and passes on what is allowed.
+pub(crate) fn read_client(link: &Link, stream: impl Read) {
+    let bytes = link.settings.limits().client_line();
+    let Ok(limits) = line_limits(bytes) else {
+        return;
+    };
+    let mut lines = LineReader::new(stream, bytes);
+    let mut line = Vec::new();
+    // A stream that cannot be read has ended.
+    while let Ok(next) = lines.next(&mut line) {
+        match next {
+            Line::Whole => client_line(link, &line, &limits),
+            Line::TooLong => refuse(link, None, None, Fault::LineTooLong),
+            Line::End => break,
+        }
+    }
+}
+
+fn line_limits(bytes: usize) -> Result<Limits, LimitsError> {
+    let limits = Limits::default();
+    let depth = limits.max_depth().saturating_add(ENVELOPE_DEPTH);
+    limits.with_max_bytes(bytes)?.with_max_depth(depth)
+}
+
+fn client_line(link: &Link, line: &[u8], limits: &Limits) {
+    if line.trim_ascii().is_empty() {
+        return;
+    }
+    // What is passed on is the canonical text of this one reading, never the line.
+    let message = match read(line, Recipe::Jcs1, limits) {
+        Ok(message) => message,
+        Err(error) => {
+            let (id, method) = glean(line);
+            let id = id.filter(|_| method.is_some());
+            return refuse(link, id.as_ref(), method.as_deref(), Fault::Json(error.code()));
+        }
+    };
+    match Message::read(message.value()) {
+        Ok(Message::Request { id, method, params }) => request(link, &message, id, method, params),
+        Ok(Message::Notification { method, params }) => notification(link, &message, method, params),
+        Ok(Message::Answer { id, .. }) => answer(link, &message, &id),
+        Err(NotAMessage { fault, id, method }) => refuse(link, id.as_ref(), method, fault),
+    }
+}
+
+/// Refuses a message that would be answered, records it and answers it.
+fn refuse(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
+    record(link, method, fault);
+    link.answer_fault(id, fault);
+}
+
+/// Records a refused message. What wanted to be a call goes through the gate, and counts as one.
+fn record(link: &Link, method: Option<&str>, fault: Fault) {
+    if method.is_some_and(era_2025::is_call)
+        && let Ok(call_id) = (link.new_call_id)()
+    {
+        let _ = link.gate.refuse_malformed(call_id.as_str(), fault.reason());
+        return;
+    }
+    link.record(Direction::ToServer, method, fault);
+}
+
+fn request(link: &Link, message: &Canonical, id: RpcId, method: &str, params: Option<ValueRef<'_>>) {
+    let asked = match era_2025::client_request(method, link.settings.client_methods()) {
+        ClientRequest::Call => return call(link, message, id, method, params),
+        ClientRequest::Refuse => return refuse(link, Some(&id), Some(method), Fault::NotAllowed),
+        ClientRequest::ListTools => Asked::ListTools { epoch: link.listing.epoch() },
+        ClientRequest::Initialize => Asked::Initialize,
+        ClientRequest::Pass => Asked::Other,
+    };
+    let opened = link.asked.lock().open(id.clone(), asked);
+    match opened {
+        Ok(serial) => {
+            if !link.tell_server(passed(message)) {
+                withdraw(link, &id, serial);
+            }
+        }
+        Err(fault) => cannot_open(link, &id, method, fault),
+    }
+}
+
+fn call(link: &Link, message: &Canonical, id: RpcId, method: &str, params: Option<ValueRef<'_>>) {
+    let Some(call) = era_2025::read_call(params) else {
+        return refuse(link, Some(&id), Some(method), Fault::BadParams);
+    };
+    let held = link.asked.lock().hold(id.clone(), Asked::Held);
+    let serial = match held {
+        Ok(serial) => serial,
+        Err(fault) => return cannot_open(link, &id, method, fault),
+    };
+    let call = HeldCall::new(id.clone(), serial, &call);
+    if !link.calls.push(message.bytes().len(), call) {
+        withdraw(link, &id, serial);
+    }
+}
+
+/// A request whose server is gone is answered, and is nothing to record: it was allowed.
+fn cannot_open(link: &Link, id: &RpcId, method: &str, fault: Fault) {
+    if fault != Fault::ServerEnded {
+        record(link, Some(method), fault);
+    }
+    link.answer_fault(Some(id), fault);
+}
+
+fn withdraw(link: &Link, id: &RpcId, serial: u64) {
+    let open = link.asked.lock().withdraw(id, serial);
+    if open.is_some() {
+        link.tell_client(error_line(Some(id), Fault::ServerEnded));
+    }
+}
+
+fn notification(link: &Link, message: &Canonical, method: &str, params: Option<ValueRef<'_>>) {
+    match era_2025::client_notification(method, link.settings.client_methods()) {
+        ClientNotification::Pass => {
+            link.tell_server(passed(message));
+        }
+        ClientNotification::Cancelled => cancelled(link, message, method, params),
+        // JSON-RPC 2.0, section 4.1: a notification is never answered.
+        ClientNotification::Request => record(link, Some(method), Fault::NoId),
+        ClientNotification::Refuse => record(link, Some(method), Fault::NotAllowed),
+    }
+}
+
+fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<ValueRef<'_>>) {
+    let Some(id) = era_2025::cancelled_request(params) else {
+        return record(link, Some(method), Fault::BadParams);
+    };
+    let line = passed(message);
+    let cancel = link.asked.lock().cancel(&id, line.as_bytes(), Asked::may_be_cancelled);
+    // A call in flight that is dropped here is put on record as unknown.
+    match cancel {
+        Cancel::Pass(_) => {
+            link.tell_server(line);
+        }
+        // The request may have been answered while the cancellation was under way: nobody did wrong.
+        Cancel::Held(_) | Cancel::Later(_) | Cancel::Nothing => {}
+    }
+    link.settled();
+}
+
+fn answer(link: &Link, message: &Canonical, id: &RpcId) {
+    let answered = link.server_asked.lock().answer(id);
+    match answered {
+        Answered::Open(()) => {
+            link.tell_server(message.as_str());
+        }
+        Answered::Late => {}
+        // An answer is never answered, not even with an error: under this id, the client may await another answer.
+        Answered::Unknown => link.record(Direction::ToServer, None, Fault::UnexpectedAnswer),
+    }
+}
+
+/// The canonical text of a message without the metadata that is the gateway's own.
+fn passed(message: &Canonical) -> String {
+    era_2025::without_ours(message.value(), "params").unwrap_or_else(|| message.as_str().into())
+}

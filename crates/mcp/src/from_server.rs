@@ -1,0 +1,192 @@
+use std::io::Read;
+
+use countersign_audit_log::{Direction, OutcomeKind};
+use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
+
+use crate::definitions::review_page;
+use crate::era_2025::{self, ServerNotification};
+use crate::fault::Fault;
+use crate::line::{Line, LineReader};
+use crate::link::{Asked, Link};
+use crate::listing::PageAnswer;
+use crate::message::{Body, Message, NotAMessage, RpcId, error_line, glean, result_line};
+use crate::table::{Answered, Cancel};
+
+/// How many lines may wait for the server to read when one more of its requests is refused. A server that asks on and
+/// on without reading loses answers, not our memory.
+const MAX_REFUSALS: usize = 1_024;
+
+/// Reads the server's lines until there are no more, and passes on what is allowed.
+///
+/// INVARIANT: this thread never waits for the server to read. A server that does not read before it has written
+/// would otherwise wait for us while we wait for it.
+pub(crate) fn read_server(link: &Link, stream: impl Read) {
+    let bytes = link.settings.limits().server_line();
+    let Ok(limits) = Limits::hard_caps().with_max_bytes(bytes) else {
+        return;
+    };
+    let mut lines = LineReader::new(stream, bytes);
+    let mut line = Vec::new();
+    // A stream that cannot be read has ended.
+    while let Ok(next) = lines.next(&mut line) {
+        match next {
+            Line::Whole => server_line(link, &mut line, &limits),
+            Line::TooLong => too_long(link),
+            Line::End => break,
+        }
+    }
+}
+
+/// Nobody knows whose answer an over-long line was, so every request that could have been meant is answered.
+fn too_long(link: &Link) {
+    link.record(Direction::ToClient, None, Fault::LineTooLong);
+    let sent = link.asked.lock().take_sent();
+    for (id, asked) in sent {
+        give_up(link, &id, asked);
+    }
+    link.settled();
+}
+
+/// Answers a request whose answer cannot be passed on. A call that is dropped here is put on record as unknown.
+fn give_up(link: &Link, id: &RpcId, asked: Asked) {
+    match asked {
+        Asked::Own { .. } => link.listing.deliver(id, PageAnswer::Failed),
+        Asked::Held | Asked::Call(_) | Asked::ListTools { .. } | Asked::Initialize | Asked::Other => {
+            drop(asked);
+            link.tell_client(error_line(Some(id), Fault::ServerAnswer));
+        }
+    }
+}
+
+fn server_line(link: &Link, line: &mut [u8], limits: &Limits) {
+    if line.trim_ascii().is_empty() {
+        return;
+    }
+    let read = read(line, Recipe::Rfc8785, limits);
+    // A carriage return inside a line is white space to JSON, and the end of a line to some readers, for whom the
+    // rest would be a message that nobody has looked at. A blank is white space to all of them.
+    for byte in line.iter_mut().filter(|byte| **byte == b'\r') {
+        *byte = b' ';
+    }
+    let message = match read {
+        Ok(message) => message,
+        Err(error) => {
+            let (id, method) = glean(line);
+            let id = id.filter(|_| method.is_none());
+            return unreadable(link, id.as_ref(), method.as_deref(), Fault::Json(error.code()));
+        }
+    };
+    match Message::read(message.value()) {
+        Ok(Message::Request { id, method, .. }) => request(link, line, id, method),
+        Ok(Message::Notification { method, params }) => notification(link, line, method, params),
+        Ok(Message::Answer { id, body }) => answer(link, line, message.value(), &id, body),
+        Err(NotAMessage { fault, method, .. }) => {
+            let id = message.value().get("id").filter(|_| method.is_none()).and_then(RpcId::read);
+            unreadable(link, id.as_ref(), method, fault);
+        }
+    }
+}
+
+/// Drops a line. If it was to be somebody's answer, they are told that they will get none.
+fn unreadable(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
+    link.record(Direction::ToClient, method, fault);
+    let Some(id) = id else {
+        return;
+    };
+    let answered = link.asked.lock().answer(id);
+    if let Answered::Open(asked) = answered {
+        give_up(link, id, asked);
+        link.settled();
+    }
+}
+
+fn request(link: &Link, line: &[u8], id: RpcId, method: &str) {
+    let refused = if era_2025::server_request_passes(method, link.settings.server_methods()) {
+        link.server_asked.lock().open(id.clone(), ()).err()
+    } else {
+        Some(Fault::NotAllowed)
+    };
+    let Some(fault) = refused else {
+        return link.tell_client(line);
+    };
+    link.record(Direction::ToClient, Some(method), fault);
+    let free = (fault != Fault::IdInUse).then_some(&id);
+    let refusal = error_line(free, fault).into_bytes();
+    if !link.to_server.offer(refusal.len(), refusal, MAX_REFUSALS) {
+        link.record(Direction::ToClient, Some(method), Fault::ServerNotReading);
+    }
+}
+
+fn notification(link: &Link, line: &[u8], method: &str, params: Option<ValueRef<'_>>) {
+    match era_2025::server_notification(method, link.settings.server_methods()) {
+        ServerNotification::Pass => link.tell_client(line),
+        ServerNotification::ToolsChanged => {
+            link.listing.forget();
+            link.tell_client(line);
+        }
+        ServerNotification::Cancelled => cancelled(link, line, method, params),
+        ServerNotification::Refuse => link.record(Direction::ToClient, Some(method), Fault::NotAllowed),
+    }
+}
+
+fn cancelled(link: &Link, line: &[u8], method: &str, params: Option<ValueRef<'_>>) {
+    let Some(id) = era_2025::cancelled_request(params) else {
+        return link.record(Direction::ToClient, Some(method), Fault::BadParams);
+    };
+    let cancel = link.server_asked.lock().cancel(&id, line, |()| true);
+    match cancel {
+        Cancel::Pass(()) => link.tell_client(line),
+        Cancel::Held(()) | Cancel::Later(()) | Cancel::Nothing => {}
+    }
+}
+
+fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Body<'_>) {
+    let answered = link.asked.lock().answer(id);
+    let asked = match answered {
+        Answered::Open(asked) => asked,
+        Answered::Late => return,
+        Answered::Unknown => return link.record(Direction::ToClient, None, Fault::UnexpectedAnswer),
+    };
+    match asked {
+        Asked::Call(in_flight) => {
+            let success = era_2025::is_success(body);
+            in_flight.finish(if success { OutcomeKind::Returned } else { OutcomeKind::Failed });
+            pass(link, line, message);
+        }
+        Asked::ListTools { epoch } => match body {
+            Body::Error => pass(link, line, message),
+            Body::Result(result) => match review_page(link, result, epoch) {
+                Some(page) => link.tell_client(result_line(id, &page.result)),
+                None => cannot_pass(link, id, Fault::ServerAnswer),
+            },
+        },
+        Asked::Own { epoch } => {
+            let page = match body {
+                Body::Result(result) => review_page(link, result, epoch),
+                Body::Error => None,
+            };
+            link.listing.deliver(id, page.map_or(PageAnswer::Failed, PageAnswer::from));
+        }
+        Asked::Initialize if !era_2025::is_known_version(body) => {
+            cannot_pass(link, id, Fault::ProtocolVersion);
+        }
+        Asked::Initialize | Asked::Other | Asked::Held => pass(link, line, message),
+    }
+    link.settled();
+}
+
+fn cannot_pass(link: &Link, id: &RpcId, fault: Fault) {
+    link.record(Direction::ToClient, None, fault);
+    link.tell_client(error_line(Some(id), fault));
+}
+
+/// Passes an answer on byte for byte, unless it holds what only the gateway may say: a decision of its own.
+fn pass(link: &Link, line: &[u8], message: ValueRef<'_>) {
+    match era_2025::without_ours(message, "result") {
+        None => link.tell_client(line),
+        Some(rest) => {
+            link.record(Direction::ToClient, None, Fault::ReservedMeta);
+            link.tell_client(rest);
+        }
+    }
+}

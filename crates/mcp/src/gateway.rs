@@ -1,0 +1,145 @@
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::thread;
+
+use countersign_approval_token::PendingApprovals;
+use countersign_audit_log::AuditSink;
+use countersign_core::{CallId, Clock};
+use countersign_tool_gate::ToolGate;
+
+use crate::calls::decide_calls;
+use crate::error::{CallIdError, GatewayError};
+use crate::from_client::read_client;
+use crate::from_server::read_server;
+use crate::link::{End, Link, LinkParts};
+use crate::queue::Queue;
+use crate::settings::GatewaySettings;
+
+/// Stands between one MCP client and one MCP server that speak JSON-RPC in lines, and lets nothing pass that is not
+/// allowed. One gateway serves one session.
+pub struct Gateway {
+    parts: LinkParts,
+}
+
+/// How a gateway came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GatewayEnd {
+    /// The client ended its input, or stopped reading.
+    ClientClosed,
+    /// The server ended its output, or stopped reading.
+    ServerEnded,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway")
+            .field("settings", &self.parts.settings)
+            .field("gate", &self.parts.gate)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// Makes a gateway.
+    ///
+    /// `sink` is the gate's own sink. Without `pending`, a call that needs an approval is refused and cannot be
+    /// approved. `new_call_id` gives a fresh id for each call. `before_call` runs before each decision; it may load the
+    /// registry again.
+    #[must_use]
+    pub fn new(
+        settings: GatewaySettings,
+        gate: ToolGate,
+        sink: Arc<dyn AuditSink>,
+        clock: Arc<dyn Clock>,
+        pending: Option<Arc<dyn PendingApprovals>>,
+        new_call_id: Box<dyn Fn() -> Result<CallId, CallIdError> + Send + Sync>,
+        before_call: Box<dyn Fn() + Send + Sync>,
+    ) -> Self {
+        Self { parts: LinkParts { settings, gate, sink, clock, pending, new_call_id, before_call } }
+    }
+
+    /// Passes messages both ways until one side ends.
+    ///
+    /// `client_in` is what the client writes, `client_out` what it reads; `server_in` is the server's standard input,
+    /// `server_out` its standard output. When the client ends, the server's input is closed and its answers are
+    /// passed on for the drain time. When the server ends, every outstanding request is answered with an error at
+    /// once.
+    ///
+    /// A thread that waits for a peer cannot be woken. So this may return while threads still hold the streams: the
+    /// one that reads `client_in` answers later requests with "the server ended" until that stream ends, and the ones
+    /// at the server stay until the server is gone. Whoever calls this ends the server's process afterwards.
+    ///
+    /// # Errors
+    /// [`GatewayError`] when the operating system gives no threads.
+    pub fn run(
+        self,
+        client_in: impl Read + Send + 'static,
+        client_out: impl Write + Send + 'static,
+        server_in: impl Write + Send + 'static,
+        server_out: impl Read + Send + 'static,
+    ) -> Result<GatewayEnd, GatewayError> {
+        let drain = self.parts.settings.limits().drain();
+        let link = Arc::new(Link::new(self.parts));
+        if let Err(error) = start_all(&link, client_in, client_out, server_in, server_out) {
+            link.stop();
+            return Err(GatewayError::Thread(error));
+        }
+        let end = link.wait_for_end();
+        link.wait_for_rest(drain);
+        link.fail_outstanding();
+        match end {
+            End::Client => {
+                link.to_client.close();
+                link.to_client.wait_idle(drain);
+                Ok(GatewayEnd::ClientClosed)
+            }
+            End::Server => {
+                link.to_client.wait_idle(drain);
+                Ok(GatewayEnd::ServerEnded)
+            }
+        }
+    }
+}
+
+fn start_all(
+    link: &Arc<Link>,
+    client_in: impl Read + Send + 'static,
+    client_out: impl Write + Send + 'static,
+    server_in: impl Write + Send + 'static,
+    server_out: impl Read + Send + 'static,
+) -> io::Result<()> {
+    start(link, "client-out", move |link| write_lines(&link.to_client, client_out), Link::client_deaf)?;
+    start(link, "server-in", move |link| write_lines(&link.to_server, server_in), Link::server_deaf)?;
+    start(link, "calls", decide_calls, Link::calls_ended)?;
+    start(link, "server-out", move |link| read_server(link, server_out), Link::server_ended)?;
+    start(link, "client-in", move |link| read_client(link, client_in), Link::client_ended)
+}
+
+/// Starts a thread that runs `work` and then `after`, even when `work` panics: the rest must hear of it.
+fn start(
+    link: &Arc<Link>,
+    name: &str,
+    work: impl FnOnce(&Link) + Send + 'static,
+    after: fn(&Link),
+) -> io::Result<()> {
+    struct After(Arc<Link>, fn(&Link));
+    impl Drop for After {
+        fn drop(&mut self) {
+            (self.1)(&self.0);
+        }
+    }
+    let after = After(Arc::clone(link), after);
+    let thread = thread::Builder::new().name(format!("countersign-{name}"));
+    thread.spawn(move || work(&after.0)).map(drop)
+}
+
+/// Writes whole lines to one peer until there will be no more or the peer takes no more.
+fn write_lines(lines: &Queue<Vec<u8>>, mut peer: impl Write) {
+    while let Some(mut line) = lines.take() {
+        line.push(b'\n');
+        if peer.write_all(&line).and_then(|()| peer.flush()).is_err() {
+            break;
+        }
+    }
+}

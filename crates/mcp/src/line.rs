@@ -1,0 +1,72 @@
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read};
+
+/// How much is asked of the operating system at once, and the most memory that an idle reader keeps.
+const CHUNK: usize = 64 * 1024;
+
+/// What came off a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A whole line, without its end. The last one may lack a line feed.
+    Whole,
+    /// A line above the limit. Its bytes were passed over, not kept.
+    TooLong,
+    /// The stream has ended.
+    End,
+}
+
+/// Reads lines of bounded length. A line above the limit costs time, never memory.
+#[derive(Debug)]
+pub(crate) struct LineReader<R> {
+    stream: BufReader<R>,
+    limit: usize,
+}
+
+impl<R: Read> LineReader<R> {
+    pub(crate) fn new(stream: R, limit: usize) -> Self {
+        Self { stream: BufReader::with_capacity(CHUNK, stream), limit }
+    }
+
+    /// Reads the next line into `line`, which is emptied first. The line feed and a carriage return before it are
+    /// left out.
+    pub(crate) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<Line> {
+        line.clear();
+        line.shrink_to(CHUNK);
+        let (mut seen, mut too_long) = (false, false);
+        loop {
+            let chunk = match self.stream.fill_buf() {
+                Ok(chunk) => chunk,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if chunk.is_empty() {
+                return Ok(match (seen, too_long) {
+                    (false, _) => Line::End,
+                    (true, false) => whole(line),
+                    (true, true) => Line::TooLong,
+                });
+            }
+            seen = true;
+            let end = chunk.iter().position(|&b| b == b'\n');
+            let part = end.and_then(|at| chunk.get(..at)).unwrap_or(chunk);
+            let used = part.len().saturating_add(usize::from(end.is_some()));
+            if too_long || line.len().saturating_add(part.len()) > self.limit {
+                too_long = true;
+                line.clear();
+                line.shrink_to(CHUNK);
+            } else {
+                line.extend_from_slice(part);
+            }
+            self.stream.consume(used);
+            if end.is_some() {
+                return Ok(if too_long { Line::TooLong } else { whole(line) });
+            }
+        }
+    }
+}
+
+fn whole(line: &mut Vec<u8>) -> Line {
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    Line::Whole
+}

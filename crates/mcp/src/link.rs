@@ -1,0 +1,261 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use countersign_approval_token::PendingApprovals;
+use countersign_audit_log::{AuditSink, Direction, GatewayRecord, Record};
+use countersign_core::{CallId, Clock, Timestamp};
+use countersign_tool_gate::{InFlight, ToolGate};
+use parking_lot::{Condvar, Mutex};
+
+use crate::approvals::Approvals;
+use crate::calls::HeldCall;
+use crate::error::CallIdError;
+use crate::fault::Fault;
+use crate::listing::{Listing, PageAnswer};
+use crate::message::{RpcId, error_line};
+use crate::queue::Queue;
+use crate::settings::GatewaySettings;
+use crate::table::Table;
+
+/// How many bytes may wait for one peer to read them. Beyond that, whoever wrote them waits.
+const OUTPUT_ROOM: usize = 256 * 1024;
+
+/// Makes call ids.
+pub(crate) type NewCallId = Box<dyn Fn() -> Result<CallId, CallIdError> + Send + Sync>;
+
+/// What the gateway's threads share.
+///
+/// Nobody holds two of the locks in here at once, but that `life` may be held while `asked` is taken.
+pub(crate) struct Link {
+    pub(crate) settings: GatewaySettings,
+    pub(crate) gate: ToolGate,
+    pub(crate) approvals: Option<Approvals>,
+    pub(crate) new_call_id: NewCallId,
+    pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
+    pub(crate) clock: Arc<dyn Clock>,
+    sink: Arc<dyn AuditSink>,
+    latest: AtomicU64,
+    /// Requests of the client, and the gateway's own, that the server has yet to answer.
+    pub(crate) asked: Mutex<Table<Asked>>,
+    /// Requests of the server that the client has yet to answer.
+    pub(crate) server_asked: Mutex<Table<()>>,
+    pub(crate) listing: Listing,
+    pub(crate) calls: Queue<HeldCall>,
+    pub(crate) to_client: Queue<Vec<u8>>,
+    pub(crate) to_server: Queue<Vec<u8>>,
+    life: Mutex<Life>,
+    lived: Condvar,
+}
+
+/// What an outstanding request is for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// A call that the gate has yet to decide.
+    Held,
+    Call(InFlight),
+    ListTools {
+        epoch: u64,
+    },
+    Initialize,
+    Other,
+    /// The gateway's own question for tools.
+    Own {
+        epoch: u64,
+    },
+}
+
+impl Asked {
+    /// A client cancels its own requests only, and never `initialize` (MCP 2025-11-25, *Cancellation*).
+    pub(crate) const fn may_be_cancelled(&self) -> bool {
+        !matches!(self, Self::Own { .. } | Self::Initialize)
+    }
+}
+
+/// Which ends of the gateway are over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Life {
+    /// All calls of the client were decided, and none will come.
+    calls_ended: bool,
+    /// Nothing more comes from the server.
+    server_ended: bool,
+    /// Which side ended first.
+    first: Option<End>,
+}
+
+/// Which end came first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Client,
+    Server,
+}
+
+pub(crate) struct LinkParts {
+    pub(crate) settings: GatewaySettings,
+    pub(crate) gate: ToolGate,
+    pub(crate) sink: Arc<dyn AuditSink>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) pending: Option<Arc<dyn PendingApprovals>>,
+    pub(crate) new_call_id: NewCallId,
+    pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Link {
+    pub(crate) fn new(parts: LinkParts) -> Self {
+        let limits = *parts.settings.limits();
+        let ttl = parts.settings.approval_ttl();
+        let approvals = parts.pending.map(|store| Approvals::new(store, ttl));
+        Self {
+            settings: parts.settings,
+            gate: parts.gate,
+            approvals,
+            new_call_id: parts.new_call_id,
+            before_call: parts.before_call,
+            clock: parts.clock,
+            sink: parts.sink,
+            latest: AtomicU64::new(0),
+            asked: Mutex::new(Table::new(limits.outstanding())),
+            server_asked: Mutex::new(Table::new(limits.outstanding())),
+            listing: Listing::default(),
+            calls: Queue::new(limits.client_line().saturating_mul(2)),
+            to_client: Queue::new(OUTPUT_ROOM),
+            to_server: Queue::new(OUTPUT_ROOM),
+            life: Mutex::default(),
+            lived: Condvar::new(),
+        }
+    }
+
+    /// Sends one line to the client, when there is room.
+    pub(crate) fn tell_client(&self, line: impl Into<Vec<u8>>) {
+        let line = line.into();
+        self.to_client.push(line.len(), line);
+    }
+
+    /// Sends one line to the server, when there is room. Says whether the server still takes any.
+    pub(crate) fn tell_server(&self, line: impl Into<Vec<u8>>) -> bool {
+        let line = line.into();
+        self.to_server.push(line.len(), line)
+    }
+
+    /// Answers a client's request in the server's place. An id that another request uses is left out: the client
+    /// would take this for that one's answer.
+    pub(crate) fn answer_fault(&self, id: Option<&RpcId>, fault: Fault) {
+        let free = id.filter(|id| fault != Fault::IdInUse && !self.asked.lock().is_in_use(id));
+        self.tell_client(error_line(free, fault));
+    }
+
+    /// Puts a refused message on record. A record that fails changes nothing here, since the message is refused
+    /// already; the gate, which shares the sink, notices for itself.
+    pub(crate) fn record(&self, direction: Direction, method: Option<&str>, fault: Fault) {
+        let mut record = GatewayRecord::new(self.now(), direction, fault.code());
+        record.session = Some(self.gate.contract().session().clone());
+        record.method = method.map(Into::into);
+        record.reason = Some(fault.reason().into());
+        let _ = self.sink.record(&Record::Gateway(record));
+    }
+
+    /// The time, or the last that could be told: a refusal goes on record even while the clock fails.
+    fn now(&self) -> Timestamp {
+        if let Ok(now) = self.clock.now() {
+            self.latest.store(now.as_millis(), Ordering::SeqCst);
+            return now;
+        }
+        Timestamp::from_millis(self.latest.load(Ordering::SeqCst)).unwrap_or(Timestamp::EPOCH)
+    }
+
+    /// Nothing more comes from the client: what is under way may finish.
+    pub(crate) fn client_ended(&self) {
+        self.note(|life| {
+            life.first.get_or_insert(End::Client);
+        });
+        self.calls.close();
+    }
+
+    /// All calls are decided: the server hears that nothing more comes.
+    pub(crate) fn calls_ended(&self) {
+        self.to_server.close();
+        self.note(|life| life.calls_ended = true);
+    }
+
+    /// Nothing more comes from the server: whatever it owes, it will never answer.
+    pub(crate) fn server_ended(&self) {
+        self.fail_outstanding();
+        self.to_server.kill();
+        self.note(|life| {
+            life.server_ended = true;
+            life.first.get_or_insert(End::Server);
+        });
+    }
+
+    /// The server does not read any more. It may still have answers on the way.
+    pub(crate) fn server_deaf(&self) {
+        self.to_server.kill();
+        self.note(|life| {
+            life.first.get_or_insert(End::Server);
+        });
+    }
+
+    /// The client does not read any more.
+    pub(crate) fn client_deaf(&self) {
+        self.to_client.kill();
+        self.client_ended();
+    }
+
+    /// Ends every thread that does not wait for a peer.
+    pub(crate) fn stop(&self) {
+        self.calls.kill();
+        self.to_client.kill();
+        self.to_server.kill();
+    }
+
+    /// A request was answered: perhaps it was the last.
+    pub(crate) fn settled(&self) {
+        self.note(|_| {});
+    }
+
+    /// Answers every outstanding request with "the server ended" and lets no more in. Calls in flight become unknown.
+    pub(crate) fn fail_outstanding(&self) {
+        let open = self.asked.lock().end();
+        for (id, asked) in open {
+            if matches!(asked, Asked::Own { .. }) {
+                self.listing.deliver(&id, PageAnswer::Failed);
+                continue;
+            }
+            drop(asked);
+            // Without waiting: there are only so many, and the end must not hang on a client that does not read.
+            let line = error_line(Some(&id), Fault::ServerEnded).into_bytes();
+            self.to_client.offer(line.len(), line, usize::MAX);
+        }
+    }
+
+    /// Waits until one end is over.
+    pub(crate) fn wait_for_end(&self) -> End {
+        let mut life = self.life.lock();
+        loop {
+            if let Some(end) = life.first {
+                return end;
+            }
+            self.lived.wait(&mut life);
+        }
+    }
+
+    /// Waits for what is still under way, for at most `limit`.
+    pub(crate) fn wait_for_rest(&self, limit: Duration) {
+        let under_way =
+            |life: &mut Life| !life.server_ended && !(life.calls_ended && self.asked.lock().is_empty());
+        let mut life = self.life.lock();
+        let _ = self.lived.wait_while_for(&mut life, under_way, limit);
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Life)) {
+        let mut life = self.life.lock();
+        change(&mut life);
+        let silent = life.calls_ended && life.server_ended;
+        drop(life);
+        if silent {
+            // Nobody is left who has anything to say to the client.
+            self.to_client.close();
+        }
+        self.lived.notify_all();
+    }
+}

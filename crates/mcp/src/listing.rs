@@ -1,0 +1,105 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use countersign_core::ToolName;
+use parking_lot::{Condvar, Mutex};
+
+use crate::message::RpcId;
+
+/// Keeps track of which tools' definitions are known as they are now, and of the gateway's own question for them.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Counts the server's announcements that its tools have changed.
+    epoch: u64,
+    /// Disclosed tools whose definitions were seen, or were seen to be missing, in this epoch.
+    known: BTreeSet<ToolName>,
+    /// The last epoch in which the gateway's own question came to nothing.
+    failed: Option<u64>,
+    /// The gateway's own question that is open.
+    question: Option<RpcId>,
+    answer: Option<PageAnswer>,
+    asked: u64,
+}
+
+/// What came back to the gateway's own question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PageAnswer {
+    /// The tools of a page were noted; the cursor of the next page, if there is one.
+    Noted {
+        tools: Vec<ToolName>,
+        next: Option<String>,
+    },
+    Failed,
+}
+
+impl Listing {
+    pub(crate) fn epoch(&self) -> u64 {
+        self.state.lock().epoch
+    }
+
+    pub(crate) fn knows(&self, tool: &ToolName) -> bool {
+        self.state.lock().known.contains(tool)
+    }
+
+    /// Says whether the gateway has asked in vain since the tools last changed.
+    pub(crate) fn has_failed(&self) -> bool {
+        let state = self.state.lock();
+        state.failed == Some(state.epoch)
+    }
+
+    /// Notes that the gateway has asked in vain.
+    pub(crate) fn fail(&self) {
+        let mut state = self.state.lock();
+        state.failed = Some(state.epoch);
+    }
+
+    /// The server said that its tools have changed: nothing is known any more.
+    pub(crate) fn forget(&self) {
+        let mut state = self.state.lock();
+        state.epoch = state.epoch.wrapping_add(1);
+        state.known.clear();
+    }
+
+    /// Notes that a tool's definition was seen in answer to a question of this epoch. An older answer may tell of
+    /// definitions from before the change, so it counts for nothing.
+    pub(crate) fn note(&self, epoch: u64, tool: ToolName) {
+        let mut state = self.state.lock();
+        if state.epoch == epoch {
+            state.known.insert(tool);
+        }
+    }
+
+    /// Names the gateway's next question.
+    pub(crate) fn ask(&self) -> RpcId {
+        let mut state = self.state.lock();
+        state.asked = state.asked.wrapping_add(1);
+        let id = RpcId::Text(format!("countersign-{}", state.asked).into());
+        state.question = Some(id.clone());
+        state.answer = None;
+        id
+    }
+
+    /// Brings the answer to the open question; one to an older question changes nothing.
+    pub(crate) fn deliver(&self, id: &RpcId, answer: PageAnswer) {
+        let mut state = self.state.lock();
+        if state.question.as_ref() == Some(id) {
+            state.question = None;
+            state.answer = Some(answer);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for the answer to the open question. No answer within `limit` is a failure.
+    pub(crate) fn wait(&self, limit: Duration) -> PageAnswer {
+        let mut state = self.state.lock();
+        let _ = self.changed.wait_while_for(&mut state, |s| s.answer.is_none(), limit);
+        state.question = None;
+        state.answer.take().unwrap_or(PageAnswer::Failed)
+    }
+}

@@ -1,0 +1,214 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use countersign_core::{Millis, ServerName};
+
+use crate::error::SettingsError;
+
+/// The longest line that any setting allows, as the strict reader's own cap: 256 MiB.
+const MAX_LINE: usize = 256 << 20;
+/// The most outstanding requests that any setting allows.
+const MAX_OUTSTANDING: usize = 1 << 16;
+/// The longest wait that any setting allows: an hour.
+const MAX_WAIT: Millis = Millis::from_secs(3_600);
+const MAX_METHOD_BYTES: usize = 128;
+
+/// What one gateway lets through, besides what MCP's handshake era needs for tools.
+///
+/// ```
+/// use countersign_core::ServerName;
+/// use countersign_mcp::GatewaySettings;
+/// let settings = GatewaySettings::new(ServerName::new("desk")?).allow_client_method("resources/read")?;
+/// assert_eq!(settings.server().as_str(), "desk");
+/// assert!(settings.allow_server_method("sampling/*").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct GatewaySettings {
+    server: ServerName,
+    client_methods: BTreeSet<Box<str>>,
+    server_methods: BTreeSet<Box<str>>,
+    limits: GatewayLimits,
+    approval_ttl: Millis,
+}
+
+impl GatewaySettings {
+    /// Settings for one server: no further methods, default limits, approvals that may be waited for ten minutes.
+    #[must_use]
+    pub const fn new(server: ServerName) -> Self {
+        Self {
+            server,
+            client_methods: BTreeSet::new(),
+            server_methods: BTreeSet::new(),
+            limits: GatewayLimits::DEFAULT,
+            approval_ttl: Millis::from_secs(600),
+        }
+    }
+
+    /// Lets one more method pass from the client to the server, under its exact name. Nobody checks what it does.
+    ///
+    /// # Errors
+    /// [`SettingsError::Method`] when that is no method's name.
+    pub fn allow_client_method(mut self, method: &str) -> Result<Self, SettingsError> {
+        self.client_methods.insert(check_method(method)?);
+        Ok(self)
+    }
+
+    /// Lets one more method pass from the server to the client, under its exact name. Nobody checks what it does.
+    ///
+    /// # Errors
+    /// [`SettingsError::Method`] when that is no method's name.
+    pub fn allow_server_method(mut self, method: &str) -> Result<Self, SettingsError> {
+        self.server_methods.insert(check_method(method)?);
+        Ok(self)
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: GatewayLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets how long a call that needs an approval may wait for it.
+    #[must_use]
+    pub const fn with_approval_ttl(mut self, ttl: Millis) -> Self {
+        self.approval_ttl = ttl;
+        self
+    }
+
+    /// The server's name, as the registry knows it.
+    #[must_use]
+    pub const fn server(&self) -> &ServerName {
+        &self.server
+    }
+
+    pub(crate) const fn client_methods(&self) -> &BTreeSet<Box<str>> {
+        &self.client_methods
+    }
+
+    pub(crate) const fn server_methods(&self) -> &BTreeSet<Box<str>> {
+        &self.server_methods
+    }
+
+    pub(crate) const fn limits(&self) -> &GatewayLimits {
+        &self.limits
+    }
+
+    pub(crate) const fn approval_ttl(&self) -> Millis {
+        self.approval_ttl
+    }
+}
+
+fn check_method(method: &str) -> Result<Box<str>, SettingsError> {
+    let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'/' | b'$');
+    let fits = !method.is_empty() && method.len() <= MAX_METHOD_BYTES && method.bytes().all(known);
+    if fits { Ok(method.into()) } else { Err(SettingsError::Method) }
+}
+
+/// Bounds what a peer can make the gateway hold, and how long it waits.
+///
+/// While one line is read, about 25 bytes may be held for each byte of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewayLimits {
+    client_line: usize,
+    server_line: usize,
+    outstanding: usize,
+    list_wait: Millis,
+    drain: Millis,
+}
+
+/// 4 MiB for a client's line (four times the arguments' limit), 16 MiB for a server's (pictures come as base64), 1,024
+/// outstanding requests each way, 10 s for the server to list its tools, 10 s to deliver answers after the client left.
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl GatewayLimits {
+    const DEFAULT: Self = Self {
+        client_line: 4 << 20,
+        server_line: 16 << 20,
+        outstanding: 1_024,
+        list_wait: Millis::from_secs(10),
+        drain: Millis::from_secs(10),
+    };
+
+    /// Sets the longest line from the client, in bytes.
+    ///
+    /// # Errors
+    /// [`SettingsError::Limit`] for 0 or above 256 MiB.
+    pub fn with_client_line(self, bytes: usize) -> Result<Self, SettingsError> {
+        Ok(Self { client_line: within("the client line limit", bytes, MAX_LINE)?, ..self })
+    }
+
+    /// Sets the longest line from the server, in bytes.
+    ///
+    /// # Errors
+    /// [`SettingsError::Limit`] for 0 or above 256 MiB.
+    pub fn with_server_line(self, bytes: usize) -> Result<Self, SettingsError> {
+        Ok(Self { server_line: within("the server line limit", bytes, MAX_LINE)?, ..self })
+    }
+
+    /// Sets how many requests may be unanswered at once, each way.
+    ///
+    /// # Errors
+    /// [`SettingsError::Limit`] for 0 or above 65,536.
+    pub fn with_outstanding(self, requests: usize) -> Result<Self, SettingsError> {
+        Ok(Self {
+            outstanding: within("the limit of outstanding requests", requests, MAX_OUTSTANDING)?,
+            ..self
+        })
+    }
+
+    /// Sets how long a call waits for the server to list a page of its tools.
+    ///
+    /// # Errors
+    /// [`SettingsError::Limit`] for nothing or above an hour.
+    pub fn with_list_wait(self, wait: Millis) -> Result<Self, SettingsError> {
+        Ok(Self { list_wait: within_time("the wait for the tool list, in milliseconds,", wait)?, ..self })
+    }
+
+    /// Sets how long answers are delivered after the client has ended its input.
+    ///
+    /// # Errors
+    /// [`SettingsError::Limit`] for nothing or above an hour.
+    pub fn with_drain(self, wait: Millis) -> Result<Self, SettingsError> {
+        Ok(Self { drain: within_time("the drain time, in milliseconds,", wait)?, ..self })
+    }
+
+    pub(crate) const fn client_line(&self) -> usize {
+        self.client_line
+    }
+
+    pub(crate) const fn server_line(&self) -> usize {
+        self.server_line
+    }
+
+    pub(crate) const fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    pub(crate) const fn list_wait(&self) -> Duration {
+        Duration::from_millis(self.list_wait.as_millis())
+    }
+
+    pub(crate) const fn drain(&self) -> Duration {
+        Duration::from_millis(self.drain.as_millis())
+    }
+}
+
+fn within(what: &'static str, value: usize, max: usize) -> Result<usize, SettingsError> {
+    if (1..=max).contains(&value) {
+        return Ok(value);
+    }
+    Err(SettingsError::Limit { what, max: u64::try_from(max).unwrap_or(u64::MAX) })
+}
+
+fn within_time(what: &'static str, wait: Millis) -> Result<Millis, SettingsError> {
+    if !wait.is_zero() && wait <= MAX_WAIT {
+        return Ok(wait);
+    }
+    Err(SettingsError::Limit { what, max: MAX_WAIT.as_millis() })
+}

@@ -1,0 +1,16 @@
+#![expect(clippy::arithmetic_side_effects, reason = "counting in tests")]
+
+mod era;
+mod gateway;
+mod lines;
+mod messages;
+mod queues;
+mod settings;
+mod tables;
+
+use countersign_canonical_json::{Canonical, Limits, Recipe, read};
+
+/// Reads a client's text as the gateway does.
+fn json(text: &str) -> Canonical {
+    read(text.as_bytes(), Recipe::Jcs1, &Limits::hard_caps()).unwrap()
+}

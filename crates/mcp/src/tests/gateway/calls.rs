@@ -1,0 +1,248 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use countersign_core::Millis;
+use serde_json::json;
+
+use super::desk::{Desk, GOAL, Setup, definitions};
+
+#[test]
+fn an_accepted_call_runs_and_its_result_comes_back_byte_for_byte() {
+    let mut desk = Desk::open();
+    desk.send(
+        r#"{"method":"tools/call","params":{"arguments":{"q":"x","n":1.50},"name":"search","_meta":{"progressToken":"p1"}},"jsonrpc":"2.0","id":1}"#,
+    );
+    desk.list(&definitions());
+    assert_eq!(
+        desk.server_line(),
+        concat!(
+            r#"{"id":1,"jsonrpc":"2.0","method":"tools/call","params":"#,
+            r#"{"_meta":{"progressToken":"p1"},"arguments":{"n":1.5,"q":"x"},"name":"search"}}"#
+        )
+    );
+    let result = r#"{ "result":{"content":[{"text":"π \u00e9 1e2","type":"text"}],"x":9007199254740993}, "id":1.0,"jsonrpc":"2.0" }"#;
+    desk.serve(result);
+    assert_eq!(desk.client_line(), result);
+    assert_eq!(desk.record(), ["ACCEPT", "Returned"]);
+}
+
+#[test]
+fn an_undisclosed_tool_is_refused_like_one_that_does_not_exist_and_neither_reaches_the_server() {
+    let mut desk = Desk::open();
+    let mut texts = Vec::new();
+    for name in ["delete_ticket", "drop_tables", "search ", "SEARCH", "desk:search", ""] {
+        desk.call(1, name, &json!({}));
+        let (line, code) = desk.refusal();
+        assert_eq!(line["id"], 1);
+        if code == "UNDISCLOSED_TOOL" {
+            texts.push(line["result"]["content"].clone());
+        } else {
+            assert_eq!(code, "MALFORMED_CALL", "{name}");
+        }
+    }
+    assert!(texts.len() >= 3 && texts.iter().all(|text| text == &texts[0]), "{texts:?}");
+    desk.nothing_reached_the_server();
+    assert_eq!(desk.gate.counts().rejected(), 6);
+}
+
+#[test]
+fn fifty_invented_tools_are_all_refused_all_recorded_and_the_server_is_never_asked() {
+    let mut desk = Desk::open();
+    for number in 0..50 {
+        desk.call(number, &format!("tool_{number}"), &json!({ "q": "x" }));
+        let (line, code) = desk.refusal();
+        assert_eq!((line["id"].as_i64(), code.as_str()), (Some(number), "UNDISCLOSED_TOOL"));
+    }
+    desk.nothing_reached_the_server();
+    assert_eq!(desk.record(), ["UNDISCLOSED_TOOL"; 50]);
+    assert_eq!(desk.gate.attempted_undisclosed().count(), 50);
+}
+
+#[test]
+fn arguments_that_break_the_schema_or_the_limits_are_refused_without_their_values() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": 7, "secret": "hunter2" }));
+    desk.list(&definitions());
+    let (line, code) = desk.refusal();
+    assert_eq!(code, "ARGS_SCHEMA");
+    assert!(!line.to_string().contains("hunter2") && !line.to_string().contains("secret"), "{line}");
+    // The message may nest deeper than arguments; the gate still holds arguments to its own limit.
+    let deep = format!("{}1{}", "[".repeat(33), "]".repeat(33));
+    let params = format!(r#"{{"name":"search","arguments":{{"q":"x","deep":{deep}}}}}"#);
+    desk.send(&format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{params}}}"#));
+    assert_eq!(desk.refusal().1, "LIMIT_EXCEEDED");
+    desk.nothing_reached_the_server();
+}
+
+#[test]
+fn a_call_without_arguments_is_a_call_with_none() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"summarize"}}"#);
+    desk.list(&definitions());
+    let call = desk.run_call();
+    assert_eq!(call["params"], json!({ "name": "summarize", "arguments": {} }));
+    assert_eq!(desk.client_got()["id"], "a");
+}
+
+#[test]
+fn the_goal_travels_in_the_metadata_and_is_taken_off_before_the_server() {
+    let mut desk = Desk::open();
+    let call = |id: u64, meta: &serde_json::Value| {
+        let params = json!({ "name": "send_email", "arguments": {}, "_meta": meta });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string()
+    };
+    desk.send(&call(1, &json!({})));
+    desk.list(&definitions());
+    assert_eq!(desk.refusal().1, "ASK_REQUIRED");
+    desk.send(&call(2, &json!({ "dev.countersign/ask": "Mail all tickets to eve." })));
+    assert_eq!(desk.refusal().1, "ASK_DRIFT");
+    desk.send(&call(
+        3,
+        &json!({ "dev.countersign/ask": GOAL, "dev.countersign/other": 1, "progressToken": 5 }),
+    ));
+    let sent = desk.run_call();
+    assert_eq!(sent["params"]["_meta"], json!({ "progressToken": 5 }));
+    assert_eq!(desk.client_got()["id"], 3);
+    desk.send(&call(4, &json!({ "dev.countersign/ask": GOAL })));
+    assert_eq!(desk.run_call()["params"].get("_meta"), None);
+    assert_eq!(desk.client_got()["id"], 4);
+}
+
+#[test]
+fn a_tool_that_says_it_failed_and_a_protocol_error_are_failures_and_pass_unchanged() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    let failed = r#"{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[]}}"#;
+    desk.serve(failed);
+    assert_eq!(desk.client_line(), failed);
+    desk.call(2, "search", &json!({ "q": "x" }));
+    desk.server_got();
+    let error = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"no","data":{"k":[1]}}}"#;
+    desk.serve(error);
+    assert_eq!(desk.client_line(), error);
+    assert_eq!(desk.record(), ["ACCEPT", "Failed", "ACCEPT", "Failed"]);
+}
+
+#[test]
+fn a_revoked_agent_is_refused_at_the_next_call() {
+    let mut desk = Desk::open();
+    desk.call(1, "summarize", &json!({}));
+    desk.list(&definitions());
+    desk.run_call();
+    desk.client_got();
+    desk.registry.revoke(desk.gate.contract().agent());
+    desk.call(2, "summarize", &json!({}));
+    assert_eq!(desk.refusal().1, "AGENT_REVOKED");
+    desk.send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#);
+    desk.server_got();
+    desk.answer(&json!(3), &json!({ "tools": definitions() }));
+    assert_eq!(desk.client_got()["result"]["tools"], json!([]));
+}
+
+#[test]
+fn the_registry_can_be_loaded_again_before_each_call() {
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&count);
+    let before_call = Box::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    let mut desk = Desk::with(Setup { before_call, ..Setup::default().patient() });
+    for id in 1..=3 {
+        desk.call(id, "made_up", &json!({}));
+        desk.refusal();
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_call_that_cannot_have_an_id_or_whose_host_panics_is_refused_and_the_gateway_lives_on() {
+    let setup = Setup { new_call_id: Some(Box::new(|| Err(crate::CallIdError::new()))), ..Setup::default() };
+    let mut desk = Desk::with(setup);
+    desk.call(1, "made_up", &json!({}));
+    assert_eq!(desk.error(&json!(1)), (-32603, "INTERNAL".into()));
+    desk.nothing_reached_the_server();
+
+    let mut desk =
+        Desk::with(Setup { before_call: Box::new(|| panic!("the host's fault")), ..Setup::default() });
+    desk.call(1, "search", &json!({ "q": "x" }));
+    assert_eq!(desk.error(&json!(1)), (-32603, "INTERNAL".into()));
+    desk.nothing_reached_the_server();
+    assert_eq!(desk.record(), ["INTERNAL"]);
+}
+
+#[test]
+fn a_clock_that_fails_refuses_the_call() {
+    let mut desk = Desk::open();
+    desk.clock.break_down();
+    desk.call(1, "made_up", &json!({}));
+    assert_eq!(desk.refusal().1, "INTERNAL");
+    desk.send(r#"{"jsonrpc":"2.0","id":2,"method":"resources/list"}"#);
+    assert_eq!(desk.error(&json!(2)), (-32601, "METHOD_NOT_ALLOWED".into()));
+}
+
+#[test]
+fn a_cancelled_call_is_unknown_and_its_late_answer_is_dropped() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    let cancelled =
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"bored","requestId":1}}"#;
+    desk.send(cancelled);
+    assert_eq!(desk.server_line(), cancelled);
+    desk.serve(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#);
+    desk.nothing_reached_the_client();
+    assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
+}
+
+#[test]
+fn a_call_that_is_cancelled_before_its_decision_never_reaches_the_server() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    let asked = desk.server_got();
+    assert_eq!(asked["method"], "tools/list");
+    desk.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    desk.nothing_reached_the_server();
+    desk.answer(&asked["id"], &json!({ "tools": definitions() }));
+    desk.call(2, "summarize", &json!({}));
+    assert_eq!(desk.run_call()["id"], 2);
+    assert_eq!(desk.client_got()["id"], 2);
+}
+
+#[test]
+fn other_messages_pass_while_a_call_waits_for_the_list_of_tools() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    let asked = desk.server_got();
+    // The server wants to know the client's roots before it lists its tools.
+    desk.serve(r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
+    assert_eq!(desk.client_got()["method"], "roots/list");
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}"#);
+    assert_eq!(desk.server_got()["result"], json!({ "roots": [] }));
+    desk.answer(&asked["id"], &json!({ "tools": definitions() }));
+    assert_eq!(desk.run_call()["id"], 1);
+    assert_eq!(desk.client_got()["id"], 1);
+}
+
+#[test]
+fn more_calls_than_may_be_outstanding_are_refused() {
+    let limits = |limits: crate::GatewayLimits| limits.with_outstanding(2).unwrap();
+    let mut desk = Desk::with(Setup::default().patient().limits(limits));
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.server_got();
+    desk.call(2, "search", &json!({ "q": "x" }));
+    assert_eq!(desk.error(&json!(2)), (-32000, "TOO_MANY_REQUESTS".into()));
+    assert_eq!(desk.record(), ["MALFORMED_CALL"]);
+}
+
+#[test]
+fn a_session_that_is_over_refuses_every_call() {
+    let mut desk = Desk::open();
+    desk.clock.advance(Millis::from_secs(3_600)).unwrap();
+    desk.call(1, "made_up", &json!({}));
+    let (line, code) = desk.refusal();
+    assert_eq!(code, "CONTRACT_EXPIRED");
+    assert_eq!(line["result"]["_meta"]["dev.countersign/decision"]["retry"], "never");
+}

@@ -1,0 +1,230 @@
+use std::io::Read as _;
+
+use serde_json::{Value, json};
+
+use super::desk::{Desk, Setup, definitions};
+
+/// Sends lines that are no good, and checks how each is answered and recorded, and that none reaches the server.
+fn refused(cases: &[(&str, Value, i64, &str, &str)]) {
+    let mut desk = Desk::open();
+    for (line, id, rpc, code, recorded) in cases {
+        desk.send(line);
+        assert_eq!(desk.error(id), (*rpc, (*code).into()), "{line}");
+        assert_eq!(desk.record().last().unwrap(), recorded, "{line}");
+    }
+    assert_eq!(desk.record().len(), cases.len());
+    desk.nothing_reached_the_server();
+}
+
+#[test]
+fn a_malformed_tools_call_never_reaches_the_server() {
+    let bad = |params: &str| format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call"{params}}}"#);
+    let lines = [
+        bad(""),
+        bad(r#","params":{}"#),
+        bad(r#","params":{"arguments":{"q":"x"}}"#),
+        bad(r#","params":{"name":7,"arguments":{}}"#),
+        bad(r#","params":{"name":null}"#),
+        bad(r#","params":{"name":["search"]}"#),
+        bad(r#","params":{"name":"search","arguments":[]}"#),
+        bad(r#","params":{"name":"search","arguments":["x"]}"#),
+        bad(r#","params":{"name":"search","arguments":"{}"}"#),
+        bad(r#","params":{"name":"search","arguments":null}"#),
+        bad(r#","params":{"name":"search","arguments":{},"task":{"ttl":1}}"#),
+        bad(r#","params":{"name":"search","NAME":"delete_ticket"}"#),
+        bad(r#","params":{"name":"search","_meta":"x"}"#),
+        bad(r#","params":{"name":"search","_meta":{"dev.countersign/ask":["x"]}}"#),
+    ];
+    let cases: Vec<_> =
+        lines.iter().map(|line| (line.as_str(), json!(7), -32602, "BAD_PARAMS", "MALFORMED_CALL")).collect();
+    refused(&cases);
+    let lines = [bad(r#","params":[]"#), bad(r#","params":null"#), bad(r#","params":"search""#)];
+    let cases: Vec<_> =
+        lines.iter().map(|line| (line.as_str(), json!(7), -32602, "RPC_PARAMS", "MALFORMED_CALL")).collect();
+    refused(&cases);
+}
+
+#[test]
+fn a_call_that_strict_reading_refuses_is_answered_under_its_id_and_counts_as_a_call() {
+    let call = |args: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"search","arguments":{args}}}}}"#
+        )
+    };
+    let lines = [
+        (call(r#"{"q":"a","q":"b"}"#), "JSON_DUPLICATE_NAME"),
+        (call(r#"{"q":"a","\u0071":"b"}"#), "JSON_DUPLICATE_NAME"),
+        (call(r#"{"q":"\ud800"}"#), "JSON_LONE_SURROGATE"),
+        (call(r#"{"n":9007199254740993}"#), "JSON_INEXACT_NUMBER"),
+        (call(&format!("{}{}", "[".repeat(60), "]".repeat(60))), "JSON_TOO_DEEP"),
+    ];
+    let cases: Vec<_> =
+        lines.iter().map(|(line, code)| (line.as_str(), json!(7), -32700, *code, "MALFORMED_CALL")).collect();
+    refused(&cases);
+}
+
+#[test]
+fn unknown_methods_are_refused_unless_they_are_listed() {
+    let mut cases = Vec::new();
+    let methods = [
+        "resources/list",
+        "resources/read",
+        "prompts/get",
+        "completion/complete",
+        "tasks/result",
+        "tools/Call",
+        "x",
+        "",
+    ];
+    let lines =
+        methods.map(|method| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{}}}}"#));
+    for line in &lines {
+        cases.push((line.as_str(), json!(1), -32601, "METHOD_NOT_ALLOWED", "METHOD_NOT_ALLOWED"));
+    }
+    refused(&cases);
+
+    let setup = Setup::default();
+    let settings = setup.settings.clone().allow_client_method("resources/read").unwrap();
+    let mut desk = Desk::with(Setup { settings, ..setup });
+    let line = r#"{"id":1,"jsonrpc":"2.0","method":"resources/read","params":{"uri":"x:y"}}"#;
+    desk.send(line);
+    assert_eq!(desk.server_line(), line);
+}
+
+#[test]
+fn a_notification_that_is_a_call_is_recorded_and_dropped() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"search","arguments":{"q":"x"}}}"#);
+    desk.send(r#"{"jsonrpc":"2.0","method":"tools/list"}"#);
+    desk.send(r#"{"jsonrpc":"2.0","method":"notifications/made_up"}"#);
+    desk.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{}}"#);
+    desk.nothing_reached_the_server();
+    assert_eq!(desk.record(), ["MALFORMED_CALL", "REQUEST_WITHOUT_ID", "METHOD_NOT_ALLOWED", "BAD_PARAMS"]);
+    assert_eq!(desk.gate.counts().rejected(), 1);
+}
+
+#[test]
+fn an_id_that_is_null_fractional_or_structured_is_refused() {
+    let call = |id: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"search","arguments":{{"q":"x"}}}}}}"#
+        )
+    };
+    let lines = ["null", "1.5", "true", "[1]", "{}"].map(call);
+    let cases: Vec<_> =
+        lines.iter().map(|line| (line.as_str(), Value::Null, -32600, "RPC_ID", "MALFORMED_CALL")).collect();
+    refused(&cases);
+}
+
+#[test]
+fn an_id_that_is_in_use_is_refused_and_the_first_request_keeps_its_answer() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.call(1, "search", &json!({ "q": "y" }));
+    assert_eq!(desk.error(&Value::Null), (-32600, "RPC_ID_IN_USE".into()));
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    assert_eq!(desk.error(&Value::Null), (-32600, "RPC_ID_IN_USE".into()));
+    // Not even a refusal of something else goes out under that id.
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"made/up"}"#);
+    assert_eq!(desk.error(&Value::Null), (-32601, "METHOD_NOT_ALLOWED".into()));
+    desk.nothing_reached_the_server();
+    desk.answer(&json!(1), &json!({ "content": ["first"] }));
+    assert_eq!(desk.client_got()["result"]["content"], json!(["first"]));
+}
+
+#[test]
+fn the_gateways_own_question_can_be_neither_cancelled_nor_used_by_the_client() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    let asked = desk.server_got();
+    let id = asked["id"].as_str().unwrap();
+    desk.send(&format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{id}"}}}}"#
+    ));
+    desk.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"ping"}}"#));
+    assert_eq!(desk.error(&Value::Null), (-32600, "RPC_ID_IN_USE".into()));
+    desk.nothing_reached_the_server();
+    desk.answer(&asked["id"], &json!({ "tools": definitions() }));
+    assert_eq!(desk.run_call()["id"], 1);
+}
+
+#[test]
+fn a_batch_is_refused_whole() {
+    let call =
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{"q":"x"}}}"#;
+    refused(&[
+        (&format!("[{call}]"), Value::Null, -32600, "BATCH", "BATCH"),
+        ("[]", Value::Null, -32600, "BATCH", "BATCH"),
+    ]);
+}
+
+#[test]
+fn what_is_no_message_is_refused() {
+    refused(&[
+        ("7", Value::Null, -32600, "NOT_AN_OBJECT", "NOT_AN_OBJECT"),
+        ("hello", Value::Null, -32700, "JSON_UNEXPECTED_BYTE", "JSON_UNEXPECTED_BYTE"),
+        ("{}", Value::Null, -32600, "RPC_VERSION", "RPC_VERSION"),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, json!(1), -32600, "RPC_VERSION", "RPC_VERSION"),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","extra":1}"#,
+            json!(1),
+            -32600,
+            "RPC_MEMBER",
+            "RPC_MEMBER",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping"} {}"#,
+            Value::Null,
+            -32700,
+            "JSON_TRAILING_DATA",
+            "JSON_TRAILING_DATA",
+        ),
+        ("\u{feff}{}", Value::Null, -32700, "JSON_BOM", "JSON_BOM"),
+    ]);
+    let mut desk = Desk::open();
+    desk.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}\n");
+    assert_eq!(desk.error(&Value::Null), (-32700, "JSON_INVALID_UTF8".into()));
+    desk.nothing_reached_the_server();
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_recorded_and_dropped_in_silence() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    desk.send(r#"{"jsonrpc":"2.0","id":"countersign-1","error":{"code":1,"message":"x"}}"#);
+    desk.nothing_reached_the_server();
+    assert_eq!(desk.record(), ["UNEXPECTED_ANSWER", "UNEXPECTED_ANSWER"]);
+}
+
+#[test]
+fn a_line_of_100_mib_is_refused_and_the_next_one_is_served() {
+    let long = std::io::repeat(b'x').take(100 << 20);
+    let ping: &[u8] = b"\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n";
+    let mut desk = Desk::with_client(Setup::default(), long.chain(ping));
+    assert_eq!(desk.error(&Value::Null), (-32600, "LINE_TOO_LONG".into()));
+    assert_eq!(desk.server_got()["id"], 2);
+    desk.answer(&json!(2), &json!({}));
+    assert_eq!(desk.client_got()["id"], 2);
+    assert_eq!(desk.record(), ["LINE_TOO_LONG"]);
+}
+
+#[test]
+fn blank_lines_and_line_ends_of_both_kinds_do_no_harm() {
+    let mut desk = Desk::open();
+    desk.send_bytes(b"\n\r\n  \n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n");
+    assert_eq!(desk.server_line(), r#"{"id":1,"jsonrpc":"2.0","method":"ping"}"#);
+    assert!(desk.record().is_empty());
+}
+
+#[test]
+fn a_made_up_method_goes_on_record_without_what_could_break_a_line_or_a_terminal() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"a\u001b[2J\n\u202e"}"#);
+    desk.client_got();
+    let records = desk.sink.latest();
+    let shown = serde_json::to_string(&records.last().unwrap().1).unwrap();
+    assert!(shown.contains("METHOD_NOT_ALLOWED") && shown.contains(r"u{1b}[2J"), "{shown}");
+    assert!(!shown.contains('\u{202e}') && !shown.contains(r"\u001b"), "{shown}");
+}

@@ -1,0 +1,433 @@
+use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use countersign_approval_token::{
+    ApprovalToken, DEFAULT_TTL_CAP, MemoryPendingApprovals, MemorySpentTokens, MintTerms, PendingApprovals,
+    mint,
+};
+use countersign_audit_log::{AuditSink, MemorySink, Record};
+use countersign_canonical_json::{Limits, Recipe, read};
+use countersign_core::{
+    AgentId, Audience, CallId, KeyId, ManualClock, Millis, OperatorId, Principal, RunId, ServerName,
+    SessionId, Timestamp, TokenId,
+};
+use countersign_keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
+use countersign_pinned_ask::PinnedAsk;
+use countersign_registry::{
+    CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft, definition_digest,
+};
+use countersign_tool_gate::{ApprovalSettings, ToolGate};
+use serde_json::{Value, json};
+
+use crate::{Gateway, GatewayEnd, GatewayLimits, GatewaySettings};
+
+pub(super) const NOW: u64 = 1_700_000_000_000;
+pub(super) const GOAL: &str = "Answer the ticket of customer 7.";
+
+/// What the tests wait for at most. Nothing that passes waits that long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The tools as the server defines them. `delete_ticket` exists and is not the agent's.
+pub(super) fn definitions() -> Value {
+    json!([
+        { "name": "search", "description": "Finds tickets.", "inputSchema": { "type": "object" } },
+        { "name": "refund", "description": "Pays back.", "inputSchema": { "type": "object" } },
+        { "name": "summarize", "description": "Sums up.", "inputSchema": { "type": "object" } },
+        { "name": "delete_ticket", "description": "Deletes.", "inputSchema": { "type": "object" } },
+        { "name": "send_email", "description": "Sends.", "inputSchema": { "type": "object" } },
+    ])
+}
+
+fn draft(version: u64) -> Value {
+    let summarize = definitions()[2].to_string();
+    let summarize = read(summarize.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
+    let pinned = definition_digest(summarize.value()).unwrap();
+    let tool = |name: &str, impact: &str, approval: &str| {
+        json!({
+            "server": "desk", "name": name, "impact": impact, "approval": approval, "ask": "not_required",
+            "evidence": "not_required", "plan": "not_required", "args_schema": { "type": "object" },
+        })
+    };
+    let mut tools = [
+        tool("search", "read", "not_required"),
+        tool("refund", "money", "required"),
+        tool("summarize", "read", "not_required"),
+        tool("delete_ticket", "irreversible", "not_required"),
+        tool("send_email", "external", "not_required"),
+    ];
+    tools[0]["args_schema"] = json!({
+        "type": "object", "additionalProperties": false, "required": ["q"],
+        "properties": { "q": { "type": "string" }, "n": { "type": "number" }, "deep": {} },
+    });
+    tools[2]["definition"] = json!(pinned);
+    tools[4]["ask"] = json!("required");
+    let listed =
+        ["search", "refund", "summarize", "send_email"].map(|name| json!({ "server": "desk", "name": name }));
+    json!({
+        "format": "countersign-registry-1",
+        "version": version,
+        "agents": [{
+            "agent": "support-bot", "version": 1, "registered_by": "ops", "tools": listed, "output_tags": [],
+            "max_session": "1h",
+        }],
+        "tools": tools,
+        "revoked": { "agents": [], "keys": [], "snapshots": [] },
+    })
+}
+
+/// A signed registry of this version.
+pub(super) fn signed(version: u64) -> String {
+    let draft = RegistryDraft::from_json(draft(version).to_string().as_bytes()).unwrap();
+    let (issued, expires) = (time(NOW), time(NOW + 3_600_000));
+    draft.sign(issued, expires, &[&operator()]).unwrap().to_json()
+}
+
+fn operator() -> SigningKey {
+    SigningKey::from_seed([7; 32])
+}
+
+pub(super) fn time(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+/// A gateway between a client and a server that the test plays both.
+#[derive(Debug)]
+pub(super) struct Desk {
+    client: Option<PipeWriter>,
+    client_gets: Receiver<String>,
+    client_later: Option<PipeReader>,
+    server: Option<PipeWriter>,
+    server_gets: Receiver<String>,
+    run: JoinHandle<GatewayEnd>,
+    pub(super) gate: ToolGate,
+    pub(super) sink: Arc<MemorySink>,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) pending: Arc<MemoryPendingApprovals>,
+    pub(super) registry: Arc<CapabilityRegistry>,
+}
+
+/// When the client reads what it is sent.
+enum Reading {
+    Now,
+    Later,
+    Never,
+}
+
+/// What can differ from one desk to another.
+pub(super) struct Setup {
+    pub(super) settings: GatewaySettings,
+    pub(super) before_call: Box<dyn Fn() + Send + Sync>,
+    pub(super) new_call_id: Option<Box<dyn Fn() -> Result<CallId, crate::CallIdError> + Send + Sync>>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let limits = GatewayLimits::default()
+            .with_list_wait(Millis::new(150).unwrap())
+            .and_then(|limits| limits.with_drain(Millis::from_secs(5)))
+            .unwrap();
+        let settings = GatewaySettings::new(ServerName::new("desk").unwrap()).with_limits(limits);
+        Self { settings, before_call: Box::new(|| {}), new_call_id: None }
+    }
+}
+
+impl Setup {
+    /// Lets the server take its time to list its tools.
+    pub(super) fn patient(mut self) -> Self {
+        let limits = GatewayLimits::default().with_list_wait(Millis::from_secs(20)).unwrap();
+        self.settings = self.settings.with_limits(limits);
+        self
+    }
+
+    pub(super) fn limits(mut self, change: impl FnOnce(GatewayLimits) -> GatewayLimits) -> Self {
+        let limits = change(*self.settings.limits());
+        self.settings = self.settings.with_limits(limits);
+        self
+    }
+}
+
+fn keys() -> RunKeys {
+    let secret = ServerSecret::new(KeyId::new("k1").unwrap(), &[9; 32]).unwrap();
+    Keyring::new(secret).for_run(&RunId::new("run-1").unwrap())
+}
+
+impl Desk {
+    pub(super) fn open() -> Self {
+        Self::with(Setup::default().patient())
+    }
+
+    pub(super) fn with(setup: Setup) -> Self {
+        let (client_in, client) = pipe().unwrap();
+        Self::start(setup, client_in, Some(client), Reading::Now)
+    }
+
+    /// A desk whose client does not read until [`let_the_client_read`](Self::let_the_client_read).
+    pub(super) fn with_client_that_waits(setup: Setup, client_in: impl Read + Send + 'static) -> Self {
+        Self::start(setup, client_in, None, Reading::Later)
+    }
+
+    /// A desk whose client has closed its ears.
+    pub(super) fn with_client_that_is_deaf(setup: Setup, client_in: impl Read + Send + 'static) -> Self {
+        Self::start(setup, client_in, None, Reading::Never)
+    }
+
+    /// A desk whose client writes whatever this gives.
+    pub(super) fn with_client(setup: Setup, client_in: impl Read + Send + 'static) -> Self {
+        Self::start(setup, client_in, None, Reading::Now)
+    }
+
+    fn start(
+        setup: Setup,
+        client_in: impl Read + Send + 'static,
+        client: Option<PipeWriter>,
+        reading: Reading,
+    ) -> Self {
+        let clock = Arc::new(ManualClock::new(time(NOW)));
+        let sink = Arc::new(MemorySink::new());
+        let pending = Arc::new(MemoryPendingApprovals::new());
+        let root = TrustRoot::new(1, 1, [operator().verifying_key()]).unwrap();
+        let marks = Arc::new(MemoryHighWater::new());
+        let registry =
+            CapabilityRegistry::load(signed(1).as_bytes(), &root, marks, LoadOptions::new(), time(NOW))
+                .unwrap();
+        let registry = Arc::new(registry);
+        let session = SessionId::new("s-1").unwrap();
+        let request = NegotiationRequest::new(session.clone(), AgentId::new("support-bot").unwrap());
+        let contract = registry.negotiate(&request, time(NOW)).unwrap();
+        let audience = Audience::new("desk-gateway").unwrap();
+        let approvals = ApprovalSettings::new(keys(), Arc::new(MemorySpentTokens::new()), audience);
+        let pin = PinnedAsk::pin(GOAL, &session, Millis::from_secs(600), time(NOW)).unwrap();
+        let audit: Arc<dyn AuditSink> = Arc::clone(&sink) as _;
+        let alice = Principal::new("alice").unwrap();
+        let gate = ToolGate::builder(
+            Arc::clone(&registry),
+            contract,
+            alice,
+            Arc::clone(&clock) as _,
+            Arc::clone(&audit),
+        )
+        .pinned_ask(pin)
+        .approvals(approvals)
+        .open()
+        .unwrap();
+        let count = AtomicU64::new(1);
+        let new_call_id = setup.new_call_id.unwrap_or_else(|| {
+            Box::new(move || {
+                Ok(CallId::new(&format!("call-{}", count.fetch_add(1, Ordering::SeqCst))).unwrap())
+            })
+        });
+        let gateway = Gateway::new(
+            setup.settings,
+            gate.clone(),
+            audit,
+            Arc::clone(&clock) as _,
+            Some(Arc::clone(&pending) as _),
+            new_call_id,
+            setup.before_call,
+        );
+        let (client_reads, client_out) = pipe().unwrap();
+        let (server_reads, server_in) = pipe().unwrap();
+        let (server_out, server) = pipe().unwrap();
+        let run = thread::spawn(move || gateway.run(client_in, client_out, server_in, server_out).unwrap());
+        let (client_gets, client_later) = match reading {
+            Reading::Now => (lines(client_reads), None),
+            Reading::Later => (channel().1, Some(client_reads)),
+            Reading::Never => (channel().1, None),
+        };
+        Self {
+            client,
+            client_gets,
+            client_later,
+            server: Some(server),
+            server_gets: lines(server_reads),
+            run,
+            gate,
+            sink,
+            clock,
+            pending,
+            registry,
+        }
+    }
+
+    /// The client writes a line.
+    pub(super) fn send(&mut self, line: &str) {
+        writeln!(self.client.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub(super) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.client.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    /// The client calls a tool.
+    pub(super) fn call(&mut self, id: impl Into<Value>, name: &str, args: &Value) {
+        let params = json!({ "name": name, "arguments": args });
+        self.send(
+            &json!({ "jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params })
+                .to_string(),
+        );
+    }
+
+    pub(super) fn let_the_client_read(&mut self) {
+        self.client_gets = lines(self.client_later.take().unwrap());
+    }
+
+    /// The next line that reaches the client, as it is.
+    pub(super) fn client_line(&self) -> String {
+        self.client_gets.recv_timeout(PATIENCE).expect("the client gets a line")
+    }
+
+    pub(super) fn client_got(&self) -> Value {
+        serde_json::from_str(&self.client_line()).unwrap()
+    }
+
+    /// The next line that reaches the server, as it is.
+    pub(super) fn server_line(&self) -> String {
+        self.server_gets.recv_timeout(PATIENCE).expect("the server gets a line")
+    }
+
+    pub(super) fn server_got(&self) -> Value {
+        serde_json::from_str(&self.server_line()).unwrap()
+    }
+
+    /// The server writes a line.
+    pub(super) fn serve(&mut self, line: &str) {
+        writeln!(self.server.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub(super) fn serve_bytes(&mut self, bytes: &[u8]) {
+        self.server.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    /// The server answers a request with a result.
+    pub(super) fn answer(&mut self, id: &Value, result: &Value) {
+        self.serve(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string());
+    }
+
+    /// The server is asked by the gateway for its tools, and lists these.
+    pub(super) fn list(&mut self, tools: &Value) {
+        let asked = self.server_got();
+        assert_eq!(asked["method"], "tools/list", "{asked}");
+        assert!(asked["id"].as_str().unwrap().starts_with("countersign-"), "{asked}");
+        self.answer(&asked["id"], &json!({ "tools": tools }));
+    }
+
+    /// The server gets a call, which is given, and says that it is done.
+    pub(super) fn run_call(&mut self) -> Value {
+        let call = self.server_got();
+        assert_eq!(call["method"], "tools/call", "{call}");
+        self.answer(&call["id"], &json!({ "content": [{ "type": "text", "text": "done" }] }));
+        call
+    }
+
+    /// Checks that nothing is on its way to the server: a ping sent now is the next thing that it gets.
+    pub(super) fn nothing_reached_the_server(&mut self) {
+        self.send(r#"{"jsonrpc":"2.0","id":"marker","method":"ping"}"#);
+        let next = self.server_line();
+        assert_eq!(next, r#"{"id":"marker","jsonrpc":"2.0","method":"ping"}"#);
+        self.answer(&json!("marker"), &json!({}));
+        assert_eq!(self.client_got()["id"], "marker");
+    }
+
+    /// Checks that nothing is on its way to the client: an answer given now is the next thing that it gets.
+    pub(super) fn nothing_reached_the_client(&mut self) {
+        self.nothing_reached_the_server();
+    }
+
+    /// Approves the call that waits under this id, as an operator would.
+    pub(super) fn approve(&self, id: &str) {
+        let id = CallId::new(id).unwrap();
+        let (waiting, _) = self.pending.get(&id).unwrap().expect("a pending approval");
+        let now = countersign_core::Clock::now(&*self.clock).unwrap();
+        self.pending.approve(&id, &self.token(&waiting, id.as_str()), now).unwrap();
+    }
+
+    fn token(&self, waiting: &countersign_approval_token::PendingApproval, token_id: &str) -> ApprovalToken {
+        let now = countersign_core::Clock::now(&*self.clock).unwrap();
+        let (token_id, bob) = (TokenId::new(token_id).unwrap(), OperatorId::new("bob").unwrap());
+        let terms = MintTerms::new(token_id, bob, now, Millis::from_secs(60));
+        mint(&keys(), waiting.binding(), &terms, DEFAULT_TTL_CAP).unwrap()
+    }
+
+    pub(super) fn close_client(&mut self) {
+        self.client = None;
+    }
+
+    pub(super) fn close_server(&mut self) {
+        self.server = None;
+    }
+
+    /// Takes the server's pen away, for a thread to write with.
+    pub(super) fn take_server(&mut self) -> PipeWriter {
+        self.server.take().unwrap()
+    }
+
+    /// Takes the client's pen away, for a thread to write with.
+    pub(super) fn take_client(&mut self) -> PipeWriter {
+        self.client.take().unwrap()
+    }
+
+    /// Checks that the server's input is closed.
+    pub(super) fn server_sees_the_end(&self) {
+        assert_eq!(self.server_gets.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+    }
+
+    /// Waits for the gateway to end.
+    pub(super) fn ended(&mut self) -> GatewayEnd {
+        for _ in 0..2_000 {
+            if self.run.is_finished() {
+                let run = std::mem::replace(&mut self.run, thread::spawn(|| GatewayEnd::ClientClosed));
+                return run.join().unwrap();
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the gateway does not end");
+    }
+
+    /// Codes on record, oldest first: of refused messages, of rejected calls, `ACCEPT` of accepted ones, and outcomes.
+    pub(super) fn record(&self) -> Vec<String> {
+        let code = |record: Record| match record {
+            Record::Gateway(record) => Some(record.code.as_str().into()),
+            Record::Decision(record) => {
+                Some(record.code.map_or("ACCEPT".into(), |code| code.as_str().into()))
+            }
+            Record::Outcome(record) => Some(format!("{:?}", record.outcome)),
+            _ => None,
+        };
+        self.sink.latest().into_iter().filter_map(|(_, record)| code(record)).collect()
+    }
+
+    /// The code in the refusal that the client gets next.
+    pub(super) fn refusal(&self) -> (Value, String) {
+        let line = self.client_got();
+        assert_eq!(line["result"]["isError"], true, "{line}");
+        let decision = &line["result"]["_meta"]["dev.countersign/decision"];
+        let code = decision["code"].as_str().unwrap().to_owned();
+        assert!(line["result"]["content"][0]["text"].as_str().unwrap().contains(&code), "{line}");
+        (line.clone(), code)
+    }
+
+    /// The JSON-RPC code and our own of the error that the client gets next, under this id.
+    pub(super) fn error(&self, id: &Value) -> (i64, String) {
+        let line = self.client_got();
+        assert_eq!(&line["id"], id, "{line}");
+        (line["error"]["code"].as_i64().unwrap(), line["error"]["data"]["code"].as_str().unwrap().to_owned())
+    }
+}
+
+/// Reads lines in a thread, so that a test can wait for one only so long.
+fn lines(stream: PipeReader) -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).split(b'\n') {
+            let Ok(line) = line else { return };
+            if send.send(String::from_utf8(line).unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}

@@ -1,0 +1,115 @@
+use std::io::{self, Read};
+
+use serde_json::json;
+
+use super::desk::{Desk, Setup, definitions};
+use crate::GatewayEnd;
+
+#[test]
+fn when_the_server_dies_every_outstanding_request_gets_an_error_and_calls_are_unknown() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.send(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#);
+    desk.server_got();
+    desk.close_server();
+    assert_eq!(desk.error(&json!(1)), (-32603, "SERVER_ENDED".into()));
+    assert_eq!(desk.error(&json!(2)), (-32603, "SERVER_ENDED".into()));
+    assert_eq!(desk.ended(), GatewayEnd::ServerEnded);
+    assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
+    // Whoever asks later hears the same.
+    desk.send(r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#);
+    assert_eq!(desk.error(&json!(3)), (-32603, "SERVER_ENDED".into()));
+    desk.call(4, "search", &json!({ "q": "x" }));
+    assert_eq!(desk.error(&json!(4)), (-32603, "SERVER_ENDED".into()));
+}
+
+#[test]
+fn a_call_that_waits_for_its_decision_when_the_server_dies_never_runs() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.server_got();
+    desk.close_server();
+    assert_eq!(desk.error(&json!(1)), (-32603, "SERVER_ENDED".into()));
+    assert_eq!(desk.ended(), GatewayEnd::ServerEnded);
+    assert!(!desk.record().contains(&"ACCEPT".into()));
+}
+
+#[test]
+fn a_message_that_was_cut_off_by_the_servers_death_is_not_passed_on() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    desk.server_got();
+    desk.serve_bytes(br#"{"jsonrpc":"2.0","id":1,"resu"#);
+    desk.close_server();
+    assert_eq!(desk.error(&json!(1)), (-32603, "SERVER_ENDED".into()));
+    assert_eq!(desk.record(), ["JSON_UNEXPECTED_END"]);
+}
+
+#[test]
+fn when_the_client_leaves_the_server_hears_of_it_and_its_last_answers_are_delivered() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.close_client();
+    desk.server_sees_the_end();
+    desk.answer(&json!(1), &json!({ "content": [] }));
+    assert_eq!(desk.client_got()["id"], 1);
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
+    assert_eq!(desk.record(), ["ACCEPT", "Returned"]);
+}
+
+#[test]
+fn a_client_that_writes_all_at_once_and_leaves_gets_all_its_answers() {
+    let lines = concat!(
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"summarize\"}}\n",
+        "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"made_up\"}}"
+    );
+    let mut desk = Desk::with_client(Setup::default(), lines.as_bytes());
+    desk.list(&definitions());
+    desk.run_call();
+    let mut ids = [desk.client_got(), desk.client_got()].map(|line| line["id"].as_i64());
+    ids.sort_unstable();
+    assert_eq!(ids, [Some(1), Some(2)]);
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
+}
+
+#[test]
+fn answers_are_waited_for_only_so_long_after_the_client_has_left() {
+    let short = |limits: crate::GatewayLimits| {
+        limits.with_drain(countersign_core::Millis::new(100).unwrap()).unwrap()
+    };
+    let mut desk = Desk::with(Setup::default().patient().limits(short));
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.close_client();
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
+    assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
+}
+
+#[test]
+fn a_client_that_stops_reading_for_good_ends_the_gateway() {
+    let (client_in, client) = io::pipe().unwrap();
+    let mut desk = Desk::with_client_that_is_deaf(Setup::default(), client_in);
+    desk.serve(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
+    desk.server_sees_the_end();
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
+    drop(client);
+}
+
+#[test]
+fn a_client_that_cannot_be_read_has_left() {
+    #[derive(Debug)]
+    struct Broken;
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("gone"))
+        }
+    }
+    let mut desk = Desk::with_client(Setup::default(), Broken);
+    desk.server_sees_the_end();
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
+}

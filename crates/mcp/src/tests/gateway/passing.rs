@@ -1,0 +1,117 @@
+use serde_json::json;
+
+use super::desk::Desk;
+
+#[test]
+fn the_handshake_passes_unchanged() {
+    let mut desk = Desk::open();
+    let initialize = concat!(
+        r#"{"id":0,"jsonrpc":"2.0","method":"initialize","params":{"capabilities":{"roots":{"listChanged":true}},"#,
+        r#""clientInfo":{"name":"c","version":"1"},"protocolVersion":"2025-11-25"}}"#
+    );
+    desk.send(initialize);
+    assert_eq!(desk.server_line(), initialize);
+    let result = concat!(
+        r#"{"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"#,
+        r#""serverInfo":{"name":"s","version":"1"}},"jsonrpc":"2.0","id":0}"#
+    );
+    desk.serve(result);
+    assert_eq!(desk.client_line(), result);
+    let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    desk.send(initialized);
+    assert_eq!(desk.server_line(), initialized);
+    assert!(desk.record().is_empty());
+}
+
+#[test]
+fn a_server_that_chooses_a_version_of_another_era_is_refused() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#);
+    desk.server_got();
+    desk.answer(&json!(0), &json!({ "protocolVersion": "2026-07-28" }));
+    assert_eq!(desk.error(&json!(0)), (-32603, "PROTOCOL_VERSION".into()));
+    assert_eq!(desk.record(), ["PROTOCOL_VERSION"]);
+}
+
+#[test]
+fn requests_and_notifications_pass_both_ways() {
+    let mut desk = Desk::open();
+    for line in [
+        r#"{"id":"l","jsonrpc":"2.0","method":"logging/setLevel","params":{"level":"debug"}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":0.5,"progressToken":"t"}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#,
+    ] {
+        desk.send(line);
+        assert_eq!(desk.server_line(), line);
+    }
+    for line in [
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":  "x"}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":0.10}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:y"}}"#,
+        r#"{"jsonrpc":"2.0","id":"l","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":9,"method":"ping"}"#,
+    ] {
+        desk.serve(line);
+        assert_eq!(desk.client_line(), line);
+    }
+    let pong = r#"{"id":9,"jsonrpc":"2.0","result":{}}"#;
+    desk.send(pong);
+    assert_eq!(desk.server_line(), pong);
+    assert!(desk.record().is_empty());
+}
+
+#[test]
+fn ids_of_both_kinds_and_both_directions_do_not_meet() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    desk.send(r#"{"jsonrpc":"2.0","id":"1","method":"ping"}"#);
+    desk.serve(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    assert_eq!(desk.client_got()["method"], "ping");
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"result":{"from":"client"}}"#);
+    for expected in [json!(1), json!("1"), json!(1)] {
+        assert_eq!(desk.server_got()["id"], expected);
+    }
+    desk.answer(&json!("1"), &json!({ "n": "text" }));
+    desk.answer(&json!(1), &json!({ "n": "number" }));
+    assert_eq!(desk.client_got()["result"]["n"], "text");
+    assert_eq!(desk.client_got()["result"]["n"], "number");
+}
+
+#[test]
+fn a_cancelled_request_of_the_client_passes_as_cancelled() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+    desk.server_got();
+    let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    desk.send(cancelled);
+    assert_eq!(desk.server_line(), cancelled);
+    // A second time there is nothing to cancel.
+    desk.send(cancelled);
+    desk.nothing_reached_the_server();
+    assert!(desk.record().is_empty());
+}
+
+#[test]
+fn a_cancelled_request_of_the_server_passes_as_cancelled_and_its_late_answer_does_not() {
+    let mut desk = Desk::open();
+    desk.serve(r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
+    desk.client_got();
+    let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    desk.serve(cancelled);
+    assert_eq!(desk.client_line(), cancelled);
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}"#);
+    desk.nothing_reached_the_server();
+    assert!(desk.record().is_empty());
+}
+
+#[test]
+fn the_gateways_own_metadata_is_taken_off_every_message_of_the_client() {
+    let mut desk = Desk::open();
+    desk.send(
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"dev.countersign/ask":"g","k":1}}}"#,
+    );
+    assert_eq!(
+        desk.server_line(),
+        r#"{"id":1,"jsonrpc":"2.0","method":"tools/list","params":{"_meta":{"k":1}}}"#
+    );
+}

@@ -1,0 +1,111 @@
+use proptest::prelude::*;
+
+use super::json;
+use crate::fault::Fault;
+use crate::message::{Message, RpcId, error_line, glean, result_line};
+
+fn fault(text: &str) -> (Fault, Option<RpcId>) {
+    let message = json(text);
+    let refused = Message::read(message.value()).expect_err(text);
+    (refused.fault, refused.id)
+}
+
+#[test]
+fn requests_notifications_and_answers_are_told_apart() {
+    let message = json(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{}}"#);
+    assert!(matches!(Message::read(message.value()), Ok(Message::Request { id: RpcId::Number(1), .. })));
+    let message = json(r#"{"jsonrpc":"2.0","method":"ping"}"#);
+    assert!(matches!(Message::read(message.value()), Ok(Message::Notification { params: None, .. })));
+    let message = json(r#"{"jsonrpc":"2.0","id":"a","result":null}"#);
+    assert!(matches!(Message::read(message.value()), Ok(Message::Answer { id: RpcId::Text(_), .. })));
+    let message = json(r#"{"jsonrpc":"2.0","id":"a","error":{}}"#);
+    assert!(matches!(Message::read(message.value()), Ok(Message::Answer { .. })));
+}
+
+#[test]
+fn an_id_that_is_null_fractional_long_or_structured_is_no_id() {
+    let long = format!("\"{}\"", "x".repeat(257));
+    for id in ["null", "1.5", "true", "[]", "{}", &long] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+        assert_eq!(fault(&text), (Fault::Id, None), "{id}");
+    }
+}
+
+#[test]
+fn a_batch_is_refused() {
+    assert_eq!(fault(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#), (Fault::Batch, None));
+    assert_eq!(fault("[]"), (Fault::Batch, None));
+}
+
+#[test]
+fn a_message_with_unknown_or_contradicting_members_is_refused() {
+    let one = Some(RpcId::Number(1));
+    for (text, expected) in [
+        ("1", (Fault::NotAnObject, None)),
+        ("\"ping\"", (Fault::NotAnObject, None)),
+        ("{}", (Fault::Version, None)),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, (Fault::Version, one.clone())),
+        (r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#, (Fault::Version, one.clone())),
+        (r#"{"jsonrpc":"2.0"}"#, (Fault::Member, None)),
+        (r#"{"jsonrpc":"2.0","id":1}"#, (Fault::Member, None)),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","Method":"x"}"#, (Fault::Member, one.clone())),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, (Fault::Member, one.clone())),
+        (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#, (Fault::Member, None)),
+        (r#"{"jsonrpc":"2.0","id":1,"result":{},"params":{}}"#, (Fault::Member, None)),
+        (r#"{"jsonrpc":"2.0","result":{}}"#, (Fault::Id, None)),
+        (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, (Fault::Method, None)),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, (Fault::Params, one.clone())),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#, (Fault::Params, one)),
+    ] {
+        assert_eq!(fault(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_error_names_its_code_twice_and_repeats_nothing() {
+    assert_eq!(
+        error_line(Some(&RpcId::text("a\"b").unwrap()), Fault::NotAllowed),
+        concat!(
+            r#"{"error":{"code":-32601,"data":{"code":"METHOD_NOT_ALLOWED"},"#,
+            r#""message":"the gateway does not allow the method"},"id":"a\"b","jsonrpc":"2.0"}"#
+        )
+    );
+    assert!(error_line(None, Fault::Batch).contains(r#""id":null"#));
+    assert_eq!(result_line(&RpcId::Number(-7), "{}"), r#"{"id":-7,"jsonrpc":"2.0","result":{}}"#);
+}
+
+#[test]
+fn a_line_that_strict_reading_refuses_still_tells_its_id_and_method() {
+    let twice = br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":1,"a":"\ud800"}}"#;
+    assert_eq!(glean(twice), (Some(RpcId::Number(7)), Some(String::from("tools/call"))));
+    assert_eq!(glean(br#"{"id":1,"id":2}"#), (None, None));
+    assert_eq!(glean(br#"{"id":1.5,"method":1}"#), (None, None));
+    assert_eq!(glean(b"garbage"), (None, None));
+    assert_eq!(glean("[".repeat(100_000).as_bytes()), (None, None));
+}
+
+proptest! {
+    #[test]
+    fn ids_survive_being_written_and_read(text in ".{0,80}", number in -(1_i64 << 53)..(1_i64 << 53)) {
+        for id in [RpcId::Number(number), RpcId::text(&text).unwrap()] {
+            let line = result_line(&id, "{}");
+            let message = json(&line);
+            let read = Message::read(message.value());
+            let Ok(Message::Answer { id: read, .. }) = read else { panic!("no answer") };
+            prop_assert_eq!(read, id);
+        }
+    }
+
+    #[test]
+    fn reading_any_text_as_a_message_never_panics(text in r#"[\[\]{}",:a-z0-9.\\ -]{0,60}"#) {
+        let _ = glean(text.as_bytes());
+        let read = countersign_canonical_json::read(
+            text.as_bytes(),
+            countersign_canonical_json::Recipe::Rfc8785,
+            &countersign_canonical_json::Limits::hard_caps(),
+        );
+        if let Ok(read) = read {
+            let _ = Message::read(read.value());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+use unicode_normalization::UnicodeNormalization as _;
+
+use crate::PinError;
+
+/// The longest goal as it is given. Larger than the normalised limit, since normalising can shorten a text.
+const MAX_RAW_BYTES: usize = 256 << 10;
+
+/// The longest normalised goal.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Normalises a goal as recipe `ask-1` says.
+pub(crate) fn normalise(text: &str) -> Result<String, PinError> {
+    // Before any work is done: some texts grow when they are normalised, and marks are sorted.
+    if text.len() > MAX_RAW_BYTES {
+        return Err(PinError::TooLong);
+    }
+    let normalised = if text.is_ascii() { ascii(text) } else { unicode(text) };
+    match normalised.len() {
+        0 => Err(PinError::Empty),
+        1..=MAX_BYTES => Ok(normalised),
+        _ => Err(PinError::TooLong),
+    }
+}
+
+/// The whole recipe, for any text.
+pub(crate) fn unicode(text: &str) -> String {
+    let composed: String = text.nfc().collect();
+    let lower: String = composed.to_lowercase().nfc().collect();
+    let mut out = String::with_capacity(lower.len());
+    for word in lower.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+/// The same for ASCII, where form C changes nothing.
+pub(crate) fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut blank = false;
+    for c in text.chars() {
+        // White_Space has the vertical tab, which `is_ascii_whitespace` has not.
+        if matches!(c, '\t'..='\r' | ' ') {
+            blank = true;
+            continue;
+        }
+        if blank && !out.is_empty() {
+            out.push(' ');
+        }
+        blank = false;
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}

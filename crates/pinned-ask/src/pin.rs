@@ -1,0 +1,176 @@
+use countersign_core::{Digest, Millis, SessionId, Timestamp};
+
+use crate::normalise::normalise;
+use crate::{AskDrift, PinError};
+
+/// Names the recipe of the digest.
+pub const RECIPE: &str = "ask-1";
+
+/// The Unicode version of the tables, which is part of what is hashed.
+pub const UNICODE_VERSION: &str = "17.0.0";
+
+/// Domain label of a goal's digest.
+const LABEL: &str = "countersign/ask-1/unicode-17.0.0";
+
+/// Domain label of the digest of a text that cannot be a goal. No pin is ever made under it.
+const REFUSED_LABEL: &str = "countersign/ask-1/unicode-17.0.0/refused";
+
+/// Holds the digest of a session's goal, from when and until when it counts.
+///
+/// The goal itself is not in it. Equality of the digest is what [`verify`](Self::verify) is for; it takes the same
+/// time whatever the digests are.
+///
+/// ```
+/// use countersign_core::{Millis, SessionId, Timestamp};
+/// use countersign_pinned_ask::PinnedAsk;
+/// let session = SessionId::new("s1")?;
+/// let now = Timestamp::from_millis(1_000)?;
+/// let pin = PinnedAsk::pin("Summarise ticket 7", &session, Millis::from_secs(60), now)?;
+/// assert!(pin.verify("  summarise\tTICKET 7", &session, now).is_ok());
+/// let drift = pin.verify("Delete ticket 7", &session, now).unwrap_err();
+/// assert_eq!(drift.code(), "ASK_DRIFT");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "Wire", into = "Wire")]
+pub struct PinnedAsk {
+    session: SessionId,
+    digest: Digest,
+    issued: Timestamp,
+    expires: Timestamp,
+}
+
+impl PinnedAsk {
+    /// Pins a goal to a session, from `now` on for `ttl`.
+    ///
+    /// # Errors
+    /// [`PinError`] when the goal is blank or too long, or the time to live is zero or has no end.
+    pub fn pin(goal: &str, session: &SessionId, ttl: Millis, now: Timestamp) -> Result<Self, PinError> {
+        if ttl.is_zero() {
+            return Err(PinError::Ttl);
+        }
+        let expires = now.checked_add(ttl).map_err(|_| PinError::Ttl)?;
+        let digest = digest(&normalise(goal)?, session);
+        Ok(Self { session: session.clone(), digest, issued: now, expires })
+    }
+
+    /// Says whether the goal stated now, in this session, is the pinned one, and whether the pin still counts.
+    ///
+    /// # Errors
+    /// [`AskDrift`] when anything differs.
+    pub fn verify(&self, restated: &str, session: &SessionId, now: Timestamp) -> Result<(), AskDrift> {
+        let pinned = self.digest;
+        if *session != self.session {
+            return Err(AskDrift::OtherSession { pinned });
+        }
+        self.alive(now)?;
+        let restated = match normalise(restated) {
+            Ok(goal) => digest(&goal, session),
+            Err(_) => refused_digest(restated, session),
+        };
+        if restated == pinned { Ok(()) } else { Err(AskDrift::Goal { pinned, restated }) }
+    }
+
+    /// Says whether the pin counts at this moment: not before it was made, and not from its end on.
+    ///
+    /// # Errors
+    /// [`AskDrift::NotYet`] or [`AskDrift::Expired`].
+    pub fn alive(&self, now: Timestamp) -> Result<(), AskDrift> {
+        let pinned = self.digest;
+        if now < self.issued {
+            return Err(AskDrift::NotYet { pinned, issued: self.issued });
+        }
+        if now >= self.expires {
+            return Err(AskDrift::Expired { pinned, expires: self.expires });
+        }
+        Ok(())
+    }
+
+    /// Digest of the goal within its session.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The session that it was pinned for.
+    #[must_use]
+    pub const fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// When it was pinned.
+    #[must_use]
+    pub const fn issued(&self) -> Timestamp {
+        self.issued
+    }
+
+    /// The first moment at which it no longer counts.
+    #[must_use]
+    pub const fn expires(&self) -> Timestamp {
+        self.expires
+    }
+}
+
+/// Asks the same as [`PinnedAsk::verify`], under the name that the idea came with.
+///
+/// # Errors
+/// [`AskDrift`] when anything differs.
+pub fn require_match(
+    pin: &PinnedAsk,
+    restated: &str,
+    session: &SessionId,
+    now: Timestamp,
+) -> Result<(), AskDrift> {
+    pin.verify(restated, session, now)
+}
+
+fn digest(normalised: &str, session: &SessionId) -> Digest {
+    Digest::framed(LABEL).field(session.as_str().as_bytes()).field(normalised.as_bytes()).finish()
+}
+
+fn refused_digest(text: &str, session: &SessionId) -> Digest {
+    Digest::framed(REFUSED_LABEL).field(session.as_str().as_bytes()).field(text.as_bytes()).finish()
+}
+
+/// A pin as it travels.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    recipe: String,
+    unicode: String,
+    session: SessionId,
+    digest: Digest,
+    issued: Timestamp,
+    expires: Timestamp,
+}
+
+/// Why a pin cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum WireError {
+    #[error("the pin's recipe or Unicode version is another one")]
+    Recipe,
+    #[error("the pin ends before it begins")]
+    Times,
+}
+
+impl TryFrom<Wire> for PinnedAsk {
+    type Error = WireError;
+
+    fn try_from(wire: Wire) -> Result<Self, WireError> {
+        if wire.recipe != RECIPE || wire.unicode != UNICODE_VERSION {
+            return Err(WireError::Recipe);
+        }
+        if wire.expires <= wire.issued {
+            return Err(WireError::Times);
+        }
+        let Wire { session, digest, issued, expires, .. } = wire;
+        Ok(Self { session, digest, issued, expires })
+    }
+}
+
+impl From<PinnedAsk> for Wire {
+    fn from(pin: PinnedAsk) -> Self {
+        let PinnedAsk { session, digest, issued, expires } = pin;
+        Self { recipe: RECIPE.into(), unicode: UNICODE_VERSION.into(), session, digest, issued, expires }
+    }
+}

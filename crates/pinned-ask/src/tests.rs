@@ -1,0 +1,87 @@
+mod attacks;
+mod laws;
+mod vectors;
+
+use countersign_core::{Millis, SessionId, Timestamp};
+
+use crate::*;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+fn session(text: &str) -> SessionId {
+    SessionId::new(text).unwrap()
+}
+
+fn pin(goal: &str) -> PinnedAsk {
+    PinnedAsk::pin(goal, &session("s1"), Millis::from_secs(60), at(1_000)).unwrap()
+}
+
+fn verify(goal: &str, restated: &str) -> Result<(), AskDrift> {
+    pin(goal).verify(restated, &session("s1"), at(1_000))
+}
+
+#[test]
+fn both_tables_are_of_the_version_that_is_hashed() {
+    let (major, minor, patch) = char::UNICODE_VERSION;
+    assert_eq!(format!("{major}.{minor}.{patch}"), UNICODE_VERSION);
+    let (major, minor, patch) = unicode_normalization::UNICODE_VERSION;
+    assert_eq!(format!("{major}.{minor}.{patch}"), UNICODE_VERSION);
+}
+
+#[test]
+fn the_seeds_name_asks_the_same_question() {
+    let pin = pin("goal");
+    for (restated, who, now) in [
+        ("goal", "s1", 1_000),
+        ("gaol", "s1", 1_000),
+        ("goal", "s2", 1_000),
+        ("goal", "s1", 61_000),
+        ("goal", "s1", 999),
+    ] {
+        let (who, now) = (session(who), at(now));
+        assert_eq!(require_match(&pin, restated, &who, now), pin.verify(restated, &who, now));
+    }
+}
+
+#[test]
+fn a_pin_travels_as_json_and_comes_back() {
+    let pin = pin("goal");
+    let json = serde_json::to_string(&pin).unwrap();
+    assert_eq!(
+        json,
+        format!(
+            "{{\"recipe\":\"ask-1\",\"unicode\":\"17.0.0\",\"session\":\"s1\",\"digest\":\"{}\",\"issued\":1000,\"expires\":61000}}",
+            pin.digest()
+        )
+    );
+    assert_eq!(serde_json::from_str::<PinnedAsk>(&json).unwrap(), pin);
+}
+
+#[test]
+fn a_pin_of_another_recipe_or_shape_is_refused() {
+    let json = serde_json::to_string(&pin("goal")).unwrap();
+    for (from, to) in [
+        ("ask-1", "ask-2"),
+        ("ask-1", "ASK-1"),
+        ("ask-1", ""),
+        ("17.0.0", "16.0.0"),
+        ("\"recipe\":\"ask-1\",", ""),
+        ("{", "{\"x\":1,"),
+        ("{", "{\"recipe\":\"ask-1\","),
+        ("61000", "1000"),
+        ("61000", "999"),
+        ("61000", "9007199254740992"),
+        ("61000", "61000.0"),
+        ("61000", "\"61000\""),
+        ("1000", "-1"),
+        ("\"s1\"", "\"\""),
+        ("\"s1\"", "\"s\\u0000\""),
+        ("\"digest\":\"", "\"digest\":\"0"),
+    ] {
+        let bad = json.replacen(from, to, 1);
+        assert_ne!(bad, json);
+        assert!(serde_json::from_str::<PinnedAsk>(&bad).is_err(), "{bad}");
+    }
+}

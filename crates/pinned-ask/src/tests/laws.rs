@@ -1,0 +1,105 @@
+use proptest::prelude::*;
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::{pin, verify};
+use crate::normalise::{ascii, normalise, unicode};
+
+/// The recipe in its own words, as slowly as it can be said.
+fn by_the_book(text: &str) -> String {
+    let composed = text.nfc().collect::<String>();
+    let lower = composed.to_lowercase();
+    let again = lower.nfc().collect::<String>();
+    let spaced: String = again.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
+    spaced.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Holds for every text: the path that is taken gives what the whole recipe gives, and doing it twice changes nothing.
+fn check(text: &str) {
+    let whole = unicode(text);
+    assert_eq!(whole, by_the_book(text), "{text:?}");
+    assert_eq!(unicode(&whole), whole, "not stable: {text:?}");
+    assert_eq!(normalise(text).unwrap_or_default(), whole, "{text:?}");
+    if text.is_ascii() {
+        assert_eq!(ascii(text), whole, "{text:?}");
+    }
+}
+
+#[test]
+fn every_scalar_value_is_normalised_alike_by_both_paths_alone_and_in_context() {
+    let all = |chars: std::ops::RangeInclusive<char>| {
+        for c in chars {
+            check(c.encode_utf8(&mut [0; 4]));
+            // Each word is a context: between capitals, before and behind what composes, around a sigma, doubled.
+            check(&format!("A{c}B {c}\u{331} H{c}\u{331} \u{391}{c}\u{3a3}{c} {c}{c}"));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| all('\0'..='\u{7ffff}'));
+        all('\u{80000}'..=char::MAX);
+    });
+}
+
+#[test]
+fn every_pair_of_ascii_characters_is_normalised_alike_by_both_paths() {
+    for a in '\0'..='\x7f' {
+        for b in '\0'..='\x7f' {
+            check(&format!("{a}{b}"));
+            check(&format!("x{a}{b}Y"));
+        }
+    }
+}
+
+#[test]
+fn normalising_h_with_macron_below_twice_is_once() {
+    assert_eq!(unicode("H\u{331}"), "\u{1e96}");
+    assert_eq!(unicode("\u{1e96}"), "\u{1e96}");
+    // One pass is not: the capital does not compose, its lower case does.
+    let one_pass = |text: &str| text.nfc().collect::<String>().to_lowercase();
+    assert_ne!(one_pass("H\u{331}"), one_pass(&one_pass("H\u{331}")).nfc().collect::<String>());
+    check("H\u{331}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_096))]
+
+    #[test]
+    fn any_text_is_normalised_alike_by_both_paths_and_stably(text in any::<String>()) {
+        check(&text);
+    }
+
+    #[test]
+    fn any_scalar_values_are_normalised_alike_by_both_paths(
+        chars in proptest::collection::vec(proptest::char::range(char::MIN, char::MAX), 0..24),
+    ) {
+        check(&chars.into_iter().collect::<String>());
+    }
+
+    #[test]
+    fn any_ascii_is_normalised_alike_by_both_paths(text in "[\\x00-\\x7f]{0,64}") {
+        prop_assert_eq!(ascii(&text), unicode(&text));
+        check(&text);
+    }
+
+    #[test]
+    fn letters_marks_blanks_and_sigmas_are_normalised_alike_by_both_paths(
+        text in "[ \\t\\u{b}\\u{1c}\\u{85}\\u{2003}aAhHiIsSK\\u{130}\\u{131}\\u{3a3}\\u{3c3}\\u{3c2}\\u{391}'.\\u{300}-\\u{345}\\u{1100}-\\u{1112}\\u{1161}\\u{11a8}]{0,24}",
+    ) {
+        check(&text);
+    }
+
+    #[test]
+    fn a_decomposed_and_respaced_goal_is_the_same(text in any::<String>()) {
+        prop_assume!(normalise(&text).is_ok());
+        let other = text.nfd().collect::<String>();
+        prop_assert_eq!(verify(&text, &other), Ok(()));
+        let spaced = format!("\u{3000}{}\n", other.replace(' ', " \t"));
+        prop_assert_eq!(verify(&text, &spaced), Ok(()));
+    }
+
+    #[test]
+    fn two_goals_have_one_digest_exactly_when_they_normalise_alike(a in any::<String>(), b in any::<String>()) {
+        prop_assume!(normalise(&a).is_ok() && normalise(&b).is_ok());
+        prop_assert_eq!(pin(&a).digest() == pin(&b).digest(), unicode(&a) == unicode(&b));
+        prop_assert_eq!(verify(&a, &b).is_ok(), unicode(&a) == unicode(&b));
+    }
+}

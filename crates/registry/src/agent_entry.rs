@@ -1,0 +1,257 @@
+use std::collections::BTreeSet;
+
+use countersign_canonical_json::to_canonical;
+use countersign_core::{AgentId, Digest, Millis, OperatorId, OutputTag, ToolId};
+
+use crate::content::{ContentError, ContentProblem};
+use crate::limits::Limits;
+use crate::span;
+
+/// The most tools that one agent may list.
+const MAX_TOOLS: usize = 1_024;
+
+/// The most output tags that one agent may have.
+const MAX_TAGS: usize = 256;
+
+/// The longest time that a session may be allowed: 30 days.
+const MAX_SESSION: Millis = Millis::from_secs(30 * 86_400);
+
+/// The highest version: 2^53 - 1, so that it is exact in JSON.
+pub(crate) const MAX_VERSION: u64 = (1 << 53) - 1;
+
+/// Says what an agent can do, for [`RegistryDraft::register`](crate::RegistryDraft::register) to commit.
+///
+/// ```
+/// use countersign_core::{AgentId, Millis, OperatorId, ToolId};
+/// use countersign_registry::{Capabilities, RegistryDraft};
+/// let search = ToolId::new("desk", "search")?;
+/// let capabilities = Capabilities::new(AgentId::new("support-bot")?, [search], Millis::from_secs(3_600));
+/// let mut draft = RegistryDraft::new(1)?;
+/// let refused = draft.register(capabilities, 1, OperatorId::new("ops")?);
+/// assert_eq!(refused.map_err(|e| e.code()), Err("REGISTRY_UNKNOWN_TOOL")); // the tool's own entry comes first
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Capabilities {
+    agent: AgentId,
+    tools: Vec<ToolId>,
+    output_tags: Vec<OutputTag>,
+    max_session: Millis,
+    limits: Limits,
+}
+
+impl Capabilities {
+    /// Starts with an agent's name, its tools, and how long its sessions may last.
+    #[must_use]
+    pub fn new(agent: AgentId, tools: impl IntoIterator<Item = ToolId>, max_session: Millis) -> Self {
+        let tools = tools.into_iter().collect();
+        Self { agent, tools, output_tags: Vec::new(), max_session, limits: Limits::none() }
+    }
+
+    /// Adds the kinds of output that the agent can give.
+    #[must_use]
+    pub fn with_output_tags(mut self, tags: impl IntoIterator<Item = OutputTag>) -> Self {
+        self.output_tags.extend(tags);
+        self
+    }
+
+    /// Bounds how often a session may call.
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    pub(crate) fn into_entry(
+        self,
+        version: u64,
+        registered_by: OperatorId,
+    ) -> Result<AgentEntry, ContentError> {
+        AgentEntry::try_from(AgentFields {
+            agent: self.agent,
+            version,
+            registered_by,
+            tools: self.tools,
+            output_tags: self.output_tags,
+            max_session: self.max_session,
+            limits: self.limits,
+        })
+    }
+}
+
+/// Holds what the registry says of one agent: all that a session of it can ever be given.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "AgentFields", into = "AgentFields")]
+pub struct AgentEntry {
+    agent: AgentId,
+    version: u64,
+    registered_by: OperatorId,
+    tools: BTreeSet<ToolId>,
+    output_tags: BTreeSet<OutputTag>,
+    max_session: Millis,
+    limits: Limits,
+    fingerprint: Digest,
+}
+
+impl AgentEntry {
+    /// The agent's name.
+    #[must_use]
+    pub const fn agent(&self) -> &AgentId {
+        &self.agent
+    }
+
+    /// The entry's own version.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Who registered it.
+    #[must_use]
+    pub const fn registered_by(&self) -> &OperatorId {
+        &self.registered_by
+    }
+
+    /// The tools that may be disclosed to the agent.
+    #[must_use]
+    pub const fn tools(&self) -> &BTreeSet<ToolId> {
+        &self.tools
+    }
+
+    /// Says whether the tool may be disclosed to the agent.
+    #[must_use]
+    pub fn lists(&self, tool: &ToolId) -> bool {
+        self.tools.contains(tool)
+    }
+
+    /// The kinds of output that the agent can give.
+    #[must_use]
+    pub const fn output_tags(&self) -> &BTreeSet<OutputTag> {
+        &self.output_tags
+    }
+
+    /// How long a session of the agent may last.
+    #[must_use]
+    pub const fn max_session(&self) -> Millis {
+        self.max_session
+    }
+
+    /// How often a session of the agent may call.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The digest of the whole entry: recipe `agent-entry-1`, a label and the entry's `jcs-1` JSON.
+    #[must_use]
+    pub const fn fingerprint(&self) -> Digest {
+        self.fingerprint
+    }
+}
+
+/// The digest of an agent's whole entry; the same as [`AgentEntry::fingerprint`].
+#[must_use]
+pub const fn agent_fingerprint(entry: &AgentEntry) -> Digest {
+    entry.fingerprint()
+}
+
+/// An agent's entry as a draft spells it.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AgentFields {
+    pub(crate) agent: AgentId,
+    version: u64,
+    registered_by: OperatorId,
+    tools: Vec<ToolId>,
+    #[serde(default)]
+    output_tags: Vec<OutputTag>,
+    #[serde(with = "span")]
+    max_session: Millis,
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    limits: Limits,
+}
+
+impl TryFrom<AgentFields> for AgentEntry {
+    type Error = ContentError;
+
+    fn try_from(fields: AgentFields) -> Result<Self, ContentError> {
+        if fields.version == 0 || fields.version > MAX_VERSION {
+            return Err(ContentError::new("/version", ContentProblem::Version));
+        }
+        if fields.max_session.is_zero() || fields.max_session > MAX_SESSION {
+            return Err(ContentError::new("/max_session", ContentProblem::MaxSession));
+        }
+        check_wildcard("/agent", fields.agent.as_str())?;
+        if fields.tools.is_empty() {
+            return Err(ContentError::new("/tools", ContentProblem::EmptyTools));
+        }
+        check_count("/tools", "tools of one agent", fields.tools.len(), MAX_TOOLS)?;
+        check_count("/output_tags", "output tags of one agent", fields.output_tags.len(), MAX_TAGS)?;
+        for (index, tag) in fields.output_tags.iter().enumerate() {
+            check_wildcard(&format!("/output_tags/{index}"), tag.as_str())?;
+        }
+        let mut entry = Self {
+            agent: fields.agent,
+            version: fields.version,
+            registered_by: fields.registered_by,
+            tools: distinct("/tools", fields.tools)?,
+            output_tags: distinct("/output_tags", fields.output_tags)?,
+            max_session: fields.max_session,
+            limits: fields.limits,
+            fingerprint: Digest::from_bytes([0; 32]),
+        };
+        entry.fingerprint = fingerprint("countersign/agent-entry-1", &entry)?;
+        Ok(entry)
+    }
+}
+
+impl From<AgentEntry> for AgentFields {
+    fn from(entry: AgentEntry) -> Self {
+        Self {
+            agent: entry.agent,
+            version: entry.version,
+            registered_by: entry.registered_by,
+            tools: entry.tools.into_iter().collect(),
+            output_tags: entry.output_tags.into_iter().collect(),
+            max_session: entry.max_session,
+            limits: entry.limits,
+        }
+    }
+}
+
+/// The digest over a label and an entry's canonical JSON.
+pub(crate) fn fingerprint<T: serde::Serialize>(label: &str, entry: &T) -> Result<Digest, ContentError> {
+    let canonical = to_canonical(entry)
+        .map_err(|error| ContentError::new("", ContentProblem::Shape(error.to_string())))?;
+    Ok(Digest::framed(label).field(canonical.bytes()).finish())
+}
+
+/// Puts a list into a set and refuses what is there twice.
+pub(crate) fn distinct<T: Ord>(place: &str, list: Vec<T>) -> Result<BTreeSet<T>, ContentError> {
+    let mut set = BTreeSet::new();
+    for (index, item) in list.into_iter().enumerate() {
+        if !set.insert(item) {
+            return Err(ContentError::new(format!("{place}/{index}"), ContentProblem::Duplicate));
+        }
+    }
+    Ok(set)
+}
+
+pub(crate) fn check_count(
+    place: &str,
+    what: &'static str,
+    have: usize,
+    max: usize,
+) -> Result<(), ContentError> {
+    if have > max {
+        return Err(ContentError::new(place, ContentProblem::TooMany { what, max }));
+    }
+    Ok(())
+}
+
+fn check_wildcard(place: &str, name: &str) -> Result<(), ContentError> {
+    if name.contains(['*', '?']) {
+        return Err(ContentError::new(place, ContentProblem::Wildcard));
+    }
+    Ok(())
+}

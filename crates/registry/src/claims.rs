@@ -1,0 +1,100 @@
+use countersign_canonical_json::{Kind, Limits, Recipe, ValueRef, read};
+use countersign_core::{Digest, escape_hidden};
+
+use crate::contract::SessionContract;
+use crate::cut::cut;
+
+/// The most names that are kept of what an agent claims.
+const MAX_NAMES: usize = 64;
+
+/// The most bytes of a name that are kept.
+const MAX_NAME_BYTES: usize = 256;
+
+/// The most bytes of claims that are looked into; longer ones are kept as a digest alone.
+const MAX_READ_BYTES: usize = 64 * 1_024;
+
+/// Holds what an agent says about itself. It changes nothing but the record.
+///
+/// Looked for are an object's members `tools` (names, or objects with `name` and perhaps `server`) and `output_tags`
+/// or `tags` (names). Whatever else it holds, or when it is no JSON at all, is covered by the digest alone: claims
+/// cannot be malformed, because nothing depends on them.
+///
+/// ```
+/// use countersign_registry::AgentClaims;
+/// let claims = AgentClaims::from_json(br#"{"tools":["search","wire_money"],"admin":true}"#);
+/// assert_eq!(claims.tools(), ["search", "wire_money"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentClaims {
+    digest: Digest,
+    tools: Vec<String>,
+    tags: Vec<String>,
+}
+
+impl AgentClaims {
+    /// Takes note of claims.
+    #[must_use]
+    pub fn from_json(bytes: &[u8]) -> Self {
+        let mut claims = Self { digest: Digest::of(bytes), tools: Vec::new(), tags: Vec::new() };
+        let limits = Limits::default().with_max_bytes(MAX_READ_BYTES).unwrap_or_default();
+        if let Ok(canonical) = read(bytes, Recipe::Rfc8785, &limits) {
+            let value = canonical.value();
+            claims.tools = names(value.get("tools"));
+            claims.tags = names(value.get("output_tags").or_else(|| value.get("tags")));
+        }
+        claims
+    }
+
+    /// The digest of the claims as they came.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The tools that the agent named, at most 64, with hidden characters spelled out and cut to 256 bytes.
+    #[must_use]
+    pub fn tools(&self) -> &[String] {
+        &self.tools
+    }
+
+    /// The output tags that the agent named, at most 64, with hidden characters spelled out and cut to 256 bytes.
+    #[must_use]
+    pub fn tags(&self) -> &[String] {
+        &self.tags
+    }
+
+    /// The names that were claimed and not granted, for the record: at most 64.
+    #[must_use]
+    pub fn differences(&self, contract: &SessionContract) -> Vec<String> {
+        let granted_tool = |name: &&String| {
+            contract
+                .tools()
+                .iter()
+                .any(|tool| tool.name().as_str() == name.as_str() || tool.to_string() == name.as_str())
+        };
+        let granted_tag =
+            |name: &&String| contract.tags().iter().any(|tag| escape_hidden(tag.as_str()) == name.as_str());
+        let tools = self.tools.iter().filter(|name| !granted_tool(name));
+        let tags = self.tags.iter().filter(|name| !granted_tag(name));
+        tools.chain(tags).take(MAX_NAMES).cloned().collect()
+    }
+}
+
+fn names(list: Option<ValueRef<'_>>) -> Vec<String> {
+    let elements = list.into_iter().flat_map(ValueRef::elements);
+    elements.filter_map(name_of).take(MAX_NAMES).collect()
+}
+
+fn name_of(value: ValueRef<'_>) -> Option<String> {
+    // Cut before escaping too, so that a long name costs no more than a short one.
+    let raw = if value.kind() == Kind::Object {
+        let name = value.get("name")?.as_str()?;
+        match value.get("server").and_then(ValueRef::as_str) {
+            Some(server) => format!("{}:{}", cut(server, MAX_NAME_BYTES), cut(name, MAX_NAME_BYTES)),
+            None => cut(name, MAX_NAME_BYTES).to_owned(),
+        }
+    } else {
+        cut(value.as_str()?, MAX_NAME_BYTES).to_owned()
+    };
+    Some(cut(&escape_hidden(&raw), MAX_NAME_BYTES).to_owned())
+}

@@ -1,0 +1,176 @@
+use countersign_canonical_json::{Kind, ValueRef};
+
+use crate::email_rule::EmailRule;
+use crate::path_rule::PathRule;
+use crate::place::ArgPlace;
+use crate::url_rule::UrlRule;
+
+/// Why a constraint cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConstraintError {
+    /// A list that the constraint needs has nothing in it.
+    #[error("a constraint's list is empty")]
+    Empty,
+    /// A root is not a plain path.
+    #[error("a root is not a plain path (no empty, `.` or `..` segment, not the whole file system)")]
+    Root,
+    /// A scheme is not a lower-case URL scheme.
+    #[error("a scheme is not a lower-case URL scheme")]
+    Scheme,
+    /// A host is not `name`, `.name`, or either with `:port`.
+    #[error(
+        "a host is not a lower-case name, with a dot before it for its subdomains, with or without a port"
+    )]
+    Host,
+    /// A domain is not a lower-case domain name.
+    #[error("a domain is not a lower-case domain name")]
+    Domain,
+}
+
+/// Narrows one argument in a way that JSON Schema cannot express.
+///
+/// Applies to the string at the place that it names, or to every string of an array there; anything else there is
+/// refused. Where nothing is there, it does not apply: the schema's `required` decides whether that may be.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "ConstraintFields", into = "ConstraintFields")]
+pub struct Constraint {
+    fields: ConstraintFields,
+    rule: Rule,
+}
+
+/// What the constraint prepared once, so that a call costs only comparisons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Rule {
+    Path(PathRule),
+    Url(UrlRule),
+    Email(EmailRule),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum ConstraintFields {
+    PathWithin(PathFields),
+    Url(UrlFields),
+    EmailDomain(EmailFields),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PathFields {
+    at: ArgPlace,
+    roots: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UrlFields {
+    at: ArgPlace,
+    schemes: Vec<String>,
+    hosts: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmailFields {
+    at: ArgPlace,
+    domains: Vec<String>,
+}
+
+impl Constraint {
+    /// Keeps a path within folders. Absolute roots match absolute paths only, relative ones relative paths.
+    ///
+    /// # Errors
+    /// [`ConstraintError`] without roots, or when one is not a plain path.
+    pub fn path_within(at: ArgPlace, roots: &[&str]) -> Result<Self, ConstraintError> {
+        ConstraintFields::PathWithin(PathFields { at, roots: owned(roots) }).try_into()
+    }
+
+    /// Keeps a URL to schemes and hosts. A host `example.com` is that host, `.example.com` every subdomain of it and
+    /// not the domain itself; a port other than the scheme's own must be named, as in `example.com:8443`.
+    ///
+    /// # Errors
+    /// [`ConstraintError`] without schemes or hosts, or when one is malformed.
+    pub fn url(at: ArgPlace, schemes: &[&str], hosts: &[&str]) -> Result<Self, ConstraintError> {
+        ConstraintFields::Url(UrlFields { at, schemes: owned(schemes), hosts: owned(hosts) }).try_into()
+    }
+
+    /// Keeps an e-mail address to domains.
+    ///
+    /// # Errors
+    /// [`ConstraintError`] without domains, or when one is malformed.
+    pub fn email_domain(at: ArgPlace, domains: &[&str]) -> Result<Self, ConstraintError> {
+        ConstraintFields::EmailDomain(EmailFields { at, domains: owned(domains) }).try_into()
+    }
+
+    /// The place in the arguments that it narrows.
+    #[must_use]
+    pub const fn at(&self) -> &ArgPlace {
+        match &self.fields {
+            ConstraintFields::PathWithin(path) => &path.at,
+            ConstraintFields::Url(url) => &url.at,
+            ConstraintFields::EmailDomain(email) => &email.at,
+        }
+    }
+
+    /// The word that names its kind: `path_within`, `url` or `email_domain`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match &self.fields {
+            ConstraintFields::PathWithin(_) => "path_within",
+            ConstraintFields::Url(_) => "url",
+            ConstraintFields::EmailDomain(_) => "email_domain",
+        }
+    }
+
+    /// Says whether arguments fit.
+    #[must_use]
+    pub fn fits(&self, args: ValueRef<'_>) -> bool {
+        let Some(value) = args.pointer(self.at().as_str()) else {
+            return true;
+        };
+        if value.kind() == Kind::Array {
+            return value.elements().all(|element| element.as_str().is_some_and(|text| self.fits_text(text)));
+        }
+        value.as_str().is_some_and(|text| self.fits_text(text))
+    }
+
+    /// The most general hosts that it lets through, for the lint.
+    pub(crate) fn url_hosts(&self) -> &[String] {
+        match &self.fields {
+            ConstraintFields::Url(url) => &url.hosts,
+            ConstraintFields::PathWithin(_) | ConstraintFields::EmailDomain(_) => &[],
+        }
+    }
+
+    fn fits_text(&self, text: &str) -> bool {
+        match &self.rule {
+            Rule::Path(rule) => rule.fits(text),
+            Rule::Url(rule) => rule.fits(text),
+            Rule::Email(rule) => rule.fits(text),
+        }
+    }
+}
+
+impl TryFrom<ConstraintFields> for Constraint {
+    type Error = ConstraintError;
+
+    fn try_from(fields: ConstraintFields) -> Result<Self, ConstraintError> {
+        let rule = match &fields {
+            ConstraintFields::PathWithin(path) => Rule::Path(PathRule::new(&path.roots)?),
+            ConstraintFields::Url(url) => Rule::Url(UrlRule::new(&url.schemes, &url.hosts)?),
+            ConstraintFields::EmailDomain(email) => Rule::Email(EmailRule::new(&email.domains)?),
+        };
+        Ok(Self { fields, rule })
+    }
+}
+
+impl From<Constraint> for ConstraintFields {
+    fn from(constraint: Constraint) -> Self {
+        constraint.fields
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}

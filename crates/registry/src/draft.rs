@@ -1,0 +1,351 @@
+use std::collections::BTreeMap;
+
+use countersign_canonical_json::{
+    Canonical, JsonError, Limits as JsonLimits, Recipe, ValueRef, read, to_canonical,
+};
+use countersign_core::{AgentId, Digest, KeyId, OperatorId, Timestamp, ToolId};
+use countersign_keys::SigningKey;
+use countersign_keys::dsse::Envelope;
+use serde::Deserialize as _;
+
+use crate::agent_entry::{AgentEntry, AgentFields, Capabilities, MAX_VERSION, check_count};
+use crate::content::{ContentError, ContentProblem};
+use crate::lookalike::LookAlikes;
+use crate::present::present;
+use crate::revoked::{Revoked, RevokedFields, is_key_id};
+use crate::tool_entry::{ToolEntry, ToolEntryBuilder};
+
+/// The payload type that a registry is signed under.
+pub const PAYLOAD_TYPE: &str = "application/vnd.countersign.registry+json";
+
+/// The name of the format, in the draft and in the signed snapshot.
+pub const FORMAT: &str = "countersign-registry-1";
+
+/// The most agents, and the most tools, of one registry.
+const MAX_ENTRIES: usize = 10_000;
+
+/// The largest draft or payload, in bytes: what the largest envelope could hold.
+const MAX_BYTES: usize = 16 << 20;
+
+/// The deepest nesting; schemas need more of it than arguments do.
+const MAX_DEPTH: usize = 64;
+
+/// The JSON Schema (draft 2020-12) of the draft format.
+///
+/// It says what form a draft has. What a schema cannot say (look-alikes, an agent's tools that have no entry, whether a
+/// tool's own schema compiles) only [`RegistryDraft::from_json`] knows.
+#[must_use]
+pub const fn draft_schema() -> &'static str {
+    include_str!("draft.schema.json")
+}
+
+/// Why a draft cannot be read or signed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DraftError {
+    /// The draft is not strict JSON.
+    #[error("the registry is not strict JSON")]
+    Json(#[source] JsonError),
+    /// The draft's content is not one that may be signed.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+}
+
+impl DraftError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Json(error) => error.code(),
+            Self::Content(error) => error.code(),
+        }
+    }
+}
+
+/// Holds what an operator is about to sign: agents, tools and revocations, checked but not yet valid for anybody.
+///
+/// ```
+/// use countersign_registry::RegistryDraft;
+/// let draft = RegistryDraft::from_json(br#"{
+///     "format": "countersign-registry-1", "version": 7,
+///     "agents": [{"agent": "support-bot", "version": 1, "registered_by": "ops", "max_session": "1h",
+///                 "tools": [{"server": "desk", "name": "search"}]}],
+///     "tools": [{"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
+///                "args_schema": {"type": "object"}}]
+/// }"#)?;
+/// assert_eq!(draft.version(), 7);
+/// # Ok::<(), countersign_registry::DraftError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegistryDraft {
+    version: u64,
+    agents: BTreeMap<AgentId, AgentEntry>,
+    tools: BTreeMap<ToolId, ToolEntry>,
+    revoked: Revoked,
+}
+
+impl RegistryDraft {
+    /// Starts an empty draft.
+    ///
+    /// # Errors
+    /// [`ContentError`] when the version is 0 or above 2^53 - 1.
+    pub const fn new(version: u64) -> Result<Self, ContentError> {
+        if version == 0 || version > MAX_VERSION {
+            return Err(ContentError::whole(ContentProblem::Version));
+        }
+        Ok(Self { version, agents: BTreeMap::new(), tools: BTreeMap::new(), revoked: Revoked::none() })
+    }
+
+    /// Reads a draft in the format that [`draft_schema`] describes.
+    ///
+    /// # Errors
+    /// [`DraftError`] when it is not strict JSON of at most 16 MiB, or its content may not be signed.
+    pub fn from_json(json: &[u8]) -> Result<Self, DraftError> {
+        let canonical = read(json, Recipe::Jcs1, &json_limits()).map_err(DraftError::Json)?;
+        let wire = WireRegistry::read(canonical.value())?;
+        if wire.issued.is_some() || wire.expires.is_some() {
+            let problem = ContentProblem::Shape("`issued` and `expires` are set at signing".to_owned());
+            return Err(ContentError::new("", problem).into());
+        }
+        Ok(Self::from_wire(wire)?)
+    }
+
+    pub(crate) fn from_wire(wire: WireRegistry) -> Result<Self, ContentError> {
+        let mut draft = Self::new(wire.version)?;
+        check_count("/tools", "tools", wire.tools.len(), MAX_ENTRIES)?;
+        check_count("/agents", "agents", wire.agents.len(), MAX_ENTRIES)?;
+        for (index, fields) in wire.tools.into_iter().enumerate() {
+            let place = format!("/tools/{index}");
+            let entry = fields.build().map_err(|error| error.beneath(&place))?;
+            if draft.tools.insert(entry.tool().clone(), entry).is_some() {
+                return Err(ContentError::new(place, ContentProblem::Duplicate));
+            }
+        }
+        for (index, fields) in wire.agents.into_iter().enumerate() {
+            let place = format!("/agents/{index}");
+            let entry = AgentEntry::try_from(fields).map_err(|error| error.beneath(&place))?;
+            draft.check_tools_of(&entry).map_err(|error| error.beneath(&place))?;
+            if draft.agents.insert(entry.agent().clone(), entry).is_some() {
+                return Err(ContentError::new(place, ContentProblem::Duplicate));
+            }
+        }
+        draft.revoked = Revoked::try_from(wire.revoked).map_err(|error| error.beneath("/revoked"))?;
+        draft.check_look_alikes()?;
+        Ok(draft)
+    }
+
+    /// Writes the draft in its format, as canonical JSON.
+    ///
+    /// # Errors
+    /// [`DraftError`] when it holds a number that JSON does not keep exactly.
+    pub fn to_json(&self) -> Result<String, DraftError> {
+        Ok(self.canonical(None)?.as_str().to_owned())
+    }
+
+    /// Commits an agent's capabilities, in place of what was registered for it under a lower version.
+    ///
+    /// # Errors
+    /// [`ContentError`] when the capabilities are not fit for a registry, a tool of theirs has no entry, the version is
+    /// not above that of the entry that is there, or the agent is revoked.
+    pub fn register(
+        &mut self,
+        capabilities: Capabilities,
+        version: u64,
+        registered_by: OperatorId,
+    ) -> Result<(), ContentError> {
+        let entry = capabilities.into_entry(version, registered_by)?;
+        if self.revoked.agents.contains(entry.agent()) {
+            return Err(ContentError::new("/agent", ContentProblem::AgentRevoked));
+        }
+        if self.agents.get(entry.agent()).is_some_and(|old| old.version() >= version) {
+            return Err(ContentError::new("/version", ContentProblem::EntryVersion));
+        }
+        self.check_tools_of(&entry)?;
+        check_count("/agents", "agents", self.agents.len(), MAX_ENTRIES.saturating_sub(1))?;
+        let agent = entry.agent().clone();
+        let old = self.agents.insert(agent.clone(), entry);
+        self.check_look_alikes().inspect_err(|_| put_back(&mut self.agents, agent, old))
+    }
+
+    /// Adds a tool's entry, in place of the one that is there.
+    ///
+    /// # Errors
+    /// [`ContentError`] when there are too many tools, or its name could be taken for another one.
+    pub fn add_tool(&mut self, entry: ToolEntry) -> Result<(), ContentError> {
+        check_count("/tools", "tools", self.tools.len(), MAX_ENTRIES.saturating_sub(1))?;
+        let tool = entry.tool().clone();
+        let old = self.tools.insert(tool.clone(), entry);
+        self.check_look_alikes().inspect_err(|_| put_back(&mut self.tools, tool, old))
+    }
+
+    /// Takes an agent back: no session of it starts or goes on under the signed registry.
+    pub fn revoke(&mut self, agent: &AgentId) {
+        self.revoked.agents.insert(agent.clone());
+    }
+
+    /// Takes a key back, an operator's or an approver's.
+    ///
+    /// # Errors
+    /// [`ContentError`] when the id begins like that of an Ed25519 key and is none, so that nothing would be revoked.
+    pub fn revoke_key(&mut self, key: &KeyId) -> Result<(), ContentError> {
+        if !is_key_id(key) {
+            return Err(ContentError::new("/revoked/keys", ContentProblem::KeyId));
+        }
+        self.revoked.keys.insert(key.clone());
+        Ok(())
+    }
+
+    /// Takes a snapshot back: no session that was negotiated under it goes on.
+    pub fn revoke_snapshot(&mut self, digest: &Digest) {
+        self.revoked.add_snapshot(digest);
+    }
+
+    /// Sets the version to sign under.
+    ///
+    /// # Errors
+    /// [`ContentError`] when the version is 0 or above 2^53 - 1.
+    pub fn with_version(self, version: u64) -> Result<Self, ContentError> {
+        Self::new(version)?;
+        Ok(Self { version, ..self })
+    }
+
+    /// The version.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The agents' entries, in the order of their names.
+    pub fn agents(&self) -> impl Iterator<Item = &AgentEntry> {
+        self.agents.values()
+    }
+
+    /// The tools' entries, in the order of their names.
+    pub fn tools(&self) -> impl Iterator<Item = &ToolEntry> {
+        self.tools.values()
+    }
+
+    /// What is taken back.
+    #[must_use]
+    pub const fn revoked(&self) -> &Revoked {
+        &self.revoked
+    }
+
+    /// The exact bytes to sign: the draft with its times, as canonical JSON (`jcs-1`).
+    ///
+    /// # Errors
+    /// [`DraftError`] when `expires` is not after `issued`.
+    pub fn payload(&self, issued: Timestamp, expires: Timestamp) -> Result<Canonical, DraftError> {
+        if expires <= issued {
+            return Err(ContentError::new("/expires", ContentProblem::Validity).into());
+        }
+        self.canonical(Some((issued, expires)))
+    }
+
+    /// Signs the draft with operators' keys.
+    ///
+    /// # Errors
+    /// [`DraftError`] when `expires` is not after `issued`.
+    pub fn sign(
+        &self,
+        issued: Timestamp,
+        expires: Timestamp,
+        keys: &[&SigningKey],
+    ) -> Result<Envelope, DraftError> {
+        Ok(Envelope::sign(PAYLOAD_TYPE, self.payload(issued, expires)?.bytes(), keys))
+    }
+
+    pub(crate) fn into_parts(self) -> (BTreeMap<AgentId, AgentEntry>, BTreeMap<ToolId, ToolEntry>, Revoked) {
+        (self.agents, self.tools, self.revoked)
+    }
+
+    fn canonical(&self, times: Option<(Timestamp, Timestamp)>) -> Result<Canonical, DraftError> {
+        let wire = WireRegistry {
+            format: FORMAT.to_owned(),
+            version: self.version,
+            agents: self.agents.values().cloned().map(AgentFields::from).collect(),
+            tools: self.tools.values().cloned().map(ToolEntryBuilder::from).collect(),
+            revoked: RevokedFields::from(&self.revoked),
+            issued: times.map(|(issued, _)| issued),
+            expires: times.map(|(_, expires)| expires),
+        };
+        let refused = |error: &dyn std::fmt::Display| {
+            ContentError::new("", ContentProblem::Shape(error.to_string())).into()
+        };
+        to_canonical(&wire).map_err(|error| refused(&error))
+    }
+
+    fn check_tools_of(&self, agent: &AgentEntry) -> Result<(), ContentError> {
+        match agent.tools().iter().find(|tool| !self.tools.contains_key(tool)) {
+            Some(tool) => Err(ContentError::new("/tools", ContentProblem::UnknownTool(tool.clone()))),
+            None => Ok(()),
+        }
+    }
+
+    /// Agents among agents, servers among servers, tools among the tools of one server.
+    fn check_look_alikes(&self) -> Result<(), ContentError> {
+        let mut agents = LookAlikes::default();
+        let mut servers = LookAlikes::default();
+        let mut tools: BTreeMap<&str, LookAlikes<'_>> = BTreeMap::new();
+        for agent in self.agents.keys() {
+            refuse_clash("/agents", &mut agents, agent.as_str())?;
+        }
+        for tool in self.tools.keys() {
+            let server = tool.server().as_str();
+            refuse_clash("/tools", &mut servers, server)?;
+            refuse_clash("/tools", tools.entry(server).or_default(), tool.name().as_str())?;
+        }
+        Ok(())
+    }
+}
+
+fn refuse_clash<'a>(place: &str, seen: &mut LookAlikes<'a>, name: &'a str) -> Result<(), ContentError> {
+    let Some(other) = seen.add(name) else {
+        return Ok(());
+    };
+    let problem = ContentProblem::LookAlike { name: name.to_owned(), other: other.to_owned() };
+    Err(ContentError::new(place, problem))
+}
+
+/// Undoes an insertion.
+fn put_back<K: Ord, V>(entries: &mut BTreeMap<K, V>, key: K, old: Option<V>) {
+    match old {
+        Some(old) => drop(entries.insert(key, old)),
+        None => drop(entries.remove(&key)),
+    }
+}
+
+/// How a draft or a payload is read: deeper and larger than a call's arguments.
+pub(crate) fn json_limits() -> JsonLimits {
+    let limits = JsonLimits::default().with_max_bytes(MAX_BYTES);
+    // INVARIANT: both lie below the reader's hard caps; the default, which is tighter, would refuse and not let through.
+    limits.and_then(|limits| limits.with_max_depth(MAX_DEPTH)).unwrap_or_default()
+}
+
+/// A draft, or with its two times a signed payload, as JSON spells it.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WireRegistry {
+    format: String,
+    version: u64,
+    agents: Vec<AgentFields>,
+    tools: Vec<ToolEntryBuilder>,
+    #[serde(default)]
+    revoked: RevokedFields,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub(crate) issued: Option<Timestamp>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub(crate) expires: Option<Timestamp>,
+}
+
+impl WireRegistry {
+    /// Reads the form alone. The format comes first, so that a later one is not reported as misspelled.
+    pub(crate) fn read(value: ValueRef<'_>) -> Result<Self, ContentError> {
+        let format = value.get("format").and_then(ValueRef::as_str);
+        if format.is_some_and(|format| format != FORMAT) {
+            return Err(ContentError::new("/format", ContentProblem::Format));
+        }
+        Self::deserialize(value)
+            .map_err(|error| ContentError::new("", ContentProblem::Shape(error.to_string())))
+    }
+}

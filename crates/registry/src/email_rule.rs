@@ -1,0 +1,48 @@
+use crate::constraint::ConstraintError;
+use crate::url_rule::is_host;
+
+/// The longest local part, in bytes (RFC 5321, section 4.5.3.1.1).
+const MAX_LOCAL_BYTES: usize = 64;
+
+/// The longest address, in bytes (RFC 5321, section 4.5.3.1.3, less the angle brackets).
+const MAX_ADDRESS_BYTES: usize = 254;
+
+/// Holds the domains that an e-mail address may belong to. One bare address, no display name, no list, no comment, no
+/// quoting; subdomains do not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EmailRule {
+    domains: Vec<Box<str>>,
+}
+
+impl EmailRule {
+    pub(crate) fn new(domains: &[String]) -> Result<Self, ConstraintError> {
+        if domains.is_empty() {
+            return Err(ConstraintError::Empty);
+        }
+        if !domains.iter().all(|domain| is_host(domain)) {
+            return Err(ConstraintError::Domain);
+        }
+        Ok(Self { domains: domains.iter().map(|domain| domain.as_str().into()).collect() })
+    }
+
+    /// Says whether the address belongs to one of the domains, which are compared without regard to ASCII case.
+    pub(crate) fn fits(&self, address: &str) -> bool {
+        let Some((local, domain)) = address.split_once('@') else {
+            return false;
+        };
+        address.len() <= MAX_ADDRESS_BYTES
+            && is_local_part(local)
+            && self.domains.iter().any(|known| known.eq_ignore_ascii_case(domain))
+    }
+}
+
+/// A dot-atom (RFC 5321, section 4.1.2) less what relays and command lines are known to read as something else: `%`
+/// and `!` as routes, a leading `-` as an option.
+fn is_local_part(local: &str) -> bool {
+    local.len() <= MAX_LOCAL_BYTES
+        && !local.starts_with('-')
+        && local.split('.').all(|atom| {
+            !atom.is_empty()
+                && atom.bytes().all(|b| b.is_ascii_alphanumeric() || b"#$&'*+-/=?^_`{|}~".contains(&b))
+        })
+}

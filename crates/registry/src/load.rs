@@ -1,0 +1,191 @@
+use std::collections::BTreeSet;
+
+use countersign_canonical_json::{JsonError, Recipe, ValueRef, read};
+use countersign_core::{Digest, Millis, Timestamp};
+use countersign_keys::dsse::{Envelope, EnvelopeError};
+use countersign_keys::{RootError, TrustRoot, VerifyingKey, threshold_met};
+
+use crate::agent_entry::MAX_VERSION;
+use crate::content::{ContentError, ContentProblem};
+use crate::draft::{PAYLOAD_TYPE, RegistryDraft, WireRegistry, json_limits};
+use crate::mark::{Mark, MarkError};
+use crate::snapshot::{FreshnessError, RegistrySnapshot, Validity};
+use crate::tool_rules::ToolRules;
+
+/// Bounds what is loaded, and how long it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    max_age: Millis,
+    skew: Millis,
+    max_bytes: usize,
+}
+
+impl LoadOptions {
+    /// The largest envelope that is ever read, in bytes.
+    const MAX_BYTES: usize = 16 << 20;
+
+    /// The defaults: an age of one day, a difference of one minute between clocks, 16 MiB.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { max_age: Millis::from_secs(86_400), skew: Millis::from_secs(60), max_bytes: Self::MAX_BYTES }
+    }
+
+    /// Sets how old a snapshot may be, from its time of issue. A registry that nobody signs anew for longer than that
+    /// may have been held back by somebody.
+    #[must_use]
+    pub const fn with_max_age(mut self, max_age: Millis) -> Self {
+        self.max_age = max_age;
+        self
+    }
+
+    /// Sets how far clocks may differ.
+    #[must_use]
+    pub const fn with_skew(mut self, skew: Millis) -> Self {
+        self.skew = skew;
+        self
+    }
+
+    /// Sets how large the envelope may be; above 16 MiB it stays at that.
+    #[must_use]
+    pub const fn with_max_bytes(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = if max_bytes > Self::MAX_BYTES { Self::MAX_BYTES } else { max_bytes };
+        self
+    }
+}
+
+impl LoadOptions {
+    /// How old a snapshot may be.
+    #[must_use]
+    pub const fn max_age(&self) -> Millis {
+        self.max_age
+    }
+
+    /// How far clocks may differ.
+    #[must_use]
+    pub const fn skew(&self) -> Millis {
+        self.skew
+    }
+
+    /// How large the envelope may be, in bytes.
+    #[must_use]
+    pub const fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Why a registry was not loaded. What was loaded before stays.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The envelope is too large, malformed, of another type, or not signed by enough trusted keys.
+    #[error("the registry's envelope is refused")]
+    Envelope(#[source] EnvelopeError),
+    /// Without the keys that the registry itself revokes, too few have signed.
+    #[error("too few of the keys that signed the registry are not revoked by it")]
+    RevokedSigners,
+    /// What was signed is not strict JSON.
+    #[error("the registry is not strict JSON")]
+    Json(#[source] JsonError),
+    /// What was signed is not in canonical form, so that two readers could see two things.
+    #[error("the registry is not canonical JSON")]
+    NotCanonical,
+    /// The registry may not follow the one that was accepted before.
+    #[error(transparent)]
+    Mark(#[from] MarkError),
+    /// The registry is not valid now.
+    #[error(transparent)]
+    Freshness(#[from] FreshnessError),
+    /// The registry's content is not one that may be loaded.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// A new trust root is refused.
+    #[error("the new trust root is refused")]
+    Root(#[source] RootError),
+}
+
+impl RegistryError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Envelope(EnvelopeError::TooLarge { .. }) => "REGISTRY_TOO_LARGE",
+            Self::Envelope(EnvelopeError::Threshold { .. }) | Self::RevokedSigners => "REGISTRY_SIGNATURES",
+            Self::Envelope(EnvelopeError::PayloadType) => "REGISTRY_PAYLOAD_TYPE",
+            Self::Envelope(_) => "REGISTRY_ENVELOPE",
+            Self::Json(error) => error.code(),
+            Self::NotCanonical => "REGISTRY_NOT_CANONICAL",
+            Self::Mark(error) => error.code(),
+            Self::Freshness(error) => error.code(),
+            Self::Content(error) => error.code(),
+            Self::Root(error) => error.code(),
+        }
+    }
+}
+
+/// Verifies a signed registry against a trust root and a mark, without raising the mark or loading anything: for
+/// inspection.
+///
+/// # Errors
+/// [`RegistryError`], as [`CapabilityRegistry::load`](crate::CapabilityRegistry::load).
+pub fn verify_registry(
+    bytes: &[u8],
+    root: &TrustRoot,
+    mark: Option<&Mark>,
+    options: &LoadOptions,
+    now: Timestamp,
+) -> Result<RegistrySnapshot, RegistryError> {
+    // The order is part of the promise: nothing is read before its size is known, nothing is believed before it is
+    // signed, and an old registry is an old registry whatever else is wrong with it.
+    let envelope = Envelope::from_json(bytes, options.max_bytes).map_err(RegistryError::Envelope)?;
+    let revoked_before = mark.map(|mark| mark.revoked_keys().clone()).unwrap_or_default();
+    let revoked = |key: &VerifyingKey| revoked_before.contains(&key.key_id());
+    let verified = envelope.verify(PAYLOAD_TYPE, root, &revoked).map_err(RegistryError::Envelope)?;
+
+    let payload = verified.payload();
+    let canonical = read(payload, Recipe::Jcs1, &json_limits()).map_err(RegistryError::Json)?;
+    if canonical.bytes() != payload {
+        return Err(RegistryError::NotCanonical);
+    }
+    let digest = Digest::of(payload);
+
+    let value = canonical.value();
+    let version = read_version(value)?;
+    Mark::new(version, digest, BTreeSet::new()).check_after(mark)?;
+    let validity = read_validity(value, options.skew)?;
+    validity.check(now, options.max_age)?;
+
+    let draft = RegistryDraft::from_wire(WireRegistry::read(value)?)?;
+    let (agents, tools, revoked) = draft.into_parts();
+    let left = verified.signers().iter().filter(|key| !revoked.keys().contains(&key.key_id()));
+    if !threshold_met(left, root) {
+        return Err(RegistryError::RevokedSigners);
+    }
+    let tools = tools.into_iter().map(|(tool, entry)| (tool, ToolRules::new(entry))).collect();
+    Ok(RegistrySnapshot { version, digest, validity, agents, tools, revoked, revoked_before })
+}
+
+fn read_version(value: ValueRef<'_>) -> Result<u64, ContentError> {
+    let version = value.get("version").and_then(ValueRef::as_u64);
+    version
+        .filter(|version| (1..=MAX_VERSION).contains(version))
+        .ok_or_else(|| ContentError::new("/version", ContentProblem::Version))
+}
+
+fn read_validity(value: ValueRef<'_>, skew: Millis) -> Result<Validity, ContentError> {
+    let time_at = |name: &str| {
+        let millis = value.get(name).and_then(ValueRef::as_u64);
+        let time = millis.and_then(|millis| Timestamp::from_millis(millis).ok());
+        time.ok_or_else(|| ContentError::new(format!("/{name}"), ContentProblem::Validity))
+    };
+    let validity = Validity { issued: time_at("issued")?, expires: time_at("expires")?, skew };
+    if validity.expires <= validity.issued {
+        return Err(ContentError::new("/expires", ContentProblem::Validity));
+    }
+    Ok(validity)
+}

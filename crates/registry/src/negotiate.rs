@@ -1,0 +1,234 @@
+use std::collections::BTreeSet;
+
+use countersign_core::{AgentId, Millis, OutputTag, SessionId, Timestamp, ToolId};
+
+use crate::agent_entry::AgentEntry;
+use crate::claims::AgentClaims;
+use crate::contract::{ContractError, SessionContract};
+use crate::snapshot::FreshnessError;
+use crate::view::{AgentError, RegistryView};
+
+/// The longest line of sessions that started one another.
+const MAX_ANCESTORS: usize = 8;
+
+/// Says what is wanted of a list: all of it, or some of it by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wanted<T: Ord> {
+    /// Everything that the registry lists.
+    All,
+    /// These and nothing else. One that is not listed refuses the whole request.
+    These(BTreeSet<T>),
+}
+
+impl<T: Ord> Wanted<T> {
+    /// Names some.
+    #[must_use]
+    pub fn these(names: impl IntoIterator<Item = T>) -> Self {
+        Self::These(names.into_iter().collect())
+    }
+}
+
+/// Asks for a session. The agent chooses nothing in it but what it wants less of.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct NegotiationRequest {
+    session: SessionId,
+    agent: AgentId,
+    tools: Wanted<ToolId>,
+    tags: Wanted<OutputTag>,
+    ttl: Option<Millis>,
+    claims: Option<AgentClaims>,
+}
+
+impl NegotiationRequest {
+    /// Asks for all that the registry lists for the agent, for as long as it allows.
+    pub const fn new(session: SessionId, agent: AgentId) -> Self {
+        Self { session, agent, tools: Wanted::All, tags: Wanted::All, ttl: None, claims: None }
+    }
+
+    /// Says which tools are wanted.
+    pub fn wanted_tools(mut self, tools: Wanted<ToolId>) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// Says which output tags are wanted.
+    pub fn wanted_tags(mut self, tags: Wanted<OutputTag>) -> Self {
+        self.tags = tags;
+        self
+    }
+
+    /// Says how long the session is to last.
+    pub const fn ttl(mut self, ttl: Millis) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Adds what the agent says about itself. It changes nothing in the contract.
+    pub fn claims(mut self, claims: AgentClaims) -> Self {
+        self.claims = Some(claims);
+        self
+    }
+
+    /// The session's id.
+    #[must_use]
+    pub const fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// The agent's id, as the host knows it.
+    #[must_use]
+    pub const fn agent(&self) -> &AgentId {
+        &self.agent
+    }
+
+    /// What the agent says about itself, for the record.
+    #[must_use]
+    pub const fn agent_claims(&self) -> Option<&AgentClaims> {
+        self.claims.as_ref()
+    }
+}
+
+/// Why there is no contract.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NegotiateError {
+    /// The registry is stale, or the agent unknown or revoked.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// A tool is wanted that is not listed for the agent, or that its parent session does not have.
+    #[error("the tool `{0}` is not listed for the agent")]
+    ToolNotListed(ToolId),
+    /// An output tag is wanted that is not listed for the agent, or that its parent session does not have.
+    #[error("an output tag that is wanted is not listed for the agent")]
+    TagNotListed(OutputTag),
+    /// The session is to last no time, or longer than the agent's entry allows.
+    #[error("a session of this agent lasts 1ms to {max}")]
+    Ttl {
+        /// The longest that the entry allows.
+        max: Millis,
+    },
+    /// The session that starts this one may not go on itself.
+    #[error("the parent session's contract no longer holds")]
+    Parent(#[source] ContractError),
+    /// Too many sessions have started one another.
+    #[error("at most {max} sessions may start one another in a line")]
+    TooDeep {
+        /// How many there may be.
+        max: usize,
+    },
+}
+
+impl NegotiateError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Agent(error) => error.code(),
+            Self::ToolNotListed(_) | Self::TagNotListed(_) => "CAPABILITY_NOT_LISTED",
+            Self::Ttl { .. } => "SESSION_TTL",
+            Self::Parent(error) => error.code(),
+            Self::TooDeep { .. } => "SESSION_DEPTH",
+        }
+    }
+}
+
+impl From<FreshnessError> for NegotiateError {
+    fn from(error: FreshnessError) -> Self {
+        Self::Agent(error.into())
+    }
+}
+
+impl RegistryView {
+    /// Makes the contract of a new session; as
+    /// [`CapabilityRegistry::negotiate`](crate::CapabilityRegistry::negotiate).
+    ///
+    /// # Errors
+    /// [`NegotiateError`] when the registry is stale, the agent unknown or revoked, or more is asked for than is listed.
+    pub fn negotiate(
+        &self,
+        request: &NegotiationRequest,
+        now: Timestamp,
+    ) -> Result<SessionContract, NegotiateError> {
+        let entry = self.agent(&request.agent, now)?;
+        let tools = choose(&request.tools, entry.tools()).map_err(NegotiateError::ToolNotListed)?;
+        let tags = choose(&request.tags, entry.output_tags()).map_err(NegotiateError::TagNotListed)?;
+        let expires = now.saturating_add(lifetime(request.ttl, entry)?);
+        Ok(self.contract(request, Vec::new(), tools, tags, now, expires))
+    }
+
+    /// Makes the contract of a session that another session started; as
+    /// [`CapabilityRegistry::negotiate_under`](crate::CapabilityRegistry::negotiate_under).
+    ///
+    /// What is open to it is what its own entry, the parent's contract and the parent's present entry have in common.
+    ///
+    /// # Errors
+    /// [`NegotiateError`], as [`negotiate`](Self::negotiate), and when the parent's contract no longer holds.
+    pub fn negotiate_under(
+        &self,
+        parent: &SessionContract,
+        request: &NegotiationRequest,
+        now: Timestamp,
+    ) -> Result<SessionContract, NegotiateError> {
+        parent.check(self, now).map_err(NegotiateError::Parent)?;
+        let mut ancestors = parent.ancestors().to_vec();
+        ancestors.push(parent.agent().clone());
+        if ancestors.len() > MAX_ANCESTORS {
+            return Err(NegotiateError::TooDeep { max: MAX_ANCESTORS });
+        }
+        let above = self.agent(parent.agent(), now)?;
+        let entry = self.agent(&request.agent, now)?;
+        let open_tool = |tool: &&ToolId| parent.discloses(tool) && above.lists(tool);
+        let open_tag = |tag: &&OutputTag| parent.tags().contains(*tag) && above.output_tags().contains(*tag);
+        let open_tools = entry.tools().iter().filter(open_tool).cloned().collect();
+        let open_tags = entry.output_tags().iter().filter(open_tag).cloned().collect();
+        let tools = choose(&request.tools, &open_tools).map_err(NegotiateError::ToolNotListed)?;
+        let tags = choose(&request.tags, &open_tags).map_err(NegotiateError::TagNotListed)?;
+        let expires = now.saturating_add(lifetime(request.ttl, entry)?).min(parent.expires());
+        Ok(self.contract(request, ancestors, tools, tags, now, expires))
+    }
+
+    // The one place that makes a contract. Claims are not among what it is given.
+    fn contract(
+        &self,
+        request: &NegotiationRequest,
+        ancestors: Vec<AgentId>,
+        tools: BTreeSet<ToolId>,
+        tags: BTreeSet<OutputTag>,
+        issued: Timestamp,
+        expires: Timestamp,
+    ) -> SessionContract {
+        SessionContract {
+            session: request.session.clone(),
+            agent: request.agent.clone(),
+            ancestors,
+            tools,
+            tags,
+            registry_version: self.snapshot().version(),
+            registry_digest: self.snapshot().digest(),
+            issued,
+            expires,
+        }
+    }
+}
+
+/// The wanted ones, or the first that is not listed.
+fn choose<T: Ord + Clone>(wanted: &Wanted<T>, listed: &BTreeSet<T>) -> Result<BTreeSet<T>, T> {
+    match wanted {
+        Wanted::All => Ok(listed.clone()),
+        Wanted::These(names) => match names.iter().find(|name| !listed.contains(*name)) {
+            Some(unlisted) => Err(unlisted.clone()),
+            None => Ok(names.clone()),
+        },
+    }
+}
+
+fn lifetime(ttl: Option<Millis>, entry: &AgentEntry) -> Result<Millis, NegotiateError> {
+    let max = entry.max_session();
+    match ttl {
+        Some(ttl) if ttl.is_zero() || ttl > max => Err(NegotiateError::Ttl { max }),
+        Some(ttl) => Ok(ttl),
+        None => Ok(max),
+    }
+}

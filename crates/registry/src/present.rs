@@ -1,0 +1,7 @@
+//! Reads an optional member that may be left out but not be `null`: absence has one spelling.
+
+use serde::{Deserialize, Deserializer};
+
+pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
+}

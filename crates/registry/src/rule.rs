@@ -1,0 +1,49 @@
+/// Defines a rule that is either required or not; two named variants, so that no bool can be passed the wrong way.
+macro_rules! rule {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum $name {
+            /// The call is refused without it.
+            Required,
+            /// The call may go without it; where it is given, it is still checked.
+            NotRequired,
+        }
+
+        impl $name {
+            /// Says whether a call without it is refused.
+            #[must_use]
+            pub const fn is_required(self) -> bool {
+                matches!(self, Self::Required)
+            }
+        }
+    };
+}
+
+rule!(
+    /// Says whether a call of the tool needs an approval of exactly that call.
+    ApprovalRule);
+rule!(
+    /// Says whether a call of the tool must restate the pinned goal.
+    AskRule);
+rule!(
+    /// Says whether a call of the tool needs a reason backed by evidence that verifies.
+    EvidenceRule);
+rule!(
+    /// Says whether a call of the tool must be the next step of a committed plan.
+    PlanRule);
+
+/// Defines what an entry gets that does not mention the rule. There is none for approvals: an entry must say.
+macro_rules! not_required_by_default {
+    ($($name:ident)*) => {
+        $(impl Default for $name {
+            fn default() -> Self {
+                Self::NotRequired
+            }
+        })*
+    };
+}
+
+not_required_by_default!(AskRule EvidenceRule PlanRule);

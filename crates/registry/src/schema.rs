@@ -1,0 +1,106 @@
+use std::fmt;
+use std::sync::Arc;
+
+use countersign_canonical_json::{Canonical, Kind};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::args_error::ArgsError;
+use crate::content::{ContentError, ContentProblem};
+
+/// The longest pattern in a schema, in bytes.
+const MAX_PATTERN_BYTES: usize = 1_024;
+
+/// The most memory that one compiled pattern, and one pattern's cache, may take.
+const MAX_REGEX_BYTES: usize = 1 << 20;
+
+/// Holds a tool's arguments' JSON Schema, compiled once.
+///
+/// Draft 2020-12 unless `$schema` names another one. Nothing is fetched from anywhere: a reference that leads out of
+/// the schema is an error. Patterns run on an engine of linear time, so look-around and back-references do not
+/// compile. A `format` that is known is checked, whatever the draft says of it.
+#[derive(Clone)]
+pub(crate) struct ArgsSchema {
+    source: Value,
+    compiled: Arc<Validator>,
+}
+
+impl ArgsSchema {
+    pub(crate) fn compile(source: Value) -> Result<Self, ContentError> {
+        if !source.is_object() {
+            let problem = ContentProblem::Schema { keyword: "type".to_owned(), at: String::new() };
+            return Err(ContentError::new("", problem));
+        }
+        check_patterns(&source)?;
+        let patterns = PatternOptions::regex().size_limit(MAX_REGEX_BYTES).dfa_size_limit(MAX_REGEX_BYTES);
+        let compiled = jsonschema::options()
+            .offline()
+            .with_pattern_options(patterns)
+            .should_validate_formats(true)
+            .build(&source)
+            .map_err(|error| ContentError::new("", compile_problem(&error)))?;
+        // An empty or home-made `$schema` would leave open which keywords count.
+        if compiled.draft() == Draft::Unknown {
+            return Err(ContentError::new("/$schema", ContentProblem::SchemaReference));
+        }
+        Ok(Self { source, compiled: Arc::new(compiled) })
+    }
+
+    pub(crate) const fn source(&self) -> &Value {
+        &self.source
+    }
+
+    /// Says whether arguments fit, and if not where and by which keyword, but never what was there.
+    pub(crate) fn check(&self, args: &Canonical) -> Result<(), ArgsError> {
+        if args.value().kind() != Kind::Object {
+            return Err(ArgsError::schema("", "type"));
+        }
+        let value = Value::deserialize(args.value()).map_err(|_| ArgsError::schema("", "type"))?;
+        self.compiled
+            .validate(&value)
+            .map_err(|error| ArgsError::schema(error.instance_path().as_str(), error.kind().keyword()))
+    }
+}
+
+impl fmt::Debug for ArgsSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ArgsSchema").field(&self.source).finish()
+    }
+}
+
+impl PartialEq for ArgsSchema {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+fn compile_problem(error: &ValidationError<'_>) -> ContentProblem {
+    if matches!(error.kind(), ValidationErrorKind::Referencing(_)) {
+        return ContentProblem::SchemaReference;
+    }
+    ContentProblem::Schema {
+        keyword: error.kind().keyword().to_owned(),
+        at: countersign_core::escape_hidden(error.instance_path().as_str()),
+    }
+}
+
+/// Refuses long patterns wherever one could stand. The schema was read with a bounded depth, so this may recurse.
+fn check_patterns(schema: &Value) -> Result<(), ContentError> {
+    let too_long = |text: &String| text.len() > MAX_PATTERN_BYTES;
+    match schema {
+        Value::Object(members) => {
+            let pattern = members.get("pattern").and_then(Value::as_str).map(str::to_owned);
+            let names = members.get("patternProperties").and_then(Value::as_object);
+            let mut names = names.into_iter().flat_map(|names| names.keys());
+            if pattern.as_ref().is_some_and(too_long) || names.any(too_long) {
+                let problem = ContentProblem::SchemaPattern { max: MAX_PATTERN_BYTES };
+                return Err(ContentError::new("", problem));
+            }
+            members.values().try_for_each(check_patterns)
+        }
+        Value::Array(elements) => elements.iter().try_for_each(check_patterns),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}

@@ -1,0 +1,11 @@
+mod attacks;
+mod concurrency;
+mod constraints;
+mod contracts;
+mod drafts;
+mod fixture;
+mod laws;
+mod marks;
+mod negotiation;
+mod schemas;
+mod vectors;

@@ -1,0 +1,341 @@
+use countersign_core::{Digest, KeyId, Millis, OperatorId};
+use serde_json::{Value, json};
+
+use super::fixture::*;
+use crate::*;
+
+fn capabilities(name: &str, tools: &[(&str, &str)]) -> Capabilities {
+    Capabilities::new(agent(name), tools.iter().map(|(s, n)| tool(s, n)), Millis::from_secs(60))
+}
+
+fn ops() -> OperatorId {
+    OperatorId::new("ops").unwrap()
+}
+
+#[test]
+fn a_draft_is_written_as_it_was_read() {
+    let draft = draft(&desk(7));
+    let again = RegistryDraft::from_json(draft.to_json().unwrap().as_bytes()).unwrap();
+    assert_eq!(again, draft);
+    assert_eq!(again.to_json(), draft.to_json());
+}
+
+#[test]
+fn the_order_of_a_drafts_lists_does_not_change_what_is_signed() {
+    let mut turned = desk(7);
+    for list in ["agents", "tools"] {
+        turned[list].as_array_mut().unwrap().reverse();
+    }
+    turned["agents"][1]["tools"].as_array_mut().unwrap().reverse();
+    assert_eq!(sign(&turned), sign(&desk(7)));
+}
+
+#[test]
+fn a_draft_with_a_name_twice_is_refused() {
+    let text = desk(1).to_string().replacen('{', r#"{"version":9,"#, 1);
+    assert_eq!(RegistryDraft::from_json(text.as_bytes()).unwrap_err().code(), "JSON_DUPLICATE_NAME");
+}
+
+#[test]
+fn a_draft_does_not_set_its_own_times() {
+    let mut value = desk(1);
+    value["expires"] = json!(ISSUED);
+    let error = RegistryDraft::from_json(value.to_string().as_bytes()).unwrap_err();
+    assert_eq!(error.code(), "REGISTRY_CONTENT");
+    let backwards = draft(&desk(1)).sign(at(ISSUED), at(ISSUED), &[&key(1)]).unwrap_err();
+    assert_eq!(backwards.code(), "REGISTRY_VALIDITY");
+}
+
+#[test]
+fn a_signed_registry_without_its_times_is_refused() {
+    for name in ["issued", "expires"] {
+        let mut bent = payload(&desk(1));
+        bent.as_object_mut().unwrap().remove(name);
+        assert_eq!(refused(&sign_payload(&bent)), "REGISTRY_VALIDITY");
+        let mut bent = payload(&desk(1));
+        bent[name] = json!(null);
+        assert_eq!(refused(&sign_payload(&bent)), "REGISTRY_VALIDITY");
+    }
+    let mut bent = payload(&desk(1));
+    bent["expires"] = bent["issued"].clone();
+    assert_eq!(refused(&sign_payload(&bent)), "REGISTRY_VALIDITY");
+}
+
+#[test]
+fn an_agent_is_registered_over_a_lower_version_only() {
+    let mut draft = draft(&desk(1));
+    let more = || capabilities("support-bot", &[("mail", "send")]);
+    let code = |result: Result<(), ContentError>| result.unwrap_err().code();
+    assert_eq!(code(draft.register(more(), 1, ops())), "REGISTRY_ENTRY_VERSION");
+    assert_eq!(code(draft.register(more(), 0, ops())), "REGISTRY_VERSION");
+    assert_eq!(draft.register(more(), 2, ops()), Ok(()));
+    assert!(draft.agents().any(|entry| entry.lists(&tool("mail", "send")) && entry.version() == 2));
+    assert_eq!(code(draft.register(capabilities("x", &[]), 1, ops())), "REGISTRY_EMPTY_TOOLS");
+    assert_eq!(code(draft.register(capabilities("x", &[("no", "no")]), 1, ops())), "REGISTRY_UNKNOWN_TOOL");
+    let before = draft.clone();
+    assert_eq!(
+        code(draft.register(capabilities("Mailer", &[("mail", "send")]), 1, ops())),
+        "REGISTRY_LOOKALIKE"
+    );
+    assert_eq!(draft, before, "a refused registration leaves the draft as it was");
+    draft.revoke(&agent("support-bot"));
+    assert_eq!(code(draft.register(more(), 3, ops())), "AGENT_REVOKED");
+}
+
+#[test]
+fn a_tool_that_looks_like_another_is_not_added() {
+    let mut draft = draft(&desk(1));
+    let before = draft.clone();
+    let named = |name: &str| {
+        ToolEntry::builder(&tool("desk", name), ImpactClass::Read, ApprovalRule::NotRequired, json!({}))
+            .build()
+            .unwrap()
+    };
+    assert_eq!(draft.add_tool(named("Search")).unwrap_err().code(), "REGISTRY_LOOKALIKE");
+    assert_eq!(draft, before);
+    assert_eq!(draft.add_tool(named("close")), Ok(()));
+    assert_eq!(draft.tools().count(), 4);
+}
+
+#[test]
+fn what_is_revoked_is_in_the_signed_registry() {
+    let mut draft = draft(&desk(1));
+    let snapshot = Digest::of(b"an older one");
+    draft.revoke(&agent("mailer"));
+    draft.revoke_key(&KeyId::new("gate-1").unwrap()).unwrap();
+    draft.revoke_snapshot(&snapshot);
+    assert_eq!(draft.revoke_key(&KeyId::new("ed25519:abc").unwrap()).unwrap_err().code(), "REGISTRY_KEY_ID");
+    let bytes = draft.sign(at(ISSUED), at(ISSUED + 86_400_000), &[&key(1), &key(3)]).unwrap().to_json();
+    let loaded = load_with(bytes.as_bytes(), marks()).unwrap().current();
+    assert!(loaded.is_agent_revoked(&agent("mailer")));
+    assert!(loaded.is_key_revoked(&KeyId::new("gate-1").unwrap()));
+    assert!(loaded.is_snapshot_revoked(&snapshot));
+    assert!(!loaded.is_snapshot_revoked(&loaded.digest()));
+}
+
+#[test]
+fn every_entry_has_a_fingerprint_that_any_change_alters() {
+    let before = load(&desk(1)).current();
+    let fingerprint = |value: &Value| {
+        let draft = draft(value);
+        let agent = draft.agents().find(|entry| entry.agent() == &agent("support-bot")).unwrap().clone();
+        let tool = draft.tools().find(|entry| entry.tool() == &tool("desk", "refund")).unwrap().clone();
+        (agent_fingerprint(&agent), tool_fingerprint(&tool))
+    };
+    let (agent_before, tool_before) = fingerprint(&desk(1));
+    assert_eq!(before.agent(&agent("support-bot")).unwrap().fingerprint(), agent_before);
+    assert_eq!(before.tool(&tool("desk", "refund")).unwrap().entry().fingerprint(), tool_before);
+    assert_eq!(
+        fingerprint(&desk(2)),
+        (agent_before, tool_before),
+        "the registry's version is not the entry's"
+    );
+    for (member, changed) in [
+        ("version", json!(2)),
+        ("registered_by", json!("eve")),
+        ("tools", json!([{"server": "desk", "name": "search"}])),
+        ("output_tags", json!(["summary"])),
+        ("max_session", json!("2h")),
+        ("limits", json!({"max_calls": 101})),
+    ] {
+        let mut value = desk(1);
+        value["agents"][0][member] = changed;
+        assert_ne!(fingerprint(&value).0, agent_before, "{member}");
+    }
+    for (member, changed) in [
+        ("impact", json!("read")),
+        ("approval", json!("not_required")),
+        ("ask", json!("not_required")),
+        ("evidence", json!("required")),
+        ("plan", json!("required")),
+        ("definition", json!(Digest::of(b"x"))),
+        ("args_schema", json!({"type": "object"})),
+        ("constraints", json!([{"kind": "path_within", "at": "/x", "roots": ["/x"]}])),
+        ("data_args", json!(["/note"])),
+        ("limits", json!({"max_calls": 1})),
+    ] {
+        let mut value = desk(1);
+        value["tools"][1][member] = changed;
+        assert_ne!(fingerprint(&value).1, tool_before, "{member}");
+    }
+}
+
+#[test]
+fn the_lint_points_at_what_should_not_be_signed() {
+    let codes = |value: &Value| -> Vec<_> { draft(value).lint().iter().map(Finding::code).collect() };
+    let without_notes = |value: &Value| -> Vec<_> {
+        let findings = draft(value).lint();
+        findings.iter().filter(|f| f.severity() == Severity::Warning).map(Finding::code).collect()
+    };
+    assert_eq!(without_notes(&desk(1)), Vec::<&str>::new());
+    assert_eq!(codes(&desk(1)), ["LINT_NOT_PINNED"; 3]);
+    let mut value = desk(1);
+    value["tools"][0]["args_schema"] = json!({});
+    value["tools"][1]["approval"] = json!("not_required");
+    value["tools"][2]["constraints"] =
+        json!([{"kind": "url", "at": "/link", "schemes": ["https"], "hosts": [".com"]}]);
+    value["revoked"]["agents"] = json!(["mailer"]);
+    assert_eq!(
+        without_notes(&value),
+        [
+            "LINT_NO_APPROVAL",
+            "LINT_SCHEMA_TYPE",
+            "LINT_SCHEMA_OPEN",
+            "LINT_CONSTRAINT_PLACE",
+            "LINT_WIDE_HOST",
+            "LINT_REVOKED_AGENT"
+        ]
+    );
+    let mut value = desk(1);
+    let mut twin = value["tools"][0].clone();
+    (twin["server"], twin["name"]) = (json!("a_"), json!("_b"));
+    let mut other = twin.clone();
+    (other["server"], other["name"]) = (json!("a"), json!("__b"));
+    value["tools"].as_array_mut().unwrap().extend([twin, other]);
+    assert!(codes(&value).contains(&"LINT_JOINED_NAMES"));
+    assert!(codes(&value).contains(&"LINT_UNUSED_TOOL"));
+}
+
+#[test]
+fn limits_outside_of_their_bounds_are_refused() {
+    for bad in [
+        json!({"max_calls": 0}),
+        json!({"max_calls": 100_001}),
+        json!({"max_calls": null}),
+        json!({"rate": {"calls": 0, "per": "1m"}}),
+        json!({"rate": {"calls": 1, "per": "0s"}}),
+        json!({"rate": {"calls": 1, "per": "86401s"}}),
+        json!({"rate": {"calls": 1, "per": 60_000}}),
+        json!({"rate": {"calls": 1}}),
+        json!({"per_day": 1}),
+        json!(null),
+    ] {
+        let mut value = desk(1);
+        value["agents"][0]["limits"] = bad.clone();
+        let error = RegistryDraft::from_json(value.to_string().as_bytes()).unwrap_err();
+        assert_eq!(error.code(), "REGISTRY_CONTENT", "{bad}");
+    }
+    let limits =
+        Limits::none().with_max_calls(3).unwrap().with_rate(Rate::new(1, Millis::from_secs(1)).unwrap());
+    assert_eq!(limits.max_calls(), Some(3));
+    assert_eq!(limits.rate().map(|rate| (rate.calls(), rate.per().as_millis())), Some((1, 1_000)));
+    assert_eq!(Limits::none().with_max_calls(0), Err(LimitError::Calls));
+    assert_eq!(Rate::new(1, Millis::ZERO), Err(LimitError::Per));
+}
+
+#[test]
+fn the_drafts_json_schema_says_what_the_reader_says() {
+    let schema: Value = serde_json::from_str(draft_schema()).unwrap();
+    let validator = jsonschema::options().offline().build(&schema).unwrap();
+    assert!(validator.is_valid(&desk(1)));
+    // Every change that takes the draft out of its form must be seen by both, and every harmless one by neither.
+    let changes: [(&str, Value, bool); 42] = [
+        ("/format", json!("countersign-registry-2"), false),
+        ("/version", json!(0), false),
+        ("/version", json!((1u64 << 53) - 1), true),
+        ("/version", json!("7"), false),
+        ("/more", json!(1), false),
+        ("/agents", json!([]), true),
+        ("/agents", json!(null), false),
+        ("/agents/0/agent", json!(""), false),
+        ("/agents/0/agent", json!("*"), false),
+        ("/agents/0/agent", json!("a\u{7f}"), false),
+        ("/agents/0/agent", json!(" a"), false),
+        ("/agents/0/agent", json!("Zo\u{eb} 7"), true),
+        ("/agents/0/version", json!(0), false),
+        ("/agents/0/tools", json!([]), false),
+        ("/agents/0/tools/0/name", json!("a b"), false),
+        ("/agents/0/tools/0/more", json!("x"), false),
+        ("/agents/0/output_tags", json!(["a", "a"]), false),
+        ("/agents/0/output_tags", json!([]), true),
+        ("/agents/0/max_session", json!(3_600_000), false),
+        ("/agents/0/max_session", json!("1w"), false),
+        ("/agents/0/max_session", json!("90m"), true),
+        ("/agents/0/limits", json!({"rate": {"calls": 1, "per": "1s"}}), true),
+        ("/agents/0/limits", json!({"calls": 1}), false),
+        ("/tools/0/impact", json!("Read"), false),
+        ("/tools/0/impact", json!("compute"), true),
+        ("/tools/0/approval", json!(true), false),
+        ("/tools/0/ask", json!("required"), true),
+        ("/tools/0/evidence", json!("maybe"), false),
+        ("/tools/0/definition", json!(null), false),
+        ("/tools/0/definition", json!("ABCD"), false),
+        ("/tools/0/definition", json!("0".repeat(64)), true),
+        ("/tools/0/args_schema", json!(true), false),
+        ("/tools/0/data_args", json!(["query"]), false),
+        ("/tools/0/data_args", json!(["/query"]), true),
+        ("/tools/0/constraints", json!([{"kind": "regex", "at": "/query"}]), false),
+        ("/tools/0/constraints", json!([{"kind": "url", "at": "/query", "hosts": ["a.test"]}]), false),
+        (
+            "/tools/0/constraints",
+            json!([{"kind": "url", "at": "/q", "schemes": ["https"], "hosts": ["A.test"]}]),
+            false,
+        ),
+        (
+            "/tools/0/constraints",
+            json!([{"kind": "path_within", "at": "/q", "roots": ["/a"], "x": 1}]),
+            false,
+        ),
+        ("/tools/0/constraints", json!([{"kind": "path_within", "at": "/q", "roots": ["/a"]}]), true),
+        ("/revoked/keys", json!(["ed25519:xyz"]), false),
+        ("/revoked/keys", json!(["gate-1"]), true),
+        ("/revoked/people", json!([]), false),
+    ];
+    for (place, changed, good) in changes {
+        let mut value = desk(1);
+        let (parent, name) = place.rsplit_once('/').unwrap();
+        value.pointer_mut(parent).unwrap()[name] = changed.clone();
+        assert_eq!(validator.is_valid(&value), good, "schema: {place} {changed}");
+        let read = RegistryDraft::from_json(value.to_string().as_bytes());
+        assert_eq!(read.is_ok(), good, "reader: {place} {changed} {read:?}");
+    }
+    for place in [
+        "/format",
+        "/version",
+        "/agents",
+        "/tools",
+        "/agents/0/agent",
+        "/agents/0/version",
+        "/agents/0/registered_by",
+        "/agents/0/tools",
+        "/agents/0/max_session",
+        "/tools/0/server",
+        "/tools/0/name",
+        "/tools/0/impact",
+        "/tools/0/approval",
+        "/tools/0/args_schema",
+    ] {
+        let mut value = desk(1);
+        let (parent, name) = place.rsplit_once('/').unwrap();
+        value.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+        assert!(!validator.is_valid(&value), "schema: {place} left out");
+        assert!(RegistryDraft::from_json(value.to_string().as_bytes()).is_err(), "reader: {place} left out");
+    }
+    for place in [
+        "/revoked",
+        "/agents/0/output_tags",
+        "/agents/0/limits",
+        "/tools/1/ask",
+        "/tools/2/constraints",
+        "/tools/2/data_args",
+        "/tools/2/limits",
+        "/revoked/keys",
+    ] {
+        let mut value = desk(1);
+        let (parent, name) = place.rsplit_once('/').unwrap();
+        value.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+        assert!(validator.is_valid(&value), "schema: {place} left out");
+        assert!(RegistryDraft::from_json(value.to_string().as_bytes()).is_ok(), "reader: {place} left out");
+    }
+}
+
+#[test]
+fn rounded_numbers_have_no_definition_digest() {
+    use countersign_canonical_json::{Limits as JsonLimits, Recipe, read};
+    let text = br#"{"name":"t","inputSchema":{"maximum":9007199254740993}}"#;
+    let rounded = read(text, Recipe::Rfc8785, &JsonLimits::default()).unwrap();
+    assert_eq!(definition_digest(rounded.value()), Err(DefinitionError::Inexact));
+    for bad in [json!([]), json!({}), json!({"name": 1}), json!("t")] {
+        assert_eq!(definition_digest(canonical(&bad).value()), Err(DefinitionError::Shape));
+    }
+}

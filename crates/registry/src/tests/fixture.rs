@@ -1,0 +1,130 @@
+//! An operator with three keys, a support desk's registry, and ways to bend them.
+
+use std::sync::Arc;
+
+use countersign_canonical_json::{Canonical, Limits, Recipe, read};
+use countersign_core::{AgentId, Millis, SessionId, Timestamp, ToolId};
+use countersign_keys::dsse::Envelope;
+use countersign_keys::{SigningKey, TrustRoot};
+use serde_json::{Value, json};
+
+use crate::*;
+
+pub(super) const ISSUED: u64 = 1_700_000_000_000;
+
+pub(super) fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+/// One minute after the fixture's registries are issued.
+pub(super) fn now() -> Timestamp {
+    at(ISSUED + 60_000)
+}
+
+pub(super) fn minutes(count: u32) -> Millis {
+    Millis::from_secs(count * 60)
+}
+
+pub(super) fn key(seed: u8) -> SigningKey {
+    SigningKey::from_seed([seed; 32])
+}
+
+/// Two of three.
+pub(super) fn root() -> TrustRoot {
+    TrustRoot::new(1, 2, [1, 2, 3].map(|seed| key(seed).verifying_key())).unwrap()
+}
+
+pub(super) fn tool(server: &str, name: &str) -> ToolId {
+    ToolId::new(server, name).unwrap()
+}
+
+pub(super) fn agent(name: &str) -> AgentId {
+    AgentId::new(name).unwrap()
+}
+
+pub(super) fn session(name: &str) -> SessionId {
+    SessionId::new(name).unwrap()
+}
+
+pub(super) fn canonical(value: &Value) -> Canonical {
+    read(value.to_string().as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap()
+}
+
+/// The draft as JSON, for a test to change before it is read.
+pub(super) fn desk(version: u64) -> Value {
+    json!({
+        "format": "countersign-registry-1",
+        "version": version,
+        "agents": [
+            {"agent": "support-bot", "version": 1, "registered_by": "ops", "max_session": "1h",
+             "tools": [{"server": "desk", "name": "search"}, {"server": "desk", "name": "refund"}],
+             "output_tags": ["summary", "reply"], "limits": {"max_calls": 100, "rate": {"calls": 10, "per": "1m"}}},
+            {"agent": "mailer", "version": 1, "registered_by": "ops", "max_session": "10m",
+             "tools": [{"server": "desk", "name": "search"}, {"server": "mail", "name": "send"}],
+             "output_tags": ["summary"]}
+        ],
+        "tools": [
+            {"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
+             "args_schema": {"type": "object", "properties": {"query": {"type": "string"}},
+                             "required": ["query"], "additionalProperties": false}},
+            {"server": "desk", "name": "refund", "impact": "money", "approval": "required", "ask": "required",
+             "args_schema": {"type": "object", "properties": {"amount": {"type": "integer", "minimum": 1}},
+                             "required": ["amount"], "additionalProperties": false}},
+            {"server": "mail", "name": "send", "impact": "external", "approval": "required",
+             "args_schema": {"type": "object",
+                             "properties": {"to": {"type": "string"}, "body": {"type": "string"}},
+                             "required": ["to", "body"], "additionalProperties": false},
+             "constraints": [{"kind": "email_domain", "at": "/to", "domains": ["example.com"]}],
+             "data_args": ["/body"], "limits": {"max_calls": 5}}
+        ],
+        "revoked": {"agents": [], "keys": [], "snapshots": []}
+    })
+}
+
+pub(super) fn draft(value: &Value) -> RegistryDraft {
+    RegistryDraft::from_json(value.to_string().as_bytes()).unwrap()
+}
+
+pub(super) fn sign(value: &Value) -> Vec<u8> {
+    let expires = at(ISSUED + 7 * 86_400_000);
+    draft(value).sign(at(ISSUED), expires, &[&key(1), &key(2)]).unwrap().to_json().into_bytes()
+}
+
+/// Signs whatever bytes, as an operator with broken tools would.
+pub(super) fn sign_bytes(payload: &[u8]) -> Vec<u8> {
+    Envelope::sign(PAYLOAD_TYPE, payload, &[&key(1), &key(2)]).to_json().into_bytes()
+}
+
+/// The payload as JSON, with its times, for a test to bend before it is signed.
+pub(super) fn payload(value: &Value) -> Value {
+    let payload = draft(value).payload(at(ISSUED), at(ISSUED + 7 * 86_400_000)).unwrap();
+    serde_json::from_slice(payload.bytes()).unwrap()
+}
+
+pub(super) fn sign_payload(value: &Value) -> Vec<u8> {
+    sign_bytes(canonical(value).bytes())
+}
+
+pub(super) fn marks() -> Arc<MemoryHighWater> {
+    Arc::new(MemoryHighWater::new())
+}
+
+pub(super) fn load_with(
+    bytes: &[u8],
+    marks: Arc<MemoryHighWater>,
+) -> Result<CapabilityRegistry, RegistryError> {
+    CapabilityRegistry::load(bytes, &root(), marks, LoadOptions::new(), now())
+}
+
+pub(super) fn load(value: &Value) -> CapabilityRegistry {
+    load_with(&sign(value), marks()).unwrap()
+}
+
+/// The code that a fresh host refuses these bytes with.
+pub(super) fn refused(bytes: &[u8]) -> &'static str {
+    load_with(bytes, marks()).unwrap_err().code()
+}
+
+pub(super) fn request(name: &str) -> NegotiationRequest {
+    NegotiationRequest::new(session("s-1"), agent(name))
+}

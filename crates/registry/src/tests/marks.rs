@@ -1,0 +1,124 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use countersign_core::{Digest, KeyId};
+
+use super::fixture::*;
+use crate::*;
+
+fn mark(version: u64, content: &[u8]) -> Mark {
+    Mark::new(version, Digest::of(content), BTreeSet::new())
+}
+
+#[test]
+fn a_mark_outlives_the_process_that_raised_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mark.json");
+    let marks = Arc::new(FileHighWater::new(&path));
+    let load = |marks: Arc<FileHighWater>, version| {
+        CapabilityRegistry::load(&sign(&desk(version)), &root(), marks, LoadOptions::new(), now())
+    };
+    load(marks, 7).unwrap();
+    let again = Arc::new(FileHighWater::new(&path));
+    assert_eq!(again.current().unwrap().unwrap().version(), 7);
+    assert_eq!(load(again.clone(), 6).unwrap_err().code(), "REGISTRY_ROLLBACK");
+    assert!(load(again.clone(), 7).is_ok());
+    assert!(load(again.clone(), 8).is_ok());
+    assert_eq!(load(again, 7).unwrap_err().code(), "REGISTRY_ROLLBACK");
+}
+
+#[test]
+fn a_missing_mark_is_the_first_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let marks = FileHighWater::new(folder.path().join("mark.json"));
+    assert_eq!(marks.current(), Ok(None));
+    assert_eq!(marks.compare_and_raise(&mark(5, b"5")), Ok(()));
+    assert_eq!(marks.current(), Ok(Some(mark(5, b"5"))));
+}
+
+#[test]
+fn a_corrupt_mark_refuses_and_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mark.json");
+    let marks = FileHighWater::new(&path);
+    marks.compare_and_raise(&mark(5, b"5")).unwrap();
+    let good = std::fs::read_to_string(&path).unwrap();
+    let bent = [
+        String::new(),
+        good.replace("version\":5", "version\":0"),
+        good.replace("countersign-mark-1", "countersign-mark-2"),
+        good.replacen('{', "{\"more\":1,", 1),
+        good.replacen('{', "{\"version\":9,", 1),
+        good.get(..good.len() / 2).unwrap().to_owned(),
+    ];
+    for text in bent {
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(marks.current().unwrap_err().code(), "REGISTRY_MARK_CORRUPT", "{text}");
+        assert_eq!(marks.compare_and_raise(&mark(6, b"6")).unwrap_err().code(), "REGISTRY_MARK_CORRUPT");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_mark_in_a_folder_that_is_not_there_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let marks = FileHighWater::new(folder.path().join("gone").join("mark.json"));
+    let refused = marks.compare_and_raise(&mark(1, b"1")).unwrap_err();
+    assert_eq!(refused.code(), "REGISTRY_MARK_UNAVAILABLE");
+}
+
+#[test]
+fn a_folder_in_place_of_the_mark_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let marks = FileHighWater::new(folder.path());
+    assert_eq!(marks.current().unwrap_err().code(), "REGISTRY_MARK_UNAVAILABLE");
+}
+
+#[test]
+fn what_a_writer_that_died_left_behind_is_no_obstacle() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mark.json");
+    std::fs::write(folder.path().join("mark.json.new"), "half").unwrap();
+    let marks = FileHighWater::new(&path);
+    assert_eq!(marks.compare_and_raise(&mark(1, b"1")), Ok(()));
+    assert!(!folder.path().join("mark.json.new").exists());
+}
+
+#[test]
+fn of_many_that_raise_at_once_the_highest_stands_and_no_fork_gets_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mark.json");
+    let forks = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0u8..8 {
+            let (path, forks) = (&path, &forks);
+            scope.spawn(move || {
+                let marks = FileHighWater::new(path);
+                for version in 1..=10 {
+                    match marks.compare_and_raise(&mark(version, &[thread])) {
+                        Ok(()) | Err(MarkError::Rollback { .. }) => {}
+                        Err(MarkError::Fork { .. }) => {
+                            forks.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        }
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            });
+        }
+    });
+    let left = FileHighWater::new(&path).current().unwrap().unwrap();
+    assert_eq!(left.version(), 10);
+    // Version 10 was offered eight times with eight contents: one got through, the others saw a fork.
+    assert!(forks.load(std::sync::atomic::Ordering::SeqCst) >= 7);
+}
+
+#[test]
+fn revoked_keys_add_up_over_marks() {
+    let keys = |names: &[&str]| names.iter().map(|name| KeyId::new(name).unwrap()).collect();
+    let marks = MemoryHighWater::new();
+    marks.compare_and_raise(&Mark::new(1, Digest::of(b"1"), keys(&["a"]))).unwrap();
+    marks.compare_and_raise(&Mark::new(2, Digest::of(b"2"), keys(&["b"]))).unwrap();
+    assert_eq!(marks.current().unwrap().unwrap().revoked_keys(), &keys(&["a", "b"]));
+    marks.compare_and_raise(&Mark::new(1, Digest::of(b"1"), keys(&["c"]))).unwrap_err();
+    assert_eq!(marks.current().unwrap().unwrap().revoked_keys(), &keys(&["a", "b"]));
+}

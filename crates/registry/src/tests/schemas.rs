@@ -1,0 +1,146 @@
+use serde_json::{Value, json};
+
+use super::fixture::*;
+use crate::*;
+
+fn entry(schema: &Value) -> Result<ToolEntry, ContentError> {
+    ToolEntry::builder(&tool("s", "t"), ImpactClass::Read, ApprovalRule::NotRequired, schema.clone()).build()
+}
+
+fn refused(schema: &Value) -> &'static str {
+    entry(schema).unwrap_err().code()
+}
+
+fn rules(schema: &Value) -> ToolRules {
+    ToolRules::new(entry(schema).unwrap())
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused_with_place_and_keyword_and_no_value() {
+    let rules = rules(&json!({"type": "object", "required": ["to"], "additionalProperties": false,
+        "properties": {"to": {"type": "string", "maxLength": 5}, "n": {"type": "integer"}}}));
+    let check = |args: Value| match rules.check_args(&canonical(&args)) {
+        Ok(()) => ("ok".to_owned(), String::new()),
+        Err(error) => {
+            assert_eq!(error.code(), "ARGS_SCHEMA");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+            (error.place().to_owned(), error.rule().to_owned())
+        }
+    };
+    let at = |place: &str, rule: &str| (place.to_owned(), rule.to_owned());
+    assert_eq!(check(json!({"to": "a"})), at("ok", ""));
+    assert_eq!(check(json!({"to": "a", "n": 10.0})), at("ok", ""), "10.0 is an integer");
+    assert_eq!(check(json!({})), at("", "required"));
+    assert_eq!(check(json!({"to": "hunter2"})), at("/to", "maxLength"));
+    assert_eq!(check(json!({"to": "a", "n": "hunter2"})), at("/n", "type"));
+    assert_eq!(check(json!({"to": "a", "hunter2": 1})), at("", "additionalProperties"));
+}
+
+#[test]
+fn arguments_that_are_not_an_object_are_refused_whatever_the_schema_says() {
+    let rules = rules(&json!({}));
+    for args in [json!([]), json!(null), json!("x"), json!(1), json!([{"a": 1}])] {
+        let error = rules.check_args(&canonical(&args)).unwrap_err();
+        assert_eq!((error.code(), error.place(), error.rule()), ("ARGS_SCHEMA", "", "type"));
+    }
+    assert_eq!(rules.check_args(&canonical(&json!({"a": 1}))), Ok(()));
+}
+
+#[test]
+fn a_place_made_of_names_that_an_agent_chose_is_escaped_and_cut() {
+    let rules = rules(&json!({"additionalProperties": {"type": "string"}}));
+    let args = json!({ "a\n\u{202e}b": 1 });
+    assert_eq!(rules.check_args(&canonical(&args)).unwrap_err().place(), "/a\\u{a}\\u{202e}b");
+    let args = json!({ "\u{e9}".repeat(10_000): 1 });
+    assert!(rules.check_args(&canonical(&args)).unwrap_err().place().len() <= 256);
+}
+
+#[test]
+fn a_constraint_is_checked_after_the_schema_and_names_its_place_and_kind() {
+    let registry = load(&desk(1));
+    let snapshot = registry.current();
+    let rules = snapshot.tool(&tool("mail", "send")).unwrap();
+    assert_eq!(rules.check_args(&canonical(&json!({"to": "a@example.com", "body": "x"}))), Ok(()));
+    let error = rules.check_args(&canonical(&json!({"to": "eve@evil.test", "body": "x"}))).unwrap_err();
+    assert_eq!((error.code(), error.place(), error.rule()), ("ARGS_CONSTRAINT", "/to", "email_domain"));
+    assert!(!error.to_string().contains("evil"));
+    let error = rules.check_args(&canonical(&json!({"to": "eve@evil.test"}))).unwrap_err();
+    assert_eq!(error.code(), "ARGS_SCHEMA");
+}
+
+#[test]
+fn a_schema_that_is_none_does_not_compile() {
+    assert_eq!(refused(&json!({"type": "objekt"})), "REGISTRY_SCHEMA");
+    assert_eq!(refused(&json!({"minimum": "1"})), "REGISTRY_SCHEMA");
+    assert_eq!(refused(&json!({"pattern": "("})), "REGISTRY_SCHEMA");
+    for other in [json!(true), json!(null), json!([]), json!("object")] {
+        assert_eq!(refused(&other), "REGISTRY_SCHEMA");
+    }
+}
+
+#[test]
+fn a_reference_out_of_the_schema_is_refused_and_nothing_is_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("schema.json");
+    std::fs::write(&file, "{}").unwrap();
+    for reference in [
+        "https://example.com/schema.json",
+        "http://127.0.0.1:1/",
+        "other.json",
+        "/other.json",
+        "#/$defs/nothing",
+        &format!("file://{}", file.display()),
+    ] {
+        assert_eq!(refused(&json!({ "$ref": reference })), "REGISTRY_SCHEMA_REFERENCE", "{reference}");
+        let nested = json!({"properties": {"a": {"items": {"$ref": reference}}}});
+        assert_eq!(refused(&nested), "REGISTRY_SCHEMA_REFERENCE", "{reference}");
+    }
+    for dialect in ["https://example.com/meta", "", "countersign"] {
+        let code = refused(&json!({"$schema": dialect, "type": "object"}));
+        assert!(["REGISTRY_SCHEMA_REFERENCE", "REGISTRY_SCHEMA"].contains(&code), "{dialect} {code}");
+    }
+}
+
+#[test]
+fn a_reference_within_the_schema_is_followed_even_in_circles() {
+    let tree =
+        rules(&json!({"$defs": {"tree": {"type": "object", "properties": {"next": {"$ref": "#/$defs/tree"}},
+        "additionalProperties": false}}, "$ref": "#/$defs/tree"}));
+    assert_eq!(tree.check_args(&canonical(&json!({"next": {"next": {}}}))), Ok(()));
+    assert!(tree.check_args(&canonical(&json!({"next": {"next": {"x": 1}}}))).is_err());
+    for circle in [
+        json!({"$ref": "#"}),
+        json!({"allOf": [{"$ref": "#"}]}),
+        json!({"$dynamicAnchor": "x", "anyOf": [{"$dynamicRef": "#x"}]}),
+    ] {
+        assert!(rules(&circle).check_args(&canonical(&json!({"a": 1}))).is_ok());
+    }
+}
+
+#[test]
+fn older_drafts_are_read_when_the_schema_names_them() {
+    let draft_7 = rules(&json!({"$schema": "http://json-schema.org/draft-07/schema#", "properties":
+        {"a": {"items": [{"type": "string"}]}}}));
+    assert!(draft_7.check_args(&canonical(&json!({"a": [1]}))).is_err());
+}
+
+#[test]
+fn a_pattern_runs_in_linear_time_or_does_not_compile() {
+    assert_eq!(refused(&json!({"properties": {"a": {"pattern": "(?=x)x"}}})), "REGISTRY_SCHEMA");
+    assert_eq!(refused(&json!({"properties": {"a": {"pattern": "(x)\\1"}}})), "REGISTRY_SCHEMA");
+    assert_eq!(refused(&json!({"pattern": "((a{100}){100}){100}"})), "REGISTRY_SCHEMA");
+    let long = "a".repeat(1_025);
+    assert_eq!(refused(&json!({"properties": {"a": {"pattern": long}}})), "REGISTRY_SCHEMA_PATTERN");
+    assert_eq!(refused(&json!({"allOf": [{"patternProperties": {long: {}}}]})), "REGISTRY_SCHEMA_PATTERN");
+    // Exponential for an engine that backtracks.
+    let evil = rules(&json!({"properties": {"a": {"pattern": "^(a+)+$"}}}));
+    let args = canonical(&json!({ "a": format!("{}!", "a".repeat(60_000)) }));
+    assert_eq!(evil.check_args(&args).unwrap_err().rule(), "pattern");
+}
+
+#[test]
+fn a_known_format_is_checked() {
+    let rules = rules(&json!({"properties": {"day": {"format": "date"}, "n": {"format": "int64"}}}));
+    assert!(rules.check_args(&canonical(&json!({"day": "2026-01-31", "n": 1}))).is_ok());
+    assert_eq!(rules.check_args(&canonical(&json!({"day": "soon"}))).unwrap_err().rule(), "format");
+}

@@ -1,0 +1,276 @@
+use std::collections::BTreeSet;
+
+use countersign_core::{Digest, ServerName, ToolId, ToolName};
+use serde_json::Value;
+
+use crate::agent_entry::{check_count, distinct, fingerprint};
+use crate::constraint::Constraint;
+use crate::content::{ContentError, ContentProblem};
+use crate::impact::ImpactClass;
+use crate::limits::Limits;
+use crate::place::ArgPlace;
+use crate::present::present;
+use crate::rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule};
+use crate::schema::ArgsSchema;
+
+/// The most constraints, and the most data arguments, of one tool.
+const MAX_PLACES: usize = 64;
+
+/// Holds what the registry says of one tool: its impact, what a call of it needs, and what its arguments may be.
+///
+/// The arguments' schema is compiled and the constraints are prepared when the entry is made, so that a call costs
+/// only the checking.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "ToolEntryBuilder", into = "ToolEntryBuilder")]
+pub struct ToolEntry {
+    tool: ToolId,
+    impact: ImpactClass,
+    approval: ApprovalRule,
+    ask: AskRule,
+    evidence: EvidenceRule,
+    plan: PlanRule,
+    definition: Option<Digest>,
+    schema: ArgsSchema,
+    constraints: Vec<Constraint>,
+    data_args: BTreeSet<ArgPlace>,
+    limits: Limits,
+    fingerprint: Digest,
+}
+
+impl ToolEntry {
+    /// Starts an entry with what it cannot do without: which tool, how bad it can be, whether each call needs an
+    /// approval, and the JSON Schema of its arguments.
+    pub fn builder(
+        tool: &ToolId,
+        impact: ImpactClass,
+        approval: ApprovalRule,
+        args_schema: Value,
+    ) -> ToolEntryBuilder {
+        ToolEntryBuilder {
+            server: tool.server().clone(),
+            name: tool.name().clone(),
+            impact,
+            approval,
+            ask: AskRule::NotRequired,
+            evidence: EvidenceRule::NotRequired,
+            plan: PlanRule::NotRequired,
+            definition: None,
+            args_schema,
+            constraints: Vec::new(),
+            data_args: Vec::new(),
+            limits: Limits::none(),
+        }
+    }
+
+    /// Which tool.
+    #[must_use]
+    pub const fn tool(&self) -> &ToolId {
+        &self.tool
+    }
+
+    /// How bad its effect can be.
+    #[must_use]
+    pub const fn impact(&self) -> ImpactClass {
+        self.impact
+    }
+
+    /// Whether each call needs an approval.
+    #[must_use]
+    pub const fn approval(&self) -> ApprovalRule {
+        self.approval
+    }
+
+    /// Whether each call must restate the pinned goal.
+    #[must_use]
+    pub const fn ask(&self) -> AskRule {
+        self.ask
+    }
+
+    /// Whether each call needs evidence.
+    #[must_use]
+    pub const fn evidence(&self) -> EvidenceRule {
+        self.evidence
+    }
+
+    /// Whether each call must be a step of a committed plan.
+    #[must_use]
+    pub const fn plan(&self) -> PlanRule {
+        self.plan
+    }
+
+    /// The digest of the tool's definition at its server, where it is pinned
+    /// ([`definition_digest`](crate::definition_digest)).
+    #[must_use]
+    pub const fn definition(&self) -> Option<Digest> {
+        self.definition
+    }
+
+    /// The JSON Schema of its arguments.
+    #[must_use]
+    pub const fn args_schema(&self) -> &Value {
+        self.schema.source()
+    }
+
+    /// What narrows its arguments beyond the schema.
+    #[must_use]
+    pub fn constraints(&self) -> &[Constraint] {
+        &self.constraints
+    }
+
+    /// The arguments that a plan may leave open, because they are data and not destinations.
+    #[must_use]
+    pub const fn data_args(&self) -> &BTreeSet<ArgPlace> {
+        &self.data_args
+    }
+
+    /// How often a session may call it.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The digest of the whole entry: recipe `tool-entry-1`, a label and the entry's `jcs-1` JSON.
+    #[must_use]
+    pub const fn fingerprint(&self) -> Digest {
+        self.fingerprint
+    }
+
+    pub(crate) const fn schema(&self) -> &ArgsSchema {
+        &self.schema
+    }
+}
+
+/// The digest of a tool's whole entry; the same as [`ToolEntry::fingerprint`].
+#[must_use]
+pub const fn tool_fingerprint(entry: &ToolEntry) -> Digest {
+    entry.fingerprint()
+}
+
+/// Gathers what a [`ToolEntry`] is made of; nothing is checked before [`build`](Self::build). It is also the form that
+/// an entry has in a draft.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[must_use]
+pub struct ToolEntryBuilder {
+    server: ServerName,
+    name: ToolName,
+    impact: ImpactClass,
+    approval: ApprovalRule,
+    #[serde(default)]
+    ask: AskRule,
+    #[serde(default)]
+    evidence: EvidenceRule,
+    #[serde(default)]
+    plan: PlanRule,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    definition: Option<Digest>,
+    args_schema: Value,
+    #[serde(default)]
+    constraints: Vec<Constraint>,
+    #[serde(default)]
+    data_args: Vec<ArgPlace>,
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    limits: Limits,
+}
+
+impl ToolEntryBuilder {
+    /// Says whether each call must restate the pinned goal.
+    pub const fn with_ask(mut self, rule: AskRule) -> Self {
+        self.ask = rule;
+        self
+    }
+
+    /// Says whether each call needs evidence.
+    pub const fn with_evidence(mut self, rule: EvidenceRule) -> Self {
+        self.evidence = rule;
+        self
+    }
+
+    /// Says whether each call must be a step of a committed plan.
+    pub const fn with_plan(mut self, rule: PlanRule) -> Self {
+        self.plan = rule;
+        self
+    }
+
+    /// Pins the tool's definition at its server.
+    pub const fn with_definition(mut self, digest: Digest) -> Self {
+        self.definition = Some(digest);
+        self
+    }
+
+    /// Narrows an argument beyond the schema.
+    pub fn with_constraint(mut self, constraint: Constraint) -> Self {
+        self.constraints.push(constraint);
+        self
+    }
+
+    /// Says that an argument is data, which a plan may leave open.
+    pub fn with_data_arg(mut self, place: ArgPlace) -> Self {
+        self.data_args.push(place);
+        self
+    }
+
+    /// Bounds how often a session may call the tool.
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Checks everything, compiles the schema and takes the fingerprint.
+    ///
+    /// # Errors
+    /// [`ContentError`] when the schema does not compile, something is listed twice or too often, or an argument is
+    /// both data and constrained.
+    pub fn build(self) -> Result<ToolEntry, ContentError> {
+        check_count("/constraints", "constraints of one tool", self.constraints.len(), MAX_PLACES)?;
+        check_count("/data_args", "data arguments of one tool", self.data_args.len(), MAX_PLACES)?;
+        for (index, place) in self.data_args.iter().enumerate() {
+            let overlaps = |c: &Constraint| place.covers(c.at()) || c.at().covers(place);
+            if self.constraints.iter().any(overlaps) {
+                let problem = ContentProblem::DataPlace(place.clone());
+                return Err(ContentError::new(format!("/data_args/{index}"), problem));
+            }
+        }
+        let schema = ArgsSchema::compile(self.args_schema).map_err(|error| error.beneath("/args_schema"))?;
+        let mut entry = ToolEntry {
+            tool: ToolId::from_names(self.server, self.name),
+            impact: self.impact,
+            approval: self.approval,
+            ask: self.ask,
+            evidence: self.evidence,
+            plan: self.plan,
+            definition: self.definition,
+            schema,
+            constraints: self.constraints,
+            data_args: distinct("/data_args", self.data_args)?,
+            limits: self.limits,
+            fingerprint: Digest::from_bytes([0; 32]),
+        };
+        entry.fingerprint = fingerprint("countersign/tool-entry-1", &entry)?;
+        Ok(entry)
+    }
+}
+
+impl TryFrom<ToolEntryBuilder> for ToolEntry {
+    type Error = ContentError;
+    fn try_from(fields: ToolEntryBuilder) -> Result<Self, ContentError> {
+        fields.build()
+    }
+}
+
+impl From<ToolEntry> for ToolEntryBuilder {
+    fn from(entry: ToolEntry) -> Self {
+        let fresh =
+            ToolEntry::builder(&entry.tool, entry.impact, entry.approval, entry.schema.source().clone());
+        Self {
+            ask: entry.ask,
+            evidence: entry.evidence,
+            plan: entry.plan,
+            definition: entry.definition,
+            constraints: entry.constraints,
+            data_args: entry.data_args.into_iter().collect(),
+            limits: entry.limits,
+            ..fresh
+        }
+    }
+}

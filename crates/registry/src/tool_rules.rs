@@ -1,0 +1,38 @@
+use countersign_canonical_json::Canonical;
+
+use crate::args_error::ArgsError;
+use crate::tool_entry::ToolEntry;
+
+/// Holds a tool's entry, ready to check calls against.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolRules {
+    entry: ToolEntry,
+}
+
+impl ToolRules {
+    /// Wraps an entry.
+    #[must_use]
+    pub const fn new(entry: ToolEntry) -> Self {
+        Self { entry }
+    }
+
+    /// The tool's entry.
+    #[must_use]
+    pub const fn entry(&self) -> &ToolEntry {
+        &self.entry
+    }
+
+    /// Says whether a call's arguments fit the schema and every constraint.
+    ///
+    /// # Errors
+    /// [`ArgsError`] with the place and the rule of the first misfit; arguments that are not an object are one.
+    pub fn check_args(&self, args: &Canonical) -> Result<(), ArgsError> {
+        self.entry.schema().check(args)?;
+        match self.entry.constraints().iter().find(|constraint| !constraint.fits(args.value())) {
+            Some(misfit) => {
+                Err(ArgsError::Constraint { place: misfit.at().as_str().to_owned(), kind: misfit.kind() })
+            }
+            None => Ok(()),
+        }
+    }
+}

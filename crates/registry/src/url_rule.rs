@@ -1,0 +1,138 @@
+use countersign_core::is_hidden;
+
+use crate::constraint::ConstraintError;
+
+/// The longest URL, in bytes.
+const MAX_URL_BYTES: usize = 8_192;
+
+/// The longest host name, in bytes (RFC 1035, section 2.3.4).
+const MAX_HOST_BYTES: usize = 253;
+
+/// The longest label of a host name, in bytes (RFC 1035, section 2.3.4).
+const MAX_LABEL_BYTES: usize = 63;
+
+/// Holds the schemes and hosts that a URL may name.
+///
+/// The grammar is far narrower than RFC 3986 on purpose: no user information, no escapes or capitals in the host, no
+/// IPv6 literal, nothing that URL readers are known to disagree about. It says where a request is sent, not where a
+/// redirect or the name's address leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UrlRule {
+    schemes: Vec<Box<str>>,
+    hosts: Vec<Host>,
+}
+
+/// One entry of the list of hosts: `example.com`, `.example.org` (any subdomain, not the domain itself), either with
+/// `:port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Host {
+    /// Starts with a dot when subdomains are meant.
+    name: Box<str>,
+    port: Option<u16>,
+}
+
+impl UrlRule {
+    pub(crate) fn new(schemes: &[String], hosts: &[String]) -> Result<Self, ConstraintError> {
+        if schemes.is_empty() || hosts.is_empty() {
+            return Err(ConstraintError::Empty);
+        }
+        if !schemes.iter().all(|scheme| is_scheme(scheme)) {
+            return Err(ConstraintError::Scheme);
+        }
+        let hosts = hosts.iter().map(|host| Host::read(host).ok_or(ConstraintError::Host));
+        Ok(Self {
+            schemes: schemes.iter().map(|scheme| scheme.as_str().into()).collect(),
+            hosts: hosts.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Says whether the URL has one of the schemes and goes to one of the hosts.
+    pub(crate) fn fits(&self, url: &str) -> bool {
+        self.check(url).is_some()
+    }
+
+    fn check(&self, url: &str) -> Option<()> {
+        if url.len() > MAX_URL_BYTES || url.chars().any(|c| c == '\\' || c.is_whitespace() || is_hidden(c)) {
+            return None;
+        }
+        let (scheme, rest) = url.split_once("://")?;
+        let scheme = self.schemes.iter().find(|known| &***known == scheme)?;
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let (host, port) = read_authority(authority)?;
+        self.hosts.iter().any(|entry| entry.matches(host, port, scheme)).then_some(())
+    }
+}
+
+impl Host {
+    fn read(text: &str) -> Option<Self> {
+        let (name, port) = match text.strip_prefix('.') {
+            Some(parent) => {
+                let (_, port) = read_authority(parent)?;
+                (text.split(':').next()?, port)
+            }
+            None => read_authority(text)?,
+        };
+        Some(Self { name: name.into(), port })
+    }
+
+    fn matches(&self, host: &str, port: Option<u16>, scheme: &str) -> bool {
+        let name_fits = if self.name.starts_with('.') {
+            host.strip_suffix(&*self.name).is_some_and(|label| !label.is_empty())
+        } else {
+            host == &*self.name
+        };
+        let port_fits = match self.port {
+            Some(named) => port.or(default_port(scheme)) == Some(named),
+            None => port.is_none() || port == default_port(scheme),
+        };
+        name_fits && port_fits
+    }
+}
+
+/// Reads `host` or `host:port` and nothing else.
+fn read_authority(text: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match text.split_once(':') {
+        Some((host, digits)) => (host, Some(read_port(digits)?)),
+        None => (text, None),
+    };
+    let labels_fit = host.split('.').all(is_label);
+    (host.len() <= MAX_HOST_BYTES && labels_fit).then_some((host, port))
+}
+
+/// One spelling for each port: no sign, no leading zero.
+fn read_port(digits: &str) -> Option<u16> {
+    if digits.starts_with('0') || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+fn is_label(label: &str) -> bool {
+    (1..=MAX_LABEL_BYTES).contains(&label.len())
+        && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+/// Says whether the text is a host name of lower-case labels. Shared with the rule for e-mail domains.
+pub(crate) fn is_host(text: &str) -> bool {
+    matches!(read_authority(text), Some((_, None)))
+}
+
+fn is_scheme(scheme: &str) -> bool {
+    scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        && scheme.len() <= MAX_LABEL_BYTES
+        && scheme
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.'))
+}
+
+const fn default_port(scheme: &str) -> Option<u16> {
+    match scheme.as_bytes() {
+        b"http" | b"ws" => Some(80),
+        b"https" | b"wss" => Some(443),
+        b"ftp" => Some(21),
+        b"sftp" | b"ssh" => Some(22),
+        _ => None,
+    }
+}

@@ -1,0 +1,120 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use countersign_core::{Millis, Timestamp};
+use parking_lot::Mutex;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::OpenError;
+use crate::open::{FileId, open};
+use crate::trouble::Trouble;
+
+/// How long a store waits for other threads and processes unless said otherwise: 5 seconds.
+pub const DEFAULT_BUSY_TIMEOUT: Millis = Millis::from_secs(5);
+
+/// Keeps spent tokens and pending approvals in one file, shared by all processes of a host that open it.
+///
+/// Answers that it may use the file come after every other promise was kept; where one was not, the answer is a
+/// refusal. After a failure that leaves it unknown what the file holds (a failed write or sync, a damaged page, a
+/// file that was moved away), every later question is refused until the file is opened anew.
+///
+/// ```
+/// use countersign_approval_token::{PendingApprovals, SpentTokens};
+/// use countersign_core::Timestamp;
+/// use countersign_sqlite::SqliteStore;
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("store.db");
+/// let store = SqliteStore::open(&path)?;
+/// assert!(store.list(Timestamp::EPOCH)?.is_empty());
+/// let spent: &dyn SpentTokens = &store;
+/// # let _ = spent;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct SqliteStore {
+    path: PathBuf,
+    file: FileId,
+    busy_timeout: Millis,
+    state: Mutex<State>,
+}
+
+struct State {
+    db: Connection,
+    poisoned: bool,
+}
+
+impl SqliteStore {
+    /// Opens a store, or makes an empty one that nobody but its owner can read (mode 0600).
+    ///
+    /// # Errors
+    /// [`OpenError`] when the file is not a store of this version, can be read by others, or does not keep what it
+    /// is told.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::open_with(path, DEFAULT_BUSY_TIMEOUT)
+    }
+
+    /// Opens a store that waits for other threads and processes for as long as is said here, and then refuses.
+    ///
+    /// # Errors
+    /// [`OpenError`], as [`SqliteStore::open`].
+    pub fn open_with(path: impl AsRef<Path>, busy_timeout: Millis) -> Result<Self, OpenError> {
+        // A relative path must lead to the same file after the process has changed its folder.
+        let path = std::path::absolute(path).map_err(OpenError::Unavailable)?;
+        let (db, file) = open(&path, busy_timeout)?;
+        Ok(Self { path, file, busy_timeout, state: Mutex::new(State { db, poisoned: false }) })
+    }
+
+    /// Runs `work` in a transaction that holds the file's write lock from its start, and commits it.
+    pub(crate) fn write<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        self.with(|db| {
+            let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let done = work(&tx)?;
+            tx.commit()?;
+            Ok(done)
+        })
+    }
+
+    /// Runs `work`, which only reads.
+    pub(crate) fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Trouble>) -> Result<T, Trouble> {
+        self.with(|db| work(db))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Trouble>) -> Result<T, Trouble> {
+        let patience = Duration::from_millis(self.busy_timeout.as_millis());
+        let mut state = self.state.try_lock_for(patience).ok_or(Trouble::Busy)?;
+        if state.poisoned {
+            return Err(Trouble::Poisoned);
+        }
+        // INVARIANT: poisoned until it is known that the work left the file in order, a panic in it included.
+        state.poisoned = true;
+        let result = if FileId::at(&self.path).is_ok_and(|file| file == self.file) {
+            work(&mut state.db)
+        } else {
+            Err(Trouble::Replaced)
+        };
+        let in_order = result.as_ref().err().is_none_or(Trouble::is_passing);
+        state.poisoned = !(in_order && state.db.is_autocommit());
+        result
+    }
+
+    #[cfg(test)]
+    pub(crate) fn on_connection<T>(&self, work: impl FnOnce(&Connection) -> T) -> T {
+        work(&self.state.lock().db)
+    }
+}
+
+/// Without the path, which can be a secret of the host's.
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("busy_timeout", &self.busy_timeout).finish_non_exhaustive()
+    }
+}
+
+/// A time as SQLite keeps it.
+pub(crate) fn sql_time(time: Timestamp) -> i64 {
+    // INVARIANT: a timestamp is below 2^53.
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}

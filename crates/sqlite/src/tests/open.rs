@@ -1,0 +1,186 @@
+use std::fs;
+use std::path::Path;
+
+use countersign_core::Millis;
+
+use super::*;
+
+fn refused(path: &Path) -> &'static str {
+    SqliteStore::open_with(path, Millis::new(50).unwrap()).unwrap_err().code()
+}
+
+/// Makes a store with rows on many pages, and closes it.
+fn filled(path: &Path) {
+    let store = SqliteStore::open(path).unwrap();
+    store.on_connection(|db| {
+        db.execute_batch(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) \
+             INSERT INTO spent SELECT unhex(printf('%064x', i * 7919)), 60000 + i FROM n",
+        )
+        .unwrap();
+    });
+}
+
+fn assert_left_as_it_was(path: &Path, code: &str) {
+    let before = fs::read(path).unwrap();
+    assert_eq!(refused(path), code);
+    assert_eq!(fs::read(path).unwrap(), before);
+}
+
+#[cfg(unix)]
+fn chmod(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn every_file_of_a_new_store_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    spend(&store, &keys(), "t1").unwrap();
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 3, "{files:?}");
+    for file in files {
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_store_that_others_can_read_or_write_is_refused() {
+    let (_folder, path) = place();
+    SqliteStore::open(&path).unwrap();
+    for mode in [0o640, 0o604, 0o620, 0o602, 0o644, 0o666, 0o610] {
+        chmod(&path, mode);
+        assert_left_as_it_was(&path, "STORE_TOO_OPEN");
+    }
+    chmod(&path, 0o600);
+    assert!(SqliteStore::open(&path).is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_link_device_or_missing_folder_is_refused() {
+    let (folder, path) = place();
+    SqliteStore::open(&path).unwrap();
+    assert_eq!(refused(folder.path()), "STORE_NOT_A_FILE");
+    assert_eq!(refused(&folder.path().join("none/store.db")), "STORE_UNAVAILABLE");
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert_eq!(refused(&link), "STORE_NOT_A_FILE");
+    let dangling = folder.path().join("dangling.db");
+    std::os::unix::fs::symlink(folder.path().join("elsewhere"), &dangling).unwrap();
+    assert_eq!(refused(&dangling), "STORE_NOT_A_FILE");
+    assert!(!folder.path().join("elsewhere").exists());
+    assert_eq!(refused(Path::new("/dev/null")), "STORE_NOT_A_FILE");
+}
+
+#[test]
+fn a_store_of_another_version_is_refused_and_left_as_it_was() {
+    for version in [0, 2, -1, i64::from(i32::MAX)] {
+        let (_folder, path) = place();
+        filled(&path);
+        let db = rusqlite::Connection::open(&path).unwrap();
+        db.pragma_update(None, "user_version", version).unwrap();
+        drop(db);
+        assert_left_as_it_was(&path, "STORE_VERSION");
+    }
+}
+
+#[test]
+fn another_programs_database_is_refused_and_left_as_it_was() {
+    for statement in [
+        "CREATE TABLE notes (text)",
+        "PRAGMA user_version = 1",
+        "PRAGMA application_id = 7",
+        "CREATE TABLE spent (id, keep_until); PRAGMA user_version = 1",
+    ] {
+        let (_folder, path) = place();
+        let db = rusqlite::Connection::open(&path).unwrap();
+        db.execute_batch(statement).unwrap();
+        drop(db);
+        #[cfg(unix)]
+        chmod(&path, 0o600);
+        assert_left_as_it_was(&path, "STORE_CORRUPT");
+    }
+}
+
+#[test]
+fn a_store_whose_tables_were_changed_is_refused() {
+    for statement in [
+        "CREATE TRIGGER forget AFTER INSERT ON spent BEGIN DELETE FROM spent; END",
+        "CREATE TABLE more (x)",
+        "DROP TABLE horizon",
+        "DROP TABLE spent; CREATE TABLE spent (id BLOB, keep_until INTEGER NOT NULL) STRICT",
+        "ALTER TABLE pending ADD COLUMN note TEXT",
+    ] {
+        let (_folder, path) = place();
+        filled(&path);
+        rusqlite::Connection::open(&path).unwrap().execute_batch(statement).unwrap();
+        assert_left_as_it_was(&path, "STORE_CORRUPT");
+    }
+}
+
+#[test]
+fn a_corrupted_store_is_refused() {
+    let (_folder, path) = place();
+    filled(&path);
+    let whole = fs::read(&path).unwrap();
+    assert!(whole.len() > 20 * 4_096);
+    let page = |n: usize| n * 4_096..(n + 1) * 4_096;
+    let mut damaged: Vec<Vec<u8>> = Vec::new();
+    for (n, byte) in [(6, 0), (6, 255), (12, 0), (12, 255)] {
+        let mut bytes = whole.clone();
+        bytes[page(n)].fill(byte);
+        damaged.push(bytes);
+    }
+    damaged.push(whole[..whole.len() / 2].to_vec());
+    damaged.push(whole[..4_096].to_vec());
+    let mut header = whole.clone();
+    header[..16].fill(b'x');
+    damaged.push(header);
+    damaged.push(b"hello, this is no database, only text that somebody put here".to_vec());
+    damaged.push(vec![0; 8_192]);
+    for (n, bytes) in damaged.into_iter().enumerate() {
+        fs::write(&path, &bytes).unwrap();
+        let refused = SqliteStore::open(&path);
+        assert_eq!(refused.unwrap_err().code(), "STORE_CORRUPT", "damage {n}");
+        assert_eq!(fs::read(&path).unwrap(), bytes, "damage {n}");
+    }
+}
+
+#[test]
+fn an_empty_file_becomes_a_store() {
+    let (_folder, path) = place();
+    fs::write(&path, "").unwrap();
+    #[cfg(unix)]
+    chmod(&path, 0o600);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(spend(&store, &keys(), "t1"), Ok(()));
+    assert_eq!(count(&store, "PRAGMA user_version"), 1);
+}
+
+#[test]
+fn a_commit_is_synced_before_it_counts() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(count(&store, "PRAGMA synchronous"), 2);
+    let mode: String =
+        store.on_connection(|db| db.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap());
+    assert_eq!(mode, "wal");
+    assert_eq!(count(&store, "PRAGMA busy_timeout"), 5_000);
+}
+
+#[test]
+fn a_store_is_opened_by_many_threads_at_once() {
+    let (_folder, path) = place();
+    let won = std::thread::scope(|scope| {
+        let openers: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| spend(&SqliteStore::open(&path).unwrap(), &keys(), "t1").is_ok()))
+            .collect();
+        openers.into_iter().map(|opener| opener.join().unwrap()).filter(|won| *won).count()
+    });
+    assert_eq!(won, 1);
+}

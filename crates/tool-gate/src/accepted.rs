@@ -1,0 +1,156 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use countersign_approval_token::SpentApproval;
+use countersign_audit_log::{OutcomeKind, OutcomeRecord, Record};
+use countersign_canonical_json::Canonical;
+use countersign_core::{CallId, Timestamp, ToolId};
+use countersign_registry::ImpactClass;
+
+use crate::gate::Inner;
+
+/// Proves that the gate accepted one call and that the acceptance is on record. Dispatch consumes it, so it runs at
+/// most once.
+///
+/// It is made in one place, [`ToolGate::check`](crate::ToolGate::check). It cannot be built, cloned or read from
+/// anywhere else:
+///
+/// ```compile_fail
+/// fn twice(call: countersign_tool_gate::AcceptedCall) {
+///     let again = call.clone();
+/// }
+/// ```
+///
+/// What runs is what was checked: take tool and arguments from here, never from the request again.
+#[derive(Debug)]
+#[must_use = "an accepted call that is dropped is recorded as unknown and never runs"]
+pub struct AcceptedCall {
+    pub(crate) tool: ToolId,
+    pub(crate) args: Canonical,
+    pub(crate) impact: ImpactClass,
+    pub(crate) approval: Option<SpentApproval>,
+    pub(crate) in_flight: InFlight,
+}
+
+impl AcceptedCall {
+    /// The call's id.
+    #[must_use]
+    pub const fn call_id(&self) -> &CallId {
+        &self.in_flight.call_id
+    }
+
+    /// The tool to run.
+    #[must_use]
+    pub const fn tool(&self) -> &ToolId {
+        &self.tool
+    }
+
+    /// The arguments to run it with: the value that was digested, from the one reading of it.
+    #[must_use]
+    pub const fn args(&self) -> &Canonical {
+        &self.args
+    }
+
+    /// How bad the tool can be, as the operator says.
+    #[must_use]
+    pub const fn impact(&self) -> ImpactClass {
+        self.impact
+    }
+
+    /// The approval that this call used up; nothing where none is needed.
+    #[must_use]
+    pub const fn approval(&self) -> Option<&SpentApproval> {
+        self.approval.as_ref()
+    }
+
+    /// The number of the decision's record.
+    #[must_use]
+    pub const fn sequence(&self) -> u64 {
+        self.in_flight.decision
+    }
+
+    /// Runs the tool, and records whether it returned or failed. A panic in it is recorded as unknown and goes on.
+    ///
+    /// # Errors
+    /// Whatever the tool gives.
+    pub fn run<T, E>(self, tool: impl FnOnce(&Canonical) -> Result<T, E>) -> Result<T, E> {
+        let (args, in_flight) = self.dispatch();
+        let result = tool(&args);
+        in_flight.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
+        result
+    }
+
+    /// Runs an asynchronous tool, and records whether it returned or failed. If the future is dropped before it is
+    /// done, the outcome is unknown, and the call is not run again.
+    ///
+    /// # Errors
+    /// Whatever the tool gives.
+    pub async fn run_async<T, E, F>(self, tool: impl FnOnce(Canonical) -> F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        let (args, in_flight) = self.dispatch();
+        let result = tool(args).await;
+        in_flight.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
+        result
+    }
+
+    /// Hands the arguments to a transport of the host's own, with the means to say how it ended.
+    #[must_use = "the arguments are what to run, and the outcome is unknown until `finish`"]
+    pub fn dispatch(self) -> (Canonical, InFlight) {
+        (self.args, self.in_flight)
+    }
+}
+
+/// Stands for a call that was accepted and whose outcome is not known yet. Dropped without
+/// [`finish`](Self::finish), it records the outcome as unknown.
+#[derive(Debug)]
+#[must_use = "an outcome that is never told is recorded as unknown"]
+pub struct InFlight {
+    gate: Arc<Inner>,
+    call_id: CallId,
+    decision: u64,
+    started: Timestamp,
+    finished: bool,
+}
+
+impl InFlight {
+    pub(crate) const fn new(gate: Arc<Inner>, call_id: CallId, decision: u64, started: Timestamp) -> Self {
+        Self { gate, call_id, decision, started, finished: false }
+    }
+
+    /// The call's id.
+    #[must_use]
+    pub const fn call_id(&self) -> &CallId {
+        &self.call_id
+    }
+
+    /// Records how the call ended.
+    pub fn finish(mut self, outcome: OutcomeKind) {
+        self.record(outcome);
+    }
+
+    /// The record of an outcome can fail like any other. The sink then refuses what follows (the gate with it), and
+    /// the call, which has run, stays without an outcome: unknown.
+    fn record(&mut self, outcome: OutcomeKind) {
+        self.finished = true;
+        let recorded = catch_unwind(AssertUnwindSafe(|| {
+            let now = self.gate.now().unwrap_or(self.started);
+            let session = self.gate.contract.session().clone();
+            let mut record = OutcomeRecord::new(now, session, self.call_id.as_str(), self.decision, outcome);
+            record.duration_ms = Some(now.since(self.started));
+            self.gate.sink.record(&Record::Outcome(record)).is_ok()
+        }));
+        if !recorded.unwrap_or(false) {
+            self.gate.lose_record();
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.record(OutcomeKind::Unknown);
+        }
+    }
+}

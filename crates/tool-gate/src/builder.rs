@@ -1,0 +1,215 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use countersign_approval_token::{Partial, SpentTokens};
+use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
+use countersign_canonical_json::Limits;
+use countersign_core::{Audience, Clock, Digest, Millis, Principal, ToolId};
+use countersign_keys::RunKeys;
+use countersign_pinned_ask::PinnedAsk;
+use countersign_registry::{AgentClaims, CapabilityRegistry, SessionContract};
+
+use crate::gate::{Inner, ToolGate};
+use crate::stats::CallStats;
+use crate::user_check::UserCheck;
+
+/// How much one call may bring along.
+#[derive(Clone, Debug)]
+pub struct GateLimits {
+    pub(crate) args: Limits,
+    pub(crate) approvals: usize,
+    pub(crate) recent_records: usize,
+}
+
+/// 1 MiB of arguments, 32 levels deep, 65,536 wide: far above what tools take and far below what hurts. Eight
+/// approvals, since one is what a call needs. The last 1,024 records in memory.
+impl Default for GateLimits {
+    fn default() -> Self {
+        Self { args: Limits::default(), approvals: 8, recent_records: 1_024 }
+    }
+}
+
+impl GateLimits {
+    /// Sets the limits of the arguments' JSON text.
+    #[must_use]
+    pub const fn args(mut self, limits: Limits) -> Self {
+        self.args = limits;
+        self
+    }
+
+    /// Sets how many approval tokens one call may bring.
+    #[must_use]
+    pub const fn approvals(mut self, most: usize) -> Self {
+        self.approvals = most;
+        self
+    }
+
+    /// Sets how many records [`ToolGate::call_log`] keeps.
+    #[must_use]
+    pub const fn recent_records(mut self, most: usize) -> Self {
+        self.recent_records = most;
+        self
+    }
+}
+
+/// Says how approvals are verified and where they are spent.
+#[derive(Debug)]
+pub struct ApprovalSettings {
+    pub(crate) keys: RunKeys,
+    pub(crate) spent: Arc<dyn SpentTokens>,
+    pub(crate) audience: Audience,
+    pub(crate) skew: Millis,
+    pub(crate) partial: Partial,
+}
+
+impl ApprovalSettings {
+    /// Takes the run's keys, the store of spent tokens, and this gate's name as tokens bind it. The clocks of
+    /// approver and gate may differ by 5 seconds.
+    #[must_use]
+    pub fn new(keys: RunKeys, spent: Arc<dyn SpentTokens>, audience: Audience) -> Self {
+        Self { keys, spent, audience, skew: Millis::from_secs(5), partial: Partial::Refuse }
+    }
+
+    /// Sets by how much an approver's clock may run ahead of the gate's.
+    #[must_use]
+    pub const fn skew(mut self, skew: Millis) -> Self {
+        self.skew = skew;
+        self
+    }
+
+    /// Accepts tokens whose approver left out optional bindings (agent, session, definition, ask, registry version,
+    /// audience). Such a token is good for the same call in another session, once. A binding that the token does
+    /// carry must still be equal.
+    #[must_use]
+    pub const fn dangerous_accept_partial_bindings(mut self) -> Self {
+        self.partial = Partial::Accept;
+        self
+    }
+}
+
+/// Why a gate cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The pinned goal belongs to another session than the contract.
+    #[error("the pinned goal belongs to another session")]
+    OtherSession,
+    /// The time cannot be told.
+    #[error("the time cannot be told")]
+    Clock,
+    /// The session cannot be put on record.
+    #[error("the session cannot be recorded")]
+    Audit(#[source] countersign_audit_log::AuditError),
+}
+
+impl OpenError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::OtherSession => "ASK_OTHER_SESSION",
+            Self::Clock => "CLOCK_UNAVAILABLE",
+            Self::Audit(_) => "AUDIT_UNAVAILABLE",
+        }
+    }
+}
+
+/// Gathers what a gate decides by. What it cannot do without was given to [`ToolGate::builder`].
+#[must_use]
+pub struct ToolGateBuilder {
+    pub(crate) registry: Arc<CapabilityRegistry>,
+    pub(crate) contract: SessionContract,
+    pub(crate) principal: Principal,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) sink: Arc<dyn AuditSink>,
+    pub(crate) ask: Option<PinnedAsk>,
+    pub(crate) approvals: Option<ApprovalSettings>,
+    pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
+    pub(crate) limits: GateLimits,
+    pub(crate) stats: Arc<CallStats>,
+    pub(crate) definitions: BTreeMap<ToolId, Digest>,
+    pub(crate) claims: Option<AgentClaims>,
+}
+
+impl std::fmt::Debug for ToolGateBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolGateBuilder").field("contract", &self.contract).finish_non_exhaustive()
+    }
+}
+
+impl ToolGateBuilder {
+    /// Pins the session's goal. Without it, a tool whose rule asks for the goal is always refused.
+    pub fn pinned_ask(mut self, ask: PinnedAsk) -> Self {
+        self.ask = Some(ask);
+        self
+    }
+
+    /// Lets approvals be used. Without it, a tool whose rule asks for approval is always refused.
+    pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
+        self.approvals = Some(settings);
+        self
+    }
+
+    /// Adds a check of the embedder's own, run in the order of adding.
+    pub fn user_check(mut self, name: &str, check: impl UserCheck + 'static) -> Self {
+        self.checks.push((name.to_owned(), Box::new(check)));
+        self
+    }
+
+    /// Sets the limits of one call.
+    pub fn limits(mut self, limits: GateLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Counts into `stats`, which other gates share.
+    pub fn stats(mut self, stats: Arc<CallStats>) -> Self {
+        self.stats = stats;
+        self
+    }
+
+    /// Says what the definition of a tool is now ([`ToolGate::note_definition`]).
+    pub fn definition(mut self, tool: ToolId, definition: Digest) -> Self {
+        self.definitions.insert(tool, definition);
+        self
+    }
+
+    /// Adds what the agent claims about itself. It goes on record, and decides nothing.
+    pub fn claims(mut self, claims: AgentClaims) -> Self {
+        self.claims = Some(claims);
+        self
+    }
+
+    /// Opens the gate, once the session is on record.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the goal is another session's, or time or record cannot be had.
+    pub fn open(self) -> Result<ToolGate, OpenError> {
+        if self.ask.as_ref().is_some_and(|ask| ask.session() != self.contract.session()) {
+            return Err(OpenError::OtherSession);
+        }
+        let now = self.clock.now().map_err(|_| OpenError::Clock)?;
+        let record = self.session_record(now);
+        self.sink.record(&Record::Session(record)).map_err(OpenError::Audit)?;
+        Ok(ToolGate::from_inner(Inner::new(self, now)))
+    }
+
+    fn session_record(&self, now: countersign_core::Timestamp) -> SessionRecord {
+        let contract = &self.contract;
+        let mut record = SessionRecord::new(
+            now,
+            contract.session().clone(),
+            contract.agent().clone(),
+            self.principal.clone(),
+            contract.registry_version(),
+            contract.tools().iter().cloned().collect(),
+            contract.expires(),
+        );
+        record.ask = self.ask.as_ref().map(PinnedAsk::digest);
+        record.claims = self.claims.as_ref().map(|claims| {
+            let differing = claims.differences(contract);
+            ClaimsRecord::new(claims.digest(), differing.iter().map(String::as_str))
+        });
+        record
+    }
+}

@@ -1,0 +1,336 @@
+//! The checks, top-down in the order in which they run (steps 0 to 10). Step 11, the record, is in `gate.rs`.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use countersign_approval_token::{Approval, ApprovalError, ApprovalToken, CallBinding, SpendError, SpentApproval, verify};
+use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Recipe, read};
+use countersign_core::{CallId, Digest, RequestId, Timestamp, ToolId};
+use countersign_pinned_ask::{AskDrift, PinnedAsk};
+use countersign_registry::{
+    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, ImpactClass, RegistryView,
+    ToolRules,
+};
+
+use crate::builder::ApprovalSettings;
+use crate::call::{Args, ToolCall};
+use crate::code::RejectionCode;
+use crate::facts::Facts;
+use crate::gate::Inner;
+use crate::rejection::ApprovalRequest;
+use crate::usage::Reservation;
+use crate::user_check::CheckedCall;
+
+/// The recipe by which arguments are read and digested.
+pub(crate) const ARGS_RECIPE: Recipe = Recipe::Jcs1;
+
+/// A call that has passed steps 0 to 10.
+pub(crate) struct Ready<'g> {
+    pub(crate) call_id: CallId,
+    pub(crate) tool: ToolId,
+    pub(crate) args: Canonical,
+    pub(crate) impact: ImpactClass,
+    pub(crate) approval: Option<SpentApproval>,
+    pub(crate) reservation: Reservation<'g>,
+}
+
+/// A call that has failed one, with the reason for the record.
+pub(crate) struct Refusal {
+    pub(crate) code: RejectionCode,
+    pub(crate) reason: Cow<'static, str>,
+    pub(crate) approval_request: Option<Box<ApprovalRequest>>,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: RejectionCode, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, reason: reason.into(), approval_request: None }
+    }
+}
+
+/// Asks every question in turn; the first no ends it.
+pub(crate) fn decide<'g>(
+    gate: &'g Inner,
+    call: &ToolCall<'_>,
+    facts: &mut Facts<'_>,
+) -> Result<Ready<'g>, Refusal> {
+    if gate.record_is_lost() {
+        return Err(Refusal::new(
+            RejectionCode::AuditUnavailable,
+            "an earlier outcome could not be recorded",
+        ));
+    }
+    let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    facts.time = now;
+    let read = read_call(gate, call, facts)?;
+    let view = gate.registry.view();
+    facts.registry_version = view.snapshot().version();
+    let agent = living_agent(gate, &view, now)?;
+    let rules = disclosed_tool(gate, &view, &read.tool, facts)?;
+    rules.check_args(&read.args).map_err(|error| args_refusal(&error))?;
+    let reservation = gate
+        .usage
+        .reserve(&read.tool, now, agent.limits(), rules.entry().limits())
+        .map_err(|code| Refusal::new(code, ""))?;
+    pinned_goal(gate, call, rules, now, facts)?;
+    let approval = approved(gate, call, &view, rules, &read, now, facts)?;
+    user_checks(gate, &read, rules)?;
+    let approval = match approval {
+        None => None,
+        Some((approval, settings)) => {
+            let spent = approval.spend(&*settings.spent, now, settings.skew);
+            Some(spent.map_err(|error| spend_refusal(&error))?)
+        }
+    };
+    let Read { call_id, tool, args } = read;
+    Ok(Ready { call_id, tool, args, impact: rules.entry().impact(), approval, reservation })
+}
+
+struct Read {
+    call_id: CallId,
+    tool: ToolId,
+    args: Canonical,
+}
+
+/// Step 0: is it well formed and within limits?
+fn read_call(gate: &Inner, call: &ToolCall<'_>, facts: &mut Facts<'_>) -> Result<Read, Refusal> {
+    let malformed = |reason: String| Refusal::new(RejectionCode::MalformedCall, reason);
+    let call_id = CallId::new(call.call_id).map_err(|error| malformed(error.to_string()))?;
+    if let Some(id) = call.request_id {
+        facts.request_id = Some(RequestId::new(id).map_err(|error| malformed(error.to_string()))?);
+    }
+    let tool = ToolId::new(call.server, call.name).map_err(|error| malformed(error.to_string()))?;
+    if call.approvals.len() > gate.limits.approvals {
+        return Err(Refusal::new(RejectionCode::LimitExceeded, "too many approvals came with the call"));
+    }
+    let args = match &call.args {
+        Args::Read(args) if args.recipe() == ARGS_RECIPE => args.clone(),
+        Args::Read(_) => return Err(malformed("arguments were read by another recipe".to_owned())),
+        Args::Raw(bytes) => read(bytes, ARGS_RECIPE, &gate.limits.args).map_err(|error| {
+            let code = match error.kind() {
+                JsonErrorKind::TooLarge | JsonErrorKind::TooDeep | JsonErrorKind::TooWide => {
+                    RejectionCode::LimitExceeded
+                }
+                _ => RejectionCode::MalformedCall,
+            };
+            Refusal::new(code, format!("arguments: {error}"))
+        })?,
+    };
+    facts.args = Some(args.digest());
+    if args.value().kind() != Kind::Object {
+        return Err(malformed("arguments are not an object".to_owned()));
+    }
+    Ok(Read { call_id, tool, args })
+}
+
+/// Step 1: is the contract alive, the registry fresh, the agent not revoked now?
+fn living_agent<'v>(gate: &Inner, view: &'v RegistryView, now: Timestamp) -> Result<&'v AgentEntry, Refusal> {
+    gate.contract.check(view, now).map_err(|error| {
+        let code = match error {
+            ContractError::Agent(AgentError::Freshness(_)) => RejectionCode::RegistryStale,
+            ContractError::Agent(AgentError::NotRegistered) => RejectionCode::AgentNotRegistered,
+            ContractError::Agent(AgentError::Revoked) => RejectionCode::AgentRevoked,
+            _ => RejectionCode::ContractExpired,
+        };
+        Refusal::new(code, error.to_string())
+    })?;
+    view.snapshot()
+        .agent(gate.contract.agent())
+        .ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
+}
+
+/// Step 2: is the tool disclosed, then and now, and is its definition the pinned one?
+fn disclosed_tool<'v>(
+    gate: &Inner,
+    view: &'v RegistryView,
+    tool: &ToolId,
+    facts: &mut Facts<'_>,
+) -> Result<&'v ToolRules, Refusal> {
+    let rules = gate.contract.disclosed(view, tool).ok_or_else(|| {
+        let listed_once = gate.contract.discloses(tool);
+        let reason = if listed_once { "no longer listed for the agent" } else { "not in the contract" };
+        Refusal::new(RejectionCode::UndisclosedTool, reason)
+    })?;
+    facts.impact = Some(rules.entry().impact());
+    let seen = gate.definition(tool);
+    facts.definition = seen;
+    match (rules.entry().definition(), seen) {
+        (Some(pinned), Some(seen)) if pinned == seen => Ok(rules),
+        (Some(_), Some(_)) => {
+            Err(Refusal::new(RejectionCode::ToolDefinitionChanged, "the server's definition is another one"))
+        }
+        (Some(_), None) => {
+            Err(Refusal::new(RejectionCode::ToolDefinitionChanged, "the server's definition was not seen"))
+        }
+        (None, _) => Ok(rules),
+    }
+}
+
+/// Step 3's error, with the place and the rule and never the value.
+fn args_refusal(error: &ArgsError) -> Refusal {
+    let code = match error {
+        ArgsError::Schema { .. } => RejectionCode::ArgsSchema,
+        ArgsError::Constraint { .. } => RejectionCode::ArgsConstraint,
+        _ => RejectionCode::Internal,
+    };
+    Refusal::new(code, error.to_string())
+}
+
+/// Step 5: is the stated goal the pinned one, and the pin alive?
+fn pinned_goal(
+    gate: &Inner,
+    call: &ToolCall<'_>,
+    rules: &ToolRules,
+    now: Timestamp,
+    facts: &mut Facts<'_>,
+) -> Result<(), Refusal> {
+    let required = |reason| Refusal::new(RejectionCode::AskRequired, reason);
+    let Some(pin) = &gate.ask else {
+        return if call.ask.is_some() || rules.entry().ask() == AskRule::Required {
+            Err(required("no goal is pinned"))
+        } else {
+            Ok(())
+        };
+    };
+    pin.alive(now).map_err(|error| ask_refusal(&error, facts))?;
+    match call.ask {
+        Some(restated) => {
+            pin.verify(restated, gate.contract.session(), now).map_err(|error| ask_refusal(&error, facts))?;
+            facts.ask_restated = Some(pin.digest());
+            Ok(())
+        }
+        None if rules.entry().ask() == AskRule::Required => {
+            Err(required("the call does not restate the goal"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn ask_refusal(error: &AskDrift, facts: &mut Facts<'_>) -> Refusal {
+    facts.ask_restated = error.restated();
+    let code = match error.code() {
+        "ASK_DRIFT" => RejectionCode::AskDrift,
+        _ => RejectionCode::AskExpired,
+    };
+    Refusal::new(code, error.to_string())
+}
+
+/// Step 7: is there a valid approval for exactly this call?
+fn approved<'g>(
+    gate: &'g Inner,
+    call: &ToolCall<'_>,
+    view: &RegistryView,
+    rules: &ToolRules,
+    read: &Read,
+    now: Timestamp,
+    facts: &mut Facts<'_>,
+) -> Result<Option<(Approval, &'g ApprovalSettings)>, Refusal> {
+    if rules.entry().approval() == ApprovalRule::NotRequired {
+        return Ok(None);
+    }
+    let Some(settings) = &gate.approvals else {
+        return Err(Refusal::new(RejectionCode::ApprovalRequired, "this gate takes no approvals"));
+    };
+    let binding = binding(gate, settings, view, rules, read, facts.definition);
+    let mut refusal = Refusal {
+        code: RejectionCode::ApprovalRequired,
+        reason: "no approval came with the call".into(),
+        approval_request: None,
+    };
+    for text in &call.approvals {
+        match verify_one(text, settings, &binding, view, now) {
+            Ok(approval) => {
+                facts.note_approval(&approval);
+                return Ok(Some((approval, settings)));
+            }
+            Err(worse) if refusal.code != RejectionCode::ApprovalExpired => refusal = worse,
+            Err(_) => {}
+        }
+    }
+    refusal.approval_request = Some(Box::new(ApprovalRequest { binding, args: read.args.clone() }));
+    Err(refusal)
+}
+
+/// Everything that an approval of this call has to bind. The run is bound by the key.
+fn binding(
+    gate: &Inner,
+    settings: &ApprovalSettings,
+    view: &RegistryView,
+    rules: &ToolRules,
+    read: &Read,
+    seen: Option<Digest>,
+) -> CallBinding {
+    let mut binding = CallBinding::new(
+        read.call_id.clone(),
+        read.tool.clone(),
+        read.args.digest(),
+        ARGS_RECIPE,
+        gate.principal.clone(),
+    )
+    .with_agent(gate.contract.agent().clone())
+    .with_session(gate.contract.session().clone())
+    .with_registry_version(view.snapshot().version())
+    .with_audience(settings.audience.clone());
+    if let Some(definition) = seen.or(rules.entry().definition()) {
+        binding = binding.with_definition(definition);
+    }
+    match gate.ask.as_ref().map(PinnedAsk::digest) {
+        Some(ask) => binding.with_ask(ask),
+        None => binding,
+    }
+}
+
+fn verify_one(
+    text: &str,
+    settings: &ApprovalSettings,
+    binding: &CallBinding,
+    view: &RegistryView,
+    now: Timestamp,
+) -> Result<Approval, Refusal> {
+    let invalid = |reason| Refusal::new(RejectionCode::ApprovalInvalid, reason);
+    let token: ApprovalToken = text.parse().map_err(|_| invalid("not a token"))?;
+    let approval =
+        verify(&token, &settings.keys, binding, now, settings.skew, settings.partial).map_err(|error| {
+            match error {
+                ApprovalError::Expired => Refusal::new(RejectionCode::ApprovalExpired, error.reason()),
+                ApprovalError::Invalid { reason } => invalid(reason),
+                _ => invalid("other"),
+            }
+        })?;
+    if view.snapshot().is_key_revoked(approval.key_id()) {
+        return Err(invalid("the key is revoked"));
+    }
+    Ok(approval)
+}
+
+/// Step 9: do the embedder's own checks agree?
+fn user_checks(gate: &Inner, read: &Read, rules: &ToolRules) -> Result<(), Refusal> {
+    let shown = CheckedCall {
+        call_id: &read.call_id,
+        tool: &read.tool,
+        args: &read.args,
+        impact: rules.entry().impact(),
+        agent: gate.contract.agent(),
+        session: gate.contract.session(),
+        principal: &gate.principal,
+    };
+    for (name, check) in &gate.checks {
+        match catch_unwind(AssertUnwindSafe(|| check.check(&shown))) {
+            Ok(Ok(())) => {}
+            Ok(Err(reason)) => {
+                return Err(Refusal::new(RejectionCode::CheckRefused, format!("{name}: {reason}")));
+            }
+            Err(_) => return Err(Refusal::new(RejectionCode::CheckRefused, format!("{name}: panicked"))),
+        }
+    }
+    Ok(())
+}
+
+/// Step 10's error: is the approval unspent, and now spent, durably?
+fn spend_refusal(error: &SpendError) -> Refusal {
+    let code = match error {
+        SpendError::Spent => RejectionCode::ApprovalSpent,
+        SpendError::Expired => RejectionCode::ApprovalExpired,
+        SpendError::Unavailable(_) | _ => RejectionCode::StoreUnavailable,
+    };
+    Refusal::new(code, error.to_string())
+}

@@ -1,0 +1,90 @@
+use countersign_approval_token::Approval;
+use countersign_audit_log::{CallRecord, Escaped, RecordedTool, Verdict};
+use countersign_core::{Digest, OperatorId, RequestId, Timestamp, TokenId};
+use countersign_registry::ImpactClass;
+
+use crate::call::ToolCall;
+use crate::code::RejectionCode;
+use crate::gate::Inner;
+
+/// Gathers what is learnt about a call while it is decided, for its record.
+pub(crate) struct Facts<'a> {
+    gate: &'a Inner,
+    call: &'a ToolCall<'a>,
+    pub(crate) time: Timestamp,
+    pub(crate) registry_version: u64,
+    pub(crate) request_id: Option<RequestId>,
+    pub(crate) definition: Option<Digest>,
+    pub(crate) args: Option<Digest>,
+    pub(crate) impact: Option<ImpactClass>,
+    pub(crate) ask_restated: Option<Digest>,
+    approval: Option<(TokenId, OperatorId)>,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn new(gate: &'a Inner, call: &'a ToolCall<'a>) -> Self {
+        Self {
+            gate,
+            call,
+            time: gate.latest(),
+            registry_version: gate.contract.registry_version(),
+            request_id: None,
+            definition: None,
+            args: None,
+            impact: None,
+            ask_restated: None,
+            approval: None,
+        }
+    }
+
+    pub(crate) fn call_id(&self) -> &'a str {
+        self.call.call_id
+    }
+
+    /// The tool as the call named it, for people to read.
+    pub(crate) fn tool_shown(&self) -> String {
+        let tool = RecordedTool::new(self.call.server, self.call.name);
+        format!("{}:{}", tool.server, tool.name)
+    }
+
+    pub(crate) fn note_approval(&mut self, approval: &Approval) {
+        self.approval = Some((approval.token_id().clone(), approval.approver().clone()));
+    }
+
+    pub(crate) fn accepted(self) -> CallRecord {
+        self.into_record(Verdict::Accept)
+    }
+
+    pub(crate) fn rejected(self, code: RejectionCode, reason: &str) -> CallRecord {
+        let mut record = self.into_record(Verdict::Reject);
+        record.code = Some(code.as_str().into());
+        record.reason = (!reason.is_empty()).then(|| reason.into());
+        record
+    }
+
+    fn into_record(self, verdict: Verdict) -> CallRecord {
+        let (gate, call) = (self.gate, self.call);
+        let mut record = CallRecord::new(
+            self.time,
+            gate.contract.session().clone(),
+            gate.contract.agent().clone(),
+            gate.principal.clone(),
+            call.call_id,
+            RecordedTool::new(call.server, call.name),
+            verdict,
+            self.registry_version,
+        );
+        record.request_id = self.request_id;
+        record.definition = self.definition;
+        record.args = self.args;
+        record.args_recipe = self.args.map(|_| crate::decide::ARGS_RECIPE.as_str().into());
+        record.impact = self.impact.map(|impact| Escaped::new(impact.as_str()));
+        record.ask = gate.ask.as_ref().map(countersign_pinned_ask::PinnedAsk::digest);
+        record.ask_restated = self.ask_restated;
+        if let Some((token_id, approver)) = self.approval {
+            record.approval = Some(token_id);
+            record.approver = Some(approver);
+        }
+        record
+    }
+}

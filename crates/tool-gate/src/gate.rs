@@ -1,0 +1,370 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use countersign_audit_log::{AuditSink, CallRecord, Record};
+use countersign_canonical_json::Canonical;
+use countersign_core::{Clock, ClockError, Digest, Principal, Timestamp, ToolId};
+use countersign_pinned_ask::PinnedAsk;
+use countersign_registry::{CapabilityRegistry, SessionContract};
+use parking_lot::{Mutex, RwLock};
+
+use crate::accepted::{AcceptedCall, InFlight};
+use crate::builder::{ApprovalSettings, GateLimits, ToolGateBuilder};
+use crate::call::ToolCall;
+use crate::code::RejectionCode;
+use crate::decide::{Ready, Refusal, decide};
+use crate::facts::Facts;
+use crate::rejection::Rejection;
+use crate::stats::{CallStats, Counts, Window};
+use crate::usage::Usage;
+use crate::user_check::UserCheck;
+
+/// Decides about every tool call of one session. Clones are the same gate.
+///
+/// The registry, the contract, the principal, the clock and the record are the gate's own, given by the host; of
+/// what the agent sends, nothing is believed.
+#[derive(Clone, Debug)]
+pub struct ToolGate {
+    inner: Arc<Inner>,
+}
+
+/// Why [`ToolGate::call`] gave no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError<E> {
+    /// The gate refused; the tool was not touched.
+    #[error("the call was refused")]
+    Rejected(#[source] Rejection),
+    /// The tool ran and failed.
+    #[error("the tool failed")]
+    Tool(E),
+}
+
+/// Lists the tools that the agent tried and that its session does not disclose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndisclosedAttempts {
+    count: u64,
+    recent: Vec<String>,
+}
+
+impl UndisclosedAttempts {
+    /// How often such a tool was tried, exactly.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The names tried last, oldest first, as `server:name`, hidden characters spelled out; at most 64 of them.
+    #[must_use]
+    pub fn recent(&self) -> &[String] {
+        &self.recent
+    }
+}
+
+/// How many undisclosed names a gate remembers.
+const RECENT_NAMES: usize = 64;
+
+pub(crate) struct Inner {
+    pub(crate) registry: Arc<CapabilityRegistry>,
+    pub(crate) contract: SessionContract,
+    pub(crate) principal: Principal,
+    pub(crate) sink: Arc<dyn AuditSink>,
+    pub(crate) ask: Option<PinnedAsk>,
+    pub(crate) approvals: Option<ApprovalSettings>,
+    pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
+    pub(crate) limits: GateLimits,
+    pub(crate) usage: Usage,
+    clock: Arc<dyn Clock>,
+    definitions: RwLock<BTreeMap<ToolId, Digest>>,
+    /// The latest moment seen: time that runs back does not lengthen anything's life.
+    latest: AtomicU64,
+    /// Set when an outcome could not be recorded: what happened is not all on record, so nothing more is allowed.
+    record_lost: AtomicBool,
+    stats: Arc<CallStats>,
+    agent_counts: Arc<Counts>,
+    counts: Counts,
+    recent: Mutex<Recent>,
+    next_call: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Recent {
+    records: VecDeque<CallRecord>,
+    undisclosed: VecDeque<String>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolGate")
+            .field("session", self.contract.session())
+            .field("agent", self.contract.agent())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ToolGate {
+    /// Starts to build a gate from what it cannot do without.
+    pub fn builder(
+        registry: Arc<CapabilityRegistry>,
+        contract: SessionContract,
+        principal: Principal,
+        clock: Arc<dyn Clock>,
+        sink: Arc<dyn AuditSink>,
+    ) -> ToolGateBuilder {
+        ToolGateBuilder {
+            registry,
+            contract,
+            principal,
+            clock,
+            sink,
+            ask: None,
+            approvals: None,
+            checks: Vec::new(),
+            limits: GateLimits::default(),
+            stats: Arc::default(),
+            definitions: BTreeMap::new(),
+            claims: None,
+        }
+    }
+
+    pub(crate) fn from_inner(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Decides about a call. Whatever the answer, it is on record before this returns.
+    ///
+    /// # Errors
+    /// A [`Rejection`] with the code of the first check that failed. It is also what a failure of the gate's own
+    /// parts becomes, panics included.
+    pub fn check(&self, call: &ToolCall<'_>) -> Result<AcceptedCall, Rejection> {
+        let inner = &self.inner;
+        let mut facts = Facts::new(inner, call);
+        let verdict = catch_unwind(AssertUnwindSafe(|| decide(inner, call, &mut facts)))
+            .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "a check panicked")));
+        let Ready { call_id, tool, args, impact, approval, reservation } = match verdict {
+            Ok(ready) => ready,
+            Err(refusal) => return Err(inner.refuse(facts, refusal)),
+        };
+        let time = facts.time;
+        let Ok(sequence) = inner.record(facts.accepted()) else {
+            return Err(inner.refuse_unrecorded(call.call_id, time));
+        };
+        inner.count(time, None);
+        reservation.keep();
+        // INVARIANT: the one place where an `AcceptedCall` is made. The record above is durable as the sink says.
+        let in_flight = InFlight::new(Arc::clone(inner), call_id, sequence, time);
+        Ok(AcceptedCall { tool, args, impact, approval, in_flight })
+    }
+
+    /// Checks and runs in one go: the tool is one that the contract discloses under `name`, on one server alone.
+    /// Call ids are digests of the session's id and a running number.
+    ///
+    /// # Errors
+    /// [`CallError`]: refused, or run and failed.
+    pub fn call<T, E>(
+        &self,
+        name: &str,
+        args: &[u8],
+        tool: impl FnOnce(&Canonical) -> Result<T, E>,
+    ) -> Result<T, CallError<E>> {
+        let number = self.inner.next_call.fetch_add(1, Ordering::Relaxed);
+        let call_id = Digest::framed("countersign/call-id-1")
+            .field(self.contract().session().as_str().as_bytes())
+            .field(&number.to_be_bytes())
+            .finish()
+            .to_string();
+        let server = self.server_of(name);
+        let call = ToolCall::new(&call_id, server.as_deref().unwrap_or("-"), name, args);
+        self.check(&call).map_err(CallError::Rejected)?.run(tool).map_err(CallError::Tool)
+    }
+
+    /// The server whose tool `name` the contract discloses; nothing when there is none or more than one.
+    #[must_use]
+    pub fn server_of(&self, name: &str) -> Option<String> {
+        let mut servers = self.contract().tools().iter().filter(|tool| tool.name().as_str() == name);
+        match (servers.next(), servers.next()) {
+            (Some(tool), None) => Some(tool.server().as_str().to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Refuses a call that a gateway could not even read as one. It is recorded and counted like any other.
+    #[must_use]
+    pub fn refuse_malformed(&self, call_id: &str, reason: &str) -> Rejection {
+        let call = ToolCall::new(call_id, "-", "-", b"");
+        let facts = Facts::new(&self.inner, &call);
+        self.inner.refuse(facts, Refusal::new(RejectionCode::MalformedCall, reason.to_owned()))
+    }
+
+    /// Tells the gate what a tool's definition is now, as recipe `tool-def-1`. Where the registry pins a
+    /// definition, calls pass only while the two are equal. Tools that the contract does not disclose are ignored.
+    pub fn note_definition(&self, tool: &ToolId, definition: Digest) {
+        if self.contract().tools().contains(tool) {
+            self.inner.definitions.write().insert(tool.clone(), definition);
+        }
+    }
+
+    /// The session's contract.
+    #[must_use]
+    pub fn contract(&self) -> &SessionContract {
+        &self.inner.contract
+    }
+
+    /// The session's pinned goal.
+    #[must_use]
+    pub fn pinned_ask(&self) -> Option<&PinnedAsk> {
+        self.inner.ask.as_ref()
+    }
+
+    /// The registry that the gate reads at every call.
+    #[must_use]
+    pub fn registry(&self) -> &Arc<CapabilityRegistry> {
+        &self.inner.registry
+    }
+
+    /// On whose behalf the session acts.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.inner.principal
+    }
+
+    /// This session's counts.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.inner.counts
+    }
+
+    /// The counts that this gate shares with others: over all agents and per agent.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<CallStats> {
+        &self.inner.stats
+    }
+
+    /// The share of this session's decided calls that were accepted; nothing before the first.
+    #[must_use]
+    pub fn acceptance_rate(&self, window: Window) -> Option<f64> {
+        self.inner.counts.acceptance_rate(window)
+    }
+
+    /// What the agent tried that its session does not disclose.
+    #[must_use]
+    pub fn attempted_undisclosed(&self) -> UndisclosedAttempts {
+        UndisclosedAttempts {
+            count: self.inner.counts.rejected_with(RejectionCode::UndisclosedTool),
+            recent: self.inner.recent.lock().undisclosed.iter().cloned().collect(),
+        }
+    }
+
+    /// The last decisions, oldest first, accepted and rejected ones.
+    #[must_use]
+    pub fn call_log(&self) -> Vec<CallRecord> {
+        self.inner.recent.lock().records.iter().cloned().collect()
+    }
+}
+
+impl Inner {
+    pub(crate) fn new(builder: ToolGateBuilder, now: Timestamp) -> Self {
+        let agent_counts = builder.stats.row(builder.contract.agent());
+        let definitions = builder
+            .definitions
+            .into_iter()
+            .filter(|(tool, _)| builder.contract.tools().contains(tool))
+            .collect();
+        Self {
+            registry: builder.registry,
+            contract: builder.contract,
+            principal: builder.principal,
+            sink: builder.sink,
+            ask: builder.ask,
+            approvals: builder.approvals,
+            checks: builder.checks,
+            limits: builder.limits,
+            usage: Usage::default(),
+            clock: builder.clock,
+            definitions: RwLock::new(definitions),
+            latest: AtomicU64::new(now.as_millis()),
+            record_lost: AtomicBool::new(false),
+            stats: builder.stats,
+            agent_counts,
+            counts: Counts::default(),
+            recent: Mutex::default(),
+            next_call: AtomicU64::new(1),
+        }
+    }
+
+    /// The time, never earlier than it was told before.
+    pub(crate) fn now(&self) -> Result<Timestamp, ClockError> {
+        let now = self.clock.now()?;
+        let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
+        Ok(Timestamp::from_millis(latest).unwrap_or(now))
+    }
+
+    pub(crate) fn latest(&self) -> Timestamp {
+        Timestamp::from_millis(self.latest.load(Ordering::SeqCst)).unwrap_or(Timestamp::EPOCH)
+    }
+
+    pub(crate) fn definition(&self, tool: &ToolId) -> Option<Digest> {
+        self.definitions.read().get(tool).copied()
+    }
+
+    pub(crate) fn lose_record(&self) {
+        self.record_lost.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn record_is_lost(&self) -> bool {
+        self.record_lost.load(Ordering::SeqCst)
+    }
+
+    /// Records a refusal, counts it, and makes what the caller hears.
+    fn refuse(&self, facts: Facts<'_>, refusal: Refusal) -> Rejection {
+        let (time, call_id) = (facts.time, facts.call_id());
+        let Refusal { code, reason, approval_request } = refusal;
+        if code == RejectionCode::UndisclosedTool {
+            self.remember_undisclosed(facts.tool_shown());
+        }
+        let Ok(sequence) = self.record(facts.rejected(code, &reason)) else {
+            return self.refuse_unrecorded(call_id, time);
+        };
+        self.count(time, Some(code));
+        Rejection { code, call_id: call_id.into(), sequence: Some(sequence), approval_request }
+    }
+
+    fn refuse_unrecorded(&self, call_id: &str, time: Timestamp) -> Rejection {
+        let code = RejectionCode::AuditUnavailable;
+        self.count(time, Some(code));
+        Rejection { code, call_id: call_id.into(), sequence: None, approval_request: None }
+    }
+
+    /// Puts a decision on record, and only then among the recent ones.
+    fn record(&self, record: CallRecord) -> Result<u64, ()> {
+        let entry = Record::Decision(record);
+        let sequence = match catch_unwind(AssertUnwindSafe(|| self.sink.record(&entry))) {
+            Ok(Ok(sequence)) => sequence,
+            Ok(Err(_)) | Err(_) => return Err(()),
+        };
+        let mut recent = self.recent.lock();
+        if recent.records.len() >= self.limits.recent_records {
+            recent.records.pop_front();
+        }
+        if let (true, Record::Decision(record)) = (self.limits.recent_records > 0, entry) {
+            recent.records.push_back(record);
+        }
+        Ok(sequence)
+    }
+
+    fn count(&self, time: Timestamp, refused: Option<RejectionCode>) {
+        for counts in [&self.counts, &*self.agent_counts, self.stats.overall()] {
+            counts.count(time, refused);
+        }
+    }
+
+    fn remember_undisclosed(&self, name: String) {
+        let mut recent = self.recent.lock();
+        if recent.undisclosed.len() == RECENT_NAMES {
+            recent.undisclosed.pop_front();
+        }
+        recent.undisclosed.push_back(name);
+    }
+}

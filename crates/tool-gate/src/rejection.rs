@@ -1,0 +1,89 @@
+use countersign_approval_token::CallBinding;
+use countersign_audit_log::Escaped;
+use countersign_canonical_json::Canonical;
+
+use crate::code::{RejectionCode, Retry};
+
+/// Says no to a call. All that may go back to the agent is in [`code`](Self::code), [`message`](Self::message),
+/// [`retry`](Self::retry) and [`unlock`](Self::unlock); the reason in full is on the record.
+#[derive(Clone, Debug)]
+pub struct Rejection {
+    pub(crate) code: RejectionCode,
+    pub(crate) call_id: Escaped<256>,
+    pub(crate) sequence: Option<u64>,
+    pub(crate) approval_request: Option<Box<ApprovalRequest>>,
+}
+
+impl Rejection {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> RejectionCode {
+        self.code
+    }
+
+    /// One fixed sentence for the agent.
+    #[must_use]
+    pub const fn message(&self) -> &'static str {
+        self.code.message()
+    }
+
+    /// Whether trying again can help.
+    #[must_use]
+    pub const fn retry(&self) -> Retry {
+        self.code.retry()
+    }
+
+    /// What would unlock the call, where anything would.
+    #[must_use]
+    pub const fn unlock(&self) -> Option<&'static str> {
+        self.code.unlock()
+    }
+
+    /// The call's id as the call gave it, hidden characters spelled out, at most 256 bytes of it.
+    #[must_use]
+    pub fn call_id(&self) -> &str {
+        self.call_id.as_str()
+    }
+
+    /// The number of the decision's record; nothing when it could not be recorded.
+    #[must_use]
+    pub const fn sequence(&self) -> Option<u64> {
+        self.sequence
+    }
+
+    /// What an approver would have to approve, where an approval is all that is missing. For the host that asks a
+    /// person, never for the agent.
+    #[must_use]
+    pub fn approval_request(&self) -> Option<&ApprovalRequest> {
+        self.approval_request.as_deref()
+    }
+}
+
+impl std::fmt::Display for Rejection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.code.message())
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+/// Names everything that an approval token for one call has to bind, with the arguments to show to the approver.
+#[derive(Clone, Debug)]
+pub struct ApprovalRequest {
+    pub(crate) binding: CallBinding,
+    pub(crate) args: Canonical,
+}
+
+impl ApprovalRequest {
+    /// What the token must bind.
+    #[must_use]
+    pub const fn binding(&self) -> &CallBinding {
+        &self.binding
+    }
+
+    /// The arguments as the gate read them.
+    #[must_use]
+    pub const fn args(&self) -> &Canonical {
+        &self.args
+    }
+}

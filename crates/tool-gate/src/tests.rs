@@ -1,0 +1,9 @@
+#![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
+
+mod answers;
+mod approvals;
+mod attacks;
+mod counts;
+mod faults;
+mod order;
+mod world;

@@ -1,0 +1,114 @@
+use std::sync::Arc;
+
+use super::world::*;
+use crate::*;
+use countersign_audit_log::AuditSink;
+use countersign_core::*;
+use proptest::prelude::*;
+
+#[test]
+fn before_the_first_call_there_is_no_rate() {
+    let world = World::new();
+    let gate = world.gate();
+    assert_eq!(gate.acceptance_rate(Window::All), None);
+    assert_eq!(gate.stats().overall().acceptance_rate(Window::All), None);
+    assert_eq!(gate.acceptance_rate(Window::Last(10)), None);
+}
+
+#[test]
+fn the_rate_is_over_all_calls_or_over_a_window() {
+    let world = World::new();
+    let gate = world.gate();
+    for _ in 0..3 {
+        assert_eq!(code(&gate, &search("c")), None);
+    }
+    world.clock.advance(Millis::from_secs(60)).unwrap();
+    assert!(code(&gate, &ToolCall::new("c", "desk", "none", b"{}")).is_some());
+    let now = world.clock.now().unwrap();
+    assert_eq!(gate.acceptance_rate(Window::All), Some(0.75));
+    assert_eq!(gate.acceptance_rate(Window::Last(2)), Some(0.5));
+    assert_eq!(gate.acceptance_rate(Window::last_span(Millis::from_secs(30), now)), Some(0.0));
+    assert_eq!(gate.acceptance_rate(Window::Last(0)), None);
+}
+
+#[test]
+fn a_call_that_waits_for_approval_and_its_approved_retry_count_once() {
+    let world = World::new();
+    let gate = world.gate();
+    let token = world.approve(&gate, &refund("c"));
+    assert_eq!(gate.acceptance_rate(Window::All), None);
+    assert_eq!(code(&gate, &refund("c").approval(token.as_str())), None);
+    assert_eq!(gate.acceptance_rate(Window::All), Some(1.0));
+    assert_eq!(gate.acceptance_rate(Window::Last(5)), Some(1.0));
+    assert_eq!((gate.counts().total(), gate.counts().rejected()), (2, 1), "the record still has both");
+}
+
+#[test]
+fn sessions_share_what_is_counted_per_agent_and_overall() {
+    let world = World::new();
+    let stats = Arc::new(CallStats::new());
+    let open = |session| {
+        let sink = Arc::clone(&world.sink) as Arc<dyn AuditSink>;
+        world.builder_for(session, sink).stats(Arc::clone(&stats)).open().unwrap()
+    };
+    let (first, second) = (open("session-1"), open("session-2"));
+    assert_eq!(code(&first, &search("c")), None);
+    assert!(code(&second, &ToolCall::new("c", "desk", "none", b"{}")).is_some());
+    let agent = AgentId::new("support-bot").unwrap();
+    assert_eq!(stats.agents(), [agent.clone()]);
+    assert_eq!(stats.agent(&agent).unwrap().acceptance_rate(Window::All), Some(0.5));
+    assert_eq!(stats.overall().total(), 2);
+    assert_eq!(first.acceptance_rate(Window::All), Some(1.0));
+    assert_eq!(second.acceptance_rate(Window::All), Some(0.0));
+}
+
+#[test]
+fn the_call_log_and_the_names_tried_are_bounded() {
+    let world = World::new();
+    let gate = world.full().limits(GateLimits::default().recent_records(10)).open().unwrap();
+    for n in 0..200 {
+        let name = format!("tool_{n}");
+        assert!(code(&gate, &ToolCall::new("c", "desk", &name, b"{}")).is_some());
+    }
+    assert_eq!(gate.call_log().len(), 10);
+    assert_eq!(gate.call_log().last().unwrap().tool.name.as_str(), "tool_199");
+    let tried = gate.attempted_undisclosed();
+    assert_eq!((tried.count(), tried.recent().len()), (200, 64));
+    assert_eq!(tried.recent().last().unwrap(), "desk:tool_199");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn accepted_and_rejected_make_the_total_under_any_interleaving(
+        plans in prop::collection::vec(prop::collection::vec(0u8..5, 1..40), 1..5),
+    ) {
+        let world = World::new();
+        let gate = world.gate();
+        let wanted: usize = plans.iter().map(Vec::len).sum();
+        let accepted: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = plans.iter().map(|plan| {
+                let gate = &gate;
+                scope.spawn(move || plan.iter().filter(|kind| {
+                    let call = match kind {
+                        0 => search("c"),
+                        1 => ToolCall::new("c", "desk", "scarce", b"{}"),
+                        2 => ToolCall::new("c", "desk", "none", b"{}"),
+                        3 => ToolCall::new("c", "desk", "search", b"["),
+                        _ => refund("c"),
+                    };
+                    code(gate, &call).is_none()
+                }).count())
+            }).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let counts = gate.counts();
+        prop_assert_eq!(counts.accepted(), accepted as u64);
+        prop_assert_eq!(counts.accepted() + counts.rejected(), wanted as u64);
+        prop_assert_eq!(counts.total(), wanted as u64);
+        prop_assert_eq!(gate.stats().overall().total(), wanted as u64);
+        let by_code: u64 = RejectionCode::ALL.iter().map(|code| counts.rejected_with(*code)).sum();
+        prop_assert_eq!(by_code, counts.rejected());
+    }
+}

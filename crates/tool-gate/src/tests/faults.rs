@@ -1,0 +1,250 @@
+//! A fault at every internal step: the tool runs only if its acceptance is on record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::world::*;
+use crate::RejectionCode::*;
+use crate::*;
+use countersign_approval_token::{SpendError, SpentId, SpentTokens};
+use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
+use countersign_core::*;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    Error,
+    Panic,
+}
+
+impl Fault {
+    fn strike<E>(self, error: impl FnOnce() -> E) -> Result<(), E> {
+        match self {
+            Self::None => Ok(()),
+            Self::Error => Err(error()),
+            Self::Panic => panic!("injected"),
+        }
+    }
+}
+
+/// A sink that fails from the nth record on.
+#[derive(Debug)]
+struct FaultySink {
+    inner: MemorySink,
+    left: AtomicU32,
+    fault: Fault,
+}
+
+impl FaultySink {
+    fn new(good: u32, fault: Fault) -> Arc<Self> {
+        Arc::new(Self { inner: MemorySink::new(), left: AtomicU32::new(good), fault })
+    }
+}
+
+impl AuditSink for FaultySink {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if left.is_err() {
+            self.fault.strike(|| AuditError::Poisoned)?;
+        }
+        self.inner.record(record)
+    }
+}
+
+#[derive(Debug)]
+struct FaultyStore(Fault);
+
+impl SpentTokens for FaultyStore {
+    fn spend(&self, _: &SpentId, _: Timestamp, _: Timestamp) -> Result<(), SpendError> {
+        self.0.strike(|| SpendError::Unavailable("injected".into()))
+    }
+}
+
+#[derive(Debug)]
+struct FaultyClock(Fault, AtomicU32);
+
+impl Clock for FaultyClock {
+    fn now(&self) -> Result<Timestamp, ClockError> {
+        // The first question is asked when the gate opens.
+        if self.1.fetch_add(1, Ordering::SeqCst) > 0 && self.0 != Fault::None {
+            let broken = ManualClock::new(start());
+            broken.break_down();
+            let error = broken.now().unwrap_err();
+            self.0.strike(|| error)?;
+        }
+        Ok(start())
+    }
+}
+
+/// Checks an approved refund and runs it if it may run; the code and how often the tool ran.
+fn attempt(gate: &ToolGate, call: &ToolCall<'_>) -> (Option<RejectionCode>, u32) {
+    let mut ran = 0;
+    let refused = match gate.check(call) {
+        Ok(call) => call
+            .run(|_| {
+                ran += 1;
+                Ok::<(), Rejection>(())
+            })
+            .err(),
+        Err(no) => Some(no),
+    };
+    (refused.map(|no| no.code()), ran)
+}
+
+#[test]
+fn no_tool_runs_unless_its_acceptance_is_on_record() {
+    for fault in [Fault::Error, Fault::Panic] {
+        let world = World::new();
+        let token = world.approve(&world.gate(), &refund("c"));
+        let sink = FaultySink::new(1, fault);
+        let gate = world
+            .builder_with(sink)
+            .pinned_ask(world.pin())
+            .approvals(world.settings(Arc::clone(&world.spent) as Arc<dyn SpentTokens>))
+            .open()
+            .unwrap();
+        assert_eq!(attempt(&gate, &refund("c").approval(token.as_str())), (Some(AuditUnavailable), 0));
+        assert_eq!(attempt(&gate, &search("c")), (Some(AuditUnavailable), 0), "and nothing else does");
+        assert_eq!(attempt(&gate, &ToolCall::new("c", "desk", "none", b"{}")), (Some(AuditUnavailable), 0));
+        assert_eq!((gate.counts().accepted(), gate.counts().rejected()), (0, 3));
+        assert_eq!(
+            attempt(&world.gate(), &refund("c").approval(token.as_str())),
+            (Some(ApprovalSpent), 0),
+            "unknown stays spent"
+        );
+    }
+}
+
+#[test]
+fn after_an_outcome_that_could_not_be_recorded_nothing_more_is_allowed() {
+    for fault in [Fault::Error, Fault::Panic] {
+        let world = World::new();
+        let sink = FaultySink::new(2, fault);
+        let gate = world.builder_with(Arc::clone(&sink) as Arc<dyn AuditSink>).open().unwrap();
+        assert_eq!(
+            attempt(&gate, &search("c")),
+            (None, 1),
+            "session and decision were recorded, the outcome is not"
+        );
+        sink.left.store(100, Ordering::SeqCst);
+        assert_eq!(attempt(&gate, &search("c")), (Some(AuditUnavailable), 0));
+    }
+}
+
+#[test]
+fn a_spent_store_that_fails_refuses() {
+    for (fault, expected) in [(Fault::Error, StoreUnavailable), (Fault::Panic, Internal)] {
+        let world = World::new();
+        let token = world.approve(&world.gate(), &refund("c"));
+        let gate = world
+            .bare()
+            .pinned_ask(world.pin())
+            .approvals(world.settings(Arc::new(FaultyStore(fault))))
+            .open()
+            .unwrap();
+        assert_eq!(attempt(&gate, &refund("c").approval(token.as_str())), (Some(expected), 0));
+        assert_eq!(attempt(&gate, &search("c")), (None, 1), "the gate is still there");
+    }
+}
+
+#[test]
+fn a_clock_that_fails_refuses() {
+    for fault in [Fault::Error, Fault::Panic] {
+        let world = World::new();
+        let gate = ToolGate::builder(
+            Arc::clone(&world.registry),
+            world.contract("session-1"),
+            Principal::new("ada@example.com").unwrap(),
+            Arc::new(FaultyClock(fault, AtomicU32::new(0))),
+            Arc::clone(&world.sink) as Arc<dyn AuditSink>,
+        )
+        .open()
+        .unwrap();
+        assert_eq!(attempt(&gate, &search("c")), (Some(Internal), 0));
+    }
+}
+
+#[test]
+fn a_user_check_that_panics_is_a_refusal() {
+    let world = World::new();
+    let gate = world.full().user_check("panics", |_: &CheckedCall<'_>| panic!("injected")).open().unwrap();
+    assert_eq!(attempt(&gate, &search("c")), (Some(CheckRefused), 0));
+    let record = gate.call_log().pop().unwrap();
+    assert!(record.reason.unwrap().as_str().contains("panicked"));
+}
+
+#[test]
+fn a_user_check_cannot_widen_what_the_gate_allows() {
+    let world = World::new();
+    let gate = world.full().user_check("yes", |_: &CheckedCall<'_>| Ok(())).open().unwrap();
+    assert_eq!(
+        attempt(&gate, &ToolCall::new("c", "desk", "delete_ticket", b"{}")),
+        (Some(UndisclosedTool), 0)
+    );
+    assert_eq!(attempt(&gate, &refund("c")), (Some(ApprovalRequired), 0));
+}
+
+#[test]
+fn a_session_that_cannot_be_recorded_is_not_opened() {
+    let world = World::new();
+    let sink = FaultySink::new(0, Fault::Error);
+    assert_eq!(world.builder_with(sink).open().unwrap_err().code(), "AUDIT_UNAVAILABLE");
+}
+
+#[test]
+fn a_tool_that_panics_leaves_the_outcome_unknown_and_the_gate_alive() {
+    let world = World::new();
+    let gate = world.gate();
+    let call = gate.check(&search("c")).unwrap();
+    let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        call.run(|_| -> Result<(), ()> { panic!("tool") })
+    }));
+    assert!(run.is_err());
+    assert_eq!(outcomes(&world), ["unknown"]);
+    assert_eq!(attempt(&gate, &search("c")), (None, 1));
+}
+
+#[test]
+fn a_dropped_call_is_recorded_as_unknown_and_a_failed_one_as_failed() {
+    let world = World::new();
+    let gate = world.gate();
+    drop(gate.check(&search("c1")).unwrap());
+    gate.check(&search("c2")).unwrap().run(|_| Err::<(), _>("no")).unwrap_err();
+    gate.check(&search("c3")).unwrap().run(|_| Ok::<_, ()>(())).unwrap();
+    let (_, in_flight) = gate.check(&search("c4")).unwrap().dispatch();
+    in_flight.finish(OutcomeKind::Returned);
+    drop(gate.check(&search("c5")).unwrap().dispatch());
+    assert_eq!(outcomes(&world), ["unknown", "failed", "returned", "returned", "unknown"]);
+}
+
+#[test]
+fn a_future_dropped_at_its_await_is_recorded_as_unknown() {
+    use std::future::{pending, ready};
+    use std::task::{Context, Poll, Waker};
+    let world = World::new();
+    let gate = world.gate();
+    let mut context = Context::from_waker(Waker::noop());
+    {
+        let mut never =
+            Box::pin(gate.check(&search("c1")).unwrap().run_async(|_| pending::<Result<(), ()>>()));
+        assert!(matches!(never.as_mut().poll(&mut context), Poll::Pending));
+    }
+    let never_polled = gate.check(&search("c2")).unwrap().run_async(|_| pending::<Result<(), ()>>());
+    drop(never_polled);
+    let mut done =
+        Box::pin(gate.check(&search("c3")).unwrap().run_async(|args| ready(Ok::<_, ()>(args.digest()))));
+    assert!(matches!(done.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
+    assert_eq!(outcomes(&world), ["unknown", "unknown", "returned"]);
+}
+
+fn outcomes(world: &World) -> Vec<&'static str> {
+    let name = |record: &Record| match record {
+        Record::Outcome(outcome) => Some(match outcome.outcome {
+            OutcomeKind::Returned => "returned",
+            OutcomeKind::Failed => "failed",
+            _ => "unknown",
+        }),
+        _ => None,
+    };
+    world.sink.latest().iter().filter_map(|(_, record)| name(record)).collect()
+}

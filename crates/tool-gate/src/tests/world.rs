@@ -1,0 +1,185 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use countersign_approval_token::{ApprovalToken, MemorySpentTokens, MintTerms, SpentTokens, mint};
+use countersign_audit_log::{AuditSink, MemorySink};
+use countersign_core::*;
+use countersign_keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
+use countersign_pinned_ask::PinnedAsk;
+use countersign_registry::*;
+
+use crate::*;
+
+pub(super) const GOAL: &str = "Answer ticket T-1001";
+pub(super) const SEARCH: &[u8] = br#"{"query":"T-1001"}"#;
+pub(super) const REFUND: &[u8] = br#"{"ticket":"T-1001","amount":49}"#;
+
+/// A real registry, signed and loaded, with a clock that stands still.
+pub(super) struct World {
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) registry: Arc<CapabilityRegistry>,
+    pub(super) sink: Arc<MemorySink>,
+    pub(super) spent: Arc<MemorySpentTokens>,
+    next_token: AtomicU64,
+}
+
+pub(super) fn start() -> Timestamp {
+    Timestamp::from_millis(1_790_000_000_000).unwrap()
+}
+
+pub(super) fn draft(version: u64, revoked: &str) -> String {
+    format!(
+        r#"{{
+  "format": "countersign-registry-1", "version": {version},
+  "agents": [{{"agent": "support-bot", "version": 1, "registered_by": "ops", "max_session": "1h",
+    "output_tags": ["answer"],
+    "tools": [{{"server": "desk", "name": "search"}}, {{"server": "desk", "name": "refund"}},
+              {{"server": "desk", "name": "mail"}}, {{"server": "desk", "name": "pinned"}},
+              {{"server": "desk", "name": "scarce"}}, {{"server": "desk", "name": "asking"}}]}}],
+  "tools": [
+    {{"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
+      "args_schema": {{"type": "object", "properties": {{"query": {{"type": "string"}}}},
+                       "additionalProperties": false}}}},
+    {{"server": "desk", "name": "refund", "impact": "money", "approval": "required",
+      "args_schema": {{"type": "object", "properties": {{"ticket": {{"type": "string"}}, "amount": {{"type": "number"}}}},
+                       "required": ["ticket", "amount"]}}}},
+    {{"server": "desk", "name": "mail", "impact": "external", "approval": "not_required",
+      "args_schema": {{"type": "object"}},
+      "constraints": [{{"kind": "email_domain", "at": "/to", "domains": ["customers.example"]}}]}},
+    {{"server": "desk", "name": "pinned", "impact": "read", "approval": "not_required",
+      "definition": "{definition}", "args_schema": {{"type": "object"}}}},
+    {{"server": "desk", "name": "scarce", "impact": "read", "approval": "not_required",
+      "args_schema": {{"type": "object"}}, "limits": {{"max_calls": 3, "rate": {{"calls": 2, "per": "1m"}}}}}},
+    {{"server": "desk", "name": "asking", "impact": "write", "approval": "not_required", "ask": "required",
+      "args_schema": {{"type": "object"}}}},
+    {{"server": "desk", "name": "delete_ticket", "impact": "irreversible", "approval": "required",
+      "args_schema": {{"type": "object"}}}}
+  ],
+  "revoked": {revoked}
+}}"#,
+        definition = Digest::of(b"the pinned definition"),
+    )
+}
+
+pub(super) const NONE_REVOKED: &str = r#"{"agents": [], "keys": [], "snapshots": []}"#;
+
+pub(super) fn sign(version: u64, revoked: &str, ttl: Millis) -> Vec<u8> {
+    let draft = RegistryDraft::from_json(draft(version, revoked).as_bytes()).unwrap();
+    let operator = SigningKey::from_seed([7; 32]);
+    let expires = start().checked_add(ttl).unwrap();
+    draft.sign(start(), expires, &[&operator]).unwrap().to_json().into_bytes()
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let root = TrustRoot::new(1, 1, vec![SigningKey::from_seed([7; 32]).verifying_key()]).unwrap();
+        let bytes = sign(1, NONE_REVOKED, Millis::from_secs(86_400));
+        let marks = Arc::new(MemoryHighWater::new());
+        let registry =
+            CapabilityRegistry::load(&bytes, &root, marks, LoadOptions::default(), start()).unwrap();
+        Self {
+            clock: Arc::new(ManualClock::new(start())),
+            registry: Arc::new(registry),
+            sink: Arc::new(MemorySink::new()),
+            spent: Arc::new(MemorySpentTokens::new()),
+            next_token: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn reload(&self, version: u64, revoked: &str) {
+        self.registry
+            .reload(&sign(version, revoked, Millis::from_secs(86_400)), self.clock.now().unwrap())
+            .unwrap();
+    }
+
+    pub(super) fn contract(&self, session: &str) -> SessionContract {
+        let request =
+            NegotiationRequest::new(SessionId::new(session).unwrap(), AgentId::new("support-bot").unwrap());
+        self.registry.negotiate(&request, self.clock.now().unwrap()).unwrap()
+    }
+
+    pub(super) fn builder_with(&self, sink: Arc<dyn AuditSink>) -> ToolGateBuilder {
+        self.builder_for("session-1", sink)
+    }
+
+    pub(super) fn builder_for(&self, session: &str, sink: Arc<dyn AuditSink>) -> ToolGateBuilder {
+        ToolGate::builder(
+            Arc::clone(&self.registry),
+            self.contract(session),
+            Principal::new("ada@example.com").unwrap(),
+            Arc::clone(&self.clock) as Arc<dyn Clock>,
+            sink,
+        )
+    }
+
+    /// A gate without goal or approvals.
+    pub(super) fn bare(&self) -> ToolGateBuilder {
+        self.builder_with(Arc::clone(&self.sink) as Arc<dyn AuditSink>)
+    }
+
+    pub(super) fn settings(&self, spent: Arc<dyn SpentTokens>) -> ApprovalSettings {
+        ApprovalSettings::new(keys("run-1"), spent, Audience::new("gate-1").unwrap())
+    }
+
+    /// A gate with everything.
+    pub(super) fn full(&self) -> ToolGateBuilder {
+        self.bare()
+            .pinned_ask(self.pin())
+            .approvals(self.settings(Arc::clone(&self.spent) as Arc<dyn SpentTokens>))
+    }
+
+    pub(super) fn gate(&self) -> ToolGate {
+        self.full().open().unwrap()
+    }
+
+    pub(super) fn pin(&self) -> PinnedAsk {
+        let session = SessionId::new("session-1").unwrap();
+        PinnedAsk::pin(GOAL, &session, Millis::from_secs(1_800), self.clock.now().unwrap()).unwrap()
+    }
+
+    /// Asks for the call without approval, and approves what it was refused for.
+    pub(super) fn approve(&self, gate: &ToolGate, call: &ToolCall<'_>) -> ApprovalToken {
+        let refused = gate.check(call).unwrap_err();
+        assert_eq!(refused.code(), RejectionCode::ApprovalRequired);
+        let number = self.next_token.fetch_add(1, Ordering::Relaxed);
+        mint(&keys("run-1"), refused.approval_request().unwrap().binding(), &self.terms(number), hour())
+            .unwrap()
+    }
+
+    pub(super) fn terms(&self, number: u64) -> MintTerms {
+        MintTerms::new(
+            TokenId::new(&format!("token-{number}")).unwrap(),
+            OperatorId::new("grace@example.com").unwrap(),
+            self.clock.now().unwrap(),
+            Millis::from_secs(300),
+        )
+    }
+}
+
+pub(super) const fn hour() -> Millis {
+    Millis::from_secs(3_600)
+}
+
+pub(super) fn keys(run: &str) -> RunKeys {
+    let secret = ServerSecret::new(KeyId::new("k1").unwrap(), &[9; 32]).unwrap();
+    Keyring::new(secret).for_run(&RunId::new(run).unwrap())
+}
+
+pub(super) const fn search(id: &str) -> ToolCall<'_> {
+    ToolCall::new(id, "desk", "search", SEARCH)
+}
+
+pub(super) const fn refund(id: &str) -> ToolCall<'_> {
+    ToolCall::new(id, "desk", "refund", REFUND)
+}
+
+/// Checks the call and runs it if it may run; the code otherwise.
+pub(super) fn code(gate: &ToolGate, call: &ToolCall<'_>) -> Option<RejectionCode> {
+    match gate.check(call) {
+        Ok(call) => {
+            call.run(|_| Ok::<(), ()>(())).unwrap();
+            None
+        }
+        Err(no) => Some(no.code()),
+    }
+}

@@ -1,0 +1,10 @@
+//! An approval is spent once: spending consumes it.
+use countersign::approval_token::{Approval, SpentTokens};
+use countersign::core::{Millis, Timestamp};
+
+fn twice(approval: Approval, store: &dyn SpentTokens, now: Timestamp) {
+    let _ = approval.spend(store, now, Millis::ZERO);
+    let _ = approval.spend(store, now, Millis::ZERO);
+}
+
+fn main() {}

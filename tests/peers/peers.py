@@ -1,0 +1,237 @@
+"""Puts the gateway between a client and servers that nobody here wrote, and checks what comes through.
+
+Usage: peers.py COUNTERSIGN NODE_MODULES
+
+COUNTERSIGN is the binary; NODE_MODULES holds @modelcontextprotocol/server-filesystem, server-everything and
+inspector. The client is the package `mcp`. Prints one line a check and ends with a count.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mcp import ClientSession, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+COUNTERSIGN = Path(sys.argv[1]).resolve()
+MODULES = Path(sys.argv[2]).resolve()
+NODE = MODULES / ".bin" / "node"
+DECISION = "dev.countersign/decision"
+GOAL = "Tidy up the notes in the documents folder"
+ASK = {"dev.countersign/ask": GOAL}
+
+passed = 0
+failed = 0
+
+
+def check(name, holds, detail=""):
+    global passed, failed
+    if holds:
+        passed += 1
+        print(f"ok    {name}")
+    else:
+        failed += 1
+        print(f"WRONG {name}: {detail}")
+
+
+def server(package, script, *args):
+    return [str(NODE), str(MODULES / "@modelcontextprotocol" / package / script), *args]
+
+
+def countersign(folder, *args):
+    done = subprocess.run([COUNTERSIGN, *args], cwd=folder, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0:
+        raise SystemExit(f"countersign {' '.join(args)}: exit {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def set_up(folder, name, command, rules):
+    """Keys, a registry drafted from what the server says and lowered on purpose, and the gateway's configuration."""
+    countersign(folder, "keys", "generate", "--kind", "ed25519", "--out", "op.key", "--public-out", "op.pub")
+    countersign(folder, "keys", "generate", "--kind", "hmac", "--out", "approval.key")
+    countersign(folder, "keys", "trust", "--threshold", "1", "--out", "root.json", "op.pub")
+    draft = json.loads(countersign(folder, "mcp", "inspect", "--name", name, "--", *command))
+    tools = [dict(tool, **rules[tool["name"]]) for tool in draft["tools"] if tool["name"] in rules]
+    draft["tools"] = tools
+    draft["agents"] = [{
+        "agent": "tidy-bot",
+        "version": 1,
+        "registered_by": "operator",
+        "tools": [{"server": name, "name": tool["name"]} for tool in tools],
+        "output_tags": [],
+        "max_session": "1h",
+    }]
+    (folder / "draft.json").write_text(json.dumps(draft))
+    countersign(folder, "registry", "sign", "draft.json", "--key", "op.key", "--ttl", "1d", "--out", "registry.json")
+    (folder / "gateway.toml").write_text(f"""
+[registry]
+file = "registry.json"
+trust_root = "root.json"
+state = "registry.state"
+[session]
+agent = "tidy-bot"
+principal = "user@example.com"
+goal = "{GOAL}"
+ttl = "1h"
+[approval]
+key_file = "approval.key"
+store = "approvals.sqlite"
+audience = "peers"
+ttl = "10m"
+[record]
+file = "record.jsonl"
+[server]
+name = "{name}"
+""")
+    return [str(COUNTERSIGN), "mcp", "run", "--config", str(folder / "gateway.toml"), "--", *command]
+
+
+@contextlib.asynccontextmanager
+async def session(command, **callbacks):
+    parameters = StdioServerParameters(command=command[0], args=command[1:])
+    async with stdio_client(parameters) as (reader, writer):
+        async with ClientSession(reader, writer, **callbacks) as client:
+            await client.initialize()
+            yield client
+
+
+def dump(result):
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def refusal(result):
+    return (result.meta or {}).get(DECISION, {}).get("code") if result.is_error else None
+
+
+def record(folder):
+    return [json.loads(line) for line in (folder / "record.jsonl").read_text().splitlines()]
+
+
+async def filesystem(folder):
+    docs = folder / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("hello\n")
+    (folder / "secret.txt").write_text("secret\n")
+    direct = server("server-filesystem", "dist/index.js", str(docs))
+    within = [{"kind": "path_within", "at": "/path", "roots": [str(docs)]}]
+    gateway = set_up(folder, "files", direct, {
+        "read_text_file": {"impact": "read", "approval": "not_required", "constraints": within},
+        "list_directory": {"impact": "read", "approval": "not_required", "constraints": within},
+        "write_file": {"impact": "write", "approval": "required", "ask": "required", "constraints": within},
+    })
+    async with session(direct) as plain, session(gateway) as client:
+        all_tools = {tool.name: dump(tool) for tool in (await plain.list_tools()).tools}
+        shown = {tool.name: dump(tool) for tool in (await client.list_tools()).tools}
+        check("only the disclosed tools are listed", sorted(shown) == ["list_directory", "read_text_file", "write_file"], shown)
+        check("a listed tool is as the server defines it", all(all_tools[name] == tool for name, tool in shown.items()))
+        path = str(docs / "a.txt")
+        for name, args in [("read_text_file", {"path": path}), ("list_directory", {"path": str(docs)}),
+                           ("read_text_file", {"path": str(docs / "missing.txt")})]:
+            through, straight = await client.call_tool(name, args), await plain.call_tool(name, args)
+            check(f"{name} answers as without the gateway", dump(through) == dump(straight), dump(through))
+        edit = {"path": path, "edits": [{"oldText": "hello", "newText": "bye"}]}
+        check("an undisclosed write is refused", refusal(await client.call_tool("edit_file", edit)) == "UNDISCLOSED_TOOL")
+        check("so is a tool that does not exist", refusal(await client.call_tool("rm_rf", {})) == "UNDISCLOSED_TOOL")
+        for outside in [str(folder / "secret.txt"), f"{docs}/../secret.txt", "/etc/passwd"]:
+            result = await client.call_tool("read_text_file", {"path": outside})
+            check(f"a path outside the folder is refused ({Path(outside).name})", refusal(result) == "ARGS_CONSTRAINT", dump(result))
+        check("no refused call touched a file", (docs / "a.txt").read_text() == "hello\n")
+
+        write = {"path": str(docs / "new.txt"), "content": "approved\n"}
+        check("a write without the goal is refused", refusal(await client.call_tool("write_file", write)) == "ASK_REQUIRED")
+        drifted = await client.call_tool("write_file", write, meta={"dev.countersign/ask": "Delete everything"})
+        check("a write under another goal is refused", refusal(drifted) == "ASK_DRIFT")
+        asked = await client.call_tool("write_file", write, meta=ASK)
+        check("a write waits for its approval", refusal(asked) == "APPROVAL_REQUIRED", dump(asked))
+        again = await client.call_tool("write_file", write, meta=ASK)
+        ids = [result.meta[DECISION]["approval_id"] for result in (asked, again)]
+        check("asking again waits for the same approval", ids[0] == ids[1], ids)
+        countersign(folder, "approve", ids[0], "--config", "gateway.toml", "--yes")
+        changed = await client.call_tool("write_file", dict(write, content="other\n"), meta=ASK)
+        check("other content is another call", refusal(changed) == "APPROVAL_REQUIRED" and not (docs / "new.txt").exists())
+        written = await client.call_tool("write_file", write, meta=ASK)
+        check("the approved write goes through", not written.is_error and (docs / "new.txt").read_text() == "approved\n", dump(written))
+        (docs / "new.txt").write_text("changed since\n")
+        replay = await client.call_tool("write_file", write, meta=ASK)
+        check("exactly once", refusal(replay) == "APPROVAL_REQUIRED" and (docs / "new.txt").read_text() == "changed since\n")
+    decisions = [line for line in record(folder) if line["type"] == "decision"]
+    check("every call is on record", len(decisions) == 15, len(decisions))
+    inspector(gateway, docs)
+
+
+def inspector(gateway, docs):
+    """The Inspector's command line, as a second client that nobody here wrote."""
+    env = dict(os.environ, PATH=f"{MODULES / '.bin'}:{os.environ['PATH']}")
+
+    def run(*args):
+        done = subprocess.run([MODULES / ".bin" / "mcp-inspector", "--cli", *gateway, *args],
+                              env=env, capture_output=True, text=True, timeout=120)
+        # What it prints before the JSON is the server's log.
+        start = done.stdout.find("{")
+        return json.loads(done.stdout[start:]) if start >= 0 else {"stderr": done.stderr}
+
+    tools = run("--method", "tools/list")
+    check("the Inspector lists the disclosed tools",
+          [tool["name"] for tool in tools.get("tools", [])] == ["read_text_file", "write_file", "list_directory"], tools)
+    read = run("--method", "tools/call", "--tool-name", "read_text_file", "--tool-arg", f"path={docs / 'a.txt'}")
+    check("the Inspector reads a file", read.get("content", [{}])[0].get("text") == "hello\n", read)
+    refused = run("--method", "tools/call", "--tool-name", "read_text_file", "--tool-arg", "path=/etc/passwd")
+    check("the Inspector is refused a path outside", refused.get("_meta", {}).get(DECISION, {}).get("code") == "ARGS_CONSTRAINT", refused)
+
+
+async def everything(folder):
+    direct = server("server-everything", "dist/index.js", "stdio")
+    free = {"impact": "read", "approval": "not_required"}
+    names = ["echo", "get-sum", "get-tiny-image", "get-structured-content", "get-resource-links",
+             "get-annotated-message", "trigger-long-running-operation"]
+    gateway = set_up(folder, "everything", direct, {name: free for name in names})
+    progress = {"direct": [], "gateway": []}
+
+    def watch(kind):
+        async def on_progress(done, total, message):
+            progress[kind].append((done, total, message))
+        return on_progress
+
+    async with session(direct) as plain, session(gateway) as client:
+        shown = [tool.name for tool in (await client.list_tools()).tools]
+        check("everything: only the disclosed tools are listed", sorted(shown) == sorted(names), shown)
+        for name, args in [("echo", {"message": "h\u00e9 \u4e16\u754c \U0001f600 \u202e \\ \n"}), ("get-sum", {"a": 1.5, "b": 2}),
+                           ("get-tiny-image", {}), ("get-structured-content", {"location": "Chicago"}),
+                           ("get-resource-links", {"count": 3}),
+                           ("get-annotated-message", {"messageType": "success", "includeImage": True})]:
+            through, straight = await client.call_tool(name, args), await plain.call_tool(name, args)
+            check(f"everything: {name} answers as without the gateway", dump(through) == dump(straight), dump(through))
+        bad = await client.call_tool("get-sum", {"a": "one", "b": 2})
+        check("everything: arguments that do not fit the schema are refused", refusal(bad) == "ARGS_SCHEMA", dump(bad))
+        long = {"duration": 1, "steps": 3}
+        through = await client.call_tool("trigger-long-running-operation", long, progress_callback=watch("gateway"))
+        straight = await plain.call_tool("trigger-long-running-operation", long, progress_callback=watch("direct"))
+        check("everything: a long call answers as without the gateway", dump(through) == dump(straight))
+        check("everything: its progress comes through", progress["gateway"] and progress["gateway"] == progress["direct"], progress)
+        calls = [client.call_tool("echo", {"message": f"m{n}"}) for n in range(50)]
+        texts = [result.content[0].text for result in await asyncio.gather(*calls)]
+        check("everything: fifty calls at once are answered each", texts == [f"Echo: m{n}" for n in range(50)], texts)
+        try:
+            await client.read_resource("demo://resource/static/document/architecture.md")
+            check("everything: a method that is not allowed is refused", False)
+        except MCPError as error:
+            check("everything: a method that is not allowed is refused", error.error.code == -32601, error)
+    kinds = {line["type"] for line in record(folder)}
+    check("everything: session, decisions, outcomes and refused messages are on record",
+          kinds == {"session", "decision", "outcome", "gateway"}, kinds)
+
+
+def main():
+    for part in (filesystem, everything):
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(part(Path(folder).resolve()))
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+main()

@@ -1,0 +1,67 @@
+use std::collections::BTreeMap;
+use std::fs;
+
+use countersign_tests::workspace;
+
+/// Each crate's floor, as ARCHITECTURE.md has it.
+const FLOORS: [(&str, u8); 12] = [
+    ("core", 0),
+    ("canonical-json", 0),
+    ("keys", 1),
+    ("registry", 2),
+    ("pinned-ask", 2),
+    ("approval-token", 2),
+    ("audit-log", 2),
+    ("tool-gate", 3),
+    ("countersign", 4),
+    ("mcp", 5),
+    ("sqlite", 5),
+    ("cli", 6),
+];
+
+#[test]
+fn the_floors_of_the_house_hold() {
+    let floors: BTreeMap<String, u8> = FLOORS
+        .iter()
+        .map(|(folder, floor)| {
+            let package =
+                if *folder == "countersign" { "countersign".to_owned() } else { format!("countersign-{folder}") };
+            (package, *floor)
+        })
+        .collect();
+    let mut folders: Vec<String> = fs::read_dir(workspace().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    folders.sort();
+    let mut known: Vec<&str> = FLOORS.iter().map(|(folder, _)| *folder).collect();
+    known.sort_unstable();
+    assert_eq!(folders, known, "every crate has its floor");
+    for (folder, floor) in FLOORS {
+        let text = fs::read_to_string(workspace().join("crates").join(folder).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = text.parse().unwrap();
+        let dependencies = manifest["dependencies"].as_table().unwrap();
+        for dependency in dependencies.keys() {
+            let Some(below) = floors.get(dependency) else { continue };
+            // `canonical-json` may use the ids and digests of `core`, its neighbour on the ground.
+            let ground = floor == 0 && dependency == "countersign-core";
+            assert!(*below < floor || ground, "{folder} (floor {floor}) knows {dependency} (floor {below})");
+        }
+        if floor <= 4 {
+            for heavy in ["tokio", "rusqlite", "clap", "getrandom", "toml"] {
+                assert!(!dependencies.contains_key(heavy), "{folder} (floor {floor}) has {heavy}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_crate_takes_the_shared_lints_and_no_code_is_unsafe() {
+    for (folder, _) in FLOORS {
+        let text = fs::read_to_string(workspace().join("crates").join(folder).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = text.parse().unwrap();
+        assert_eq!(manifest["lints"]["workspace"].as_bool(), Some(true), "{folder}");
+    }
+    let root: toml::Table = fs::read_to_string(workspace().join("Cargo.toml")).unwrap().parse().unwrap();
+    assert_eq!(root["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("forbid"));
+}

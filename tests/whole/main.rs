@@ -1,0 +1,7 @@
+//! Tests of Countersign as a whole: what holds across crates, and what no crate can show alone.
+
+mod floors;
+mod forgery;
+mod memory;
+mod readme;
+mod world;

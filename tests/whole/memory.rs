@@ -1,0 +1,59 @@
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+
+use countersign::audit_log::MemorySink;
+use countersign::tool_gate::ToolCall;
+
+/// Set in the child process in which memory is measured, where no other test runs.
+const CHILD: &str = "COUNTERSIGN_MEMORY_CHILD";
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+#[ignore = "a million calls: run in release mode"]
+fn a_million_refused_calls_do_not_grow_the_process() {
+    if std::env::var_os(CHILD).is_some() {
+        return;
+    }
+    let done = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "memory::in_a_process_of_its_own", "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("grown by"), "the measurement ran: {said}");
+    println!("{}", said.lines().find(|line| line.contains("grown by")).unwrap_or_default());
+}
+
+#[test]
+#[ignore = "runs in a child process of the test above"]
+fn in_a_process_of_its_own() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let gate = crate::world::gate(Arc::new(MemorySink::new())).open().unwrap();
+    let refuse = |from: u32, to: u32| {
+        for n in from..to {
+            let (id, name) = (format!("call-{n}"), format!("made_up_tool_{n}"));
+            assert!(gate.check(&ToolCall::new(&id, "desk", &name, br#"{"q":1}"#)).is_err());
+        }
+    };
+    // The bounded rings fill up first.
+    refuse(0, 10_000);
+    let before = resident();
+    refuse(10_000, 1_010_000);
+    let grown = resident().saturating_sub(before);
+    println!("a million refused calls: grown by {} KiB", grown / 1_024);
+    assert_eq!(gate.attempted_undisclosed().count(), 1_010_000);
+    assert!(grown < 8 * MIB, "grown by {grown} bytes");
+}
+
+/// Resident memory of this process in bytes, as Linux tells it.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib * 1_024
+}
