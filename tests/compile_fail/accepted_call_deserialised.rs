@@ -1,8 +1,9 @@
 //! An accepted call cannot be read from anywhere.
 use countersign::tool_gate::AcceptedCall;
+use serde::Deserialize;
 
-fn read(text: &str) -> AcceptedCall {
-    serde_json::from_str::<AcceptedCall>(text).unwrap()
+fn read<'de, D: serde::Deserializer<'de>>(from: D) {
+    let _ = AcceptedCall::deserialize(from);
 }
 
 fn main() {}

@@ -24,8 +24,11 @@ fn the_floors_of_the_house_hold() {
     let floors: BTreeMap<String, u8> = FLOORS
         .iter()
         .map(|(folder, floor)| {
-            let package =
-                if *folder == "countersign" { "countersign".to_owned() } else { format!("countersign-{folder}") };
+            let package = if *folder == "countersign" {
+                "countersign".to_owned()
+            } else {
+                format!("countersign-{folder}")
+            };
             (package, *floor)
         })
         .collect();

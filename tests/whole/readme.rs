@@ -32,8 +32,14 @@ fn the_invariants_in_the_architecture_name_tests_that_exist() {
     let text = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
     let sources = all_sources();
     let mut checked = 0;
-    for name in text.split('`').filter(|part| part.contains('_') && part.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')) {
-        assert!(sources.contains(&format!("fn {name}(")), "ARCHITECTURE.md names `{name}`, which does not exist");
+    for name in text
+        .split('`')
+        .filter(|part| part.contains('_') && part.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
+    {
+        assert!(
+            sources.contains(&format!("fn {name}(")),
+            "ARCHITECTURE.md names `{name}`, which does not exist"
+        );
         checked += 1;
     }
     assert!(checked >= 7, "only {checked} names were found");

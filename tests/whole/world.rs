@@ -3,7 +3,9 @@ use std::sync::Arc;
 use countersign::audit_log::AuditSink;
 use countersign::core::{AgentId, Clock, Digest, ManualClock, Millis, Principal, SessionId, Timestamp};
 use countersign::keys::{SigningKey, TrustRoot};
-use countersign::registry::{CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft};
+use countersign::registry::{
+    CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft,
+};
 use countersign::tool_gate::{ToolGate, ToolGateBuilder};
 
 const DRAFT: &str = r#"{

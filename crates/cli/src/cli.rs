@@ -3,7 +3,6 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser};
-use serde_json::json;
 
 use crate::command::Verb;
 use crate::failure::{Exit, Failure, one_line};
@@ -60,15 +59,7 @@ fn end(out: &mut Output, ended: Result<Exit, Failure>) -> ExitCode {
         Ok(exit) => return exit.into(),
         Err(failure) => failure,
     };
-    let (code, message) = (failure.code(), failure.line());
-    let spoken = out.is_json().then(|| {
-        out.json(&json!({"ok": false, "error": {"code": code, "message": message}}))?;
-        out.flush()
-    });
-    // Who asked for JSON and cannot be written to is told the other way.
-    if !matches!(spoken, Some(Ok(()))) {
-        note(&format!("error {code}: {message}"));
-    }
+    out.fail(failure.code(), &failure.line());
     failure.exit().into()
 }
 

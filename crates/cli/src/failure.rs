@@ -109,6 +109,8 @@ from_coded!(
     countersign_registry::MarkError,
     countersign_registry::NegotiateError,
     countersign_registry::RegistryError,
+    countersign_mcp::GatewayError,
+    countersign_mcp::SettingsError,
     countersign_sqlite::OpenError,
     countersign_tool_gate::OpenError,
 );

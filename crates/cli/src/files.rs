@@ -33,14 +33,6 @@ impl Source {
             Self::File(path) => take_file(&open(path)?, path, max),
         }
     }
-
-    /// Reads all of it, at most `max` bytes.
-    pub(crate) fn read(&self, max: u64) -> Result<Vec<u8>, Failure> {
-        match self {
-            Self::Stdin => read_stdin(max),
-            Self::File(path) => read_file(path, max),
-        }
-    }
 }
 
 /// Reads a file, of which no more than `max` bytes are ever held.

@@ -6,12 +6,14 @@
 
 mod cli;
 mod command;
+mod config;
 mod failure;
 mod files;
 mod lines;
 mod output;
 mod random;
 mod session;
+mod shown;
 mod time;
 
 use std::process::ExitCode;

@@ -1,24 +1,46 @@
-use std::io::{self, BufWriter, StdoutLock, Write as _};
+use std::io::{self, BufWriter, Stdout, Write as _};
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::failure::Failure;
 
 /// Standard output. A reader that went away, or a full disk behind it, is an ordinary failure.
 #[derive(Debug)]
 pub(crate) struct Output {
-    to: BufWriter<StdoutLock<'static>>,
+    // Not locked: a verb may hand standard output to a protocol.
+    to: BufWriter<Stdout>,
     json: bool,
+    protocol: bool,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Self { to: BufWriter::new(io::stdout().lock()), json }
+        Self { to: BufWriter::new(io::stdout()), json, protocol: false }
     }
 
     /// Whether the user asked for JSON.
     pub(crate) const fn is_json(&self) -> bool {
         self.json
+    }
+
+    /// Leaves standard output to a protocol from here on: errors go to standard error in either form.
+    pub(crate) const fn leave_to_protocol(&mut self) {
+        self.protocol = true;
+    }
+
+    /// Tells of a failure in the form that the user asked for. Nobody can be told when that fails, too.
+    pub(crate) fn fail(&mut self, code: &str, message: &str) {
+        let plain = format!("error {code}: {message}");
+        if !self.json {
+            return note(&plain);
+        }
+        let report = json!({"ok": false, "error": {"code": code, "message": message}});
+        if self.protocol {
+            note(&report.to_string());
+        } else if self.json(&report).and_then(|()| self.flush()).is_err() {
+            note(&plain);
+        }
     }
 
     /// Writes bytes as they are.

@@ -69,6 +69,18 @@ pub(crate) enum Bindings {
     Strict,
 }
 
+/// A session that could be opened: all that is read has proved good, and no file was made yet.
+#[derive(Debug)]
+pub(crate) struct PreparedSession {
+    registry: Arc<CapabilityRegistry>,
+    contract: SessionContract,
+    principal: Principal,
+    ask: Option<PinnedAsk>,
+    approvals: Option<(ApprovalPlan, RunKeys)>,
+    record: Option<PathBuf>,
+    definitions: BTreeMap<ToolId, Digest>,
+}
+
 /// An open session with the parts that a gateway needs beside the gate.
 #[derive(Debug)]
 pub(crate) struct OpenSession {
@@ -79,25 +91,11 @@ pub(crate) struct OpenSession {
     pub(crate) store: Option<Arc<SqliteStore>>,
 }
 
-impl SessionPlan {
-    /// Opens the session. Files are made only once everything that was read has proved good.
+impl PreparedSession {
+    /// Opens the session: makes or opens the files that it writes.
     pub(crate) fn open(self) -> Result<OpenSession, Failure> {
-        let now = now()?;
-        let registry = Arc::new(self.load_registry(now)?);
-        let contract = self.negotiate(&registry, now)?;
-        let ask = match &self.goal {
-            Some(goal) => {
-                let ttl = contract.expires().since(now);
-                Some(PinnedAsk::pin(goal, contract.session(), ttl, now)?)
-            }
-            None => None,
-        };
-        let keys: Option<RunKeys> = match &self.approvals {
-            Some(plan) => Some(run_keys(&plan.key, &plan.run)?),
-            None => None,
-        };
         let store = match &self.approvals {
-            Some(plan) => Some(Arc::new(open_store(&plan.store)?)),
+            Some((plan, _)) => Some(Arc::new(open_store(&plan.store)?)),
             None => None,
         };
         let sink: Arc<dyn AuditSink> = match &self.record {
@@ -107,13 +105,17 @@ impl SessionPlan {
             None => Arc::new(MemorySink::keeping(0)),
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let (principal, approvals) = (self.principal, self.approvals);
-        let mut builder =
-            ToolGate::builder(registry, contract, principal, Arc::clone(&clock), Arc::clone(&sink));
-        if let Some(ask) = ask {
+        let mut builder = ToolGate::builder(
+            self.registry,
+            self.contract,
+            self.principal,
+            Arc::clone(&clock),
+            Arc::clone(&sink),
+        );
+        if let Some(ask) = self.ask {
             builder = builder.pinned_ask(ask);
         }
-        if let (Some(plan), Some(keys), Some(store)) = (approvals, keys, &store) {
+        if let (Some((plan, keys)), Some(store)) = (self.approvals, &store) {
             let spent = Arc::clone(store);
             let settings = ApprovalSettings::new(keys, spent, plan.audience);
             builder = builder.approvals(match plan.bindings {
@@ -124,8 +126,36 @@ impl SessionPlan {
         for (tool, definition) in self.definitions {
             builder = builder.definition(tool, definition);
         }
-        let gate = builder.open()?;
-        Ok(OpenSession { gate, sink, clock, store })
+        Ok(OpenSession { gate: builder.open()?, sink, clock, store })
+    }
+}
+
+impl SessionPlan {
+    /// Reads and checks everything that the session is made from. No file is made.
+    pub(crate) fn prepare(self) -> Result<PreparedSession, Failure> {
+        let now = now()?;
+        let approvals = match &self.approvals {
+            Some(plan) => Some(run_keys(&plan.key, &plan.run)?),
+            None => None,
+        };
+        let registry = Arc::new(self.load_registry(now)?);
+        let contract = self.negotiate(&registry, now)?;
+        let ask = match &self.goal {
+            Some(goal) => {
+                let ttl = contract.expires().since(now);
+                Some(PinnedAsk::pin(goal, contract.session(), ttl, now)?)
+            }
+            None => None,
+        };
+        Ok(PreparedSession {
+            registry,
+            contract,
+            principal: self.principal,
+            ask,
+            approvals: self.approvals.zip(approvals),
+            record: self.record,
+            definitions: self.definitions,
+        })
     }
 
     fn load_registry(&self, now: Timestamp) -> Result<CapabilityRegistry, Failure> {

@@ -75,7 +75,7 @@ impl VerifyingKey {
         let key = ed25519_dalek::VerifyingKey::from_bytes(bytes).map_err(|_| KeyError::Malformed)?;
         let point = key.to_edwards();
         // Decompression follows ZIP 215 and takes y at or above the field's prime: two spellings of one key would
-        // count as two keys.
+        // count as two keys. That all of those points happen to be of small or mixed order is nothing to rely on.
         let canonical = point.compress().as_bytes() == bytes;
         if key.is_weak() || !canonical || !point.is_torsion_free() {
             return Err(KeyError::Weak);

@@ -114,7 +114,7 @@ pub enum AnyKey {
 /// # Errors
 /// [`KeyFileError`].
 pub fn read_any_key(path: &Path) -> Result<AnyKey, KeyFileError> {
-    read_key(path, "any", |_| true)
+    read_key(path, "any")
 }
 
 /// Reads an operator's signing key.
@@ -122,7 +122,7 @@ pub fn read_any_key(path: &Path) -> Result<AnyKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError`].
 pub fn read_signing_key(path: &Path) -> Result<SigningKey, KeyFileError> {
-    match read_key(path, SIGNING, |kind| kind == SIGNING)? {
+    match read_key(path, SIGNING)? {
         AnyKey::Signing(key) => Ok(key),
         AnyKey::Public(_) | AnyKey::Server(_) => Err(KeyFileError::Kind { expected: SIGNING }),
     }
@@ -133,7 +133,7 @@ pub fn read_signing_key(path: &Path) -> Result<SigningKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError`].
 pub fn read_public_key(path: &Path) -> Result<VerifyingKey, KeyFileError> {
-    match read_key(path, PUBLIC, |kind| kind == PUBLIC)? {
+    match read_key(path, PUBLIC)? {
         AnyKey::Public(key) => Ok(key),
         AnyKey::Signing(_) | AnyKey::Server(_) => Err(KeyFileError::Kind { expected: PUBLIC }),
     }
@@ -144,7 +144,7 @@ pub fn read_public_key(path: &Path) -> Result<VerifyingKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError`].
 pub fn read_server_secret(path: &Path) -> Result<ServerSecret, KeyFileError> {
-    match read_key(path, HMAC, |kind| kind == HMAC)? {
+    match read_key(path, HMAC)? {
         AnyKey::Server(secret) => Ok(secret),
         AnyKey::Signing(_) | AnyKey::Public(_) => Err(KeyFileError::Kind { expected: HMAC }),
     }
@@ -250,11 +250,7 @@ fn decode_secret(text: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
     Base64::decode_vec(text).map(Zeroizing::new).map_err(|_| KeyFileError::Malformed)
 }
 
-fn read_key(
-    path: &Path,
-    expected: &'static str,
-    wanted: impl Fn(&str) -> bool,
-) -> Result<AnyKey, KeyFileError> {
+fn read_key(path: &Path, expected: &'static str) -> Result<AnyKey, KeyFileError> {
     let (text, mode) = read_file(path)?;
     let format: WireFormat<'_> = serde_json::from_slice(&text).map_err(|_| KeyFileError::Malformed)?;
     if format.format != FORMAT {
@@ -263,9 +259,6 @@ fn read_key(
     let wire: WireKey<'_> = serde_json::from_slice(&text).map_err(|_| KeyFileError::Malformed)?;
     if wire.kind != PUBLIC && mode & 0o077 != 0 {
         return Err(KeyFileError::TooOpen { mode });
-    }
-    if !wanted(wire.kind) {
-        return Err(KeyFileError::Kind { expected });
     }
     wire.key(expected)
 }

@@ -48,16 +48,15 @@ impl HeldCall {
 /// and the server may want something of the client first.
 pub(crate) fn decide_calls(link: &Link) {
     while let Some(call) = link.calls.take() {
-        let (id, serial) = (call.id.clone(), call.serial);
-        if catch_unwind(AssertUnwindSafe(|| decide(link, call))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| decide(link, &call))).is_err() {
             link.record(Direction::ToServer, None, Fault::Internal);
-            fail(link, &id, serial, Fault::Internal);
+            fail(link, &call, Fault::Internal);
         }
     }
 }
 
-fn decide(link: &Link, call: HeldCall) {
-    if is_over(link, &call) {
+fn decide(link: &Link, call: &HeldCall) {
+    if is_over(link, call) {
         return;
     }
     (link.before_call)();
@@ -66,7 +65,7 @@ fn decide(link: &Link, call: HeldCall) {
     if let Some(tool) = &tool {
         know_definition(link, tool);
     }
-    if is_over(link, &call) {
+    if is_over(link, call) {
         return;
     }
     let approved = tool.and_then(|tool| find_approved(link, &tool, &call.args));
@@ -76,7 +75,7 @@ fn decide(link: &Link, call: HeldCall) {
             Ok(fresh) => fresh,
             Err(_) => {
                 link.record(Direction::ToServer, None, Fault::Internal);
-                return fail(link, &call.id, call.serial, Fault::Internal);
+                return fail(link, call, Fault::Internal);
             }
         },
     };
@@ -100,9 +99,9 @@ fn decide(link: &Link, call: HeldCall) {
         note(link, approvals.retire(approved, decision.as_ref().err().map(Rejection::code)));
     }
     match decision {
-        Ok(accepted) => dispatch(link, &call, accepted),
+        Ok(accepted) => dispatch(link, call, accepted),
         // Under an id that was approved before, nothing can be filed again.
-        Err(rejection) => refuse(link, &call, &rejection, approved.is_none()),
+        Err(rejection) => refuse(link, call, &rejection, approved.is_none()),
     }
 }
 
@@ -136,7 +135,7 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     }
     let line = era_2025::call_line(&call.id, tool.name().as_str(), &args, call.meta.as_deref());
     if !link.tell_server(line) {
-        return fail(link, &call.id, call.serial, Fault::ServerEnded);
+        return fail(link, call, Fault::ServerEnded);
     }
     let overtaken = link.asked.lock().sent(&call.id, call.serial);
     if let Some(cancellation) = overtaken {
@@ -155,7 +154,7 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
         call_id: rejection.call_id(),
         record: rejection.sequence(),
     };
-    if withdraw(link, &call.id, call.serial) {
+    if withdraw(link, call) {
         link.tell_client(era_2025::refusal_line(&call.id, refusal));
     }
 }
@@ -167,15 +166,15 @@ fn request_approval(link: &Link, rejection: &Rejection) -> Option<CallId> {
     note(link, approvals.ask(request, now))
 }
 
-fn fail(link: &Link, id: &RpcId, serial: u64, fault: Fault) {
-    if withdraw(link, id, serial) {
-        link.tell_client(error_line(Some(id), fault));
+fn fail(link: &Link, call: &HeldCall, fault: Fault) {
+    if withdraw(link, call) {
+        link.tell_client(error_line(Some(&call.id), fault));
     }
 }
 
 /// Takes a call out of the table to answer it here. Says whether it was still there.
-fn withdraw(link: &Link, id: &RpcId, serial: u64) -> bool {
-    let open = link.asked.lock().withdraw(id, serial);
+fn withdraw(link: &Link, call: &HeldCall) -> bool {
+    let open = link.asked.lock().withdraw(&call.id, call.serial);
     let was_open = open.is_some();
     drop(open);
     link.settled();

@@ -52,7 +52,7 @@ fn client_line(link: &Link, line: &[u8], limits: &Limits) {
         }
     };
     match Message::read(message.value()) {
-        Ok(Message::Request { id, method, params }) => request(link, &message, id, method, params),
+        Ok(Message::Request { id, method, params }) => request(link, &message, &id, method, params),
         Ok(Message::Notification { method, params }) => notification(link, &message, method, params),
         Ok(Message::Answer { id, .. }) => answer(link, &message, &id),
         Err(NotAMessage { fault, id, method }) => refuse(link, id.as_ref(), method, fault),
@@ -76,10 +76,10 @@ fn record(link: &Link, method: Option<&str>, fault: Fault) {
     link.record(Direction::ToServer, method, fault);
 }
 
-fn request(link: &Link, message: &Canonical, id: RpcId, method: &str, params: Option<ValueRef<'_>>) {
+fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
     let asked = match era_2025::client_request(method, link.settings.client_methods()) {
         ClientRequest::Call => return call(link, message, id, method, params),
-        ClientRequest::Refuse => return refuse(link, Some(&id), Some(method), Fault::NotAllowed),
+        ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
         ClientRequest::ListTools => Asked::ListTools { epoch: link.listing.epoch() },
         ClientRequest::Initialize => Asked::Initialize,
         ClientRequest::Pass => Asked::Other,
@@ -88,25 +88,25 @@ fn request(link: &Link, message: &Canonical, id: RpcId, method: &str, params: Op
     match opened {
         Ok(serial) => {
             if !link.tell_server(passed(message)) {
-                withdraw(link, &id, serial);
+                withdraw(link, id, serial);
             }
         }
-        Err(fault) => cannot_open(link, &id, method, fault),
+        Err(fault) => cannot_open(link, id, method, fault),
     }
 }
 
-fn call(link: &Link, message: &Canonical, id: RpcId, method: &str, params: Option<ValueRef<'_>>) {
+fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
     let Some(call) = era_2025::read_call(params) else {
-        return refuse(link, Some(&id), Some(method), Fault::BadParams);
+        return refuse(link, Some(id), Some(method), Fault::BadParams);
     };
     let held = link.asked.lock().hold(id.clone(), Asked::Held);
     let serial = match held {
         Ok(serial) => serial,
-        Err(fault) => return cannot_open(link, &id, method, fault),
+        Err(fault) => return cannot_open(link, id, method, fault),
     };
     let call = HeldCall::new(id.clone(), serial, &call);
     if !link.calls.push(message.bytes().len(), call) {
-        withdraw(link, &id, serial);
+        withdraw(link, id, serial);
     }
 }
 

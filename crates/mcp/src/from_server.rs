@@ -77,7 +77,7 @@ fn server_line(link: &Link, line: &mut [u8], limits: &Limits) {
         }
     };
     match Message::read(message.value()) {
-        Ok(Message::Request { id, method, .. }) => request(link, line, id, method),
+        Ok(Message::Request { id, method, .. }) => request(link, line, &id, method),
         Ok(Message::Notification { method, params }) => notification(link, line, method, params),
         Ok(Message::Answer { id, body }) => answer(link, line, message.value(), &id, body),
         Err(NotAMessage { fault, method, .. }) => {
@@ -100,7 +100,7 @@ fn unreadable(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Faul
     }
 }
 
-fn request(link: &Link, line: &[u8], id: RpcId, method: &str) {
+fn request(link: &Link, line: &[u8], id: &RpcId, method: &str) {
     let refused = if era_2025::server_request_passes(method, link.settings.server_methods()) {
         link.server_asked.lock().open(id.clone(), ()).err()
     } else {
@@ -110,7 +110,7 @@ fn request(link: &Link, line: &[u8], id: RpcId, method: &str) {
         return link.tell_client(line);
     };
     link.record(Direction::ToClient, Some(method), fault);
-    let free = (fault != Fault::IdInUse).then_some(&id);
+    let free = (fault != Fault::IdInUse).then_some(id);
     let refusal = error_line(free, fault).into_bytes();
     if !link.to_server.offer(refusal.len(), refusal, MAX_REFUSALS) {
         link.record(Direction::ToClient, Some(method), Fault::ServerNotReading);

@@ -241,10 +241,9 @@ impl Link {
 
     /// Waits for what is still under way, for at most `limit`.
     pub(crate) fn wait_for_rest(&self, limit: Duration) {
-        let under_way =
-            |life: &mut Life| !life.server_ended && !(life.calls_ended && self.asked.lock().is_empty());
+        let is_done = |life: &Life| life.server_ended || (life.calls_ended && self.asked.lock().is_empty());
         let mut life = self.life.lock();
-        let _ = self.lived.wait_while_for(&mut life, under_way, limit);
+        let _ = self.lived.wait_while_for(&mut life, |life| !is_done(life), limit);
     }
 
     fn note(&self, change: impl FnOnce(&mut Life)) {

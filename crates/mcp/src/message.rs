@@ -77,10 +77,11 @@ impl<'a> Message<'a> {
 }
 
 fn read(value: ValueRef<'_>) -> Result<Message<'_>, Fault> {
-    match value.kind() {
-        Kind::Object => {}
-        Kind::Array => return Err(Fault::Batch),
-        _ => return Err(Fault::NotAnObject),
+    if value.kind() == Kind::Array {
+        return Err(Fault::Batch);
+    }
+    if value.kind() != Kind::Object {
+        return Err(Fault::NotAnObject);
     }
     if value.get("jsonrpc").and_then(ValueRef::as_str) != Some("2.0") {
         return Err(Fault::Version);
@@ -145,10 +146,9 @@ pub(crate) fn glean(line: &[u8]) -> (Option<RpcId>, Option<String>) {
     let Ok(gleaned) = serde_json::from_slice::<Gleaned>(line) else {
         return (None, None);
     };
-    let id = gleaned.id.and_then(|id| match id {
-        serde_json::Value::String(text) => RpcId::text(&text),
-        serde_json::Value::Number(number) => number.as_i64().map(RpcId::Number),
-        _ => None,
+    let id = gleaned.id.and_then(|id| match id.as_str() {
+        Some(text) => RpcId::text(text),
+        None => id.as_i64().map(RpcId::Number),
     });
     let method = gleaned.method.and_then(|method| method.as_str().map(Into::into));
     (id, method)

@@ -11,6 +11,8 @@ const MAX_LINE: usize = 256 << 20;
 const MAX_OUTSTANDING: usize = 1 << 16;
 /// The longest wait that any setting allows: an hour.
 const MAX_WAIT: Millis = Millis::from_secs(3_600);
+/// The longest time to approve that any setting allows: 30 days.
+const MAX_TTL: Millis = Millis::from_secs(30 * 86_400);
 const MAX_METHOD_BYTES: usize = 128;
 
 /// What one gateway lets through, besides what MCP's handshake era needs for tools.
@@ -71,10 +73,12 @@ impl GatewaySettings {
     }
 
     /// Sets how long a call that needs an approval may wait for it.
-    #[must_use]
-    pub const fn with_approval_ttl(mut self, ttl: Millis) -> Self {
-        self.approval_ttl = ttl;
-        self
+    ///
+    /// # Errors
+    /// [`SettingsError::Limit`] for nothing or above 30 days.
+    pub fn with_approval_ttl(mut self, ttl: Millis) -> Result<Self, SettingsError> {
+        self.approval_ttl = within_time("the time to approve, in milliseconds,", ttl, MAX_TTL)?;
+        Ok(self)
     }
 
     /// The server's name, as the registry knows it.
@@ -167,7 +171,10 @@ impl GatewayLimits {
     /// # Errors
     /// [`SettingsError::Limit`] for nothing or above an hour.
     pub fn with_list_wait(self, wait: Millis) -> Result<Self, SettingsError> {
-        Ok(Self { list_wait: within_time("the wait for the tool list, in milliseconds,", wait)?, ..self })
+        Ok(Self {
+            list_wait: within_time("the wait for the tool list, in milliseconds,", wait, MAX_WAIT)?,
+            ..self
+        })
     }
 
     /// Sets how long answers are delivered after the client has ended its input.
@@ -175,7 +182,7 @@ impl GatewayLimits {
     /// # Errors
     /// [`SettingsError::Limit`] for nothing or above an hour.
     pub fn with_drain(self, wait: Millis) -> Result<Self, SettingsError> {
-        Ok(Self { drain: within_time("the drain time, in milliseconds,", wait)?, ..self })
+        Ok(Self { drain: within_time("the drain time, in milliseconds,", wait, MAX_WAIT)?, ..self })
     }
 
     pub(crate) const fn client_line(&self) -> usize {
@@ -206,9 +213,9 @@ fn within(what: &'static str, value: usize, max: usize) -> Result<usize, Setting
     Err(SettingsError::Limit { what, max: u64::try_from(max).unwrap_or(u64::MAX) })
 }
 
-fn within_time(what: &'static str, wait: Millis) -> Result<Millis, SettingsError> {
-    if !wait.is_zero() && wait <= MAX_WAIT {
+fn within_time(what: &'static str, wait: Millis, max: Millis) -> Result<Millis, SettingsError> {
+    if !wait.is_zero() && wait <= max {
         return Ok(wait);
     }
-    Err(SettingsError::Limit { what, max: MAX_WAIT.as_millis() })
+    Err(SettingsError::Limit { what, max: max.as_millis() })
 }

@@ -121,7 +121,7 @@ impl<T> Table<T> {
                 return Some(line);
             }
             State::Sending(what) if entry.serial == serial => State::Sent(what),
-            other => other,
+            state @ (State::Held(_) | State::Sending(_) | State::Sent(_) | State::Overtaken(_)) => state,
         };
         self.entries.insert(id.clone(), Entry { serial: entry.serial, state });
         None
@@ -169,7 +169,7 @@ impl<T> Table<T> {
                 self.entries.insert(id.clone(), Entry { serial, state });
                 return Cancel::Later(what);
             }
-            other => other,
+            state @ (State::Held(_) | State::Sending(_) | State::Sent(_) | State::Overtaken(_)) => state,
         };
         self.entries.insert(id.clone(), Entry { serial, state: keep });
         Cancel::Nothing

@@ -127,7 +127,7 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     let bytes = bytes.saturating_add(text.len().try_into().unwrap_or(i64::MAX));
-    if open > MAX_OPEN || bytes > MAX_OPEN_BYTES {
+    if open >= MAX_OPEN || bytes > MAX_OPEN_BYTES {
         return Ok(Err(PendingError::Full));
     }
     tx.execute(

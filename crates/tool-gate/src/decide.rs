@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_approval_token::{Approval, ApprovalError, ApprovalToken, CallBinding, SpendError, SpentApproval, verify};
+use countersign_approval_token::{
+    Approval, ApprovalError, ApprovalToken, CallBinding, SpendError, SpentApproval, verify,
+};
 use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Recipe, read};
 use countersign_core::{CallId, Digest, RequestId, Timestamp, ToolId};
 use countersign_pinned_ask::{AskDrift, PinnedAsk};
@@ -106,12 +108,9 @@ fn read_call(gate: &Inner, call: &ToolCall<'_>, facts: &mut Facts<'_>) -> Result
         Args::Read(args) if args.recipe() == ARGS_RECIPE => args.clone(),
         Args::Read(_) => return Err(malformed("arguments were read by another recipe".to_owned())),
         Args::Raw(bytes) => read(bytes, ARGS_RECIPE, &gate.limits.args).map_err(|error| {
-            let code = match error.kind() {
-                JsonErrorKind::TooLarge | JsonErrorKind::TooDeep | JsonErrorKind::TooWide => {
-                    RejectionCode::LimitExceeded
-                }
-                _ => RejectionCode::MalformedCall,
-            };
+            use JsonErrorKind::{TooDeep, TooLarge, TooWide};
+            let too_much = matches!(error.kind(), TooLarge | TooDeep | TooWide);
+            let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
             Refusal::new(code, format!("arguments: {error}"))
         })?,
     };
@@ -129,7 +128,7 @@ fn living_agent<'v>(gate: &Inner, view: &'v RegistryView, now: Timestamp) -> Res
             ContractError::Agent(AgentError::Freshness(_)) => RejectionCode::RegistryStale,
             ContractError::Agent(AgentError::NotRegistered) => RejectionCode::AgentNotRegistered,
             ContractError::Agent(AgentError::Revoked) => RejectionCode::AgentRevoked,
-            _ => RejectionCode::ContractExpired,
+            ContractError::Expired | ContractError::Superseded | _ => RejectionCode::ContractExpired,
         };
         Refusal::new(code, error.to_string())
     })?;

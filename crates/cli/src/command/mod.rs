@@ -1,9 +1,11 @@
+mod approve;
 mod ask;
 mod audit;
 mod check;
 mod completions;
 pub(crate) mod json;
 pub(crate) mod keys;
+mod mcp;
 pub(crate) mod registry;
 mod stats;
 pub(crate) mod token;
@@ -45,6 +47,9 @@ verbs! {
     #[command(subcommand)]
     Token(token::Token),
     Check(check::Check),
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
+    Approve(approve::Approve),
     #[command(subcommand)]
     Audit(audit::Audit),
     Stats(stats::Stats),

@@ -1,5 +1,15 @@
 //! Runs the built binary, verb by verb, as a shell would.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    reason = "a helper of tests fails by panicking"
+)]
+
 mod ask;
 mod audit;
 mod bench;
@@ -8,5 +18,6 @@ mod desk;
 mod general;
 mod json;
 mod keys;
+mod mcp;
 mod registry;
 mod token;

@@ -151,7 +151,7 @@ impl<T: Clone> CannotBeCloned<u8> for T {}
 
 #[test]
 fn secrets_cannot_be_copied() {
-    assert!(<crate::SigningKey as CannotBeCloned<_>>::OK);
-    assert!(<ServerSecret as CannotBeCloned<_>>::OK);
-    assert!(<MacKey as CannotBeCloned<_>>::OK);
+    const { assert!(<crate::SigningKey as CannotBeCloned<_>>::OK) };
+    const { assert!(<ServerSecret as CannotBeCloned<_>>::OK) };
+    const { assert!(<MacKey as CannotBeCloned<_>>::OK) };
 }

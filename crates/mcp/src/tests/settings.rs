@@ -21,6 +21,9 @@ fn limits_have_bounds_of_their_own() {
     assert!(limits.with_outstanding(65_537).is_err());
     assert!(limits.with_list_wait(Millis::ZERO).is_err());
     assert!(limits.with_drain(Millis::from_secs(3_601)).is_err());
+    let settings = || GatewaySettings::new(ServerName::new("desk").unwrap());
+    assert!(settings().with_approval_ttl(Millis::from_secs(60)).is_ok());
+    assert!(settings().with_approval_ttl(Millis::ZERO).is_err());
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) fn now() -> Timestamp {
 }
 
 pub(super) fn minutes(count: u32) -> Millis {
-    Millis::from_secs(count * 60)
+    Millis::from_secs(count.saturating_mul(60))
 }
 
 pub(super) fn key(seed: u8) -> SigningKey {

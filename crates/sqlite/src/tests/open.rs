@@ -90,6 +90,21 @@ fn a_store_of_another_version_is_refused_and_left_as_it_was() {
 }
 
 #[test]
+fn a_refused_store_keeps_its_write_ahead_log() {
+    let (_folder, path) = place();
+    filled(&path);
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+    db.execute_batch("DELETE FROM spent WHERE keep_until > 62000; PRAGMA user_version = 2").unwrap();
+    drop(db);
+    let log = path.with_file_name("store.db-wal");
+    let before = fs::read(&log).unwrap();
+    assert!(!before.is_empty());
+    assert_left_as_it_was(&path, "STORE_VERSION");
+    assert_eq!(fs::read(&log).unwrap(), before);
+}
+
+#[test]
 fn another_programs_database_is_refused_and_left_as_it_was() {
     for statement in [
         "CREATE TABLE notes (text)",

@@ -119,9 +119,9 @@ fn claims_change_nothing_but_the_record() {
     assert_eq!(request(None), request(Some(claims.clone())));
     let gate = world.full().claims(claims).open().unwrap();
     assert_eq!(code(&gate, &ToolCall::new("c", "desk", "delete_ticket", b"{}")), Some(UndisclosedTool));
-    let session = world.sink.latest().into_iter().find_map(|(_, record)| match record {
-        Record::Session(session) => session.claims,
-        _ => None,
+    let session = world.sink.latest().into_iter().find_map(|(_, record)| {
+        let Record::Session(session) = record else { return None };
+        session.claims
     });
     assert!(session.unwrap().differing().iter().any(|name| name.as_str().contains("delete_ticket")));
 }

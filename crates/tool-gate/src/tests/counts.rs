@@ -55,7 +55,7 @@ fn sessions_share_what_is_counted_per_agent_and_overall() {
     assert_eq!(code(&first, &search("c")), None);
     assert!(code(&second, &ToolCall::new("c", "desk", "none", b"{}")).is_some());
     let agent = AgentId::new("support-bot").unwrap();
-    assert_eq!(stats.agents(), [agent.clone()]);
+    assert_eq!(stats.agents(), vec![agent.clone()]);
     assert_eq!(stats.agent(&agent).unwrap().acceptance_rate(Window::All), Some(0.5));
     assert_eq!(stats.overall().total(), 2);
     assert_eq!(first.acceptance_rate(Window::All), Some(1.0));

@@ -238,13 +238,10 @@ fn a_future_dropped_at_its_await_is_recorded_as_unknown() {
 }
 
 fn outcomes(world: &World) -> Vec<&'static str> {
-    let name = |record: &Record| match record {
-        Record::Outcome(outcome) => Some(match outcome.outcome {
-            OutcomeKind::Returned => "returned",
-            OutcomeKind::Failed => "failed",
-            _ => "unknown",
-        }),
-        _ => None,
+    let name = |record: &Record| {
+        let Record::Outcome(outcome) = record else { return None };
+        let name = if outcome.outcome == OutcomeKind::Returned { "returned" } else { "failed" };
+        Some(if outcome.outcome == OutcomeKind::Unknown { "unknown" } else { name })
     };
     world.sink.latest().iter().filter_map(|(_, record)| name(record)).collect()
 }

@@ -59,7 +59,7 @@ struct Decision<'a> {
 
 impl Check {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let gate = self.options.plan()?.open()?.gate;
+        let gate = self.options.plan()?.prepare()?.open()?.gate;
         let limits = Limits::default()
             .with_max_bytes(LINE_BYTES)
             .and_then(|limits| limits.with_max_depth(limits.max_depth().saturating_add(1)))

@@ -1,5 +1,6 @@
 use std::io::Read as _;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, definitions};
@@ -208,6 +209,73 @@ fn a_line_of_100_mib_is_refused_and_the_next_one_is_served() {
     desk.answer(&json!(2), &json!({}));
     assert_eq!(desk.client_got()["id"], 2);
     assert_eq!(desk.record(), ["LINE_TOO_LONG"]);
+}
+
+/// Members of a message, good and bad, as JSON text.
+fn any_member(name: &'static str, values: &'static [&'static str]) -> impl Strategy<Value = Option<String>> {
+    prop::option::weighted(0.8, prop::sample::select(values))
+        .prop_map(move |value| value.map(|value| format!("\"{name}\":{value}")))
+}
+
+fn any_message() -> impl Strategy<Value = String> {
+    let methods = &[
+        r#""ping""#,
+        r#""tools/call""#,
+        r#""tools/list""#,
+        r#""resources/read""#,
+        r#""notifications/initialized""#,
+        "7",
+    ];
+    let params = &[
+        "{}",
+        "[]",
+        "null",
+        r#"{"name":"delete_ticket","arguments":{}}"#,
+        r#"{"name":"made_up"}"#,
+        r#"{"name":"delete_ticket","name":"search"}"#,
+        r#"{"name":"search","arguments":[]}"#,
+    ];
+    let members = (
+        any_member("jsonrpc", &[r#""2.0""#, r#""2.0""#, "2"]),
+        any_member("id", &["1", "2", r#""a""#, "null", "1.5", "{}"]),
+        any_member("method", methods),
+        any_member("params", params),
+        prop::option::weighted(
+            0.1,
+            prop::sample::select(&[r#""result":{}"#, r#""Method":"tools/call""#][..]),
+        ),
+        prop::sample::select(&["", "", "", "}", "{}", "[", "\r"][..]),
+    );
+    members.prop_map(|(version, id, method, params, extra, after)| {
+        let members = [version, id, method, params, extra.map(Into::into)];
+        format!("{{{}}}{after}", members.into_iter().flatten().collect::<Vec<_>>().join(","))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn whatever_a_client_writes_the_server_gets_whole_canonical_messages_of_allowed_methods_only(
+        lines in prop::collection::vec(any_message(), 1..20),
+    ) {
+        let mut desk = Desk::open();
+        for line in &lines {
+            desk.send(line);
+        }
+        desk.send(r#"{"jsonrpc":"2.0","id":"marker","method":"ping"}"#);
+        loop {
+            let line = desk.server_line();
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == "marker" {
+                break;
+            }
+            prop_assert_eq!(&message["jsonrpc"], "2.0");
+            let method = message["method"].as_str().unwrap();
+            prop_assert!(["ping", "tools/list", "notifications/initialized"].contains(&method), "{}", line);
+            prop_assert_eq!(crate::tests::json(&line).as_str(), line);
+        }
+    }
 }
 
 #[test]

@@ -111,6 +111,7 @@ pub(super) struct Desk {
 }
 
 /// When the client reads what it is sent.
+#[derive(Clone, Copy, Debug)]
 enum Reading {
     Now,
     Later,
@@ -395,7 +396,7 @@ impl Desk {
                 Some(record.code.map_or("ACCEPT".into(), |code| code.as_str().into()))
             }
             Record::Outcome(record) => Some(format!("{:?}", record.outcome)),
-            _ => None,
+            Record::Session(_) | _ => None,
         };
         self.sink.latest().into_iter().filter_map(|(_, record)| code(record)).collect()
     }

@@ -1,0 +1,194 @@
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use clap::Args;
+use countersign_approval_token::{
+    DEFAULT_TTL_CAP, MintTerms, PendingApproval, PendingApprovals as _, PendingState, mint,
+};
+use countersign_core::{CallId, OperatorId, TokenId};
+use serde_json::{Value, json};
+
+use crate::command::token::run_keys;
+use crate::config::{ApprovalPart, Config, run_of};
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, internal};
+use crate::random;
+use crate::session::open_store;
+use crate::shown::shown_json;
+use crate::time::now;
+
+/// Approve a call that waits at a gateway.
+///
+/// Shows the exact call, with hidden characters spelled out, and asks. The approval is of this call alone: the
+/// client's next try of the same tool with the same arguments uses it up. Who can read the configuration's key file can
+/// approve.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  countersign approve list --config gateway.toml\n  \
+    countersign approve call-0f3a --config gateway.toml")]
+pub(crate) struct Approve {
+    /// The approval id that the client was given, or `list` for all that wait.
+    #[arg(default_value = "list")]
+    id: String,
+    /// The gateway's configuration.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// Refuse the call instead.
+    #[arg(long, conflicts_with = "yes")]
+    deny: bool,
+    /// Who approves.
+    #[arg(long, default_value = "operator")]
+    approver: OperatorId,
+}
+
+impl Approve {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let config = Config::read(&self.config)?;
+        let approval = config.approval.ok_or_else(|| {
+            Failure::new("CONFIG_NO_APPROVALS", "the configuration has no `approval`")
+                .about(self.config.display())
+        })?;
+        if self.id == "list" {
+            if self.yes || self.deny {
+                return Err(Failure::usage("--yes and --deny need the id of a call"));
+            }
+            return list(out, &approval);
+        }
+        let id = CallId::new(&self.id).map_err(|_| unknown())?;
+        let store = open_existing(&approval)?;
+        let (pending, state) = store.get(&id)?.ok_or_else(unknown)?;
+        if self.deny {
+            store.deny(&id)?;
+            out.result(&json!({"ok": true, "call_id": id, "denied": true}), &format!("{id} denied"))?;
+            return Ok(Exit::Done);
+        }
+        if !matches!(state, PendingState::Waiting) {
+            return Err(Failure::new("PENDING_DECIDED", "the call was decided already"));
+        }
+        if !self.yes {
+            confirm(&pending)?;
+        }
+        self.mint(out, &approval, &pending)
+    }
+
+    fn mint(
+        &self,
+        out: &mut Output,
+        approval: &ApprovalPart,
+        pending: &PendingApproval,
+    ) -> Result<Exit, Failure> {
+        let session = pending.binding().session().ok_or_else(|| internal("the call has no session"))?;
+        let keys = run_keys(&approval.key_file, &run_of(session)?)?;
+        let token_id: TokenId = random::id("token")?;
+        let now = now()?;
+        let terms = MintTerms::new(token_id.clone(), self.approver.clone(), now, approval.ttl());
+        let token = mint(&keys, pending.binding(), &terms, DEFAULT_TTL_CAP)?;
+        open_existing(approval)?.approve(pending.id(), &token, now)?;
+        let expires = now.saturating_add(approval.ttl());
+        let report = json!({
+            "ok": true,
+            "call_id": pending.id(),
+            "token_id": token_id,
+            "approver": self.approver,
+            "expires": expires,
+        });
+        out.result(&report, &format!("{} approved by {} until {expires}", pending.id(), self.approver))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn list(out: &mut Output, approval: &ApprovalPart) -> Result<Exit, Failure> {
+    // Before the first call there is no store, and looking makes none.
+    let waiting = if approval.store.exists() { open_existing(approval)?.list(now()?)? } else { Vec::new() };
+    if out.is_json() {
+        let calls: Vec<_> = waiting.iter().map(report).collect();
+        out.json(&json!({"ok": true, "pending": calls}))?;
+    } else if waiting.is_empty() {
+        out.line("nothing waits for approval")?;
+    } else {
+        for pending in &waiting {
+            let binding = pending.binding();
+            let agent = binding.agent().map(ToString::to_string).unwrap_or_default();
+            out.line(&format!(
+                "{}  {}  {agent} for {}  until {}",
+                pending.id(),
+                binding.tool(),
+                binding.principal(),
+                pending.expires()
+            ))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn report(pending: &PendingApproval) -> Value {
+    let binding = pending.binding();
+    json!({
+        "call_id": pending.id(),
+        "server": binding.tool().server(),
+        "tool": binding.tool().name(),
+        "args": pending.args(),
+        "args_digest": binding.args(),
+        "principal": binding.principal(),
+        "agent": binding.agent(),
+        "session": binding.session(),
+        "requested": pending.requested(),
+        "expires": pending.expires(),
+    })
+}
+
+/// Shows the call on the terminal and asks. The question goes to standard error: standard output is for the result.
+fn confirm(pending: &PendingApproval) -> Result<(), Failure> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Failure::new("NOT_A_TERMINAL", "nobody can be asked here: use a terminal, or --yes"));
+    }
+    let mut screen = std::io::stderr().lock();
+    let mut answer = String::new();
+    let asked = write!(screen, "{}\nApprove exactly this call, once? [yes/no] ", describe(pending))
+        .and_then(|()| screen.flush())
+        .and_then(|()| stdin.lock().read_line(&mut answer));
+    asked.map_err(|error| Failure::new("NOT_A_TERMINAL", error.to_string()))?;
+    if answer.trim() == "yes" {
+        return Ok(());
+    }
+    Err(Failure::refused("NOT_APPROVED", "nothing was approved; the call still waits (--deny refuses it)"))
+}
+
+/// The exact call for a person. Ids hold nothing hidden; the arguments are shown with it spelled out.
+fn describe(pending: &PendingApproval) -> String {
+    let binding = pending.binding();
+    let mut text = format!(
+        "call       {}\ntool       {}\nprincipal  {}",
+        pending.id(),
+        binding.tool(),
+        binding.principal()
+    );
+    if let Some(agent) = binding.agent() {
+        text.push_str(&format!("\nagent      {agent}"));
+    }
+    if let Some(session) = binding.session() {
+        text.push_str(&format!("\nsession    {session}"));
+    }
+    text.push_str(&format!(
+        "\nrequested  {}\nwaits till {}\narguments  (sha-256 {})\n{}",
+        pending.requested(),
+        pending.expires(),
+        binding.args(),
+        shown_json(pending.args())
+    ));
+    text
+}
+
+fn open_existing(approval: &ApprovalPart) -> Result<countersign_sqlite::SqliteStore, Failure> {
+    if !approval.store.exists() {
+        return Err(unknown());
+    }
+    open_store(&approval.store)
+}
+
+fn unknown() -> Failure {
+    Failure::new("PENDING_UNKNOWN", "no call waits under this id")
+}

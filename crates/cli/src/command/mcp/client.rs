@@ -1,0 +1,152 @@
+use std::io::{BufReader, Write as _};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use countersign_canonical_json::{Canonical, Limits, Recipe, ValueRef, read};
+use countersign_core::Millis;
+use serde_json::{Value, json};
+
+use crate::command::json::malformed;
+use crate::failure::{Failure, one_line};
+use crate::lines::{Line, next_line};
+
+/// The longest line that is taken from a server.
+const LINE_BYTES: usize = 16 << 20;
+/// The most messages that a server may send before it answers.
+const MAX_MESSAGES: usize = 1_000;
+/// The most pages of tools that are asked for.
+const MAX_PAGES: usize = 256;
+/// The protocol revision that is offered.
+const REVISION: &str = "2025-11-25";
+
+/// Asks a server for its tools, and for nothing else.
+#[derive(Debug)]
+pub(super) struct Client {
+    to: ChildStdin,
+    from: Receiver<Result<Canonical, Failure>>,
+    wait: Duration,
+    next_id: u64,
+}
+
+impl Client {
+    pub(super) fn new(to: ChildStdin, from: ChildStdout, wait: Millis) -> Self {
+        // A thread reads, so that waiting can end; it ends with the server's output.
+        let (sender, receiver) = sync_channel(16);
+        std::thread::spawn(move || {
+            let mut from = BufReader::new(from);
+            while let Some(message) = next_message(&mut from) {
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { to, from: receiver, wait: Duration::from_millis(wait.as_millis()), next_id: 1 }
+    }
+
+    /// Shakes hands and lists all tools, page by page: each answer to `tools/list` as it was read.
+    pub(super) fn list_tools(&mut self) -> Result<Vec<Canonical>, Failure> {
+        self.ask(
+            "initialize",
+            &json!({
+                "protocolVersion": REVISION,
+                "capabilities": {},
+                "clientInfo": {"name": "countersign", "version": env!("CARGO_PKG_VERSION")},
+            }),
+        )?;
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        let mut pages = Vec::new();
+        let mut cursor: Option<String> = None;
+        while pages.len() < MAX_PAGES {
+            let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
+            let page = self.ask("tools/list", &params)?;
+            let next = page.value().pointer("/result/nextCursor").and_then(ValueRef::as_str);
+            cursor = next.map(str::to_owned);
+            pages.push(page);
+            if cursor.is_none() {
+                return Ok(pages);
+            }
+        }
+        Err(answered_badly("it has more than 256 pages of tools"))
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Result<Canonical, Failure> {
+        let id = self.next_id;
+        self.next_id = id.saturating_add(1);
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        for _ in 0..MAX_MESSAGES {
+            let message = match self.from.recv_timeout(self.wait) {
+                Ok(message) => message?,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(Failure::new(
+                        "SERVER_TIMEOUT",
+                        format!("the server did not answer `{method}` in time"),
+                    ));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new(
+                        "SERVER_ENDED",
+                        format!("the server ended before it answered `{method}`"),
+                    ));
+                }
+            };
+            let value = message.value();
+            if let Some(asked) = value.get("method").and_then(ValueRef::as_str) {
+                self.answer(asked, value.get("id"))?;
+                continue;
+            }
+            if value.get("id").and_then(ValueRef::as_u64) != Some(id) {
+                continue;
+            }
+            if let Some(error) = value.pointer("/error/message").and_then(ValueRef::as_str) {
+                return Err(answered_badly(&format!(
+                    "it answered `{method}` with an error: {}",
+                    one_line(error)
+                )));
+            }
+            if value.get("result").is_none() {
+                return Err(answered_badly(&format!("its answer to `{method}` has no result")));
+            }
+            return Ok(message);
+        }
+        Err(answered_badly("it sends messages and no answer"))
+    }
+
+    /// A server that asks back gets an answer to a ping and a no to everything else.
+    fn answer(&mut self, method: &str, id: Option<ValueRef<'_>>) -> Result<(), Failure> {
+        let Some(id) = id else {
+            return Ok(());
+        };
+        let answer = if method == "ping" {
+            json!({"jsonrpc": "2.0", "id": id, "result": {}})
+        } else {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}})
+        };
+        self.send(&answer)
+    }
+
+    fn send(&mut self, message: &Value) -> Result<(), Failure> {
+        writeln!(self.to, "{message}")
+            .and_then(|()| self.to.flush())
+            .map_err(|error| Failure::new("SERVER_ENDED", format!("the server takes no input: {error}")))
+    }
+}
+
+fn next_message(from: &mut BufReader<ChildStdout>) -> Option<Result<Canonical, Failure>> {
+    let limits = Limits::hard_caps();
+    match next_line(from, LINE_BYTES) {
+        Ok(None) | Err(_) => None,
+        Ok(Some(Line::TooLong)) => Some(Err(answered_badly("it wrote a line of more than 16 MiB"))),
+        Ok(Some(Line::Whole(line))) => Some(read(&line, Recipe::Rfc8785, &limits).map_err(|error| {
+            let failure = malformed(&error);
+            Failure::new(
+                "SERVER_ANSWER",
+                format!("the server wrote a line that is not JSON: {}", failure.line()),
+            )
+        })),
+    }
+}
+
+fn answered_badly(what: &str) -> Failure {
+    Failure::new("SERVER_ANSWER", format!("the server does not speak MCP as it should: {what}"))
+}

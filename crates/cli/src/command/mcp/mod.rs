@@ -1,0 +1,75 @@
+mod client;
+mod inspect;
+mod run;
+
+use std::ffi::OsString;
+use std::process::{Child, Command, Stdio};
+
+use clap::Subcommand;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Stand between an MCP client and an MCP server.
+///
+/// In the client's configuration, put `countersign mcp run --config FILE --` in front of the command that starts the
+/// server. The client then sees the tools that the session discloses, and each call goes through the gate.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mcp {
+    /// Run a server behind the gate, on standard input and output.
+    #[command(after_help = "Example:\n  \
+        countersign mcp run --config gateway.toml -- npx -y @modelcontextprotocol/server-filesystem /srv/docs")]
+    Run(run::Run),
+    /// Start a server, list its tools, and print a registry draft in which each is as tight as can be.
+    #[command(
+        after_help = "Example:\n  countersign mcp inspect --name desk -- ./desk-server > registry.json"
+    )]
+    Inspect(inspect::Inspect),
+}
+
+impl Mcp {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Run(verb) => verb.run(out),
+            Self::Inspect(verb) => verb.run(out),
+        }
+    }
+}
+
+/// A server's process. It is ended when this goes, in whatever way that comes about.
+#[derive(Debug)]
+struct Server(Child);
+
+impl Server {
+    /// Starts the server with pipes for its input and output; what it says on standard error is passed on.
+    fn start(command: &[OsString]) -> Result<Self, Failure> {
+        let (program, args) = command
+            .split_first()
+            .ok_or_else(|| Failure::usage("the command that starts the server is missing"))?;
+        Command::new(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map(Self)
+            .map_err(|error| Failure::new("SERVER_START", error.to_string()).about(program.display()))
+    }
+
+    /// Gives the server some time to end by itself, now that its input is closed.
+    fn wait(&mut self, millis: u64) {
+        for _ in 0..millis.div_euclid(20) {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,191 @@
+//! The gateway's configuration file.
+
+use std::path::{Path, PathBuf};
+
+use countersign_core::{AgentId, Audience, Millis, Principal, ServerName, SessionId};
+use countersign_mcp::GatewaySettings;
+use serde::Deserialize;
+
+use crate::command::registry::DEFAULT_MAX_AGE;
+use crate::failure::{Failure, one_line};
+use crate::files::read_text_file;
+use crate::session::{ApprovalPlan, Bindings, SessionPlan};
+
+/// What the file says, with its paths made whole.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    registry: RegistryPart,
+    session: SessionPart,
+    pub(crate) approval: Option<ApprovalPart>,
+    record: RecordPart,
+    server: ServerPart,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RegistryPart {
+    file: PathBuf,
+    trust_root: PathBuf,
+    state: PathBuf,
+    max_age: Option<Span>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionPart {
+    agent: AgentId,
+    principal: Principal,
+    goal: Option<String>,
+    goal_file: Option<PathBuf>,
+    ttl: Option<Span>,
+    tools: Option<Vec<String>>,
+}
+
+/// Where approvals come from, and how long one counts.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ApprovalPart {
+    pub(crate) key_file: PathBuf,
+    pub(crate) store: PathBuf,
+    audience: Option<Audience>,
+    ttl: Option<Span>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordPart {
+    file: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerPart {
+    name: ServerName,
+    #[serde(default)]
+    methods: Vec<String>,
+    #[serde(default)]
+    server_methods: Vec<String>,
+}
+
+/// A span of time in its text form, `10m`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Span(Millis);
+
+impl TryFrom<String> for Span {
+    type Error = countersign_core::TimeError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
+}
+
+impl ApprovalPart {
+    /// How long a question may wait, and how long its answer counts.
+    pub(crate) fn ttl(&self) -> Millis {
+        self.ttl.map_or(Millis::from_secs(600), |span| span.0)
+    }
+}
+
+impl Config {
+    /// Reads a configuration. Unknown members are errors; paths are taken from the file's own folder.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let text = read_text_file(path)?;
+        let mut config: Self = toml::from_str(&text).map_err(|error| malformed(path, &text, &error))?;
+        let folder = path.parent().unwrap_or_else(|| Path::new(""));
+        let mut paths = vec![
+            &mut config.registry.file,
+            &mut config.registry.trust_root,
+            &mut config.registry.state,
+            &mut config.record.file,
+        ];
+        paths.extend(&mut config.session.goal_file);
+        if let Some(approval) = &mut config.approval {
+            paths.extend([&mut approval.key_file, &mut approval.store]);
+        }
+        for path in paths {
+            *path = folder.join(&*path);
+        }
+        Ok(config)
+    }
+
+    /// The registry's file.
+    pub(crate) fn registry(&self) -> &Path {
+        &self.registry.file
+    }
+
+    /// What the gateway lets through.
+    pub(crate) fn settings(&self) -> Result<GatewaySettings, Failure> {
+        let mut settings = GatewaySettings::new(self.server.name.clone());
+        for method in &self.server.methods {
+            settings = settings.allow_client_method(method)?;
+        }
+        for method in &self.server.server_methods {
+            settings = settings.allow_server_method(method)?;
+        }
+        Ok(match &self.approval {
+            Some(approval) => settings.with_approval_ttl(approval.ttl())?,
+            None => settings,
+        })
+    }
+
+    /// The session that the gateway opens.
+    pub(crate) fn plan(&self, session: SessionId) -> Result<SessionPlan, Failure> {
+        let goal = match (&self.session.goal, &self.session.goal_file) {
+            (Some(_), Some(_)) => {
+                return Err(Failure::new("CONFIG_CONFLICT", "`session` has both `goal` and `goal_file`"));
+            }
+            (Some(goal), None) => Some(goal.clone()),
+            (None, Some(path)) => Some(read_text_file(path)?),
+            (None, None) => None,
+        };
+        let default_age = || DEFAULT_MAX_AGE.parse().map(Span);
+        let max_age = self.registry.max_age.map_or_else(default_age, Ok);
+        let max_age = max_age.map_err(|error| Failure::new("CONFIG_MALFORMED", error.to_string()))?.0;
+        let approvals = match &self.approval {
+            Some(approval) => Some(ApprovalPlan {
+                key: approval.key_file.clone(),
+                run: run_of(&session)?,
+                audience: approval.audience.clone().map_or_else(|| audience_of(&self.server.name), Ok)?,
+                store: approval.store.clone(),
+                bindings: Bindings::Strict,
+            }),
+            None => None,
+        };
+        Ok(SessionPlan {
+            registry: self.registry.file.clone(),
+            trust_root: self.registry.trust_root.clone(),
+            state: Some(self.registry.state.clone()),
+            max_age,
+            session,
+            agent: self.session.agent.clone(),
+            principal: self.session.principal.clone(),
+            ttl: self.session.ttl.map(|span| span.0),
+            tools: self.session.tools.clone(),
+            server: Some(self.server.name.clone()),
+            goal,
+            approvals,
+            record: Some(self.record.file.clone()),
+            definitions: std::collections::BTreeMap::new(),
+        })
+    }
+}
+
+/// The run whose key a gateway's approvals are minted with: the session itself, so that each has a key of its own.
+pub(crate) fn run_of(session: &SessionId) -> Result<countersign_core::RunId, Failure> {
+    session.as_str().parse().map_err(|_| crate::output::internal("a session's id is not a run's"))
+}
+
+fn audience_of(server: &ServerName) -> Result<Audience, Failure> {
+    server.as_str().parse().map_err(|_| crate::output::internal("a server's name is not an audience"))
+}
+
+/// Says what is wrong and in which line, without quoting the line.
+fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
+    let message = one_line(error.message());
+    let line =
+        error.span().and_then(|span| text.get(..span.start)).map(|before| before.lines().count().max(1));
+    let place = line.map(|line| format!(", near line {line}")).unwrap_or_default();
+    Failure::new("CONFIG_MALFORMED", format!("{message}{place}")).about(path.display())
+}

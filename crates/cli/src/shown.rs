@@ -1,0 +1,88 @@
+use countersign_core::is_hidden;
+
+/// Canonical JSON for a person's eyes: broken into lines, no token of it changed, and every hidden character spelled
+/// out as JSON spells it.
+pub(crate) fn shown_json(canonical: &str) -> String {
+    let mut shown = String::with_capacity(canonical.len());
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    let mut chars = canonical.chars().peekable();
+    while let Some(c) = chars.next() {
+        if in_string {
+            push_visible(&mut shown, c);
+            in_string = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+            continue;
+        }
+        match c {
+            '{' | '[' => {
+                shown.push(c);
+                if let Some(end) = chars.next_if(|next| matches!(next, '}' | ']')) {
+                    shown.push(end);
+                } else {
+                    depth = depth.saturating_add(1);
+                    break_line(&mut shown, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                break_line(&mut shown, depth);
+                shown.push(c);
+            }
+            ',' => {
+                shown.push(c);
+                break_line(&mut shown, depth);
+            }
+            ':' => shown.push_str(": "),
+            _ => {
+                push_visible(&mut shown, c);
+                in_string = c == '"';
+            }
+        }
+    }
+    shown
+}
+
+fn break_line(shown: &mut String, depth: usize) {
+    shown.push('\n');
+    shown.extend(std::iter::repeat_n("  ", depth));
+}
+
+fn push_visible(shown: &mut String, c: char) {
+    if is_hidden(c) {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            shown.push_str(&format!("\\u{unit:04x}"));
+        }
+    } else {
+        shown.push(c);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown_json;
+
+    #[test]
+    fn arguments_are_broken_into_lines_and_nothing_hides_in_them() {
+        let shown = shown_json("{\"a\":[1,{}],\"b\":\"x\u{202e},\\\"{y}\",\"c\":\"\u{e0041}\"}");
+        let lines = [
+            "{",
+            "  \"a\": [",
+            "    1,",
+            "    {}",
+            "  ],",
+            "  \"b\": \"x\\u202e,\\\"{y}\",",
+            "  \"c\": \"\\udb40\\udc41\"",
+            "}",
+        ];
+        assert_eq!(shown, lines.join("\n"));
+    }
+
+    #[test]
+    fn what_is_shown_is_the_same_value() {
+        let canonical = "{\"a\":\"\\\\\",\"b\":[\"\\u0000\u{200b}\",-1.5e+300,null,true]}";
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&shown_json(canonical)), value(canonical));
+    }
+}

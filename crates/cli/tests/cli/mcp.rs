@@ -1,0 +1,349 @@
+#![cfg(unix)]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+
+/// A server with three tools in a few lines of shell. It answers by id and writes down each call that it gets.
+const SERVER: &str = r#"
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
+  case "$line" in
+    *'"method":"initialize"'*)
+      printf '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hi"}}\n'
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}}\n' "$id" ;;
+    *'"method":"tools/list"'*'"cursor"'*)
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"wipe","inputSchema":{"type":"object"}},{"name":"not a name","inputSchema":{"type":"object"}}]}}\n' "$id" ;;
+    *'"method":"tools/list"'*)
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"nextCursor":"2","tools":[{"name":"search","description":"Finds tickets.","inputSchema":{"type":"object","properties":{"query":{"type":"string"}}}},{"name":"refund","inputSchema":{"type":"object"}}]}}\n' "$id" ;;
+    *'"method":"tools/call"'*)
+      printf '%s\n' "$line" >> calls.txt
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}\n' "$id" ;;
+  esac
+done
+"#;
+
+fn config(bench: &Bench) {
+    bench.write(
+        "gateway.toml",
+        r#"
+[registry]
+file = "reg.json"
+trust_root = "root.json"
+state = "mark.json"
+[session]
+agent = "bot"
+principal = "alice"
+goal = "Help alice"
+ttl = "30m"
+[approval]
+key_file = "gate.key"
+store = "approvals.sqlite"
+ttl = "5m"
+[record]
+file = "record.jsonl"
+[server]
+name = "desk"
+"#,
+    );
+}
+
+/// Keys, a registry drawn up from the server itself with `search` let through, and a configuration.
+fn gateway() -> Bench {
+    let bench = Bench::new();
+    bench.write("server.sh", SERVER);
+    bench.ok("keys generate --kind ed25519 --out op.key --public-out op.pub");
+    bench.ok("keys generate --kind hmac --out gate.key");
+    bench.ok("keys trust --threshold 1 --out root.json op.pub");
+    let run = bench.run("mcp inspect --name desk --agent bot -- sh server.sh");
+    assert_eq!(run.code, 0, "{run:?}");
+    let mut draft: Value = serde_json::from_str(&run.out).unwrap();
+    for tool in draft["tools"].as_array_mut().unwrap() {
+        if tool["name"] == "search" {
+            tool["impact"] = json!("read");
+            tool["approval"] = json!("not_required");
+        }
+    }
+    draft["agents"][0]["tools"] =
+        json!([{"server": "desk", "name": "search"}, {"server": "desk", "name": "refund"}]);
+    bench.write("draft.json", draft.to_string());
+    bench.ok("registry sign draft.json --key op.key --out reg.json");
+    config(&bench);
+    bench
+}
+
+/// A client at the gateway's standard input and output.
+struct Client {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    id: u64,
+}
+
+impl Client {
+    fn start(bench: &Bench) -> Self {
+        let line = "mcp run --config gateway.toml -- sh server.sh";
+        let mut child = bench
+            .command(&line.split_whitespace().collect::<Vec<_>>())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let mut client = Self { child, to, from, id: 0 };
+        let hello = client.ask("initialize", json!({
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}
+        }));
+        assert!(hello["result"].is_object(), "{hello}");
+        client.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn tell(&mut self, message: &Value) {
+        writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.id += 1;
+        let id = self.id;
+        self.tell(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.from.read_line(&mut line).unwrap(), 0, "the gateway ended");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == json!(id) {
+                return message;
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
+    }
+
+    /// Ends the input; gives exit code and standard error.
+    fn end(mut self) -> (i32, String) {
+        drop(self.to.take());
+        let output = self.child.wait_with_output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+fn decision(result: &Value) -> &Value {
+    assert_eq!(result["isError"], true, "{result}");
+    &result["_meta"]["dev.countersign/decision"]
+}
+
+#[test]
+fn inspect_drafts_each_tool_as_tight_as_can_be() {
+    let bench = Bench::new();
+    bench.write("server.sh", SERVER);
+    let run = bench.run("mcp inspect --name desk --agent bot -- sh server.sh");
+    assert_eq!(run.code, 0, "{run:?}");
+    let draft: Value = serde_json::from_str(&run.out).unwrap();
+    let tools = draft["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 3, "{draft}");
+    for tool in tools {
+        assert_eq!((&tool["impact"], &tool["approval"]), (&json!("irreversible"), &json!("required")));
+        assert_eq!(tool["definition"].as_str().unwrap().len(), 64);
+        assert_eq!(tool["args_schema"]["type"], "object");
+    }
+    assert!(run.err.contains("warning REGISTRY_CONTENT: tool `not a name` is left out"), "{run:?}");
+    bench.write("draft.json", &run.out);
+    bench.ok("registry lint draft.json");
+    let run = bench.run("mcp inspect --json --name desk --agent bot -- sh server.sh");
+    assert_eq!(serde_json::from_str::<Value>(&run.out).unwrap(), draft);
+}
+
+#[test]
+fn a_server_that_is_none_is_told_apart() {
+    let bench = Bench::new();
+    let inspect = |script: &str, code: &str| {
+        bench.write("bad.sh", script);
+        bench.fails("mcp inspect --name desk --wait 2s -- sh bad.sh", 1, code);
+    };
+    bench.fails("mcp inspect --name desk -- ./no-such-server", 1, "SERVER_START");
+    bench.fails("mcp inspect --name desk", 2, "USAGE");
+    bench.fails_with(&["mcp", "inspect", "--name", "de sk", "--", "true"], "", 2, "USAGE");
+    inspect("exit 0", "SERVER_ENDED");
+    inspect("read x; echo noise; read x", "SERVER_ANSWER");
+    inspect(
+        r#"read x; echo '{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}'; read x"#,
+        "SERVER_ANSWER",
+    );
+    inspect(r#"read x; echo '{"jsonrpc":"2.0","id":1}'; read x"#, "SERVER_ANSWER");
+    inspect(
+        r#"read x; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; read x; read x
+           echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}'; read x"#,
+        "SERVER_NO_TOOLS",
+    );
+    bench.write("bad.sh", "sleep 20");
+    bench.fails("mcp inspect --name desk --wait 50ms -- sh bad.sh", 1, "SERVER_TIMEOUT");
+}
+
+#[test]
+fn the_gateway_lets_through_what_the_session_discloses() {
+    let bench = gateway();
+    let mut client = Client::start(&bench);
+    let listed = client.ask("tools/list", json!({}));
+    let names: Vec<_> =
+        listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["search", "refund"]);
+    let result = client.call("search", json!({"query": "x"}));
+    assert_eq!(result["content"][0]["text"], "done", "{result}");
+    assert_eq!(decision(&client.call("wipe", json!({})))["code"], "UNDISCLOSED_TOOL");
+    let refused = client.ask("resources/list", json!({}));
+    assert_eq!(refused["error"]["code"], -32601, "{refused}");
+    let (code, err) = client.end();
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(bench.read("calls.txt").lines().count(), 1);
+    let stats = bench.run("stats record.jsonl --json").value();
+    assert_eq!(stats["agents"]["bot"]["accepted"], 1);
+    assert_eq!(stats["agents"]["bot"]["undisclosed_attempts"], 1);
+    assert_eq!(stats["gateway_refusals"], 1);
+    bench.ok("audit verify record.jsonl");
+}
+
+#[test]
+fn an_approved_call_runs_once() {
+    let bench = gateway();
+    let mut client = Client::start(&bench);
+    assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
+    let refusal = client.call("refund", json!({"id": 7, "note": "a\u{202e}b"}));
+    let id = decision(&refusal)["approval_id"].as_str().unwrap().to_owned();
+    assert_eq!(decision(&refusal)["code"], "APPROVAL_REQUIRED");
+
+    let list = bench.ok("approve --config gateway.toml");
+    assert!(list.contains(&id) && list.contains("desk:refund") && list.contains("bot for alice"), "{list}");
+    let pending = bench.run("approve list --config gateway.toml --json").value();
+    assert_eq!(pending["pending"][0]["args"], "{\"id\":7,\"note\":\"a\u{202e}b\"}");
+    bench.fails(&format!("approve {id} --config gateway.toml"), 1, "NOT_A_TERMINAL");
+    let report = bench.run(&format!("approve {id} --config gateway.toml --yes --json")).value();
+    assert_eq!(report["call_id"], id);
+    assert!(!report.to_string().contains("cs1."));
+    bench.fails(&format!("approve {id} --config gateway.toml --yes"), 1, "PENDING_DECIDED");
+
+    assert_eq!(decision(&client.call("refund", json!({"id": 8})))["code"], "APPROVAL_REQUIRED");
+    let ran = client.call("refund", json!({"note": "a\u{202e}b", "id": 7.0}));
+    assert_eq!(ran["content"][0]["text"], "done", "{ran}");
+    assert_eq!(
+        decision(&client.call("refund", json!({"id": 7, "note": "a\u{202e}b"})))["code"],
+        "APPROVAL_REQUIRED"
+    );
+    assert_eq!(client.end().0, 0);
+    assert_eq!(bench.read("calls.txt").lines().count(), 1);
+}
+
+#[test]
+fn a_denied_call_stays_refused() {
+    let bench = gateway();
+    let mut client = Client::start(&bench);
+    let refusal = client.call("refund", json!({"id": 7}));
+    let id = decision(&refusal)["approval_id"].as_str().unwrap().to_owned();
+    bench.ok(&format!("approve {id} --config gateway.toml --deny"));
+    bench.fails(&format!("approve {id} --config gateway.toml --yes"), 1, "PENDING_DECIDED");
+    assert_eq!(client.call("refund", json!({"id": 7}))["isError"], true);
+    client.end();
+    assert!(!bench.path("calls.txt").exists());
+}
+
+#[test]
+fn a_revocation_counts_from_the_next_call_on() {
+    let bench = gateway();
+    let mut client = Client::start(&bench);
+    assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
+    bench.ok("registry revoke reg.json --agent bot --key op.key --out reg.json --force");
+    assert_eq!(decision(&client.call("search", json!({})))["code"], "AGENT_REVOKED");
+    bench.write("reg.json", "noise");
+    assert_eq!(decision(&client.call("search", json!({})))["code"], "AGENT_REVOKED");
+    let (code, err) = client.end();
+    assert_eq!(code, 0);
+    assert!(err.starts_with("warning REGISTRY_ENVELOPE: ") && err.lines().count() == 1, "{err}");
+    assert_eq!(bench.read("calls.txt").lines().count(), 1);
+}
+
+#[test]
+fn a_server_that_ends_early_ends_the_gateway() {
+    let bench = gateway();
+    bench.write("server.sh", "read x; exit 0");
+    let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
+    assert!(run.code == 0 || run.err.starts_with("error SERVER_ENDED: "), "{run:?}");
+    assert_eq!(run.out, "");
+    let started = std::time::Instant::now();
+    bench.write("server.sh", "exit 0");
+    let mut child = bench
+        .command(&["mcp", "run", "--config", "gateway.toml", "--json", "--", "sh", "server.sh"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let held = child.stdin.take();
+    let output = child.wait_with_output().unwrap();
+    drop(held);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]));
+    let told: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(told["error"]["code"], "SERVER_ENDED");
+    assert!(started.elapsed().as_secs() < 20);
+}
+
+#[test]
+fn bad_configurations_are_refused_before_any_file_is_made() {
+    let bench = gateway();
+    let good = bench.read("gateway.toml");
+    let fails = |text: &str, exit: i32, code: &str| {
+        bench.write("gateway.toml", text);
+        let before = bench.snapshot();
+        for line in [
+            "mcp run --config gateway.toml -- sh server.sh",
+            "mcp run --json --config gateway.toml -- sh server.sh",
+        ] {
+            let run = bench.run(line);
+            assert_eq!((run.code, run.out.as_str()), (exit, ""), "{code}: {run:?}");
+            assert!(run.err.contains(code) && run.err.lines().count() == 1, "{code}: {run:?}");
+        }
+        assert_eq!(bench.snapshot(), before);
+    };
+    fails("", 1, "CONFIG_MALFORMED");
+    fails("[registry\n", 1, "CONFIG_MALFORMED");
+    fails(&format!("{good}\n[extra]\n"), 1, "CONFIG_MALFORMED");
+    fails(&good.replace("ttl = \"30m\"", "ttl = \"half an hour\""), 1, "CONFIG_MALFORMED");
+    fails(&good.replace("name = \"desk\"", "name = \"desk\"\ncolour = 1"), 1, "CONFIG_MALFORMED");
+    fails(
+        &good.replace("name = \"desk\"", "name = \"desk\"\nmethods = [\"resources/*\"]"),
+        1,
+        "GATEWAY_METHOD",
+    );
+    fails(&good.replace("ttl = \"30m\"", "goal_file = \"g\""), 1, "CONFIG_CONFLICT");
+    fails(&good.replace("goal = \"Help alice\"", "goal_file = \"g\""), 1, "FILE_MISSING");
+    fails(&good.replace("goal = \"Help alice\"", "goal = \" \""), 1, "ASK_EMPTY");
+    fails(&good.replace("\"reg.json\"", "\"none.json\""), 1, "FILE_MISSING");
+    fails(&good.replace("\"reg.json\"", "\"draft.json\""), 3, "REGISTRY_ENVELOPE");
+    fails(&good.replace("\"bot\"", "\"nobody\""), 3, "AGENT_NOT_REGISTERED");
+    fails(&good.replace("ttl = \"30m\"", "ttl = \"3h\""), 3, "SESSION_TTL");
+    fails(&good.replace("ttl = \"30m\"", "tools = [\"wipe\"]"), 3, "CAPABILITY_NOT_LISTED");
+    fails(&good.replace("\"gate.key\"", "\"op.key\""), 1, "KEY_FILE_KIND");
+    fails(&good.replace("\"gate.key\"", "\"none.key\""), 1, "KEY_FILE_MISSING");
+    fails(&good.replace("\"record.jsonl\"", "\".\""), 1, "AUDIT_UNAVAILABLE");
+    bench.write("gateway.toml", &good);
+    bench.fails("mcp run --config gateway.toml", 2, "USAGE");
+}
+
+#[test]
+fn approve_needs_a_configuration_with_approvals_and_a_call_that_waits() {
+    let bench = gateway();
+    bench.fails("approve list --config none.toml", 1, "FILE_MISSING");
+    bench.fails("approve nothing --config gateway.toml --yes", 1, "PENDING_UNKNOWN");
+    bench.fails("approve nothing --config gateway.toml --yes --deny", 2, "USAGE");
+    bench.fails("approve list --config gateway.toml --yes", 2, "USAGE");
+    let text = bench.read("gateway.toml");
+    let cut: String = text.split("[approval]").next().unwrap().to_owned()
+        + "[record]"
+        + text.split("[record]").nth(1).unwrap();
+    bench.write("gateway.toml", cut);
+    bench.fails("approve list --config gateway.toml", 1, "CONFIG_NO_APPROVALS");
+}
