@@ -167,9 +167,11 @@ async def filesystem(folder):
 def inspector(gateway, docs):
     """The Inspector's command line, as a second client that nobody here wrote."""
     env = dict(os.environ, PATH=f"{MODULES / '.bin'}:{os.environ['PATH']}")
+    config = docs.parent / "inspector.json"
+    config.write_text(json.dumps({"mcpServers": {"files": {"command": gateway[0], "args": gateway[1:]}}}))
 
     def run(*args):
-        done = subprocess.run([MODULES / ".bin" / "mcp-inspector", "--cli", *gateway, *args],
+        done = subprocess.run([MODULES / ".bin" / "mcp-inspector", "--cli", "--config", config, "--server", "files", *args],
                               env=env, capture_output=True, text=True, timeout=120)
         # What it prints before the JSON is the server's log.
         start = done.stdout.find("{")

@@ -100,7 +100,7 @@ pub struct Summary {
 
 /// Reads a whole file of records and says whether each line is one and the numbers run from 1 without a gap.
 ///
-/// It notices lines that were removed, added, repeated or moved, but the end. It does not notice a line that was rewritten with
+/// It notices lines that were removed, added, repeated or moved. It does not notice a line that was rewritten with
 /// care, nor a tail that was cut at a line's end.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 mod cli;
 mod command;
 mod config;
+mod demo;
 mod failure;
 mod files;
 mod lines;

@@ -15,7 +15,8 @@
 //!
 //! 1. Normalisation form C (UAX #15).
 //! 2. Lower case, by the full, locale-free mapping (Unicode section 3.13, `toLowercase`). The written policy for what
-//!    people trip over: a capital sigma at a word's end becomes a final sigma, and a small sigma that was written in that place stays another letter;
+//!    people trip over: a capital sigma at a word's end becomes a final sigma, and a small sigma that was written in
+//!    that place stays another letter;
 //!    dotted capital I becomes i and a combining dot, which is neither i nor dotless i; capital sharp s becomes sharp s,
 //!    which is not `ss`.
 //! 3. Form C again, since lower case can bring letters together that compose: one pass of both is not stable.

@@ -36,6 +36,7 @@ macro_rules! verbs {
 }
 
 verbs! {
+    Demo(crate::demo::Demo),
     #[command(subcommand)]
     Keys(keys::Keys),
     #[command(subcommand)]
@@ -54,4 +55,6 @@ verbs! {
     Audit(audit::Audit),
     Stats(stats::Stats),
     Completions(completions::Completions),
+    #[command(hide = true)]
+    DemoDesk(crate::demo::DemoDesk),
 }

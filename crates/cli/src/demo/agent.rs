@@ -4,7 +4,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::member;
-use super::world::{World, failed};
+use super::world::{DISCLOSED, World, failed};
 use crate::failure::Failure;
 
 /// What came back.
@@ -12,8 +12,8 @@ use crate::failure::Failure;
 pub(super) enum Verdict {
     /// The operator did something, or a list came.
     Done,
-    /// The tool ran and said this.
-    Accepted(Value),
+    /// The tool ran.
+    Accepted,
     /// The gate refused with this code.
     Refused(String),
     /// Something else: an error where a result was due, or a list that shows too much.
@@ -28,7 +28,7 @@ impl Verdict {
     pub(super) fn text(&self) -> String {
         match self {
             Self::Done => "done".to_owned(),
-            Self::Accepted(_) => "accept".to_owned(),
+            Self::Accepted => "accept".to_owned(),
             Self::Refused(code) => code.clone(),
             Self::Odd(what) => format!("unexpected: {what}"),
         }
@@ -75,11 +75,7 @@ impl Agent {
         let answer = self.request("tools/list", &json!({}))?;
         let tools = answer.pointer("/result/tools").and_then(Value::as_array);
         let names: Vec<&str> = tools.into_iter().flatten().map(|tool| member(tool, "/name")).collect();
-        Ok(if names == ["search", "summarize", "send_email", "refund"] {
-            Verdict::Done
-        } else {
-            Verdict::Odd(names.join(","))
-        })
+        Ok(if names == DISCLOSED { Verdict::Done } else { Verdict::Odd(names.join(",")) })
     }
 
     pub(super) fn call(&mut self, tool: &str, args: &Value, ask: Option<&str>) -> Result<Verdict, Failure> {
@@ -99,7 +95,10 @@ impl Agent {
                 }
                 Verdict::Refused(member(decision, "/code").to_owned())
             }
-            None => Verdict::Accepted(result.clone()),
+            None if result.get("isError") == Some(&Value::Bool(true)) => {
+                Verdict::Odd("the tool failed".to_owned())
+            }
+            None => Verdict::Accepted,
         })
     }
 
@@ -122,7 +121,8 @@ impl Agent {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))?;
         loop {
             let mut line = String::new();
-            let read = self.from.read_line(&mut line).map_err(|error| failed("the gateway is silent", &error))?;
+            let read =
+                self.from.read_line(&mut line).map_err(|error| failed("the gateway is silent", &error))?;
             if read == 0 {
                 return Err(Failure::new("DEMO_FAILED", "the gateway ended early"));
             }

@@ -131,12 +131,7 @@ pub(super) fn tools() -> Vec<Value> {
     vec![
         tool("search", "Finds tickets by id or words", json!({ "query": text() }), &["query"]),
         tool("summarize", "Shortens a text", json!({ "text": text() }), &["text"]),
-        tool(
-            "send_email",
-            "Sends an e-mail",
-            json!({ "to": text(), "body": text() }),
-            &["to", "body"],
-        ),
+        tool("send_email", "Sends an e-mail", json!({ "to": text(), "body": text() }), &["to", "body"]),
         tool(
             "refund",
             "Pays money back to the customer of a ticket",

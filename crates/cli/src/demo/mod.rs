@@ -40,7 +40,7 @@ pub(crate) struct DemoDesk {
 }
 
 impl DemoDesk {
-    pub(crate) fn run(&self) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, _: &mut Output) -> Result<Exit, Failure> {
         desk::serve(&self.ledger)
     }
 }
@@ -61,7 +61,8 @@ impl Demo {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let world = World::create(self.record.as_deref())?;
         if !out.is_json() {
-            out.line("Every tool call, countersigned. An agent meets the gate in front of its support desk.\n")?;
+            out.line("Every tool call, countersigned. An agent meets the gate in front of its desk.\n")?;
+            out.line(&format!("     {:<51} {:<15} {:<18} accepted", "what is done", "tool", "verdict"))?;
         }
         let mut agent = Agent::start(&world)?;
         let mut rows = Vec::new();
@@ -90,7 +91,7 @@ struct Tally {
 impl Tally {
     fn count(&mut self, verdict: &Verdict) {
         self.calls = self.calls.saturating_add(1);
-        let accepted = matches!(verdict, Verdict::Accepted(_));
+        let accepted = matches!(verdict, Verdict::Accepted);
         if accepted || !verdict.is("APPROVAL_REQUIRED") {
             self.decided = self.decided.saturating_add(1);
             self.accepted = self.accepted.saturating_add(u32::from(accepted));
@@ -139,10 +140,11 @@ fn play(
 
 fn shown(row: &Row, scene: &Scene) -> String {
     let mark = if row.ok { ' ' } else { '!' };
-    let rate = row.acceptance_rate.map_or_else(|| "    -".to_owned(), |rate| format!("{:4.0}%", rate * 100.0));
+    let rate =
+        row.acceptance_rate.map_or_else(|| "    -".to_owned(), |rate| format!("{:4.0}%", rate * 100.0));
     let tool = row.tool.as_deref().unwrap_or("");
     format!(
-        "{mark}{:>2}  {:<44} {tool:<14} {:<22} {rate}\n      {}",
+        "{mark}{:>2}  {:<51} {tool:<15} {:<18} {rate}\n      {}",
         row.step, scene.title, row.verdict, scene.why
     )
 }
@@ -173,7 +175,11 @@ fn finish(
         let expected = rows.iter().filter(|row| row.ok).count();
         out.line(&format!("\n{expected} of {} verdicts as expected{ending}.", rows.len()))?;
         out.line(&format!("Side effects at the desk: {}.", ledger.join("; ")))?;
-        out.line(&format!("{decisions} of {} calls are on record: {}", tally.calls, world.record().display()))?;
+        out.line(&format!(
+            "{decisions} of {} calls are on record: {}",
+            tally.calls,
+            world.record().display()
+        ))?;
         out.line("Look at it with `countersign audit show PATH` and `countersign stats PATH`.")?;
     }
     Ok(if ok { Exit::Done } else { Exit::Refused })

@@ -37,7 +37,12 @@ fn refund(amount: u32) -> Value {
 /// The play. The first five lines are an agent that behaves; then it stops doing so.
 pub(super) fn scenes() -> Vec<Scene> {
     vec![
-        scene("Lists its tools", Act::List, "done", "four of the desk's five: what the operator signed, no more"),
+        scene(
+            "Lists its tools",
+            Act::List,
+            "done",
+            "four of the desk's five: what the operator signed, no more",
+        ),
         scene(
             "Reads the ticket it was asked about",
             call("search", json!({ "query": "T-1001" }), None),

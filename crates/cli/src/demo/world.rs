@@ -12,6 +12,9 @@ use crate::failure::Failure;
 /// The goal that the user gave, and that the configuration pins.
 pub(super) const GOAL: &str = "Answer ticket T-1001 and refund the double charge";
 
+/// What the operator gives the agent: four of the desk's five tools.
+pub(super) const DISCLOSED: [&str; 4] = ["search", "summarize", "send_email", "refund"];
+
 /// A folder with everything that an operator sets up: keys, registry, configuration. The operator works through this
 /// same binary, as people do.
 #[derive(Debug)]
@@ -30,17 +33,33 @@ impl World {
         fs::create_dir(&folder).map_err(|error| failed("no folder for the demo", &error))?;
         let record = match record {
             None => folder.join("record.jsonl"),
-            Some(path) => {
-                std::path::absolute(path).map_err(|error| failed("the record's path is not usable", &error))?
-            }
+            Some(path) => std::path::absolute(path)
+                .map_err(|error| failed("the record's path is not usable", &error))?,
         };
         let world = Self { program, folder, record };
-        world.operator(&["keys", "generate", "--kind", "ed25519", "--out", "operator.key", "--public-out", "operator.pub"])?;
+        world.operator(&[
+            "keys",
+            "generate",
+            "--kind",
+            "ed25519",
+            "--out",
+            "operator.key",
+            "--public-out",
+            "operator.pub",
+        ])?;
         world.operator(&["keys", "generate", "--kind", "hmac", "--out", "approval.key"])?;
         world.operator(&["keys", "trust", "--threshold", "1", "--out", "trust-root.json", "operator.pub"])?;
         world.write("draft.json", &world.draft()?.to_string())?;
         world.operator(&[
-            "registry", "sign", "draft.json", "--key", "operator.key", "--ttl", "1d", "--out", "registry.json",
+            "registry",
+            "sign",
+            "draft.json",
+            "--key",
+            "operator.key",
+            "--ttl",
+            "1d",
+            "--out",
+            "registry.json",
         ])?;
         world.write("gateway.toml", &world.config())?;
         Ok(world)
@@ -72,8 +91,18 @@ impl World {
 
     pub(super) fn revoke_agent(&self) -> Result<(), Failure> {
         self.operator(&[
-            "registry", "revoke", "registry.json", "--agent", "support-bot", "--key", "operator.key", "--ttl", "1d",
-            "--out", "registry.json", "--force",
+            "registry",
+            "revoke",
+            "registry.json",
+            "--agent",
+            "support-bot",
+            "--key",
+            "operator.key",
+            "--ttl",
+            "1d",
+            "--out",
+            "registry.json",
+            "--force",
         ])
     }
 
@@ -102,7 +131,8 @@ impl World {
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
-        fs::write(self.folder.join(name), text).map_err(|error| failed("the demo's folder cannot be written", &error))
+        fs::write(self.folder.join(name), text)
+            .map_err(|error| failed("the demo's folder cannot be written", &error))
     }
 
     /// What the operator lets the agent do: four of the desk's five tools, each pinned to its definition.
@@ -123,6 +153,7 @@ impl World {
             };
             tools.push(entry(&name, &tool, rules)?);
         }
+        let disclosed = DISCLOSED.map(|name| json!({ "server": "desk", "name": name }));
         Ok(json!({
             "format": "countersign-registry-1",
             "version": 1,
@@ -130,8 +161,7 @@ impl World {
                 "agent": "support-bot",
                 "version": 1,
                 "registered_by": "desk-operator",
-                "tools": ["search", "summarize", "send_email", "refund"]
-                    .map(|name| json!({ "server": "desk", "name": name })),
+                "tools": disclosed,
                 "output_tags": ["answer"],
                 "max_session": "1h",
             }],
@@ -157,12 +187,9 @@ impl World {
 fn entry(name: &str, tool: &Value, rules: Value) -> Result<Value, Failure> {
     let text = tool.to_string();
     let limits = countersign_canonical_json::Limits::default();
-    let read = countersign_canonical_json::read(
-        text.as_bytes(),
-        countersign_canonical_json::Recipe::Jcs1,
-        &limits,
-    )
-    .map_err(|error| Failure::new("DEMO_FAILED", error.to_string()))?;
+    let read =
+        countersign_canonical_json::read(text.as_bytes(), countersign_canonical_json::Recipe::Jcs1, &limits)
+            .map_err(|error| Failure::new("DEMO_FAILED", error.to_string()))?;
     let definition = countersign_registry::definition_digest(read.value())
         .map_err(|error| Failure::new("DEMO_FAILED", error.to_string()))?;
     let mut entry = rules;
