@@ -125,8 +125,14 @@ pub enum ContentProblem {
     /// An agent that is revoked is registered anew.
     #[error("the agent is revoked")]
     AgentRevoked,
-    /// The snapshot expires no later than it was issued.
-    #[error("the snapshot expires before it is issued")]
+    /// The registry is too large to be signed.
+    #[error("the registry has more than {max} bytes")]
+    TooLarge {
+        /// How many it may have.
+        max: usize,
+    },
+    /// The snapshot lacks its times, or expires no later than it was issued.
+    #[error("the registry has no times of issue and expiry, or expires before it is issued")]
     Validity,
 }
 
@@ -153,6 +159,7 @@ impl ContentProblem {
             Self::SchemaPattern { .. } => "REGISTRY_SCHEMA_PATTERN",
             Self::KeyId => "REGISTRY_KEY_ID",
             Self::AgentRevoked => "AGENT_REVOKED",
+            Self::TooLarge { .. } => "REGISTRY_TOO_LARGE",
             Self::Validity => "REGISTRY_VALIDITY",
         }
     }

@@ -1,19 +1,16 @@
 use std::collections::BTreeMap;
 
-use countersign_canonical_json::{
-    Canonical, JsonError, Limits as JsonLimits, Recipe, ValueRef, read, to_canonical,
-};
+use countersign_canonical_json::{Canonical, JsonError, Recipe, read};
 use countersign_core::{AgentId, Digest, KeyId, OperatorId, Timestamp, ToolId};
 use countersign_keys::SigningKey;
 use countersign_keys::dsse::Envelope;
-use serde::Deserialize as _;
 
 use crate::agent_entry::{AgentEntry, AgentFields, Capabilities, MAX_VERSION, check_count};
 use crate::content::{ContentError, ContentProblem};
 use crate::lookalike::LookAlikes;
-use crate::present::present;
 use crate::revoked::{Revoked, RevokedFields, is_key_id};
 use crate::tool_entry::{ToolEntry, ToolEntryBuilder};
+use crate::wire::{WireRegistry, json_limits};
 
 /// The payload type that a registry is signed under.
 pub const PAYLOAD_TYPE: &str = "application/vnd.countersign.registry+json";
@@ -24,11 +21,8 @@ pub const FORMAT: &str = "countersign-registry-1";
 /// The most agents, and the most tools, of one registry.
 const MAX_ENTRIES: usize = 10_000;
 
-/// The largest draft or payload, in bytes: what the largest envelope could hold.
-const MAX_BYTES: usize = 16 << 20;
-
-/// The deepest nesting; schemas need more of it than arguments do.
-const MAX_DEPTH: usize = 64;
+/// The largest payload, in bytes: what an envelope of 16 MiB holds as base64 beside its signatures.
+const MAX_PAYLOAD_BYTES: usize = (12 << 20) - (64 << 10);
 
 /// The JSON Schema (draft 2020-12) of the draft format.
 ///
@@ -137,7 +131,7 @@ impl RegistryDraft {
     /// Writes the draft in its format, as canonical JSON.
     ///
     /// # Errors
-    /// [`DraftError`] when it holds a number that JSON does not keep exactly.
+    /// [`DraftError`] when it is too large or too deeply nested to be read again.
     pub fn to_json(&self) -> Result<String, DraftError> {
         Ok(self.canonical(None)?.as_str().to_owned())
     }
@@ -231,21 +225,41 @@ impl RegistryDraft {
         &self.revoked
     }
 
-    /// The exact bytes to sign: the draft with its times, as canonical JSON (`jcs-1`).
+    /// Reads back what was signed, or is about to be, with its two times: for inspection. Nobody's signature is
+    /// verified here, and nothing may be decided by it.
     ///
     /// # Errors
-    /// [`DraftError`] when `expires` is not after `issued`.
+    /// [`DraftError`] when it is not strict JSON, has no times, or its content may not be signed.
+    pub fn from_payload(payload: &[u8]) -> Result<(Self, Timestamp, Timestamp), DraftError> {
+        let canonical = read(payload, Recipe::Jcs1, &json_limits()).map_err(DraftError::Json)?;
+        let wire = WireRegistry::read(canonical.value())?;
+        let (Some(issued), Some(expires)) = (wire.issued, wire.expires) else {
+            return Err(ContentError::whole(ContentProblem::Validity).into());
+        };
+        Ok((Self::from_wire(wire)?, issued, expires))
+    }
+
+    /// The exact bytes to sign: the draft with its times, as canonical JSON (`jcs-1`). They are read back before they
+    /// are given, so that what is signed can be loaded.
+    ///
+    /// # Errors
+    /// [`DraftError`] when `expires` is not after `issued`, or there is more of something than can be loaded.
     pub fn payload(&self, issued: Timestamp, expires: Timestamp) -> Result<Canonical, DraftError> {
         if expires <= issued {
             return Err(ContentError::new("/expires", ContentProblem::Validity).into());
         }
-        self.canonical(Some((issued, expires)))
+        let payload = self.canonical(Some((issued, expires)))?;
+        if payload.bytes().len() > MAX_PAYLOAD_BYTES {
+            return Err(ContentError::whole(ContentProblem::TooLarge { max: MAX_PAYLOAD_BYTES }).into());
+        }
+        Self::from_payload(payload.bytes())?;
+        Ok(payload)
     }
 
     /// Signs the draft with operators' keys.
     ///
     /// # Errors
-    /// [`DraftError`] when `expires` is not after `issued`.
+    /// [`DraftError`], as [`payload`](Self::payload).
     pub fn sign(
         &self,
         issued: Timestamp,
@@ -269,10 +283,9 @@ impl RegistryDraft {
             issued: times.map(|(issued, _)| issued),
             expires: times.map(|(_, expires)| expires),
         };
-        let refused = |error: &dyn std::fmt::Display| {
-            ContentError::new("", ContentProblem::Shape(error.to_string())).into()
-        };
-        to_canonical(&wire).map_err(|error| refused(&error))
+        let bytes = serde_json::to_vec(&wire)
+            .map_err(|error| ContentError::whole(ContentProblem::Shape(error.to_string())))?;
+        read(&bytes, Recipe::Jcs1, &json_limits()).map_err(DraftError::Json)
     }
 
     fn check_tools_of(&self, agent: &AgentEntry) -> Result<(), ContentError> {
@@ -312,40 +325,5 @@ fn put_back<K: Ord, V>(entries: &mut BTreeMap<K, V>, key: K, old: Option<V>) {
     match old {
         Some(old) => drop(entries.insert(key, old)),
         None => drop(entries.remove(&key)),
-    }
-}
-
-/// How a draft or a payload is read: deeper and larger than a call's arguments.
-pub(crate) fn json_limits() -> JsonLimits {
-    let limits = JsonLimits::default().with_max_bytes(MAX_BYTES);
-    // INVARIANT: both lie below the reader's hard caps; the default, which is tighter, would refuse and not let through.
-    limits.and_then(|limits| limits.with_max_depth(MAX_DEPTH)).unwrap_or_default()
-}
-
-/// A draft, or with its two times a signed payload, as JSON spells it.
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct WireRegistry {
-    format: String,
-    version: u64,
-    agents: Vec<AgentFields>,
-    tools: Vec<ToolEntryBuilder>,
-    #[serde(default)]
-    revoked: RevokedFields,
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub(crate) issued: Option<Timestamp>,
-    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub(crate) expires: Option<Timestamp>,
-}
-
-impl WireRegistry {
-    /// Reads the form alone. The format comes first, so that a later one is not reported as misspelled.
-    pub(crate) fn read(value: ValueRef<'_>) -> Result<Self, ContentError> {
-        let format = value.get("format").and_then(ValueRef::as_str);
-        if format.is_some_and(|format| format != FORMAT) {
-            return Err(ContentError::new("/format", ContentProblem::Format));
-        }
-        Self::deserialize(value)
-            .map_err(|error| ContentError::new("", ContentProblem::Shape(error.to_string())))
     }
 }

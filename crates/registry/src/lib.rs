@@ -43,6 +43,7 @@ mod tool_entry;
 mod tool_rules;
 mod url_rule;
 mod view;
+mod wire;
 
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,11 @@ use countersign_keys::{RootError, TrustRoot, VerifyingKey, threshold_met};
 
 use crate::agent_entry::MAX_VERSION;
 use crate::content::{ContentError, ContentProblem};
-use crate::draft::{PAYLOAD_TYPE, RegistryDraft, WireRegistry, json_limits};
+use crate::draft::{PAYLOAD_TYPE, RegistryDraft};
 use crate::mark::{Mark, MarkError};
 use crate::snapshot::{FreshnessError, RegistrySnapshot, Validity};
 use crate::tool_rules::ToolRules;
+use crate::wire::{WireRegistry, json_limits};
 
 /// Bounds what is loaded, and how long it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -62,6 +62,29 @@ fn a_signed_registry_without_its_times_is_refused() {
 }
 
 #[test]
+fn what_is_signed_can_be_loaded() {
+    let mut draft = draft(&desk(1));
+    let (again, issued, expires) =
+        RegistryDraft::from_payload(draft.payload(at(ISSUED), at(ISSUED + 1)).unwrap().bytes()).unwrap();
+    assert_eq!((&again, issued, expires), (&draft, at(ISSUED), at(ISSUED + 1)));
+    for n in 0..16_385 {
+        draft.revoke(&agent(&format!("bad-{n}")));
+    }
+    let refused = draft.payload(at(ISSUED), at(ISSUED + 1)).unwrap_err();
+    assert_eq!(refused.code(), "REGISTRY_TOO_MANY");
+    let mut draft = super::fixture::draft(&desk(1));
+    let large = json!({ "description": "x".repeat(13 << 20) });
+    let entry = ToolEntry::builder(&tool("s", "t"), ImpactClass::Read, ApprovalRule::Required, large);
+    draft.add_tool(entry.build().unwrap()).unwrap();
+    assert_eq!(draft.payload(at(ISSUED), at(ISSUED + 1)).unwrap_err().code(), "REGISTRY_TOO_LARGE");
+    let mut draft = super::fixture::draft(&desk(1));
+    let deep = (0..70).fold(json!({}), |inner, _| json!({ "not": inner }));
+    let entry = ToolEntry::builder(&tool("s", "t"), ImpactClass::Read, ApprovalRule::Required, deep);
+    draft.add_tool(entry.build().unwrap()).unwrap();
+    assert_eq!(draft.payload(at(ISSUED), at(ISSUED + 1)).unwrap_err().code(), "JSON_TOO_DEEP");
+}
+
+#[test]
 fn an_agent_is_registered_over_a_lower_version_only() {
     let mut draft = draft(&desk(1));
     let more = || capabilities("support-bot", &[("mail", "send")]);

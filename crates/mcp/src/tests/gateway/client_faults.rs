@@ -273,7 +273,8 @@ proptest! {
             prop_assert_eq!(&message["jsonrpc"], "2.0");
             let method = message["method"].as_str().unwrap();
             prop_assert!(["ping", "tools/list", "notifications/initialized"].contains(&method), "{}", line);
-            prop_assert_eq!(crate::tests::json(&line).as_str(), line);
+            let canonical = crate::tests::json(&line);
+            prop_assert_eq!(canonical.as_str(), line);
         }
     }
 }
