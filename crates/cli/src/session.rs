@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use countersign_audit_log::{AuditSink, FileSink, MemorySink};
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
@@ -13,8 +13,8 @@ use countersign_core::{
 use countersign_keys::RunKeys;
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{
-    CapabilityRegistry, FileHighWater, HighWaterStore, LoadOptions, MemoryHighWater, NegotiationRequest,
-    RegistryError, SessionContract, Wanted, definition_digest,
+    CapabilityRegistry, FileHighWater, HighWaterStore, LoadOptions, Mark, MarkError, MemoryHighWater,
+    NegotiationRequest, RegistryError, SessionContract, Wanted, definition_digest,
 };
 use countersign_sqlite::SqliteStore;
 use countersign_tool_gate::{ApprovalSettings, ToolGate};
@@ -73,6 +73,7 @@ pub(crate) enum Bindings {
 #[derive(Debug)]
 pub(crate) struct PreparedSession {
     registry: Arc<CapabilityRegistry>,
+    marks: Arc<LateMarks>,
     contract: SessionContract,
     principal: Principal,
     ask: Option<PinnedAsk>,
@@ -94,16 +95,8 @@ pub(crate) struct OpenSession {
 impl PreparedSession {
     /// Opens the session: makes or opens the files that it writes.
     pub(crate) fn open(self) -> Result<OpenSession, Failure> {
-        let store = match &self.approvals {
-            Some((plan, _)) => Some(Arc::new(open_store(&plan.store)?)),
-            None => None,
-        };
-        let sink: Arc<dyn AuditSink> = match &self.record {
-            Some(path) => {
-                Arc::new(FileSink::open(path).map_err(|error| Failure::from(error).about(path.display()))?)
-            }
-            None => Arc::new(MemorySink::keeping(0)),
-        };
+        let (sink, store) = self.files()?;
+        self.marks.raise_now()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let mut builder = ToolGate::builder(
             self.registry,
@@ -128,6 +121,31 @@ impl PreparedSession {
         }
         Ok(OpenSession { gate: builder.open()?, sink, clock, store })
     }
+
+    /// Opens the record and the store. A record that was made in vain is taken away again.
+    fn files(&self) -> Result<(Arc<dyn AuditSink>, Option<Arc<SqliteStore>>), Failure> {
+        let Some(path) = &self.record else {
+            return Ok((Arc::new(MemorySink::keeping(0)), self.store()?));
+        };
+        let fresh = path.symlink_metadata().is_err();
+        let sink = FileSink::open(path).map_err(|error| Failure::from(error).about(path.display()))?;
+        match self.store() {
+            Ok(store) => Ok((Arc::new(sink), store)),
+            Err(failure) => {
+                if fresh {
+                    let _ = std::fs::remove_file(path);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn store(&self) -> Result<Option<Arc<SqliteStore>>, Failure> {
+        match &self.approvals {
+            Some((plan, _)) => Ok(Some(Arc::new(open_store(&plan.store)?))),
+            None => Ok(None),
+        }
+    }
 }
 
 impl SessionPlan {
@@ -138,7 +156,8 @@ impl SessionPlan {
             Some(plan) => Some(run_keys(&plan.key, &plan.run)?),
             None => None,
         };
-        let registry = Arc::new(self.load_registry(now)?);
+        let marks = Arc::new(LateMarks::new(self.state.as_deref()));
+        let registry = Arc::new(self.load_registry(Arc::clone(&marks), now)?);
         let contract = self.negotiate(&registry, now)?;
         let ask = match &self.goal {
             Some(goal) => {
@@ -149,6 +168,7 @@ impl SessionPlan {
         };
         Ok(PreparedSession {
             registry,
+            marks,
             contract,
             principal: self.principal,
             ask,
@@ -158,13 +178,9 @@ impl SessionPlan {
         })
     }
 
-    fn load_registry(&self, now: Timestamp) -> Result<CapabilityRegistry, Failure> {
+    fn load_registry(&self, marks: Arc<LateMarks>, now: Timestamp) -> Result<CapabilityRegistry, Failure> {
         let root = read_trust_root(&self.trust_root)?;
         let bytes = read_file(&self.registry, REGISTRY_BYTES)?;
-        let marks: Arc<dyn HighWaterStore> = match &self.state {
-            Some(path) => Arc::new(FileHighWater::new(path)),
-            None => Arc::new(MemoryHighWater::new()),
-        };
         let options = LoadOptions::new().with_max_age(self.max_age);
         CapabilityRegistry::load(&bytes, &root, marks, options, now)
             .map_err(|error| registry_failure(error).about(self.registry.display()))
@@ -205,6 +221,61 @@ impl SessionPlan {
             }
             _ => {
                 Err(Failure::usage(format!("several servers have a tool `{name}`: name it as server:{name}")))
+            }
+        }
+    }
+}
+
+/// Keeps the high-water mark, and does not move it before the session is opened: a start that comes to nothing leaves
+/// the file as it was. What may not follow the mark is refused from the first moment on.
+#[derive(Debug)]
+struct LateMarks {
+    kept: Box<dyn HighWaterStore>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    ForStart(Option<Mark>),
+    Started,
+}
+
+impl LateMarks {
+    fn new(path: Option<&Path>) -> Self {
+        let kept: Box<dyn HighWaterStore> = match path {
+            Some(path) => Box::new(FileHighWater::new(path)),
+            None => Box::new(MemoryHighWater::new()),
+        };
+        Self { kept, waiting: Mutex::new(Waiting::ForStart(None)) }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the mark to where the loaded registry stands, and every later one at once.
+    fn raise_now(&self) -> Result<(), Failure> {
+        let mut waiting = self.waiting();
+        if let Waiting::ForStart(Some(mark)) = &*waiting {
+            self.kept.compare_and_raise(mark).map_err(|error| registry_failure(error.into()))?;
+        }
+        *waiting = Waiting::Started;
+        Ok(())
+    }
+}
+
+impl HighWaterStore for LateMarks {
+    fn current(&self) -> Result<Option<Mark>, MarkError> {
+        self.kept.current()
+    }
+
+    fn compare_and_raise(&self, mark: &Mark) -> Result<(), MarkError> {
+        match &mut *self.waiting() {
+            Waiting::Started => self.kept.compare_and_raise(mark),
+            Waiting::ForStart(waiting) => {
+                mark.raised_from(self.kept.current()?.as_ref())?;
+                *waiting = Some(mark.clone());
+                Ok(())
             }
         }
     }

@@ -121,7 +121,7 @@ impl Bench {
         assert_eq!(run.err.lines().count(), 1, "{shown:?}: {run:?}");
         assert!(!run.err.contains("panicked"), "{shown:?}: {run:?}");
 
-        let json: Vec<_> = shown.iter().copied().chain(["--json"]).collect();
+        let json: Vec<_> = ["--json"].into_iter().chain(shown.iter().copied()).collect();
         let told = self.run_args(&json, input);
         assert_eq!(told.code, exit, "{shown:?} --json: {told:?}");
         let last: Value = serde_json::from_str(told.out.lines().last().unwrap()).unwrap();

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ use crate::bench::Bench;
 /// A server with three tools in a few lines of shell. It answers by id and writes down each call that it gets.
 const SERVER: &str = r#"
 while IFS= read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
+  id=$(printf '%s' "$line" | sed -n 's/^{"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
   case "$line" in
     *'"method":"initialize"'*)
       printf '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hi"}}\n'
@@ -79,7 +81,7 @@ fn gateway() -> Bench {
 struct Client {
     child: Child,
     to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
+    from: Receiver<String>,
     id: u64,
 }
 
@@ -93,7 +95,7 @@ impl Client {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let (to, from) = (child.stdin.take(), lines_of(child.stdout.take().unwrap()));
         let mut client = Self { child, to, from, id: 0 };
         let hello = client.ask("initialize", json!({
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}
@@ -112,8 +114,7 @@ impl Client {
         let id = self.id;
         self.tell(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
-            let mut line = String::new();
-            assert_ne!(self.from.read_line(&mut line).unwrap(), 0, "the gateway ended");
+            let line = self.from.recv_timeout(Duration::from_secs(30)).expect("an answer");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == json!(id) {
                 return message;
@@ -131,6 +132,19 @@ impl Client {
         let output = self.child.wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     }
+}
+
+/// Reads in a thread, so that a test that waits for nothing fails and does not hang.
+fn lines_of(from: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
 }
 
 fn decision(result: &Value) -> &Value {

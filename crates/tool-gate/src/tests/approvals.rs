@@ -112,6 +112,22 @@ fn at_its_expiry_an_approval_is_expired() {
 }
 
 #[test]
+fn an_expired_approval_among_bad_ones_is_said_to_be_expired() {
+    let world = World::new();
+    let gate = world.gate();
+    let token = world.approve(&gate, &refund("c1"));
+    world.clock.advance(Millis::from_secs(300)).unwrap();
+    assert_eq!(
+        code(&gate, &refund("c1").approval(token.as_str()).approval("rubbish")),
+        Some(ApprovalExpired)
+    );
+    assert_eq!(
+        code(&gate, &refund("c1").approval("rubbish").approval(token.as_str())),
+        Some(ApprovalExpired)
+    );
+}
+
+#[test]
 fn two_calls_in_one_turn_with_one_approval_run_once() {
     let world = World::new();
     let gate = world.gate();

@@ -46,6 +46,7 @@ fn a_tool_of_the_same_name_on_another_server_is_not_the_disclosed_one() {
     assert_eq!(code(&gate, &ToolCall::new("c", "desk2", "search", SEARCH)), Some(UndisclosedTool));
     assert_eq!(gate.server_of("search").as_deref(), Some("desk"));
     assert_eq!(gate.server_of("delete_ticket"), None);
+    assert_eq!(gate.server_of("twin"), None, "two servers have it, so the name alone is nobody's");
 }
 
 #[test]

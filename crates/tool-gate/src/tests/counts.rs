@@ -32,6 +32,21 @@ fn the_rate_is_over_all_calls_or_over_a_window() {
 }
 
 #[test]
+fn a_window_looks_back_on_the_last_1024_decisions_and_no_further() {
+    let world = World::new();
+    let gate = world.gate();
+    for _ in 0..10 {
+        assert_eq!(code(&gate, &search("c")), None);
+    }
+    for _ in 0..1_024 {
+        assert!(code(&gate, &ToolCall::new("c", "desk", "none", b"{}")).is_some());
+    }
+    assert_eq!(gate.acceptance_rate(Window::Last(usize::MAX)), Some(0.0));
+    assert_eq!(gate.acceptance_rate(Window::Since(start())), Some(0.0));
+    assert_eq!(gate.counts().accepted(), 10, "the counts are exact all the same");
+}
+
+#[test]
 fn a_call_that_waits_for_approval_and_its_approved_retry_count_once() {
     let world = World::new();
     let gate = world.gate();

@@ -135,6 +135,25 @@ fn calls_and_rate_are_used_up_by_accepted_calls_alone() {
 }
 
 #[test]
+fn an_agents_own_limit_is_over_all_its_tools() {
+    let world = World::new();
+    let gate = world.capped();
+    let mail = ToolCall::new("c", "desk", "mail", br#"{"to":"x@customers.example"}"#);
+    assert_eq!(code(&gate, &search("c")), None);
+    assert_eq!(code(&gate, &mail), None);
+    assert_eq!(code(&gate, &search("c")), Some(CallLimit));
+    assert_eq!(code(&gate, &mail), Some(CallLimit));
+}
+
+#[test]
+fn a_gate_does_not_open_with_the_goal_of_another_session() {
+    let world = World::new();
+    let sink = std::sync::Arc::clone(&world.sink);
+    let opened = world.builder_for("session-2", sink).pinned_ask(world.pin()).open();
+    assert_eq!(opened.unwrap_err().code(), "ASK_OTHER_SESSION");
+}
+
+#[test]
 fn the_goal_is_asked_for_where_the_rule_says_so_and_compared_wherever_it_is_given() {
     let world = World::new();
     let gate = world.gate();

@@ -35,7 +35,11 @@ pub(super) fn draft(version: u64, revoked: &str) -> String {
     "output_tags": ["answer"],
     "tools": [{{"server": "desk", "name": "search"}}, {{"server": "desk", "name": "refund"}},
               {{"server": "desk", "name": "mail"}}, {{"server": "desk", "name": "pinned"}},
-              {{"server": "desk", "name": "scarce"}}, {{"server": "desk", "name": "asking"}}]}}],
+              {{"server": "desk", "name": "scarce"}}, {{"server": "desk", "name": "asking"}},
+              {{"server": "desk", "name": "twin"}}, {{"server": "attic", "name": "twin"}}]}},
+    {{"agent": "capped-bot", "version": 1, "registered_by": "ops", "max_session": "1h", "output_tags": [],
+      "limits": {{"max_calls": 2}},
+      "tools": [{{"server": "desk", "name": "search"}}, {{"server": "desk", "name": "mail"}}]}}],
   "tools": [
     {{"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
       "args_schema": {{"type": "object", "properties": {{"query": {{"type": "string"}}}},
@@ -51,6 +55,10 @@ pub(super) fn draft(version: u64, revoked: &str) -> String {
     {{"server": "desk", "name": "scarce", "impact": "read", "approval": "not_required",
       "args_schema": {{"type": "object"}}, "limits": {{"max_calls": 3, "rate": {{"calls": 2, "per": "1m"}}}}}},
     {{"server": "desk", "name": "asking", "impact": "write", "approval": "not_required", "ask": "required",
+      "args_schema": {{"type": "object"}}}},
+    {{"server": "desk", "name": "twin", "impact": "read", "approval": "not_required",
+      "args_schema": {{"type": "object"}}}},
+    {{"server": "attic", "name": "twin", "impact": "read", "approval": "not_required",
       "args_schema": {{"type": "object"}}}},
     {{"server": "desk", "name": "delete_ticket", "impact": "irreversible", "approval": "required",
       "args_schema": {{"type": "object"}}}}
@@ -92,10 +100,26 @@ impl World {
             .unwrap();
     }
 
-    pub(super) fn contract(&self, session: &str) -> SessionContract {
-        let request =
-            NegotiationRequest::new(SessionId::new(session).unwrap(), AgentId::new("support-bot").unwrap());
+    fn contract_of(&self, agent: &str, session: &str) -> SessionContract {
+        let request = NegotiationRequest::new(SessionId::new(session).unwrap(), AgentId::new(agent).unwrap());
         self.registry.negotiate(&request, self.clock.now().unwrap()).unwrap()
+    }
+
+    pub(super) fn contract(&self, session: &str) -> SessionContract {
+        self.contract_of("support-bot", session)
+    }
+
+    /// A gate for an agent that has two calls in all.
+    pub(super) fn capped(&self) -> ToolGate {
+        ToolGate::builder(
+            Arc::clone(&self.registry),
+            self.contract_of("capped-bot", "session-1"),
+            Principal::new("ada@example.com").unwrap(),
+            Arc::clone(&self.clock) as Arc<dyn Clock>,
+            Arc::clone(&self.sink) as Arc<dyn AuditSink>,
+        )
+        .open()
+        .unwrap()
     }
 
     pub(super) fn builder_with(&self, sink: Arc<dyn AuditSink>) -> ToolGateBuilder {
