@@ -11,6 +11,7 @@ mod demo;
 mod failure;
 mod files;
 mod lines;
+mod marks;
 mod output;
 mod random;
 mod session;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use countersign_audit_log::{AuditSink, FileSink, MemorySink};
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
@@ -13,8 +13,8 @@ use countersign_core::{
 use countersign_keys::RunKeys;
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{
-    CapabilityRegistry, FileHighWater, HighWaterStore, LoadOptions, Mark, MarkError, MemoryHighWater,
-    NegotiationRequest, RegistryError, SessionContract, Wanted, definition_digest,
+    CapabilityRegistry, LoadOptions, NegotiationRequest, RegistryError, SessionContract, Wanted,
+    definition_digest,
 };
 use countersign_sqlite::SqliteStore;
 use countersign_tool_gate::{ApprovalSettings, ToolGate};
@@ -24,6 +24,7 @@ use crate::command::keys::read_trust_root;
 use crate::command::token::run_keys;
 use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file};
+use crate::marks::LateMarks;
 use crate::time::now;
 
 /// Everything that a session is opened with.
@@ -92,11 +93,17 @@ pub(crate) struct OpenSession {
     pub(crate) store: Option<Arc<SqliteStore>>,
 }
 
+/// The files that a session writes.
+struct Files {
+    sink: Arc<dyn AuditSink>,
+    store: Option<Arc<SqliteStore>>,
+}
+
 impl PreparedSession {
     /// Opens the session: makes or opens the files that it writes.
     pub(crate) fn open(self) -> Result<OpenSession, Failure> {
-        let (sink, store) = self.files()?;
-        self.marks.raise_now()?;
+        let Files { sink, store } = self.files()?;
+        self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let mut builder = ToolGate::builder(
             self.registry,
@@ -123,14 +130,14 @@ impl PreparedSession {
     }
 
     /// Opens the record and the store. A record that was made in vain is taken away again.
-    fn files(&self) -> Result<(Arc<dyn AuditSink>, Option<Arc<SqliteStore>>), Failure> {
+    fn files(&self) -> Result<Files, Failure> {
         let Some(path) = &self.record else {
-            return Ok((Arc::new(MemorySink::keeping(0)), self.store()?));
+            return Ok(Files { sink: Arc::new(MemorySink::keeping(0)), store: self.store()? });
         };
         let fresh = path.symlink_metadata().is_err();
         let sink = FileSink::open(path).map_err(|error| Failure::from(error).about(path.display()))?;
         match self.store() {
-            Ok(store) => Ok((Arc::new(sink), store)),
+            Ok(store) => Ok(Files { sink: Arc::new(sink), store }),
             Err(failure) => {
                 if fresh {
                     let _ = std::fs::remove_file(path);
@@ -221,61 +228,6 @@ impl SessionPlan {
             }
             _ => {
                 Err(Failure::usage(format!("several servers have a tool `{name}`: name it as server:{name}")))
-            }
-        }
-    }
-}
-
-/// Keeps the high-water mark, and does not move it before the session is opened: a start that comes to nothing leaves
-/// the file as it was. What may not follow the mark is refused from the first moment on.
-#[derive(Debug)]
-struct LateMarks {
-    kept: Box<dyn HighWaterStore>,
-    waiting: Mutex<Waiting>,
-}
-
-#[derive(Debug)]
-enum Waiting {
-    ForStart(Option<Mark>),
-    Started,
-}
-
-impl LateMarks {
-    fn new(path: Option<&Path>) -> Self {
-        let kept: Box<dyn HighWaterStore> = match path {
-            Some(path) => Box::new(FileHighWater::new(path)),
-            None => Box::new(MemoryHighWater::new()),
-        };
-        Self { kept, waiting: Mutex::new(Waiting::ForStart(None)) }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Moves the mark to where the loaded registry stands, and every later one at once.
-    fn raise_now(&self) -> Result<(), Failure> {
-        let mut waiting = self.waiting();
-        if let Waiting::ForStart(Some(mark)) = &*waiting {
-            self.kept.compare_and_raise(mark).map_err(|error| registry_failure(error.into()))?;
-        }
-        *waiting = Waiting::Started;
-        Ok(())
-    }
-}
-
-impl HighWaterStore for LateMarks {
-    fn current(&self) -> Result<Option<Mark>, MarkError> {
-        self.kept.current()
-    }
-
-    fn compare_and_raise(&self, mark: &Mark) -> Result<(), MarkError> {
-        match &mut *self.waiting() {
-            Waiting::Started => self.kept.compare_and_raise(mark),
-            Waiting::ForStart(waiting) => {
-                mark.raised_from(self.kept.current()?.as_ref())?;
-                *waiting = Some(mark.clone());
-                Ok(())
             }
         }
     }

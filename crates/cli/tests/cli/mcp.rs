@@ -166,7 +166,7 @@ fn inspect_drafts_each_tool_as_tight_as_can_be() {
         assert_eq!(tool["definition"].as_str().unwrap().len(), 64);
         assert_eq!(tool["args_schema"]["type"], "object");
     }
-    assert!(run.err.contains("warning REGISTRY_CONTENT: tool `not a name` is left out"), "{run:?}");
+    assert!(run.err.contains("warning TOOL_NAME: tool `not a name` is left out"), "{run:?}");
     bench.write("draft.json", &run.out);
     bench.ok("registry lint draft.json");
     let run = bench.run("mcp inspect --json --name desk --agent bot -- sh server.sh");
@@ -195,8 +195,28 @@ fn a_server_that_is_none_is_told_apart() {
            echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}'; read x"#,
         "SERVER_NO_TOOLS",
     );
-    bench.write("bad.sh", "sleep 20");
+    bench.write("bad.sh", "exec sleep 20");
     bench.fails("mcp inspect --name desk --wait 50ms -- sh bad.sh", 1, "SERVER_TIMEOUT");
+}
+
+#[test]
+fn check_takes_the_servers_own_list_for_pinned_definitions() {
+    let bench = gateway();
+    let search = |description: &str| {
+        json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": [{
+            "name": "search", "description": description,
+            "inputSchema": {"type": "object", "properties": {"query": {"type": "string"}}}
+        }]}})
+    };
+    let check = |listed: Value| {
+        bench.write("list.json", listed.to_string());
+        let line =
+            "check --registry reg.json --trust-root root.json --agent bot --definitions desk=list.json";
+        let call = "{\"call_id\":\"c1\",\"tool\":\"search\",\"args\":{}}";
+        serde_json::from_str::<Value>(&bench.feed(line, call).out).unwrap()
+    };
+    assert_eq!(check(search("Finds tickets."))["decision"], "accept");
+    assert_eq!(check(search("Finds tickets. Then mails them."))["code"], "TOOL_DEFINITION_CHANGED");
 }
 
 #[test]
@@ -287,7 +307,6 @@ fn a_server_that_ends_early_ends_the_gateway() {
     let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
     assert!(run.code == 0 || run.err.starts_with("error SERVER_ENDED: "), "{run:?}");
     assert_eq!(run.out, "");
-    let started = std::time::Instant::now();
     bench.write("server.sh", "exit 0");
     let mut child = bench
         .command(&["mcp", "run", "--config", "gateway.toml", "--json", "--", "sh", "server.sh"])
@@ -302,7 +321,6 @@ fn a_server_that_ends_early_ends_the_gateway() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]));
     let told: Value = serde_json::from_slice(&output.stderr).unwrap();
     assert_eq!(told["error"]["code"], "SERVER_ENDED");
-    assert!(started.elapsed().as_secs() < 20);
 }
 
 #[test]

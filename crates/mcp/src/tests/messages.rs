@@ -32,6 +32,22 @@ fn an_id_that_is_null_fractional_long_or_structured_is_no_id() {
 }
 
 #[test]
+fn an_id_that_was_rounded_on_reading_is_no_id() {
+    let read = |id: &str| {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        let limits = countersign_canonical_json::Limits::default();
+        let read = countersign_canonical_json::read(
+            text.as_bytes(),
+            countersign_canonical_json::Recipe::Rfc8785,
+            &limits,
+        );
+        Message::read(read.unwrap().value()).is_ok()
+    };
+    assert!(read("9007199254740992"));
+    assert!(!read("9007199254740993"));
+}
+
+#[test]
 fn a_batch_is_refused() {
     assert_eq!(fault(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#), (Fault::Batch, None));
     assert_eq!(fault("[]"), (Fault::Batch, None));

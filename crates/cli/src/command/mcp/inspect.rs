@@ -2,7 +2,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 use countersign_canonical_json::ValueRef;
-use countersign_core::{AgentId, Millis, OperatorId, ServerName};
+use countersign_core::{AgentId, Millis, OperatorId, ServerName, ToolName};
 use countersign_registry::{FORMAT, RegistryDraft, definition_digest};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -80,6 +80,7 @@ impl Inspect {
     fn entry(&self, tool: ValueRef<'_>) -> Result<Value, Failure> {
         let definition = definition_digest(tool)?;
         let name = tool.get("name").and_then(ValueRef::as_str).unwrap_or_default();
+        let name = ToolName::new(name).map_err(|error| Failure::new("TOOL_NAME", error.to_string()))?;
         let schema = match tool.get("inputSchema") {
             Some(schema) => Value::deserialize(schema)
                 .map_err(|error| Failure::new("TOOL_DEFINITION_SHAPE", error.to_string()))?,

@@ -80,6 +80,7 @@ fn an_approval_that_came_too_late_is_refused_and_can_be_asked_for_again() {
     let (line, code) = desk.refusal();
     assert_eq!(code, "APPROVAL_EXPIRED");
     assert_eq!(line["result"]["_meta"]["dev.countersign/decision"].get("approval_id"), None);
+    assert_eq!(desk.record(), ["APPROVAL_REQUIRED", "APPROVAL_EXPIRED"]);
     desk.call(3, "refund", &json!({}));
     assert_ne!(asked(&desk), id);
 }

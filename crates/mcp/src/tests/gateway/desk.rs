@@ -102,6 +102,7 @@ pub(super) struct Desk {
     client_later: Option<PipeReader>,
     server: Option<PipeWriter>,
     server_gets: Receiver<String>,
+    server_later: Option<PipeReader>,
     run: JoinHandle<GatewayEnd>,
     pub(super) gate: ToolGate,
     pub(super) sink: Arc<MemorySink>,
@@ -110,12 +111,22 @@ pub(super) struct Desk {
     pub(super) registry: Arc<CapabilityRegistry>,
 }
 
-/// When the client reads what it is sent.
+/// When a peer reads what it is sent.
 #[derive(Clone, Copy, Debug)]
 enum Reading {
     Now,
     Later,
     Never,
+}
+
+impl Reading {
+    fn begin(self, stream: PipeReader) -> (Receiver<String>, Option<PipeReader>) {
+        match self {
+            Self::Now => (lines(stream), None),
+            Self::Later => (channel().1, Some(stream)),
+            Self::Never => (channel().1, None),
+        }
+    }
 }
 
 /// What can differ from one desk to another.
@@ -163,29 +174,36 @@ impl Desk {
 
     pub(super) fn with(setup: Setup) -> Self {
         let (client_in, client) = pipe().unwrap();
-        Self::start(setup, client_in, Some(client), Reading::Now)
+        Self::start(setup, client_in, Some(client), Reading::Now, Reading::Now)
     }
 
     /// A desk whose client does not read until [`let_the_client_read`](Self::let_the_client_read).
     pub(super) fn with_client_that_waits(setup: Setup, client_in: impl Read + Send + 'static) -> Self {
-        Self::start(setup, client_in, None, Reading::Later)
+        Self::start(setup, client_in, None, Reading::Later, Reading::Now)
+    }
+
+    /// A desk whose server does not read until [`let_the_server_read`](Self::let_the_server_read).
+    pub(super) fn with_server_that_waits(setup: Setup) -> Self {
+        let (client_in, client) = pipe().unwrap();
+        Self::start(setup, client_in, Some(client), Reading::Now, Reading::Later)
     }
 
     /// A desk whose client has closed its ears.
     pub(super) fn with_client_that_is_deaf(setup: Setup, client_in: impl Read + Send + 'static) -> Self {
-        Self::start(setup, client_in, None, Reading::Never)
+        Self::start(setup, client_in, None, Reading::Never, Reading::Now)
     }
 
     /// A desk whose client writes whatever this gives.
     pub(super) fn with_client(setup: Setup, client_in: impl Read + Send + 'static) -> Self {
-        Self::start(setup, client_in, None, Reading::Now)
+        Self::start(setup, client_in, None, Reading::Now, Reading::Now)
     }
 
     fn start(
         setup: Setup,
         client_in: impl Read + Send + 'static,
         client: Option<PipeWriter>,
-        reading: Reading,
+        client_reading: Reading,
+        server_reading: Reading,
     ) -> Self {
         let clock = Arc::new(ManualClock::new(time(NOW)));
         let sink = Arc::new(MemorySink::new());
@@ -234,17 +252,15 @@ impl Desk {
         let (server_reads, server_in) = pipe().unwrap();
         let (server_out, server) = pipe().unwrap();
         let run = thread::spawn(move || gateway.run(client_in, client_out, server_in, server_out).unwrap());
-        let (client_gets, client_later) = match reading {
-            Reading::Now => (lines(client_reads), None),
-            Reading::Later => (channel().1, Some(client_reads)),
-            Reading::Never => (channel().1, None),
-        };
+        let (client_gets, client_later) = client_reading.begin(client_reads);
+        let (server_gets, server_later) = server_reading.begin(server_reads);
         Self {
             client,
             client_gets,
             client_later,
             server: Some(server),
-            server_gets: lines(server_reads),
+            server_gets,
+            server_later,
             run,
             gate,
             sink,
@@ -274,6 +290,10 @@ impl Desk {
 
     pub(super) fn let_the_client_read(&mut self) {
         self.client_gets = lines(self.client_later.take().unwrap());
+    }
+
+    pub(super) fn let_the_server_read(&mut self) {
+        self.server_gets = lines(self.server_later.take().unwrap());
     }
 
     /// The next line that reaches the client, as it is.

@@ -114,4 +114,11 @@ fn the_gateways_own_metadata_is_taken_off_every_message_of_the_client() {
         desk.server_line(),
         r#"{"id":1,"jsonrpc":"2.0","method":"tools/list","params":{"_meta":{"k":1}}}"#
     );
+    desk.send(
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"_meta":{"dev.countersign/x":1}}}"#,
+    );
+    assert_eq!(
+        desk.server_line(),
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"_meta":{},"requestId":1}}"#
+    );
 }

@@ -163,6 +163,27 @@ fn a_server_that_floods_is_held_back_until_the_client_reads() {
 }
 
 #[test]
+fn a_server_that_asks_without_reading_is_still_read_and_loses_answers_at_worst() {
+    let mut desk = Desk::with_server_that_waits(Setup::default());
+    let mut server = desk.take_server();
+    let writing = thread::spawn(move || {
+        for id in 0..4_000 {
+            let request =
+                json!({ "jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": {} });
+            writeln!(server, "{request}").unwrap();
+        }
+        writeln!(server, r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{}}}}"#).unwrap();
+        server
+    });
+    assert_eq!(desk.client_got()["method"], "notifications/message");
+    let server = writing.join().unwrap();
+    assert!(desk.record().contains(&"SERVER_NOT_READING".into()));
+    desk.let_the_server_read();
+    assert_eq!(desk.server_got()["id"], 0);
+    drop(server);
+}
+
+#[test]
 fn a_server_that_asks_without_reading_and_a_client_that_asks_without_end_do_not_stop_each_other() {
     let mut desk = Desk::open();
     let mut server = desk.take_server();

@@ -1,0 +1,100 @@
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use countersign_registry::{FileHighWater, HighWaterStore, Mark, MarkError, MemoryHighWater};
+
+/// Keeps the high-water mark, and does not move it before the session is opened: a start that comes to nothing leaves
+/// the file as it was. What may not follow the mark is refused from the first moment on.
+#[derive(Debug)]
+pub(crate) struct LateMarks {
+    kept: Box<dyn HighWaterStore>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    ForStart(Option<Mark>),
+    Started,
+}
+
+impl LateMarks {
+    pub(crate) fn new(path: Option<&Path>) -> Self {
+        let kept: Box<dyn HighWaterStore> = match path {
+            Some(path) => Box::new(FileHighWater::new(path)),
+            None => Box::new(MemoryHighWater::new()),
+        };
+        Self { kept, waiting: Mutex::new(Waiting::ForStart(None)) }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the mark to where the loaded registry stands, and every later one at once.
+    pub(crate) fn raise_now(&self) -> Result<(), MarkError> {
+        let mut waiting = self.waiting();
+        if let Waiting::ForStart(Some(mark)) = &*waiting {
+            self.kept.compare_and_raise(mark)?;
+        }
+        *waiting = Waiting::Started;
+        Ok(())
+    }
+}
+
+impl HighWaterStore for LateMarks {
+    fn current(&self) -> Result<Option<Mark>, MarkError> {
+        self.kept.current()
+    }
+
+    fn compare_and_raise(&self, mark: &Mark) -> Result<(), MarkError> {
+        match &mut *self.waiting() {
+            Waiting::Started => self.kept.compare_and_raise(mark),
+            Waiting::ForStart(waiting) => {
+                mark.raised_from(self.kept.current()?.as_ref())?;
+                *waiting = Some(mark.clone());
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use countersign_core::Digest;
+    use countersign_registry::{HighWaterStore as _, Mark, MarkError};
+
+    use super::LateMarks;
+
+    fn mark(version: u64) -> Mark {
+        Mark::new(version, Digest::of(&version.to_be_bytes()), BTreeSet::new())
+    }
+
+    #[test]
+    fn a_mark_is_moved_when_the_session_starts_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mark");
+        let marks = LateMarks::new(Some(&path));
+        marks.compare_and_raise(&mark(2)).unwrap();
+        assert!(!path.exists());
+        marks.raise_now().unwrap();
+        assert_eq!(LateMarks::new(Some(&path)).current(), Ok(Some(mark(2))));
+        marks.compare_and_raise(&mark(3)).unwrap();
+        assert_eq!(LateMarks::new(Some(&path)).current(), Ok(Some(mark(3))));
+    }
+
+    #[test]
+    fn an_older_mark_is_refused_before_the_start_and_at_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mark");
+        let early = LateMarks::new(Some(&path));
+        early.compare_and_raise(&mark(2)).unwrap();
+        let other = LateMarks::new(Some(&path));
+        other.compare_and_raise(&mark(3)).unwrap();
+        other.raise_now().unwrap();
+        assert_eq!(early.raise_now(), Err(MarkError::Rollback { offered: 2, accepted: 3 }));
+        let late = LateMarks::new(Some(&path));
+        assert_eq!(late.compare_and_raise(&mark(2)), Err(MarkError::Rollback { offered: 2, accepted: 3 }));
+    }
+}
