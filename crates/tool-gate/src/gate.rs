@@ -194,7 +194,8 @@ impl ToolGate {
     #[must_use]
     pub fn refuse_malformed(&self, call_id: &str, reason: &str) -> Rejection {
         let call = ToolCall::new(call_id, "-", "-", b"");
-        let facts = Facts::new(&self.inner, &call);
+        let mut facts = Facts::new(&self.inner, &call);
+        facts.time = self.inner.now().unwrap_or(facts.time);
         self.inner.refuse(facts, Refusal::new(RejectionCode::MalformedCall, reason.to_owned()))
     }
 

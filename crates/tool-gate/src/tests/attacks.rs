@@ -5,6 +5,7 @@ use crate::RejectionCode::*;
 use crate::*;
 use countersign_audit_log::Record;
 use countersign_canonical_json::{Limits, Recipe, read};
+use countersign_core::Clock as _;
 use countersign_registry::{AgentClaims, NegotiationRequest};
 
 #[test]
@@ -147,7 +148,9 @@ fn hostile_names_cannot_break_a_line_of_the_record() {
 fn a_call_that_a_gateway_could_not_read_is_counted_and_recorded() {
     let world = World::new();
     let gate = world.gate();
+    world.clock.advance(countersign_core::Millis::from_secs(5)).unwrap();
     let no = gate.refuse_malformed("7", "arguments are an array");
+    assert_eq!(gate.call_log().pop().unwrap().time, world.clock.now().unwrap());
     assert_eq!((no.code(), no.call_id()), (MalformedCall, "7"));
     assert_eq!(gate.counts().rejected_with(MalformedCall), 1);
     assert!(gate.call_log().pop().unwrap().reason.unwrap().as_str().contains("an array"));
