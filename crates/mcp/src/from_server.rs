@@ -30,8 +30,8 @@ pub(crate) fn read_server(link: &Link, stream: impl Read) {
     // A stream that cannot be read has ended.
     while let Ok(next) = lines.next(&mut line) {
         match next {
-            Line::Whole => server_line(link, &mut line, &limits),
-            Line::TooLong => too_long(link),
+            Line::Whole => link.server_speaks(|| server_line(link, &mut line, &limits)),
+            Line::TooLong => link.server_speaks(|| too_long(link)),
             Line::End => break,
         }
     }

@@ -77,6 +77,9 @@ impl Asked {
 struct Life {
     /// All calls of the client were decided, and none will come.
     calls_ended: bool,
+    /// A line of the server is being dealt with: its request is answered already in the table, and not yet to the
+    /// client.
+    server_speaks: bool,
     /// Nothing more comes from the server.
     server_ended: bool,
     /// Which side ended first.
@@ -177,6 +180,13 @@ impl Link {
         self.note(|life| life.calls_ended = true);
     }
 
+    /// Deals with one line of the server. The end waits for it, so that the last answer is not lost.
+    pub(crate) fn server_speaks(&self, deal: impl FnOnce()) {
+        self.note(|life| life.server_speaks = true);
+        deal();
+        self.note(|life| life.server_speaks = false);
+    }
+
     /// Nothing more comes from the server: whatever it owes, it will never answer.
     pub(crate) fn server_ended(&self) {
         self.fail_outstanding();
@@ -241,7 +251,9 @@ impl Link {
 
     /// Waits for what is still under way, for at most `limit`.
     pub(crate) fn wait_for_rest(&self, limit: Duration) {
-        let is_done = |life: &Life| life.server_ended || (life.calls_ended && self.asked.lock().is_empty());
+        let is_done = |life: &Life| {
+            life.server_ended || (life.calls_ended && !life.server_speaks && self.asked.lock().is_empty())
+        };
         let mut life = self.life.lock();
         let _ = self.lived.wait_while_for(&mut life, |life| !is_done(life), limit);
     }

@@ -4,9 +4,9 @@ use unicode_security::confusable_detection::skeleton;
 
 /// Finds two names that a person could take for one another.
 ///
-/// Two names look alike when any of these make them equal: full case mapping, the skeleton of UTS #39, or both in
-/// either order; runs of white space count as one, and dots or blanks at the end do not count. One key is not enough,
-/// because the skeleton of `I` is `l` while its lower case is `i`.
+/// Two names look alike when full case mapping or the skeleton of UTS #39 makes them equal, alone or one after the
+/// other; runs of white space count as one, and dots or blanks at the end do not count. One key is not enough, because
+/// the skeleton of `I` is `l` while its lower case is `i`.
 #[derive(Debug, Default)]
 pub(crate) struct LookAlikes<'a> {
     seen: BTreeMap<(usize, String), &'a str>,
@@ -26,15 +26,12 @@ impl<'a> LookAlikes<'a> {
     }
 }
 
-/// What must differ between two names for them not to look alike, one key for each way of looking.
-fn keys(name: &str) -> [String; 4] {
+/// What must differ between two names for them not to look alike. Equal skeletons give equal first keys, equal case
+/// mappings equal second ones.
+fn keys(name: &str) -> [String; 2] {
     let plain = blanks(name);
-    let folded = fold(&plain);
-    let bones = bones(&plain);
-    // The skeleton may bring upper-case letters in, and folding may bring in what has a skeleton of its own.
-    let both = self::bones(&fold(&self::bones(&folded)));
-    let fold_bones = fold(&bones);
-    [folded, bones, fold_bones, both]
+    // Folding after a skeleton, and the other way round, may bring in what the other one maps.
+    [fold(&bones(&plain)), bones(&fold(&bones(&fold(&plain))))]
 }
 
 /// Upper, then lower case by full mappings: equal for whatever differs in case alone (sharp s and SS, both sigmas).

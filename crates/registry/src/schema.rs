@@ -35,6 +35,7 @@ impl ArgsSchema {
         }
         check_patterns(&source)?;
         let patterns = PatternOptions::regex().size_limit(MAX_REGEX_BYTES).dfa_size_limit(MAX_REGEX_BYTES);
+        // Said here as well as by the crate's features, which another crate of the same build could switch on.
         let compiled = jsonschema::options()
             .offline()
             .with_pattern_options(patterns)

@@ -76,11 +76,9 @@ impl Host {
     }
 
     fn matches(&self, host: &str, port: Option<u16>, scheme: &str) -> bool {
-        let name_fits = if self.name.starts_with('.') {
-            host.strip_suffix(&*self.name).is_some_and(|label| !label.is_empty())
-        } else {
-            host == &*self.name
-        };
+        // No label of a host is empty, so something stands before the dot.
+        let name_fits =
+            if self.name.starts_with('.') { host.ends_with(&*self.name) } else { host == &*self.name };
         let port_fits = match self.port {
             Some(named) => port.or(default_port(scheme)) == Some(named),
             None => port.is_none() || port == default_port(scheme),

@@ -37,7 +37,7 @@ pub(crate) struct Pin {
     #[arg(long)]
     ttl: Millis,
     /// The goal; `-` reads it from standard input.
-    #[arg(long, value_name = "TEXT", default_value = "-")]
+    #[arg(long, value_name = "TEXT", default_value = "-", allow_hyphen_values = true)]
     goal: String,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Verify {
     /// The pin, as `ask pin` printed it.
     pin: PathBuf,
     /// The goal as it is stated now; `-` reads it from standard input.
-    #[arg(long, value_name = "TEXT", default_value = "-")]
+    #[arg(long, value_name = "TEXT", default_value = "-", allow_hyphen_values = true)]
     goal: String,
     /// The session that it is now; without it, the pin's own.
     #[arg(long)]

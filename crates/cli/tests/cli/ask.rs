@@ -49,6 +49,16 @@ fn a_goal_can_come_from_standard_input() {
 }
 
 #[test]
+fn a_goal_may_begin_with_a_dash() {
+    let bench = Bench::new();
+    let text =
+        bench.run_args(&["ask", "pin", "--session", "s1", "--ttl", "60s", "--goal", "-5 degrees"], "").done();
+    bench.write("pin.json", text);
+    assert_eq!(verify(&bench, "-5 DEGREES").code, 0);
+    assert_eq!(verify(&bench, "5 degrees").code, 3);
+}
+
+#[test]
 fn a_pin_of_another_session_or_past_its_time_is_refused() {
     let bench = Bench::new();
     pin(&bench, "60s");

@@ -366,6 +366,22 @@ fn bad_configurations_are_refused_before_any_file_is_made() {
 }
 
 #[test]
+fn the_configuration_in_the_help_is_one() {
+    let bench = gateway();
+    let help = bench.ok("mcp run --help");
+    let shown = help.split("own folder):\n").nth(1).unwrap();
+    let shown = shown
+        .replace("registry.dsse.json", "reg.json")
+        .replace("trust-root.json", "root.json")
+        .replace("approval.key.json", "gate.key")
+        .replace("support-bot", "bot");
+    bench.write("gateway.toml", shown);
+    let client = Client::start(&bench);
+    assert_eq!(client.end().0, 0);
+    bench.ok("audit verify record.jsonl");
+}
+
+#[test]
 fn approve_needs_a_configuration_with_approvals_and_a_call_that_waits() {
     let bench = gateway();
     bench.fails("approve list --config none.toml", 1, "FILE_MISSING");

@@ -313,6 +313,8 @@ fn names_that_look_alike_are_refused() {
         ("stra\u{df}e", "STRASSE"),
         ("caf\u{e9}", "cafe\u{301}"),
         ("modern", "modem"),
+        ("IAN", "lan"),
+        ("\u{41d}\u{41e}\u{420}\u{410}", "\u{43d}\u{43e}\u{440}\u{430}"),
     ];
     for (first, second) in agents {
         let mut value = desk(1);

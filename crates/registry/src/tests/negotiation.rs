@@ -109,7 +109,7 @@ fn claims_that_differ_are_named_for_the_record() {
     assert_eq!(claims.differences(&contract), ["refund", "desk:refund", "inv\\u{202e}oice"]);
     let many: Vec<_> = (0..1_000).map(|n| format!("tool-{n}-{}", "x".repeat(50))).collect();
     let flood = AgentClaims::from_json(json!({ "tools": many }).to_string().as_bytes());
-    assert!(flood.differences(&contract).len() <= 64);
+    assert_eq!((flood.tools().len(), flood.differences(&contract).len()), (64, 64));
     let long = AgentClaims::from_json(json!({"tools": ["\u{202e}".repeat(9_000)]}).to_string().as_bytes());
     assert!(long.tools().iter().all(|name| name.len() <= 256));
     assert_ne!(claims.digest(), flood.digest());
@@ -169,6 +169,18 @@ fn a_line_of_sub_agents_has_an_end() {
     }
     let under = registry.negotiate_under(&contract, &request("support-bot"), now());
     assert_eq!(under.unwrap_err().code(), "SESSION_DEPTH");
+}
+
+#[test]
+fn a_sub_agent_does_not_get_what_was_taken_from_its_parents_entry() {
+    let registry = load(&desk(1));
+    let parent = registry.negotiate(&request("support-bot"), now()).unwrap();
+    let mut value = desk(2);
+    value["agents"][0]["tools"] = json!([{"server": "desk", "name": "refund"}]);
+    value["agents"][0]["output_tags"] = json!(["reply"]);
+    registry.reload(&sign(&value), now()).unwrap();
+    let child = registry.negotiate_under(&parent, &request("mailer"), now()).unwrap();
+    assert!(child.tools().is_empty() && child.tags().is_empty());
 }
 
 #[test]

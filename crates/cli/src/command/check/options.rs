@@ -26,7 +26,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Option<Vec<String>>,
     /// The session's goal, to be pinned.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     goal: Option<String>,
     /// On whose behalf the calls are made.
     #[arg(long, default_value = "local")]

@@ -17,8 +17,7 @@ use crate::output::Output;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mcp {
     /// Run a server behind the gate, on standard input and output.
-    #[command(after_help = "Example:\n  \
-        countersign mcp run --config gateway.toml -- npx -y @modelcontextprotocol/server-filesystem /srv/docs")]
+    #[command(after_help = RUN_HELP)]
     Run(run::Run),
     /// Start a server, list its tools, and print a registry draft in which each is as tight as can be.
     #[command(
@@ -35,6 +34,35 @@ impl Mcp {
         }
     }
 }
+
+/// What `mcp run --help` ends with. The configuration in it is read by a test.
+const RUN_HELP: &str = "\
+Example:
+  countersign mcp run --config gateway.toml -- npx -y @modelcontextprotocol/server-filesystem /srv/docs
+
+gateway.toml (paths are taken from its own folder):
+  [registry]
+  file = \"registry.dsse.json\"
+  trust_root = \"trust-root.json\"
+  state = \"registry.state.json\"    # made by the gateway: no older registry is taken later
+  max_age = \"30d\"                  # optional
+  [session]
+  agent = \"support-bot\"
+  principal = \"alice@example.com\"
+  goal = \"Answer open tickets\"     # or goal_file; optional
+  ttl = \"1h\"                       # optional
+  tools = [\"search\"]               # optional: all that the registry lists
+  [approval]                         # optional: without it no call can be approved
+  key_file = \"approval.key.json\"
+  store = \"approvals.sqlite\"       # made by the gateway
+  audience = \"desk-gateway\"        # optional: the server's name
+  ttl = \"10m\"                      # optional
+  [record]
+  file = \"record.jsonl\"            # made by the gateway
+  [server]
+  name = \"desk\"
+  methods = []                       # further client methods, by exact name
+  server_methods = []                # further server methods, by exact name";
 
 /// A server's process. It is ended when this goes, in whatever way that comes about.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ pub(crate) enum Registry {
     /// Print the JSON Schema of the draft format.
     #[command(after_help = "Example:\n  countersign registry schema > registry.schema.json")]
     Schema(Schema),
-    /// Say what is wrong with a draft, or could be tighter. Exit code 3 when it could not be signed.
+    /// Say what is wrong with a draft, or could be tighter.
     #[command(after_help = "Example:\n  countersign registry lint registry.json")]
     Lint(lint::Lint),
     /// Sign a draft with operators' keys.
@@ -34,7 +34,7 @@ pub(crate) enum Registry {
     #[command(after_help = "Example:\n  countersign registry cosign registry.dsse.json --key bob.key.json \
         --out registry.dsse.json --force")]
     Cosign(sign::Cosign),
-    /// Verify a signed registry: signatures, age, content. Exit code 3 when a gate would refuse it.
+    /// Verify a signed registry as a gate would: signatures, age, content.
     #[command(
         after_help = "Example:\n  countersign registry verify registry.dsse.json --trust-root trust-root.json"
     )]

@@ -9,7 +9,7 @@ use countersign_approval_token::{
     ApprovalToken, DEFAULT_TTL_CAP, MemoryPendingApprovals, MemorySpentTokens, MintTerms, PendingApprovals,
     mint,
 };
-use countersign_audit_log::{AuditSink, MemorySink, Record};
+use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::{
     AgentId, Audience, CallId, KeyId, ManualClock, Millis, OperatorId, Principal, RunId, ServerName,
@@ -129,10 +129,25 @@ impl Reading {
     }
 }
 
+/// A sink that takes its time over outcomes, as a disk does.
+#[derive(Debug)]
+struct SlowSink(Arc<MemorySink>, Duration);
+
+impl AuditSink for SlowSink {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        if matches!(record, Record::Outcome(_)) {
+            thread::sleep(self.1);
+        }
+        self.0.record(record)
+    }
+}
+
 /// What can differ from one desk to another.
 pub(super) struct Setup {
     pub(super) settings: GatewaySettings,
     pub(super) before_call: Box<dyn Fn() + Send + Sync>,
+    /// How long it takes to put an outcome on record.
+    pub(super) outcome_takes: Duration,
     pub(super) new_call_id: Option<Box<dyn Fn() -> Result<CallId, crate::CallIdError> + Send + Sync>>,
 }
 
@@ -143,7 +158,7 @@ impl Default for Setup {
             .and_then(|limits| limits.with_drain(Millis::from_secs(5)))
             .unwrap();
         let settings = GatewaySettings::new(ServerName::new("desk").unwrap()).with_limits(limits);
-        Self { settings, before_call: Box::new(|| {}), new_call_id: None }
+        Self { settings, before_call: Box::new(|| {}), outcome_takes: Duration::ZERO, new_call_id: None }
     }
 }
 
@@ -220,7 +235,7 @@ impl Desk {
         let audience = Audience::new("desk-gateway").unwrap();
         let approvals = ApprovalSettings::new(keys(), Arc::new(MemorySpentTokens::new()), audience);
         let pin = PinnedAsk::pin(GOAL, &session, Millis::from_secs(600), time(NOW)).unwrap();
-        let audit: Arc<dyn AuditSink> = Arc::clone(&sink) as _;
+        let audit: Arc<dyn AuditSink> = Arc::new(SlowSink(Arc::clone(&sink), setup.outcome_takes));
         let alice = Principal::new("alice").unwrap();
         let gate = ToolGate::builder(
             Arc::clone(&registry),

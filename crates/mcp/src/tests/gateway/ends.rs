@@ -62,6 +62,24 @@ fn when_the_client_leaves_the_server_hears_of_it_and_its_last_answers_are_delive
 }
 
 #[test]
+fn the_last_answer_is_delivered_however_long_its_outcome_takes_to_record() {
+    let outcome_takes = std::time::Duration::from_millis(300);
+    let mut desk = Desk::with(Setup { outcome_takes, ..Setup::default() });
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.send(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#);
+    desk.server_got();
+    desk.close_client();
+    desk.server_sees_the_end();
+    desk.answer(&json!(2), &json!({}));
+    desk.answer(&json!(1), &json!({ "content": [] }));
+    assert_eq!(desk.client_got()["id"], 2);
+    assert_eq!(desk.client_got()["id"], 1);
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
+}
+
+#[test]
 fn a_client_that_writes_all_at_once_and_leaves_gets_all_its_answers() {
     let lines = concat!(
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"summarize\"}}\n",
