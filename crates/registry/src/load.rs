@@ -25,10 +25,13 @@ impl LoadOptions {
     /// The largest envelope that is ever read, in bytes.
     const MAX_BYTES: usize = 16 << 20;
 
-    /// The defaults: an age of one day, a difference of one minute between clocks, 16 MiB.
+    /// How old a snapshot may be unless the caller says otherwise.
+    const DEFAULT_MAX_AGE: Millis = Millis::from_secs(2_592_000);
+
+    /// The defaults: an age of 30 days (as long as operators usually sign for), a difference of one minute between clocks, 16 MiB.
     #[must_use]
     pub const fn new() -> Self {
-        Self { max_age: Millis::from_secs(86_400), skew: Millis::from_secs(60), max_bytes: Self::MAX_BYTES }
+        Self { max_age: Self::DEFAULT_MAX_AGE, skew: Millis::from_secs(60), max_bytes: Self::MAX_BYTES }
     }
 
     /// Sets how old a snapshot may be, from its time of issue. A registry that nobody signs anew for longer than that

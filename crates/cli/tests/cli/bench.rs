@@ -1,8 +1,9 @@
 //! A folder to work in, and runs of the binary within it.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -146,4 +147,17 @@ impl Run {
         let text = self.done();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
+}
+
+/// Reads in a thread, so that a test that waits for nothing fails and does not hang.
+pub(crate) fn lines_of(from: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
 }

@@ -1,9 +1,10 @@
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, Run};
+use crate::bench::{Bench, Run, lines_of};
 use crate::desk;
 
 const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
@@ -171,11 +172,12 @@ fn an_answer_comes_before_the_next_question() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    let answers = lines_of(child.stdout.take().unwrap());
     for id in ["c1", "c2", "c3"] {
         writeln!(stdin, "{}", call(id, "search", json!({}))).unwrap();
         stdin.flush().unwrap();
-        let answer: Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+        let answer: Value =
+            serde_json::from_str(&answers.recv_timeout(Duration::from_secs(30)).unwrap()).unwrap();
         assert_eq!(answer["call_id"], id);
     }
     drop(stdin);

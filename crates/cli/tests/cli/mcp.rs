@@ -1,13 +1,13 @@
 #![cfg(unix)]
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::io::Write as _;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, lines_of};
 
 /// A server with three tools in a few lines of shell. It answers by id and writes down each call that it gets.
 const SERVER: &str = r#"
@@ -132,19 +132,6 @@ impl Client {
         let output = self.child.wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     }
-}
-
-/// Reads in a thread, so that a test that waits for nothing fails and does not hang.
-fn lines_of(from: ChildStdout) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    receiver
 }
 
 fn decision(result: &Value) -> &Value {

@@ -35,17 +35,22 @@ fn freeze_with_an_expired_registry_is_refused() {
 
 #[test]
 fn freeze_with_a_registry_older_than_max_age_is_refused() {
-    let load_at = |millis| {
-        CapabilityRegistry::load(&sign(&desk(1)), &root(), marks(), LoadOptions::new(), at(millis))
-            .map(|_| ())
-    };
+    let options = LoadOptions::new().with_max_age(Millis::from_secs(86_400));
+    let load_at =
+        |millis| CapabilityRegistry::load(&sign(&desk(1)), &root(), marks(), options, at(millis)).map(|_| ());
     assert!(load_at(ISSUED + 86_400_000).is_ok());
     assert_eq!(load_at(ISSUED + 86_400_001).unwrap_err().code(), "REGISTRY_STALE");
 }
 
 #[test]
+fn unless_the_caller_says_otherwise_a_registry_counts_for_thirty_days() {
+    assert_eq!(LoadOptions::new().max_age(), Millis::from_secs(30 * 86_400));
+}
+
+#[test]
 fn a_held_back_update_makes_the_last_good_registry_stale_by_itself() {
-    let registry = load(&desk(1));
+    let options = LoadOptions::new().with_max_age(Millis::from_secs(86_400));
+    let registry = CapabilityRegistry::load(&sign(&desk(1)), &root(), marks(), options, at(ISSUED)).unwrap();
     let later = at(ISSUED + 86_400_001);
     assert_eq!(registry.reload(b"{}", later).unwrap_err().code(), "REGISTRY_ENVELOPE");
     let view = registry.view();
