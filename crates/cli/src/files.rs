@@ -167,3 +167,30 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
     }
     Failure::new("FILE_UNWRITABLE", error.to_string()).about(path.display())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Replace, read_file, write_file};
+
+    #[test]
+    fn a_file_that_is_there_is_replaced_only_where_that_is_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        write_file(&path, b"one", Replace::Never).unwrap();
+        assert_eq!(write_file(&path, b"two", Replace::Never).unwrap_err().code(), "FILE_EXISTS");
+        assert_eq!(read_file(&path, 3).unwrap(), b"one");
+        write_file(&path, b"two", Replace::Allowed).unwrap();
+        assert_eq!(read_file(&path, 3).unwrap(), b"two");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn no_more_of_a_file_is_read_than_may_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        write_file(&path, b"four", Replace::Never).unwrap();
+        assert_eq!(read_file(&path, 3).unwrap_err().code(), "FILE_TOO_LARGE");
+        #[cfg(target_os = "linux")]
+        assert_eq!(read_file("/dev/zero".as_ref(), 1 << 16).unwrap_err().code(), "FILE_TOO_LARGE");
+    }
+}

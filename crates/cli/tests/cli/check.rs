@@ -375,6 +375,16 @@ fn impossible_options_are_refused_before_any_file_is_made() {
     bench.fails(&format!("{CHECK} --strict-bindings"), 2, "USAGE");
     bench.fails(&format!("{CHECK} --approval-key op.key --record r.jsonl"), 1, "KEY_FILE_KIND");
     bench.fails(&format!("{CHECK} --record ."), 1, "AUDIT_UNAVAILABLE");
+    bench.fails(
+        &format!("{CHECK} --approval-key gate.key --spent . --record r.jsonl"),
+        1,
+        "STORE_NOT_A_FILE",
+    );
+    bench.fails(
+        &format!("{CHECK} --approval-key gate.key --record . --state mark.json"),
+        1,
+        "AUDIT_UNAVAILABLE",
+    );
     bench.write("noise.jsonl", "noise\n");
     bench.fails(&format!("{CHECK} --record noise.jsonl"), 1, "AUDIT_CORRUPT");
     bench.fails("check --registry reg.json --trust-root root.json", 2, "USAGE");

@@ -182,7 +182,7 @@ fn a_server_that_is_none_is_told_apart() {
            echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}'; read x"#,
         "SERVER_NO_TOOLS",
     );
-    bench.write("bad.sh", "exec sleep 20");
+    bench.write("bad.sh", "exec sleep 600");
     bench.fails("mcp inspect --name desk --wait 50ms -- sh bad.sh", 1, "SERVER_TIMEOUT");
 }
 
@@ -366,6 +366,17 @@ fn the_configuration_in_the_help_is_one() {
     let client = Client::start(&bench);
     assert_eq!(client.end().0, 0);
     bench.ok("audit verify record.jsonl");
+}
+
+#[test]
+fn the_configurations_paths_are_taken_from_its_own_folder() {
+    let (bench, elsewhere) = (gateway(), Bench::new());
+    let config = bench.path("gateway.toml").display().to_string();
+    let server = bench.path("server.sh").display().to_string();
+    let run = elsewhere.run_args(&["mcp", "run", "--config", &config, "--", "sh", &server], "");
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    assert!(bench.path("record.jsonl").exists() && bench.path("approvals.sqlite").exists());
+    assert!(elsewhere.snapshot().is_empty());
 }
 
 #[test]
