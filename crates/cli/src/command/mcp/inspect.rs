@@ -26,8 +26,8 @@ pub(crate) struct Inspect {
     /// How long to wait for each answer of the server.
     #[arg(long, value_name = "SPAN", default_value = "30s")]
     wait: Millis,
-    /// The command that starts the server, after `--`.
-    #[arg(last = true, required = true, value_name = "SERVER")]
+    /// The command that starts the server and its arguments, after `--`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "SERVER")]
     server: Vec<OsString>,
 }
 

@@ -24,8 +24,8 @@ pub(crate) struct Run {
     /// The gateway's configuration.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// The command that starts the server, after `--`.
-    #[arg(last = true, required = true, value_name = "SERVER")]
+    /// The command that starts the server and its arguments, after `--`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "SERVER")]
     server: Vec<OsString>,
 }
 
