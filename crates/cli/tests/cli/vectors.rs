@@ -22,14 +22,13 @@ fn vectors(folder: &str) -> Vec<(String, Value)> {
     found
 }
 
+/// A text, written out or as so many times another.
 fn text(value: &Value) -> String {
-    match value {
-        Value::Object(long) => {
-            let times = usize::try_from(long["times"].as_u64().unwrap()).unwrap();
-            long["repeat"].as_str().unwrap().repeat(times)
-        }
-        other => other.as_str().unwrap().to_owned(),
+    if let Some(text) = value.as_str() {
+        return text.to_owned();
     }
+    let times = usize::try_from(value["times"].as_u64().unwrap()).unwrap();
+    value["repeat"].as_str().unwrap().repeat(times)
 }
 
 /// Where a vector's input, put into `input.json`, is read as its recipe says.
@@ -132,6 +131,8 @@ fn constraints_hold_at_the_gate_as_their_vectors_say() {
         .into_iter()
         .chain(vectors("registry/reject"))
         .filter(|(_, vector)| vector.get("constraint").is_some())
+        // The others are constraints that no registry can have; the library's own test reads those.
+        .filter(|(_, vector)| vector.get("code").is_none_or(|code| code == "ARGS_CONSTRAINT"))
         .collect();
     let name = |number: usize| format!("tool_{number:03}");
     let tools: Vec<Value> = cases
