@@ -117,6 +117,10 @@ codes! {
     /// The pinned goal is past its time to live, or belongs to another session.
     5 AskExpired "ASK_EXPIRED" Never
         "the pinned goal has expired" Some("a new session with the goal pinned anew");
+    /// The tool may only be called as a step of a committed plan. This gate takes no plans yet, so it refuses every
+    /// call to such a tool.
+    6 PlanRequired "PLAN_REQUIRED" Never
+        "the call must be a step of a committed plan" Some("a committed plan");
     /// The tool needs an approval of this very call, and none came with it.
     7 ApprovalRequired "APPROVAL_REQUIRED" AfterApproval
         "a person must approve this call" Some("an approval of exactly this call");
@@ -126,6 +130,10 @@ codes! {
     /// The approval was of this call and is past its time.
     7 ApprovalExpired "APPROVAL_EXPIRED" AfterApproval
         "the approval has expired" Some("a new approval of exactly this call");
+    /// The tool's calls must be backed by evidence that verifies. This gate takes no evidence yet, so it refuses every
+    /// call to such a tool.
+    8 EvidenceFailed "PIC_EVIDENCE_FAILED" Never
+        "the call must be backed by evidence that verifies" Some("evidence that verifies");
     /// One of the embedder's own checks refused.
     9 CheckRefused "CHECK_REFUSED" Never
         "the host refused the call" None;

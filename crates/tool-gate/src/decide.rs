@@ -7,15 +7,15 @@ use countersign_approval_token::{
     Approval, ApprovalError, ApprovalToken, CallBinding, SpendError, SpentApproval, verify,
 };
 use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Recipe, read};
-use countersign_core::{CallId, Digest, RequestId, Timestamp, ToolId};
+use countersign_core::{CallId, Digest, IdError, RequestId, ServerName, Timestamp, ToolId, ToolName};
 use countersign_pinned_ask::{AskDrift, PinnedAsk};
 use countersign_registry::{
-    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, ImpactClass, RegistryView,
-    ToolRules,
+    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, EvidenceRule, ImpactClass,
+    PlanRule, RegistryView, ToolRules,
 };
 
 use crate::builder::ApprovalSettings;
-use crate::call::{Args, ToolCall};
+use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::facts::Facts;
 use crate::gate::Inner;
@@ -67,15 +67,18 @@ pub(crate) fn decide<'g>(
     let view = gate.registry.view();
     facts.registry_version = view.snapshot().version();
     let agent = living_agent(gate, &view, now)?;
-    let rules = disclosed_tool(gate, &view, &read.tool, facts)?;
+    let (tool, rules) = disclosed_tool(gate, &view, &read, facts)?;
     rules.check_args(&read.args).map_err(|error| args_refusal(&error))?;
     let reservation = gate
         .usage
-        .reserve(&read.tool, now, agent.limits(), rules.entry().limits())
+        .reserve(&tool, now, agent.limits(), rules.entry().limits())
         .map_err(|code| Refusal::new(code, ""))?;
     pinned_goal(gate, call, rules, now, facts)?;
-    let approval = approved(gate, call, &view, rules, &read, now, facts)?;
-    user_checks(gate, &read, rules)?;
+    no_plan_is_asked_for(rules)?;
+    let asked = Asked { call_id: &read.call_id, tool: &tool, args: &read.args, rules };
+    let approval = approved(gate, call, &view, &asked, now, facts)?;
+    no_evidence_is_asked_for(rules)?;
+    user_checks(gate, &asked)?;
     let approval = match approval {
         None => None,
         Some((approval, settings)) => {
@@ -83,42 +86,48 @@ pub(crate) fn decide<'g>(
             Some(spent.map_err(|error| spend_refusal(&error))?)
         }
     };
-    let Read { call_id, tool, args } = read;
+    let Read { call_id, args, .. } = read;
     Ok(Ready { call_id, tool, args, impact: rules.entry().impact(), approval, reservation })
 }
 
+/// What step 0 made of a call.
 struct Read {
     call_id: CallId,
-    tool: ToolId,
+    server: Option<ServerName>,
+    name: ToolName,
     args: Canonical,
+}
+
+/// A call to a disclosed tool.
+struct Asked<'a> {
+    call_id: &'a CallId,
+    tool: &'a ToolId,
+    args: &'a Canonical,
+    rules: &'a ToolRules,
 }
 
 /// Step 0: is it well formed and within limits?
 fn read_call(gate: &Inner, call: &ToolCall<'_>, facts: &mut Facts<'_>) -> Result<Read, Refusal> {
     let malformed = |reason: String| Refusal::new(RejectionCode::MalformedCall, reason);
-    let call_id = CallId::new(call.call_id).map_err(|error| malformed(error.to_string()))?;
-    if let Some(id) = call.request_id {
-        facts.request_id = Some(RequestId::new(id).map_err(|error| malformed(error.to_string()))?);
-    }
-    let tool = ToolId::new(call.server, call.name).map_err(|error| malformed(error.to_string()))?;
+    let id_error = |error: IdError| malformed(error.to_string());
+    let call_id = CallId::new(call.call_id).map_err(id_error)?;
+    facts.request_id = call.request_id.map(RequestId::new).transpose().map_err(id_error)?;
+    let server = call.server.map(ServerName::new).transpose().map_err(id_error)?;
+    let name = ToolName::new(call.name).map_err(id_error)?;
     if call.approvals.len() > gate.limits.approvals {
         return Err(Refusal::new(RejectionCode::LimitExceeded, "too many approvals came with the call"));
     }
-    let args = match &call.args {
-        Args::Read(args) if args.recipe() == ARGS_RECIPE => args.clone(),
-        Args::Read(_) => return Err(malformed("arguments were read by another recipe".to_owned())),
-        Args::Raw(bytes) => read(bytes, ARGS_RECIPE, &gate.limits.args).map_err(|error| {
-            use JsonErrorKind::{TooDeep, TooLarge, TooWide};
-            let too_much = matches!(error.kind(), TooLarge | TooDeep | TooWide);
-            let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
-            Refusal::new(code, format!("arguments: {error}"))
-        })?,
-    };
+    let args = read(call.args, ARGS_RECIPE, &gate.limits.args).map_err(|error| {
+        use JsonErrorKind::{TooDeep, TooLarge, TooWide};
+        let too_much = matches!(error.kind(), TooLarge | TooDeep | TooWide);
+        let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
+        Refusal::new(code, format!("arguments: {error}"))
+    })?;
     facts.args = Some(args.digest());
     if args.value().kind() != Kind::Object {
         return Err(malformed("arguments are not an object".to_owned()));
     }
-    Ok(Read { call_id, tool, args })
+    Ok(Read { call_id, server, name, args })
 }
 
 /// Step 1: is the contract alive, the registry fresh, the agent not revoked now?
@@ -141,26 +150,31 @@ fn living_agent<'v>(gate: &Inner, view: &'v RegistryView, now: Timestamp) -> Res
 fn disclosed_tool<'v>(
     gate: &Inner,
     view: &'v RegistryView,
-    tool: &ToolId,
+    read: &Read,
     facts: &mut Facts<'_>,
-) -> Result<&'v ToolRules, Refusal> {
-    let rules = gate.contract.disclosed(view, tool).ok_or_else(|| {
-        let listed_once = gate.contract.discloses(tool);
-        let reason = if listed_once { "no longer listed for the agent" } else { "not in the contract" };
-        Refusal::new(RejectionCode::UndisclosedTool, reason)
+) -> Result<(ToolId, &'v ToolRules), Refusal> {
+    let undisclosed = |reason| Refusal::new(RejectionCode::UndisclosedTool, reason);
+    let tool = match &read.server {
+        Some(server) => ToolId::from_names(server.clone(), read.name.clone()),
+        None => gate.only_tool(&read.name).ok_or_else(|| undisclosed("no one server discloses the name"))?,
+    };
+    facts.tool = Some(tool.clone());
+    let rules = gate.contract.disclosed(view, &tool).ok_or_else(|| {
+        let listed_once = gate.contract.discloses(&tool);
+        undisclosed(if listed_once { "no longer listed for the agent" } else { "not in the contract" })
     })?;
     facts.impact = Some(rules.entry().impact());
-    let seen = gate.definition(tool);
+    let seen = gate.definition(&tool);
     facts.definition = seen;
     match (rules.entry().definition(), seen) {
-        (Some(pinned), Some(seen)) if pinned == seen => Ok(rules),
+        (Some(pinned), Some(seen)) if pinned == seen => Ok((tool, rules)),
         (Some(_), Some(_)) => {
             Err(Refusal::new(RejectionCode::ToolDefinitionChanged, "the server's definition is another one"))
         }
         (Some(_), None) => {
             Err(Refusal::new(RejectionCode::ToolDefinitionChanged, "the server's definition was not seen"))
         }
-        (None, _) => Ok(rules),
+        (None, _) => Ok((tool, rules)),
     }
 }
 
@@ -213,23 +227,40 @@ fn ask_refusal(error: &AskDrift, facts: &mut Facts<'_>) -> Refusal {
     Refusal::new(code, error.to_string())
 }
 
+/// Step 6: is it the committed plan's next step? Plans are not taken yet, and no rule is passed over.
+fn no_plan_is_asked_for(rules: &ToolRules) -> Result<(), Refusal> {
+    match rules.entry().plan() {
+        PlanRule::NotRequired => Ok(()),
+        PlanRule::Required | _ => Err(Refusal::new(RejectionCode::PlanRequired, "this gate takes no plans")),
+    }
+}
+
+/// Step 8: does the evidence verify and back the claims? Evidence is not taken yet, and no rule is passed over.
+fn no_evidence_is_asked_for(rules: &ToolRules) -> Result<(), Refusal> {
+    match rules.entry().evidence() {
+        EvidenceRule::NotRequired => Ok(()),
+        EvidenceRule::Required | _ => {
+            Err(Refusal::new(RejectionCode::EvidenceFailed, "this gate takes no evidence"))
+        }
+    }
+}
+
 /// Step 7: is there a valid approval for exactly this call?
 fn approved<'g>(
     gate: &'g Inner,
     call: &ToolCall<'_>,
     view: &RegistryView,
-    rules: &ToolRules,
-    read: &Read,
+    asked: &Asked<'_>,
     now: Timestamp,
     facts: &mut Facts<'_>,
 ) -> Result<Option<(Approval, &'g ApprovalSettings)>, Refusal> {
-    if rules.entry().approval() == ApprovalRule::NotRequired {
+    if asked.rules.entry().approval() == ApprovalRule::NotRequired {
         return Ok(None);
     }
     let Some(settings) = &gate.approvals else {
         return Err(Refusal::new(RejectionCode::ApprovalRequired, "this gate takes no approvals"));
     };
-    let binding = binding(gate, settings, view, rules, read, facts.definition);
+    let binding = binding(gate, settings, view, asked, facts.definition);
     let mut refusal = Refusal {
         code: RejectionCode::ApprovalRequired,
         reason: "no approval came with the call".into(),
@@ -245,7 +276,7 @@ fn approved<'g>(
             Err(_) => {}
         }
     }
-    refusal.approval_request = Some(Box::new(ApprovalRequest { binding, args: read.args.clone() }));
+    refusal.approval_request = Some(Box::new(ApprovalRequest { binding, args: asked.args.clone() }));
     Err(refusal)
 }
 
@@ -254,14 +285,13 @@ fn binding(
     gate: &Inner,
     settings: &ApprovalSettings,
     view: &RegistryView,
-    rules: &ToolRules,
-    read: &Read,
+    asked: &Asked<'_>,
     seen: Option<Digest>,
 ) -> CallBinding {
     let mut binding = CallBinding::new(
-        read.call_id.clone(),
-        read.tool.clone(),
-        read.args.digest(),
+        asked.call_id.clone(),
+        asked.tool.clone(),
+        asked.args.digest(),
         ARGS_RECIPE,
         gate.principal.clone(),
     )
@@ -269,7 +299,7 @@ fn binding(
     .with_session(gate.contract.session().clone())
     .with_registry_version(view.snapshot().version())
     .with_audience(settings.audience.clone());
-    if let Some(definition) = seen.or(rules.entry().definition()) {
+    if let Some(definition) = seen.or(asked.rules.entry().definition()) {
         binding = binding.with_definition(definition);
     }
     match gate.ask.as_ref().map(PinnedAsk::digest) {
@@ -302,12 +332,12 @@ fn verify_one(
 }
 
 /// Step 9: do the embedder's own checks agree?
-fn user_checks(gate: &Inner, read: &Read, rules: &ToolRules) -> Result<(), Refusal> {
+fn user_checks(gate: &Inner, asked: &Asked<'_>) -> Result<(), Refusal> {
     let shown = CheckedCall {
-        call_id: &read.call_id,
-        tool: &read.tool,
-        args: &read.args,
-        impact: rules.entry().impact(),
+        call_id: asked.call_id,
+        tool: asked.tool,
+        args: asked.args,
+        impact: asked.rules.entry().impact(),
         agent: gate.contract.agent(),
         session: gate.contract.session(),
         principal: &gate.principal,

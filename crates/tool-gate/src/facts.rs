@@ -1,6 +1,6 @@
 use countersign_approval_token::Approval;
 use countersign_audit_log::{CallRecord, Escaped, RecordedTool, Verdict};
-use countersign_core::{Digest, OperatorId, RequestId, Timestamp, TokenId};
+use countersign_core::{Digest, OperatorId, RequestId, Timestamp, TokenId, ToolId};
 use countersign_registry::ImpactClass;
 
 use crate::call::ToolCall;
@@ -14,6 +14,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) time: Timestamp,
     pub(crate) registry_version: u64,
     pub(crate) request_id: Option<RequestId>,
+    /// The tool that the call means, once that is clear.
+    pub(crate) tool: Option<ToolId>,
     pub(crate) definition: Option<Digest>,
     pub(crate) args: Option<Digest>,
     pub(crate) impact: Option<ImpactClass>,
@@ -29,6 +31,7 @@ impl<'a> Facts<'a> {
             time: gate.latest(),
             registry_version: gate.contract.registry_version(),
             request_id: None,
+            tool: None,
             definition: None,
             args: None,
             impact: None,
@@ -41,10 +44,12 @@ impl<'a> Facts<'a> {
         self.call.call_id
     }
 
-    /// The tool as the call named it, for people to read.
-    pub(crate) fn tool_shown(&self) -> String {
-        let tool = RecordedTool::new(self.call.server, self.call.name);
-        format!("{}:{}", tool.server, tool.name)
+    /// The tool as the call named it; a server that it does not name is shown as `?`.
+    pub(crate) fn recorded_tool(&self) -> RecordedTool {
+        match &self.tool {
+            Some(tool) => RecordedTool::from(tool),
+            None => RecordedTool::new(self.call.server.unwrap_or("?"), self.call.name),
+        }
     }
 
     pub(crate) fn note_approval(&mut self, approval: &Approval) {
@@ -63,6 +68,7 @@ impl<'a> Facts<'a> {
     }
 
     fn into_record(self, verdict: Verdict) -> CallRecord {
+        let tool = self.recorded_tool();
         let (gate, call) = (self.gate, self.call);
         let mut record = CallRecord::new(
             self.time,
@@ -70,7 +76,7 @@ impl<'a> Facts<'a> {
             gate.contract.agent().clone(),
             gate.principal.clone(),
             call.call_id,
-            RecordedTool::new(call.server, call.name),
+            tool,
             verdict,
             self.registry_version,
         );

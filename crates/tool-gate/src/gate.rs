@@ -3,9 +3,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use countersign_audit_log::{AuditSink, CallRecord, Record};
+use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool};
 use countersign_canonical_json::Canonical;
-use countersign_core::{Clock, ClockError, Digest, Principal, Timestamp, ToolId};
+use countersign_core::{Clock, ClockError, Digest, Principal, Timestamp, ToolId, ToolName};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{CapabilityRegistry, SessionContract};
 use parking_lot::{Mutex, RwLock};
@@ -56,7 +56,8 @@ impl UndisclosedAttempts {
         self.count
     }
 
-    /// The names tried last, oldest first, as `server:name`, hidden characters spelled out; at most 64 of them.
+    /// The names tried last, oldest first, as `server:name`, hidden characters spelled out; at most 64 of them. A
+    /// server that the call did not name is shown as `?`.
     #[must_use]
     pub fn recent(&self) -> &[String] {
         &self.recent
@@ -175,25 +176,16 @@ impl ToolGate {
             .field(&number.to_be_bytes())
             .finish()
             .to_string();
-        let server = self.server_of(name);
-        let call = ToolCall::new(&call_id, server.as_deref().unwrap_or("-"), name, args);
-        self.check(&call).map_err(CallError::Rejected)?.run(tool).map_err(CallError::Tool)
-    }
-
-    /// The server whose tool `name` the contract discloses; nothing when there is none or more than one.
-    #[must_use]
-    pub fn server_of(&self, name: &str) -> Option<String> {
-        let mut servers = self.contract().tools().iter().filter(|tool| tool.name().as_str() == name);
-        match (servers.next(), servers.next()) {
-            (Some(tool), None) => Some(tool.server().as_str().to_owned()),
-            _ => None,
-        }
+        self.check(&ToolCall::by_name(&call_id, name, args))
+            .map_err(CallError::Rejected)?
+            .run(tool)
+            .map_err(CallError::Tool)
     }
 
     /// Refuses a call that a gateway could not even read as one. It is recorded and counted like any other.
     #[must_use]
     pub fn refuse_malformed(&self, call_id: &str, reason: &str) -> Rejection {
-        let call = ToolCall::new(call_id, "-", "-", b"");
+        let call = ToolCall::by_name(call_id, "?", b"");
         let mut facts = Facts::new(&self.inner, &call);
         facts.time = self.inner.now().unwrap_or(facts.time);
         self.inner.refuse(facts, Refusal::new(RejectionCode::MalformedCall, reason.to_owned()))
@@ -310,6 +302,13 @@ impl Inner {
         self.definitions.read().get(tool).copied()
     }
 
+    /// The tool of this name, if the contract discloses one of one server alone.
+    pub(crate) fn only_tool(&self, name: &ToolName) -> Option<ToolId> {
+        let mut tools = self.contract.tools().iter().filter(|tool| tool.name() == name);
+        let found = tools.next()?;
+        if tools.next().is_some() { None } else { Some(found.clone()) }
+    }
+
     pub(crate) fn lose_record(&self) {
         self.record_lost.store(true, Ordering::SeqCst);
     }
@@ -323,7 +322,7 @@ impl Inner {
         let (time, call_id) = (facts.time, facts.call_id());
         let Refusal { code, reason, approval_request } = refusal;
         if code == RejectionCode::UndisclosedTool {
-            self.remember_undisclosed(facts.tool_shown());
+            self.remember_undisclosed(&facts.recorded_tool());
         }
         let Ok(sequence) = self.record(facts.rejected(code, &reason)) else {
             return self.refuse_unrecorded(call_id, time);
@@ -361,11 +360,11 @@ impl Inner {
         }
     }
 
-    fn remember_undisclosed(&self, name: String) {
+    fn remember_undisclosed(&self, tool: &RecordedTool) {
         let mut recent = self.recent.lock();
         if recent.undisclosed.len() == RECENT_NAMES {
             recent.undisclosed.pop_front();
         }
-        recent.undisclosed.push_back(name);
+        recent.undisclosed.push_back(format!("{}:{}", tool.server, tool.name));
     }
 }

@@ -166,7 +166,6 @@ impl CallStats {
     }
 }
 
-/// The moment `span` before `now`, to build [`Window::Since`].
 impl Window {
     /// The decisions of the last `span` before `now`; at most the last 1,024 of them.
     #[must_use]

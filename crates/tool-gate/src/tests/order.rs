@@ -172,6 +172,14 @@ fn the_goal_is_asked_for_where_the_rule_says_so_and_compared_wherever_it_is_give
 }
 
 #[test]
+fn a_rule_that_this_gate_cannot_check_refuses() {
+    let world = World::new();
+    let gate = world.gate();
+    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "planned", b"{}")), Some(PlanRequired));
+    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "proven", b"{}")), Some(EvidenceFailed));
+}
+
+#[test]
 fn what_is_missing_refuses() {
     let world = World::new();
     let gate = world.bare().open().unwrap();

@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 
 use clap::Args;
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
-use countersign_core::{CallId, Digest};
+use countersign_core::{CallId, Digest, ToolId};
 use countersign_tool_gate::{Rejection, ToolCall, ToolGate};
 use serde::Serialize;
 
@@ -100,12 +100,11 @@ impl Check {
             }
         };
         let args_digest = call.args.digest();
-        let server = self.server_of(gate, &call);
-        // Arguments that are too large are the gate's to refuse, which measures only what it reads itself.
-        let mut asked = if call.args.bytes().len() > Limits::default().max_bytes() {
-            ToolCall::new(call.call_id, &server, call.tool, call.args.bytes())
-        } else {
-            ToolCall::with_read_args(call.call_id, &server, call.tool, call.args.clone())
+        // What the gate reads, within its own limits, is the canonical text of this one reading of the line.
+        let args = call.args.bytes();
+        let mut asked = match call.server.or_else(|| self.default_server(gate, call.tool)) {
+            Some(server) => ToolCall::new(call.call_id, server, call.tool, args),
+            None => ToolCall::by_name(call.call_id, call.tool, args),
         };
         if let Some(ask) = call.ask {
             asked = asked.ask(ask);
@@ -138,11 +137,11 @@ impl Check {
         }
     }
 
-    /// The server that a line means. One that no server can be called gives what an unknown tool gives.
-    fn server_of(&self, gate: &ToolGate, call: &CallLine<'_>) -> String {
-        let named = call.server.map(str::to_owned);
-        let given = || self.options.server.as_ref().map(|server| server.as_str().to_owned());
-        named.or_else(|| gate.server_of(call.tool)).or_else(given).unwrap_or_else(|| "-".to_owned())
+    /// The server of a line that names none, where the tool's name alone would be nobody's: `--server`.
+    fn default_server(&self, gate: &ToolGate, tool: &str) -> Option<&str> {
+        let named = |id: &&ToolId| id.name().as_str() == tool;
+        let several = gate.contract().tools().iter().filter(named).count() > 1;
+        self.options.server.as_ref().filter(|_| several).map(|server| server.as_str())
     }
 }
 
