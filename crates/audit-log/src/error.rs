@@ -19,6 +19,10 @@ pub enum AuditError {
         /// Where the first byte lies that should not be there.
         at: u64,
     },
+    /// The path no longer leads to the file that was opened, which was moved, deleted or replaced: what is written to it
+    /// would not be found. The sink refuses everything from here on.
+    #[error("the record was moved away or replaced")]
+    Replaced,
     /// Writing or syncing failed. The sink refuses everything from here on.
     #[error("the record cannot be written")]
     Write(#[source] io::Error),
@@ -38,6 +42,7 @@ impl AuditError {
             Self::Unavailable(_) | Self::NotAFile => "AUDIT_UNAVAILABLE",
             Self::Locked => "AUDIT_LOCKED",
             Self::Corrupt { .. } => "AUDIT_CORRUPT",
+            Self::Replaced => "AUDIT_REPLACED",
             Self::Write(_) | Self::TooLong => "AUDIT_WRITE",
             Self::Poisoned => "AUDIT_POISONED",
         }

@@ -1,6 +1,6 @@
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
@@ -12,7 +12,9 @@ use crate::{AuditError, AuditSink, Record};
 ///
 /// One writer has the file, by an advisory lock that ends with the sink. After a failed write or sync, every later
 /// record is refused ([`AuditError::Poisoned`]) until the file is opened anew: a system that lost data once may
-/// say "synced" the next time. The same holds when the file was truncated, appended to or deleted by others.
+/// say "synced" the next time. The same holds when the file was truncated or appended to by others, and when the path
+/// no longer leads to it ([`AuditError::Replaced`]; where the system has file numbers, as Unix has): a second writer
+/// would have opened another file there. To begin a new file, end the sink, move the file and open a new sink.
 ///
 /// A last line without its newline was never acknowledged, so [`FileSink::open`] cuts it off. A last line that is
 /// whole is kept even where its sync failed: the record then names a decision that its caller turned into a refusal.
@@ -36,6 +38,8 @@ pub struct FileSink {
 #[derive(Debug)]
 struct State {
     file: File,
+    /// Absolute: it must lead to the same file after the process has changed its folder.
+    path: PathBuf,
     /// How long the file is, as far as this writer knows.
     end: u64,
     /// Sequence number of the last record.
@@ -52,15 +56,15 @@ impl FileSink {
     ///
     /// # Errors
     /// [`AuditError::Unavailable`] when it cannot be opened for writing, [`AuditError::NotAFile`] for anything but a
-    /// regular file, [`AuditError::Locked`] while another sink has it, [`AuditError::Corrupt`] when the last line is
-    /// not a record; the file is then left as it was.
+    /// regular file, [`AuditError::Locked`] while another sink has it, [`AuditError::Replaced`] when it is moved away
+    /// meanwhile, [`AuditError::Corrupt`] when the last line is not a record; the file is then left as it was.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, AuditError> {
-        let path = path.as_ref();
+        let path = std::path::absolute(path).map_err(AuditError::Unavailable)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path).map_err(AuditError::Unavailable)?;
+        let mut file = options.open(&path).map_err(AuditError::Unavailable)?;
         if !file.metadata().map_err(AuditError::Unavailable)?.is_file() {
             return Err(AuditError::NotAFile);
         }
@@ -69,14 +73,16 @@ impl FileSink {
             Err(TryLockError::WouldBlock) => return Err(AuditError::Locked),
             Err(TryLockError::Error(error)) => return Err(AuditError::Unavailable(error)),
         }
+        // Another writer may have moved it between opening and locking.
+        check_place(&file.metadata().map_err(AuditError::Unavailable)?, &path)?;
         let tail = find_tail(&mut file)?;
-        settle(&mut file, path, tail.end).map_err(AuditError::Write)?;
-        Ok(Self::continuing(file, tail.end, tail.last))
+        settle(&mut file, &path, tail.end).map_err(AuditError::Write)?;
+        Ok(Self::continuing(file, path, tail.end, tail.last))
     }
 
-    /// Goes on with an open file of `end` bytes, whose last record is number `last`.
-    pub(crate) const fn continuing(file: File, end: u64, last: u64) -> Self {
-        let state = State { file, end, last, poisoned: false, line: Vec::new() };
+    /// Goes on with the open file at `path`, of `end` bytes, whose last record is number `last`.
+    pub(crate) const fn continuing(file: File, path: PathBuf, end: u64, last: u64) -> Self {
+        let state = State { file, path, end, last, poisoned: false, line: Vec::new() };
         Self { state: Mutex::new(state) }
     }
 }
@@ -109,7 +115,8 @@ impl State {
 
     fn append(&mut self) -> Result<u64, AuditError> {
         let metadata = self.file.metadata().map_err(AuditError::Write)?;
-        if metadata.len() != self.end || is_deleted(&metadata) {
+        check_place(&metadata, &self.path)?;
+        if metadata.len() != self.end {
             return Err(AuditError::Corrupt { at: self.end.min(metadata.len()) });
         }
         self.file.write_all(&self.line).map_err(AuditError::Write)?;
@@ -120,14 +127,25 @@ impl State {
     }
 }
 
+/// Makes sure that the path leads to the open file. Links are followed, as they were when it was opened.
+fn check_place(open: &Metadata, path: &Path) -> Result<(), AuditError> {
+    match path.metadata() {
+        Ok(there) if is_same(open, &there) => Ok(()),
+        Ok(_) => Err(AuditError::Replaced),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(AuditError::Replaced),
+        Err(error) => Err(AuditError::Write(error)),
+    }
+}
+
 #[cfg(unix)]
-fn is_deleted(metadata: &std::fs::Metadata) -> bool {
-    std::os::unix::fs::MetadataExt::nlink(metadata) == 0
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 #[cfg(not(unix))]
-const fn is_deleted(_: &std::fs::Metadata) -> bool {
-    false
+const fn is_same(_: &Metadata, _: &Metadata) -> bool {
+    true
 }
 
 /// Cuts off a torn line, and makes what is left, and the file's name, outlive a crash.

@@ -12,7 +12,7 @@ const MAX_CLAIMS: usize = 32;
 #[serde(tag = "type", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Record {
-    /// A session began.
+    /// A session began, or was refused.
     Session(SessionRecord),
     /// A call was accepted or rejected.
     Decision(CallRecord),
@@ -35,7 +35,7 @@ impl Record {
     }
 }
 
-/// What one session may do, as negotiated.
+/// What one session may do, as negotiated, or why it was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -60,10 +60,13 @@ pub struct SessionRecord {
     /// What the agent claimed about itself and the registry does not say. It changed nothing else.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub claims: Option<ClaimsRecord>,
+    /// Code of the refusal, where no session was opened.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<Escaped<64>>,
 }
 
 impl SessionRecord {
-    /// Makes one without goal or claims.
+    /// Makes one of a session that was opened, without goal or claims.
     #[must_use]
     pub const fn new(
         time: Timestamp,
@@ -74,7 +77,8 @@ impl SessionRecord {
         tools: Vec<ToolId>,
         expires: Timestamp,
     ) -> Self {
-        Self { time, session, agent, principal, registry_version, tools, ask: None, expires, claims: None }
+        let (ask, claims, code) = (None, None, None);
+        Self { time, session, agent, principal, registry_version, tools, ask, expires, claims, code }
     }
 }
 
@@ -202,10 +206,10 @@ pub struct CallRecord {
     /// Root of the committed plan.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub plan: Option<Digest>,
-    /// Id of the approval token that was used up.
+    /// Id of the approval token that came with the call and verified; it was used up if the call was accepted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<TokenId>,
-    /// Who approved.
+    /// Who approved by that token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approver: Option<OperatorId>,
 }

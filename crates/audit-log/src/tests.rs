@@ -65,6 +65,7 @@ fn hostile(text: &str) -> Vec<Record> {
     gateway.session = Some(SessionId::new("s1").unwrap());
     let mut session = session(vec![ToolId::new("desk", "search").unwrap()]);
     session.ask = Some(Digest::of(b"k"));
+    session.code = Some(text.into());
     session.claims = Some(ClaimsRecord::new(Digest::of(b"c"), [text, text]));
     vec![Record::Session(session), Record::Decision(call), Record::Outcome(outcome), Record::Gateway(gateway)]
 }
@@ -112,6 +113,7 @@ fn every_refusal_has_a_stable_code_and_one_plain_line() {
         (AuditError::NotAFile, "AUDIT_UNAVAILABLE"),
         (AuditError::Locked, "AUDIT_LOCKED"),
         (AuditError::Corrupt { at: 3 }, "AUDIT_CORRUPT"),
+        (AuditError::Replaced, "AUDIT_REPLACED"),
         (AuditError::Write(io()), "AUDIT_WRITE"),
         (AuditError::TooLong, "AUDIT_WRITE"),
         (AuditError::Poisoned, "AUDIT_POISONED"),

@@ -3,6 +3,9 @@
 mod load;
 mod session;
 
+#[cfg(test)]
+mod tests;
+
 pub use countersign_approval_token as approval_token;
 pub use countersign_audit_log as audit_log;
 pub use countersign_canonical_json as canonical_json;

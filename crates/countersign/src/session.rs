@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use countersign_audit_log::AuditSink;
-use countersign_core::{AgentId, Millis, OutputTag, Principal, SessionId, ToolId};
+use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
+use countersign_core::{AgentId, Millis, OutputTag, Principal, SessionId, Timestamp, ToolId};
 use countersign_pinned_ask::{PinError, PinnedAsk};
 use countersign_registry::{AgentClaims, NegotiateError, NegotiationRequest, Wanted};
 use countersign_tool_gate::{ApprovalSettings, OpenError, ToolGate, ToolGateBuilder};
@@ -14,7 +14,6 @@ pub struct SessionBuilder {
     countersign: Countersign,
     principal: Principal,
     request: NegotiationRequest,
-    session: SessionId,
     goal: Option<String>,
     approvals: Option<ApprovalSettings>,
     more: Vec<Box<dyn FnOnce(ToolGateBuilder) -> ToolGateBuilder>>,
@@ -53,7 +52,7 @@ impl SessionError {
 
 impl std::fmt::Debug for SessionBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionBuilder").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("SessionBuilder").field("session", self.request.session()).finish_non_exhaustive()
     }
 }
 
@@ -67,8 +66,7 @@ impl SessionBuilder {
         Self {
             countersign,
             principal,
-            request: NegotiationRequest::new(session.clone(), agent),
-            session,
+            request: NegotiationRequest::new(session, agent),
             goal: None,
             approvals: None,
             more: Vec::new(),
@@ -126,9 +124,14 @@ impl SessionBuilder {
         let Countersign { clock, .. } = &self.countersign;
         let now = clock.now().map_err(|_| SessionError::Clock)?;
         let registry = self.countersign.registry();
-        let contract = registry.negotiate(&self.request, now)?;
+        let contract = match registry.negotiate(&self.request, now) {
+            Ok(contract) => contract,
+            Err(error) => return Err(self.refused(&sink, error, now)),
+        };
         let ask = match &self.goal {
-            Some(goal) => Some(PinnedAsk::pin(goal, &self.session, contract.expires().since(now), now)?),
+            Some(goal) => {
+                Some(PinnedAsk::pin(goal, self.request.session(), contract.expires().since(now), now)?)
+            }
             None => None,
         };
         let mut builder = ToolGate::builder(
@@ -152,5 +155,24 @@ impl SessionBuilder {
             builder = change(builder);
         }
         Ok(builder.open()?)
+    }
+
+    /// A session that was refused is on record before the caller hears it, like a call. If it cannot be recorded,
+    /// that is what the caller hears.
+    fn refused(&self, sink: &impl AuditSink, error: NegotiateError, now: Timestamp) -> SessionError {
+        let agent = self.request.agent().clone();
+        let version = self.countersign.registry().view().snapshot().version();
+        let principal = self.principal.clone();
+        let session = self.request.session().clone();
+        let mut record = SessionRecord::new(now, session, agent, principal, version, Vec::new(), now);
+        record.code = Some(error.code().into());
+        record.claims = self.request.agent_claims().map(|claims| {
+            let named = claims.tools().iter().chain(claims.tags()).map(String::as_str);
+            ClaimsRecord::new(claims.digest(), named)
+        });
+        match sink.record(&Record::Session(record)) {
+            Ok(_) => SessionError::Negotiate(error),
+            Err(unrecorded) => SessionError::Open(OpenError::Audit(unrecorded)),
+        }
     }
 }

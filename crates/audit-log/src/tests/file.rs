@@ -145,7 +145,7 @@ fn a_folder_a_device_or_a_missing_folder_is_refused() {
 #[test]
 fn disk_full_in_mid_record_poisons_the_sink() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let sink = FileSink::continuing(full, 0, 0);
+    let sink = FileSink::continuing(full, "/dev/full".into(), 0, 0);
     assert_refused_as(sink.record(&decision("c")), "AUDIT_WRITE");
     assert_refused_as(sink.record(&decision("c")), "AUDIT_POISONED");
     assert_refused_as(sink.record(&decision("c")), "AUDIT_POISONED");
@@ -156,7 +156,7 @@ fn disk_full_in_mid_record_poisons_the_sink() {
 fn a_sync_error_poisons_the_sink() {
     // The null device takes every byte and cannot be synced.
     let null = OpenOptions::new().write(true).open("/dev/null").unwrap();
-    let sink = FileSink::continuing(null, 0, 0);
+    let sink = FileSink::continuing(null, "/dev/null".into(), 0, 0);
     assert_refused_as(sink.record(&decision("c")), "AUDIT_WRITE");
     assert_refused_as(sink.record(&decision("c")), "AUDIT_POISONED");
 }
@@ -166,7 +166,8 @@ fn a_handle_that_cannot_be_written_poisons_the_sink_until_the_file_is_opened_ane
     let (_folder, path) = place();
     FileSink::open(&path).unwrap().record(&decision("c")).unwrap();
     let before = fs::read(&path).unwrap();
-    let sink = FileSink::continuing(File::open(&path).unwrap(), before.len() as u64, 1);
+    let reader = File::open(&path).unwrap();
+    let sink = FileSink::continuing(reader, path.clone(), before.len() as u64, 1);
     assert_refused_as(sink.record(&decision("c")), "AUDIT_WRITE");
     assert_refused_as(sink.record(&decision("c")), "AUDIT_POISONED");
     assert_eq!(fs::read(&path).unwrap(), before);
@@ -195,10 +196,75 @@ fn a_file_truncated_or_appended_to_by_others_poisons_the_sink() {
 #[cfg(unix)]
 #[test]
 fn a_deleted_file_poisons_the_sink() {
-    let (_folder, path) = place();
+    let (folder, path) = place();
+    for linked in [false, true] {
+        let sink = FileSink::open(&path).unwrap();
+        sink.record(&decision("c")).unwrap();
+        if linked {
+            fs::hard_link(&path, folder.path().join("another name")).unwrap();
+        }
+        fs::remove_file(&path).unwrap();
+        assert_refused_as(sink.record(&decision("c")), "AUDIT_REPLACED");
+        assert_refused_as(sink.record(&decision("c")), "AUDIT_POISONED");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_was_moved_away_poisons_the_sink_even_when_it_comes_back() {
+    let (folder, path) = place();
     let sink = FileSink::open(&path).unwrap();
     sink.record(&decision("c")).unwrap();
-    fs::remove_file(&path).unwrap();
-    assert_refused_as(sink.record(&decision("c")), "AUDIT_CORRUPT");
+    let aside = folder.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    let before = fs::read(&aside).unwrap();
+    assert_refused_as(sink.record(&decision("c")), "AUDIT_REPLACED");
+    fs::rename(&aside, &path).unwrap();
     assert_refused_as(sink.record(&decision("c")), "AUDIT_POISONED");
+    assert_eq!(fs::read(&path).unwrap(), before);
+    drop(sink);
+    assert_eq!(FileSink::open(&path).unwrap().record(&decision("c")).unwrap(), 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_file_put_in_its_place_poisons_the_sink_and_is_left_as_it_is() {
+    for same_bytes in [false, true] {
+        let (folder, path) = place();
+        let sink = FileSink::open(&path).unwrap();
+        sink.record(&decision("c")).unwrap();
+        let other = folder.path().join("other");
+        fs::write(&other, if same_bytes { fs::read(&path).unwrap() } else { Vec::new() }).unwrap();
+        let before = fs::read(&other).unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_refused_as(sink.record(&decision("c")), "AUDIT_REPLACED");
+        assert_refused_as(sink.record(&decision("c")), "AUDIT_POISONED");
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_moved_away_and_opened_by_a_second_writer_has_one_writer_left() {
+    let (folder, path) = place();
+    let first = FileSink::open(&path).unwrap();
+    first.record(&decision("c")).unwrap();
+    fs::rename(&path, folder.path().join("aside")).unwrap();
+    let second = FileSink::open(&path).unwrap();
+    assert_refused_as(first.record(&decision("c")), "AUDIT_REPLACED");
+    assert_eq!(second.record(&decision("c")).unwrap(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_the_file_is_followed_until_it_leads_elsewhere() {
+    let (folder, path) = place();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let sink = FileSink::open(&link).unwrap();
+    assert_eq!(sink.record(&decision("c")).unwrap(), 1);
+    fs::write(folder.path().join("other"), "").unwrap();
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("other"), &link).unwrap();
+    assert_refused_as(sink.record(&decision("c")), "AUDIT_REPLACED");
 }

@@ -105,15 +105,16 @@ impl Show {
 /// One entry for a person. What agents wrote was escaped when it was recorded.
 fn describe(seq: u64, record: &Record) -> String {
     match record {
-        Record::Session(r) => format!(
-            "{seq:>6} {} session  {} for {} under registry {}: {} tools until {}",
-            r.time,
-            r.agent,
-            r.principal,
-            r.registry_version,
-            r.tools.len(),
-            r.expires
-        ),
+        Record::Session(r) => {
+            let came_of_it = match &r.code {
+                Some(code) => format!("refused {code}"),
+                None => format!("{} tools until {}", r.tools.len(), r.expires),
+            };
+            format!(
+                "{seq:>6} {} session  {} for {} under registry {}: {came_of_it}",
+                r.time, r.agent, r.principal, r.registry_version
+            )
+        }
         Record::Decision(r) => {
             let verdict = match (&r.verdict, &r.code) {
                 (Verdict::Accept, _) => "accept".to_owned(),
@@ -172,4 +173,28 @@ fn summed_up(summary: &Summary) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_audit_log::SessionRecord;
+    use countersign_core::{Millis, Principal, ToolId};
+
+    use super::*;
+
+    #[test]
+    fn a_session_that_was_refused_is_shown_with_its_code_and_without_tools() {
+        let (time, tool) = (Timestamp::EPOCH, ToolId::new("desk", "search").unwrap());
+        let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("bot").unwrap());
+        let (by, expires) = (Principal::new("alice").unwrap(), time.saturating_add(Millis::from_secs(60)));
+        let mut record = SessionRecord::new(time, session, agent, by, 7, vec![tool], expires);
+        let opened = describe(1, &Record::Session(record.clone()));
+        assert!(
+            opened.ends_with("bot for alice under registry 7: 1 tools until 1970-01-01T00:01:00.000Z"),
+            "{opened}"
+        );
+        record.code = Some("REVOKED\u{1b}[2J".into());
+        let refused = describe(2, &Record::Session(record));
+        assert!(refused.ends_with("bot for alice under registry 7: refused REVOKED\\u{1b}[2J"), "{refused}");
+    }
 }

@@ -1,0 +1,105 @@
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use countersign_audit_log::{MemorySink, Record};
+use countersign_core::{Clock, ManualClock, Millis, Timestamp, ToolId};
+use countersign_keys::{SigningKey, TrustRoot};
+use countersign_registry::{AgentClaims, RegistryDraft};
+use countersign_tool_gate::Window;
+
+use crate::Countersign;
+
+fn start() -> Timestamp {
+    Timestamp::from_millis(1_790_000_000_000).unwrap()
+}
+
+/// Signs a version into `registry.json`, with the agent revoked or not.
+fn sign(folder: &Path, version: u64, revoked: &str) {
+    let draft = format!(
+        r#"{{"format": "countersign-registry-1", "version": {version},
+            "agents": [{{"agent": "bot", "version": 1, "registered_by": "ops", "max_session": "1h", "output_tags": [],
+                         "tools": [{{"server": "desk", "name": "search"}}]}}],
+            "tools": [{{"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
+                        "args_schema": {{"type": "object"}}}}],
+            "revoked": {{"agents": [{revoked}], "keys": [], "snapshots": []}}}}"#
+    );
+    let operator = SigningKey::from_seed([7; 32]);
+    let root = TrustRoot::new(1, 1, [operator.verifying_key()]).unwrap();
+    let draft = RegistryDraft::from_json(draft.as_bytes()).unwrap();
+    let signed = draft.sign(start(), start().checked_add(Millis::from_secs(86_400)).unwrap(), &[&operator]);
+    fs::write(folder.join("root.json"), root.to_json()).unwrap();
+    fs::write(folder.join("registry.json"), signed.unwrap().to_json()).unwrap();
+}
+
+fn load(folder: &Path) -> Result<Countersign, crate::LoadError> {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(start()));
+    let file = |name: &str| folder.join(name);
+    Countersign::builder(file("registry.json"), file("root.json"), file("state")).clock(clock).load()
+}
+
+#[test]
+fn a_registry_file_leads_to_a_gated_call() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let countersign = load(folder.path()).unwrap();
+    let gate =
+        countersign.session("bot", "s1", "ada").unwrap().goal("Find it").open(MemorySink::new()).unwrap();
+    let found = gate.call("search", br#"{"q":1}"#, |args| Ok::<_, ()>(args.as_str().to_owned())).unwrap();
+    assert_eq!(found, r#"{"q":1}"#);
+    assert_eq!(countersign.stats().overall().acceptance_rate(Window::All), Some(1.0));
+}
+
+#[test]
+fn an_older_registry_is_refused_by_the_state_file_in_another_process_too() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 2, "");
+    load(folder.path()).unwrap();
+    sign(folder.path(), 1, "");
+    assert_eq!(load(folder.path()).unwrap_err().code(), "REGISTRY_ROLLBACK");
+}
+
+#[test]
+fn a_missing_or_oversized_file_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = load(folder.path()).unwrap_err();
+    assert_eq!(error.code(), "FILE_UNREADABLE");
+    assert!(error.to_string().contains("root.json"), "{error}");
+    sign(folder.path(), 1, "");
+    fs::write(folder.path().join("root.json"), vec![b' '; 70_000]).unwrap();
+    assert_eq!(load(folder.path()).unwrap_err().code(), "FILE_UNREADABLE");
+    assert!(!folder.path().join("state").exists(), "nothing was remembered");
+}
+
+#[test]
+fn a_session_that_is_refused_is_on_record() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, r#""bot""#);
+    let countersign = load(folder.path()).unwrap();
+    let claims = AgentClaims::from_json(br#"{"tools":["desk/everything"]}"#);
+    let other = ToolId::new("desk", "everything").unwrap();
+    for (agent, expected) in [("bot", "AGENT_REVOKED"), ("nobody", "AGENT_NOT_REGISTERED")] {
+        let sink = Arc::new(MemorySink::new());
+        let session = countersign.session(agent, "s1", "ada").unwrap();
+        let session = session.tools([other.clone()]).claims(claims.clone());
+        assert_eq!(session.open(Arc::clone(&sink)).unwrap_err().code(), expected);
+        let records = sink.latest();
+        let [(1, Record::Session(record))] = records.as_slice() else { panic!("{records:?}") };
+        assert_eq!(record.code.as_ref().unwrap().as_str(), expected);
+        assert!(record.tools.is_empty());
+        assert_eq!(record.claims.as_ref().unwrap().differing()[0].as_str(), "desk/everything");
+    }
+}
+
+#[test]
+fn a_revocation_that_is_loaded_counts_from_the_next_call_on() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let countersign = load(folder.path()).unwrap();
+    let gate = countersign.session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+    gate.call("search", b"{}", |_| Ok::<_, ()>(())).unwrap();
+    sign(folder.path(), 2, r#""bot""#);
+    assert_eq!(countersign.reload().unwrap(), 2);
+    assert!(gate.call("search", b"{}", |_| Ok::<_, ()>(())).is_err());
+    assert_eq!(gate.call_log().last().unwrap().code.as_ref().unwrap().as_str(), "AGENT_REVOKED");
+}
