@@ -185,6 +185,17 @@ impl CallBinding {
         self.audience.as_ref()
     }
 
+    /// A digest over who asks: the session, or the principal where no session is bound. For counting what one asker has
+    /// pending; whoever holds a session cannot get another count by a second agent or principal in it.
+    #[must_use]
+    pub fn asker(&self) -> Digest {
+        let (kind, id) = match &self.session {
+            Some(session) => (b"session".as_slice(), session.as_str()),
+            None => (b"principal".as_slice(), self.principal.as_str()),
+        };
+        Digest::framed("countersign/asker-1").field(kind).field(id.as_bytes()).finish()
+    }
+
     /// A digest over everything but the call id: two calls with one digest are one act, asked for twice. For finding a
     /// pending approval again; tokens bind the call id as well.
     #[must_use]

@@ -104,7 +104,7 @@ pub enum PendingError {
     /// The time to live is zero or out of range.
     #[error("a pending approval needs a time to live within range")]
     Ttl,
-    /// As many approvals are pending as may be.
+    /// As many approvals are pending as may be, for the session or for all.
     #[error("too many approvals are pending")]
     Full,
     /// Another call is pending under this id.
@@ -116,9 +116,12 @@ pub enum PendingError {
     /// It was approved, denied or used before.
     #[error("the pending approval was decided already")]
     Decided,
-    /// Its time is over.
-    #[error("the pending approval has expired")]
+    /// Its time is over, or that of the token that was to be left for it.
+    #[error("the pending approval or the token for it has expired")]
     Expired,
+    /// What was to be left for it is no token that says when it expires.
+    #[error("the token does not say when it expires")]
+    Token,
     /// The store could not say, or could not keep what it was told.
     #[error("the store of pending approvals is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
@@ -136,6 +139,7 @@ impl PendingError {
             Self::Unknown => "PENDING_UNKNOWN",
             Self::Decided => "PENDING_DECIDED",
             Self::Expired => "PENDING_EXPIRED",
+            Self::Token => "PENDING_TOKEN",
             Self::Unavailable(_) => "STORE_UNAVAILABLE",
         }
     }

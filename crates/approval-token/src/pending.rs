@@ -122,7 +122,7 @@ impl TryFrom<WirePending> for PendingApproval {
 pub enum PendingState {
     /// Nobody has decided.
     Waiting,
-    /// Somebody approved; the token waits for the agent's retry.
+    /// Somebody approved; the token waits for the agent's retry, and may have expired meanwhile.
     Approved(ApprovalToken),
     /// Somebody said no.
     Denied,
@@ -132,14 +132,23 @@ pub enum PendingState {
 
 /// Keeps calls that wait for approval, where the gate and the approver both reach it.
 ///
-/// A store is a letter box and decides nothing: a token that comes out of it is verified and spent like any other. It
-/// holds at most 1,024 open questions, however many an agent asks.
+/// A store is a letter box and decides nothing: a token that comes out of it is verified and spent like any other.
+///
+/// A question is open from when it is asked until it is denied or used, or it expires, or the token that was left for
+/// it does ([`ApprovalToken::claimed_expiry`]). A store holds at most 1,024 open questions with at most 64 MiB of
+/// arguments. Of those, at most 64 with at most 4 MiB wait for one session ([`CallBinding::asker`]), so that one agent
+/// cannot take the room of the others; a question without a session counts under its principal.
+///
+/// An id is for one question. Once that was denied, used or has expired, the same act is a new question under a new id,
+/// since tokens bind the id: what was said about the old one says nothing about the new one.
 pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// Asks for approval at the moment [`PendingApproval::requested`]. Gives the id under which to approve: that of an
     /// open question about the same act ([`CallBinding::act`]) where there is one, so that retries do not pile up.
+    /// Where the approval of one has expired, that question is over, and this one is asked.
     ///
     /// # Errors
-    /// [`PendingError::Full`], [`PendingError::Conflict`] or [`PendingError::Unavailable`].
+    /// [`PendingError::Full`] when the session or the store holds as many as it may, [`PendingError::Conflict`] when
+    /// the id has been used for another question that is kept, or [`PendingError::Unavailable`].
     fn request(&self, pending: &PendingApproval) -> Result<CallId, PendingError>;
 
     /// Looks one up, whatever its state, as long as it is kept.
@@ -154,10 +163,12 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unavailable`].
     fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError>;
 
-    /// Leaves a token for one that waits.
+    /// Leaves a token for one that waits, until the token expires. One that has expired, or does not say when it will, is
+    /// not left, and the question stays as it is.
     ///
     /// # Errors
-    /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Expired`] or [`PendingError::Unavailable`].
+    /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Expired`], [`PendingError::Token`] or
+    /// [`PendingError::Unavailable`].
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError>;
 
     /// Says no to one that waits, or takes an unused approval back. The others stay as they are.
@@ -166,8 +177,8 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unknown`], [`PendingError::Decided`] or [`PendingError::Unavailable`].
     fn deny(&self, id: &CallId) -> Result<(), PendingError>;
 
-    /// Finds the token that was left for the same act, whatever call id the retry carries. The token binds the id that
-    /// is given beside it.
+    /// Finds the token that was left for the same act and has not expired, whatever call id the retry carries. The token
+    /// binds the id that is given beside it.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
@@ -177,7 +188,7 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
         now: Timestamp,
     ) -> Result<Option<(CallId, ApprovalToken)>, PendingError>;
 
-    /// Notes that an approved one was used.
+    /// Notes that an approved one was used, or can never be: the token may have expired on its way.
     ///
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`] when it was not approved, or [`PendingError::Unavailable`].

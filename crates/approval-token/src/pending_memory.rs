@@ -14,6 +14,12 @@ const MAX_OPEN: usize = 1_024;
 /// The most bytes of arguments that all of them hold.
 const MAX_ARGS_BYTES: usize = 64 * 1024 * 1024;
 
+/// The most questions that wait for one asker.
+const MAX_WAITING_EACH: usize = 64;
+
+/// The most bytes of arguments that those hold.
+const MAX_ARGS_BYTES_EACH: usize = 4 * 1024 * 1024;
+
 /// The most decided ones that are kept for whoever asks how they ended.
 const MAX_CLOSED: usize = 256;
 
@@ -28,13 +34,20 @@ pub struct MemoryPendingApprovals {
 struct Item {
     pending: PendingApproval,
     act: Digest,
+    asker: Digest,
     state: PendingState,
+    /// When the question expires, or the token that was left for it, if that is sooner.
+    open_until: Timestamp,
 }
 
 impl Item {
     fn is_open(&self, now: Timestamp) -> bool {
         let decided = matches!(self.state, PendingState::Denied | PendingState::Used);
-        !decided && now < self.pending.expires()
+        !decided && now < self.open_until
+    }
+
+    fn is_waiting(&self, now: Timestamp) -> bool {
+        matches!(self.state, PendingState::Waiting) && self.is_open(now)
     }
 }
 
@@ -68,18 +81,24 @@ impl PendingApprovals for MemoryPendingApprovals {
         if entries.values().any(|item| item.pending.id() == pending.id()) {
             return Err(PendingError::Conflict);
         }
-        if open().count() >= MAX_OPEN {
+        let asker = pending.binding().asker();
+        let of_asker = || entries.values().filter(|item| item.asker == asker && item.is_waiting(now));
+        if of_asker().count() >= MAX_WAITING_EACH
+            || bytes_with(of_asker(), pending) > MAX_ARGS_BYTES_EACH
+            || open().count() >= MAX_OPEN
+        {
             return Err(PendingError::Full);
         }
         forget_closed(&mut entries, now, MAX_CLOSED);
-        if bytes_with(&entries, pending) > MAX_ARGS_BYTES {
+        if bytes_with(entries.values(), pending) > MAX_ARGS_BYTES {
             forget_closed(&mut entries, now, 0);
         }
-        if bytes_with(&entries, pending) > MAX_ARGS_BYTES {
+        if bytes_with(entries.values(), pending) > MAX_ARGS_BYTES {
             return Err(PendingError::Full);
         }
         let next = entries.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
-        entries.insert(next, Item { pending: pending.clone(), act, state: PendingState::Waiting });
+        let (state, open_until) = (PendingState::Waiting, pending.expires());
+        entries.insert(next, Item { pending: pending.clone(), act, asker, state, open_until });
         Ok(pending.id().clone())
     }
 
@@ -91,8 +110,7 @@ impl PendingApprovals for MemoryPendingApprovals {
 
     fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError> {
         let entries = self.entries.lock();
-        let waiting = |item: &&Item| matches!(item.state, PendingState::Waiting) && item.is_open(now);
-        Ok(entries.values().filter(waiting).map(|item| item.pending.clone()).collect())
+        Ok(entries.values().filter(|item| item.is_waiting(now)).map(|item| item.pending.clone()).collect())
     }
 
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError> {
@@ -100,9 +118,11 @@ impl PendingApprovals for MemoryPendingApprovals {
             if !matches!(item.state, PendingState::Waiting) {
                 return Err(PendingError::Decided);
             }
-            if !item.is_open(now) {
+            let expiry = token.claimed_expiry().ok_or(PendingError::Token)?;
+            if !item.is_open(now) || expiry <= now {
                 return Err(PendingError::Expired);
             }
+            item.open_until = item.open_until.min(expiry);
             item.state = PendingState::Approved(token.clone());
             Ok(())
         })
@@ -159,7 +179,7 @@ fn forget_closed(entries: &mut BTreeMap<u64, Item>, now: Timestamp, keep: usize)
 }
 
 /// How many bytes of arguments there would be with one more.
-fn bytes_with(entries: &BTreeMap<u64, Item>, more: &PendingApproval) -> usize {
-    let sizes = entries.values().map(|item| item.pending.args().len());
+fn bytes_with<'a>(items: impl Iterator<Item = &'a Item>, more: &PendingApproval) -> usize {
+    let sizes = items.map(|item| item.pending.args().len());
     sizes.fold(more.args().len(), usize::saturating_add)
 }

@@ -1,12 +1,14 @@
 use std::fmt;
 
+use base64ct::{Base64UrlUnpadded, Encoding as _};
 use countersign_core::{AgentId, Millis, OperatorId, Timestamp, TokenId};
 use countersign_keys::RunKeys;
 use countersign_keys::sealed::{SealedText, seal};
+use serde::Deserialize as _;
 
 use crate::binding::CallBinding;
 use crate::error::{ApprovalError, MintError};
-use crate::payload::{LABEL, Payload, RECIPE};
+use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
 
 /// What a token's text begins with.
 const PREFIX: &str = "cs1";
@@ -123,6 +125,18 @@ impl ApprovalToken {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// When the token says that it expires; none where it does not say. Nobody has verified it: it is for a store to
+    /// see which tokens are over by their own words, and never a reason to let a call run.
+    #[must_use]
+    pub fn claimed_expiry(&self) -> Option<Timestamp> {
+        let (_, rest) = self.text.split_once('.')?;
+        let (payload, _) = rest.split_once('.')?;
+        let bytes = Base64UrlUnpadded::decode_vec(payload).ok()?;
+        let canonical = read_canonical(&bytes)?;
+        let payload = Payload::deserialize(canonical.value()).ok()?;
+        Some(payload.expires)
     }
 }
 

@@ -31,7 +31,8 @@ const SCHEMA: [(&str, &str); 5] = [
     (
         "pending",
         "CREATE TABLE pending (number INTEGER PRIMARY KEY NOT NULL, call_id TEXT NOT NULL UNIQUE, \
-         act BLOB NOT NULL CHECK (length(act) = 32), expires INTEGER NOT NULL, \
+         act BLOB NOT NULL CHECK (length(act) = 32), asker BLOB NOT NULL CHECK (length(asker) = 32), \
+         size INTEGER NOT NULL CHECK (size >= 0), open_until INTEGER NOT NULL, \
          state TEXT NOT NULL CHECK (state IN ('waiting', 'approved', 'denied', 'used')), \
          token TEXT CHECK ((token IS NOT NULL) = (state = 'approved')), request TEXT NOT NULL) STRICT",
     ),

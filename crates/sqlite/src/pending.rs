@@ -1,7 +1,7 @@
 use countersign_approval_token::{
     ApprovalToken, CallBinding, PendingApproval, PendingApprovals, PendingError, PendingState,
 };
-use countersign_core::{CallId, Timestamp};
+use countersign_core::{CallId, Digest, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use crate::store::{SqliteStore, sql_time};
@@ -10,8 +10,14 @@ use crate::trouble::Trouble;
 /// The most questions that are open (waiting, or approved and unused).
 const MAX_OPEN: i64 = 1_024;
 
-/// The most bytes that all of them hold.
-const MAX_OPEN_BYTES: i64 = 64 << 20;
+/// The most bytes of arguments that all of them hold.
+const MAX_ARGS_BYTES: i64 = 64 << 20;
+
+/// The most questions that wait for one asker.
+const MAX_WAITING_EACH: i64 = 64;
+
+/// The most bytes of arguments that those hold.
+const MAX_ARGS_BYTES_EACH: i64 = 4 << 20;
 
 /// The most decided or expired ones that are kept for whoever asks how they ended.
 const MAX_CLOSED: i64 = 256;
@@ -39,7 +45,7 @@ impl PendingApprovals for SqliteStore {
     fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError> {
         flat(self.read(|db| {
             let mut statement = db.prepare(
-                "SELECT call_id, request, state, token FROM pending WHERE state = 'waiting' AND expires > ?1 \
+                "SELECT call_id, request, state, token FROM pending WHERE state = 'waiting' AND open_until > ?1 \
                  ORDER BY number",
             )?;
             let rows = statement.query_map([sql_time(now)], columns)?;
@@ -50,14 +56,20 @@ impl PendingApprovals for SqliteStore {
 
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError> {
         flat(self.write(|tx| {
-            let Some((state, expires)) = state(tx, id)? else { return Ok(Err(PendingError::Unknown)) };
+            let Some((state, open_until)) = state(tx, id)? else { return Ok(Err(PendingError::Unknown)) };
             if state != "waiting" {
                 return Ok(Err(PendingError::Decided));
             }
-            if expires <= sql_time(now) {
+            let Some(expiry) = token.claimed_expiry() else { return Ok(Err(PendingError::Token)) };
+            let open_until = open_until.min(sql_time(expiry));
+            if open_until <= sql_time(now) {
                 return Ok(Err(PendingError::Expired));
             }
-            set_state(tx, id, "approved", Some(token))
+            tx.execute(
+                "UPDATE pending SET state = 'approved', token = ?2, open_until = ?3 WHERE call_id = ?1",
+                (id.as_str(), token.as_str(), open_until),
+            )?;
+            Ok(Ok(()))
         }))
     }
 
@@ -65,7 +77,7 @@ impl PendingApprovals for SqliteStore {
         flat(self.write(|tx| match state(tx, id)? {
             None => Ok(Err(PendingError::Unknown)),
             Some((state, _)) if state == "denied" || state == "used" => Ok(Err(PendingError::Decided)),
-            Some(_) => set_state(tx, id, "denied", None),
+            Some(_) => close(tx, id, "denied"),
         }))
     }
 
@@ -77,7 +89,7 @@ impl PendingApprovals for SqliteStore {
         flat(self.read(|db| {
             let found: Option<(String, String)> = db
                 .query_row(
-                    "SELECT call_id, token FROM pending WHERE act = ?1 AND state = 'approved' AND expires > ?2 \
+                    "SELECT call_id, token FROM pending WHERE act = ?1 AND state = 'approved' AND open_until > ?2 \
                      ORDER BY number LIMIT 1",
                     (act.act().as_bytes(), sql_time(now)),
                     |row| Ok((row.get(0)?, row.get(1)?)),
@@ -90,7 +102,7 @@ impl PendingApprovals for SqliteStore {
     fn mark_used(&self, id: &CallId) -> Result<(), PendingError> {
         flat(self.write(|tx| match state(tx, id)? {
             None => Ok(Err(PendingError::Unknown)),
-            Some((state, _)) if state == "approved" => set_state(tx, id, "used", None),
+            Some((state, _)) if state == "approved" => close(tx, id, "used"),
             Some(_) => Ok(Err(PendingError::Decided)),
         }))
     }
@@ -107,7 +119,7 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
     let (now, id, act) = (sql_time(pending.requested()), pending.id(), pending.binding().act());
     let same: Option<String> = tx
         .query_row(
-            "SELECT call_id FROM pending WHERE act = ?1 AND state IN ('waiting', 'approved') AND expires > ?2 \
+            "SELECT call_id FROM pending WHERE act = ?1 AND state IN ('waiting', 'approved') AND open_until > ?2 \
              ORDER BY number LIMIT 1",
             (act.as_bytes(), now),
             |row| row.get(0),
@@ -119,42 +131,51 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
     if state(tx, id)?.is_some() {
         return Ok(Err(PendingError::Conflict));
     }
-    let text = serde_json::to_string(pending).map_err(|_| Trouble::Damaged)?;
-    let (open, bytes): (i64, i64) = tx.query_row(
-        "SELECT count(*), coalesce(sum(octet_length(request)), 0) FROM pending \
-         WHERE state IN ('waiting', 'approved') AND expires > ?1",
-        [now],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
-    let bytes = bytes.saturating_add(text.len().try_into().unwrap_or(i64::MAX));
-    if open >= MAX_OPEN || bytes > MAX_OPEN_BYTES {
+    let (asker, size) = (pending.binding().asker(), pending.args().len().try_into().unwrap_or(i64::MAX));
+    if !has_room(tx, &asker, size, now)? {
         return Ok(Err(PendingError::Full));
     }
+    let text = serde_json::to_string(pending).map_err(|_| Trouble::Damaged)?;
     tx.execute(
         "DELETE FROM pending WHERE number IN (SELECT number FROM pending \
-         WHERE state NOT IN ('waiting', 'approved') OR expires <= ?1 ORDER BY number DESC LIMIT -1 OFFSET ?2)",
+         WHERE state NOT IN ('waiting', 'approved') OR open_until <= ?1 ORDER BY number DESC LIMIT -1 OFFSET ?2)",
         [now, MAX_CLOSED],
     )?;
     tx.execute(
-        "INSERT INTO pending (call_id, act, expires, state, request) VALUES (?1, ?2, ?3, 'waiting', ?4)",
-        (id.as_str(), act.as_bytes(), sql_time(pending.expires()), text),
+        "INSERT INTO pending (call_id, act, asker, size, open_until, state, request) \
+         VALUES (?1, ?2, ?3, ?4, ?5, 'waiting', ?6)",
+        (id.as_str(), act.as_bytes(), asker.as_bytes(), size, sql_time(pending.expires()), text),
     )?;
     Ok(Ok(id.clone()))
 }
 
-/// State and expiry of one that is kept.
+/// Says whether there is room for one more of `size` bytes: of all that are open, and of all that wait for this asker.
+fn has_room(tx: &Transaction<'_>, asker: &Digest, size: i64, now: i64) -> Result<bool, Trouble> {
+    let (open, bytes, own, own_bytes): (i64, i64, i64, i64) = tx.query_row(
+        "SELECT count(*), coalesce(sum(size), 0), count(*) FILTER (WHERE asker = ?2 AND state = 'waiting'), \
+         coalesce(sum(size) FILTER (WHERE asker = ?2 AND state = 'waiting'), 0) FROM pending \
+         WHERE state IN ('waiting', 'approved') AND open_until > ?1",
+        (now, asker.as_bytes()),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+    )?;
+    Ok(open < MAX_OPEN
+        && bytes.saturating_add(size) <= MAX_ARGS_BYTES
+        && own < MAX_WAITING_EACH
+        && own_bytes.saturating_add(size) <= MAX_ARGS_BYTES_EACH)
+}
+
+/// State of one that is kept, and until when it is open.
 fn state(db: &Connection, id: &CallId) -> Result<Option<(String, i64)>, Trouble> {
-    let found = db.query_row("SELECT state, expires FROM pending WHERE call_id = ?1", [id.as_str()], |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    });
+    let found =
+        db.query_row("SELECT state, open_until FROM pending WHERE call_id = ?1", [id.as_str()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        });
     Ok(found.optional()?)
 }
 
-fn set_state(tx: &Transaction<'_>, id: &CallId, state: &str, token: Option<&ApprovalToken>) -> Answer<()> {
-    tx.execute(
-        "UPDATE pending SET state = ?2, token = ?3 WHERE call_id = ?1",
-        (id.as_str(), state, token.map(ApprovalToken::as_str)),
-    )?;
+/// Gives one its last state, without a token.
+fn close(tx: &Transaction<'_>, id: &CallId, state: &str) -> Answer<()> {
+    tx.execute("UPDATE pending SET state = ?2, token = NULL WHERE call_id = ?1", (id.as_str(), state))?;
     Ok(Ok(()))
 }
 

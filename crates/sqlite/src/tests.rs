@@ -11,7 +11,9 @@ use countersign_approval_token::{
     Approval, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, Partial, SpendError, mint, verify,
 };
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
-use countersign_core::{CallId, KeyId, Millis, OperatorId, Principal, RunId, Timestamp, TokenId, ToolId};
+use countersign_core::{
+    CallId, KeyId, Millis, OperatorId, Principal, RunId, SessionId, Timestamp, TokenId, ToolId,
+};
 use countersign_keys::{Keyring, RunKeys, ServerSecret};
 
 use crate::SqliteStore;

@@ -8,9 +8,14 @@ fn pending(call: &str, requested: u64) -> PendingApproval {
     PendingApproval::new(full(call), &canonical(ARGS), at(requested), Millis::from_secs(60)).unwrap()
 }
 
-/// Another act for each number.
+/// Another act for each number, and another session for every 64.
 fn numbered(n: u64, requested: u64) -> PendingApproval {
-    let call = full(&format!("c{n}")).with_registry_version(n);
+    in_session(n, &format!("s-{}", n / 64), requested)
+}
+
+fn in_session(n: u64, session: &str, requested: u64) -> PendingApproval {
+    let session = SessionId::new(session).unwrap();
+    let call = full(&format!("c{n}")).with_registry_version(n).with_session(session);
     PendingApproval::new(call, &canonical(ARGS), at(requested), Millis::from_secs(60)).unwrap()
 }
 
@@ -157,23 +162,125 @@ fn at_most_1024_questions_are_open_however_many_are_asked() {
 }
 
 #[test]
+fn one_session_fills_its_share_and_leaves_the_others_theirs() {
+    let store = MemoryPendingApprovals::new();
+    let ask = |n, session: &str, requested| code(store.request(&in_session(n, session, requested)));
+    for n in 0..64 {
+        assert_eq!(ask(n, "eve", 1_000), "ok");
+    }
+    assert_eq!(ask(100, "eve", 1_000), "PENDING_FULL");
+    // One that is open already takes no more room.
+    assert_eq!(ask(5, "eve", 1_000), "ok");
+    // Another agent or principal in the session is still the session.
+    let disguised =
+        in_session(101, "eve", 1_000).binding().clone().with_agent(AgentId::new("other").unwrap());
+    let ttl = Millis::from_secs(60);
+    let disguised = PendingApproval::new(disguised, &canonical(ARGS), at(1_000), ttl).unwrap();
+    assert_eq!(code(store.request(&disguised)), "PENDING_FULL");
+    assert_eq!(ask(200, "ada", 1_000), "ok");
+    // What was decided or has expired makes room.
+    store.approve(&id("c0"), &token("c0", "t"), at(1_000)).unwrap();
+    assert_eq!(ask(102, "eve", 1_000), "ok");
+    assert_eq!(ask(103, "eve", 1_000), "PENDING_FULL");
+    store.deny(&id("c1")).unwrap();
+    assert_eq!(ask(103, "eve", 1_000), "ok");
+    assert_eq!(ask(104, "eve", 1_000), "PENDING_FULL");
+    assert_eq!(ask(104, "eve", 61_000), "ok");
+}
+
+#[test]
+fn questions_without_a_session_count_under_their_principal() {
+    let store = MemoryPendingApprovals::new();
+    let ask = |n: u64, principal: &str| {
+        let args = canonical("{}");
+        let (tool, by) = (ToolId::new("desk", "refund").unwrap(), Principal::new(principal).unwrap());
+        let call = CallBinding::new(id(&format!("c{n}")), tool, args.digest(), Recipe::Jcs1, by);
+        let call = call.with_registry_version(n);
+        code(store.request(&PendingApproval::new(call, &args, at(0), Millis::from_secs(60)).unwrap()))
+    };
+    for n in 0..64 {
+        assert_eq!(ask(n, "eve"), "ok");
+    }
+    assert_eq!(ask(64, "eve"), "PENDING_FULL");
+    assert_eq!(ask(65, "ada"), "ok");
+    // A session that has the principal's name is somebody else.
+    assert_eq!(code(store.request(&in_session(66, "eve", 0))), "ok");
+}
+
+/// Asks about a million bytes of arguments in a session.
+fn ask_about_a_million(store: &dyn PendingApprovals, n: u64, session: &str, requested: u64) -> &'static str {
+    let big = canonical(&format!("\"{}\"", "x".repeat(1_000_000)));
+    let tool = ToolId::new("desk", "write").unwrap();
+    let by = Principal::new("alice").unwrap();
+    let call = CallBinding::new(id(&format!("c{n}")), tool, big.digest(), Recipe::Jcs1, by);
+    let call = call.with_registry_version(n).with_session(SessionId::new(session).unwrap());
+    code(store.request(&PendingApproval::new(call, &big, at(requested), Millis::from_secs(60)).unwrap()))
+}
+
+#[test]
 fn the_arguments_of_all_questions_together_are_bounded() {
     let store = MemoryPendingApprovals::new();
-    let big = canonical(&format!("\"{}\"", "x".repeat(1_000_000)));
-    let ask = |n: u64, requested| {
-        let tool = ToolId::new("desk", "write").unwrap();
-        let call = CallBinding::new(
-            id(&format!("c{n}")),
-            tool,
-            big.digest(),
-            Recipe::Jcs1,
-            Principal::new("alice").unwrap(),
-        );
-        let call = call.with_registry_version(n);
-        code(store.request(&PendingApproval::new(call, &big, at(requested), Millis::from_secs(60)).unwrap()))
-    };
+    let ask = |n: u64, requested| ask_about_a_million(&store, n, &format!("s-{n}"), requested);
     let accepted = (0..100).filter(|n| ask(*n, 0) == "ok").count();
     assert_eq!(accepted, 67);
     assert_eq!(ask(100, 0), "PENDING_FULL");
     assert_eq!(ask(101, 60_000), "ok");
+}
+
+#[test]
+fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
+    let store = MemoryPendingApprovals::new();
+    let accepted = (0..10).filter(|n| ask_about_a_million(&store, *n, "eve", 0) == "ok").count();
+    assert_eq!(accepted, 4);
+    assert_eq!(ask_about_a_million(&store, 20, "ada", 0), "ok");
+    store.deny(&id("c0")).unwrap();
+    assert_eq!(ask_about_a_million(&store, 21, "eve", 0), "ok");
+}
+
+/// The full call, waiting for ten minutes from the moment on at which [`token`] is issued, for one.
+fn long_pending(call: &str, requested: u64) -> PendingApproval {
+    PendingApproval::new(full(call), &canonical(ARGS), at(requested), Millis::from_secs(600)).unwrap()
+}
+
+#[test]
+fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again() {
+    let store = MemoryPendingApprovals::new();
+    store.request(&long_pending("a", 1_000_000)).unwrap();
+    store.approve(&id("a"), &token("a", "t1"), at(1_000_000)).unwrap();
+    assert!(store.find_approved(&full("retry"), at(1_059_999)).unwrap().is_some());
+    assert_eq!(store.request(&long_pending("b", 1_059_999)).unwrap(), id("a"));
+    assert!(store.find_approved(&full("retry"), at(1_060_000)).unwrap().is_none());
+    // Under a new id: the old one has had its answer.
+    assert_eq!(code(store.request(&long_pending("a", 1_060_000))), "PENDING_CONFLICT");
+    assert_eq!(store.request(&long_pending("b", 1_060_000)).unwrap(), id("b"));
+    assert_eq!(waiting(&store, 1_060_000), ["b"]);
+    let terms = MintTerms::new(
+        TokenId::new("t2").unwrap(),
+        OperatorId::new("olga").unwrap(),
+        at(1_060_000),
+        Millis::from_secs(60),
+    );
+    let second = mint(&keys(), &full("b"), &terms, DEFAULT_TTL_CAP).unwrap();
+    assert_eq!(code(store.approve(&id("a"), &second, at(1_060_000))), "PENDING_DECIDED");
+    store.approve(&id("b"), &second, at(1_060_000)).unwrap();
+    let (found, left) = store.find_approved(&full("retry"), at(1_060_000)).unwrap().unwrap();
+    assert_eq!((found, left.as_str()), (id("b"), second.as_str()));
+    // Whoever got the first just before it expired can still say so.
+    assert_eq!(code(store.mark_used(&id("a"))), "ok");
+}
+
+#[test]
+fn a_token_that_has_expired_or_does_not_say_when_it_will_is_not_left() {
+    let store = MemoryPendingApprovals::new();
+    store.request(&long_pending("a", 1_000_000)).unwrap();
+    assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(1_060_000))), "PENDING_EXPIRED");
+    for payload in ["", "{}", r#"{"expires":9000000000}"#, "no json"] {
+        assert_eq!(
+            code(store.approve(&id("a"), &forge(payload), at(1_000_000))),
+            "PENDING_TOKEN",
+            "{payload}"
+        );
+    }
+    assert_eq!(waiting(&store, 1_000_000), ["a"]);
+    assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(1_059_999))), "ok");
 }

@@ -10,6 +10,12 @@ fn waiting(call: &str, amount: u64, requested: u64, ttl: u64) -> PendingApproval
     PendingApproval::new(binding(call, &args), &args, at(requested), Millis::new(ttl).unwrap()).unwrap()
 }
 
+fn in_session(call: &str, amount: u64, session: &str, requested: u64, ttl: u64) -> PendingApproval {
+    let args = args(&format!("{{\"amount\":{amount}}}"));
+    let binding = binding(call, &args).with_session(SessionId::new(session).unwrap());
+    PendingApproval::new(binding, &args, at(requested), Millis::new(ttl).unwrap()).unwrap()
+}
+
 fn id(call: &str) -> CallId {
     CallId::new(call).unwrap()
 }
@@ -116,7 +122,7 @@ fn an_expired_question_is_neither_listed_nor_approved() {
 #[test]
 fn the_1_025th_open_question_is_refused_and_closed_ones_are_forgotten() {
     let (_folder, store) = store();
-    let ask = |n: u64| store.request(&waiting(&format!("c{n}"), n, 0, 100));
+    let ask = |n: u64| store.request(&in_session(&format!("c{n}"), n, &format!("s{}", n / 64), 0, 100));
     (0..1_024).for_each(|n| drop(ask(n).unwrap()));
     assert_eq!(code(ask(1_024)), "PENDING_FULL");
     assert_eq!(ask(7).unwrap(), id("c7"));
@@ -126,6 +132,100 @@ fn the_1_025th_open_question_is_refused_and_closed_ones_are_forgotten() {
     assert!(store.get(&id("c343")).unwrap().is_none());
     assert!(store.get(&id("c344")).unwrap().is_some());
     assert_eq!(store.list(at(1)).unwrap().len(), 425);
+}
+
+#[test]
+fn one_session_fills_its_share_and_leaves_the_others_theirs() {
+    let (_folder, store) = store();
+    let ask = |n: u64, session: &str, now| store.request(&in_session(&format!("c{n}"), n, session, now, 100));
+    (0..64).for_each(|n| drop(ask(n, "eve", 0).unwrap()));
+    assert_eq!(code(ask(64, "eve", 0)), "PENDING_FULL");
+    assert_eq!(ask(7, "eve", 0).unwrap(), id("c7"));
+    assert!(ask(100, "ada", 0).is_ok());
+    store.approve(&id("c0"), &token(&keys(), "t", 100), at(0)).unwrap();
+    assert!(ask(101, "eve", 0).is_ok());
+    assert_eq!(code(ask(102, "eve", 0)), "PENDING_FULL");
+    store.deny(&id("c1")).unwrap();
+    assert!(ask(102, "eve", 0).is_ok());
+    assert_eq!(code(ask(103, "eve", 0)), "PENDING_FULL");
+    assert!(ask(103, "eve", 100).is_ok());
+}
+
+#[test]
+fn questions_without_a_session_count_under_their_principal() {
+    let (_folder, store) = store();
+    (0..64).for_each(|n| drop(store.request(&waiting(&format!("c{n}"), n, 0, 100)).unwrap()));
+    assert_eq!(code(store.request(&waiting("c64", 64, 0, 100))), "PENDING_FULL");
+    // A session that has the principal's name is somebody else.
+    assert!(store.request(&in_session("c65", 65, "alice", 0, 100)).is_ok());
+}
+
+#[test]
+fn the_share_of_a_session_is_one_for_all_connections_that_ask_at_once() {
+    let (_folder, path) = place();
+    let asked: usize = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..4)
+            .map(|racer| {
+                let store = SqliteStore::open_with(&path, Millis::from_secs(60)).unwrap();
+                scope.spawn(move || {
+                    let ask = |n: &u64| {
+                        let n = racer * 100 + n;
+                        store.request(&in_session(&format!("c{n}"), n, "eve", 0, 100)).is_ok()
+                    };
+                    (0..30).filter(ask).count()
+                })
+            })
+            .collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).sum()
+    });
+    assert_eq!(asked, 64);
+}
+
+#[test]
+fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
+    let (_folder, store) = store();
+    let big = args(&format!("\"{}\"", "x".repeat(1_000_000)));
+    let ask = |n: u64, session: &str| {
+        let call = binding(&format!("c{n}"), &big).with_registry_version(n);
+        let call = call.with_session(SessionId::new(session).unwrap());
+        store.request(&PendingApproval::new(call, &big, at(0), Millis::new(100).unwrap()).unwrap())
+    };
+    assert_eq!((0..10).filter(|n| ask(*n, "eve").is_ok()).count(), 4);
+    assert!(ask(20, "ada").is_ok());
+    store.deny(&id("c0")).unwrap();
+    assert!(ask(21, "eve").is_ok());
+}
+
+#[test]
+fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.request(&waiting("c1", 10, 0, 600)).unwrap();
+    store.approve(&id("c1"), &token(&keys(), "t1", 100), at(1)).unwrap();
+    // The file knows it as well as the one who was told.
+    drop(store);
+    let store = SqliteStore::open(&path).unwrap();
+    let act = waiting("retry", 10, 0, 600);
+    assert!(store.find_approved(act.binding(), at(99)).unwrap().is_some());
+    assert_eq!(store.request(&waiting("c2", 10, 99, 600)).unwrap(), id("c1"));
+    assert!(store.find_approved(act.binding(), at(100)).unwrap().is_none());
+    assert_eq!(code(store.request(&waiting("c1", 10, 100, 600))), "PENDING_CONFLICT");
+    assert_eq!(store.request(&waiting("c2", 10, 100, 600)).unwrap(), id("c2"));
+    assert_eq!(code(store.approve(&id("c1"), &token(&keys(), "t2", 200), at(100))), "PENDING_DECIDED");
+    store.approve(&id("c2"), &token(&keys(), "t2", 200), at(100)).unwrap();
+    assert_eq!(store.find_approved(act.binding(), at(100)).unwrap().unwrap().0, id("c2"));
+    store.mark_used(&id("c1")).unwrap();
+}
+
+#[test]
+fn a_token_that_has_expired_or_does_not_say_when_it_will_is_not_left() {
+    let (_folder, store) = store();
+    store.request(&waiting("c1", 10, 0, 600)).unwrap();
+    assert_eq!(code(store.approve(&id("c1"), &token(&keys(), "t", 100), at(100))), "PENDING_EXPIRED");
+    let silent: ApprovalToken = format!("cs1.e30.{}", "A".repeat(43)).parse().unwrap();
+    assert_eq!(code(store.approve(&id("c1"), &silent, at(1))), "PENDING_TOKEN");
+    assert_eq!(store.list(at(1)).unwrap().len(), 1);
+    store.approve(&id("c1"), &token(&keys(), "t", 100), at(99)).unwrap();
 }
 
 #[test]
@@ -171,8 +271,8 @@ fn a_locked_store_answers_no_question() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Request { call: u8, amount: u64, now: u64, ttl: u64 },
-    Approve { call: u8, now: u64 },
+    Request { call: u8, amount: u64, alone: bool, now: u64, ttl: u64 },
+    Approve { call: u8, now: u64, expires: u64 },
     Deny { call: u8 },
     Used { call: u8 },
     Find { amount: u64, now: u64 },
@@ -181,45 +281,67 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let (call, amount, now) = (0_u8..6, 0_u64..4, 0_u64..60);
     prop_oneof![
-        3 => (call.clone(), amount.clone(), now.clone(), 1_u64..40)
-            .prop_map(|(call, amount, now, ttl)| Step::Request { call, amount, now, ttl }),
-        2 => (call.clone(), now.clone()).prop_map(|(call, now)| Step::Approve { call, now }),
+        4 => (call.clone(), amount.clone(), any::<bool>(), now.clone(), 1_u64..40)
+            .prop_map(|(call, amount, alone, now, ttl)| Step::Request { call, amount, alone, now, ttl }),
+        3 => (call.clone(), now.clone(), 1_u64..80)
+            .prop_map(|(call, now, expires)| Step::Approve { call, now, expires }),
         1 => call.clone().prop_map(|call| Step::Deny { call }),
         1 => call.prop_map(|call| Step::Used { call }),
-        2 => (amount, now).prop_map(|(amount, now)| Step::Find { amount, now }),
+        3 => (amount, now).prop_map(|(amount, now)| Step::Find { amount, now }),
     ]
 }
 
+/// A question by `alice` alone, or in a session of hers.
+fn question(call: &str, amount: u64, alone: bool, now: u64, ttl: u64) -> PendingApproval {
+    if alone { waiting(call, amount, now, ttl) } else { in_session(call, amount, "s1", now, ttl) }
+}
+
 /// Takes a step and says what came of it and what the store then shows.
-fn take(store: &dyn PendingApprovals, token: &ApprovalToken, step: &Step) -> String {
+fn take(store: &dyn PendingApprovals, keys: &RunKeys, step: &Step) -> String {
     let name = |call: u8| id(&format!("c{call}"));
     let done = match step {
-        Step::Request { call, amount, now, ttl } => {
-            let pending = waiting(name(*call).as_str(), *amount, *now, *ttl);
+        Step::Request { call, amount, alone, now, ttl } => {
+            let pending = question(name(*call).as_str(), *amount, *alone, *now, *ttl);
             store.request(&pending).map(|id| id.to_string())
         }
-        Step::Approve { call, now } => store.approve(&name(*call), token, at(*now)).map(|()| String::new()),
+        Step::Approve { call, now, expires } => {
+            let token = token(keys, &format!("t{expires}"), *expires);
+            store.approve(&name(*call), &token, at(*now)).map(|()| String::new())
+        }
         Step::Deny { call } => store.deny(&name(*call)).map(|()| String::new()),
         Step::Used { call } => store.mark_used(&name(*call)).map(|()| String::new()),
         Step::Find { amount, now } => {
-            let found = store.find_approved(waiting("any", *amount, 0, 1).binding(), at(*now));
-            found.map(|found| format!("{:?}", found.map(|(id, token)| (id, token.as_str().to_owned()))))
+            let found = [true, false]
+                .map(|alone| store.find_approved(question("any", *amount, alone, 0, 1).binding(), at(*now)));
+            let found = found.map(|found| found.unwrap().map(|(id, token)| (id, token.as_str().to_owned())));
+            Ok(format!("{found:?}"))
         }
     };
     let kept: Vec<_> = (0..6).map(|call| store.get(&name(call)).unwrap()).collect();
     let listed = [0, 20, 40].map(|now| store.list(at(now)).unwrap());
-    format!("{:?} {kept:?} {listed:?}", done.map_err(|error| error.code()))
+    format!("{:?} {kept:?} {listed:?}", done.map_err(|error: PendingError| error.code()))
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_file_answers_every_question_as_the_memory_does(steps in proptest::collection::vec(step(), 1..40)) {
+    fn the_file_answers_every_question_as_the_memory_does(
+        full in proptest::option::weighted(0.3, (61_u64..65, 1_u64..50)),
+        steps in proptest::collection::vec(step(), 1..40),
+    ) {
         let (_folder, store) = store();
-        let (memory, token) = (MemoryPendingApprovals::new(), token(&keys(), "t", 100));
+        let (memory, keys) = (MemoryPendingApprovals::new(), keys());
+        let stores: [&dyn PendingApprovals; 2] = [&store, &memory];
+        // Begins with almost as many as one may ask, so that the steps get to the limit and away from it.
+        if let Some((count, ttl)) = full {
+            let more = |n| waiting(&format!("m{n}"), 1_000 + n, 0, ttl);
+            for store in stores {
+                (0..count).for_each(|n| drop(store.request(&more(n))));
+            }
+        }
         for step in steps {
-            prop_assert_eq!(take(&store, &token, &step), take(&memory, &token, &step), "{:?}", step);
+            prop_assert_eq!(take(&store, &keys, &step), take(&memory, &keys, &step), "{:?}", step);
         }
     }
 }
