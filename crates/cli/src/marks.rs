@@ -13,8 +13,15 @@ pub(crate) struct LateMarks {
 
 #[derive(Debug)]
 enum Waiting {
-    ForStart(Option<Mark>),
+    ForStart(Option<Raise>),
     Started,
+}
+
+/// A mark to raise, and the one that its registry was verified against.
+#[derive(Debug)]
+struct Raise {
+    seen: Option<Mark>,
+    mark: Mark,
 }
 
 impl LateMarks {
@@ -30,11 +37,12 @@ impl LateMarks {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the mark to where the loaded registry stands, and every later one at once.
+    /// Moves the mark to where the loaded registry stands, and every later one at once. Refuses when somebody else moved
+    /// it since the registry was loaded: a key may be revoked by now that was not when its signatures were verified.
     pub(crate) fn raise_now(&self) -> Result<(), MarkError> {
         let mut waiting = self.waiting();
-        if let Waiting::ForStart(Some(mark)) = &*waiting {
-            self.kept.compare_and_raise(mark)?;
+        if let Waiting::ForStart(Some(raise)) = &*waiting {
+            self.kept.compare_and_raise(raise.seen.as_ref(), &raise.mark)?;
         }
         *waiting = Waiting::Started;
         Ok(())
@@ -46,12 +54,12 @@ impl HighWaterStore for LateMarks {
         self.kept.current()
     }
 
-    fn compare_and_raise(&self, mark: &Mark) -> Result<(), MarkError> {
+    fn compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError> {
         match &mut *self.waiting() {
-            Waiting::Started => self.kept.compare_and_raise(mark),
+            Waiting::Started => self.kept.compare_and_raise(seen, mark),
             Waiting::ForStart(waiting) => {
-                mark.raised_from(self.kept.current()?.as_ref())?;
-                *waiting = Some(mark.clone());
+                mark.swapped_in(seen, self.kept.current()?.as_ref())?;
+                *waiting = Some(Raise { seen: seen.cloned(), mark: mark.clone() });
                 Ok(())
             }
         }
@@ -76,11 +84,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mark");
         let marks = LateMarks::new(Some(&path));
-        marks.compare_and_raise(&mark(2)).unwrap();
+        marks.compare_and_raise(None, &mark(2)).unwrap();
         assert!(!path.exists());
         marks.raise_now().unwrap();
         assert_eq!(LateMarks::new(Some(&path)).current(), Ok(Some(mark(2))));
-        marks.compare_and_raise(&mark(3)).unwrap();
+        marks.compare_and_raise(Some(&mark(2)), &mark(3)).unwrap();
         assert_eq!(LateMarks::new(Some(&path)).current(), Ok(Some(mark(3))));
     }
 
@@ -89,12 +97,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mark");
         let early = LateMarks::new(Some(&path));
-        early.compare_and_raise(&mark(2)).unwrap();
+        early.compare_and_raise(None, &mark(2)).unwrap();
         let other = LateMarks::new(Some(&path));
-        other.compare_and_raise(&mark(3)).unwrap();
+        other.compare_and_raise(None, &mark(3)).unwrap();
         other.raise_now().unwrap();
         assert_eq!(early.raise_now(), Err(MarkError::Rollback { offered: 2, accepted: 3 }));
         let late = LateMarks::new(Some(&path));
-        assert_eq!(late.compare_and_raise(&mark(2)), Err(MarkError::Rollback { offered: 2, accepted: 3 }));
+        let refused = late.compare_and_raise(Some(&mark(3)), &mark(2));
+        assert_eq!(refused, Err(MarkError::Rollback { offered: 2, accepted: 3 }));
+    }
+
+    #[test]
+    fn a_session_does_not_start_when_the_mark_moved_after_its_registry_was_verified() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mark");
+        let started = |version| {
+            let marks = LateMarks::new(Some(&path));
+            let seen = marks.current().unwrap();
+            marks.compare_and_raise(seen.as_ref(), &mark(version)).unwrap();
+            marks
+        };
+        let (slow, twin) = (started(7), started(6));
+        started(6).raise_now().unwrap();
+        assert_eq!(slow.raise_now(), Err(MarkError::Moved));
+        assert_eq!(twin.raise_now(), Ok(()), "the same registry, started twice at once");
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use countersign_canonical_json::{JsonError, Limits, Recipe, read};
+use countersign_core::KeyId;
 use serde::{Deserialize, Serialize};
 
 use crate::base64;
@@ -17,6 +18,12 @@ use crate::root::{TrustRoot, threshold_met};
 
 /// The most signatures of an envelope.
 pub const MAX_SIGNATURES: usize = 64;
+
+/// The most signatures that are looked at beside a root of few keys: twice its keys, and never fewer than this.
+const MIN_CONSIDERED: usize = 8;
+
+/// The most signatures times keys that are tried where no key id says which key it is. Each try hashes the payload.
+const MAX_UNNAMED_TRIES: usize = 128;
 
 /// Why an envelope cannot be read or does not verify.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +41,7 @@ pub enum EnvelopeError {
     /// The JSON is no envelope: a field is missing, unknown, of another type, or not base64 in its one spelling.
     #[error("the envelope is malformed")]
     Malformed,
-    /// There are more signatures than an envelope may have.
+    /// There are more signatures than an envelope may have, or than the keys at hand could account for.
     #[error("the envelope has more than {max} signatures")]
     TooManySignatures {
         /// The most signatures.
@@ -145,12 +152,28 @@ impl Envelope {
     }
 
     /// Verifies that a threshold of the root's keys, none of them revoked, signed exactly these bytes as this type of
-    /// payload. Signatures of other keys count for nothing and do no harm.
+    /// payload. Signatures of other keys count for nothing.
+    ///
+    /// The work is bounded, as anybody can put signatures beside a payload: more than twice as many as the root has
+    /// keys (and more than eight) are refused unseen, and looking ends when the threshold is met. Signatures whose key
+    /// id is that of one of the root's keys come first; of the others, 128 pairs of signature and key are tried.
     ///
     /// # Errors
-    /// [`EnvelopeError::PayloadType`] or [`EnvelopeError::Threshold`].
+    /// [`EnvelopeError::PayloadType`], [`EnvelopeError::TooManySignatures`] or [`EnvelopeError::Threshold`].
     pub fn verify(
         &self,
+        payload_type: &str,
+        root: &TrustRoot,
+        revoked: &dyn Fn(&VerifyingKey) -> bool,
+    ) -> Result<Verified, EnvelopeError> {
+        let max = root.keys().count().saturating_mul(2).max(MIN_CONSIDERED);
+        self.verify_among(max, payload_type, root, revoked)
+    }
+
+    /// The same, with the most signatures that there may be said by the caller.
+    pub(crate) fn verify_among(
+        &self,
+        max: usize,
         payload_type: &str,
         root: &TrustRoot,
         revoked: &dyn Fn(&VerifyingKey) -> bool,
@@ -158,23 +181,56 @@ impl Envelope {
         if self.payload_type != payload_type {
             return Err(EnvelopeError::PayloadType);
         }
-        let signed = self.signed_bytes();
-        let mut signers = BTreeSet::new();
-        for entry in &self.signatures {
-            let fresh = |key: &&VerifyingKey| !signers.contains(*key) && !revoked(key);
-            let hinted = |key: &&VerifyingKey| key.key_id().as_str() == entry.key_id;
-            let verifies = |key: &&VerifyingKey| key.verify(&signed, &entry.signature).is_ok();
-            let by_hint = root.keys().filter(fresh).filter(hinted).find(verifies);
-            // Other signers write other key ids, or none: then every key is asked.
-            let signer = by_hint.or_else(|| root.keys().filter(fresh).find(verifies));
-            if let Some(key) = signer {
-                signers.insert(*key);
-            }
+        if self.signatures.len() > max {
+            return Err(EnvelopeError::TooManySignatures { max });
         }
+        let signers = self.signers(root, revoked);
         if !threshold_met(signers.iter(), root) {
             return Err(EnvelopeError::Threshold { have: signers.len(), need: root.threshold() });
         }
         Ok(Verified { payload: self.payload.clone(), signers: signers.into_iter().collect() })
+    }
+
+    /// The distinct keys of the root that signed and are not revoked, up to the threshold.
+    fn signers(&self, root: &TrustRoot, revoked: &dyn Fn(&VerifyingKey) -> bool) -> BTreeSet<VerifyingKey> {
+        let signed = self.signed_bytes();
+        let mut keys: Vec<(KeyId, &VerifyingKey)> =
+            root.keys().filter(|key| !revoked(key)).map(|key| (key.key_id(), key)).collect();
+        let mut signers = BTreeSet::new();
+        for entry in &self.signatures {
+            let hinted = keys.iter().position(|(id, _)| id.as_str() == entry.key_id);
+            let signer = hinted.and_then(|index| keys.get(index)).map(|(_, key)| **key);
+            if let Some(key) = signer.filter(|key| key.verify(&signed, &entry.signature).is_ok()) {
+                keys.retain(|(_, other)| **other != key);
+                signers.insert(key);
+            }
+            if threshold_met(signers.iter(), root) {
+                return signers;
+            }
+        }
+        // Other signers write other key ids, or none: then every key is asked.
+        let mut tries = MAX_UNNAMED_TRIES;
+        for entry in &self.signatures {
+            let mut signer = None;
+            for (_, key) in keys.iter().filter(|(id, _)| id.as_str() != entry.key_id) {
+                let Some(left) = tries.checked_sub(1) else {
+                    return signers;
+                };
+                tries = left;
+                if key.verify(&signed, &entry.signature).is_ok() {
+                    signer = Some(**key);
+                    break;
+                }
+            }
+            if let Some(key) = signer {
+                keys.retain(|(_, other)| **other != key);
+                signers.insert(key);
+            }
+            if threshold_met(signers.iter(), root) {
+                break;
+            }
+        }
+        signers
     }
 
     /// What the envelope says that its payload is.
@@ -223,7 +279,7 @@ impl Verified {
         &self.payload
     }
 
-    /// The distinct keys of the root that signed and were not revoked.
+    /// The distinct keys of the root that were found to have signed and were not revoked: as many as the threshold.
     #[must_use]
     pub fn signers(&self) -> &[VerifyingKey] {
         &self.signers

@@ -4,7 +4,7 @@ use countersign_canonical_json::{JsonError, Limits, Recipe, read};
 use countersign_core::{Digest, KeyId};
 use serde::{Deserialize, Serialize};
 
-use crate::dsse::{Envelope, EnvelopeError};
+use crate::dsse::{Envelope, EnvelopeError, MAX_SIGNATURES};
 use crate::ed25519::{SigningKey, VerifyingKey};
 use crate::error::KeyError;
 
@@ -173,18 +173,27 @@ impl TrustRoot {
     }
 
     /// Takes the next root: version one higher, signed by a threshold of this root's keys and of the new root's own. No
-    /// version can be skipped, so a chain of roots is walked one by one.
+    /// version can be skipped, so a chain of roots is walked one by one. A key that is revoked counts for neither: who
+    /// stole it could otherwise hand trust on to keys of their own.
     ///
     /// # Errors
     /// [`RootError`]; this root then stays.
-    pub fn update(&self, envelope: &Envelope) -> Result<Self, RootError> {
-        let verified = envelope.verify(PAYLOAD_TYPE, self, &|_| false)?;
+    pub fn update(
+        &self,
+        envelope: &Envelope,
+        revoked: &dyn Fn(&VerifyingKey) -> bool,
+    ) -> Result<Self, RootError> {
+        // Two roots' keys have signed, and a root is small: a full envelope of signatures is little work.
+        if envelope.unverified_payload().len() > MAX_BYTES {
+            return Err(RootError::TooLarge { max: MAX_BYTES });
+        }
+        let verified = envelope.verify_among(MAX_SIGNATURES, PAYLOAD_TYPE, self, revoked)?;
         let next = Self::from_json(verified.payload())?;
         let expected = self.version.saturating_add(1);
         if next.version != expected {
             return Err(RootError::Version { expected });
         }
-        envelope.verify(PAYLOAD_TYPE, &next, &|_| false)?;
+        envelope.verify_among(MAX_SIGNATURES, PAYLOAD_TYPE, &next, revoked)?;
         Ok(next)
     }
 

@@ -31,7 +31,9 @@ pub enum ConstraintError {
 /// Narrows one argument in a way that JSON Schema cannot express.
 ///
 /// Applies to the string at the place that it names, or to every string of an array there; anything else there is
-/// refused. Where nothing is there, it does not apply: the schema's `required` decides whether that may be.
+/// refused. Where nothing is there, it does not apply: the schema's `required` decides whether that may be. Nothing is
+/// there only if it could have been: below a text, a number or a list (unless the place goes on with an index of that
+/// list) the constraint cannot see, and refuses.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "ConstraintFields", into = "ConstraintFields")]
 pub struct Constraint {
@@ -127,12 +129,25 @@ impl Constraint {
     #[must_use]
     pub fn fits(&self, args: ValueRef<'_>) -> bool {
         let Some(value) = args.pointer(self.at().as_str()) else {
-            return true;
+            return self.may_be_absent(args);
         };
         if value.kind() == Kind::Array {
             return value.elements().all(|element| element.as_str().is_some_and(|text| self.fits_text(text)));
         }
         value.as_str().is_some_and(|text| self.fits_text(text))
+    }
+
+    /// Says whether what stands nearest above the place is something that the place could have been in.
+    fn may_be_absent(&self, args: ValueRef<'_>) -> bool {
+        let mut place = self.at().as_str();
+        while let Some((above, token)) = place.rsplit_once('/') {
+            if let Some(value) = args.pointer(above) {
+                let kind = value.kind();
+                return matches!(kind, Kind::Object | Kind::Null) || (kind == Kind::Array && is_index(token));
+            }
+            place = above;
+        }
+        false
     }
 
     /// The most general hosts that it lets through, for the lint.
@@ -169,6 +184,12 @@ impl From<Constraint> for ConstraintFields {
     fn from(constraint: Constraint) -> Self {
         constraint.fields
     }
+}
+
+/// Says whether a token of a JSON Pointer counts in a list: digits without a leading zero (RFC 6901, section 4).
+pub(crate) fn is_index(token: &str) -> bool {
+    let digits = !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
+    digits && (token == "0" || !token.starts_with('0'))
 }
 
 fn owned(texts: &[&str]) -> Vec<String> {

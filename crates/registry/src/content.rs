@@ -119,6 +119,14 @@ pub enum ContentProblem {
         /// How long it may be.
         max: usize,
     },
+    /// The arguments' schema is too large, as it stands or with its references followed.
+    #[error("the arguments' schema has more than {max} {what}")]
+    SchemaTooLarge {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there may be.
+        max: usize,
+    },
     /// A revoked key id begins like a derived one and is none.
     #[error("a key id that begins with `ed25519:` goes on with 32 lower-case hexadecimal digits")]
     KeyId,
@@ -157,6 +165,7 @@ impl ContentProblem {
             Self::Schema { .. } => "REGISTRY_SCHEMA",
             Self::SchemaReference => "REGISTRY_SCHEMA_REFERENCE",
             Self::SchemaPattern { .. } => "REGISTRY_SCHEMA_PATTERN",
+            Self::SchemaTooLarge { .. } => "REGISTRY_SCHEMA_TOO_LARGE",
             Self::KeyId => "REGISTRY_KEY_ID",
             Self::AgentRevoked => "AGENT_REVOKED",
             Self::TooLarge { .. } => "REGISTRY_TOO_LARGE",

@@ -6,6 +6,7 @@ use countersign_keys::MacKey;
 use countersign_keys::sealed::{SealedText, seal};
 use serde::Deserialize as _;
 
+use crate::snapshot::FreshnessError;
 use crate::tool_rules::ToolRules;
 use crate::view::{AgentError, RegistryView};
 
@@ -127,8 +128,8 @@ impl SessionContract {
         self.expires
     }
 
-    /// Says whether the contract holds now: it has not run out, the registry is fresh, and the agent and all that led
-    /// to its session are registered and not revoked.
+    /// Says whether the contract holds now: it has not run out, the registry is fresh and no older than the one that the
+    /// contract was made under, and the agent and all that led to its session are registered and not revoked.
     ///
     /// # Errors
     /// [`ContractError`] when it does not: `CONTRACT_EXPIRED`, `REGISTRY_STALE`, `AGENT_NOT_REGISTERED`, `AGENT_REVOKED`.
@@ -139,6 +140,10 @@ impl SessionContract {
         }
         for agent in self.ancestors.iter().chain([&self.agent]) {
             view.agent(agent, now)?;
+        }
+        // Somebody signed a later registry than the one at hand, and the contract was negotiated under it.
+        if self.registry_version > snapshot.version() {
+            return Err(AgentError::Freshness(FreshnessError::Stale).into());
         }
         let same_version = self.registry_version == snapshot.version();
         let same_digest = self.registry_digest == snapshot.digest();

@@ -7,7 +7,7 @@ use countersign_keys::dsse::Envelope;
 
 use crate::agent_entry::{AgentEntry, AgentFields, Capabilities, MAX_VERSION, check_count};
 use crate::content::{ContentError, ContentProblem};
-use crate::lookalike::LookAlikes;
+use crate::lookalike::Names;
 use crate::revoked::{Revoked, RevokedFields, is_key_id};
 use crate::tool_entry::{ToolEntry, ToolEntryBuilder};
 use crate::wire::{WireRegistry, json_limits};
@@ -76,6 +76,8 @@ pub struct RegistryDraft {
     agents: BTreeMap<AgentId, AgentEntry>,
     tools: BTreeMap<ToolId, ToolEntry>,
     revoked: Revoked,
+    /// What the entries' names look like, kept so that one more name costs one more look.
+    names: Names,
 }
 
 impl RegistryDraft {
@@ -87,7 +89,13 @@ impl RegistryDraft {
         if version == 0 || version > MAX_VERSION {
             return Err(ContentError::whole(ContentProblem::Version));
         }
-        Ok(Self { version, agents: BTreeMap::new(), tools: BTreeMap::new(), revoked: Revoked::none() })
+        Ok(Self {
+            version,
+            agents: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            revoked: Revoked::none(),
+            names: Names::none(),
+        })
     }
 
     /// Reads a draft in the format that [`draft_schema`] describes.
@@ -124,7 +132,8 @@ impl RegistryDraft {
             }
         }
         draft.revoked = Revoked::try_from(wire.revoked).map_err(|error| error.beneath("/revoked"))?;
-        draft.check_look_alikes()?;
+        draft.agents.keys().try_for_each(|agent| draft.names.add_agent(agent))?;
+        draft.tools.keys().try_for_each(|tool| draft.names.add_tool(tool))?;
         Ok(draft)
     }
 
@@ -155,10 +164,12 @@ impl RegistryDraft {
             return Err(ContentError::new("/version", ContentProblem::EntryVersion));
         }
         self.check_tools_of(&entry)?;
-        check_count("/agents", "agents", self.agents.len(), MAX_ENTRIES.saturating_sub(1))?;
-        let agent = entry.agent().clone();
-        let old = self.agents.insert(agent.clone(), entry);
-        self.check_look_alikes().inspect_err(|_| put_back(&mut self.agents, agent, old))
+        if !self.agents.contains_key(entry.agent()) {
+            check_count("/agents", "agents", self.agents.len().saturating_add(1), MAX_ENTRIES)?;
+        }
+        self.names.add_agent(entry.agent())?;
+        self.agents.insert(entry.agent().clone(), entry);
+        Ok(())
     }
 
     /// Adds a tool's entry, in place of the one that is there.
@@ -166,10 +177,12 @@ impl RegistryDraft {
     /// # Errors
     /// [`ContentError`] when there are too many tools, or its name could be taken for another one.
     pub fn add_tool(&mut self, entry: ToolEntry) -> Result<(), ContentError> {
-        check_count("/tools", "tools", self.tools.len(), MAX_ENTRIES.saturating_sub(1))?;
-        let tool = entry.tool().clone();
-        let old = self.tools.insert(tool.clone(), entry);
-        self.check_look_alikes().inspect_err(|_| put_back(&mut self.tools, tool, old))
+        if !self.tools.contains_key(entry.tool()) {
+            check_count("/tools", "tools", self.tools.len().saturating_add(1), MAX_ENTRIES)?;
+        }
+        self.names.add_tool(entry.tool())?;
+        self.tools.insert(entry.tool().clone(), entry);
+        Ok(())
     }
 
     /// Takes an agent back: no session of it starts or goes on under the signed registry.
@@ -293,37 +306,5 @@ impl RegistryDraft {
             Some(tool) => Err(ContentError::new("/tools", ContentProblem::UnknownTool(tool.clone()))),
             None => Ok(()),
         }
-    }
-
-    /// Agents among agents, servers among servers, tools among the tools of one server.
-    fn check_look_alikes(&self) -> Result<(), ContentError> {
-        let mut agents = LookAlikes::default();
-        let mut servers = LookAlikes::default();
-        let mut tools: BTreeMap<&str, LookAlikes<'_>> = BTreeMap::new();
-        for agent in self.agents.keys() {
-            refuse_clash("/agents", &mut agents, agent.as_str())?;
-        }
-        for tool in self.tools.keys() {
-            let server = tool.server().as_str();
-            refuse_clash("/tools", &mut servers, server)?;
-            refuse_clash("/tools", tools.entry(server).or_default(), tool.name().as_str())?;
-        }
-        Ok(())
-    }
-}
-
-fn refuse_clash<'a>(place: &str, seen: &mut LookAlikes<'a>, name: &'a str) -> Result<(), ContentError> {
-    let Some(other) = seen.add(name) else {
-        return Ok(());
-    };
-    let problem = ContentProblem::LookAlike { name: name.to_owned(), other: other.to_owned() };
-    Err(ContentError::new(place, problem))
-}
-
-/// Undoes an insertion.
-fn put_back<K: Ord, V>(entries: &mut BTreeMap<K, V>, key: K, old: Option<V>) {
-    match old {
-        Some(old) => drop(entries.insert(key, old)),
-        None => drop(entries.remove(&key)),
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! This crate decides no call: it counts no limits, asks for no approval, and writes no record. It fetches nothing, reads
 //! no clock, and does not protect against an operator's threshold of keys in wrong hands, nor against the loss of the
-//! high-water mark.
+//! high-water mark between two runs.
 
 mod agent_entry;
 mod args_error;
@@ -22,6 +22,7 @@ mod cut;
 mod definition;
 mod draft;
 mod email_rule;
+mod expansion;
 mod impact;
 mod limits;
 mod lint;

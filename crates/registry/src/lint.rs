@@ -3,8 +3,14 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::constraint::is_index;
+use crate::cut::cut;
 use crate::draft::RegistryDraft;
+use crate::place::ArgPlace;
 use crate::tool_entry::ToolEntry;
+
+/// How much of a format's name a finding shows, in bytes.
+const MAX_FORMAT_BYTES: usize = 64;
 
 /// Says how much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -91,12 +97,18 @@ fn lint_tool(tool: &ToolEntry, findings: &mut Vec<Finding>) {
         let message = format!("the schema of `{name}` lets arguments through that it does not name");
         warn(findings, "LINT_SCHEMA_OPEN", message);
     }
+    for format in tool.schema().unchecked_formats() {
+        let format = countersign_core::escape_hidden(format);
+        let format = cut(&format, MAX_FORMAT_BYTES);
+        let message = format!("the schema of `{name}` has the format `{format}`, which is not checked");
+        warn(findings, "LINT_FORMAT_NOT_CHECKED", message);
+    }
     for constraint in tool.constraints() {
         let first = constraint.at().as_str().split('/').nth(1).unwrap_or_default();
-        let first = first.replace("~1", "/").replace("~0", "~");
-        if schema.pointer("/properties").and_then(|properties| properties.get(&first)).is_none() {
+        let is_named = schema.pointer("/properties").and_then(|properties| properties.get(plain(first)));
+        if is_named.is_none() || !may_exist(constraint.at(), schema) {
             let message = format!(
-                "a constraint of `{name}` is at `{}`, which the schema does not name",
+                "a constraint of `{name}` is at `{}`, where the schema names nothing",
                 constraint.at()
             );
             warn(findings, "LINT_CONSTRAINT_PLACE", message);
@@ -108,6 +120,15 @@ fn lint_tool(tool: &ToolEntry, findings: &mut Vec<Finding>) {
             }
         }
     }
+    for (what, is_required) in
+        [("a plan", tool.plan().is_required()), ("evidence", tool.evidence().is_required())]
+    {
+        if is_required {
+            let message =
+                format!("`{name}` requires {what}, which no gate can check yet: every call is refused");
+            warn(findings, "LINT_RULE_NOT_BUILT", message);
+        }
+    }
     if tool.impact().is_high() && !tool.approval().is_required() {
         let message = format!("`{name}` has the impact `{}` and needs no approval", tool.impact());
         warn(findings, "LINT_NO_APPROVAL", message);
@@ -116,6 +137,38 @@ fn lint_tool(tool: &ToolEntry, findings: &mut Vec<Finding>) {
         let message = format!("the definition of `{name}` is not pinned; its server may change it unseen");
         note(findings, "LINT_NOT_PINNED", message);
     }
+}
+
+/// Says whether a place may exist in arguments that fit a schema. Where that takes more than following names and types
+/// down, it may.
+fn may_exist(place: &ArgPlace, schema: &Value) -> bool {
+    let mut schema = schema;
+    for token in place.as_str().split('/').skip(1) {
+        let Value::Object(keywords) = schema else {
+            return schema != &Value::Bool(false);
+        };
+        let below = match keywords.get("type").and_then(Value::as_str) {
+            Some("object") | None => {
+                keywords.get("properties").and_then(|properties| properties.get(plain(token)))
+            }
+            Some("array") if !is_index(token) => return false,
+            Some("array") => keywords.get("items"),
+            Some(_) => return false,
+        };
+        let Some(below) = below else {
+            let is_closed = keywords.get("additionalProperties") == Some(&Value::Bool(false));
+            return !(is_closed
+                && keywords.contains_key("type")
+                && !keywords.contains_key("patternProperties"));
+        };
+        schema = below;
+    }
+    schema != &Value::Bool(false)
+}
+
+/// A token of a JSON Pointer without its escapes.
+fn plain(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
 }
 
 fn lint_agents(draft: &RegistryDraft, findings: &mut Vec<Finding>) {

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use countersign_canonical_json::{JsonError, Recipe, ValueRef, read};
 use countersign_core::{Digest, Millis, Timestamp};
 use countersign_keys::dsse::{Envelope, EnvelopeError};
-use countersign_keys::{RootError, TrustRoot, VerifyingKey, threshold_met};
+use countersign_keys::{RootError, TrustRoot, VerifyingKey};
 
 use crate::agent_entry::MAX_VERSION;
 use crate::content::{ContentError, ContentProblem};
@@ -166,9 +166,11 @@ pub fn verify_registry(
 
     let draft = RegistryDraft::from_wire(WireRegistry::read(value)?)?;
     let (agents, tools, revoked) = draft.into_parts();
-    let left = verified.signers().iter().filter(|key| !revoked.keys().contains(&key.key_id()));
-    if !threshold_met(left, root) {
-        return Err(RegistryError::RevokedSigners);
+    let taken_back = |key: &VerifyingKey| revoked.keys().contains(&key.key_id());
+    if verified.signers().iter().any(taken_back) {
+        // Not all that signed were looked at: without those that are revoked, enough others may be left.
+        let either = |key: &VerifyingKey| revoked_before.contains(&key.key_id()) || taken_back(key);
+        envelope.verify(PAYLOAD_TYPE, root, &either).map_err(|_| RegistryError::RevokedSigners)?;
     }
     let tools = tools.into_iter().map(|(tool, entry)| (tool, ToolRules::new(entry))).collect();
     Ok(RegistrySnapshot { version, digest, validity, agents, tools, revoked, revoked_before })

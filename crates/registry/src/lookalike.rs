@@ -1,29 +1,67 @@
 use std::collections::BTreeMap;
 
+use countersign_core::{AgentId, ServerName, ToolId};
 use unicode_security::confusable_detection::skeleton;
+
+use crate::content::{ContentError, ContentProblem};
 
 /// Finds two names that a person could take for one another.
 ///
 /// Two names look alike when full case mapping or the skeleton of UTS #39 makes them equal, alone or one after the
 /// other; runs of white space count as one, and dots or blanks at the end do not count. One key is not enough, because
 /// the skeleton of `I` is `l` while its lower case is `i`.
-#[derive(Debug, Default)]
-pub(crate) struct LookAlikes<'a> {
-    seen: BTreeMap<(usize, String), &'a str>,
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LookAlikes {
+    seen: BTreeMap<(usize, String), String>,
 }
 
-impl<'a> LookAlikes<'a> {
-    /// Adds a name; gives the earlier one that it looks like, if there is one. Adding a name twice is no clash.
-    pub(crate) fn add(&mut self, name: &'a str) -> Option<&'a str> {
-        let mut clash = None;
-        for (kind, key) in keys(name).into_iter().enumerate() {
-            let first = *self.seen.entry((kind, key)).or_insert(name);
-            if first != name {
-                clash = clash.or(Some(first));
-            }
-        }
-        clash
+impl LookAlikes {
+    const fn none() -> Self {
+        Self { seen: BTreeMap::new() }
     }
+
+    /// Adds a name, unless it looks like an earlier one: that one is given then. Adding a name twice is no clash.
+    pub(crate) fn add(&mut self, name: &str) -> Option<&str> {
+        let keys: Vec<_> = keys(name).into_iter().enumerate().collect();
+        let other = |key: &&(usize, String)| self.seen.get(*key).is_some_and(|first| first != name);
+        if let Some(clash) = keys.iter().find(other) {
+            return self.seen.get(clash).map(String::as_str);
+        }
+        self.seen.extend(keys.into_iter().map(|key| (key, name.to_owned())));
+        None
+    }
+}
+
+/// Finds look-alikes in a registry: agents among agents, servers among servers, tools among the tools of one server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Names {
+    agents: LookAlikes,
+    servers: LookAlikes,
+    tools: BTreeMap<ServerName, LookAlikes>,
+}
+
+impl Names {
+    pub(crate) const fn none() -> Self {
+        Self { agents: LookAlikes::none(), servers: LookAlikes::none(), tools: BTreeMap::new() }
+    }
+
+    pub(crate) fn add_agent(&mut self, agent: &AgentId) -> Result<(), ContentError> {
+        refuse_clash("/agents", &mut self.agents, agent.as_str())
+    }
+
+    pub(crate) fn add_tool(&mut self, tool: &ToolId) -> Result<(), ContentError> {
+        refuse_clash("/tools", &mut self.servers, tool.server().as_str())?;
+        let tools = self.tools.entry(tool.server().clone()).or_default();
+        refuse_clash("/tools", tools, tool.name().as_str())
+    }
+}
+
+fn refuse_clash(place: &str, seen: &mut LookAlikes, name: &str) -> Result<(), ContentError> {
+    let Some(other) = seen.add(name) else {
+        return Ok(());
+    };
+    let problem = ContentProblem::LookAlike { name: name.to_owned(), other: other.to_owned() };
+    Err(ContentError::new(place, problem))
 }
 
 /// What must differ between two names for them not to look alike. Equal skeletons give equal first keys, equal case

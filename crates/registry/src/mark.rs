@@ -5,7 +5,7 @@ use countersign_core::{Digest, KeyId};
 use parking_lot::Mutex;
 
 /// The largest step that a version may take at once: 2^32. One signed jump to the last version would leave none to
-/// follow it.
+/// follow it. Counted from 0 where nothing was accepted before.
 const MAX_STEP: u64 = 1 << 32;
 
 /// The most revoked keys that a mark remembers.
@@ -48,19 +48,18 @@ impl Mark {
     /// Says whether this mark may follow the stored one.
     ///
     /// # Errors
-    /// [`MarkError::Rollback`] below it, [`MarkError::Fork`] beside it, [`MarkError::FastForward`] too far above it.
+    /// [`MarkError::Rollback`] below it, [`MarkError::Fork`] beside it, [`MarkError::FastForward`] too far above it, or
+    /// above 0 when none is stored.
     pub fn check_after(&self, stored: Option<&Self>) -> Result<(), MarkError> {
-        let Some(stored) = stored else {
-            return Ok(());
-        };
-        if self.version < stored.version {
-            return Err(MarkError::Rollback { offered: self.version, accepted: stored.version });
+        let accepted = stored.map_or(0, Self::version);
+        if self.version < accepted {
+            return Err(MarkError::Rollback { offered: self.version, accepted });
         }
-        if self.version == stored.version && self.digest != stored.digest {
+        if stored.is_some_and(|stored| self.version == accepted && self.digest != stored.digest) {
             return Err(MarkError::Fork { version: self.version });
         }
-        if self.version.saturating_sub(stored.version) > MAX_STEP {
-            return Err(MarkError::FastForward { offered: self.version, accepted: stored.version });
+        if self.version.saturating_sub(accepted) > MAX_STEP {
+            return Err(MarkError::FastForward { offered: self.version, accepted });
         }
         Ok(())
     }
@@ -77,6 +76,31 @@ impl Mark {
             return Err(MarkError::Full);
         }
         Ok(raised)
+    }
+
+    /// The mark to store after this one was accepted by somebody who saw `seen`, upon the one that is `stored` now. What
+    /// every [`HighWaterStore`] does between reading and writing.
+    ///
+    /// # Errors
+    /// As [`raised_from`](Self::raised_from), and [`MarkError::Moved`] when another mark than the one seen is stored;
+    /// unless that is this very one.
+    pub fn swapped_in(&self, seen: Option<&Self>, stored: Option<&Self>) -> Result<Self, MarkError> {
+        let raised = self.raised_from(stored)?;
+        // Equal down to the revoked keys: then whoever raised it knew nothing that was not known here.
+        if stored != seen && stored != Some(self) {
+            return Err(MarkError::Moved);
+        }
+        Ok(raised)
+    }
+
+    /// The higher of two marks, with the revoked keys of both; the first when they are equally high.
+    pub(crate) fn newer(self, other: Option<Self>) -> Self {
+        let Some(other) = other else {
+            return self;
+        };
+        let (mut high, low) = if other.version > self.version { (other, self) } else { (self, other) };
+        high.revoked_keys.extend(low.revoked_keys);
+        high
     }
 }
 
@@ -99,18 +123,19 @@ pub enum MarkError {
         version: u64,
     },
     /// The version is too far above the last one.
-    #[error(
-        "registry version {offered} is more than 2^32 above version {accepted}, which was accepted before"
-    )]
+    #[error("registry version {offered} is more than 2^32 above the last one, {accepted}")]
     FastForward {
         /// The version that was offered.
         offered: u64,
-        /// The version that stands.
+        /// The version that stands; 0 when there is none.
         accepted: u64,
     },
     /// More keys were revoked than a mark remembers.
     #[error("more keys were revoked than can be remembered")]
     Full,
+    /// The mark that stands is not the one that the registry was verified against: somebody raised it in the meantime.
+    #[error("the high-water mark was raised by somebody else in the meantime")]
+    Moved,
     /// What is stored is not a mark.
     #[error("the stored high-water mark is corrupt")]
     Corrupt,
@@ -128,6 +153,7 @@ impl MarkError {
             Self::Fork { .. } => "REGISTRY_FORK",
             Self::FastForward { .. } => "REGISTRY_FAST_FORWARD",
             Self::Full => "REGISTRY_MARK_FULL",
+            Self::Moved => "REGISTRY_MARK_MOVED",
             Self::Corrupt => "REGISTRY_MARK_CORRUPT",
             Self::Unavailable(_) => "REGISTRY_MARK_UNAVAILABLE",
         }
@@ -136,7 +162,8 @@ impl MarkError {
 
 /// Keeps the high-water mark of one registry.
 ///
-/// Whoever can delete what is stored can bring back an older registry; keep it where the operator's own state lies.
+/// Whoever can delete what is stored can bring back an older registry at the next start; keep it where the operator's
+/// own state lies.
 pub trait HighWaterStore: Send + Sync + fmt::Debug {
     /// The mark that stands; none before the first registry was accepted.
     ///
@@ -144,12 +171,16 @@ pub trait HighWaterStore: Send + Sync + fmt::Debug {
     /// [`MarkError`] when it cannot be told; nothing is loaded then.
     fn current(&self) -> Result<Option<Mark>, MarkError>;
 
-    /// Compares a mark with the one that stands and puts it in its place, in one step, durably: as
-    /// [`Mark::raised_from`] says.
+    /// Puts a mark in place of the one that stands, if that is still the one that was `seen`, in one step, durably: as
+    /// [`Mark::swapped_in`] says.
+    ///
+    /// A registry is verified against the mark that was seen. If another one stands by now, a key may be revoked that
+    /// was not before, and the registry must be verified anew.
     ///
     /// # Errors
-    /// [`MarkError`] when it may not follow the one that stands, or cannot be stored.
-    fn compare_and_raise(&self, mark: &Mark) -> Result<(), MarkError>;
+    /// [`MarkError::Moved`] when another mark stands, and [`MarkError`] when this one may not follow it, or cannot be
+    /// stored.
+    fn compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError>;
 }
 
 /// Keeps the mark for as long as the process runs. A restart forgets it, and with it every rollback.
@@ -171,9 +202,9 @@ impl HighWaterStore for MemoryHighWater {
         Ok(self.mark.lock().clone())
     }
 
-    fn compare_and_raise(&self, mark: &Mark) -> Result<(), MarkError> {
+    fn compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError> {
         let mut stored = self.mark.lock();
-        *stored = Some(mark.raised_from(stored.as_ref())?);
+        *stored = Some(mark.swapped_in(seen, stored.as_ref())?);
         Ok(())
     }
 }

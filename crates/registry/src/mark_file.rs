@@ -106,10 +106,10 @@ impl HighWaterStore for FileHighWater {
         self.read()
     }
 
-    fn compare_and_raise(&self, mark: &Mark) -> Result<(), MarkError> {
+    fn compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError> {
         let lock = self.lock()?;
         let stored = self.read()?;
-        let raised = mark.raised_from(stored.as_ref())?;
+        let raised = mark.swapped_in(seen, stored.as_ref())?;
         if stored.as_ref() != Some(&raised) {
             self.write(&raised)?;
         }

@@ -1,6 +1,6 @@
 /// Defines a rule that is either required or not; two named variants, so that no bool can be passed the wrong way.
 macro_rules! rule {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $(#[$not_required:meta])*) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -8,7 +8,7 @@ macro_rules! rule {
         pub enum $name {
             /// The call is refused without it.
             Required,
-            /// The call may go without it; where it is given, it is still checked.
+            $(#[$not_required])*
             NotRequired,
         }
 
@@ -23,17 +23,27 @@ macro_rules! rule {
 }
 
 rule!(
-    /// Says whether a call of the tool needs an approval of exactly that call.
-    ApprovalRule);
+/// Says whether a call of the tool needs an approval of exactly that call.
+ApprovalRule,
+/// The call goes without it; an approval that comes with the call all the same is not looked at.
+);
 rule!(
-    /// Says whether a call of the tool must restate the pinned goal.
-    AskRule);
+/// Says whether a call of the tool must restate the pinned goal.
+AskRule,
+/// The call may go without it; where the goal is restated, it is still checked.
+);
 rule!(
-    /// Says whether a call of the tool needs a reason backed by evidence that verifies.
-    EvidenceRule);
+/// Says whether a call of the tool needs a reason backed by evidence that verifies. No gate can check that yet: where
+/// it is required, every call is refused, and the lint says so.
+EvidenceRule,
+/// The call goes without it.
+);
 rule!(
-    /// Says whether a call of the tool must be the next step of a committed plan.
-    PlanRule);
+/// Says whether a call of the tool must be the next step of a committed plan. No gate can check that yet: where it is
+/// required, every call is refused, and the lint says so.
+PlanRule,
+/// The call goes without it.
+);
 
 /// Defines what an entry gets that does not mention the rule. There is none for approvals: an entry must say.
 macro_rules! not_required_by_default {

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use crate::args_error::ArgsError;
 use crate::content::{ContentError, ContentProblem};
+use crate::expansion::check_expansion;
 
 /// The longest pattern in a schema, in bytes.
 const MAX_PATTERN_BYTES: usize = 1_024;
@@ -16,11 +18,15 @@ const MAX_PATTERN_BYTES: usize = 1_024;
 /// The most memory that one compiled pattern, and one pattern's cache, may take.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
+/// Keywords that hold values, in which nothing is a keyword.
+const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
+
 /// Holds a tool's arguments' JSON Schema, compiled once.
 ///
 /// Draft 2020-12 unless `$schema` names another one. Nothing is fetched from anywhere: a reference that leads out of
 /// the schema is an error. Patterns run on an engine of linear time, so look-around and back-references do not
-/// compile. A `format` that is known is checked, whatever the draft says of it.
+/// compile. A `format` that is known is checked, whatever the draft says of it. A schema that is small to read and
+/// endless to check is refused.
 #[derive(Clone)]
 pub(crate) struct ArgsSchema {
     source: Value,
@@ -33,6 +39,7 @@ impl ArgsSchema {
             let problem = ContentProblem::Schema { keyword: "type".to_owned(), at: String::new() };
             return Err(ContentError::new("", problem));
         }
+        check_expansion(&source)?;
         check_patterns(&source)?;
         let patterns = PatternOptions::regex().size_limit(MAX_REGEX_BYTES).dfa_size_limit(MAX_REGEX_BYTES);
         // Said here as well as by the crate's features, which another crate of the same build could switch on.
@@ -51,6 +58,26 @@ impl ArgsSchema {
 
     pub(crate) const fn source(&self) -> &Value {
         &self.source
+    }
+
+    /// The formats in the schema that nothing checks, because the evaluator does not know them under this draft.
+    pub(crate) fn unchecked_formats(&self) -> BTreeSet<&str> {
+        let mut formats = BTreeSet::new();
+        let mut waiting = vec![&self.source];
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::Object(members) => {
+                    formats.extend(members.get("format").and_then(Value::as_str));
+                    let schemas = members.iter().filter(|(name, _)| !VALUES.contains(&name.as_str()));
+                    waiting.extend(schemas.map(|(_, below)| below));
+                }
+                Value::Array(elements) => waiting.extend(elements),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        let draft = self.compiled.draft();
+        formats.retain(|format| !is_checked(format, draft));
+        formats
     }
 
     /// Says whether arguments fit, and if not where and by which keyword, but never what was there.
@@ -77,6 +104,12 @@ impl PartialEq for ArgsSchema {
     }
 }
 
+/// Asks the evaluator itself, which refuses formats that it does not know when it is told to.
+fn is_checked(format: &str, draft: Draft) -> bool {
+    let options = jsonschema::options().offline().with_draft(draft).should_validate_formats(true);
+    options.should_ignore_unknown_formats(false).build(&serde_json::json!({ "format": format })).is_ok()
+}
+
 fn compile_problem(error: &ValidationError<'_>) -> ContentProblem {
     if matches!(error.kind(), ValidationErrorKind::Referencing(_)) {
         return ContentProblem::SchemaReference;
@@ -87,7 +120,7 @@ fn compile_problem(error: &ValidationError<'_>) -> ContentProblem {
     }
 }
 
-/// Refuses long patterns wherever one could stand. The schema was read with a bounded depth, so this may recurse.
+/// Refuses long patterns wherever one could stand. The schema has few levels by now, so this may recurse.
 fn check_patterns(schema: &Value) -> Result<(), ContentError> {
     let too_long = |text: &String| text.len() > MAX_PATTERN_BYTES;
     match schema {

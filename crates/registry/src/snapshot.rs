@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_core::{AgentId, Digest, KeyId, Millis, Timestamp, ToolId};
 
 use crate::agent_entry::AgentEntry;
+use crate::mark::Mark;
 use crate::revoked::Revoked;
 use crate::tool_rules::ToolRules;
 
@@ -149,5 +150,11 @@ impl RegistrySnapshot {
     #[must_use]
     pub fn is_snapshot_revoked(&self, digest: &Digest) -> bool {
         self.revoked.has_snapshot(digest)
+    }
+
+    /// The mark that it leaves: with every key that it revokes or one before it did.
+    pub(crate) fn mark(&self) -> Mark {
+        let keys = self.revoked.keys.union(&self.revoked_before).cloned().collect();
+        Mark::new(self.version, self.digest, keys)
     }
 }

@@ -7,5 +7,6 @@ mod fixture;
 mod laws;
 mod marks;
 mod negotiation;
+mod races;
 mod schemas;
 mod vectors;

@@ -86,13 +86,14 @@ impl ToolEntry {
         self.ask
     }
 
-    /// Whether each call needs evidence.
+    /// Whether each call needs evidence. No gate can check evidence yet: where it is required, every call is refused.
     #[must_use]
     pub const fn evidence(&self) -> EvidenceRule {
         self.evidence
     }
 
-    /// Whether each call must be a step of a committed plan.
+    /// Whether each call must be a step of a committed plan. No gate can check plans yet: where one is required, every
+    /// call is refused.
     #[must_use]
     pub const fn plan(&self) -> PlanRule {
         self.plan

@@ -205,3 +205,41 @@ proptest! {
         prop_assert!(Envelope::from_json(&bytes, 1024).is_err());
     }
 }
+
+#[test]
+fn an_envelope_with_many_more_signatures_than_keys_is_refused_before_any_is_checked() {
+    let strangers: Vec<SigningKey> = (100..164).map(key).collect();
+    let crowd: Vec<&SigningKey> = strangers.iter().collect();
+    let refused = |keys: &[&SigningKey], root: &TrustRoot| verify(&Envelope::sign(TYPE, b"p", keys), root);
+    let good = key(1);
+    let with_good = |count: usize| [&[&good][..], crowd.get(..count).unwrap()].concat();
+    assert_eq!(refused(&with_good(8), &root(1, &[1])), Err(EnvelopeError::TooManySignatures { max: 8 }));
+    assert!(refused(&with_good(7), &root(1, &[1])).is_ok());
+    let ten: Vec<u8> = (1..=10).collect();
+    assert_eq!(refused(&with_good(20), &root(1, &ten)), Err(EnvelopeError::TooManySignatures { max: 20 }));
+    assert!(refused(&with_good(19), &root(1, &ten)).is_ok());
+}
+
+#[test]
+fn signatures_that_name_no_key_are_tried_a_bounded_number_of_times() {
+    let seeds: Vec<u8> = (1..=64).collect();
+    let root = root(1, &seeds);
+    let strangers: Vec<SigningKey> = (100..163).map(key).collect();
+    let good = key(64);
+    let crowd: Vec<_> = strangers.iter().map(|key| ("", key)).chain([("", &good)]).collect();
+    let unnamed = read(&envelope(b"p", &crowd)).unwrap();
+    assert_eq!(verify(&unnamed, &root), Err(EnvelopeError::Threshold { have: 0, need: 1 }));
+    // Named, the same signature is found wherever it stands.
+    let id = good.key_id();
+    let crowd: Vec<_> = strangers.iter().map(|key| ("", key)).chain([(id.as_str(), &good)]).collect();
+    assert!(verify(&read(&envelope(b"p", &crowd)).unwrap(), &root).is_ok());
+}
+
+#[test]
+fn a_root_is_handed_on_by_more_signatures_than_the_old_one_has_keys() {
+    let old = root(1, &[1]);
+    let seeds: Vec<u8> = (2..=30).collect();
+    let new = TrustRoot::new(2, 29, seeds.iter().map(|seed| key(*seed).verifying_key())).unwrap();
+    let keys: Vec<SigningKey> = (1..=30).map(key).collect();
+    assert_eq!(old.update(&new.sign(&keys.iter().collect::<Vec<_>>()), &|_| false), Ok(new));
+}

@@ -1,6 +1,6 @@
 use super::{key, root};
 use crate::dsse::EnvelopeError;
-use crate::{RootError, SigningKey, TrustRoot, base64};
+use crate::{RootError, SigningKey, TrustRoot, VerifyingKey, base64};
 
 fn next(version: u64, threshold: usize, seeds: &[u8]) -> TrustRoot {
     TrustRoot::new(version, threshold, seeds.iter().map(|seed| key(*seed).verifying_key())).unwrap()
@@ -9,6 +9,10 @@ fn next(version: u64, threshold: usize, seeds: &[u8]) -> TrustRoot {
 fn signed(root: &TrustRoot, seeds: &[u8]) -> crate::dsse::Envelope {
     let keys: Vec<SigningKey> = seeds.iter().map(|seed| key(*seed)).collect();
     root.sign(&keys.iter().collect::<Vec<_>>())
+}
+
+fn nobody(_: &VerifyingKey) -> bool {
+    false
 }
 
 #[test]
@@ -88,13 +92,13 @@ fn a_file_that_is_not_exactly_a_root_is_refused() {
 fn a_new_root_needs_the_threshold_of_the_old_and_of_the_new() {
     let old = root(2, &[1, 2, 3]);
     let new = next(2, 2, &[3, 4, 5]);
-    assert_eq!(old.update(&signed(&new, &[1, 2, 4, 5])), Ok(new.clone()));
-    assert_eq!(old.update(&signed(&new, &[2, 3, 4])), Ok(new.clone()));
+    assert_eq!(old.update(&signed(&new, &[1, 2, 4, 5]), &nobody), Ok(new.clone()));
+    assert_eq!(old.update(&signed(&new, &[2, 3, 4]), &nobody), Ok(new.clone()));
     let threshold = |have| RootError::Envelope(EnvelopeError::Threshold { have, need: 2 });
-    assert_eq!(old.update(&signed(&new, &[1, 2])), Err(threshold(0)));
-    assert_eq!(old.update(&signed(&new, &[1, 2, 4])), Err(threshold(1)));
-    assert_eq!(old.update(&signed(&new, &[4, 5])), Err(threshold(0)));
-    assert_eq!(old.update(&signed(&new, &[1, 4, 5])), Err(threshold(1)));
+    assert_eq!(old.update(&signed(&new, &[1, 2]), &nobody), Err(threshold(0)));
+    assert_eq!(old.update(&signed(&new, &[1, 2, 4]), &nobody), Err(threshold(1)));
+    assert_eq!(old.update(&signed(&new, &[4, 5]), &nobody), Err(threshold(0)));
+    assert_eq!(old.update(&signed(&new, &[1, 4, 5]), &nobody), Err(threshold(1)));
 }
 
 #[test]
@@ -102,10 +106,10 @@ fn a_skipped_root_is_refused_and_a_chain_is_walked() {
     let (one, two, three) = (root(1, &[1]), next(2, 1, &[2]), next(3, 1, &[3]));
     let to_two = signed(&two, &[1, 2]);
     let to_three = signed(&three, &[1, 2, 3]);
-    assert_eq!(one.update(&to_three), Err(RootError::Version { expected: 2 }));
-    let at_two = one.update(&to_two).unwrap();
-    assert_eq!(at_two.update(&to_three), Ok(three));
-    assert_eq!(at_two.update(&to_two), Err(RootError::Version { expected: 3 }));
+    assert_eq!(one.update(&to_three, &nobody), Err(RootError::Version { expected: 2 }));
+    let at_two = one.update(&to_two, &nobody).unwrap();
+    assert_eq!(at_two.update(&to_three, &nobody), Ok(three));
+    assert_eq!(at_two.update(&to_two, &nobody), Err(RootError::Version { expected: 3 }));
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn a_root_is_neither_replaced_by_its_own_version_nor_by_an_older_one() {
     for version in [1, 2, 4, (1 << 53) - 1] {
         let other = next(version, 1, &[1, 9]);
         assert_eq!(
-            at_two.update(&signed(&other, &[1])),
+            at_two.update(&signed(&other, &[1]), &nobody),
             Err(RootError::Version { expected: 3 }),
             "{version}"
         );
@@ -126,12 +130,28 @@ fn a_root_of_the_last_version_cannot_be_replaced() {
     let last = next((1 << 53) - 1, 1, &[1]);
     let json = last.to_json().replace("9007199254740991", "9007199254740992");
     let envelope = crate::dsse::Envelope::sign(super::super::root::PAYLOAD_TYPE, json.as_bytes(), &[&key(1)]);
-    assert_eq!(last.update(&envelope).unwrap_err().code(), "ROOT_VERSION");
+    assert_eq!(last.update(&envelope, &nobody).unwrap_err().code(), "ROOT_VERSION");
 }
 
 #[test]
 fn a_signed_payload_of_another_type_is_no_root() {
     let new = next(2, 1, &[1]);
     let envelope = crate::dsse::Envelope::sign("text/plain", new.to_json().as_bytes(), &[&key(1)]);
-    assert_eq!(root(1, &[1]).update(&envelope), Err(RootError::Envelope(EnvelopeError::PayloadType)));
+    assert_eq!(
+        root(1, &[1]).update(&envelope, &nobody),
+        Err(RootError::Envelope(EnvelopeError::PayloadType))
+    );
+}
+
+#[test]
+fn a_revoked_key_does_not_sign_the_next_root() {
+    let (old, new) = (root(1, &[1, 2]), next(2, 1, &[3]));
+    let stolen = key(1).verifying_key();
+    let refused = old.update(&signed(&new, &[1, 3]), &|key| *key == stolen);
+    assert_eq!(refused, Err(RootError::Envelope(EnvelopeError::Threshold { have: 0, need: 1 })));
+    assert_eq!(old.update(&signed(&new, &[2, 3]), &|key| *key == stolen), Ok(new));
+    // Nor does it count for the new root, when that still has it.
+    let keeps = next(2, 1, &[1, 4]);
+    let refused = old.update(&signed(&keeps, &[1, 2]), &|key| *key == stolen);
+    assert_eq!(refused, Err(RootError::Envelope(EnvelopeError::Threshold { have: 0, need: 1 })));
 }

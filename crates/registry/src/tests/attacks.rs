@@ -265,7 +265,7 @@ fn a_registry_is_not_loaded_when_its_mark_cannot_be_kept() {
         fn current(&self) -> Result<Option<Mark>, MarkError> {
             Ok(None)
         }
-        fn compare_and_raise(&self, _: &Mark) -> Result<(), MarkError> {
+        fn compare_and_raise(&self, _: Option<&Mark>, _: &Mark) -> Result<(), MarkError> {
             Err(MarkError::Unavailable("written"))
         }
     }
@@ -280,6 +280,17 @@ fn a_key_revoked_by_the_registry_itself_does_not_count_towards_its_threshold() {
     assert_eq!(refused(&sign(&value)), "REGISTRY_SIGNATURES");
     value["revoked"]["keys"] = json!([key(3).key_id().as_str()]);
     assert!(load_with(&sign(&value), marks()).is_ok(), "the revoked key is not one of those that signed");
+}
+
+#[test]
+fn a_registry_that_revokes_one_of_its_signers_counts_by_the_others() {
+    let mut value = desk(1);
+    let expires = at(ISSUED + 86_400_000);
+    for revoked in 1..=3 {
+        value["revoked"]["keys"] = json!([key(revoked).key_id().as_str()]);
+        let by_all = draft(&value).sign(at(ISSUED), expires, &[&key(1), &key(2), &key(3)]).unwrap();
+        assert!(load_with(by_all.to_json().as_bytes(), marks()).is_ok(), "{revoked}");
+    }
 }
 
 #[test]

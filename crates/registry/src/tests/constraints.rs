@@ -265,7 +265,7 @@ fn a_constraint_applies_to_each_element_of_an_array_and_to_nothing_that_is_absen
     let fits = |args: Value| to.fits(canonical(&args).value());
     assert!(fits(json!({})));
     assert!(fits(json!({"m": {}})));
-    assert!(fits(json!({"m": "x"})));
+    assert!(fits(json!({"m": null})));
     assert!(fits(json!({"m": {"to": []}})));
     assert!(fits(json!({"m": {"to": ["a@example.com", "b@example.com"]}})));
     assert!(!fits(json!({"m": {"to": ["a@example.com", "b@evil.test"]}})));
@@ -273,6 +273,31 @@ fn a_constraint_applies_to_each_element_of_an_array_and_to_nothing_that_is_absen
     for other in [json!(null), json!(1), json!(true), json!({}), json!([null])] {
         assert!(!fits(json!({"m": {"to": other}})), "{other}");
     }
+}
+
+#[test]
+fn a_constraint_below_what_is_no_object_refuses() {
+    let to = Constraint::email_domain(place("/m/to"), &["example.com"]).unwrap();
+    let fits = |args: Value| to.fits(canonical(&args).value());
+    for other in [json!("x"), json!(1), json!(true), json!([]), json!([{"to": "eve@evil.test"}])] {
+        assert!(!fits(json!({"m": other})), "{other}");
+    }
+    let first = Constraint::email_domain(place("/m/0/to"), &["example.com"]).unwrap();
+    let fits = |args: Value| first.fits(canonical(&args).value());
+    for none in [json!({}), json!({"m": null}), json!({"m": []}), json!({"m": {}}), json!({"m": [{}]})] {
+        assert!(fits(none.clone()), "{none}");
+    }
+    assert!(fits(json!({"m": [{"to": "a@example.com"}]})));
+    assert!(!fits(json!({"m": [{"to": "eve@evil.test"}]})));
+    assert!(!fits(json!({"m": ["eve@evil.test"]})));
+    assert!(!fits(json!({"m": "eve@evil.test"})));
+    for token in ["-", "00", "01", "+1", "1x", ""] {
+        let at = place(&format!("/m/{token}"));
+        let odd = Constraint::email_domain(at, &["example.com"]).unwrap();
+        assert!(!odd.fits(canonical(&json!({"m": []})).value()), "{token:?} is no index");
+    }
+    let second = Constraint::email_domain(place("/m/10"), &["example.com"]).unwrap();
+    assert!(second.fits(canonical(&json!({"m": ["eve@evil.test"]})).value()), "there is no tenth");
 }
 
 #[test]

@@ -91,6 +91,17 @@ fn a_contract_under_a_revoked_or_another_registry_does_not_hold() {
 }
 
 #[test]
+fn a_contract_from_a_newer_registry_proves_that_this_one_is_stale() {
+    let contract = load(&desk(9)).negotiate(&request("support-bot"), now()).unwrap();
+    let behind = load(&desk(3));
+    assert_eq!(contract.check(&behind.view(), now()).unwrap_err().code(), "REGISTRY_STALE");
+    behind.reload(&sign(&desk(9)), now()).unwrap();
+    assert_eq!(contract.check(&behind.view(), now()), Ok(()));
+    behind.reload(&sign(&desk(10)), now()).unwrap();
+    assert_eq!(contract.check(&behind.view(), now()), Ok(()));
+}
+
+#[test]
 fn a_sealed_contract_opens_to_what_was_sealed() {
     let (registry, contract) = contract();
     let text = contract.seal(&mac(1)).unwrap();

@@ -73,9 +73,12 @@ fn what_is_signed_can_be_loaded() {
     let refused = draft.payload(at(ISSUED), at(ISSUED + 1)).unwrap_err();
     assert_eq!(refused.code(), "REGISTRY_TOO_MANY");
     let mut draft = super::fixture::draft(&desk(1));
-    let large = json!({ "description": "x".repeat(13 << 20) });
-    let entry = ToolEntry::builder(&tool("s", "t"), ImpactClass::Read, ApprovalRule::Required, large);
-    draft.add_tool(entry.build().unwrap()).unwrap();
+    for n in 0..60 {
+        let large = json!({ "description": "x".repeat(220 << 10) });
+        let tool = tool("s", &format!("t-{n}x"));
+        let entry = ToolEntry::builder(&tool, ImpactClass::Read, ApprovalRule::Required, large);
+        draft.add_tool(entry.build().unwrap()).unwrap();
+    }
     assert_eq!(draft.payload(at(ISSUED), at(ISSUED + 1)).unwrap_err().code(), "REGISTRY_TOO_LARGE");
     let mut draft = super::fixture::draft(&desk(1));
     let deep = (0..70).fold(json!({}), |inner, _| json!({ "not": inner }));
@@ -217,6 +220,112 @@ fn the_lint_points_at_what_should_not_be_signed() {
     value["tools"].as_array_mut().unwrap().extend([twin, other]);
     assert!(codes(&value).contains(&"LINT_JOINED_NAMES"));
     assert!(codes(&value).contains(&"LINT_UNUSED_TOOL"));
+}
+
+/// The warnings of the desk's draft with something changed in its third tool.
+fn warnings(change: impl FnOnce(&mut Value)) -> Vec<&'static str> {
+    let mut value = desk(1);
+    change(&mut value["tools"][2]);
+    let findings = draft(&value).lint();
+    findings.iter().filter(|f| f.severity() == Severity::Warning).map(Finding::code).collect()
+}
+
+#[test]
+fn the_lint_warns_of_a_rule_that_no_call_can_meet_yet() {
+    for rule in ["plan", "evidence"] {
+        assert_eq!(warnings(|tool| tool[rule] = json!("required")), ["LINT_RULE_NOT_BUILT"], "{rule}");
+        assert_eq!(warnings(|tool| tool[rule] = json!("not_required")), [""; 0], "{rule}");
+    }
+    assert_eq!(warnings(|tool| tool["ask"] = json!("required")), [""; 0]);
+}
+
+#[test]
+fn the_lint_warns_of_a_constraint_whose_place_cannot_exist() {
+    let at = |place: &str, to: Value| {
+        let place = place.to_owned();
+        warnings(move |tool| {
+            tool["constraints"][0]["at"] = json!(place);
+            tool["args_schema"]["properties"]["to"] = to;
+        })
+    };
+    let closed =
+        || json!({"type": "object", "additionalProperties": false, "properties": {"a": {"type": "string"}}});
+    let warned = ["LINT_CONSTRAINT_PLACE"];
+    assert_eq!(at("/to/a", closed()), [""; 0]);
+    assert_eq!(at("/to/b", closed()), warned);
+    assert_eq!(at("/to/a/b", closed()), warned);
+    assert_eq!(at("/to/b", json!({"type": "string"})), warned);
+    assert_eq!(at("/to/0", json!({"type": "string"})), warned);
+    assert_eq!(at("/to/a", json!({"type": "array", "items": closed()})), warned, "a list has no names");
+    assert_eq!(at("/to/0/a", json!({"type": "array", "items": closed()})), [""; 0]);
+    assert_eq!(at("/to/0/b", json!({"type": "array", "items": closed()})), warned);
+    // What cannot be told is not warned of.
+    assert_eq!(at("/to/b", json!({"type": "object"})), [""; 0]);
+    assert_eq!(at("/to/b", json!({"$ref": "#"})), [""; 0]);
+    assert_eq!(at("/to/b", json!({"anyOf": [closed(), {"type": "object"}]})), [""; 0]);
+    let pattern = json!({"type": "object", "patternProperties": {"^b": {}}, "additionalProperties": false});
+    assert_eq!(at("/to/b", pattern), [""; 0]);
+}
+
+#[test]
+fn the_lint_warns_of_a_format_that_is_not_checked() {
+    let format =
+        |name: &str| warnings(|tool| tool["args_schema"]["properties"]["to"]["format"] = json!(name));
+    for checked in ["date", "date-time", "email", "uri", "uuid", "hostname", "ipv4", "regex", "duration"] {
+        assert_eq!(format(checked), [""; 0], "{checked}");
+    }
+    for unchecked in ["idn-email", "idn-hostname", "int64", "phone", "Date", ""] {
+        assert_eq!(format(unchecked), ["LINT_FORMAT_NOT_CHECKED"], "{unchecked}");
+    }
+    let old = warnings(|tool| {
+        tool["args_schema"]["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+        tool["args_schema"]["properties"]["to"]["format"] = json!("uuid");
+    });
+    assert_eq!(old, ["LINT_FORMAT_NOT_CHECKED"], "a format that came with a later draft");
+    let argument = warnings(|tool| {
+        tool["args_schema"]["properties"]["format"] = json!({"type": "string", "enum": ["idn-email"]});
+    });
+    assert_eq!(argument, [""; 0], "an argument of that name");
+}
+
+/// So many tools, most of them under one server, no two alike.
+fn with_tools(count: usize) -> RegistryDraft {
+    let mut value = desk(1);
+    let tools = value["tools"].as_array_mut().unwrap();
+    for n in tools.len()..count {
+        let entry = json!({"server": "many", "name": format!("t{n}"), "impact": "read", "approval": "required", "args_schema": {}});
+        tools.push(entry);
+    }
+    draft(&value)
+}
+
+#[test]
+fn an_entry_is_replaced_when_there_are_as_many_as_there_may_be() {
+    let mut draft = with_tools(10_000);
+    let named = |server: &str, name: &str| {
+        let tool = tool(server, name);
+        ToolEntry::builder(&tool, ImpactClass::Money, ApprovalRule::Required, json!({})).build().unwrap()
+    };
+    assert_eq!(draft.tools().count(), 10_000);
+    assert_eq!(draft.add_tool(named("many", "more")).unwrap_err().code(), "REGISTRY_TOO_MANY");
+    assert_eq!(draft.add_tool(named("desk", "search")), Ok(()));
+    assert_eq!(draft.tools().count(), 10_000);
+    assert!(
+        draft
+            .tools()
+            .any(|entry| entry.tool().name().as_str() == "search" && entry.impact() == ImpactClass::Money)
+    );
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test measures its own run time")]
+fn one_more_entry_costs_one_more_look_however_many_there_are() {
+    let mut draft = with_tools(3_000);
+    let started = std::time::Instant::now();
+    for n in 0..500 {
+        draft.register(capabilities(&format!("b{n}x"), &[("desk", "search")]), 1, ops()).unwrap();
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
 #[test]

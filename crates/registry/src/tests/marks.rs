@@ -32,7 +32,7 @@ fn a_missing_mark_is_the_first_load() {
     let folder = tempfile::tempdir().unwrap();
     let marks = FileHighWater::new(folder.path().join("mark.json"));
     assert_eq!(marks.current(), Ok(None));
-    assert_eq!(marks.compare_and_raise(&mark(5, b"5")), Ok(()));
+    assert_eq!(marks.compare_and_raise(None, &mark(5, b"5")), Ok(()));
     assert_eq!(marks.current(), Ok(Some(mark(5, b"5"))));
 }
 
@@ -41,7 +41,7 @@ fn a_corrupt_mark_refuses_and_stays_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mark.json");
     let marks = FileHighWater::new(&path);
-    marks.compare_and_raise(&mark(5, b"5")).unwrap();
+    marks.compare_and_raise(None, &mark(5, b"5")).unwrap();
     let good = std::fs::read_to_string(&path).unwrap();
     let bent = [
         String::new(),
@@ -54,7 +54,8 @@ fn a_corrupt_mark_refuses_and_stays_as_it_was() {
     for text in bent {
         std::fs::write(&path, &text).unwrap();
         assert_eq!(marks.current().unwrap_err().code(), "REGISTRY_MARK_CORRUPT", "{text}");
-        assert_eq!(marks.compare_and_raise(&mark(6, b"6")).unwrap_err().code(), "REGISTRY_MARK_CORRUPT");
+        let refused = marks.compare_and_raise(Some(&mark(5, b"5")), &mark(6, b"6")).unwrap_err();
+        assert_eq!(refused.code(), "REGISTRY_MARK_CORRUPT");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 }
@@ -63,7 +64,7 @@ fn a_corrupt_mark_refuses_and_stays_as_it_was() {
 fn a_mark_in_a_folder_that_is_not_there_refuses() {
     let folder = tempfile::tempdir().unwrap();
     let marks = FileHighWater::new(folder.path().join("gone").join("mark.json"));
-    let refused = marks.compare_and_raise(&mark(1, b"1")).unwrap_err();
+    let refused = marks.compare_and_raise(None, &mark(1, b"1")).unwrap_err();
     assert_eq!(refused.code(), "REGISTRY_MARK_UNAVAILABLE");
 }
 
@@ -80,7 +81,7 @@ fn what_a_writer_that_died_left_behind_is_no_obstacle() {
     let path = folder.path().join("mark.json");
     std::fs::write(folder.path().join("mark.json.new"), "half").unwrap();
     let marks = FileHighWater::new(&path);
-    assert_eq!(marks.compare_and_raise(&mark(1, b"1")), Ok(()));
+    assert_eq!(marks.compare_and_raise(None, &mark(1, b"1")), Ok(()));
     assert!(!folder.path().join("mark.json.new").exists());
 }
 
@@ -95,7 +96,14 @@ fn of_many_that_raise_at_once_the_highest_stands_and_no_fork_gets_through() {
             scope.spawn(move || {
                 let marks = FileHighWater::new(path);
                 for version in 1..=10 {
-                    match marks.compare_and_raise(&mark(version, &[thread])) {
+                    let raise = || loop {
+                        let seen = marks.current().unwrap();
+                        match marks.compare_and_raise(seen.as_ref(), &mark(version, &[thread])) {
+                            Err(MarkError::Moved) => {}
+                            other => break other,
+                        }
+                    };
+                    match raise() {
                         Ok(()) | Err(MarkError::Rollback { .. }) => {}
                         Err(MarkError::Fork { .. }) => {
                             forks.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
@@ -116,9 +124,48 @@ fn of_many_that_raise_at_once_the_highest_stands_and_no_fork_gets_through() {
 fn revoked_keys_add_up_over_marks() {
     let keys = |names: &[&str]| names.iter().map(|name| KeyId::new(name).unwrap()).collect();
     let marks = MemoryHighWater::new();
-    marks.compare_and_raise(&Mark::new(1, Digest::of(b"1"), keys(&["a"]))).unwrap();
-    marks.compare_and_raise(&Mark::new(2, Digest::of(b"2"), keys(&["b"]))).unwrap();
-    assert_eq!(marks.current().unwrap().unwrap().revoked_keys(), &keys(&["a", "b"]));
-    marks.compare_and_raise(&Mark::new(1, Digest::of(b"1"), keys(&["c"]))).unwrap_err();
-    assert_eq!(marks.current().unwrap().unwrap().revoked_keys(), &keys(&["a", "b"]));
+    marks.compare_and_raise(None, &Mark::new(1, Digest::of(b"1"), keys(&["a"]))).unwrap();
+    let seen = marks.current().unwrap();
+    marks.compare_and_raise(seen.as_ref(), &Mark::new(2, Digest::of(b"2"), keys(&["b"]))).unwrap();
+    let seen = marks.current().unwrap();
+    assert_eq!(seen.as_ref().unwrap().revoked_keys(), &keys(&["a", "b"]));
+    marks.compare_and_raise(seen.as_ref(), &Mark::new(1, Digest::of(b"1"), keys(&["c"]))).unwrap_err();
+    assert_eq!(marks.current(), Ok(seen));
+}
+
+#[test]
+fn a_mark_is_raised_only_from_the_one_that_was_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = FileHighWater::new(folder.path().join("mark.json"));
+    let memory = MemoryHighWater::new();
+    let stores: [&dyn HighWaterStore; 2] = [&memory, &file];
+    for marks in stores {
+        assert_eq!(marks.compare_and_raise(Some(&mark(1, b"1")), &mark(2, b"2")), Err(MarkError::Moved));
+        assert_eq!(marks.current(), Ok(None));
+        marks.compare_and_raise(None, &mark(2, b"2")).unwrap();
+        assert_eq!(marks.compare_and_raise(None, &mark(3, b"3")), Err(MarkError::Moved));
+        let keys = BTreeSet::from([KeyId::new("k").unwrap()]);
+        let same_version = Mark::new(2, Digest::of(b"2"), keys.clone());
+        assert_eq!(marks.compare_and_raise(None, &same_version), Err(MarkError::Moved));
+        assert_eq!(marks.compare_and_raise(None, &mark(2, b"2")), Ok(()), "it stands already");
+        assert_eq!(marks.current(), Ok(Some(mark(2, b"2"))));
+        marks.compare_and_raise(Some(&mark(2, b"2")), &same_version).unwrap();
+        // What does not know of every revoked key was verified against less than what stands.
+        assert_eq!(marks.compare_and_raise(Some(&mark(2, b"2")), &mark(2, b"2")), Err(MarkError::Moved));
+        assert_eq!(
+            marks.compare_and_raise(None, &mark(1, b"1")),
+            Err(MarkError::Rollback { offered: 1, accepted: 2 })
+        );
+    }
+}
+
+#[test]
+fn a_first_version_out_of_reach_of_every_later_one_is_refused() {
+    assert_eq!(mark(1 << 32, b"").check_after(None), Ok(()));
+    assert_eq!(
+        mark((1 << 32) + 1, b"").check_after(None),
+        Err(MarkError::FastForward { offered: (1 << 32) + 1, accepted: 0 })
+    );
+    assert_eq!(refused(&sign(&desk((1 << 53) - 1))), "REGISTRY_FAST_FORWARD");
+    assert!(load_with(&sign(&desk(1 << 32)), marks()).is_ok());
 }

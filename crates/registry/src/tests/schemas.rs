@@ -144,3 +144,114 @@ fn a_known_format_is_checked() {
     assert!(rules.check_args(&canonical(&json!({"day": "2026-01-31", "n": 1}))).is_ok());
     assert_eq!(rules.check_args(&canonical(&json!({"day": "soon"}))).unwrap_err().rule(), "format");
 }
+
+/// `d0` refers to `d1` and so on, in the form that `link` gives; the last one is plain.
+fn chain(count: usize, link: impl Fn(Value) -> Value) -> Value {
+    let mut definitions = serde_json::Map::new();
+    for n in 0..count {
+        definitions
+            .insert(format!("d{n}"), link(json!({ "$ref": format!("#/$defs/d{}", n.saturating_add(1)) })));
+    }
+    definitions.insert(format!("d{count}"), json!({"type": "object"}));
+    json!({"$ref": "#/$defs/d0", "$defs": definitions})
+}
+
+#[test]
+fn a_schema_whose_references_lead_on_without_end_in_sight_is_refused() {
+    assert!(entry(&chain(127, |next| next)).is_ok());
+    for count in [128, 200, 2_000, 5_000] {
+        assert_eq!(refused(&chain(count, |next| next)), "REGISTRY_SCHEMA_TOO_LARGE", "{count}");
+    }
+    let through_nots = |next| (0..58).fold(next, |inner, _| json!({ "not": inner }));
+    assert!(entry(&chain(3, through_nots)).is_ok());
+    assert_eq!(refused(&chain(7, through_nots)), "REGISTRY_SCHEMA_TOO_LARGE");
+}
+
+#[test]
+fn a_schema_that_doubles_with_every_reference_is_refused() {
+    let twice = |next: Value| json!({"allOf": [next.clone(), next]});
+    assert!(entry(&chain(10, twice)).is_ok());
+    assert_eq!(refused(&chain(20, twice)), "REGISTRY_SCHEMA_TOO_LARGE");
+    assert_eq!(refused(&chain(40, twice)), "REGISTRY_SCHEMA_TOO_LARGE");
+    // Nor in a circle, where every reference has its part of the way before it comes back.
+    let mut circle = chain(20, twice);
+    circle["$defs"]["d20"] = json!({"$ref": "#/$defs/d0"});
+    assert_eq!(refused(&circle), "REGISTRY_SCHEMA_TOO_LARGE");
+    // Nor under any other spelling of a reference.
+    let spelled = |from: &str, to: &str| {
+        let text = chain(20, twice).to_string().replace(from, to);
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    assert_eq!(refused(&spelled("#/$defs/", "#/%24defs/")), "REGISTRY_SCHEMA_TOO_LARGE");
+    assert_eq!(refused(&spelled("#/$defs/", "#/%24de%66s/")), "REGISTRY_SCHEMA_TOO_LARGE");
+    assert_eq!(refused(&spelled("$defs", "x~/y").pointer_escaped()), "REGISTRY_SCHEMA_TOO_LARGE");
+    for keyword in ["$anchor", "$dynamicAnchor", "$id"] {
+        let mut named = chain(20, twice);
+        for (name, definition) in named["$defs"].as_object_mut().unwrap() {
+            definition[keyword] = json!(name);
+        }
+        let reference = if keyword == "$id" { "" } else { "#" };
+        let text = named.to_string().replace("#/$defs/", reference);
+        assert_eq!(refused(&serde_json::from_str(&text).unwrap()), "REGISTRY_SCHEMA_TOO_LARGE", "{keyword}");
+        let text = text.replace("$ref", "$dynamicRef");
+        assert_eq!(refused(&serde_json::from_str(&text).unwrap()), "REGISTRY_SCHEMA_TOO_LARGE", "{keyword}");
+    }
+    let mut list = vec![json!({"type": "object"})];
+    for n in 0..20 {
+        let last = json!({ "$ref": format!("#/anyOf/0{n}") });
+        list.push(json!({"allOf": [last.clone(), last]}));
+    }
+    assert_eq!(refused(&json!({ "anyOf": list })), "REGISTRY_SCHEMA_TOO_LARGE");
+}
+
+trait PointerEscaped {
+    fn pointer_escaped(&self) -> Value;
+}
+
+impl PointerEscaped for Value {
+    /// Puts the escapes of a JSON Pointer into references to the member `x~/y`.
+    fn pointer_escaped(&self) -> Value {
+        serde_json::from_str(&self.to_string().replace("#/x~/y/", "#/x~0~1y/")).unwrap()
+    }
+}
+
+#[test]
+fn a_schema_of_more_than_256_kib_is_refused() {
+    let of = |bytes: usize| json!({ "description": "x".repeat(bytes) });
+    let frame = of(0).to_string().len();
+    assert!(entry(&of((256 << 10) - frame)).is_ok());
+    assert_eq!(refused(&of((256 << 10) - frame + 1)), "REGISTRY_SCHEMA_TOO_LARGE");
+}
+
+#[test]
+fn a_schema_of_many_lists_is_refused_before_it_is_walked_to_its_end() {
+    let wide = |count: usize| json!({ "examples": vec![json!([]); count] });
+    assert!(entry(&wide(60_000)).is_ok());
+    assert_eq!(refused(&wide(4_000_000)), "REGISTRY_SCHEMA_TOO_LARGE");
+}
+
+#[test]
+fn a_schema_with_as_many_resources_as_references_is_refused_before_they_are_looked_up() {
+    let many: Vec<_> = (0..6_000).map(|n| json!({"$id": format!("{n}"), "$ref": "#"})).collect();
+    assert_eq!(refused(&json!({ "anyOf": many })), "REGISTRY_SCHEMA_TOO_LARGE");
+}
+
+#[test]
+fn types_that_refer_to_one_another_still_load() {
+    let names: Vec<_> = (0..12).map(|n| format!("t{n}")).collect();
+    let any: Vec<_> = names.iter().map(|name| json!({ "$ref": format!("#/$defs/{name}") })).collect();
+    let mut definitions = serde_json::Map::new();
+    for name in &names {
+        definitions.insert(
+            name.clone(),
+            json!({"type": "object", "properties": {"kind": {"const": name},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/any"}}}}),
+        );
+    }
+    definitions.insert("any".to_owned(), json!({ "anyOf": any }));
+    let rules = rules(&json!({"$ref": "#/$defs/any", "$defs": definitions}));
+    let args = json!({"kind": "t1", "children": [{"kind": "t2", "children": [{"kind": "t3"}]}]});
+    assert!(rules.check_args(&canonical(&args)).is_ok());
+    let args = json!({"kind": "t1", "children": [{"kind": "t2", "children": [{"kind": "no"}]}]});
+    assert!(rules.check_args(&canonical(&args)).is_err());
+}
