@@ -9,6 +9,7 @@ mod world;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use countersign_audit_log::Record;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -185,12 +186,16 @@ fn finish(
     Ok(if ok { Exit::Done } else { Exit::Refused })
 }
 
+/// Counts the decisions of the last session on record: the demo's own, whatever the record held before.
 fn decisions_on_record(record: &Path) -> Result<u64, Failure> {
     let unreadable = |error: &dyn std::fmt::Display| Failure::new("AUDIT_CORRUPT", error.to_string());
     let mut decisions: u64 = 0;
     for line in countersign_audit_log::read_lines(record).map_err(|error| unreadable(&error))? {
         let (_, record) = line.map_err(|error| unreadable(&error))?;
-        if matches!(record, countersign_audit_log::Record::Decision(_)) {
+        if matches!(record, Record::Session(_)) {
+            decisions = 0;
+        }
+        if matches!(record, Record::Decision(_)) {
             decisions = decisions.saturating_add(1);
         }
     }

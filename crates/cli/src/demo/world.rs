@@ -29,8 +29,10 @@ impl World {
         let program =
             std::env::current_exe().map_err(|error| failed("this program cannot find itself", &error))?;
         let name: String = crate::random::id::<countersign_core::RunId>("countersign-demo")?.to_string();
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir(&folder).map_err(|error| failed("no folder for the demo", &error))?;
+        let folder = std::path::absolute(std::env::temp_dir().join(name))
+            .map_err(|error| failed("the folder for temporary files is not usable", &error))?;
+        fs::create_dir(&folder)
+            .map_err(|error| failed(&format!("`{}` cannot be made", folder.display()), &error))?;
         let record = match record {
             None => folder.join("record.jsonl"),
             Some(path) => std::path::absolute(path)

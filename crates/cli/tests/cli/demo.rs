@@ -27,6 +27,23 @@ fn the_demo_prints_a_line_for_each_thing_done() {
 }
 
 #[test]
+fn the_demo_can_go_on_in_a_record_that_is_there() {
+    let bench = Bench::new();
+    bench.ok("demo --record record.jsonl");
+    let told = bench.run("--json demo --record record.jsonl").value();
+    assert_eq!((&told["ok"], &told["decisions_on_record"]), (&true.into(), &12.into()), "{told}");
+}
+
+#[test]
+fn a_demo_without_a_folder_for_its_files_says_which() {
+    let bench = Bench::new();
+    let run = bench.command(&["demo"]).env("TMPDIR", "/no/such/folder").output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert!(said.starts_with("error DEMO_FAILED: `/no/such/folder/"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
 fn a_demo_whose_record_cannot_be_written_fails() {
     let bench = Bench::new();
     let run = bench.run("demo --record no/such/folder/record.jsonl");
