@@ -21,6 +21,7 @@ mod general;
 mod json;
 mod keys;
 mod mcp;
+mod readme;
 mod registry;
 mod token;
 mod vectors;
