@@ -13,10 +13,14 @@ fn block(language: &str) -> String {
 #[test]
 fn the_readmes_configuration_is_read_and_lacks_nothing_but_its_files() {
     let bench = Bench::new();
-    bench.write("gateway.toml", block("toml"));
-    bench.fails("mcp run --config gateway.toml -- true", 1, "KEY_FILE_MISSING");
-    bench.write("gateway.toml", block("toml").replace("principal", "principle"));
-    bench.fails("mcp run --config gateway.toml -- true", 1, "CONFIG_MALFORMED");
+    for (config, code) in [
+        (block("toml"), "KEY_FILE_MISSING"),
+        (block("toml").replace("principal", "principle"), "CONFIG_MALFORMED"),
+    ] {
+        bench.write("gateway.toml", config);
+        let run = bench.run("mcp run --config gateway.toml -- true");
+        assert!(run.code == 1 && run.err.starts_with(&format!("error {code}: ")), "{run:?}");
+    }
 }
 
 #[test]
