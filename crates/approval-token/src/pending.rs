@@ -60,7 +60,7 @@ impl PendingApproval {
         self.requested
     }
 
-    /// When the question lapses.
+    /// When the question lapses if nobody has answered it. An approval has an expiry of its own.
     #[must_use]
     pub const fn expires(&self) -> Timestamp {
         self.expires
@@ -134,8 +134,10 @@ pub enum PendingState {
 ///
 /// A store is a letter box and decides nothing: a token that comes out of it is verified and spent like any other.
 ///
-/// A question is open from when it is asked until it is denied or used, or it expires, or the token that was left for
-/// it does ([`ApprovalToken::claimed_expiry`]). A store holds at most 1,024 open questions with at most 64 MiB of
+/// A question is open from when it is asked until it is denied or used, or its time is over. That is its own expiry for
+/// as long as nobody has answered, and once it is approved the expiry of the token that was left for it
+/// ([`ApprovalToken::claimed_expiry`]), sooner or later than its own: an approval lasts as long as it says, however old
+/// the question was. A store holds at most 1,024 open questions with at most 64 MiB of
 /// arguments. Of those, at most 64 with at most 4 MiB wait for one session ([`CallBinding::asker`]), so that one agent
 /// cannot take the room of the others; a question without a session counts under its principal.
 ///
@@ -163,8 +165,8 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unavailable`].
     fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError>;
 
-    /// Leaves a token for one that waits, until the token expires. One that has expired, or does not say when it will, is
-    /// not left, and the question stays as it is.
+    /// Leaves a token for one that waits and has not expired, until the token expires. A token that has expired, or does
+    /// not say when it will, is not left, and the question stays as it is.
     ///
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Expired`], [`PendingError::Token`] or
@@ -177,8 +179,8 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unknown`], [`PendingError::Decided`] or [`PendingError::Unavailable`].
     fn deny(&self, id: &CallId) -> Result<(), PendingError>;
 
-    /// Finds the token that was left for the same act and has not expired, whatever call id the retry carries. The token
-    /// binds the id that is given beside it.
+    /// Finds the token that was left for the same act and has not expired, whatever call id the retry carries and
+    /// whenever the question would have lapsed. The token binds the id that is given beside it.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].

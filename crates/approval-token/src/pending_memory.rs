@@ -36,7 +36,7 @@ struct Item {
     act: Digest,
     asker: Digest,
     state: PendingState,
-    /// When the question expires, or the token that was left for it, if that is sooner.
+    /// When the question expires; once it was approved, when the token does that was left for it.
     open_until: Timestamp,
 }
 
@@ -122,7 +122,7 @@ impl PendingApprovals for MemoryPendingApprovals {
             if !item.is_open(now) || expiry <= now {
                 return Err(PendingError::Expired);
             }
-            item.open_until = item.open_until.min(expiry);
+            item.open_until = expiry;
             item.state = PendingState::Approved(token.clone());
             Ok(())
         })

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use countersign_core::Timestamp;
 
-use crate::tail::MAX_LINE_BYTES;
+use crate::tail::{MAX_LINE_BYTES, can_be_torn};
 use crate::{ReadError, Record};
 
 /// A line as it is written.
@@ -33,11 +33,15 @@ pub(crate) fn parse_line(line: &[u8]) -> Option<(u64, Record)> {
 /// # Errors
 /// [`ReadError`] when the path cannot be opened or is no regular file.
 pub fn read_lines(path: impl AsRef<Path>) -> Result<Lines, ReadError> {
+    // Opening a FIFO would wait for its writer. What counts is the handle, below.
+    if !std::fs::metadata(&path)?.is_file() {
+        return Err(ReadError::NotAFile);
+    }
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
         return Err(ReadError::NotAFile);
     }
-    Ok(Lines { input: BufReader::new(file), line: 0, over: false })
+    Ok(Lines { input: BufReader::new(file), line: 0, last: 0, over: false })
 }
 
 /// Yields the records of a file with their sequence numbers, as they stand: it is for [`verify`] to say whether the
@@ -46,6 +50,8 @@ pub fn read_lines(path: impl AsRef<Path>) -> Result<Lines, ReadError> {
 pub struct Lines {
     input: BufReader<File>,
     line: u64,
+    /// Sequence number of the line before; 0 when there is none.
+    last: u64,
     over: bool,
 }
 
@@ -61,11 +67,15 @@ impl Lines {
         let Some((b'\n', text)) = bytes.split_last() else {
             return Err(if bytes.len() == MAX_LINE_BYTES {
                 ReadError::TooLong { line }
-            } else {
+            } else if can_be_torn(&bytes, self.last) {
                 ReadError::Torn { line }
+            } else {
+                ReadError::Malformed { line }
             });
         };
-        parse_line(text).map(Some).ok_or(ReadError::Malformed { line })
+        let (sequence, record) = parse_line(text).ok_or(ReadError::Malformed { line })?;
+        self.last = sequence;
+        Ok(Some((sequence, record)))
     }
 }
 

@@ -55,7 +55,7 @@ fn judge(bytes: &[u8], start: u64) -> Result<Option<Tail>, AuditError> {
             return Ok(None);
         }
         // An empty file, or the first line of all was torn.
-        return if is_torn(bytes, 1) {
+        return if can_be_torn(bytes, 0) {
             Ok(Some(Tail { end: 0, last: 0 }))
         } else {
             Err(AuditError::Corrupt { at: 0 })
@@ -72,23 +72,24 @@ fn judge(bytes: &[u8], start: u64) -> Result<Option<Tail>, AuditError> {
     let Some((last, _)) = parse_line(line).filter(|(last, _): &(u64, Record)| *last > 0) else {
         return Err(AuditError::Corrupt { at: offset(line_start) });
     };
-    let next = last.checked_add(1).ok_or(AuditError::Corrupt { at: offset(line_start) })?;
     let end = offset(lines.len());
-    // A file system that grows a file before its data arrives leaves zeros behind, after a crash.
-    let zeros = torn.iter().all(|b| *b == 0);
-    if zeros || is_torn(torn, next) {
-        Ok(Some(Tail { end, last }))
-    } else {
-        Err(AuditError::Corrupt { at: end })
+    if last == u64::MAX {
+        return Err(AuditError::Corrupt { at: offset(line_start) });
     }
+    if can_be_torn(torn, last) { Ok(Some(Tail { end, last })) } else { Err(AuditError::Corrupt { at: end }) }
 }
 
-/// Says whether an unterminated line can be the beginning of record `next`, perhaps with zeros behind it. Anything
-/// else was not written here, and is not for us to cut.
-fn is_torn(bytes: &[u8], next: u64) -> bool {
+/// Says whether an unterminated line can be what is left of the record after number `last` (0: of the first one): its
+/// beginning, perhaps with zeros behind it. Anything else was not written here, and is not for us to cut.
+pub(crate) fn can_be_torn(bytes: &[u8], last: u64) -> bool {
+    let Some(next) = last.checked_add(1) else {
+        return false;
+    };
     let written = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at.saturating_add(1));
     if written == 0 {
-        return bytes.is_empty();
+        // A file system that grows a file before its data arrives leaves zeros behind, after a crash. A file of
+        // nothing else is none of ours.
+        return last > 0 || bytes.is_empty();
     }
     let due = format!("{{\"seq\":{next},\"type\":\"");
     bytes.iter().take(written).zip(due.as_bytes()).all(|(a, b)| a == b)

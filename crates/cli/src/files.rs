@@ -1,4 +1,4 @@
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -26,7 +26,8 @@ impl FromStr for Source {
 }
 
 impl Source {
-    /// Reads the first `max` bytes, for a reader that knows its own limit.
+    /// Reads the first `max` bytes, for a reader that knows its own limit. The file may be a pipe, as a shell's
+    /// process substitution makes one.
     pub(crate) fn read_prefix(&self, max: u64) -> Result<Vec<u8>, Failure> {
         match self {
             Self::Stdin => take_stdin(max),
@@ -37,10 +38,9 @@ impl Source {
 
 /// Reads a file, of which no more than `max` bytes are ever held.
 pub(crate) fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
-    let file = open(path)?;
-    let about = file.metadata().map_err(|error| unreadable(path, &error))?;
+    let (file, about) = open_regular(path)?;
     let name = path.display().to_string();
-    if about.is_file() && about.len() > max {
+    if about.len() > max {
         return Err(too_large(&name, max));
     }
     within(take_file(&file, path, max.saturating_add(1))?, max, &name)
@@ -48,6 +48,20 @@ pub(crate) fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
 
 fn read_stdin(max: u64) -> Result<Vec<u8>, Failure> {
     within(take_stdin(max.saturating_add(1))?, max, "standard input")
+}
+
+/// Opens what must be a regular file. Opening a FIFO would wait for its writer, so the path is looked at first; what
+/// counts is the handle.
+fn open_regular(path: &Path) -> Result<(File, Metadata), Failure> {
+    let regular = |about: io::Result<Metadata>| match about {
+        Ok(about) if about.is_file() => Ok(about),
+        Ok(_) => Err(Failure::new("FILE_UNREADABLE", "is not a regular file").about(path.display())),
+        Err(error) => Err(unreadable(path, &error)),
+    };
+    regular(std::fs::metadata(path))?;
+    let file = open(path)?;
+    let about = regular(file.metadata())?;
+    Ok((file, about))
 }
 
 fn open(path: &Path) -> Result<File, Failure> {
@@ -190,7 +204,13 @@ mod tests {
         let path = folder.path().join("f");
         write_file(&path, b"four", Replace::Never).unwrap();
         assert_eq!(read_file(&path, 3).unwrap_err().code(), "FILE_TOO_LARGE");
-        #[cfg(target_os = "linux")]
-        assert_eq!(read_file("/dev/zero".as_ref(), 1 << 16).unwrap_err().code(), "FILE_TOO_LARGE");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn only_a_regular_file_is_read() {
+        for path in ["/dev/zero", "/dev/null", "/"] {
+            assert_eq!(read_file(path.as_ref(), 1 << 16).unwrap_err().code(), "FILE_UNREADABLE", "{path}");
+        }
     }
 }

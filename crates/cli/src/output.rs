@@ -67,6 +67,10 @@ impl Output {
 
     /// Hands everything written so far to the reader.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        if self.protocol {
+            // A thread that writes to a peer that does not read may hold standard output for ever.
+            return Ok(());
+        }
         self.to.flush().map_err(|error| closed(&error))
     }
 }

@@ -1,16 +1,25 @@
 use countersign_core::is_hidden;
 
-/// Canonical JSON for a person's eyes: broken into lines, no token of it changed, and every hidden character spelled
-/// out as JSON spells it.
+/// How many blanks in a row are shown as they are. More could push what follows out of sight.
+const MAX_BLANKS: usize = 8;
+
+/// Canonical JSON for a person's eyes: broken into lines, no value of it changed, and every hidden character, and every
+/// blank after eight, spelled out as JSON spells it.
 pub(crate) fn shown_json(canonical: &str) -> String {
     let mut shown = String::with_capacity(canonical.len());
     let mut depth = 0_usize;
     let mut in_string = false;
     let mut escaped = false;
+    let mut blanks = 0_usize;
     let mut chars = canonical.chars().peekable();
     while let Some(c) = chars.next() {
         if in_string {
-            push_visible(&mut shown, c);
+            blanks = if c == ' ' { blanks.saturating_add(1) } else { 0 };
+            if blanks > MAX_BLANKS {
+                push_spelled_out(&mut shown, c);
+            } else {
+                push_visible(&mut shown, c);
+            }
             in_string = escaped || c != '"';
             escaped = !escaped && c == '\\';
             continue;
@@ -51,11 +60,15 @@ fn break_line(shown: &mut String, depth: usize) {
 
 fn push_visible(shown: &mut String, c: char) {
     if is_hidden(c) {
-        for unit in c.encode_utf16(&mut [0; 2]) {
-            shown.push_str(&format!("\\u{unit:04x}"));
-        }
+        push_spelled_out(shown, c);
     } else {
         shown.push(c);
+    }
+}
+
+fn push_spelled_out(shown: &mut String, c: char) {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        shown.push_str(&format!("\\u{unit:04x}"));
     }
 }
 
@@ -80,9 +93,17 @@ mod tests {
     }
 
     #[test]
+    fn blanks_cannot_push_anything_out_of_sight() {
+        let canonical = |blanks: usize| format!("[\"a{}b\",\"{}\"]", " ".repeat(blanks), " ".repeat(8));
+        assert_eq!(shown_json(&canonical(8)), "[\n  \"a        b\",\n  \"        \"\n]");
+        assert_eq!(shown_json(&canonical(10)), "[\n  \"a        \\u0020\\u0020b\",\n  \"        \"\n]");
+    }
+
+    #[test]
     fn what_is_shown_is_the_same_value() {
-        let canonical = "{\"a\":\"\\\\\",\"b\":[\"\\u0000\u{200b}\",-1.5e+300,null,true]}";
+        let blanks = " ".repeat(40);
+        let canonical = format!("{{\"a\":\"\\\\\",\"b\":[\"\\u0000\u{200b}{blanks}\",-1.5e+300,null,true]}}");
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        assert_eq!(value(&shown_json(canonical)), value(canonical));
+        assert_eq!(value(&shown_json(&canonical)), value(&canonical));
     }
 }

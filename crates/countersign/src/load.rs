@@ -1,4 +1,4 @@
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -181,8 +181,16 @@ impl Countersign {
 /// Reads a file of at most `cap` bytes; a longer one is an error before it is read whole.
 fn read_capped(path: &Path, cap: u64) -> Result<Vec<u8>, LoadError> {
     let failed = |source| LoadError::File { path: path.to_owned(), source };
+    let regular = |about: io::Result<Metadata>| match about {
+        Ok(about) if about.is_file() => Ok(()),
+        Ok(_) => Err(failed(io::Error::other("is not a regular file"))),
+        Err(error) => Err(failed(error)),
+    };
+    // Opening a FIFO would wait for its writer. What counts is the handle.
+    regular(std::fs::metadata(path))?;
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
+    regular(file.metadata())?;
     file.take(cap.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > cap {
         return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {cap} bytes"))));

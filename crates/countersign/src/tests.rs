@@ -72,6 +72,20 @@ fn a_missing_or_oversized_file_is_an_error_that_names_it() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_pipe_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let path = folder.path().join("root.json");
+    fs::remove_file(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(load(folder.path()).unwrap_err().code()));
+    let code = receiver.recv_timeout(std::time::Duration::from_secs(10)).expect("nobody waits");
+    assert_eq!(code, "FILE_UNREADABLE");
+}
+
+#[test]
 fn a_session_that_is_refused_is_on_record() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, r#""bot""#);

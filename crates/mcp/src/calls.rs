@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use countersign_approval_token::{ApprovalToken, PendingError};
 use countersign_audit_log::Direction;
 use countersign_core::{CallId, Digest, RequestId, ToolId};
-use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall};
+use countersign_tool_gate::{AcceptedCall, Rejection, RejectionCode, ToolCall};
 
 use crate::definitions::know_definition;
 use crate::era_2025::{self, CallParams, Refusal};
@@ -130,7 +130,8 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     let (args, in_flight) = accepted.dispatch();
     let released = link.asked.lock().release(&call.id, call.serial, Asked::Call(in_flight));
     if released.is_err() {
-        // Cancelled, or the server ended, during the decision. It goes on record as unknown.
+        // Cancelled, or the server ended, during the decision, so the call never left. The record has no word for
+        // that: it says unknown, which claims less than is known here and nothing false.
         return;
     }
     let line = era_2025::call_line(&call.id, tool.name().as_str(), &args, call.meta.as_deref());
@@ -144,12 +145,15 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
 }
 
 fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
-    let approval = if may_ask { request_approval(link, rejection) } else { None };
+    let filed = if may_ask { request_approval(link, rejection) } else { Ok(None) };
+    // An approval that nobody can be asked for is nothing to wait for.
+    let code = if filed.is_ok() { rejection.code() } else { RejectionCode::StoreUnavailable };
+    let approval = filed.ok().flatten();
     let refusal = Refusal {
-        code: rejection.code().as_str(),
-        message: rejection.message(),
-        retry: rejection.retry().as_str(),
-        unlock: rejection.unlock(),
+        code: code.as_str(),
+        message: code.message(),
+        retry: code.retry().as_str(),
+        unlock: code.unlock(),
         approval_id: approval.as_ref().map(CallId::as_str),
         call_id: rejection.call_id(),
         record: rejection.sequence(),
@@ -159,11 +163,19 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
     }
 }
 
-/// Files what an approver would have to approve, if an approval is all that is missing.
-fn request_approval(link: &Link, rejection: &Rejection) -> Option<CallId> {
-    let (request, approvals) = (rejection.approval_request()?, link.approvals.as_ref()?);
-    let now = link.clock.now().ok()?;
-    note(link, approvals.ask(request, now))
+/// What had to be filed was not; why is on record.
+struct NotFiled;
+
+/// Files what an approver would have to approve, if an approval is all that is missing and there is where to file it.
+fn request_approval(link: &Link, rejection: &Rejection) -> Result<Option<CallId>, NotFiled> {
+    let (Some(request), Some(approvals)) = (rejection.approval_request(), &link.approvals) else {
+        return Ok(None);
+    };
+    let Ok(now) = link.clock.now() else {
+        link.record(Direction::ToServer, None, Fault::Internal);
+        return Err(NotFiled);
+    };
+    note(link, approvals.ask(request, now)).map(Some).ok_or(NotFiled)
 }
 
 fn fail(link: &Link, call: &HeldCall, fault: Fault) {

@@ -77,7 +77,8 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64) -> Opti
 }
 
 /// Sees to it that the definition of a disclosed tool is known before a call to it is decided. Where it cannot be
-/// known and the registry pins one, the gate is told that it is another one.
+/// known and the registry pins one, the gate forgets what it saw before, and so refuses the call. Another list is not
+/// asked for at once: calls in a row would each wait for a server that does not answer.
 ///
 /// A tool whose definition is not pinned is asked for too, once, because approvals bind the definition that was seen.
 pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
@@ -85,9 +86,13 @@ pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
         return;
     }
     let view = link.gate.registry().view();
-    let rules = view.snapshot().tool(tool);
-    let is_pinned = rules.is_some_and(|rules| rules.entry().definition().is_some());
-    if !is_pinned && link.listing.has_failed() {
+    let is_pinned =
+        |tool: &ToolId| view.snapshot().tool(tool).is_some_and(|rules| rules.entry().definition().is_some());
+    if !is_pinned(tool) && link.listing.has_failed() {
+        return;
+    }
+    if link.listing.has_failed_within(link.settings.limits().list_wait()) {
+        link.gate.forget_definition(tool);
         return;
     }
     for _ in 0..MAX_ATTEMPTS {
@@ -100,14 +105,19 @@ pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
         }
         let ours = link.gate.contract().tools().iter().filter(|t| t.server() == link.settings.server());
         for unclear in ours.filter(|tool| listed.get(tool.name()) != Some(&Listed::Once)) {
-            link.gate.note_definition(unclear, unknown_definition());
+            if is_pinned(unclear) && !listed.contains_key(unclear.name()) {
+                link.gate.forget_definition(unclear);
+            } else {
+                // Nothing is equal to it: an approval that binds what was seen before does not fit.
+                link.gate.note_definition(unclear, unknown_definition());
+            }
             link.listing.note(epoch, unclear.name().clone());
         }
         return;
     }
     link.listing.fail();
-    if is_pinned {
-        link.gate.note_definition(tool, unknown_definition());
+    if is_pinned(tool) {
+        link.gate.forget_definition(tool);
     }
 }
 

@@ -1,5 +1,5 @@
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use countersign_core::ToolName;
 use parking_lot::{Condvar, Mutex};
@@ -19,8 +19,8 @@ struct State {
     epoch: u64,
     /// Disclosed tools whose definitions were seen, or were seen to be missing, in this epoch.
     known: BTreeSet<ToolName>,
-    /// The last epoch in which the gateway's own question came to nothing.
-    failed: Option<u64>,
+    /// The last epoch in which the gateway's own question came to nothing, and when.
+    failed: Option<(u64, Instant)>,
     /// The gateway's own question that is open.
     question: Option<RpcId>,
     answer: Option<PageAnswer>,
@@ -50,13 +50,24 @@ impl Listing {
     /// Says whether the gateway has asked in vain since the tools last changed.
     pub(crate) fn has_failed(&self) -> bool {
         let state = self.state.lock();
-        state.failed == Some(state.epoch)
+        state.failed.is_some_and(|(epoch, _)| epoch == state.epoch)
+    }
+
+    /// Says whether that was no longer ago than this.
+    pub(crate) fn has_failed_within(&self, time: Duration) -> bool {
+        let state = self.state.lock();
+        state.failed.is_some_and(|(epoch, when)| epoch == state.epoch && when.elapsed() <= time)
     }
 
     /// Notes that the gateway has asked in vain.
     pub(crate) fn fail(&self) {
         let mut state = self.state.lock();
-        state.failed = Some(state.epoch);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a pause within this process, whatever becomes of the date"
+        )]
+        let now = Instant::now();
+        state.failed = Some((state.epoch, now));
     }
 
     /// The server said that its tools have changed: nothing is known any more.

@@ -52,6 +52,9 @@ impl FileHighWater {
     fn lock(&self) -> Result<File, MarkError> {
         let refused = |_| MarkError::Unavailable("locked");
         let path = self.beside(".lock");
+        if std::fs::metadata(&path).is_ok_and(|about| !about.is_file()) {
+            return Err(MarkError::Unavailable("locked"));
+        }
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(refused)?;
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
@@ -64,11 +67,20 @@ impl FileHighWater {
     }
 
     fn read(&self) -> Result<Option<Mark>, MarkError> {
-        let file = match File::open(&self.path) {
+        // Opening a FIFO would wait for its writer. What counts is the handle.
+        let file = match std::fs::metadata(&self.path) {
+            Ok(about) if about.is_file() => File::open(&self.path),
+            Ok(_) => return Err(MarkError::Unavailable("read")),
+            Err(error) => Err(error),
+        };
+        let file = match file {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(_) => return Err(MarkError::Unavailable("read")),
         };
+        if !file.metadata().is_ok_and(|about| about.is_file()) {
+            return Err(MarkError::Unavailable("read"));
+        }
         let mut bytes = Vec::new();
         let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
         file.take(most).read_to_end(&mut bytes).map_err(|_| MarkError::Unavailable("read"))?;

@@ -61,13 +61,13 @@ impl PendingApprovals for SqliteStore {
                 return Ok(Err(PendingError::Decided));
             }
             let Some(expiry) = token.claimed_expiry() else { return Ok(Err(PendingError::Token)) };
-            let open_until = open_until.min(sql_time(expiry));
-            if open_until <= sql_time(now) {
+            let (now, expiry) = (sql_time(now), sql_time(expiry));
+            if open_until <= now || expiry <= now {
                 return Ok(Err(PendingError::Expired));
             }
             tx.execute(
                 "UPDATE pending SET state = 'approved', token = ?2, open_until = ?3 WHERE call_id = ?1",
-                (id.as_str(), token.as_str(), open_until),
+                (id.as_str(), token.as_str(), expiry),
             )?;
             Ok(Ok(()))
         }))

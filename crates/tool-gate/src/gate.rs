@@ -199,6 +199,12 @@ impl ToolGate {
         }
     }
 
+    /// Tells the gate that a tool's definition is not known any more. Where the registry pins a definition, no call
+    /// passes until it is seen again.
+    pub fn forget_definition(&self, tool: &ToolId) {
+        self.inner.definitions.write().remove(tool);
+    }
+
     /// The session's contract.
     #[must_use]
     pub fn contract(&self) -> &SessionContract {

@@ -128,7 +128,7 @@ fn denying_one_of_several_leaves_the_others() {
 }
 
 #[test]
-fn an_expired_question_is_neither_listed_nor_approved_nor_used() {
+fn an_expired_question_is_neither_listed_nor_approved() {
     let store = MemoryPendingApprovals::new();
     store.request(&numbered(1, 1_000)).unwrap();
     store.request(&numbered(2, 1_000)).unwrap();
@@ -136,7 +136,7 @@ fn an_expired_question_is_neither_listed_nor_approved_nor_used() {
     assert_eq!(waiting(&store, 60_999), ["c2"]);
     assert!(waiting(&store, 61_000).is_empty());
     assert_eq!(code(store.approve(&id("c2"), &token("c2", "t"), at(61_000))), "PENDING_EXPIRED");
-    assert!(store.find_approved(numbered(1, 0).binding(), at(61_000)).unwrap().is_none());
+    assert!(store.find_approved(numbered(2, 0).binding(), at(61_000)).unwrap().is_none());
     assert_eq!(code(store.approve(&id("none"), &token("c", "t"), at(1_000))), "PENDING_UNKNOWN");
     assert_eq!(code(store.deny(&id("none"))), "PENDING_UNKNOWN");
     assert_eq!(code(store.mark_used(&id("none"))), "PENDING_UNKNOWN");
@@ -267,6 +267,19 @@ fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again(
     assert_eq!((found, left.as_str()), (id("b"), second.as_str()));
     // Whoever got the first just before it expired can still say so.
     assert_eq!(code(store.mark_used(&id("a"))), "ok");
+}
+
+#[test]
+fn an_approval_at_the_last_moment_lasts_until_its_token_expires() {
+    let store = MemoryPendingApprovals::new();
+    store.request(&pending("a", 941_000)).unwrap();
+    store.approve(&id("a"), &token("a", "t"), at(1_000_999)).unwrap();
+    // The question would have lapsed at 1,001,000, and the token says 1,060,000.
+    assert!(store.find_approved(&full("retry"), at(1_001_000)).unwrap().is_some());
+    assert!(store.find_approved(&full("retry"), at(1_059_999)).unwrap().is_some());
+    assert_eq!(store.request(&pending("b", 1_059_999)).unwrap(), id("a"));
+    assert!(store.find_approved(&full("retry"), at(1_060_000)).unwrap().is_none());
+    assert_eq!(store.request(&pending("b", 1_060_000)).unwrap(), id("b"));
 }
 
 #[test]

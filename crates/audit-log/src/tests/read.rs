@@ -60,6 +60,31 @@ fn a_torn_last_record_is_found_when_the_file_is_read() {
 }
 
 #[test]
+fn an_unfinished_line_is_torn_only_where_it_can_be_the_record_that_is_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, lines) = written(folder.path(), 2);
+    let cut = |whole: usize, rest: &str| {
+        let before: String = lines.iter().take(whole).map(String::as_str).collect();
+        std::fs::write(&path, before + rest).unwrap();
+        verify(&path).unwrap_err()
+    };
+    for (whole, rest) in [(0, "{\"seq\":1,\"ty"), (0, "{"), (1, "{\"seq\":2\0\0"), (1, "\0\0")] {
+        assert!(matches!(cut(whole, rest), ReadError::Torn { .. }), "{whole} {rest:?}");
+    }
+    for (whole, rest) in [
+        (0, "garbage"),
+        (0, "{\"a\":1}"),
+        (0, "\0\0"),
+        (0, "{\"seq\":2,"),
+        (1, "garbage"),
+        (1, "{\"seq\":3,"),
+    ] {
+        assert!(matches!(cut(whole, rest), ReadError::Malformed { .. }), "{whole} {rest:?}");
+        assert!(FileSink::open(&path).is_err(), "{whole} {rest:?}: what is continued and what is read agree");
+    }
+}
+
+#[test]
 fn time_going_back_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record");

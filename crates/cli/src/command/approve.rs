@@ -86,7 +86,7 @@ impl Approve {
         let terms = MintTerms::new(token_id.clone(), self.approver.clone(), now, approval.ttl());
         let token = mint(&keys, pending.binding(), &terms, DEFAULT_TTL_CAP)?;
         open_existing(approval)?.approve(pending.id(), &token, now)?;
-        let expires = now.saturating_add(approval.ttl());
+        let expires = token.claimed_expiry().ok_or_else(|| internal("the approval has no expiry"))?;
         let report = json!({
             "ok": true,
             "call_id": pending.id(),
@@ -147,7 +147,7 @@ fn confirm(pending: &PendingApproval) -> Result<(), Failure> {
     }
     let mut screen = std::io::stderr().lock();
     let mut answer = String::new();
-    let asked = write!(screen, "{}\nApprove exactly this call, once? [yes/no] ", describe(pending))
+    let asked = write!(screen, "{}\n{} [yes/no] ", describe(pending), question(pending))
         .and_then(|()| screen.flush())
         .and_then(|()| stdin.lock().read_line(&mut answer));
     asked.map_err(|error| Failure::new("NOT_A_TERMINAL", error.to_string()))?;
@@ -172,6 +172,9 @@ fn describe(pending: &PendingApproval) -> String {
     if let Some(session) = binding.session() {
         text.push_str(&format!("\nsession    {session}"));
     }
+    if let Some(goal) = binding.ask() {
+        text.push_str(&format!("\ngoal       (sha-256 {goal})"));
+    }
     text.push_str(&format!(
         "\nrequested  {}\nwaits till {}\narguments  (sha-256 {})\n{}",
         pending.requested(),
@@ -180,6 +183,17 @@ fn describe(pending: &PendingApproval) -> String {
         shown_json(pending.args())
     ));
     text
+}
+
+/// The question names the call again: long arguments may have scrolled it away.
+fn question(pending: &PendingApproval) -> String {
+    let binding = pending.binding();
+    format!(
+        "Approve exactly this call, once: {} for {}, arguments sha-256 {}?",
+        binding.tool(),
+        binding.principal(),
+        binding.args()
+    )
 }
 
 fn open_existing(approval: &ApprovalPart) -> Result<countersign_sqlite::SqliteStore, Failure> {
@@ -191,4 +205,42 @@ fn open_existing(approval: &ApprovalPart) -> Result<countersign_sqlite::SqliteSt
 
 fn unknown() -> Failure {
     Failure::new("PENDING_UNKNOWN", "no call waits under this id")
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_approval_token::{CallBinding, PendingApproval};
+    use countersign_canonical_json::{Limits, Recipe, read};
+    use countersign_core::{CallId, Digest, Millis, Principal, Timestamp, ToolId};
+
+    use super::{describe, question};
+
+    fn pending(goal: Option<Digest>) -> PendingApproval {
+        let text = format!("[{}]", vec!["0"; 5_000].join(","));
+        let args = read(text.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
+        let (id, tool) = (CallId::new("call-1").unwrap(), ToolId::new("desk", "refund").unwrap());
+        let by = Principal::new("alice").unwrap();
+        let mut binding = CallBinding::new(id, tool, args.digest(), Recipe::Jcs1, by);
+        if let Some(goal) = goal {
+            binding = binding.with_ask(goal);
+        }
+        PendingApproval::new(binding, &args, Timestamp::EPOCH, Millis::from_secs(60)).unwrap()
+    }
+
+    #[test]
+    fn arguments_that_scroll_the_call_away_do_not_scroll_it_out_of_the_question() {
+        let pending = pending(None);
+        let question = question(&pending);
+        for part in ["desk:refund", "alice", &pending.binding().args().to_string()] {
+            assert!(question.contains(part), "{question}");
+        }
+        assert_eq!(question.lines().count(), 1);
+    }
+
+    #[test]
+    fn the_goal_is_shown_where_the_approval_binds_one() {
+        let goal = Digest::of(b"Help alice");
+        assert!(describe(&pending(Some(goal))).contains(&format!("\ngoal       (sha-256 {goal})\n")));
+        assert!(!describe(&pending(None)).contains("goal"));
+    }
 }

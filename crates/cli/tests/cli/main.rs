@@ -21,6 +21,7 @@ mod general;
 mod json;
 mod keys;
 mod mcp;
+mod mcp_faults;
 mod readme;
 mod registry;
 mod token;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, lines_of};
 
 /// A server with three tools in a few lines of shell. It answers by id and writes down each call that it gets.
-const SERVER: &str = r#"
+pub(crate) const SERVER: &str = r#"
 while IFS= read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/^{"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
   case "$line" in
@@ -54,7 +54,7 @@ name = "desk"
 }
 
 /// Keys, a registry drawn up from the server itself with `search` let through, and a configuration.
-fn gateway() -> Bench {
+pub(crate) fn gateway() -> Bench {
     let bench = Bench::new();
     bench.write("server.sh", SERVER);
     bench.ok("keys generate --kind ed25519 --out op.key --public-out op.pub");
@@ -78,7 +78,7 @@ fn gateway() -> Bench {
 }
 
 /// A client at the gateway's standard input and output.
-struct Client {
+pub(crate) struct Client {
     child: Child,
     to: Option<ChildStdin>,
     from: Receiver<String>,
@@ -86,7 +86,7 @@ struct Client {
 }
 
 impl Client {
-    fn start(bench: &Bench) -> Self {
+    pub(crate) fn start(bench: &Bench) -> Self {
         let line = "mcp run --config gateway.toml -- sh server.sh";
         let mut child = bench
             .command(&line.split_whitespace().collect::<Vec<_>>())
@@ -105,11 +105,11 @@ impl Client {
         client
     }
 
-    fn tell(&mut self, message: &Value) {
+    pub(crate) fn tell(&mut self, message: &Value) {
         writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         self.id += 1;
         let id = self.id;
         self.tell(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -122,19 +122,19 @@ impl Client {
         }
     }
 
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
     }
 
     /// Ends the input; gives exit code and standard error.
-    fn end(mut self) -> (i32, String) {
+    pub(crate) fn end(mut self) -> (i32, String) {
         drop(self.to.take());
         let output = self.child.wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     }
 }
 
-fn decision(result: &Value) -> &Value {
+pub(crate) fn decision(result: &Value) -> &Value {
     assert_eq!(result["isError"], true, "{result}");
     &result["_meta"]["dev.countersign/decision"]
 }

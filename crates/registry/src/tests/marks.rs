@@ -28,6 +28,24 @@ fn a_mark_outlives_the_process_that_raised_it() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_pipe_in_place_of_a_mark_or_its_lock_refuses_and_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = |name: &str| {
+        let path = folder.path().join(name);
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    pipe("mark");
+    pipe("free.lock");
+    let marks = |name: &str| FileHighWater::new(folder.path().join(name));
+    let (read, locked) = (marks("mark"), marks("free"));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send((read.current(), locked.compare_and_raise(None, &mark(1, b"1")))));
+    let got = receiver.recv_timeout(std::time::Duration::from_secs(10)).expect("nobody waits");
+    assert_eq!(got, (Err(MarkError::Unavailable("read")), Err(MarkError::Unavailable("locked"))));
+}
+
+#[test]
 fn a_missing_mark_is_the_first_load() {
     let folder = tempfile::tempdir().unwrap();
     let marks = FileHighWater::new(folder.path().join("mark.json"));

@@ -114,9 +114,25 @@ fn an_expired_question_is_neither_listed_nor_approved() {
     store.request(&pending).unwrap();
     assert_eq!(store.list(at(99)).unwrap().len(), 1);
     assert!(store.list(at(100)).unwrap().is_empty());
-    assert_eq!(code(store.approve(&id("c1"), &token(&keys(), "t", 100), at(100))), "PENDING_EXPIRED");
-    store.approve(&id("c1"), &token(&keys(), "t", 100), at(99)).unwrap();
+    // A token that is good for longer does not revive it.
+    assert_eq!(code(store.approve(&id("c1"), &token(&keys(), "t", 200), at(100))), "PENDING_EXPIRED");
     assert!(store.find_approved(pending.binding(), at(100)).unwrap().is_none());
+}
+
+#[test]
+fn an_approval_at_the_last_moment_lasts_until_its_token_expires() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.request(&waiting("c1", 10, 0, 100)).unwrap();
+    store.approve(&id("c1"), &token(&keys(), "t1", 200), at(99)).unwrap();
+    drop(store);
+    let store = SqliteStore::open(&path).unwrap();
+    let act = waiting("retry", 10, 0, 100);
+    assert!(store.find_approved(act.binding(), at(100)).unwrap().is_some());
+    assert!(store.find_approved(act.binding(), at(199)).unwrap().is_some());
+    assert_eq!(store.request(&waiting("c2", 10, 199, 100)).unwrap(), id("c1"));
+    assert!(store.find_approved(act.binding(), at(200)).unwrap().is_none());
+    assert_eq!(store.request(&waiting("c2", 10, 200, 100)).unwrap(), id("c2"));
 }
 
 #[test]
@@ -279,11 +295,12 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (call, amount, now) = (0_u8..6, 0_u64..4, 0_u64..60);
+    // Tokens outlive their questions and the other way about.
+    let (call, amount, now) = (0_u8..6, 0_u64..4, 0_u64..100);
     prop_oneof![
         4 => (call.clone(), amount.clone(), any::<bool>(), now.clone(), 1_u64..40)
             .prop_map(|(call, amount, alone, now, ttl)| Step::Request { call, amount, alone, now, ttl }),
-        3 => (call.clone(), now.clone(), 1_u64..80)
+        3 => (call.clone(), now.clone(), 1_u64..120)
             .prop_map(|(call, now, expires)| Step::Approve { call, now, expires }),
         1 => call.clone().prop_map(|call| Step::Deny { call }),
         1 => call.prop_map(|call| Step::Used { call }),

@@ -98,6 +98,14 @@ fn a_pinned_definition_must_have_been_seen_and_be_equal() {
     assert_eq!(code(&gate, &call), None);
     gate.note_definition(&tool, Digest::of(b"a rug pull"));
     assert_eq!(code(&gate, &call), Some(ToolDefinitionChanged));
+    gate.note_definition(&tool, Digest::of(b"the pinned definition"));
+    gate.forget_definition(&tool);
+    assert_eq!(code(&gate, &call), Some(ToolDefinitionChanged), "not seen any more");
+    let log = gate.call_log();
+    let reasons: Vec<_> =
+        log.iter().filter_map(|record| record.reason.as_ref()).map(|r| r.as_str()).collect();
+    let (unseen, other) = ("the server's definition was not seen", "the server's definition is another one");
+    assert_eq!(reasons, [unseen, other, unseen]);
 }
 
 #[test]

@@ -64,7 +64,12 @@ gateway.toml (paths are taken from its own folder):
   methods = []                       # further client methods, by exact name
   server_methods = []                # further server methods, by exact name";
 
-/// A server's process. It is ended when this goes, in whatever way that comes about.
+/// How long a server and what it started may still clean up once they are told to end.
+#[cfg(unix)]
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// A server's process. It is ended when this goes, in whatever way that comes about, and with it what it started; a
+/// server that ended by itself is taken at its word about what it left behind.
 #[derive(Debug)]
 struct Server(Child);
 
@@ -74,7 +79,11 @@ impl Server {
         let (program, args) = command
             .split_first()
             .ok_or_else(|| Failure::usage("the command that starts the server is missing"))?;
-        Command::new(program)
+        let mut command = Command::new(program);
+        // A group of its own, so that what the server starts can be ended with it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -93,10 +102,28 @@ impl Server {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     }
+
+    /// Signals all that the server started, by the system's own tool: the standard library has nothing for groups.
+    #[cfg(unix)]
+    fn signal_group(&self, signal: &str) {
+        let _ = Command::new("/bin/kill")
+            .args([signal, "--", &format!("-{}", self.0.id())])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        #[cfg(unix)]
+        if matches!(self.0.try_wait(), Ok(None)) {
+            // Until the leader is waited for, nobody else can have its number, nor the group's.
+            self.signal_group("-TERM");
+            std::thread::sleep(LAST_WORDS);
+            self.signal_group("-KILL");
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

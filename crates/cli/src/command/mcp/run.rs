@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use countersign_approval_token::PendingApprovals;
+use countersign_audit_log::{AuditSink, Direction, GatewayRecord, Record};
+use countersign_core::{SessionId, Timestamp};
 use countersign_mcp::{CallIdError, Gateway, GatewayEnd};
-use countersign_registry::CapabilityRegistry;
+use countersign_registry::{CapabilityRegistry, MarkError, RegistryError};
 
 use super::Server;
 use crate::config::Config;
@@ -14,6 +16,7 @@ use crate::failure::{Exit, Failure, chain, one_line};
 use crate::files::{REGISTRY_BYTES, read_file};
 use crate::output::{Output, internal, note};
 use crate::random;
+use crate::session::OpenSession;
 use crate::time::now;
 
 /// How long a server may take to end after its input was closed, in milliseconds.
@@ -37,8 +40,8 @@ impl Run {
         let prepared = config.plan(random::id("session")?)?.prepare()?;
         let mut server = Server::start(&self.server)?;
         let session = prepared.open()?;
+        let follow = Follow::new(config.registry(), &session);
         let pending = session.store.map(|store| -> Arc<dyn PendingApprovals> { store });
-        let follow = Follow::new(config.registry(), Arc::clone(session.gate.registry()));
         let gateway = Gateway::new(
             settings,
             session.gate,
@@ -64,40 +67,100 @@ impl Run {
 struct Follow {
     path: PathBuf,
     registry: Arc<CapabilityRegistry>,
-    seen: Mutex<Option<Stamp>>,
+    session: SessionId,
+    sink: Arc<dyn AuditSink>,
+    state: Mutex<Looked>,
+}
+
+#[derive(Debug, Default)]
+struct Looked {
+    /// The state of the file that need not be looked at again: it was loaded, or can never be.
+    settled: Option<Stamp>,
+    /// The last failure that was told of, and the state of the file that it was about.
+    told: Option<(Option<Stamp>, &'static str)>,
+}
+
+/// Why the registry was not loaded again.
+#[derive(Debug)]
+struct NotLoaded {
+    failure: Failure,
+    /// The same bytes fail again whenever they are tried.
+    for_good: bool,
 }
 
 impl Follow {
-    fn new(path: &Path, registry: Arc<CapabilityRegistry>) -> Self {
-        // Nothing was seen yet, so the first look loads once more what may have changed since the start.
-        Self { path: path.to_owned(), registry, seen: Mutex::new(None) }
+    fn new(path: &Path, session: &OpenSession) -> Self {
+        Self {
+            path: path.to_owned(),
+            registry: Arc::clone(session.gate.registry()),
+            session: session.gate.contract().session().clone(),
+            sink: Arc::clone(&session.sink),
+            // Nothing is settled yet, so the first look loads once more what may have changed since the start.
+            state: Mutex::default(),
+        }
     }
 
-    /// A registry that cannot be loaded leaves the last good one in place, which grows stale by itself.
+    /// A registry that cannot be loaded leaves the last good one in place, which grows stale by itself. It is tried
+    /// again at every call, unless its bytes are to blame: what revokes an agent is not lost to a full disk.
     fn look(&self) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken before the file is read: should it change in between, the next look sees another stamp.
         let stamp = std::fs::metadata(&self.path).ok().map(|about| Stamp::of(&about));
-        if stamp.is_some() && *seen == stamp {
+        if stamp.is_some() && state.settled == stamp {
             return;
         }
-        if let Err(failure) = self.load() {
-            // Said once for each change of the file, and each time while it is not there.
-            note(&format!(
-                "warning {}: the registry was not loaded again: {}",
-                failure.code(),
-                failure.line()
-            ));
+        match self.load() {
+            Ok(()) => {
+                state.settled = stamp;
+                state.told = None;
+            }
+            Err(NotLoaded { failure, for_good }) => {
+                let told = Some((stamp.clone(), failure.code()));
+                if state.told != told {
+                    self.tell(&failure);
+                    state.told = told;
+                }
+                if for_good {
+                    state.settled = stamp;
+                }
+            }
         }
-        *seen = stamp;
     }
 
-    fn load(&self) -> Result<(), Failure> {
-        let bytes = read_file(&self.path, REGISTRY_BYTES)?;
-        match self.registry.reload(&bytes, now()?) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Failure::new(error.code(), one_line(&chain(&error)))),
-        }
+    fn load(&self) -> Result<(), NotLoaded> {
+        let passing = |failure| NotLoaded { failure, for_good: false };
+        let bytes = read_file(&self.path, REGISTRY_BYTES).map_err(passing)?;
+        let now = now().map_err(passing)?;
+        self.registry.reload(&bytes, now).map(drop).map_err(|error| NotLoaded {
+            failure: Failure::new(error.code(), one_line(&chain(&error))),
+            for_good: is_for_good(&error),
+        })
     }
+
+    /// Tells the operator on standard error and in the record. A sink that fails is for the gate to notice, which
+    /// then refuses the call.
+    fn tell(&self, failure: &Failure) {
+        let reason = format!("the registry was not loaded again: {}", failure.line());
+        note(&format!("warning {}: {reason}", failure.code()));
+        let time = now().unwrap_or(Timestamp::EPOCH);
+        let mut record = GatewayRecord::new(time, Direction::ToServer, failure.code());
+        record.session = Some(self.session.clone());
+        record.reason = Some(reason.as_str().into());
+        let _ = self.sink.record(&Record::Gateway(record));
+    }
+}
+
+/// Whether the bytes alone are to blame, or what only ever rises: anything else may pass.
+const fn is_for_good(error: &RegistryError) -> bool {
+    matches!(
+        error,
+        RegistryError::Envelope(_)
+            | RegistryError::RevokedSigners
+            | RegistryError::Json(_)
+            | RegistryError::NotCanonical
+            | RegistryError::Content(_)
+            | RegistryError::Mark(MarkError::Rollback { .. } | MarkError::Fork { .. })
+    )
 }
 
 /// What tells one state of a file from another without reading it.

@@ -115,7 +115,7 @@ fn an_approval_under_an_older_registry_is_asked_for_anew() {
 }
 
 #[test]
-fn more_pending_approvals_than_a_session_may_have_are_refused_without_an_id() {
+fn a_call_whose_approval_cannot_be_asked_for_is_not_told_to_wait_for_one() {
     let mut desk = Desk::open();
     desk.call(0, "refund", &json!({ "ticket": 0 }));
     desk.list(&definitions());
@@ -126,7 +126,15 @@ fn more_pending_approvals_than_a_session_may_have_are_refused_without_an_id() {
     }
     desk.call(64, "refund", &json!({ "ticket": 64 }));
     let (line, code) = desk.refusal();
-    assert_eq!(code, "APPROVAL_REQUIRED");
-    assert_eq!(line["result"]["_meta"]["dev.countersign/decision"].get("approval_id"), None);
-    assert_eq!(desk.record().last().unwrap(), "PENDING_FULL");
+    assert_eq!(code, "STORE_UNAVAILABLE");
+    let decision = &line["result"]["_meta"]["dev.countersign/decision"];
+    assert_eq!(decision.get("approval_id"), None);
+    assert_eq!(decision["retry"], "after_change");
+    assert_eq!(decision["unlock"], "the operator's attention");
+    let text = line["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("approvals cannot be used at the moment"), "{text}");
+    assert!(!text.contains("a person must approve"), "{text}");
+    // The gate decided as it did, and the store's answer stands beside it.
+    assert_eq!(desk.record()[64..], ["APPROVAL_REQUIRED", "PENDING_FULL"]);
+    desk.nothing_reached_the_server();
 }

@@ -436,6 +436,15 @@ impl Desk {
         self.sink.latest().into_iter().filter_map(|(_, record)| code(record)).collect()
     }
 
+    /// Reasons of the rejected calls on record, oldest first.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let reason = |record: Record| match record {
+            Record::Decision(record) => record.reason.map(|reason| reason.as_str().into()),
+            Record::Session(_) | Record::Outcome(_) | Record::Gateway(_) | _ => None,
+        };
+        self.sink.latest().into_iter().filter_map(|(_, record)| reason(record)).collect()
+    }
+
     /// The code in the refusal that the client gets next.
     pub(super) fn refusal(&self) -> (Value, String) {
         let line = self.client_got();

@@ -156,6 +156,58 @@ fn a_server_that_never_lists_its_tools_gets_no_call_to_a_pinned_one() {
     desk.answer(&asked["id"], &json!({ "tools": definitions() }));
     desk.nothing_reached_the_client();
     assert_eq!(desk.record(), ["TOOL_DEFINITION_CHANGED", "UNEXPECTED_ANSWER"]);
+    assert_eq!(desk.reasons(), [NOT_SEEN]);
+}
+
+const NOT_SEEN: &str = "the server's definition was not seen";
+
+#[test]
+fn the_record_tells_a_definition_that_was_not_seen_from_one_that_is_another() {
+    let mut desk = Desk::open();
+    client_lists(&mut desk, &definitions());
+    desk.call(1, "summarize", &json!({}));
+    desk.run_call();
+    desk.client_got();
+    // Known before, and not any more: the server says that it changed, and then lists nothing.
+    let notice = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    desk.serve(notice);
+    desk.client_got();
+    desk.call(2, "summarize", &json!({}));
+    let asked = desk.server_got();
+    desk.serve(
+        &json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": 1, "message": "x" } }).to_string(),
+    );
+    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    desk.serve(notice);
+    desk.client_got();
+    desk.call(3, "summarize", &json!({}));
+    desk.list(&json!([]));
+    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    client_lists(&mut desk, &changed("summarize"));
+    desk.call(4, "summarize", &json!({}));
+    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    assert_eq!(desk.reasons(), [NOT_SEEN, NOT_SEEN, "the server's definition is another one"]);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test measures how long calls wait")]
+fn a_list_that_failed_is_not_asked_for_again_at_once_and_is_later() {
+    let mut desk =
+        Desk::with(Setup::default().limits(|limits| limits.with_list_wait(Millis::from_secs(2)).unwrap()));
+    desk.call(1, "summarize", &json!({}));
+    desk.server_got();
+    let start = std::time::Instant::now();
+    for id in 2..6 {
+        desk.call(id, "summarize", &json!({}));
+    }
+    for _ in 1..6 {
+        assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    }
+    assert!(start.elapsed() < std::time::Duration::from_secs(4), "each waited");
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    desk.call(6, "summarize", &json!({}));
+    desk.list(&definitions());
+    assert_eq!(desk.run_call()["id"], 6);
 }
 
 #[test]
