@@ -140,7 +140,7 @@ codes! {
     /// The approval was used before.
     10 ApprovalSpent "APPROVAL_SPENT" AfterApproval
         "the approval was used already" Some("a new approval of exactly this call");
-    /// The store of spent approvals cannot be written.
+    /// The store of approvals cannot be used: nothing can be spent, or, at a gateway, no question can be filed.
     10 StoreUnavailable "STORE_UNAVAILABLE" AfterChange
         "approvals cannot be used at the moment" Some("the operator's attention");
     /// The decision cannot be put on record.

@@ -55,14 +55,14 @@ pub(crate) fn decide<'g>(
     call: &ToolCall<'_>,
     facts: &mut Facts<'_>,
 ) -> Result<Ready<'g>, Refusal> {
+    let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    facts.time = now;
     if gate.record_is_lost() {
         return Err(Refusal::new(
             RejectionCode::AuditUnavailable,
             "an earlier outcome could not be recorded",
         ));
     }
-    let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
-    facts.time = now;
     let read = read_call(gate, call, facts)?;
     let view = gate.registry.view();
     facts.registry_version = view.snapshot().version();
@@ -204,18 +204,18 @@ fn pinned_goal(
             Ok(())
         };
     };
-    pin.alive(now).map_err(|error| ask_refusal(&error, facts))?;
-    match call.ask {
-        Some(restated) => {
-            pin.verify(restated, gate.contract.session(), now).map_err(|error| ask_refusal(&error, facts))?;
-            facts.ask_restated = Some(pin.digest());
-            Ok(())
-        }
-        None if rules.entry().ask() == AskRule::Required => {
-            Err(required("the call does not restate the goal"))
-        }
-        None => Ok(()),
+    // A pin past its time refuses even where no goal is asked for; `verify` looks at the time first.
+    let checked = match call.ask {
+        Some(restated) => pin.verify(restated, gate.contract.session(), now),
+        None => pin.alive(now),
+    };
+    checked.map_err(|error| ask_refusal(&error, facts))?;
+    if call.ask.is_some() {
+        facts.ask_restated = Some(pin.digest());
+    } else if rules.entry().ask() == AskRule::Required {
+        return Err(required("the call does not restate the goal"));
     }
+    Ok(())
 }
 
 fn ask_refusal(error: &AskDrift, facts: &mut Facts<'_>) -> Refusal {

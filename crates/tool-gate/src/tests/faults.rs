@@ -127,7 +127,13 @@ fn after_an_outcome_that_could_not_be_recorded_nothing_more_is_allowed() {
             "session and decision were recorded, the outcome is not"
         );
         sink.left.store(100, Ordering::SeqCst);
+        world.clock.advance(Millis::from_secs(5)).unwrap();
         assert_eq!(attempt(&gate, &search("c")), (Some(AuditUnavailable), 0));
+        assert_eq!(
+            gate.call_log().last().unwrap().time,
+            world.clock.now().unwrap(),
+            "dated when it happened"
+        );
     }
 }
 
