@@ -1,5 +1,6 @@
 //! An approval is spent once: spending consumes it.
-use countersign::approval_token::{Approval, SpentTokens};
+use countersign::core::SpentTokens;
+use countersign::approval_token::Approval;
 use countersign::core::{Millis, Timestamp};
 
 fn twice(approval: Approval, store: &dyn SpentTokens, now: Timestamp) {

@@ -67,33 +67,6 @@ impl ApprovalError {
     }
 }
 
-/// Why an approval was not spent. Whatever the variant: the call does not run.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpendError {
-    /// The token was spent before, or may have been: what the store has forgotten counts as spent.
-    #[error("the approval was used already")]
-    Spent,
-    /// The approval expired between verifying and spending.
-    #[error("the approval has expired")]
-    Expired,
-    /// The store could not say, or could not keep what it was told.
-    #[error("the store of used approvals is unavailable")]
-    Unavailable(#[source] Box<dyn Error + Send + Sync>),
-}
-
-impl SpendError {
-    /// The stable code.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Spent => "APPROVAL_SPENT",
-            Self::Expired => "APPROVAL_EXPIRED",
-            Self::Unavailable(_) => "STORE_UNAVAILABLE",
-        }
-    }
-}
-
 /// Why a pending approval cannot be asked for, shown or decided.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

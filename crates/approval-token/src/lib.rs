@@ -23,10 +23,10 @@ mod verify;
 mod tests;
 
 pub use binding::CallBinding;
-pub use error::{ApprovalError, MintError, PendingError, SpendError};
+pub use error::{ApprovalError, MintError, PendingError};
 pub use pending::{PendingApproval, PendingApprovals, PendingState};
 pub use pending_memory::MemoryPendingApprovals;
-pub use spent::{SpentApproval, SpentId, SpentTokens};
+pub use spent::SpentApproval;
 pub use spent_memory::MemorySpentTokens;
 pub use token::{ApprovalToken, DEFAULT_TTL_CAP, MintTerms, mint};
 pub use verify::{Approval, Partial, verify};

@@ -1,10 +1,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use countersign_core::Timestamp;
+use countersign_core::{SpendError, SpentId, SpentTokens, Timestamp};
 use dashmap::{DashMap, Entry};
-
-use crate::error::SpendError;
-use crate::spent::{SpentId, SpentTokens};
 
 /// The fewest spends between two rounds of forgetting.
 const MIN_ROUND: usize = 1_024;

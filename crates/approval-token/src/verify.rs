@@ -1,11 +1,13 @@
-use countersign_core::{AgentId, KeyId, Millis, OperatorId, Timestamp, TokenId};
+use countersign_core::{
+    AgentId, KeyId, Millis, OperatorId, SpendError, SpentId, SpentTokens, Timestamp, TokenId,
+};
 use countersign_keys::RunKeys;
 use serde::Deserialize as _;
 
 use crate::binding::CallBinding;
-use crate::error::{ApprovalError, SpendError};
+use crate::error::ApprovalError;
 use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
-use crate::spent::{SpentApproval, SpentId, SpentTokens};
+use crate::spent::{SpentApproval, spent_id};
 use crate::token::{ApprovalToken, is_self_approval};
 
 /// Says what to do with a token that leaves out an optional field that the gate knows.
@@ -58,7 +60,7 @@ pub fn verify(
     if now >= payload.expires {
         return Err(ApprovalError::Expired);
     }
-    let spent_id = SpentId::new(keys.run(), &token_id);
+    let spent_id = spent_id(keys.run(), &token_id);
     Ok(Approval { token_id, approver, key_id: key_id.clone(), expires: payload.expires, spent_id })
 }
 

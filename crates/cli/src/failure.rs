@@ -102,7 +102,7 @@ from_coded!(
     countersign_approval_token::ApprovalError,
     countersign_approval_token::MintError,
     countersign_approval_token::PendingError,
-    countersign_approval_token::SpendError,
+    countersign_core::SpendError,
     countersign_registry::ContentError,
     countersign_registry::DefinitionError,
     countersign_registry::DraftError,

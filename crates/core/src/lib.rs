@@ -1,4 +1,5 @@
-//! Ids, digests, whole-millisecond time and the clock: the words that every other Countersign crate uses.
+//! Ids, digests, impact classes, whole-millisecond time, the clock and the spent set: the words that every other
+//! Countersign crate uses.
 //!
 //! This crate does no I/O, hashes nothing but what [`Digest::of`] is given, and knows nothing of agents, tools'
 //! implementations or policy. A value of one of its types is valid by construction: every wire string comes in
@@ -8,6 +9,8 @@ mod clock;
 mod digest;
 mod hidden;
 mod id;
+mod impact;
+mod spent;
 mod time;
 mod tool;
 
@@ -21,5 +24,7 @@ pub use id::{
     AgentId, Audience, CallId, IdError, KeyId, OperatorId, OutputTag, Principal, RequestId, RunId, SessionId,
     TokenId,
 };
+pub use impact::{ImpactClass, ImpactError};
+pub use spent::{SpendError, SpentId, SpentTokens};
 pub use time::{Millis, TimeError, Timestamp};
 pub use tool::{ServerName, ToolId, ToolName};

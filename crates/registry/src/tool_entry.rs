@@ -1,12 +1,11 @@
 use std::collections::BTreeSet;
 
-use countersign_core::{Digest, ServerName, ToolId, ToolName};
+use countersign_core::{Digest, ImpactClass, ServerName, ToolId, ToolName};
 use serde_json::Value;
 
 use crate::agent_entry::{check_count, distinct, fingerprint};
 use crate::constraint::Constraint;
 use crate::content::{ContentError, ContentProblem};
-use crate::impact::ImpactClass;
 use crate::limits::Limits;
 use crate::place::ArgPlace;
 use crate::present::present;

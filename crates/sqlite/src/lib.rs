@@ -10,7 +10,7 @@
 //! only its owner may. An older copy of the file put back in its place while nothing runs does the same and is not
 //! noticed.
 //!
-//! [`SpentTokens`]: countersign_approval_token::SpentTokens
+//! [`SpentTokens`]: countersign_core::SpentTokens
 //! [`PendingApprovals`]: countersign_approval_token::PendingApprovals
 
 mod error;

@@ -1,5 +1,5 @@
-use countersign_approval_token::{SpendError, SpentId, SpentTokens};
 use countersign_core::Timestamp;
+use countersign_core::{SpendError, SpentId, SpentTokens};
 use rusqlite::Transaction;
 
 use crate::store::{SqliteStore, sql_time};

@@ -20,7 +20,8 @@ pub const DEFAULT_BUSY_TIMEOUT: Millis = Millis::from_secs(5);
 /// file that was moved away), every later question is refused until the file is opened anew.
 ///
 /// ```
-/// use countersign_approval_token::{PendingApprovals, SpentTokens};
+/// use countersign_core::SpentTokens;
+/// use countersign_approval_token::PendingApprovals;
 /// use countersign_core::Timestamp;
 /// use countersign_sqlite::SqliteStore;
 /// # let folder = tempfile::tempdir()?;

@@ -8,9 +8,10 @@ mod spent;
 use std::path::PathBuf;
 
 use countersign_approval_token::{
-    Approval, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, Partial, SpendError, mint, verify,
+    Approval, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, Partial, mint, verify,
 };
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
+use countersign_core::SpendError;
 use countersign_core::{
     CallId, KeyId, Millis, OperatorId, Principal, RunId, SessionId, Timestamp, TokenId, ToolId,
 };

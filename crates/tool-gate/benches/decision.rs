@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_approval_token::{MemorySpentTokens, MintTerms, SpentTokens, mint};
+use countersign_approval_token::{MemorySpentTokens, MintTerms, mint};
 use countersign_audit_log::{AuditSink, MemorySink};
 use countersign_canonical_json::{Limits, Recipe};
+use countersign_core::SpentTokens;
 use countersign_core::{
     AgentId, Audience, Clock, KeyId, ManualClock, Millis, OperatorId, Principal, RunId, SessionId, Timestamp,
     TokenId,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use countersign_approval_token::SpentApproval;
 use countersign_audit_log::{OutcomeKind, OutcomeRecord, Record};
 use countersign_canonical_json::Canonical;
+use countersign_core::ImpactClass;
 use countersign_core::{CallId, Timestamp, ToolId};
-use countersign_registry::ImpactClass;
 
 use crate::gate::Inner;
 

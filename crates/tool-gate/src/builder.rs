@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use countersign_approval_token::{Partial, SpentTokens};
+use countersign_approval_token::Partial;
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
 use countersign_canonical_json::Limits;
+use countersign_core::SpentTokens;
 use countersign_core::{Audience, Clock, Digest, Millis, Principal, ToolId};
 use countersign_keys::RunKeys;
 use countersign_pinned_ask::PinnedAsk;

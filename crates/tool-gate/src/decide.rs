@@ -4,14 +4,16 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_approval_token::{
-    Approval, ApprovalError, ApprovalToken, CallBinding, SpendError, SpentApproval, verify,
+    Approval, ApprovalError, ApprovalToken, CallBinding, SpentApproval, verify,
 };
 use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Recipe, read};
-use countersign_core::{CallId, Digest, IdError, RequestId, ServerName, Timestamp, ToolId, ToolName};
+use countersign_core::{
+    CallId, Digest, IdError, ImpactClass, RequestId, ServerName, SpendError, Timestamp, ToolId, ToolName,
+};
 use countersign_pinned_ask::{AskDrift, PinnedAsk};
 use countersign_registry::{
-    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, EvidenceRule, ImpactClass,
-    PlanRule, RegistryView, ToolRules,
+    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, EvidenceRule, PlanRule,
+    RegistryView, ToolRules,
 };
 
 use crate::builder::ApprovalSettings;

@@ -1,7 +1,7 @@
 use countersign_approval_token::Approval;
 use countersign_audit_log::{CallRecord, Escaped, RecordedTool, Verdict};
+use countersign_core::ImpactClass;
 use countersign_core::{Digest, OperatorId, RequestId, Timestamp, TokenId, ToolId};
-use countersign_registry::ImpactClass;
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;

@@ -2,7 +2,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::{MemorySpentTokens, SpendError, SpentId, SpentTokens};
+use crate::MemorySpentTokens;
+use crate::spent::spent_id;
+use countersign_core::{SpendError, SpentId, SpentTokens};
 
 fn approval(call: &str, id: &str, now: u64) -> Approval {
     verify(&token(call, id), &keys(), &full(call), at(now), SKEW, Partial::Refuse).unwrap()
@@ -63,7 +65,7 @@ fn eight_threads_that_race_ten_thousand_tokens_spend_each_of_them_once() {
 fn threads_that_spend_while_others_forget_spend_each_token_at_most_once() {
     let store = MemorySpentTokens::new();
     let ids: Vec<_> = (0..20_000_u64)
-        .map(|n| (SpentId::new(&RunId::new("r").unwrap(), &TokenId::new(&format!("{n}")).unwrap()), n))
+        .map(|n| (spent_id(&RunId::new("r").unwrap(), &TokenId::new(&format!("{n}")).unwrap()), n))
         .collect();
     let wins: Vec<_> = ids.iter().map(|_| AtomicUsize::new(0)).collect();
     std::thread::scope(|scope| {
@@ -118,7 +120,7 @@ fn a_clock_that_is_set_back_after_a_spend_changes_nothing() {
 #[test]
 fn tokens_are_forgotten_by_time_and_never_by_size() {
     let store = MemorySpentTokens::new();
-    let id = |n: u64| SpentId::new(&RunId::new("r").unwrap(), &TokenId::new(&format!("{n}")).unwrap());
+    let id = |n: u64| spent_id(&RunId::new("r").unwrap(), &TokenId::new(&format!("{n}")).unwrap());
     for n in 0..20_000 {
         store.spend(&id(n), at(100), at(1)).unwrap();
     }
@@ -222,7 +224,7 @@ fn of_two_calls_in_one_turn_one_runs_on_one_approval() {
 
 #[test]
 fn a_run_and_a_token_id_cannot_lend_each_other_letters() {
-    let id = |run: &str, token: &str| SpentId::new(&RunId::new(run).unwrap(), &TokenId::new(token).unwrap());
+    let id = |run: &str, token: &str| spent_id(&RunId::new(run).unwrap(), &TokenId::new(token).unwrap());
     assert_ne!(id("a", "bc"), id("ab", "c"));
     assert_ne!(id("a", "b"), id("b", "a"));
     assert_eq!(id("a", "b"), id("a", "b"));

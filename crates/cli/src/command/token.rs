@@ -2,9 +2,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use countersign_approval_token::{
-    Approval, ApprovalError, ApprovalToken, CallBinding, MintTerms, Partial, SpendError, mint, verify,
+    Approval, ApprovalError, ApprovalToken, CallBinding, MintTerms, Partial, mint, verify,
 };
 use countersign_canonical_json::{Kind, Limits, Recipe, read};
+use countersign_core::SpendError;
 use countersign_core::{
     AgentId, Audience, CallId, Digest, Millis, OperatorId, Principal, RunId, ServerName, SessionId,
     Timestamp, TokenId, ToolId, ToolName,

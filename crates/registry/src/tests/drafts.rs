@@ -1,3 +1,4 @@
+use countersign_core::ImpactClass;
 use countersign_core::{Digest, KeyId, Millis, OperatorId};
 use serde_json::{Value, json};
 

@@ -1,3 +1,4 @@
+use countersign_core::ImpactClass;
 use serde_json::{Value, json};
 
 use super::fixture::*;

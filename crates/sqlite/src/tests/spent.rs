@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use countersign_approval_token::{SpentApproval, SpentTokens};
+use countersign_approval_token::SpentApproval;
 use countersign_core::Millis;
+use countersign_core::SpentTokens;
 use proptest::prelude::*;
 
 use super::*;

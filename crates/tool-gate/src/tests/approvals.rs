@@ -3,8 +3,9 @@ use std::sync::Arc;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
-use countersign_approval_token::{CallBinding, SpentTokens, mint};
+use countersign_approval_token::{CallBinding, mint};
 use countersign_canonical_json::Recipe;
+use countersign_core::SpentTokens;
 use countersign_core::*;
 
 #[test]

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
-use countersign_approval_token::{SpendError, SpentId, SpentTokens};
 use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
 use countersign_core::*;
+use countersign_core::{SpendError, SpentId, SpentTokens};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_approval_token::{ApprovalToken, MemorySpentTokens, MintTerms, SpentTokens, mint};
+use countersign_approval_token::{ApprovalToken, MemorySpentTokens, MintTerms, mint};
 use countersign_audit_log::{AuditSink, MemorySink};
+use countersign_core::SpentTokens;
 use countersign_core::*;
 use countersign_keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
 use countersign_pinned_ask::PinnedAsk;
