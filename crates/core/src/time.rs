@@ -126,6 +126,12 @@ impl Millis {
         Self((seconds as u64).saturating_mul(1_000))
     }
 
+    /// Makes a span of at most 2^32 - 1 milliseconds.
+    #[must_use]
+    pub const fn from_millis(millis: u32) -> Self {
+        Self(millis as u64)
+    }
+
     /// The number of milliseconds.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
