@@ -4,14 +4,16 @@ use std::fs;
 use countersign_tests::workspace;
 
 /// Each crate's floor, as ARCHITECTURE.md has it.
-const FLOORS: [(&str, u8); 13] = [
+const FLOORS: [(&str, u8); 15] = [
     ("core", 0),
     ("canonical-json", 0),
+    ("merkle", 0),
     ("keys", 1),
     ("registry", 2),
     ("pinned-ask", 2),
     ("approval-token", 2),
     ("action-proposal", 2),
+    ("committed-plan", 2),
     ("audit-log", 2),
     ("tool-gate", 3),
     ("countersign", 4),

@@ -19,8 +19,8 @@ impl HighImpacts {
             ImpactClass::Write => self.write = true,
             ImpactClass::External => self.external = true,
             ImpactClass::Compute => self.compute = true,
-            // Money, privacy, irreversible and whatever may come: high already.
-            _ => {}
+            // High already, as whatever may come is.
+            ImpactClass::Money | ImpactClass::Privacy | ImpactClass::Irreversible | _ => {}
         }
         self
     }
@@ -33,7 +33,7 @@ impl HighImpacts {
             ImpactClass::Write => self.write,
             ImpactClass::External => self.external,
             ImpactClass::Compute => self.compute,
-            _ => true,
+            ImpactClass::Money | ImpactClass::Privacy | ImpactClass::Irreversible | _ => true,
         }
     }
 }

@@ -18,6 +18,9 @@ pub enum ResolveError {
     /// or something on another file system.
     #[error("what is there is not a plain file of the evidence folder")]
     NotPlain,
+    /// It changed while it was read, or has not the length that it says.
+    #[error("it changed while it was read")]
+    Changed,
     /// It has more bytes than one file may have.
     #[error("it has more bytes than one file may have")]
     TooLarge,
@@ -30,6 +33,23 @@ pub enum ResolveError {
     /// It cannot be read.
     #[error("it cannot be read")]
     Io(#[source] io::Error),
+}
+
+impl ResolveError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Reference => "EVIDENCE_REFERENCE",
+            Self::NotFound => "EVIDENCE_NOT_FOUND",
+            Self::NotPlain => "EVIDENCE_NOT_PLAIN",
+            Self::Changed => "EVIDENCE_CHANGED",
+            Self::TooLarge => "EVIDENCE_TOO_LARGE",
+            Self::Budget => "EVIDENCE_BUDGET",
+            Self::Time => "EVIDENCE_TIME",
+            Self::Io(_) => "EVIDENCE_IO",
+        }
+    }
 }
 
 /// Fetches evidence by reference.
@@ -80,6 +100,9 @@ impl fmt::Debug for ResolvedEvidence {
     }
 }
 
+const CHUNK: usize = 64 * 1_024;
+const MOST_ROOM_AT_ONCE: usize = 8 * 1_024 * 1_024;
+
 /// What one verification may still read, and until when.
 #[derive(Debug)]
 pub struct EvidenceBudget<'c> {
@@ -116,30 +139,48 @@ impl<'c> EvidenceBudget<'c> {
     /// Reads one piece of evidence to its end, counting and hashing while reading.
     ///
     /// # Errors
-    /// [`ResolveError`] as soon as a limit is passed: no more than one chunk beyond it is ever read.
-    pub fn read(&mut self, mut source: impl io::Read) -> Result<ResolvedEvidence, ResolveError> {
-        const CHUNK: usize = 64 * 1_024;
-        let mut bytes = Vec::new();
+    /// [`ResolveError`] as soon as a limit is passed: no more than one byte beyond it is ever asked for.
+    pub fn read(&mut self, source: impl io::Read) -> Result<ResolvedEvidence, ResolveError> {
+        self.read_about(source, CHUNK as u64)
+    }
+
+    /// Reads as [`read`](Self::read) does. `size`, which need not be true, is how much room the bytes get to begin with.
+    pub(crate) fn read_about(
+        &mut self,
+        mut source: impl io::Read,
+        size: u64,
+    ) -> Result<ResolvedEvidence, ResolveError> {
+        let most = usize::try_from(self.file_bytes.min(self.total_left)).unwrap_or(usize::MAX);
+        let expected = usize::try_from(size).unwrap_or(usize::MAX).min(most).min(MOST_ROOM_AT_ONCE);
+        // One more than expected: the end shows itself only to who asks for a byte after it.
+        let mut bytes = vec![0; expected.saturating_add(1)];
+        let mut filled = 0_usize;
         let mut hasher = Sha256::new();
-        let mut chunk = vec![0_u8; CHUNK];
         loop {
             self.check_time()?;
-            let count = match source.read(&mut chunk) {
+            if filled == bytes.len() {
+                bytes.resize(filled.saturating_add(CHUNK).min(most.saturating_add(1)), 0);
+            }
+            let end = filled.saturating_add(CHUNK).min(bytes.len());
+            let count = match source.read(bytes.get_mut(filled..end).unwrap_or_default()) {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(ResolveError::Io(error)),
             };
-            let read = chunk.get(..count).unwrap_or_default();
-            let so_far = bytes.len().saturating_add(count) as u64;
-            if so_far > self.file_bytes {
-                return Err(ResolveError::TooLarge);
+            let after = filled.saturating_add(count);
+            let read = bytes
+                .get(filled..after)
+                .ok_or_else(|| ResolveError::Io(io::ErrorKind::InvalidData.into()))?;
+            self.total_left = self.total_left.saturating_sub(count as u64);
+            if after > most {
+                let file_is_full = after as u64 > self.file_bytes;
+                return Err(if file_is_full { ResolveError::TooLarge } else { ResolveError::Budget });
             }
-            self.total_left = self.total_left.checked_sub(count as u64).ok_or(ResolveError::Budget)?;
             hasher.update(read);
-            bytes.extend_from_slice(read);
+            filled = after;
         }
-        let digest = Digest::from_bytes(hasher.finalize().into());
-        Ok(ResolvedEvidence { bytes, digest })
+        bytes.truncate(filled);
+        Ok(ResolvedEvidence { bytes, digest: Digest::from_bytes(hasher.finalize().into()) })
     }
 }

@@ -11,6 +11,7 @@
 mod error;
 mod file;
 mod memory;
+mod proposal;
 mod read;
 mod record;
 mod sink;
@@ -23,6 +24,7 @@ mod tests;
 pub use error::{AuditError, ReadError};
 pub use file::FileSink;
 pub use memory::MemorySink;
+pub use proposal::{EvidenceKind, EvidenceRecord, ProposalRecord};
 pub use read::{Lines, Summary, read_lines, verify};
 pub use record::{
     CallRecord, ClaimsRecord, Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool,

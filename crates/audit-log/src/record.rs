@@ -2,7 +2,7 @@ use countersign_core::{
     AgentId, Digest, Millis, OperatorId, Principal, RequestId, SessionId, Timestamp, TokenId, ToolId,
 };
 
-use crate::Escaped;
+use crate::{Escaped, ProposalRecord};
 
 /// The most names of differing claims that one record holds.
 const MAX_CLAIMS: usize = 32;
@@ -212,6 +212,9 @@ pub struct CallRecord {
     /// Who approved by that token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approver: Option<OperatorId>,
+    /// The action proposal that came with the call, and how it was judged; none where no proposals are taken.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub proposal: Option<Box<ProposalRecord>>,
 }
 
 impl CallRecord {
@@ -252,6 +255,7 @@ impl CallRecord {
             plan: None,
             approval: None,
             approver: None,
+            proposal: None,
         }
     }
 }

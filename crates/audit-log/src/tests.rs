@@ -56,6 +56,14 @@ fn hostile(text: &str) -> Vec<Record> {
     call.request_id = Some("r|1\"".parse().unwrap());
     call.approval = Some("t,\"type\":\"x".parse().unwrap());
     call.approver = Some("carol".parse().unwrap());
+    let mut proposal = ProposalRecord::new(text);
+    proposal.digest = Some(Digest::of(b"q"));
+    proposal.intent = Some(Digest::of(b"i"));
+    proposal.impact = Some(text.into());
+    let hash = EvidenceRecord::hash(text, Digest::of(b"h"));
+    let sig = EvidenceRecord::signature(text, Digest::of(b"s"), text);
+    proposal.set_evidence([hash, sig].into_iter().cycle().take(20));
+    call.proposal = Some(Box::new(proposal));
     let mut outcome =
         OutcomeRecord::new(at(2_000), SessionId::new("s1").unwrap(), text, 1, OutcomeKind::Unknown);
     outcome.duration_ms = Some(Millis::from_secs(1));

@@ -70,6 +70,26 @@ impl Canonical {
         write_value(&mut text, &tape, 0);
         Self::new(tape, text, self.recipe)
     }
+
+    /// Copies the object without its own members of these names, with canonical bytes and a digest that are those of
+    /// the object read without them. Members further down stay. What is no object is copied whole.
+    ///
+    /// For members that travel beside the arguments and are none of them:
+    ///
+    /// ```
+    /// use countersign_canonical_json::{Limits, Recipe, read};
+    /// let sent = read(br#"{"to":"bob","__trace":{"id":7}}"#, Recipe::Jcs1, &Limits::default())?;
+    /// let args = sent.without(&["__trace"]);
+    /// assert_eq!(args.as_str(), r#"{"to":"bob"}"#);
+    /// # Ok::<(), countersign_canonical_json::JsonError>(())
+    /// ```
+    #[must_use]
+    pub fn without(&self, names: &[&str]) -> Self {
+        let tape = self.tape.without(names);
+        let mut text = String::new();
+        write_value(&mut text, &tape, 0);
+        Self::new(tape, text, self.recipe)
+    }
 }
 
 impl PartialEq for Canonical {

@@ -71,6 +71,8 @@ pub enum JsonErrorKind {
     InvalidNumber,
     /// A number whose canonical text would say another value than was written ([`Recipe::Jcs1`](crate::Recipe)).
     InexactNumber,
+    /// An integer above 2^53 - 1 or below its negative ([`Recipe::PicCjson1`](crate::Recipe)).
+    UnsafeInteger,
     /// A number beyond the largest finite double.
     NumberOverflow,
     /// A name that its object already has, after unescaping.
@@ -109,6 +111,10 @@ impl JsonErrorKind {
             Self::InexactNumber => {
                 ("JSON_INEXACT_NUMBER", "a number has a value that a double does not keep exactly")
             }
+            Self::UnsafeInteger => (
+                "JSON_UNSAFE_INTEGER",
+                "an integer is outside of the range in which every integer is a double",
+            ),
             Self::NumberOverflow => ("JSON_NUMBER_OVERFLOW", "a number is beyond the range of a double"),
             Self::DuplicateName => ("JSON_DUPLICATE_NAME", "an object has the same name twice"),
         }

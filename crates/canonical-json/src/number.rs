@@ -29,6 +29,15 @@ pub(crate) fn evaluate(literal: &str) -> Option<Number> {
     }
 }
 
+/// The first magnitude that more than one integer rounds to: 2^53.
+const FIRST_SHARED: f64 = 9_007_199_254_740_992.0;
+
+/// Says whether a literal is an integer, without a fraction and an exponent, above 2^53 - 1 in magnitude. `value` is the
+/// nearest double: rounding never crosses 2^53, so it tells the same of the literal.
+pub(crate) fn is_unsafe_integer(literal: &str, value: f64) -> bool {
+    value.abs() >= FIRST_SHARED && !literal.contains(['.', 'e', 'E'])
+}
+
 /// Writes a finite double as ECMAScript's `Number::toString` does (RFC 8785, section 3.2.2.3).
 pub(crate) fn write_number(out: &mut String, value: f64) {
     out.push_str(ryu_js::Buffer::new().format_finite(value));

@@ -146,6 +146,9 @@ impl Reader {
                 let Some(number) = number::evaluate(literal) else {
                     return Err(JsonError::new(JsonErrorKind::NumberOverflow, offset));
                 };
+                if recipe == Recipe::PicCjson1 && number::is_unsafe_integer(literal, number.value) {
+                    return Err(JsonError::new(JsonErrorKind::UnsafeInteger, offset));
+                }
                 if !number.exact {
                     if recipe == Recipe::Jcs1 {
                         return Err(JsonError::new(JsonErrorKind::InexactNumber, offset));

@@ -2,7 +2,7 @@ use std::fmt;
 
 /// Says that a text names no recipe. Never holds the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a recipe is `jcs-1` or `rfc8785`")]
+#[error("a recipe is `jcs-1`, `rfc8785` or `pic-cjson-1`")]
 #[non_exhaustive]
 pub struct RecipeError;
 
@@ -16,14 +16,16 @@ impl RecipeError {
 
 /// Names how bytes are read and canonicalised. Whatever holds a digest names the recipe beside it.
 ///
-/// Both recipes read equally strictly and write the same text for the same value; they differ in one thing only,
-/// what they do with a number that IEEE 754 double precision cannot say.
+/// All recipes read equally strictly and write the same text for the same value; they differ in one thing only,
+/// which numbers they take although IEEE 754 double precision cannot say them, or not beyond doubt.
 ///
 /// ```
 /// use countersign_canonical_json::{Limits, Recipe, read};
 /// let big = b"9007199254740993";
 /// assert!(read(big, Recipe::Jcs1, &Limits::default()).is_err());
 /// assert_eq!(read(big, Recipe::Rfc8785, &Limits::default())?.as_str(), "9007199254740992");
+/// assert!(read(big, Recipe::PicCjson1, &Limits::default()).is_err());
+/// assert_eq!(read(b"0.30000000000000001", Recipe::PicCjson1, &Limits::default())?.as_str(), "0.3");
 /// # Ok::<(), countersign_canonical_json::JsonError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,15 +38,24 @@ pub enum Recipe {
     /// `rfc8785`: numbers are rounded to the nearest double, as RFC 8785, section 3.2.2.3, says. For
     /// interoperation only: different numbers can share a digest.
     Rfc8785,
+    /// `pic-cjson-1`: PIC-CJSON/1.0, section 7.9. An integer (a literal without a fraction and an exponent) above
+    /// 2^53 - 1 or below its negative is refused, any other number is rounded as under `rfc8785`. For action proposals:
+    /// different numbers can share a digest, different integers cannot. Its own canonical text may be refused when it is
+    /// read again: `1e20` is written as an integer.
+    PicCjson1,
 }
 
 impl Recipe {
+    /// Every recipe.
+    pub const ALL: [Self; 3] = [Self::Jcs1, Self::Rfc8785, Self::PicCjson1];
+
     /// The recipe's id, as it stands in signed and recorded data.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Jcs1 => "jcs-1",
             Self::Rfc8785 => "rfc8785",
+            Self::PicCjson1 => "pic-cjson-1",
         }
     }
 }
@@ -59,11 +70,7 @@ impl std::str::FromStr for Recipe {
     type Err = RecipeError;
 
     fn from_str(text: &str) -> Result<Self, RecipeError> {
-        match text {
-            "jcs-1" => Ok(Self::Jcs1),
-            "rfc8785" => Ok(Self::Rfc8785),
-            _ => Err(RecipeError),
-        }
+        Self::ALL.into_iter().find(|recipe| recipe.as_str() == text).ok_or(RecipeError)
     }
 }
 

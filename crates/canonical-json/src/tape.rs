@@ -33,10 +33,18 @@ impl Node {
             Self::Null | Self::Bool(_) | Self::Number { .. } | Self::Text { .. } | Self::Name { .. } => 1,
         }
     }
+
+    /// Says whether no number in the value was rounded.
+    pub(crate) const fn is_exact(self) -> bool {
+        match self {
+            Self::Number { exact, .. } | Self::Array { exact, .. } | Self::Object { exact, .. } => exact,
+            Self::Null | Self::Bool(_) | Self::Text { .. } | Self::Name { .. } => true,
+        }
+    }
 }
 
 // INVARIANT: a position, a start and a length on a tape are only ever made by the reader that filled the tape (or by
-// `subtree`, from one that it filled), so they lie within it. A break of that must not go unnoticed into a digest,
+// `subtree` and `without`, from one that it filled), so they lie within it. A break of that must not go unnoticed into a digest,
 // so these three look-ups stop the program instead of making something up.
 impl Tape {
     #[expect(clippy::indexing_slicing, reason = "positions on a tape come from the reader that filled it")]
@@ -115,25 +123,58 @@ impl Tape {
     /// Copies the value at `root`, and what it holds, to a tape of its own.
     pub(crate) fn subtree(&self, root: u32) -> Self {
         let mut copy = Self::default();
-        for at in root..self.after(root) {
-            let node = match self.node(at) {
+        copy.append(self, root, self.after(root), root);
+        copy
+    }
+
+    /// Copies the object at the start of the tape, without the members that are named, to a tape of its own.
+    pub(crate) fn without(&self, reserved: &[&str]) -> Self {
+        let Node::Object { first, count, .. } = self.node(0) else { return self.clone() };
+        let (kept, mut taken): (Vec<u32>, Vec<u32>) =
+            self.names(first, count).iter().partition(|at| !reserved.contains(&self.name(**at)));
+        taken.sort_unstable();
+        let mut copy = Self::default();
+        copy.push(Node::Object { count: 0, span: 0, exact: true, first: 0 });
+        // What was taken off before a place is what the place moves by.
+        let (mut from, mut shift) = (1, 0_u32);
+        let mut gaps = Vec::with_capacity(taken.len());
+        for name in taken {
+            copy.append(self, from, name, shift);
+            from = self.after(name.saturating_add(1));
+            shift = shift.saturating_add(from.saturating_sub(name));
+            gaps.push((name, shift));
+        }
+        copy.append(self, from, self.after(0), shift);
+        let moved = |at: u32| {
+            let before = gaps.partition_point(|(gap, _)| *gap < at).checked_sub(1);
+            at.saturating_sub(before.and_then(|last| gaps.get(last)).map_or(0, |(_, shift)| *shift))
+        };
+        let exact = kept.iter().all(|name| self.node(name.saturating_add(1)).is_exact());
+        let names: Vec<u32> = kept.into_iter().map(moved).collect();
+        copy.close_object(0, &names, exact);
+        copy
+    }
+
+    /// Adds the nodes `from..until` of another tape, which lie by `shift` further back there than they come to lie here.
+    fn append(&mut self, other: &Self, from: u32, until: u32, shift: u32) {
+        for at in from..until {
+            let node = match other.node(at) {
                 Node::Text { start, len, plain } => {
-                    Node::Text { start: copy.take(self, start, len), len, plain }
+                    Node::Text { start: self.take(other, start, len), len, plain }
                 }
                 Node::Name { start, len, plain, offset } => {
-                    Node::Name { start: copy.take(self, start, len), len, plain, offset }
+                    Node::Name { start: self.take(other, start, len), len, plain, offset }
                 }
                 Node::Object { count, span, exact, first } => {
-                    let moved = narrow(copy.order.len());
-                    let names = self.names(first, count);
-                    copy.order.extend(names.iter().map(|name| name.saturating_sub(root)));
+                    let moved = narrow(self.order.len());
+                    let names = other.names(first, count);
+                    self.order.extend(names.iter().map(|name| name.saturating_sub(shift)));
                     Node::Object { count, span, exact, first: moved }
                 }
                 node @ (Node::Null | Node::Bool(_) | Node::Number { .. } | Node::Array { .. }) => node,
             };
-            copy.nodes.push(node);
+            self.nodes.push(node);
         }
-        copy
     }
 
     /// Copies a text out of another tape and says where it starts here.

@@ -158,10 +158,7 @@ impl<'a> ValueRef<'a> {
     /// [`Recipe::Jcs1`](crate::Recipe::Jcs1).
     #[must_use]
     pub fn is_exact(self) -> bool {
-        match self.tape.node(self.at) {
-            Node::Number { exact, .. } | Node::Array { exact, .. } | Node::Object { exact, .. } => exact,
-            Node::Null | Node::Bool(_) | Node::Text { .. } | Node::Name { .. } => true,
-        }
+        self.tape.node(self.at).is_exact()
     }
 
     /// Writes its canonical text.

@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use countersign_core::{AgentId, Audience, Millis, Principal, ServerName, SessionId};
+use countersign_action_proposal::{HighImpacts, Profile};
+use countersign_core::{AgentId, Audience, ImpactClass, Millis, Principal, ServerName, SessionId};
 use countersign_mcp::GatewaySettings;
 use serde::Deserialize;
 
 use crate::command::registry::DEFAULT_MAX_AGE;
 use crate::failure::{Failure, one_line};
 use crate::files::read_text_file;
+use crate::proposals::ProposalPlan;
 use crate::session::{ApprovalPlan, Bindings, SessionPlan};
 
 /// What the file says, with its paths made whole.
@@ -18,6 +20,7 @@ pub(crate) struct Config {
     registry: RegistryPart,
     session: SessionPart,
     pub(crate) approval: Option<ApprovalPart>,
+    proposals: Option<ProposalsPart>,
     record: RecordPart,
     server: ServerPart,
 }
@@ -50,6 +53,36 @@ pub(crate) struct ApprovalPart {
     pub(crate) store: PathBuf,
     audience: Option<Audience>,
     ttl: Option<Span>,
+}
+
+/// How action proposals are judged.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProposalsPart {
+    #[serde(default)]
+    profile: ProfileName,
+    keyring: Option<PathBuf>,
+    evidence_root: Option<PathBuf>,
+    endorsed: Option<PathBuf>,
+    policy: Option<PathBuf>,
+    #[serde(default)]
+    high_impacts: Vec<ImpactClass>,
+    audience: Option<Audience>,
+    max_attestation_age: Option<Span>,
+    store: Option<PathBuf>,
+}
+
+/// A profile by its name.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(try_from = "String")]
+struct ProfileName(Profile);
+
+impl TryFrom<String> for ProfileName {
+    type Error = countersign_action_proposal::ProfileError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse().map(Self)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -104,6 +137,9 @@ impl Config {
         if let Some(approval) = &mut config.approval {
             paths.extend([&mut approval.key_file, &mut approval.store]);
         }
+        if let Some(proposals) = &mut config.proposals {
+            paths.extend(proposals.paths());
+        }
         for path in paths {
             *path = folder.join(&*path);
         }
@@ -147,10 +183,14 @@ impl Config {
             Some(approval) => Some(ApprovalPlan {
                 key: approval.key_file.clone(),
                 run: run_of(&session)?,
-                audience: approval.audience.clone().map_or_else(|| audience_of(&self.server.name), Ok)?,
+                audience: self.audience()?,
                 store: approval.store.clone(),
                 bindings: Bindings::Strict,
             }),
+            None => None,
+        };
+        let proposals = match &self.proposals {
+            Some(proposals) => Some(self.proposal_plan(proposals)?),
             None => None,
         };
         Ok(SessionPlan {
@@ -166,9 +206,57 @@ impl Config {
             server: Some(self.server.name.clone()),
             goal,
             approvals,
+            proposals,
             record: Some(self.record.file.clone()),
             definitions: std::collections::BTreeMap::new(),
         })
+    }
+
+    fn proposal_plan(&self, part: &ProposalsPart) -> Result<ProposalPlan, Failure> {
+        let store = match (&self.approval, &part.store) {
+            (Some(approval), None) => approval.store.clone(),
+            (None, Some(store)) => store.clone(),
+            (Some(_), Some(_)) => {
+                let text =
+                    "attestations are spent in the store of `approval`: `proposals` has none of its own";
+                return Err(Failure::new("CONFIG_CONFLICT", text));
+            }
+            (None, None) => {
+                let text = "`proposals` needs a `store` where there is no `approval`";
+                return Err(Failure::new("CONFIG_NO_STORE", text));
+            }
+        };
+        Ok(ProposalPlan {
+            profile: part.profile.0,
+            keyring: part.keyring.clone(),
+            evidence_root: part.evidence_root.clone(),
+            endorsed: part.endorsed.clone(),
+            policy: part.policy.clone(),
+            high: part.high_impacts.iter().copied().collect::<HighImpacts>(),
+            audience: part.audience.clone().map_or_else(|| self.audience(), Ok)?,
+            max_attestation_age: part.max_attestation_age.map(|span| span.0),
+            store: Some(store),
+        })
+    }
+
+    /// This gate's name, as approvals bind it: the server's where none is given.
+    fn audience(&self) -> Result<Audience, Failure> {
+        let named = self.approval.as_ref().and_then(|approval| approval.audience.clone());
+        named.map_or_else(|| audience_of(&self.server.name), Ok)
+    }
+}
+
+impl ProposalsPart {
+    /// Every path in it.
+    fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let paths = [
+            &mut self.keyring,
+            &mut self.evidence_root,
+            &mut self.endorsed,
+            &mut self.policy,
+            &mut self.store,
+        ];
+        paths.into_iter().flatten()
     }
 }
 

@@ -7,13 +7,19 @@ use countersign_core::escape_hidden;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done, or allowed.
-    Done = 0,
+    Done,
     /// Could not be done.
-    Failed = 1,
+    Failed,
     /// The command line itself is wrong.
-    Usage = 2,
+    Usage,
     /// Done, and the answer is no.
-    Refused = 3,
+    Refused,
+    /// An action proposal is not of its schema. This and the two below are PIC/1.0's own, for its verbs alone.
+    Schema,
+    /// An action proposal's evidence is missing or does not verify.
+    Evidence,
+    /// A keyring for evidence cannot be used.
+    Keyring,
 }
 
 impl From<Exit> for std::process::ExitCode {
@@ -21,8 +27,10 @@ impl From<Exit> for std::process::ExitCode {
         Self::from(match exit {
             Exit::Done => 0,
             Exit::Failed => 1,
-            Exit::Usage => 2,
+            Exit::Usage | Exit::Schema => 2,
             Exit::Refused => 3,
+            Exit::Evidence => 4,
+            Exit::Keyring => 6,
         })
     }
 }
@@ -60,8 +68,14 @@ impl Failure {
 
     /// The same, as an answer instead of a mishap (exit 3): what was to be verified does not verify.
     #[must_use]
-    pub(crate) fn into_refusal(mut self) -> Self {
-        self.exit = Exit::Refused;
+    pub(crate) const fn into_refusal(self) -> Self {
+        self.ending(Exit::Refused)
+    }
+
+    /// The same, ending otherwise.
+    #[must_use]
+    pub(crate) const fn ending(mut self, exit: Exit) -> Self {
+        self.exit = exit;
         self
     }
 
@@ -91,6 +105,11 @@ macro_rules! from_coded {
 }
 
 from_coded!(
+    countersign_action_proposal::AttestError,
+    countersign_action_proposal::EndorsementError,
+    countersign_action_proposal::KeyringError,
+    countersign_action_proposal::PolicyError,
+    countersign_action_proposal::VerifierError,
     countersign_audit_log::AuditError,
     countersign_audit_log::ReadError,
     countersign_keys::KeyError,

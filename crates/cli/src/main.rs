@@ -13,6 +13,7 @@ mod files;
 mod lines;
 mod marks;
 mod output;
+mod proposals;
 mod random;
 mod session;
 mod shown;

@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use countersign_action_proposal::ProposalVerifier;
+use countersign_approval_token::MemorySpentTokens;
 use countersign_audit_log::{AuditSink, FileSink, MemorySink};
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 use countersign_core::{
-    AgentId, Audience, Clock, Digest, Millis, Principal, RunId, ServerName, SessionId, SystemClock,
-    Timestamp, ToolId,
+    AgentId, Audience, Clock, Digest, Millis, Principal, RunId, ServerName, SessionId, SpentTokens,
+    SystemClock, Timestamp, ToolId,
 };
-use countersign_keys::RunKeys;
+use countersign_keys::{RunKeys, TrustRoot};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{
     CapabilityRegistry, LoadOptions, NegotiationRequest, RegistryError, SessionContract, Wanted,
     definition_digest,
 };
 use countersign_sqlite::SqliteStore;
-use countersign_tool_gate::{ApprovalSettings, ToolGate};
+use countersign_tool_gate::{ApprovalSettings, ProposalSettings, ToolGate};
 
 use crate::command::json::malformed;
 use crate::command::keys::read_trust_root;
@@ -25,6 +27,7 @@ use crate::command::token::run_keys;
 use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file};
 use crate::marks::LateMarks;
+use crate::proposals::ProposalPlan;
 use crate::time::now;
 
 /// Everything that a session is opened with.
@@ -45,6 +48,7 @@ pub(crate) struct SessionPlan {
     pub(crate) server: Option<ServerName>,
     pub(crate) goal: Option<String>,
     pub(crate) approvals: Option<ApprovalPlan>,
+    pub(crate) proposals: Option<ProposalPlan>,
     /// The record's file; without it, nothing of the record outlives the process.
     pub(crate) record: Option<PathBuf>,
     /// What servers say now that their tools' definitions are.
@@ -79,6 +83,8 @@ pub(crate) struct PreparedSession {
     principal: Principal,
     ask: Option<PinnedAsk>,
     approvals: Option<(ApprovalPlan, RunKeys)>,
+    /// What proposals are judged by, and where attestations are spent.
+    proposals: Option<(Arc<ProposalVerifier>, Option<PathBuf>)>,
     record: Option<PathBuf>,
     definitions: BTreeMap<ToolId, Digest>,
 }
@@ -89,20 +95,28 @@ pub(crate) struct OpenSession {
     pub(crate) gate: ToolGate,
     pub(crate) sink: Arc<dyn AuditSink>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Spent tokens and pending approvals, where approvals are taken.
-    pub(crate) store: Option<Arc<SqliteStore>>,
+    /// Pending approvals, where approvals are taken.
+    pub(crate) pending: Option<Arc<SqliteStore>>,
 }
 
 /// The files that a session writes.
 struct Files {
     sink: Arc<dyn AuditSink>,
-    store: Option<Arc<SqliteStore>>,
+    stores: Stores,
+}
+
+/// Where spent tokens are remembered.
+struct Stores {
+    /// Those of approvals, with the calls that wait for one.
+    approvals: Option<Arc<SqliteStore>>,
+    /// Those of attestations.
+    attestations: Option<Arc<dyn SpentTokens>>,
 }
 
 impl PreparedSession {
     /// Opens the session: makes or opens the files that it writes.
     pub(crate) fn open(self) -> Result<OpenSession, Failure> {
-        let Files { sink, store } = self.files()?;
+        let Files { sink, stores } = self.files()?;
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let mut builder = ToolGate::builder(
@@ -115,7 +129,7 @@ impl PreparedSession {
         if let Some(ask) = self.ask {
             builder = builder.pinned_ask(ask);
         }
-        if let (Some((plan, keys)), Some(store)) = (self.approvals, &store) {
+        if let (Some((plan, keys)), Some(store)) = (self.approvals, &stores.approvals) {
             let spent = Arc::clone(store);
             let settings = ApprovalSettings::new(keys, spent, plan.audience);
             builder = builder.approvals(match plan.bindings {
@@ -123,21 +137,24 @@ impl PreparedSession {
                 Bindings::Strict => settings,
             });
         }
+        if let (Some((verifier, _)), Some(spent)) = (self.proposals, stores.attestations) {
+            builder = builder.proposals(ProposalSettings::new(verifier, spent));
+        }
         for (tool, definition) in self.definitions {
             builder = builder.definition(tool, definition);
         }
-        Ok(OpenSession { gate: builder.open()?, sink, clock, store })
+        Ok(OpenSession { gate: builder.open()?, sink, clock, pending: stores.approvals })
     }
 
-    /// Opens the record and the store. A record that was made in vain is taken away again.
+    /// Opens the record and the stores. A record that was made in vain is taken away again.
     fn files(&self) -> Result<Files, Failure> {
         let Some(path) = &self.record else {
-            return Ok(Files { sink: Arc::new(MemorySink::keeping(0)), store: self.store()? });
+            return Ok(Files { sink: Arc::new(MemorySink::keeping(0)), stores: self.stores()? });
         };
         let fresh = path.symlink_metadata().is_err();
         let sink = FileSink::open(path).map_err(|error| Failure::from(error).about(path.display()))?;
-        match self.store() {
-            Ok(store) => Ok(Files { sink: Arc::new(sink), store }),
+        match self.stores() {
+            Ok(stores) => Ok(Files { sink: Arc::new(sink), stores }),
             Err(failure) => {
                 if fresh {
                     let _ = std::fs::remove_file(path);
@@ -147,11 +164,22 @@ impl PreparedSession {
         }
     }
 
-    fn store(&self) -> Result<Option<Arc<SqliteStore>>, Failure> {
-        match &self.approvals {
-            Some((plan, _)) => Ok(Some(Arc::new(open_store(&plan.store)?))),
-            None => Ok(None),
-        }
+    /// Opens the stores; two that are one file are one store.
+    fn stores(&self) -> Result<Stores, Failure> {
+        let approvals = match &self.approvals {
+            Some((plan, _)) => Some(Arc::new(open_store(&plan.store)?)),
+            None => None,
+        };
+        let shared = self.approvals.as_ref().map(|(plan, _)| &plan.store).zip(approvals.as_ref());
+        let attestations: Option<Arc<dyn SpentTokens>> = match &self.proposals {
+            None => None,
+            Some((_, None)) => Some(Arc::new(MemorySpentTokens::new())),
+            Some((_, Some(path))) => Some(match shared {
+                Some((same, store)) if same == path => Arc::clone(store) as _,
+                _ => Arc::new(open_store(path)?),
+            }),
+        };
+        Ok(Stores { approvals, attestations })
     }
 }
 
@@ -163,8 +191,13 @@ impl SessionPlan {
             Some(plan) => Some(run_keys(&plan.key, &plan.run)?),
             None => None,
         };
+        let root = read_trust_root(&self.trust_root)?;
         let marks = Arc::new(LateMarks::new(self.state.as_deref()));
-        let registry = Arc::new(self.load_registry(Arc::clone(&marks), now)?);
+        let registry = Arc::new(self.load_registry(&root, Arc::clone(&marks), now)?);
+        let proposals = match &self.proposals {
+            Some(plan) => Some((plan.prepare(&root, &registry, now)?, plan.store.clone())),
+            None => None,
+        };
         let contract = self.negotiate(&registry, now)?;
         let ask = match &self.goal {
             Some(goal) => {
@@ -180,16 +213,21 @@ impl SessionPlan {
             principal: self.principal,
             ask,
             approvals: self.approvals.zip(approvals),
+            proposals,
             record: self.record,
             definitions: self.definitions,
         })
     }
 
-    fn load_registry(&self, marks: Arc<LateMarks>, now: Timestamp) -> Result<CapabilityRegistry, Failure> {
-        let root = read_trust_root(&self.trust_root)?;
+    fn load_registry(
+        &self,
+        root: &TrustRoot,
+        marks: Arc<LateMarks>,
+        now: Timestamp,
+    ) -> Result<CapabilityRegistry, Failure> {
         let bytes = read_file(&self.registry, REGISTRY_BYTES)?;
         let options = LoadOptions::new().with_max_age(self.max_age);
-        CapabilityRegistry::load(&bytes, &root, marks, options, now)
+        CapabilityRegistry::load(&bytes, root, marks, options, now)
             .map_err(|error| registry_failure(error).about(self.registry.display()))
     }
 

@@ -6,6 +6,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub use countersign_action_proposal as action_proposal;
 pub use countersign_approval_token as approval_token;
 pub use countersign_audit_log as audit_log;
 pub use countersign_canonical_json as canonical_json;

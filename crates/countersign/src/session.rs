@@ -4,7 +4,7 @@ use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
 use countersign_core::{AgentId, Millis, OutputTag, Principal, SessionId, Timestamp, ToolId};
 use countersign_pinned_ask::{PinError, PinnedAsk};
 use countersign_registry::{AgentClaims, NegotiateError, NegotiationRequest, Wanted};
-use countersign_tool_gate::{ApprovalSettings, OpenError, ToolGate, ToolGateBuilder};
+use countersign_tool_gate::{ApprovalSettings, OpenError, ProposalSettings, ToolGate, ToolGateBuilder};
 
 use crate::load::Countersign;
 
@@ -16,6 +16,7 @@ pub struct SessionBuilder {
     request: NegotiationRequest,
     goal: Option<String>,
     approvals: Option<ApprovalSettings>,
+    proposals: Option<ProposalSettings>,
     more: Vec<Box<dyn FnOnce(ToolGateBuilder) -> ToolGateBuilder>>,
 }
 
@@ -69,6 +70,7 @@ impl SessionBuilder {
             request: NegotiationRequest::new(session, agent),
             goal: None,
             approvals: None,
+            proposals: None,
             more: Vec::new(),
         }
     }
@@ -100,6 +102,12 @@ impl SessionBuilder {
     /// Lets approvals be used.
     pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
         self.approvals = Some(settings);
+        self
+    }
+
+    /// Lets action proposals be used, and demands one of every call with a high impact.
+    pub fn proposals(mut self, settings: ProposalSettings) -> Self {
+        self.proposals = Some(settings);
         self
     }
 
@@ -147,6 +155,9 @@ impl SessionBuilder {
         }
         if let Some(settings) = self.approvals {
             builder = builder.approvals(settings);
+        }
+        if let Some(settings) = self.proposals {
+            builder = builder.proposals(settings);
         }
         if let Some(claims) = self.request.agent_claims() {
             builder = builder.claims(claims.clone());

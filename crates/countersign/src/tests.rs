@@ -2,11 +2,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use countersign_action_proposal::{HighImpacts, Profile, ProposalVerifier};
+use countersign_approval_token::MemorySpentTokens;
 use countersign_audit_log::{MemorySink, Record};
-use countersign_core::{Clock, ManualClock, Millis, Timestamp, ToolId};
+use countersign_core::{Clock, ImpactClass, ManualClock, Millis, Timestamp, ToolId};
 use countersign_keys::{SigningKey, TrustRoot};
 use countersign_registry::{AgentClaims, RegistryDraft};
-use countersign_tool_gate::Window;
+use countersign_tool_gate::{ProposalSettings, RejectionCode, ToolCall, Window};
 
 use crate::Countersign;
 
@@ -48,6 +50,20 @@ fn a_registry_file_leads_to_a_gated_call() {
     let found = gate.call("search", br#"{"q":1}"#, |args| Ok::<_, ()>(args.as_str().to_owned())).unwrap();
     assert_eq!(found, r#"{"q":1}"#);
     assert_eq!(countersign.stats().overall().acceptance_rate(Window::All), Some(1.0));
+}
+
+#[test]
+fn a_session_asks_for_the_proposals_that_its_settings_ask_for() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let high = HighImpacts::default().with(ImpactClass::Read);
+    let verifier = ProposalVerifier::builder(Profile::Pic09).high(high).build().unwrap();
+    let settings = ProposalSettings::new(Arc::new(verifier), Arc::new(MemorySpentTokens::new()));
+    let session = load(folder.path()).unwrap().session("bot", "s1", "ada").unwrap();
+    let gate = session.proposals(settings).open(MemorySink::new()).unwrap();
+    let refused = gate.check(&ToolCall::new("c", "desk", "search", b"{}")).unwrap_err();
+    assert_eq!(refused.code(), RejectionCode::PicInvalidRequest);
+    assert_eq!(gate.call_log()[0].proposal.as_ref().unwrap().profile.as_str(), "pic-0.9");
 }
 
 #[test]

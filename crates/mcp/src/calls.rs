@@ -2,6 +2,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_approval_token::{ApprovalToken, PendingError};
 use countersign_audit_log::Direction;
+use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, Digest, RequestId, ToolId};
 use countersign_tool_gate::{AcceptedCall, Rejection, RejectionCode, ToolCall};
 
@@ -11,34 +12,76 @@ use crate::fault::Fault;
 use crate::link::{Asked, Link};
 use crate::message::{RpcId, error_line};
 
+/// The members among the arguments that are none of the tool's: the action proposal, and the id by which the client
+/// correlates the call. The gate takes them off, so that what goes on to the server has neither.
+const PROPOSAL_MEMBER: &str = "__pic";
+const REQUEST_ID_MEMBER: &str = "__pic_request_id";
+
 /// A call that waits for its decision.
 #[derive(Debug)]
 pub(crate) struct HeldCall {
     id: RpcId,
     serial: u64,
     name: String,
-    /// Canonical text of the arguments.
+    /// Canonical text of the arguments as they came.
     args: String,
+    /// The same without what travelled among them, where anything did.
+    own_args: Option<String>,
+    /// Whether the client correlates the call by an id among the arguments.
+    has_request_id: bool,
+    /// Canonical text of the action proposal that came as metadata.
+    proposal: Option<String>,
     /// What goes on to the server as the call's metadata.
     meta: Option<String>,
     ask: Option<String>,
+    /// The id that the client gave the call.
+    call_id: Option<CallId>,
 }
 
 impl HeldCall {
-    pub(crate) fn new(id: RpcId, serial: u64, call: &CallParams<'_>) -> Self {
+    /// `call` is what was found in `message`.
+    pub(crate) fn new(id: RpcId, serial: u64, call: CallParams<'_>, message: &Canonical) -> Self {
         let meta = call.meta.and_then(|meta| match era_2025::outside(meta) {
             Some(rest) if rest == "{}" => None,
             Some(rest) => Some(rest),
             None => Some(meta.canonical_text()),
         });
+        let has = |member| call.arguments.is_some_and(|args| args.get(member).is_some());
+        let has_request_id = has(REQUEST_ID_MEMBER);
+        let own_args = call.arguments.filter(|_| has_request_id || has(PROPOSAL_MEMBER)).map(|args| {
+            message.subtree(args).without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER]).as_str().to_owned()
+        });
         Self {
             id,
             serial,
             name: call.name.into(),
-            args: call.arguments.map_or_else(|| String::from("{}"), |args| args.canonical_text()),
+            args: call.arguments.map_or_else(|| String::from("{}"), ValueRef::canonical_text),
+            own_args,
+            has_request_id,
+            proposal: call.proposal.map(ValueRef::canonical_text),
             meta,
             ask: call.ask.map(Into::into),
+            call_id: call.call_id,
         }
+    }
+
+    /// The digest of what the tool would get: what approvals bind.
+    fn args_digest(&self) -> Digest {
+        Digest::of(self.own_args.as_ref().unwrap_or(&self.args).as_bytes())
+    }
+
+    /// The JSON-RPC id, where the record can hold it and nothing better is known.
+    ///
+    /// `__pic_request_id` is better: whoever sends it correlates by it, across systems and over retries, while the
+    /// JSON-RPC id is a number on this one connection and another one at each retry. The gate finds it among the
+    /// arguments, and refuses one that is none.
+    fn request_id(&self) -> Option<String> {
+        let id = match &self.id {
+            _ if self.has_request_id => return None,
+            RpcId::Number(number) => number.to_string(),
+            RpcId::Text(text) => text.to_string(),
+        };
+        RequestId::new(&id).is_ok().then_some(id)
     }
 }
 
@@ -68,25 +111,24 @@ fn decide(link: &Link, call: &HeldCall) {
     if is_over(link, call) {
         return;
     }
-    let approved = tool.and_then(|tool| find_approved(link, &tool, &call.args));
-    let call_id = match &approved {
-        Some((approved, _)) => approved.clone(),
-        None => match (link.new_call_id)() {
-            Ok(fresh) => fresh,
-            Err(_) => {
-                link.record(Direction::ToServer, None, Fault::Internal);
-                return fail(link, call, Fault::Internal);
-            }
-        },
+    let approved = tool.and_then(|tool| find_approved(link, &tool, call.args_digest()));
+    // An approval binds the id of the call that was refused for want of it, whatever the client calls this one.
+    let named = approved.as_ref().map(|(approved, _)| approved).or(call.call_id.as_ref());
+    let call_id = match named.cloned().map_or_else(|| (link.new_call_id)(), Ok) {
+        Ok(call_id) => call_id,
+        Err(_) => {
+            link.record(Direction::ToServer, None, Fault::Internal);
+            return fail(link, call, Fault::Internal);
+        }
     };
-    let request_id = match &call.id {
-        RpcId::Number(number) => number.to_string(),
-        RpcId::Text(text) => text.to_string(),
-    };
+    let request_id = call.request_id();
     // The gate reads the arguments itself, within its own limits; what goes on is what it read.
     let mut asked = ToolCall::new(call_id.as_str(), server.as_str(), &call.name, call.args.as_bytes());
-    if RequestId::new(&request_id).is_ok() {
-        asked = asked.request_id(&request_id);
+    if let Some(id) = &request_id {
+        asked = asked.request_id(id);
+    }
+    if let Some(proposal) = &call.proposal {
+        asked = asked.proposal(proposal.as_bytes());
     }
     if let Some(ask) = &call.ask {
         asked = asked.ask(ask);
@@ -111,10 +153,10 @@ fn is_over(link: &Link, call: &HeldCall) -> bool {
 }
 
 /// An approval that was given to exactly this call. A store that cannot be asked has none.
-fn find_approved(link: &Link, tool: &ToolId, args: &str) -> Option<(CallId, ApprovalToken)> {
+fn find_approved(link: &Link, tool: &ToolId, args: Digest) -> Option<(CallId, ApprovalToken)> {
     let (approvals, now) = (link.approvals.as_ref()?, link.clock.now().ok()?);
     let version = link.gate.registry().view().snapshot().version();
-    let found = approvals.find(tool, Digest::of(args.as_bytes()), version, now);
+    let found = approvals.find(tool, args, version, now);
     note(link, found)?
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use countersign_canonical_json::{Canonical, Kind, ValueRef};
+use countersign_core::CallId;
 
 use crate::compose::Object;
 use crate::message::{Body, RpcId, result_line};
@@ -14,6 +15,10 @@ use crate::message::{Body, RpcId, result_line};
 const OURS: &str = "dev.countersign/";
 /// The client restates the goal under this name.
 const ASK: &str = "dev.countersign/ask";
+/// The client gives the call's action proposal under this name, where it does not put it among the arguments.
+const PROPOSAL: &str = "dev.countersign/proposal";
+/// The client names the call under this name, so that somebody can attest to this very call before it is made.
+const CALL_ID: &str = "dev.countersign/call_id";
 /// A refusal explains itself to programs under this name.
 const DECISION: &str = "dev.countersign/decision";
 
@@ -126,7 +131,7 @@ pub(crate) fn cancelled_request(params: Option<ValueRef<'_>>) -> Option<RpcId> {
 }
 
 /// A tool call as the client sent it, in shape but unchecked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CallParams<'a> {
     pub(crate) name: &'a str,
     /// An object where there is one.
@@ -135,6 +140,10 @@ pub(crate) struct CallParams<'a> {
     pub(crate) meta: Option<ValueRef<'a>>,
     /// The goal, restated by the client.
     pub(crate) ask: Option<&'a str>,
+    /// The action proposal, an object, where it came as metadata.
+    pub(crate) proposal: Option<ValueRef<'a>>,
+    /// The id that the client gave the call.
+    pub(crate) call_id: Option<CallId>,
 }
 
 /// Reads the params of a call. `None` when they are anything but a name, arguments and metadata: a `task` would have
@@ -150,11 +159,28 @@ pub(crate) fn read_call(params: Option<ValueRef<'_>>) -> Option<CallParams<'_>> 
     if !is_object(arguments) || !is_object(meta) {
         return None;
     }
-    let ask = match meta.and_then(|meta| meta.get(ASK)) {
-        Some(ask) => Some(ask.as_str()?),
+    let ours = |name| meta.and_then(|meta| meta.get(name));
+    let text = |name| match ours(name) {
+        Some(text) => text.as_str().map(Some),
+        None => Some(None),
+    };
+    let (ask, proposal) = (text(ASK)?, ours(PROPOSAL));
+    let call_id = match text(CALL_ID)? {
+        Some(id) => Some(plain_call_id(id)?),
         None => None,
     };
-    Some(CallParams { name, arguments, meta, ask })
+    if !is_object(proposal) {
+        return None;
+    }
+    Some(CallParams { name, arguments, meta, ask, proposal, call_id })
+}
+
+/// An id that a client may give its call. People find it in lists and type it into command lines, so it is nothing that
+/// a shell would read as more than a word.
+fn plain_call_id(id: &str) -> Option<CallId> {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b':');
+    let starts_well = id.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if starts_well && id.bytes().all(is_plain) { CallId::new(id).ok() } else { None }
 }
 
 /// The call as it goes to the server, built from what the gate accepted.

@@ -104,7 +104,7 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Opti
         Ok(serial) => serial,
         Err(fault) => return cannot_open(link, id, method, fault),
     };
-    let call = HeldCall::new(id.clone(), serial, &call);
+    let call = HeldCall::new(id.clone(), serial, call, message);
     if !link.calls.push(message.bytes().len(), call) {
         withdraw(link, id, serial);
     }

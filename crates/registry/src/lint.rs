@@ -120,14 +120,9 @@ fn lint_tool(tool: &ToolEntry, findings: &mut Vec<Finding>) {
             }
         }
     }
-    for (what, is_required) in
-        [("a plan", tool.plan().is_required()), ("evidence", tool.evidence().is_required())]
-    {
-        if is_required {
-            let message =
-                format!("`{name}` requires {what}, which no gate can check yet: every call is refused");
-            warn(findings, "LINT_RULE_NOT_BUILT", message);
-        }
+    if tool.plan().is_required() {
+        let message = format!("`{name}` requires a plan, which no gate can check yet: every call is refused");
+        warn(findings, "LINT_RULE_NOT_BUILT", message);
     }
     if tool.impact().is_high() && !tool.approval().is_required() {
         let message = format!("`{name}` has the impact `{}` and needs no approval", tool.impact());

@@ -33,8 +33,8 @@ AskRule,
 /// The call may go without it; where the goal is restated, it is still checked.
 );
 rule!(
-/// Says whether a call of the tool needs a reason backed by evidence that verifies. No gate can check that yet: where
-/// it is required, every call is refused, and the lint says so.
+/// Says whether a call of the tool needs a reason backed by evidence that verifies, whatever its impact. A gate that takes
+/// no proposals refuses every call where it is required.
 EvidenceRule,
 /// The call goes without it.
 );

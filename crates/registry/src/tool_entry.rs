@@ -85,7 +85,7 @@ impl ToolEntry {
         self.ask
     }
 
-    /// Whether each call needs evidence. No gate can check evidence yet: where it is required, every call is refused.
+    /// Whether each call needs evidence, whatever its impact.
     #[must_use]
     pub const fn evidence(&self) -> EvidenceRule {
         self.evidence

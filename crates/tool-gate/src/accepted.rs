@@ -1,6 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use countersign_action_proposal::{SpentProposal, VerifiedEvidence};
 use countersign_approval_token::SpentApproval;
 use countersign_audit_log::{OutcomeKind, OutcomeRecord, Record};
 use countersign_canonical_json::Canonical;
@@ -29,6 +30,7 @@ pub struct AcceptedCall {
     pub(crate) args: Canonical,
     pub(crate) impact: ImpactClass,
     pub(crate) approval: Option<SpentApproval>,
+    pub(crate) proposal: Option<SpentProposal>,
     pub(crate) in_flight: InFlight,
 }
 
@@ -51,7 +53,7 @@ impl AcceptedCall {
         &self.args
     }
 
-    /// How bad the tool can be, as the operator says.
+    /// How bad the call can be: the strictest of what the registry, the policy and the proposal say.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.impact
@@ -61,6 +63,19 @@ impl AcceptedCall {
     #[must_use]
     pub const fn approval(&self) -> Option<&SpentApproval> {
         self.approval.as_ref()
+    }
+
+    /// The proposal that backs this call, its attestations used up; nothing where none came.
+    #[must_use]
+    pub const fn proposal(&self) -> Option<&SpentProposal> {
+        self.proposal.as_ref()
+    }
+
+    /// The evidence that verified, in the proposal's order. A file comes with exactly the bytes that were hashed: take
+    /// them from here, never from the file again.
+    #[must_use]
+    pub fn evidence(&self) -> &[VerifiedEvidence] {
+        self.proposal.as_ref().map(SpentProposal::evidence).unwrap_or_default()
     }
 
     /// The number of the decision's record.
@@ -76,6 +91,20 @@ impl AcceptedCall {
     pub fn run<T, E>(self, tool: impl FnOnce(&Canonical) -> Result<T, E>) -> Result<T, E> {
         let (args, in_flight) = self.dispatch();
         let result = tool(&args);
+        in_flight.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
+        result
+    }
+
+    /// Runs a tool that works on the evidence, and records whether it returned or failed.
+    ///
+    /// # Errors
+    /// Whatever the tool gives.
+    pub fn run_with_evidence<T, E>(
+        self,
+        tool: impl FnOnce(&Canonical, &[VerifiedEvidence]) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (args, evidence, in_flight) = self.dispatch_with_evidence();
+        let result = tool(&args, &evidence);
         in_flight.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
         result
     }
@@ -99,6 +128,13 @@ impl AcceptedCall {
     #[must_use = "the arguments are what to run, and the outcome is unknown until `finish`"]
     pub fn dispatch(self) -> (Canonical, InFlight) {
         (self.args, self.in_flight)
+    }
+
+    /// Hands over the evidence as well, for a transport whose tool works on it.
+    #[must_use = "the arguments are what to run, and the outcome is unknown until `finish`"]
+    pub fn dispatch_with_evidence(self) -> (Canonical, Vec<VerifiedEvidence>, InFlight) {
+        let evidence = self.proposal.map(SpentProposal::into_evidence).unwrap_or_default();
+        (self.args, evidence, self.in_flight)
     }
 }
 

@@ -11,6 +11,7 @@ use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{AgentClaims, CapabilityRegistry, SessionContract};
 
 use crate::gate::{Inner, ToolGate};
+use crate::proposal::ProposalSettings;
 use crate::stats::CallStats;
 use crate::user_check::UserCheck;
 
@@ -125,6 +126,7 @@ pub struct ToolGateBuilder {
     pub(crate) sink: Arc<dyn AuditSink>,
     pub(crate) ask: Option<PinnedAsk>,
     pub(crate) approvals: Option<ApprovalSettings>,
+    pub(crate) proposals: Option<ProposalSettings>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
     pub(crate) stats: Arc<CallStats>,
@@ -148,6 +150,13 @@ impl ToolGateBuilder {
     /// Lets approvals be used. Without it, a tool whose rule asks for approval is always refused.
     pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
         self.approvals = Some(settings);
+        self
+    }
+
+    /// Lets action proposals be used, and demands one of every call with a high impact. Without it, a tool whose rule asks
+    /// for evidence is always refused, and no other tool is asked for any.
+    pub fn proposals(mut self, settings: ProposalSettings) -> Self {
+        self.proposals = Some(settings);
         self
     }
 

@@ -1,6 +1,10 @@
 /// Asks for one tool call: raw strings and bytes as the agent gave them. The gate's step 0 checks every one, and reads
 /// the arguments itself, once.
 ///
+/// Two members of the arguments are none of the tool's: `__pic`, an action proposal, and `__pic_request_id`, by which the
+/// agent's side correlates the request. Whatever the gate makes of them, they are taken off before anything else looks at
+/// the arguments, and the tool never sees them.
+///
 /// The principal is not among them: it is the gate's own, as the host gave it when the session was opened.
 #[derive(Clone, Debug)]
 pub struct ToolCall<'a> {
@@ -10,6 +14,7 @@ pub struct ToolCall<'a> {
     pub(crate) args: &'a [u8],
     pub(crate) ask: Option<&'a str>,
     pub(crate) approvals: Vec<&'a str>,
+    pub(crate) proposal: Option<&'a [u8]>,
     pub(crate) request_id: Option<&'a str>,
 }
 
@@ -26,7 +31,16 @@ impl<'a> ToolCall<'a> {
     /// name, it is none of them.
     #[must_use]
     pub const fn by_name(call_id: &'a str, name: &'a str, args: &'a [u8]) -> Self {
-        Self { call_id, server: None, name, args, ask: None, approvals: Vec::new(), request_id: None }
+        Self {
+            call_id,
+            server: None,
+            name,
+            args,
+            ask: None,
+            approvals: Vec::new(),
+            proposal: None,
+            request_id: None,
+        }
     }
 
     /// Adds the goal as the agent restates it.
@@ -40,6 +54,13 @@ impl<'a> ToolCall<'a> {
     #[must_use]
     pub fn approval(mut self, token: &'a str) -> Self {
         self.approvals.push(token);
+        self
+    }
+
+    /// Adds the action proposal, as JSON text. It may come here or as the member `__pic` of the arguments, not as both.
+    #[must_use]
+    pub const fn proposal(mut self, json: &'a [u8]) -> Self {
+        self.proposal = Some(json);
         self
     }
 

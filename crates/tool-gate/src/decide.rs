@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use countersign_action_proposal::{SpentProposal, VerifiedProposal};
 use countersign_approval_token::{
     Approval, ApprovalError, ApprovalToken, CallBinding, SpentApproval, verify,
 };
@@ -12,8 +13,8 @@ use countersign_core::{
 };
 use countersign_pinned_ask::{AskDrift, PinnedAsk};
 use countersign_registry::{
-    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, EvidenceRule, PlanRule,
-    RegistryView, ToolRules,
+    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, PlanRule, RegistryView,
+    ToolRules,
 };
 
 use crate::builder::ApprovalSettings;
@@ -21,6 +22,7 @@ use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::facts::Facts;
 use crate::gate::Inner;
+use crate::proposal::{ProposalSettings, Reserved, backed, take_off};
 use crate::rejection::ApprovalRequest;
 use crate::usage::Reservation;
 use crate::user_check::CheckedCall;
@@ -35,6 +37,7 @@ pub(crate) struct Ready<'g> {
     pub(crate) args: Canonical,
     pub(crate) impact: ImpactClass,
     pub(crate) approval: Option<SpentApproval>,
+    pub(crate) proposal: Option<SpentProposal>,
     pub(crate) reservation: Reservation<'g>,
 }
 
@@ -79,17 +82,11 @@ pub(crate) fn decide<'g>(
     no_plan_is_asked_for(rules)?;
     let asked = Asked { call_id: &read.call_id, tool: &tool, args: &read.args, rules };
     let approval = approved(gate, call, &view, &asked, now, facts)?;
-    no_evidence_is_asked_for(rules)?;
-    user_checks(gate, &asked)?;
-    let approval = match approval {
-        None => None,
-        Some((approval, settings)) => {
-            let spent = approval.spend(&*settings.spent, now, settings.skew);
-            Some(spent.map_err(|error| spend_refusal(&error))?)
-        }
-    };
+    let backing = backed(gate, call, &read.reserved, &view, &asked, facts)?;
+    user_checks(gate, &asked, backing.impact)?;
+    let (proposal, approval) = spend(gate, backing.proposal, approval)?;
     let Read { call_id, args, .. } = read;
-    Ok(Ready { call_id, tool, args, impact: rules.entry().impact(), approval, reservation })
+    Ok(Ready { call_id, tool, args, impact: backing.impact, approval, proposal, reservation })
 }
 
 /// What step 0 made of a call.
@@ -97,15 +94,17 @@ struct Read {
     call_id: CallId,
     server: Option<ServerName>,
     name: ToolName,
+    /// The tool's own arguments, without what travelled among them.
     args: Canonical,
+    reserved: Reserved,
 }
 
 /// A call to a disclosed tool.
-struct Asked<'a> {
-    call_id: &'a CallId,
-    tool: &'a ToolId,
-    args: &'a Canonical,
-    rules: &'a ToolRules,
+pub(crate) struct Asked<'a> {
+    pub(crate) call_id: &'a CallId,
+    pub(crate) tool: &'a ToolId,
+    pub(crate) args: &'a Canonical,
+    pub(crate) rules: &'a ToolRules,
 }
 
 /// Step 0: is it well formed and within limits?
@@ -119,17 +118,24 @@ fn read_call(gate: &Inner, call: &ToolCall<'_>, facts: &mut Facts<'_>) -> Result
     if call.approvals.len() > gate.limits.approvals {
         return Err(Refusal::new(RejectionCode::LimitExceeded, "too many approvals came with the call"));
     }
-    let args = read(call.args, ARGS_RECIPE, &gate.limits.args).map_err(|error| {
+    let sent = read(call.args, ARGS_RECIPE, &gate.limits.args).map_err(|error| {
         use JsonErrorKind::{TooDeep, TooLarge, TooWide};
         let too_much = matches!(error.kind(), TooLarge | TooDeep | TooWide);
         let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
         Refusal::new(code, format!("arguments: {error}"))
     })?;
+    let (args, reserved) = take_off(sent);
     facts.args = Some(args.digest());
     if args.value().kind() != Kind::Object {
         return Err(malformed("arguments are not an object".to_owned()));
     }
-    Ok(Read { call_id, server, name, args })
+    let among =
+        reserved.request_id().map_err(|()| malformed("`__pic_request_id` is not an id".to_owned()))?;
+    facts.request_id = facts.request_id.take().or(among);
+    if call.proposal.is_some() && reserved.proposal().is_some() {
+        return Err(malformed("a proposal came beside the arguments and another among them".to_owned()));
+    }
+    Ok(Read { call_id, server, name, args, reserved })
 }
 
 /// Step 1: is the contract alive, the registry fresh, the agent not revoked now?
@@ -237,16 +243,6 @@ fn no_plan_is_asked_for(rules: &ToolRules) -> Result<(), Refusal> {
     }
 }
 
-/// Step 8: does the evidence verify and back the claims? Evidence is not taken yet, and no rule is passed over.
-fn no_evidence_is_asked_for(rules: &ToolRules) -> Result<(), Refusal> {
-    match rules.entry().evidence() {
-        EvidenceRule::NotRequired => Ok(()),
-        EvidenceRule::Required | _ => {
-            Err(Refusal::new(RejectionCode::EvidenceFailed, "this gate takes no evidence"))
-        }
-    }
-}
-
 /// Step 7: is there a valid approval for exactly this call?
 fn approved<'g>(
     gate: &'g Inner,
@@ -334,12 +330,12 @@ fn verify_one(
 }
 
 /// Step 9: do the embedder's own checks agree?
-fn user_checks(gate: &Inner, asked: &Asked<'_>) -> Result<(), Refusal> {
+fn user_checks(gate: &Inner, asked: &Asked<'_>, impact: ImpactClass) -> Result<(), Refusal> {
     let shown = CheckedCall {
         call_id: asked.call_id,
         tool: asked.tool,
         args: asked.args,
-        impact: asked.rules.entry().impact(),
+        impact,
         agent: gate.contract.agent(),
         session: gate.contract.session(),
         principal: &gate.principal,
@@ -356,12 +352,47 @@ fn user_checks(gate: &Inner, asked: &Asked<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Step 10's error: is the approval unspent, and now spent, durably?
-fn spend_refusal(error: &SpendError) -> Refusal {
+/// Step 10: are attestations and approval unspent, and now spent, durably?
+///
+/// Attestations go first. A call that fails there has cost nobody's approval, and of one call's codes the one of step 8
+/// still comes before the one of step 10. A call that fails at its approval has used its attestations up; they were good
+/// for this call alone.
+fn spend(
+    gate: &Inner,
+    proposal: Option<(VerifiedProposal, &ProposalSettings)>,
+    approval: Option<(Approval, &ApprovalSettings)>,
+) -> Result<(Option<SpentProposal>, Option<SpentApproval>), Refusal> {
+    if proposal.is_none() && approval.is_none() {
+        return Ok((None, None));
+    }
+    // Evidence and the embedder's checks may have taken their time.
+    let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    let proposal = match proposal {
+        None => None,
+        Some((verified, settings)) => {
+            let spent = verified.spend(&*settings.spent, now, settings.skew);
+            Some(spent.map_err(|error| {
+                spend_refusal(&error, "attestation", [RejectionCode::PicEvidenceFailed; 2])
+            })?)
+        }
+    };
+    let approval = match approval {
+        None => None,
+        Some((approval, settings)) => {
+            let spent = approval.spend(&*settings.spent, now, settings.skew);
+            let codes = [RejectionCode::ApprovalSpent, RejectionCode::ApprovalExpired];
+            Some(spent.map_err(|error| spend_refusal(&error, "approval", codes))?)
+        }
+    };
+    Ok((proposal, approval))
+}
+
+/// Step 10's error: `codes` are for what was spent before and for what has expired.
+fn spend_refusal(error: &SpendError, what: &str, [spent, expired]: [RejectionCode; 2]) -> Refusal {
     let code = match error {
-        SpendError::Spent => RejectionCode::ApprovalSpent,
-        SpendError::Expired => RejectionCode::ApprovalExpired,
+        SpendError::Spent => spent,
+        SpendError::Expired => expired,
         SpendError::Unavailable(_) | _ => RejectionCode::StoreUnavailable,
     };
-    Refusal::new(code, error.to_string())
+    Refusal::new(code, format!("{what}: {error}"))
 }

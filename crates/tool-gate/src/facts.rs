@@ -1,5 +1,6 @@
+use countersign_action_proposal::{ActionProposal, VerifiedProposal};
 use countersign_approval_token::Approval;
-use countersign_audit_log::{CallRecord, Escaped, RecordedTool, Verdict};
+use countersign_audit_log::{CallRecord, Escaped, EvidenceRecord, ProposalRecord, RecordedTool, Verdict};
 use countersign_core::ImpactClass;
 use countersign_core::{Digest, OperatorId, RequestId, Timestamp, TokenId, ToolId};
 
@@ -21,6 +22,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) impact: Option<ImpactClass>,
     pub(crate) ask_restated: Option<Digest>,
     approval: Option<(TokenId, OperatorId)>,
+    /// How the gate judges proposals, and what is learnt of the one that came.
+    proposal: Option<Box<ProposalRecord>>,
 }
 
 impl<'a> Facts<'a> {
@@ -37,6 +40,10 @@ impl<'a> Facts<'a> {
             impact: None,
             ask_restated: None,
             approval: None,
+            proposal: gate
+                .proposals
+                .as_ref()
+                .map(|settings| Box::new(ProposalRecord::new(settings.verifier.profile().as_str()))),
         }
     }
 
@@ -54,6 +61,23 @@ impl<'a> Facts<'a> {
 
     pub(crate) fn note_approval(&mut self, approval: &Approval) {
         self.approval = Some((approval.token_id().clone(), approval.approver().clone()));
+    }
+
+    pub(crate) fn note_proposal(&mut self, proposal: &ActionProposal) {
+        if let Some(record) = &mut self.proposal {
+            record.digest = Some(proposal.digest());
+            record.intent = Some(proposal.intent_digest());
+        }
+    }
+
+    pub(crate) fn note_verified(&mut self, verified: &VerifiedProposal) {
+        if let Some(record) = &mut self.proposal {
+            record.impact = Some(verified.impact().as_str().into());
+            record.set_evidence(verified.evidence().iter().map(|evidence| match evidence.signer() {
+                Some((key, _)) => EvidenceRecord::signature(evidence.id(), evidence.digest(), key),
+                None => EvidenceRecord::hash(evidence.id(), evidence.digest()),
+            }));
+        }
     }
 
     pub(crate) fn accepted(self) -> CallRecord {
@@ -91,6 +115,7 @@ impl<'a> Facts<'a> {
             record.approval = Some(token_id);
             record.approver = Some(approver);
         }
+        record.proposal = self.proposal;
         record
     }
 }

@@ -16,6 +16,7 @@ use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::decide::{Ready, Refusal, decide};
 use crate::facts::Facts;
+use crate::proposal::ProposalSettings;
 use crate::rejection::Rejection;
 use crate::stats::{CallStats, Counts, Window};
 use crate::usage::Usage;
@@ -74,6 +75,7 @@ pub(crate) struct Inner {
     pub(crate) sink: Arc<dyn AuditSink>,
     pub(crate) ask: Option<PinnedAsk>,
     pub(crate) approvals: Option<ApprovalSettings>,
+    pub(crate) proposals: Option<ProposalSettings>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
     pub(crate) usage: Usage,
@@ -122,6 +124,7 @@ impl ToolGate {
             sink,
             ask: None,
             approvals: None,
+            proposals: None,
             checks: Vec::new(),
             limits: GateLimits::default(),
             stats: Arc::default(),
@@ -144,7 +147,7 @@ impl ToolGate {
         let mut facts = Facts::new(inner, call);
         let verdict = catch_unwind(AssertUnwindSafe(|| decide(inner, call, &mut facts)))
             .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "a check panicked")));
-        let Ready { call_id, tool, args, impact, approval, reservation } = match verdict {
+        let Ready { call_id, tool, args, impact, approval, proposal, reservation } = match verdict {
             Ok(ready) => ready,
             Err(refusal) => return Err(inner.refuse(facts, refusal)),
         };
@@ -156,7 +159,7 @@ impl ToolGate {
         reservation.keep();
         // INVARIANT: the one place where an `AcceptedCall` is made. The record above is durable as the sink says.
         let in_flight = InFlight::new(Arc::clone(inner), call_id, sequence, time);
-        Ok(AcceptedCall { tool, args, impact, approval, in_flight })
+        Ok(AcceptedCall { tool, args, impact, approval, proposal, in_flight })
     }
 
     /// Checks and runs in one go: the tool is one that the contract discloses under `name`, on one server alone.
@@ -263,6 +266,13 @@ impl ToolGate {
     }
 }
 
+/// Evidence is verified by the gate's own time, which never runs back.
+impl Clock for Inner {
+    fn now(&self) -> Result<Timestamp, ClockError> {
+        Self::now(self)
+    }
+}
+
 impl Inner {
     pub(crate) fn new(builder: ToolGateBuilder, now: Timestamp) -> Self {
         let agent_counts = builder.stats.row(builder.contract.agent());
@@ -278,6 +288,7 @@ impl Inner {
             sink: builder.sink,
             ask: builder.ask,
             approvals: builder.approvals,
+            proposals: builder.proposals,
             checks: builder.checks,
             limits: builder.limits,
             usage: Usage::default(),

@@ -6,4 +6,7 @@ mod attacks;
 mod counts;
 mod faults;
 mod order;
+mod proposal_faults;
+mod proposal_world;
+mod proposals;
 mod world;

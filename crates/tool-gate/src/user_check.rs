@@ -33,7 +33,7 @@ impl<'a> CheckedCall<'a> {
         self.args
     }
 
-    /// How bad the tool can be, as the operator says.
+    /// How bad the call can be: the strictest of what the registry, the policy and the proposal say.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.impact

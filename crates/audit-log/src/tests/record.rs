@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::hostile;
 use crate::read::{WireLine, parse_line};
-use crate::{ClaimsRecord, Escaped};
+use crate::{ClaimsRecord, Escaped, EvidenceKind, EvidenceRecord, ProposalRecord, Record};
 
 fn line(record: &crate::Record) -> String {
     serde_json::to_string(&WireLine { seq: 7, record }).unwrap()
@@ -33,7 +33,7 @@ fn newline_or_ansi_in_a_tool_name_or_any_other_field_stays_on_one_line() {
 fn a_megabyte_in_every_field_makes_a_short_line() {
     for filler in ["a", "\n", "\u{1f600}", "\\"] {
         for record in hostile(&filler.repeat(1 << 20)) {
-            assert!(line(&record).len() < 8 << 10);
+            assert!(line(&record).len() < 12 << 10);
         }
     }
 }
@@ -43,6 +43,46 @@ fn claims_keep_thirty_two_names_and_count_the_others() {
     let claims = ClaimsRecord::new(Digest::of(b""), std::iter::repeat_n("money", 100));
     assert_eq!((claims.differing().len(), claims.omitted()), (32, 68));
     assert_eq!(claims.digest(), Digest::of(b""));
+}
+
+#[test]
+fn a_proposal_keeps_sixteen_pieces_of_evidence_and_counts_the_others() {
+    let mut proposal = ProposalRecord::new("strict");
+    let digest = Digest::of(b"");
+    proposal.set_evidence((0..100).map(|n| EvidenceRecord::signature(&n.to_string(), digest, "k")));
+    assert_eq!((proposal.evidence().len(), proposal.omitted()), (16, 84));
+    assert_eq!(proposal.evidence()[15].id.as_str(), "15");
+    assert_eq!(proposal.evidence()[0].kind, EvidenceKind::Sig);
+    proposal.set_evidence([EvidenceRecord::hash("invoice", digest)]);
+    assert_eq!((proposal.evidence().len(), proposal.omitted()), (1, 0));
+    let json = serde_json::to_string(&proposal).unwrap();
+    let expected = format!(
+        r#"{{"profile":"strict","evidence":[{{"id":"invoice","kind":"hash","digest":"{digest}"}}]}}"#
+    );
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn a_line_of_before_there_were_proposals_is_still_read_and_written_as_it_was() {
+    let old = concat!(
+        r#"{"seq":7,"type":"decision","time":1000,"session":"s1","agent":"support-bot","principal":"alice","#,
+        r#""call_id":"c","tool":{"server":"desk","name":"search"},"verdict":"accept","registry_version":7}"#
+    );
+    let (sequence, record) = parse_line(old.as_bytes()).unwrap();
+    let Record::Decision(call) = &record else { panic!("a decision") };
+    assert_eq!((sequence, &call.proposal), (7, &None));
+    assert_eq!(line(&record), old);
+    let bare = old.replacen(
+        r#""registry_version":7"#,
+        r#""registry_version":7,"proposal":{"profile":"pic-0.9"}"#,
+        1,
+    );
+    let (_, record) = parse_line(bare.as_bytes()).unwrap();
+    assert_eq!(line(&record), bare);
+    for bad in [r#"{}"#, r#"{"profile":"strict","more":1}"#, r#"{"profile":7}"#, r#"[]"#] {
+        let bad = bare.replacen(r#"{"profile":"pic-0.9"}"#, bad, 1);
+        assert_eq!(parse_line(bad.as_bytes()), None, "{bad}");
+    }
 }
 
 #[test]

@@ -282,8 +282,8 @@ fn agree(ours: &serde_json::Value, theirs: &serde_json::Value) -> bool {
 /// What holds for any bytes at all.
 fn check_any_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
     let mut reader = Reader::new(limits());
-    let mut accepted = [false; 2];
-    for (recipe, accepted) in [Recipe::Jcs1, Recipe::Rfc8785].into_iter().zip(&mut accepted) {
+    let mut accepted = [false; 3];
+    for (recipe, accepted) in Recipe::ALL.into_iter().zip(&mut accepted) {
         let result = read(bytes, recipe, &limits());
         prop_assert_eq!(&reader.read(bytes, recipe), &result);
         prop_assert_eq!(
@@ -304,6 +304,7 @@ fn check_any_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
         }
     }
     prop_assert!(accepted[1] || !accepted[0], "what jcs-1 accepts rfc8785 accepts");
+    prop_assert!(accepted[1] || !accepted[2], "what pic-cjson-1 accepts rfc8785 accepts");
     Ok(())
 }
 
@@ -398,6 +399,42 @@ proptest! {
                 left.push(member);
             }
         }
+    }
+
+    #[test]
+    fn an_object_without_some_members_is_what_it_would_have_been_had_they_never_come(
+        members in proptest::collection::btree_map(texts(), docs(), 0..8),
+        reserved in proptest::collection::vec((texts(), docs()), 0..4),
+        picks in proptest::collection::vec(any::<prop::sample::Index>(), 0..3),
+        a: u64, b: u64,
+    ) {
+        // Some reserved names are made up, some are names of members.
+        let mut names: Vec<String> = reserved.iter().map(|(name, _)| name.clone()).collect();
+        names.extend(picks.iter().filter_map(|at| members.keys().nth(at.index(members.len().max(1)))).cloned());
+        let mut sent = members.clone();
+        sent.extend(reserved);
+        let left: Vec<_> = members.into_iter().filter(|(name, _)| !names.contains(name)).collect();
+        let sent = Doc::Object(sent.into_iter().collect()).spelled(a);
+        let sent = read(sent.as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let stripped = sent.without(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let never = read(Doc::Object(left).spelled(b).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        prop_assert_eq!(&stripped, &never);
+        prop_assert_eq!(stripped.digest(), never.digest());
+        // Every way into the value leads to the same value.
+        let mut left = vec![(stripped.value(), never.value())];
+        while let Some((ours, theirs)) = left.pop() {
+            prop_assert_eq!((ours.kind(), ours.len(), ours.is_exact()), (theirs.kind(), theirs.len(), theirs.is_exact()));
+            prop_assert_eq!(ours.canonical_text(), theirs.canonical_text());
+            prop_assert_eq!(stripped.subtree(ours).digest(), never.subtree(theirs).digest());
+            left.extend(ours.elements().zip(theirs.elements()));
+            for (name, member) in ours.members() {
+                let their_member = theirs.get(name).unwrap();
+                prop_assert_eq!(ours.get(name).map(ValueRef::canonical_text), Some(member.canonical_text()));
+                left.push((member, their_member));
+            }
+        }
+        let as_read = serde_json::Value::deserialize(stripped.value()).unwrap();
+        prop_assert_eq!(as_read, serde_json::Value::deserialize(never.value()).unwrap());
     }
 
     #[test]

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::{jcs, refusal};
 use crate::number::evaluate;
+use crate::{Canonical, JsonError, JsonErrorKind, Limits, Recipe, read};
 
 /// The decimal value of a literal in one normal form, found in another way than the crate's: as digits without
 /// zeros at either end, and the power of ten of the last one.
@@ -57,6 +58,51 @@ fn a_hundred_thousand_digits_are_one_number() {
     assert_eq!(refusal(third.as_bytes()), Some(("JSON_INEXACT_NUMBER", 0)));
 }
 
+fn pic(text: &str) -> Result<Canonical, JsonError> {
+    read(text.as_bytes(), Recipe::PicCjson1, &Limits::default())
+}
+
+#[test]
+fn pic_cjson_refuses_integers_above_the_safe_ones_however_exact_and_rounds_whatever_else() {
+    for text in ["9007199254740991", "-9007199254740991", "0", "-1"] {
+        assert_eq!(pic(text).unwrap().as_str(), text);
+    }
+    for text in ["9007199254740992", "-9007199254740992", "9007199254740993", "100000000000000000000"] {
+        assert_eq!(pic(text).unwrap_err().code(), "JSON_UNSAFE_INTEGER", "{text}");
+    }
+    for (text, canonical) in [
+        ("9007199254740992.0", "9007199254740992"),
+        ("9007199254740993e0", "9007199254740992"),
+        ("0.30000000000000001", "0.3"),
+        ("1e-400", "0"),
+        ("-0", "0"),
+        ("-0.0", "0"),
+        ("1E20", "100000000000000000000"),
+        ("1e21", "1e+21"),
+    ] {
+        assert_eq!(pic(text).unwrap().as_str(), canonical, "{text}");
+    }
+    assert_eq!(pic("1e400").unwrap_err().code(), "JSON_NUMBER_OVERFLOW");
+    let long = "1".repeat(400);
+    assert_eq!(pic(&long).unwrap_err().code(), "JSON_NUMBER_OVERFLOW");
+    let error = pic(r#"{"n": [1, -9007199254740992]}"#).unwrap_err();
+    assert_eq!((error.code(), error.offset()), ("JSON_UNSAFE_INTEGER", 10));
+}
+
+#[test]
+fn pic_cjson_says_of_a_rounded_number_that_it_is_not_exact() {
+    assert!(pic("0.5").unwrap().value().is_exact());
+    assert!(!pic("[0.30000000000000001]").unwrap().value().is_exact());
+}
+
+/// Whether a literal is an integer beyond 2^53 - 1, by its digits.
+fn unsafe_integer(literal: &str) -> bool {
+    let digits = literal.trim_start_matches('-');
+    let most = "9007199254740991";
+    !literal.contains(['.', 'e', 'E'])
+        && (digits.len() > most.len() || (digits.len() == most.len() && digits > most))
+}
+
 /// Numbers whose halves lie close to where rounding turns, and others.
 fn literals() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -85,6 +131,23 @@ proptest! {
                 crate::number::write_number(&mut text, number.value);
                 prop_assert_eq!(number.exact, normal(&text) == normal(&literal), "{} {}", literal, text);
             }
+        }
+    }
+
+    #[test]
+    fn pic_cjson_is_rfc8785_without_the_unsafe_integers(
+        literal in prop_oneof![literals(), "-?900719925474099[0-9]", "-?9007199254740[0-9]{3}(\\.0)?"],
+    ) {
+        let rounded = read(literal.as_bytes(), Recipe::Rfc8785, &Limits::default());
+        match pic(&literal) {
+            Ok(canonical) => {
+                prop_assert!(!unsafe_integer(&literal), "{}", literal);
+                prop_assert_eq!(rounded.as_ref().map(Canonical::as_str), Ok(canonical.as_str()));
+            }
+            Err(error) if error.kind() == JsonErrorKind::UnsafeInteger => {
+                prop_assert!(unsafe_integer(&literal), "{}", literal);
+            }
+            Err(error) => prop_assert_eq!(Err(error), rounded),
         }
     }
 

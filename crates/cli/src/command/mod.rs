@@ -6,6 +6,7 @@ mod completions;
 pub(crate) mod json;
 pub(crate) mod keys;
 mod mcp;
+mod proposal;
 pub(crate) mod registry;
 mod stats;
 pub(crate) mod token;
@@ -47,6 +48,8 @@ verbs! {
     Ask(ask::Ask),
     #[command(subcommand)]
     Token(token::Token),
+    #[command(subcommand)]
+    Proposal(proposal::Proposal),
     Check(check::Check),
     #[command(subcommand)]
     Mcp(mcp::Mcp),

@@ -4,7 +4,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::member;
-use super::world::{DISCLOSED, World, failed};
+use super::wire;
+use super::world::{Role, World, failed};
 use crate::failure::Failure;
 
 /// What came back.
@@ -43,12 +44,14 @@ pub(super) struct Agent {
     from: BufReader<ChildStdout>,
     next_id: u64,
     approval_id: Option<String>,
+    role: &'static Role,
 }
 
 impl Agent {
-    pub(super) fn start(world: &World) -> Result<Self, Failure> {
+    /// Starts the gateway of this role, and shakes hands with it.
+    pub(super) fn start(world: &World, role: &'static Role) -> Result<Self, Failure> {
         let mut gateway = Command::new(world.program())
-            .args(world.gateway_args())
+            .args(world.gateway_args(role))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -57,7 +60,8 @@ impl Agent {
         let (Some(to), Some(from)) = (gateway.stdin.take(), gateway.stdout.take()) else {
             return Err(Failure::new("DEMO_FAILED", "the gateway has no pipes"));
         };
-        let mut agent = Self { gateway, to, from: BufReader::new(from), next_id: 1, approval_id: None };
+        let from = BufReader::new(from);
+        let mut agent = Self { gateway, to, from, next_id: 1, approval_id: None, role };
         agent.request(
             "initialize",
             &json!({
@@ -75,15 +79,29 @@ impl Agent {
         let answer = self.request("tools/list", &json!({}))?;
         let tools = answer.pointer("/result/tools").and_then(Value::as_array);
         let names: Vec<&str> = tools.into_iter().flatten().map(|tool| member(tool, "/name")).collect();
-        Ok(if names == DISCLOSED { Verdict::Done } else { Verdict::Odd(names.join(",")) })
+        Ok(if names == self.role.tools { Verdict::Done } else { Verdict::Odd(names.join(",")) })
     }
 
+    /// Calls a tool, perhaps restating the goal.
     pub(super) fn call(&mut self, tool: &str, args: &Value, ask: Option<&str>) -> Result<Verdict, Failure> {
         let mut params = json!({ "name": tool, "arguments": args });
         if let (Some(ask), Some(members)) = (ask, params.as_object_mut()) {
             members.insert("_meta".to_owned(), json!({ "dev.countersign/ask": ask }));
         }
-        let answer = self.request("tools/call", &params)?;
+        self.make_call(&params)
+    }
+
+    /// Has money wired, with an action proposal that says why.
+    pub(super) fn wire(&mut self, mut args: Value, proposal: Value) -> Result<Verdict, Failure> {
+        if let Some(members) = args.as_object_mut() {
+            members.insert("__pic".to_owned(), proposal);
+        }
+        let meta = json!({ "dev.countersign/call_id": wire::CALL_ID });
+        self.make_call(&json!({ "name": wire::TOOL, "arguments": args, "_meta": meta }))
+    }
+
+    fn make_call(&mut self, params: &Value) -> Result<Verdict, Failure> {
+        let answer = self.request("tools/call", params)?;
         let Some(result) = answer.get("result") else {
             return Ok(Verdict::Odd(member(&answer, "/error/message").to_owned()));
         };

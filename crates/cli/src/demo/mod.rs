@@ -4,6 +4,7 @@
 mod agent;
 mod desk;
 mod scenes;
+mod wire;
 mod world;
 
 use std::path::{Path, PathBuf};
@@ -17,14 +18,14 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 use agent::{Agent, Verdict};
-use scenes::{Act, Scene, scenes};
-use world::World;
+use scenes::{Act, Reason, Scene, scenes};
+use world::{ROLES, World};
 
 /// Plays an agent that does right once and wrong in every known way.
 ///
 /// Starts a small support desk as a real MCP server, puts the real gateway in front of it, signs a registry, approves
-/// one refund and revokes the agent at the end. Needs no network and no other program. Exits with 0 only if every
-/// verdict was the expected one.
+/// one refund, revokes the agent, and lets another one wire money for which it has to show evidence. Needs no network
+/// and no other program. Exits with 0 only if every verdict was the expected one.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// Put the record here instead of into a new folder for temporary files.
@@ -63,20 +64,23 @@ impl Demo {
         let world = World::create(self.record.as_deref())?;
         if !out.is_json() {
             out.line("Every tool call, countersigned. An agent meets the gate in front of its desk.\n")?;
-            out.line(&format!("     {:<51} {:<15} {:<18} accepted", "what is done", "tool", "verdict"))?;
+            out.line(&format!("     {:<51} {:<15} {:<22} accepted", "what is done", "tool", "verdict"))?;
         }
-        let mut agent = Agent::start(&world)?;
         let mut rows = Vec::new();
         let mut tally = Tally::default();
-        for scene in scenes() {
-            let row = play(&world, &mut agent, &scene, rows.len().saturating_add(1), &mut tally)?;
-            if !out.is_json() {
-                out.line(&shown(&row, &scene))?;
-                out.flush()?;
+        let mut ending = String::new();
+        for (role, scenes) in scenes() {
+            let mut agent = Agent::start(&world, role)?;
+            for scene in scenes {
+                let row = play(&world, &mut agent, &scene, rows.len().saturating_add(1), &mut tally)?;
+                if !out.is_json() {
+                    out.line(&shown(&row, &scene))?;
+                    out.flush()?;
+                }
+                rows.push(row);
             }
-            rows.push(row);
+            ending.push_str(&agent.stop()?);
         }
-        let ending = agent.stop()?;
         finish(out, &world, &rows, &tally, &ending)
     }
 }
@@ -126,6 +130,19 @@ fn play(
             world.revoke_agent()?;
             (None, Verdict::Done)
         }
+        Act::Wire(reason) => {
+            let proposal = match reason {
+                Reason::Attested => world.attested()?,
+                Reason::Mail | Reason::Invented => wire::proposal(*reason),
+            };
+            let verdict = agent.wire(wire::args(*reason), proposal)?;
+            tally.count(&verdict);
+            (Some(wire::TOOL.to_owned()), verdict)
+        }
+        Act::Attest => {
+            world.attest()?;
+            (None, Verdict::Done)
+        }
     };
     let ok = verdict.is(scene.expected);
     Ok(Row {
@@ -145,7 +162,7 @@ fn shown(row: &Row, scene: &Scene) -> String {
         row.acceptance_rate.map_or_else(|| "    -".to_owned(), |rate| format!("{:4.0}%", rate * 100.0));
     let tool = row.tool.as_deref().unwrap_or("");
     format!(
-        "{mark}{:>2}  {:<51} {tool:<15} {:<18} {rate}\n      {}",
+        "{mark}{:>2}  {:<51} {tool:<15} {:<22} {rate}\n      {}",
         row.step, scene.title, row.verdict, scene.why
     )
 }
@@ -159,8 +176,8 @@ fn finish(
     ending: &str,
 ) -> Result<Exit, Failure> {
     let ledger = world.ledger()?;
-    let effects_ok = ledger == ["refund of 49 EUR on T-1001"];
-    let decisions = decisions_on_record(world.record())?;
+    let effects_ok = ledger == ["refund of 49 EUR on T-1001", "wire of 1200 EUR to DE02-PARTS"];
+    let decisions = decisions_on_record(world.record(), ROLES.len())?;
     let record_ok = decisions == tally.calls;
     let ok = effects_ok && record_ok && rows.iter().all(|row| row.ok);
     if out.is_json() {
@@ -186,20 +203,20 @@ fn finish(
     Ok(if ok { Exit::Done } else { Exit::Refused })
 }
 
-/// Counts the decisions of the last session on record: the demo's own, whatever the record held before.
-fn decisions_on_record(record: &Path) -> Result<u64, Failure> {
+/// Counts the decisions of the last sessions on record: the demo's own, whatever the record held before.
+fn decisions_on_record(record: &Path, sessions: usize) -> Result<u64, Failure> {
     let unreadable = |error: &dyn std::fmt::Display| Failure::new("AUDIT_CORRUPT", error.to_string());
-    let mut decisions: u64 = 0;
+    let mut decisions: Vec<u64> = Vec::new();
     for line in countersign_audit_log::read_lines(record).map_err(|error| unreadable(&error))? {
         let (_, record) = line.map_err(|error| unreadable(&error))?;
         if matches!(record, Record::Session(_)) {
-            decisions = 0;
+            decisions.push(0);
         }
-        if matches!(record, Record::Decision(_)) {
-            decisions = decisions.saturating_add(1);
+        if let (Record::Decision(_), Some(of_session)) = (record, decisions.last_mut()) {
+            *of_session = of_session.saturating_add(1);
         }
     }
-    Ok(decisions)
+    Ok(decisions.iter().rev().take(sessions).sum())
 }
 
 fn member<'a>(value: &'a Value, pointer: &str) -> &'a str {

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::world::GOAL;
+use super::world::{GOAL, ROLES, Role};
 
 /// What somebody does in a scene.
 pub(super) enum Act {
@@ -12,6 +12,21 @@ pub(super) enum Act {
     Approve,
     /// The operator revokes the agent.
     Revoke,
+    /// The agent wants money to be wired, for a reason.
+    Wire(Reason),
+    /// The finance officer puts a name to the transfer that the agent will make.
+    Attest,
+}
+
+/// What the agent's action proposal gives as the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// A mail that it read, called trusted.
+    Mail,
+    /// An invoice that nobody sent.
+    Invented,
+    /// The invoice that the finance officer attested to.
+    Attested,
 }
 
 /// One scene: what is done, what has to come of it (`accept`, `done`, or the code of a refusal), and why.
@@ -34,14 +49,20 @@ fn refund(amount: u32) -> Value {
     json!({ "ticket": "T-1001", "amount": amount })
 }
 
-/// The play. The first five lines are an agent that behaves; then it stops doing so.
-pub(super) fn scenes() -> Vec<Scene> {
+/// The play: who is on stage, and what happens.
+pub(super) fn scenes() -> [(&'static Role, Vec<Scene>); 2] {
+    let [support, accounts] = &ROLES;
+    [(support, support_scenes()), (accounts, payment_scenes())]
+}
+
+/// The first three lines are an agent that behaves; then it stops doing so.
+fn support_scenes() -> Vec<Scene> {
     vec![
         scene(
             "Lists its tools",
             Act::List,
             "done",
-            "four of the desk's five: what the operator signed, no more",
+            "four of the desk's six: what the operator signed, no more",
         ),
         scene(
             "Reads the ticket it was asked about",
@@ -126,6 +147,54 @@ pub(super) fn scenes() -> Vec<Scene> {
             call("search", json!({ "query": "T-1003" }), None),
             "AGENT_REVOKED",
             "even a harmless read: the agent is nobody now",
+        ),
+    ]
+}
+
+/// Another agent, whose gateway asks for evidence before money moves.
+fn payment_scenes() -> Vec<Scene> {
+    vec![
+        scene(
+            "Another agent, for payments, lists its tools",
+            Act::List,
+            "done",
+            "its gateway wants more than a place on a signed list: evidence, before money moves",
+        ),
+        scene(
+            "Reads the mail that asks for money",
+            call("search", json!({ "query": "T-1004" }), None),
+            "accept",
+            "a harmless read needs no ceremony",
+        ),
+        scene(
+            "Wires money because a mail says so",
+            Act::Wire(Reason::Mail),
+            "PIC_EVIDENCE_REQUIRED",
+            "it calls the mail trusted, and its saying so counts for nothing",
+        ),
+        scene(
+            "Invents an invoice",
+            Act::Wire(Reason::Invented),
+            "PIC_EVIDENCE_FAILED",
+            "no such file is in the evidence folder, however sure the agent sounds",
+        ),
+        scene(
+            "The finance officer attests to a real one",
+            Act::Attest,
+            "done",
+            "`countersign proposal attest` signs one call: its id, its arguments, its reason",
+        ),
+        scene(
+            "Wires what was attested",
+            Act::Wire(Reason::Attested),
+            "accept",
+            "the invoice is unchanged, and the signature is finance's and of this very call",
+        ),
+        scene(
+            "Presents the attestation again",
+            Act::Wire(Reason::Attested),
+            "PIC_EVIDENCE_FAILED",
+            "an attestation counts once as well",
         ),
     ]
 }

@@ -4,16 +4,51 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use countersign_audit_log::{Record, SessionRecord, read_lines};
+use countersign_keys::file::read_public_key;
 use serde_json::{Value, json};
 
-use super::desk;
+use super::scenes::Reason;
+use super::{desk, wire};
 use crate::failure::Failure;
 
 /// The goal that the user gave, and that the configuration pins.
 pub(super) const GOAL: &str = "Answer ticket T-1001 and refund the double charge";
 
-/// What the operator gives the agent: four of the desk's five tools.
-pub(super) const DISCLOSED: [&str; 4] = ["search", "summarize", "send_email", "refund"];
+/// One agent: whose word its gateway takes for what.
+#[derive(Debug)]
+pub(super) struct Role {
+    agent: &'static str,
+    goal: &'static str,
+    /// What the operator gives it of the desk's six tools, in the desk's order.
+    pub(super) tools: &'static [&'static str],
+    /// The gateway's configuration, and what it says about approvals and evidence.
+    config: &'static str,
+    asks_for: &'static str,
+}
+
+/// The agents, in the order in which they come on.
+pub(super) const ROLES: [Role; 2] = [
+    Role {
+        agent: "support-bot",
+        goal: GOAL,
+        tools: &["search", "summarize", "send_email", "refund"],
+        config: "gateway.toml",
+        asks_for: "[approval]\nkey_file = \"approval.key\"\nstore = \"approvals.sqlite\"\n\
+                   audience = \"desk-gateway\"\nttl = \"10m\"\n",
+    },
+    Role {
+        agent: "accounts-bot",
+        goal: "Pay the invoices that are due",
+        tools: &["search", wire::TOOL],
+        config: "payments.toml",
+        asks_for: "[proposals]\nkeyring = \"keyring.json\"\nevidence_root = \"evidence\"\n\
+                   audience = \"payments-gateway\"\nstore = \"attestations.sqlite\"\n",
+    },
+];
+
+/// Where the finance officer leaves the attested proposal.
+const ATTESTED: &str = "attested.json";
 
 /// A folder with everything that an operator sets up: keys, registry, configuration. The operator works through this
 /// same binary, as people do.
@@ -63,7 +98,10 @@ impl World {
             "--out",
             "registry.json",
         ])?;
-        world.write("gateway.toml", &world.config())?;
+        for role in &ROLES {
+            world.write(role.config, &world.config(role))?;
+        }
+        world.appoint_finance_officer()?;
         Ok(world)
     }
 
@@ -76,9 +114,9 @@ impl World {
     }
 
     /// How to start the gateway in front of the desk.
-    pub(super) fn gateway_args(&self) -> Vec<OsString> {
+    pub(super) fn gateway_args(&self, role: &Role) -> Vec<OsString> {
         let mut args: Vec<OsString> = ["mcp", "run", "--config"].map(OsString::from).into();
-        args.push(self.folder.join("gateway.toml").into());
+        args.push(self.folder.join(role.config).into());
         args.push("--".into());
         args.push(self.program.clone().into());
         args.extend(["demo-desk", "--ledger"].map(OsString::from));
@@ -106,6 +144,56 @@ impl World {
             "registry.json",
             "--force",
         ])
+    }
+
+    /// The finance officer gets a key that counts for transfers, and files an invoice as evidence.
+    fn appoint_finance_officer(&self) -> Result<(), Failure> {
+        let (key, public) = ("finance.key", "finance.pub");
+        self.operator(&["keys", "generate", "--kind", "ed25519", "--out", key, "--public-out", public])?;
+        let officer = read_public_key(&self.folder.join(public))?;
+        let keyring = json!({
+            "trusted_keys": { "finance-1": { "public_key": officer.to_base64(), "tools": [wire::TOOL] } },
+        });
+        self.write("keyring.json", &keyring.to_string())?;
+        self.operator(&["keys", "keyring", "keyring.json"])?;
+        fs::create_dir(self.folder.join("evidence"))
+            .map_err(|error| failed("the evidence folder cannot be made", &error))?;
+        self.write(&format!("evidence/{}", wire::INVOICE.0), wire::INVOICE.1)
+    }
+
+    /// The finance officer signs for the one transfer that the agent is about to make. Who makes it, and in which session,
+    /// comes from the record: the agent is not asked.
+    pub(super) fn attest(&self) -> Result<(), Failure> {
+        let session = self.last_session()?;
+        self.write("proposal.json", &wire::proposal(Reason::Attested).to_string())?;
+        let (id, version) = (session.session.to_string(), session.registry_version.to_string());
+        let goal = session.ask.map(|ask| ask.to_string()).unwrap_or_default();
+        let mut args = vec!["proposal", "attest", "--proposal", "proposal.json", "--into", ATTESTED];
+        args.extend(["--key", "finance.key", "--key-id", "finance-1", "--evidence-id", "finance"]);
+        args.extend(["--audience", "payments-gateway", "--server", "desk", "--call-id", wire::CALL_ID]);
+        args.extend(["--principal", session.principal.as_str(), "--agent", session.agent.as_str()]);
+        args.extend(["--session", &id, "--registry-version", &version, "--ask", &goal]);
+        self.operator(&args)
+    }
+
+    /// The proposal with the finance officer's attestation.
+    pub(super) fn attested(&self) -> Result<Value, Failure> {
+        let text = fs::read(self.folder.join(ATTESTED))
+            .map_err(|error| failed("the attested proposal cannot be read", &error))?;
+        serde_json::from_slice(&text)
+            .map_err(|_| Failure::new("DEMO_FAILED", "the attested proposal is not JSON"))
+    }
+
+    /// The session that began last, as the gateway recorded it.
+    fn last_session(&self) -> Result<SessionRecord, Failure> {
+        let lost = || Failure::new("DEMO_FAILED", "the record holds no session");
+        let mut last = None;
+        for line in read_lines(&self.record)? {
+            if let (_, Record::Session(session)) = line? {
+                last = Some(session);
+            }
+        }
+        last.ok_or_else(lost)
     }
 
     /// What the desk did, one side effect a line.
@@ -137,7 +225,7 @@ impl World {
             .map_err(|error| failed("the demo's folder cannot be written", &error))
     }
 
-    /// What the operator lets the agent do: four of the desk's five tools, each pinned to its definition.
+    /// What the operator lets the agents do, each tool pinned to its definition.
     fn draft(&self) -> Result<Value, Failure> {
         let mut tools = Vec::new();
         for tool in desk::tools() {
@@ -151,36 +239,44 @@ impl World {
                     "constraints": [{ "kind": "email_domain", "at": "/to", "domains": ["customers.example"] }],
                 }),
                 "refund" => json!({ "impact": "money", "approval": "required", "ask": "required" }),
+                wire::TOOL => {
+                    json!({ "impact": "money", "approval": "not_required", "evidence": "required" })
+                }
                 _ => json!({ "impact": "irreversible", "approval": "required" }),
             };
             tools.push(entry(&name, &tool, rules)?);
         }
-        let disclosed = DISCLOSED.map(|name| json!({ "server": "desk", "name": name }));
+        let agents: Vec<Value> = ROLES
+            .iter()
+            .map(|role| {
+                let id = |name: &&str| json!({ "server": "desk", "name": name });
+                json!({
+                    "agent": role.agent,
+                    "version": 1,
+                    "registered_by": "desk-operator",
+                    "tools": role.tools.iter().map(id).collect::<Vec<_>>(),
+                    "output_tags": ["answer"],
+                    "max_session": "1h",
+                })
+            })
+            .collect();
         Ok(json!({
             "format": "countersign-registry-1",
             "version": 1,
-            "agents": [{
-                "agent": "support-bot",
-                "version": 1,
-                "registered_by": "desk-operator",
-                "tools": disclosed,
-                "output_tags": ["answer"],
-                "max_session": "1h",
-            }],
+            "agents": agents,
             "tools": tools,
             "revoked": { "agents": [], "keys": [], "snapshots": [] },
         }))
     }
 
-    fn config(&self) -> String {
+    fn config(&self, role: &Role) -> String {
         let record = Value::from(self.record.to_string_lossy().into_owned());
-        let goal = Value::from(GOAL);
+        let (agent, goal, asks_for) = (Value::from(role.agent), Value::from(role.goal), role.asks_for);
         // A JSON string is a TOML basic string.
         format!(
             "[registry]\nfile = \"registry.json\"\ntrust_root = \"trust-root.json\"\nstate = \"registry.state\"\n\n\
-             [session]\nagent = \"support-bot\"\nprincipal = \"ada@customers.example\"\ngoal = {goal}\nttl = \"1h\"\n\n\
-             [approval]\nkey_file = \"approval.key\"\nstore = \"approvals.sqlite\"\naudience = \"desk-gateway\"\n\
-             ttl = \"10m\"\n\n[record]\nfile = {record}\n\n[server]\nname = \"desk\"\n"
+             [session]\nagent = {agent}\nprincipal = \"ada@customers.example\"\ngoal = {goal}\nttl = \"1h\"\n\n\
+             {asks_for}\n[record]\nfile = {record}\n\n[server]\nname = \"desk\"\n"
         )
     }
 }

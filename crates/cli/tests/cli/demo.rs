@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use crate::bench::Bench;
 
 #[test]
@@ -7,14 +9,51 @@ fn the_demo_ends_as_expected_and_leaves_a_record_that_verifies() {
     assert_eq!(told["ok"], true, "{told}");
     let verdicts: Vec<&str> =
         told["steps"].as_array().unwrap().iter().map(|step| step["verdict"].as_str().unwrap()).collect();
-    for code in
-        ["accept", "UNDISCLOSED_TOOL", "ASK_DRIFT", "APPROVAL_REQUIRED", "ARGS_CONSTRAINT", "AGENT_REVOKED"]
-    {
+    for code in [
+        "accept",
+        "UNDISCLOSED_TOOL",
+        "ASK_DRIFT",
+        "APPROVAL_REQUIRED",
+        "ARGS_CONSTRAINT",
+        "AGENT_REVOKED",
+        "PIC_EVIDENCE_REQUIRED",
+        "PIC_EVIDENCE_FAILED",
+    ] {
         assert!(verdicts.contains(&code), "{code} is missing from {verdicts:?}");
     }
-    assert_eq!(told["side_effects"], serde_json::json!(["refund of 49 EUR on T-1001"]));
+    assert_eq!(
+        told["side_effects"],
+        serde_json::json!(["refund of 49 EUR on T-1001", "wire of 1200 EUR to DE02-PARTS"])
+    );
     bench.ok("audit verify record.jsonl");
-    assert_eq!(bench.read("record.jsonl").matches("\"type\":\"decision\"").count(), 12);
+    assert_eq!(bench.read("record.jsonl").matches("\"type\":\"decision\"").count(), 17);
+}
+
+#[test]
+fn the_demos_transfer_is_on_record_with_its_evidence_and_its_replay_with_why() {
+    let bench = Bench::new();
+    bench.ok("demo --record record.jsonl");
+    let record = bench.read("record.jsonl");
+    let wires: Vec<Value> = record
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line["type"] == "decision" && line["tool"]["name"] == "wire_transfer")
+        .collect();
+    let told: Vec<_> = wires.iter().map(|wire| (&wire["verdict"], &wire["code"])).collect();
+    assert_eq!(
+        serde_json::json!(told),
+        serde_json::json!([
+            ["reject", "PIC_EVIDENCE_REQUIRED"],
+            ["reject", "PIC_EVIDENCE_FAILED"],
+            ["accept", null],
+            ["reject", "PIC_EVIDENCE_FAILED"],
+        ])
+    );
+    assert_eq!(wires[2]["proposal"]["profile"], "strict", "{}", wires[2]);
+    assert_eq!(wires[2]["proposal"]["evidence"].as_array().unwrap().len(), 2, "{}", wires[2]);
+    let reasons = [&wires[1]["reason"], &wires[3]["reason"]].map(|reason| reason.as_str().unwrap());
+    assert!(reasons[0].starts_with("/evidence/0"), "the file that is not there: {reasons:?}");
+    assert!(reasons[1].starts_with("attestation: "), "the attestation that is used up: {reasons:?}");
 }
 
 #[test]
@@ -22,7 +61,7 @@ fn the_demo_prints_a_line_for_each_thing_done() {
     let bench = Bench::new();
     let run = bench.run("demo --record record.jsonl");
     assert_eq!(run.code, 0, "{run:?}");
-    assert!(run.out.contains("15 of 15 verdicts as expected."), "{}", run.out);
+    assert!(run.out.contains("22 of 22 verdicts as expected."), "{}", run.out);
     assert!(run.out.contains("record.jsonl"), "{}", run.out);
 }
 
@@ -31,7 +70,7 @@ fn the_demo_can_go_on_in_a_record_that_is_there() {
     let bench = Bench::new();
     bench.ok("demo --record record.jsonl");
     let told = bench.run("--json demo --record record.jsonl").value();
-    assert_eq!((&told["ok"], &told["decisions_on_record"]), (&true.into(), &12.into()), "{told}");
+    assert_eq!((&told["ok"], &told["decisions_on_record"]), (&true.into(), &17.into()), "{told}");
 }
 
 #[test]

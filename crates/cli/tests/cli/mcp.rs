@@ -362,10 +362,27 @@ fn the_configuration_in_the_help_is_one() {
         .replace("trust-root.json", "root.json")
         .replace("approval.key.json", "gate.key")
         .replace("support-bot", "bot");
-    bench.write("gateway.toml", shown);
+    bench.write("gateway.toml", &shown);
+    bench.write("keyring.json", bench.ok("keys keyring --write-example"));
+    std::fs::create_dir(bench.path("evidence")).unwrap();
     let client = Client::start(&bench);
     assert_eq!(client.end().0, 0);
     bench.ok("audit verify record.jsonl");
+    // What is only hinted at is understood as well.
+    let policy = "{\"impact_by_tool\": {\"search\": \"read\"}}";
+    bench.write("pic-policy.json", policy);
+    bench.write("file.txt", "x");
+    bench.write("endorsed.dsse.json", bench.ok("proposal endorse --file file.txt --expires 1d --key op.key"));
+    let hinted = shown.replace("# endorsed", "endorsed").replace("# policy", "policy");
+    bench.write("gateway.toml", &hinted);
+    assert_eq!(Client::start(&bench).end().0, 0);
+    let own_store = hinted.replace("# store", "store");
+    bench.write("gateway.toml", &own_store);
+    let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
+    assert!(run.code == 1 && run.err.starts_with("error CONFIG_CONFLICT: "), "{run:?}");
+    let (before, after) = own_store.split_once("  [approval]").unwrap();
+    bench.write("gateway.toml", format!("{before}{}", &after[after.find("  [proposals]").unwrap()..]));
+    assert_eq!(Client::start(&bench).end().0, 0);
 }
 
 #[test]

@@ -175,3 +175,158 @@ fn constraints_hold_at_the_gate_as_their_vectors_say() {
         assert_eq!(decision.get("code"), vector.get("code"), "{name}: {line}");
     }
 }
+
+/// How the profile's own verb is told what a vector says, where it can be told in files and options. The vectors with
+/// limits or files that no operator could set are left to `proposal conformance`.
+fn put_proposal(bench: &Bench, vector: &Value) -> Option<Vec<String>> {
+    let text = |value: &Value, name: &str| match value.get(format!("{name}_text")) {
+        Some(text) => Some(text.as_str().unwrap().to_owned()),
+        None => value.get(name).map(Value::to_string),
+    };
+    let strict = vector["profile"] == "strict";
+    let mut args: Vec<String> =
+        ["proposal", "verify", "proposal.json", "--json", "--debug"].map(str::to_owned).into();
+    let mut add = |name: &str, value: &str| args.extend([format!("--{name}"), value.to_owned()]);
+    bench.write("proposal.json", text(vector, "proposal")?);
+    if vector.get("limits").is_some() {
+        return None;
+    }
+    add("profile", vector["profile"].as_str().unwrap());
+    add("now", vector["now"].as_str().unwrap());
+    for (name, file, value) in [
+        ("keyring", "keyring.json", text(vector, "keyring").or_else(|| text(vector, "embedded_keyring"))),
+        ("policy", "policy.json", text(vector, "policy").or_else(|| text(&vector["options"], "policy"))),
+        ("endorsed", "endorsed.json", text(vector, "endorsed")),
+        ("trust-root", "trust_root.json", text(vector, "trust_root")),
+        ("args", "args.json", text(&vector["call"], "args").or_else(|| text(vector, "live_args"))),
+    ] {
+        if let Some(value) = value {
+            bench.write(file, value);
+            add(name, file);
+        }
+    }
+    if vector["options"].get("evidence_root_dir").is_some() {
+        add("evidence-root", "artifacts");
+    }
+    for impact in vector.get("high").into_iter().flat_map(|high| high.as_array().unwrap()) {
+        add("high", impact.as_str().unwrap());
+    }
+    if let Some(audience) = vector["audience"].as_str() {
+        add("audience", audience);
+    }
+    for name in [
+        "tool",
+        "impact",
+        "server",
+        "call_id",
+        "principal",
+        "agent",
+        "session",
+        "registry_version",
+        "ask",
+        "plan",
+    ] {
+        let value = match &vector["call"][name] {
+            Value::Null => continue,
+            Value::String(value) => value.clone(),
+            value @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+                value.to_string()
+            }
+        };
+        if strict || ["tool", "impact"].contains(&name) {
+            add(&name.replace('_', "-"), &value);
+        }
+    }
+    if vector["options"]["verify_evidence"] == false {
+        args.push("--no-verify-evidence".to_owned());
+    }
+    if vector["options"]["strict_trust"] == false {
+        args.push("--legacy-trust".to_owned());
+    }
+    Some(args)
+}
+
+#[test]
+fn proposals_are_allowed_or_refused_as_their_vectors_say() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("artifacts")).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/action-proposal/artifacts");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        std::fs::copy(&path, bench.path("artifacts").join(path.file_name().unwrap())).unwrap();
+    }
+    let (mut told, mut refused) = (0, 0);
+    for (name, vector) in
+        vectors("action-proposal/accept").into_iter().chain(vectors("action-proposal/reject"))
+    {
+        let Some(args) = put_proposal(&bench, &vector) else { continue };
+        let run = bench.run_args(&args, "");
+        let report: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{name}: {run:?}"));
+        told += 1;
+        let code = vector.get("expected_error_code").and_then(Value::as_str);
+        let exit = match (vector["expected"].as_str().unwrap(), code) {
+            ("allow", _) => 0,
+            ("keyring_refused", _) => 6,
+            ("policy_refused", _) => 1,
+            (_, Some("PIC_SCHEMA_INVALID" | "PIC_INVALID_REQUEST")) => 2,
+            (_, Some("PIC_EVIDENCE_FAILED" | "PIC_EVIDENCE_REQUIRED")) => 4,
+            _ => 3,
+        };
+        refused += u32::from(exit != 0);
+        if run.code == 1 && exit != 1 {
+            // What is no JSON is a file that cannot be read.
+            let came = report["error"]["code"].as_str().unwrap();
+            assert!(came.starts_with("JSON_"), "{name}: {run:?}");
+            continue;
+        }
+        assert_eq!(run.code, exit, "{name}: {run:?}");
+        // In a file there is no request that could be invalid.
+        let code = code.map(|code| code.replace("PIC_INVALID_REQUEST", "PIC_SCHEMA_INVALID"));
+        assert_eq!(report["error"]["code"].as_str(), code.as_deref(), "{name}: {run:?}");
+        if let Some(place) = vector.get("place") {
+            assert_eq!(&report["error"]["details"]["place"], place, "{name}: {run:?}");
+        }
+    }
+    assert!(told >= 220 && refused * 10 >= told * 7, "{told} of them, {refused} refused");
+}
+
+#[test]
+fn proposals_pass_as_a_conformance_suite_as_well() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/action-proposal");
+    let bench = Bench::new();
+    for part in ["accept", "artifacts", "reject"] {
+        std::fs::create_dir(bench.path(part)).unwrap();
+        for file in std::fs::read_dir(folder.join(part)).unwrap() {
+            let path = file.unwrap().path();
+            std::fs::copy(&path, bench.path(part).join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let all: Vec<_> =
+        vectors("action-proposal/accept").into_iter().chain(vectors("action-proposal/reject")).collect();
+    let mut count = 0;
+    for profile in ["strict", "pic-0.9", "pic-0.8"] {
+        let of_profile: Vec<_> = all.iter().filter(|(_, vector)| vector["profile"] == profile).collect();
+        let entry = |(name, vector): &&(String, Value)| {
+            let file: Vec<_> = name.rsplit('/').take(2).collect();
+            let mut entry = json!({
+                "id": vector["id"], "file": format!("{}/{}", file[1], file[0]), "mode": vector["mode"],
+                "expected": vector["expected"],
+            });
+            if let Some(code) = vector.get("expected_error_code") {
+                entry["expected_error_code"] = code.clone();
+            }
+            entry
+        };
+        let entries: Vec<_> = of_profile.iter().map(entry).collect();
+        bench.write("manifest.json", json!({"version": "1", "vectors": entries}).to_string());
+        let report = bench.run(&format!("proposal conformance . --profile {profile} --json")).value();
+        count += report["results"].as_array().unwrap().len();
+        for (result, (name, vector)) in report["results"].as_array().unwrap().iter().zip(of_profile) {
+            assert_eq!(result["passed"], true, "{name}: {result}");
+            let place = vector.get("place").map(|place| format!("{}: ", place.as_str().unwrap()));
+            let detail = result["detail"].as_str().unwrap_or_default();
+            assert!(place.is_none_or(|place| detail.starts_with(&place)), "{name}: {result}");
+        }
+    }
+    assert_eq!(count, all.len());
+}

@@ -106,6 +106,41 @@ fn params_of_a_call_hold_a_name_arguments_and_metadata_and_nothing_else() {
 }
 
 #[test]
+fn a_proposal_and_a_call_id_may_come_as_metadata() {
+    let fits = json(
+        r#"{"name":"t","_meta":{"dev.countersign/call_id":"Pay:77_b.1-2","dev.countersign/proposal":{"a":1}}}"#,
+    );
+    let call = read_call(Some(fits.value())).unwrap();
+    assert_eq!(call.call_id.unwrap().as_str(), "Pay:77_b.1-2");
+    assert_eq!(call.proposal.unwrap().canonical_text(), r#"{"a":1}"#);
+    for proposal in ["null", "[]", "7", r#""{}""#] {
+        let text = format!(r#"{{"name":"t","_meta":{{"dev.countersign/proposal":{proposal}}}}}"#);
+        assert!(read_call(Some(json(&text).value())).is_none(), "{text}");
+    }
+    let long = format!("\"{}\"", "a".repeat(257));
+    let ids = [
+        "null",
+        "7",
+        r#""""#,
+        r#"" a""#,
+        r#""a b""#,
+        r#""a\u202eb""#,
+        r#""-a""#,
+        r#"".a""#,
+        r#""$(a)""#,
+        r#""a;b""#,
+        r#""a/b""#,
+        r#""a`b""#,
+        r#""ä""#,
+        &long,
+    ];
+    for id in ids {
+        let text = format!(r#"{{"name":"t","_meta":{{"dev.countersign/call_id":{id}}}}}"#);
+        assert!(read_call(Some(json(&text).value())).is_none(), "{text}");
+    }
+}
+
+#[test]
 fn the_call_that_goes_on_is_built_from_parts() {
     let args = json(r#"{"b":1,"a":2.0}"#);
     assert_eq!(

@@ -5,4 +5,5 @@ mod desk;
 mod ends;
 mod lists;
 mod passing;
+mod proposals;
 mod server_faults;

@@ -184,7 +184,7 @@ fn a_rule_that_this_gate_cannot_check_refuses() {
     let world = World::new();
     let gate = world.gate();
     assert_eq!(code(&gate, &ToolCall::new("c", "desk", "planned", b"{}")), Some(PlanRequired));
-    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "proven", b"{}")), Some(EvidenceFailed));
+    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "proven", b"{}")), Some(PicEvidenceFailed));
 }
 
 #[test]

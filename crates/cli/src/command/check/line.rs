@@ -1,4 +1,9 @@
 use countersign_canonical_json::{Canonical, Kind, ValueRef};
+use countersign_core::Digest;
+
+/// The members among the arguments that are none of the tool's. The gate takes them off.
+const PROPOSAL_MEMBER: &str = "__pic";
+const REQUEST_ID_MEMBER: &str = "__pic_request_id";
 
 /// One call as a line of input states it. Nothing in it is checked but its form.
 #[derive(Debug)]
@@ -9,6 +14,7 @@ pub(crate) struct CallLine<'a> {
     pub(crate) args: Canonical,
     pub(crate) ask: Option<&'a str>,
     pub(crate) approval: Option<&'a str>,
+    pub(crate) proposal: Option<Canonical>,
 }
 
 /// A line that states no call.
@@ -19,7 +25,8 @@ pub(crate) struct BadLine<'a> {
 }
 
 impl<'a> CallLine<'a> {
-    /// Reads the members `call_id`, `tool` and `args`, and perhaps `server`, `ask` and `approval`; there may be no others.
+    /// Reads the members `call_id`, `tool` and `args`, and perhaps `server`, `ask`, `approval` and `proposal`; there may
+    /// be no others.
     pub(crate) fn read(line: &'a Canonical) -> Result<Self, BadLine<'a>> {
         let value = line.value();
         let call_id = value.get("call_id").and_then(ValueRef::as_str);
@@ -29,7 +36,7 @@ impl<'a> CallLine<'a> {
         }
         for (name, member) in value.members() {
             match name {
-                "args" => {}
+                "args" | "proposal" => {}
                 "call_id" | "server" | "tool" | "ask" | "approval" if member.kind() == Kind::String => {}
                 "call_id" | "server" | "tool" | "ask" | "approval" => {
                     return Err(bad("a member of the line is not a string"));
@@ -46,6 +53,16 @@ impl<'a> CallLine<'a> {
             args: line.subtree(args),
             ask: text("ask"),
             approval: text("approval"),
+            proposal: value.get("proposal").map(|proposal| line.subtree(proposal)),
         })
+    }
+    /// The digest of what the tool would get.
+    pub(crate) fn args_digest(&self) -> Digest {
+        self.args.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER]).digest()
+    }
+
+    /// Says whether a proposal came among the arguments.
+    pub(crate) fn has_proposal_among_args(&self) -> bool {
+        self.args.value().get(PROPOSAL_MEMBER).is_some()
     }
 }

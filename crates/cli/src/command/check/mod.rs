@@ -1,12 +1,14 @@
 mod line;
 mod options;
+mod proposals;
 
 use std::io::{self, BufRead};
 
 use clap::Args;
+use countersign_action_proposal::Profile;
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
-use countersign_core::{CallId, Digest, ToolId};
-use countersign_tool_gate::{Rejection, ToolCall, ToolGate};
+use countersign_core::{CallId, Digest, ImpactClass, ToolId};
+use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall, ToolGate};
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
@@ -17,18 +19,21 @@ use options::Options;
 
 /// The longest line: arguments at their limit, a goal at its, a token, and what their JSON escapes add.
 const LINE_BYTES: usize = 8 << 20;
+/// How much deeper than arguments a line may nest: it has a proposal, that an action, and that the arguments once more.
+const PROPOSAL_DEPTH: usize = 3;
 
 /// Decide about calls that come as lines of JSON on standard input.
 ///
 /// Opens one session of one agent, under a signed registry, and answers each line with one line. Nothing is run: who
 /// asked runs what was accepted. A line is
 ///
-/// {"call_id": "..", "tool": "..", "args": {..}} and perhaps "server", "ask" (the goal, restated) and "approval" (a
-/// token),
+/// {"call_id": "..", "tool": "..", "args": {..}} and perhaps "server", "ask" (the goal, restated), "approval" (a
+/// token) and "proposal" (a PIC/1.0 action proposal; as "__pic" it may stand in "args" as well),
 ///
 /// and its answer {"call_id", "decision": "accept" or "reject"}, with "code", "message", "retry" and "unlock" for a
 /// refusal, and "args_digest" where the arguments could be read. A tool without "server" is the one of that name that
-/// the session discloses.
+/// the session discloses. Where proposals are looked at, the answer has the "profile" that they are judged by, and that
+/// to an accepted call its "impact" and the "evidence" that verified, by id and SHA-256.
 ///
 /// The exit code is 0 when every call was accepted and 3 when any was refused.
 #[derive(Debug, Args)]
@@ -55,14 +60,36 @@ struct Decision<'a> {
     unlock: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args_digest: Option<Digest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    impact: Option<ImpactClass>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    evidence: Vec<Evidence<'a>>,
+}
+
+/// One piece of evidence that verified.
+#[derive(Debug, Serialize)]
+struct Evidence<'a> {
+    id: &'a str,
+    sha256: Digest,
+}
+
+/// Where answers go, and what all of them say.
+struct Answers<'o> {
+    out: &'o mut Output,
+    profile: Option<Profile>,
 }
 
 impl Check {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let proposals = &self.options.proposals;
+        let proposal = proposals.read()?;
         let gate = self.options.plan()?.prepare()?.open()?.gate;
+        let mut answers = Answers { out, profile: proposals.profile() };
         let limits = Limits::default()
             .with_max_bytes(LINE_BYTES)
-            .and_then(|limits| limits.with_max_depth(limits.max_depth().saturating_add(1)))
+            .and_then(|limits| limits.with_max_depth(limits.max_depth().saturating_add(PROPOSAL_DEPTH)))
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
         let mut input = io::stdin().lock();
         let mut exit = Exit::Done;
@@ -71,15 +98,15 @@ impl Check {
                 Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
                 Line::Whole(bytes) => bytes,
                 Line::TooLong => {
-                    refuse(out, &gate.refuse_malformed("-", "the line is too long"), None, None)?;
+                    answers.refuse(&gate.refuse_malformed("-", "the line is too long"), None, None)?;
                     exit = Exit::Refused;
                     continue;
                 }
             };
             let accepted = match read(&bytes, Recipe::Jcs1, &limits) {
-                Ok(line) => self.decide(out, &gate, &line)?,
+                Ok(line) => self.decide(&mut answers, &gate, &line, proposal.as_deref())?,
                 Err(error) => {
-                    refuse(out, &gate.refuse_malformed("-", &error.to_string()), None, None)?;
+                    answers.refuse(&gate.refuse_malformed("-", &error.to_string()), None, None)?;
                     false
                 }
             };
@@ -90,16 +117,23 @@ impl Check {
         Ok(exit)
     }
 
-    fn decide(&self, out: &mut Output, gate: &ToolGate, line: &Canonical) -> Result<bool, Failure> {
+    /// `proposal` is that of the calls that bring none of their own.
+    fn decide(
+        &self,
+        answers: &mut Answers<'_>,
+        gate: &ToolGate,
+        line: &Canonical,
+        proposal: Option<&[u8]>,
+    ) -> Result<bool, Failure> {
         let call = match CallLine::read(line) {
             Ok(call) => call,
             Err(bad) => {
                 let rejection = gate.refuse_malformed(bad.call_id.unwrap_or("-"), bad.reason);
-                refuse(out, &rejection, bad.call_id, None)?;
+                answers.refuse(&rejection, bad.call_id, None)?;
                 return Ok(false);
             }
         };
-        let args_digest = call.args.digest();
+        let args_digest = call.args_digest();
         // What the gate reads, within its own limits, is the canonical text of this one reading of the line.
         let args = call.args.bytes();
         let mut asked = match call.server.or_else(|| self.default_server(gate, call.tool)) {
@@ -112,26 +146,20 @@ impl Check {
         if let Some(token) = call.approval {
             asked = asked.approval(token);
         }
+        if let Some(own) = &call.proposal {
+            asked = asked.proposal(own.bytes());
+        } else if let Some(proposal) = proposal.filter(|_| !call.has_proposal_among_args()) {
+            asked = asked.proposal(proposal);
+        }
         match gate.check(&asked) {
             Ok(accepted) => {
-                tell(
-                    out,
-                    &Decision {
-                        call_id: Some(call.call_id),
-                        decision: "accept",
-                        code: None,
-                        message: None,
-                        retry: None,
-                        unlock: None,
-                        args_digest: Some(args_digest),
-                    },
-                )?;
+                answers.accept(call.call_id, &accepted)?;
                 // Whoever asked runs it now, and does not say here how it ended: unknown is what goes on record.
                 drop(accepted);
                 Ok(true)
             }
             Err(rejection) => {
-                refuse(out, &rejection, Some(call.call_id), Some(args_digest))?;
+                answers.refuse(&rejection, Some(call.call_id), Some(args_digest))?;
                 Ok(false)
             }
         }
@@ -150,28 +178,48 @@ fn read_line(input: &mut impl BufRead) -> Result<Option<Line>, Failure> {
         .map_err(|error| Failure::new("FILE_UNREADABLE", format!("standard input cannot be read: {error}")))
 }
 
-fn refuse(
-    out: &mut Output,
-    rejection: &Rejection,
-    call_id: Option<&str>,
-    args_digest: Option<Digest>,
-) -> Result<(), Failure> {
-    // An id that is none comes back with what hides in it spelled out.
-    let call_id = call_id.map(|id| if CallId::new(id).is_ok() { id } else { rejection.call_id() });
-    let decision = Decision {
-        call_id,
-        decision: "reject",
-        code: Some(rejection.code().as_str()),
-        message: Some(rejection.message()),
-        retry: Some(rejection.retry().as_str()),
-        unlock: rejection.unlock(),
-        args_digest,
-    };
-    tell(out, &decision)
-}
+impl Answers<'_> {
+    fn accept(&mut self, call_id: &str, accepted: &AcceptedCall) -> Result<(), Failure> {
+        let evidence = accepted.evidence().iter();
+        self.tell(&Decision {
+            call_id: Some(call_id),
+            decision: "accept",
+            code: None,
+            message: None,
+            retry: None,
+            unlock: None,
+            args_digest: Some(accepted.args().digest()),
+            profile: self.profile.map(Profile::as_str),
+            impact: self.profile.map(|_| accepted.impact()),
+            evidence: evidence.map(|one| Evidence { id: one.id(), sha256: one.digest() }).collect(),
+        })
+    }
 
-/// Each answer goes out at once: the other side waits for it.
-fn tell(out: &mut Output, decision: &Decision<'_>) -> Result<(), Failure> {
-    out.json(decision)?;
-    out.flush()
+    fn refuse(
+        &mut self,
+        rejection: &Rejection,
+        call_id: Option<&str>,
+        args_digest: Option<Digest>,
+    ) -> Result<(), Failure> {
+        // An id that is none comes back with what hides in it spelled out.
+        let call_id = call_id.map(|id| if CallId::new(id).is_ok() { id } else { rejection.call_id() });
+        self.tell(&Decision {
+            call_id,
+            decision: "reject",
+            code: Some(rejection.code().as_str()),
+            message: Some(rejection.message()),
+            retry: Some(rejection.retry().as_str()),
+            unlock: rejection.unlock(),
+            args_digest,
+            profile: self.profile.map(Profile::as_str),
+            impact: None,
+            evidence: Vec::new(),
+        })
+    }
+
+    /// Each answer goes out at once: the other side waits for it.
+    fn tell(&mut self, decision: &Decision<'_>) -> Result<(), Failure> {
+        self.out.json(decision)?;
+        self.out.flush()
+    }
 }

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 use countersign_core::{AgentId, Audience, Millis, Principal, RunId, ServerName, SessionId};
 
+use super::proposals::{ProposalOptions, beside};
 use crate::command::token::DEFAULT_RUN;
 use crate::failure::Failure;
 use crate::random;
@@ -46,8 +46,9 @@ pub(crate) struct Options {
     /// How long the session may last; as long as the registry allows without it.
     #[arg(long)]
     ttl: Option<Millis>,
-    /// Where used approvals are remembered, for all gates that share the key; beside the key file without it.
-    #[arg(long, value_name = "STORE", requires = "approval_key")]
+    /// Where used approvals and attestations are remembered, for all gates that share the key; beside the key file
+    /// without it, or beside the keyring where there is no key file.
+    #[arg(long, value_name = "STORE")]
     spent: Option<PathBuf>,
     /// Run whose key approvals are minted with.
     #[arg(long, default_value = DEFAULT_RUN)]
@@ -67,6 +68,8 @@ pub(crate) struct Options {
     /// What a server lists its tools as now (an answer to tools/list), for tools whose definition the registry pins.
     #[arg(long, value_name = "SERVER=FILE")]
     definitions: Vec<String>,
+    #[command(flatten)]
+    pub(crate) proposals: ProposalOptions,
 }
 
 impl Options {
@@ -74,6 +77,9 @@ impl Options {
     pub(crate) fn plan(&self) -> Result<SessionPlan, Failure> {
         if self.goal.as_deref() == Some("-") {
             return Err(Failure::usage("--goal cannot be `-`: standard input holds the calls"));
+        }
+        if self.spent.is_some() && self.approval_key.is_none() && self.proposals.profile().is_none() {
+            return Err(Failure::usage("--spent needs --approval-key or an option of action proposals"));
         }
         let session = match &self.session {
             Some(session) => session.clone(),
@@ -86,6 +92,7 @@ impl Options {
             store: self.spent.clone().unwrap_or_else(|| beside(key)),
             bindings: if self.strict_bindings { Bindings::Strict } else { Bindings::Partial },
         });
+        let spent = approvals.as_ref().map(|plan| plan.store.clone()).or_else(|| self.spent.clone());
         let mut definitions = BTreeMap::new();
         for given in &self.definitions {
             let (server, file) = given
@@ -107,15 +114,9 @@ impl Options {
             server: self.server.clone(),
             goal: self.goal.clone(),
             approvals,
+            proposals: self.proposals.plan(&self.audience, spent),
             record: self.record.clone(),
             definitions,
         })
     }
-}
-
-/// An approval counts once, in whatever process: what was used is remembered where the key is.
-fn beside(key: &std::path::Path) -> PathBuf {
-    let mut name = OsString::from(key);
-    name.push(".spent.sqlite");
-    name.into()
 }

@@ -1,7 +1,9 @@
 mod generate;
+mod keyring;
 mod show;
 mod trust;
 
+pub(crate) use keyring::read_evidence_keyring;
 pub(crate) use trust::read_trust_root;
 
 use std::path::{Path, PathBuf};
@@ -16,7 +18,8 @@ use crate::output::Output;
 /// Make and show keys, and say which keys are trusted.
 ///
 /// Two kinds of keys are used. Ed25519 keys belong to operators, who sign what agents may do; a trust root names
-/// the public halves that count. HMAC keys belong to gates, which mint and verify approvals with them.
+/// the public halves that count. HMAC keys belong to gates, which mint and verify approvals with them. A keyring holds
+/// the public halves of those who may back an action proposal's claims.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
     /// Make a new key and write it to a file that only its owner can read.
@@ -34,6 +37,13 @@ pub(crate) enum Keys {
     /// Hand trust on from one trust root to the next.
     #[command(subcommand)]
     TrustUpdate(trust::TrustUpdate),
+    /// Check a keyring for evidence: whose signatures back a proposal's claims, and for what.
+    ///
+    /// The file is PIC/1.0's, and may say more of each key: from when and until when it counts, and for which tools,
+    /// impacts and principals. One that is wrong in any place is not used at all (exit code 6).
+    #[command(after_help = "Examples:\n  countersign keys keyring --write-example > keyring.json\n  \
+        countersign keys keyring keyring.json")]
+    Keyring(keyring::Keyring),
 }
 
 impl Keys {
@@ -43,6 +53,7 @@ impl Keys {
             Self::Show(verb) => verb.run(out),
             Self::Trust(verb) => verb.run(out),
             Self::TrustUpdate(verb) => verb.run(out),
+            Self::Keyring(verb) => verb.run(out),
         }
     }
 }

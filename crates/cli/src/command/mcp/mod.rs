@@ -57,6 +57,16 @@ gateway.toml (paths are taken from its own folder):
   store = \"approvals.sqlite\"       # made by the gateway
   audience = \"desk-gateway\"        # optional: the server's name
   ttl = \"10m\"                      # optional
+  [proposals]                        # optional: without it no action proposal is looked at
+  profile = \"strict\"               # or pic-0.9, pic-0.8
+  keyring = \"keyring.json\"         # optional: whose attestations count
+  evidence_root = \"evidence\"       # optional: the folder of evidence files
+  # endorsed = \"endorsed.dsse.json\" # optional: digests of evidence, signed under the trust root
+  # policy = \"pic-policy.json\"     # optional: impacts by tool, as PIC has them
+  high_impacts = [\"external\"]      # optional: besides money, privacy and irreversible
+  audience = \"desk-gateway\"        # optional: that of approvals
+  max_attestation_age = \"1d\"       # optional
+  # store = \"attestations.sqlite\"  # needed where there is no [approval]
   [record]
   file = \"record.jsonl\"            # made by the gateway
   [server]

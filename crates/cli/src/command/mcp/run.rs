@@ -41,7 +41,7 @@ impl Run {
         let mut server = Server::start(&self.server)?;
         let session = prepared.open()?;
         let follow = Follow::new(config.registry(), &session);
-        let pending = session.store.map(|store| -> Arc<dyn PendingApprovals> { store });
+        let pending = session.pending.map(|store| -> Arc<dyn PendingApprovals> { store });
         let gateway = Gateway::new(
             settings,
             session.gate,

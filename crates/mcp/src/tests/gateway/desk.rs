@@ -20,7 +20,7 @@ use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{
     CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft, definition_digest,
 };
-use countersign_tool_gate::{ApprovalSettings, ToolGate};
+use countersign_tool_gate::{ApprovalSettings, ProposalSettings, ToolGate};
 use serde_json::{Value, json};
 
 use crate::{Gateway, GatewayEnd, GatewayLimits, GatewaySettings};
@@ -149,6 +149,8 @@ pub(super) struct Setup {
     /// How long it takes to put an outcome on record.
     pub(super) outcome_takes: Duration,
     pub(super) new_call_id: Option<Box<dyn Fn() -> Result<CallId, crate::CallIdError> + Send + Sync>>,
+    /// How action proposals are judged.
+    pub(super) proposals: Option<ProposalSettings>,
 }
 
 impl Default for Setup {
@@ -158,7 +160,13 @@ impl Default for Setup {
             .and_then(|limits| limits.with_drain(Millis::from_secs(5)))
             .unwrap();
         let settings = GatewaySettings::new(ServerName::new("desk").unwrap()).with_limits(limits);
-        Self { settings, before_call: Box::new(|| {}), outcome_takes: Duration::ZERO, new_call_id: None }
+        Self {
+            settings,
+            before_call: Box::new(|| {}),
+            outcome_takes: Duration::ZERO,
+            new_call_id: None,
+            proposals: None,
+        }
     }
 }
 
@@ -237,7 +245,7 @@ impl Desk {
         let pin = PinnedAsk::pin(GOAL, &session, Millis::from_secs(600), time(NOW)).unwrap();
         let audit: Arc<dyn AuditSink> = Arc::new(SlowSink(Arc::clone(&sink), setup.outcome_takes));
         let alice = Principal::new("alice").unwrap();
-        let gate = ToolGate::builder(
+        let mut gate = ToolGate::builder(
             Arc::clone(&registry),
             contract,
             alice,
@@ -245,9 +253,11 @@ impl Desk {
             Arc::clone(&audit),
         )
         .pinned_ask(pin)
-        .approvals(approvals)
-        .open()
-        .unwrap();
+        .approvals(approvals);
+        if let Some(proposals) = setup.proposals {
+            gate = gate.proposals(proposals);
+        }
+        let gate = gate.open().unwrap();
         let count = AtomicU64::new(1);
         let new_call_id = setup.new_call_id.unwrap_or_else(|| {
             Box::new(move || {
@@ -297,6 +307,15 @@ impl Desk {
     /// The client calls a tool.
     pub(super) fn call(&mut self, id: impl Into<Value>, name: &str, args: &Value) {
         let params = json!({ "name": name, "arguments": args });
+        self.send(
+            &json!({ "jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params })
+                .to_string(),
+        );
+    }
+
+    /// The client calls a tool, with metadata.
+    pub(super) fn call_with(&mut self, id: impl Into<Value>, name: &str, args: &Value, meta: &Value) {
+        let params = json!({ "name": name, "arguments": args, "_meta": meta });
         self.send(
             &json!({ "jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params })
                 .to_string(),

@@ -1,0 +1,192 @@
+//! Signature entries: what was signed, by whom, and whether it was signed for this very call.
+
+mod bind;
+mod draft;
+mod members;
+
+use countersign_canonical_json::{Canonical, JsonErrorKind, Limits, Recipe, read};
+use countersign_core::{Audience, Digest, ImpactClass, Millis, SpentId, Timestamp, is_hidden};
+use countersign_keys::{Signature, VerifyingKey};
+
+use crate::entry::SignatureEntry;
+use crate::keyring::{EvidenceKey, EvidenceKeyring, KeyStatus};
+use crate::{ActionProposal, Profile, ProposedCall};
+
+pub use draft::{AttestError, AttestationDraft, SignedAttestation};
+
+/// The one version of the attestation object (PIC/1.0, *Evidence*, section 6).
+pub const ATTESTATION_VERSION: &str = "PIC-ATT/1.0";
+
+/// The member that makes a payload an attestation object.
+const VERSION_MEMBER: &str = "attestation_version";
+
+/// What signature entries are judged by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttestationRules<'a> {
+    pub(crate) profile: Profile,
+    pub(crate) keyring: &'a EvidenceKeyring,
+    /// Who this gate is. Without it no attestation can be meant for it.
+    pub(crate) audience: Option<&'a Audience>,
+    pub(crate) skew: Millis,
+    pub(crate) max_age: Millis,
+    pub(crate) payload_bytes: usize,
+}
+
+/// A rule that an entry breaks, and where in the entry. Never a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    /// The entry's member, or `payload/` and the member of the signed object.
+    pub(crate) place: &'static str,
+    pub(crate) rule: &'static str,
+}
+
+impl Broken {
+    const fn new(place: &'static str, rule: &'static str) -> Self {
+        Self { place, rule }
+    }
+}
+
+/// A signature that verified, for this call as far as the profile asks.
+#[derive(Clone, Debug)]
+pub(crate) struct VerifiedSignature {
+    /// SHA-256 of the bytes that were signed.
+    pub(crate) signed: Digest,
+    pub(crate) key: VerifyingKey,
+    pub(crate) key_id: Box<str>,
+    /// Under the strict profile, what makes it good for one call only.
+    pub(crate) attestation: Option<SingleUse>,
+}
+
+/// What the spent set knows an attestation by, and until when it would verify.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SingleUse {
+    pub(crate) spent: SpentId,
+    pub(crate) expires: Timestamp,
+}
+
+/// Verifies one signature entry: size, mode, key, signature, and then what was signed, member by member. Nothing of the
+/// payload but its mode is looked at before the signature holds.
+///
+/// `call.impact` is the operator's impact where there is one; the key must be allowed it as well as the proposal's own.
+pub(crate) fn verify_entry(
+    entry: &SignatureEntry,
+    proposal: &ActionProposal,
+    call: &ProposedCall<'_>,
+    rules: &AttestationRules<'_>,
+    now: Timestamp,
+) -> Result<VerifiedSignature, Broken> {
+    let payload = Payload::read(&entry.payload, rules.payload_bytes)?;
+    if rules.profile == Profile::Strict && matches!(payload, Payload::Opaque(_)) {
+        return Err(Broken::new("payload", "must be an attestation object"));
+    }
+    let key = active_key(entry, rules, now)?;
+    check_scope(key, proposal, call)?;
+    let signature = Signature::from_base64(&entry.signature).map_err(|_| {
+        Broken::new("signature", "must be 64 bytes in standard base64, in their one spelling")
+    })?;
+    let invalid = |_| Broken::new("signature", "must be the key's over the payload");
+    key.key.verify(payload.signed_bytes(), &signature).map_err(invalid)?;
+
+    let attestation = match &payload {
+        Payload::Opaque(_) => None,
+        Payload::Attestation(object) => bind::check(object.value(), entry, key, proposal, call, rules, now)?,
+    };
+    Ok(VerifiedSignature {
+        signed: payload.digest(),
+        key: key.key,
+        key_id: entry.key_id.clone(),
+        attestation,
+    })
+}
+
+/// What a payload is, and so which bytes were signed.
+enum Payload<'a> {
+    /// An attestation object: its canonical form was signed, however it is spelled.
+    Attestation(Canonical),
+    /// Anything else: the text was signed as it is.
+    Opaque(&'a str),
+}
+
+impl<'a> Payload<'a> {
+    /// Decides which. What could be taken for an object by another reader is never taken for opaque text: that would make
+    /// a signed object with a fault into one that nobody looks into.
+    fn read(text: &'a str, most: usize) -> Result<Self, Broken> {
+        if text.len() > most {
+            return Err(Broken::new("payload", "must have no more bytes than the limit"));
+        }
+        let object = match read(text.as_bytes(), Recipe::PicCjson1, &Limits::hard_caps()) {
+            Ok(object) => object,
+            Err(error) => {
+                let too_much = matches!(
+                    error.kind(),
+                    JsonErrorKind::TooLarge | JsonErrorKind::TooDeep | JsonErrorKind::TooWide
+                );
+                if too_much || looks_like_object(text) {
+                    return Err(Broken::new("payload", "must be strict JSON where it begins as an object"));
+                }
+                return Ok(Self::Opaque(text));
+            }
+        };
+        let Some(version) = object.value().get(VERSION_MEMBER) else {
+            return Ok(Self::Opaque(text));
+        };
+        if version.as_str() != Some(ATTESTATION_VERSION) {
+            return Err(Broken::new("payload/attestation_version", "must be `PIC-ATT/1.0`"));
+        }
+        // Canonical numbers can be longer than those that were written.
+        if object.bytes().len() > most {
+            return Err(Broken::new("payload", "must have no more bytes than the limit in canonical form"));
+        }
+        Ok(Self::Attestation(object))
+    }
+
+    fn signed_bytes(&self) -> &[u8] {
+        match self {
+            Self::Attestation(object) => object.bytes(),
+            Self::Opaque(text) => text.as_bytes(),
+        }
+    }
+
+    fn digest(&self) -> Digest {
+        match self {
+            Self::Attestation(object) => object.digest(),
+            Self::Opaque(text) => Digest::of(text.as_bytes()),
+        }
+    }
+}
+
+/// Blanks are taken widely, with a byte order mark among them.
+fn looks_like_object(text: &str) -> bool {
+    text.trim_start_matches(|c: char| c.is_whitespace() || is_hidden(c)).starts_with('{')
+}
+
+fn active_key<'k>(
+    entry: &SignatureEntry,
+    rules: &AttestationRules<'k>,
+    now: Timestamp,
+) -> Result<&'k EvidenceKey, Broken> {
+    let (key, status) = rules.keyring.look_up(&entry.key_id, now);
+    key.ok_or(Broken::new(
+        "key_id",
+        match status {
+            KeyStatus::Revoked => "must not be revoked",
+            KeyStatus::Expired => "must not have expired",
+            KeyStatus::NotYetValid => "must be valid already",
+            KeyStatus::Ok | KeyStatus::Missing => "must be in the keyring",
+        },
+    ))
+}
+
+fn check_scope(key: &EvidenceKey, proposal: &ActionProposal, call: &ProposedCall<'_>) -> Result<(), Broken> {
+    let allows = |impact: ImpactClass| key.scope.allows_impact(impact);
+    if !key.scope.allows_tool(proposal.tool()) {
+        return Err(Broken::new("key_id", "must be a key for this tool"));
+    }
+    if !allows(proposal.impact()) || !call.impact.is_none_or(allows) {
+        return Err(Broken::new("key_id", "must be a key for this impact"));
+    }
+    if !key.scope.allows_principal(call.principal) {
+        return Err(Broken::new("key_id", "must be a key for this principal"));
+    }
+    Ok(())
+}

@@ -1,0 +1,330 @@
+use countersign_canonical_json::{Limits, Recipe, SerializeError, read, to_canonical};
+use countersign_core::{
+    AgentId, Audience, CallId, Digest, IdError, ImpactClass, KeyId, Principal, ServerName, SessionId,
+    Timestamp,
+};
+use countersign_keys::{Signature, SigningKey};
+use serde::Serialize;
+
+use super::ATTESTATION_VERSION;
+use super::bind::is_nonce;
+use crate::{ActionProposal, ProposalLimits, ProposedCall};
+
+/// The last moment that RFC 3339 has a year of four digits for.
+const LAST_MILLIS: u64 = 253_402_300_799_999;
+
+/// Why an attestation cannot be signed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttestError {
+    /// The proposal has no input of the evidence's id, so that the attestation would raise nothing.
+    #[error("the proposal has no provenance of the evidence's id")]
+    EvidenceId,
+    /// The key's id is none that a keyring can have.
+    #[error("the key id is not one that a keyring can have")]
+    KeyId(#[source] IdError),
+    /// The nonce is not 16 to 128 visible ASCII characters.
+    #[error("a nonce is 16 to 128 visible ASCII characters")]
+    Nonce,
+    /// The end is not after the time of issue, or lies beyond the year 9999.
+    #[error("an attestation expires after it is issued, and before the year 10000")]
+    Times,
+    /// The object would have more bytes than a signed payload may have.
+    #[error("the attestation is longer than {max} bytes")]
+    TooLarge {
+        /// The most bytes.
+        max: usize,
+    },
+    /// The object has no canonical form: the registry's version is above 2^53 - 1.
+    #[error("the attestation has no canonical form")]
+    NotCanonical(#[source] Option<SerializeError>),
+}
+
+impl AttestError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::EvidenceId => "ATTEST_EVIDENCE_ID",
+            Self::KeyId(_) => "ATTEST_KEY_ID",
+            Self::Nonce => "ATTEST_NONCE",
+            Self::Times => "ATTEST_TIMES",
+            Self::TooLarge { .. } => "ATTEST_TOO_LARGE",
+            Self::NotCanonical(_) => "ATTEST_NOT_CANONICAL",
+        }
+    }
+}
+
+/// An attestation object before somebody signs it: that a proposal may raise one of its inputs for one call.
+///
+/// What is left out is not written. Under the strict profile only an attestation with all of audience, times, nonce and
+/// every fact of the call verifies; the others ask for less ([`Profile`](crate::Profile)).
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct AttestationDraft {
+    evidence_is_input: bool,
+    issued: Option<Timestamp>,
+    expires: Option<Timestamp>,
+    object: WireAttestation,
+}
+
+impl AttestationDraft {
+    /// Begins with what every attestation has: the proposal's tool, impact, arguments, claims, inputs and intent, and
+    /// the id of the evidence entry that it will be.
+    pub fn for_proposal(proposal: &ActionProposal, evidence_id: &str) -> Self {
+        let ids = || proposal.provenance().iter().map(|input| input.id());
+        Self {
+            evidence_is_input: ids().any(|id| id == evidence_id),
+            issued: None,
+            expires: None,
+            object: WireAttestation {
+                attestation_version: ATTESTATION_VERSION,
+                tool: proposal.tool().to_owned(),
+                impact: proposal.impact(),
+                args_digest: proposal.args_digest(),
+                claims_digest: proposal.claims_digest(),
+                intent_digest: proposal.intent_digest(),
+                provenance_ids: ids().map(str::to_owned).collect(),
+                audience: None,
+                issued_at: None,
+                expires_at: None,
+                x_call_id: None,
+                x_principal: None,
+                x_agent: None,
+                x_session: None,
+                x_server: None,
+                x_registry_version: None,
+                x_evidence_id: evidence_id.to_owned(),
+                x_key_id: String::new(),
+                x_nonce: None,
+                x_ask: None,
+                x_plan_root: None,
+            },
+        }
+    }
+
+    /// Sets which gate it is meant for.
+    pub fn audience(mut self, audience: &Audience) -> Self {
+        self.object.audience = Some(audience.clone());
+        self
+    }
+
+    /// Sets when it is issued.
+    pub const fn issued(mut self, issued: Timestamp) -> Self {
+        self.issued = Some(issued);
+        self
+    }
+
+    /// Sets the first moment at which it no longer counts.
+    pub const fn expires(mut self, expires: Timestamp) -> Self {
+        self.expires = Some(expires);
+        self
+    }
+
+    /// Sets which call it is for.
+    pub fn call_id(mut self, id: &CallId) -> Self {
+        self.object.x_call_id = Some(id.clone());
+        self
+    }
+
+    /// Sets on whose behalf the agent acts.
+    pub fn principal(mut self, principal: &Principal) -> Self {
+        self.object.x_principal = Some(principal.clone());
+        self
+    }
+
+    /// Sets which agent calls.
+    pub fn agent(mut self, agent: &AgentId) -> Self {
+        self.object.x_agent = Some(agent.clone());
+        self
+    }
+
+    /// Sets in which session it calls.
+    pub fn session(mut self, session: &SessionId) -> Self {
+        self.object.x_session = Some(session.clone());
+        self
+    }
+
+    /// Sets the server that the tool is of.
+    pub fn server(mut self, server: &ServerName) -> Self {
+        self.object.x_server = Some(server.clone());
+        self
+    }
+
+    /// Sets the version of the registry that the call is decided by.
+    pub const fn registry_version(mut self, version: u64) -> Self {
+        self.object.x_registry_version = Some(version);
+        self
+    }
+
+    /// Sets the digest of the session's pinned goal.
+    pub const fn ask(mut self, digest: Digest) -> Self {
+        self.object.x_ask = Some(digest);
+        self
+    }
+
+    /// Sets the root of the session's committed plan.
+    pub const fn plan(mut self, root: Digest) -> Self {
+        self.object.x_plan_root = Some(root);
+        self
+    }
+
+    /// Sets every fact that a call has: call id, principal, agent, session, server, registry's version, goal and plan.
+    pub fn call(mut self, call: &ProposedCall<'_>) -> Self {
+        let object = &mut self.object;
+        object.x_call_id = call.call_id.cloned();
+        object.x_principal = call.principal.cloned();
+        object.x_agent = call.agent.cloned();
+        object.x_session = call.session.cloned();
+        object.x_server = call.server.cloned();
+        object.x_registry_version = call.registry_version;
+        object.x_ask = call.ask;
+        object.x_plan_root = call.plan;
+        self
+    }
+
+    /// Sets what makes it one of a kind: 16 to 128 visible ASCII characters that the caller drew at random. One nonce of
+    /// one key is good for one call.
+    pub fn nonce(mut self, nonce: &str) -> Self {
+        self.object.x_nonce = Some(nonce.to_owned());
+        self
+    }
+
+    /// Signs it with the key that keyrings have under `key_id`.
+    ///
+    /// # Errors
+    /// [`AttestError`] when no verifier could accept it.
+    pub fn sign(mut self, key: &SigningKey, key_id: &str) -> Result<SignedAttestation, AttestError> {
+        KeyId::new(key_id).map_err(AttestError::KeyId)?;
+        if !self.evidence_is_input {
+            return Err(AttestError::EvidenceId);
+        }
+        if self.object.x_nonce.as_deref().is_some_and(|nonce| !is_nonce(nonce)) {
+            return Err(AttestError::Nonce);
+        }
+        self.write_times()?;
+        key_id.clone_into(&mut self.object.x_key_id);
+        let payload = self.canonical_payload()?;
+        let signature = key.sign(payload.as_bytes());
+        Ok(SignedAttestation {
+            evidence_id: self.object.x_evidence_id,
+            key_id: self.object.x_key_id,
+            payload,
+            signature,
+        })
+    }
+
+    fn write_times(&mut self) -> Result<(), AttestError> {
+        let sayable = |time: &Timestamp| time.as_millis() <= LAST_MILLIS;
+        if !self.issued.iter().chain(&self.expires).all(sayable) {
+            return Err(AttestError::Times);
+        }
+        if self.issued.zip(self.expires).is_some_and(|(issued, expires)| expires <= issued) {
+            return Err(AttestError::Times);
+        }
+        self.object.issued_at = self.issued.map(|time| time.to_string());
+        self.object.expires_at = self.expires.map(|time| time.to_string());
+        Ok(())
+    }
+
+    /// The canonical form, read back the way that a verifier reads it.
+    fn canonical_payload(&self) -> Result<String, AttestError> {
+        let max = ProposalLimits::default().payload_bytes;
+        let written = to_canonical(&self.object).map_err(|error| AttestError::NotCanonical(Some(error)))?;
+        if written.bytes().len() > max {
+            return Err(AttestError::TooLarge { max });
+        }
+        let read_back = read(written.bytes(), Recipe::PicCjson1, &Limits::hard_caps())
+            .map_err(|_| AttestError::NotCanonical(None))?;
+        Ok(read_back.as_str().to_owned())
+    }
+}
+
+/// A signed attestation: what a proposal carries as evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedAttestation {
+    evidence_id: String,
+    key_id: String,
+    payload: String,
+    signature: Signature,
+}
+
+impl SignedAttestation {
+    /// The attestation object in canonical form: exactly the bytes that were signed.
+    #[must_use]
+    pub fn payload(&self) -> &str {
+        &self.payload
+    }
+
+    /// The signature over the payload.
+    #[must_use]
+    pub const fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// Writes a whole entry for a proposal's `evidence`.
+    #[must_use]
+    #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "texts in a struct always serialise")]
+    pub fn to_entry_json(&self) -> String {
+        let entry = WireEntry {
+            id: &self.evidence_id,
+            kind: "sig",
+            reference: "inline:attestation",
+            payload: &self.payload,
+            alg: "ed25519",
+            signature: self.signature.to_base64(),
+            key_id: &self.key_id,
+        };
+        to_canonical(&entry).expect("an entry is JSON").as_str().to_owned()
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct WireAttestation {
+    attestation_version: &'static str,
+    tool: String,
+    impact: ImpactClass,
+    args_digest: Digest,
+    claims_digest: Digest,
+    intent_digest: Digest,
+    provenance_ids: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<Audience>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issued_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x_call_id: Option<CallId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x_principal: Option<Principal>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x_agent: Option<AgentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x_session: Option<SessionId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x_server: Option<ServerName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x_registry_version: Option<u64>,
+    x_evidence_id: String,
+    x_key_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x_nonce: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x_ask: Option<Digest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x_plan_root: Option<Digest>,
+}
+
+#[derive(Serialize)]
+struct WireEntry<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(rename = "ref")]
+    reference: &'static str,
+    payload: &'a str,
+    alg: &'static str,
+    signature: String,
+    key_id: &'a str,
+}

@@ -1,0 +1,137 @@
+use countersign_canonical_json::ValueRef;
+use countersign_core::{Digest, Timestamp};
+
+use super::Broken;
+use crate::rfc3339::{self, Offset};
+
+/// One member of an attestation object, there or not, with its place for saying that it is at fault.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member<'a> {
+    place: &'static str,
+    value: Option<ValueRef<'a>>,
+}
+
+impl<'a> Member<'a> {
+    pub(super) const fn is_there(self) -> bool {
+        self.value.is_some()
+    }
+
+    pub(super) const fn broken(self, rule: &'static str) -> Broken {
+        Broken::new(self.place, rule)
+    }
+
+    pub(super) fn text(self) -> Result<&'a str, Broken> {
+        self.value.and_then(ValueRef::as_str).ok_or(self.broken("must be there and a string"))
+    }
+
+    /// Holds a text against what it must be, byte by byte.
+    pub(super) fn must_be(self, expected: Option<&str>) -> Result<(), Broken> {
+        let expected =
+            expected.ok_or(self.broken("cannot be compared, as there is nothing to compare it with"))?;
+        if self.text()? == expected { Ok(()) } else { Err(self.broken("must be what it is here")) }
+    }
+
+    /// Holds a digest against what it must be, in constant time.
+    pub(super) fn must_be_digest(self, expected: Digest) -> Result<(), Broken> {
+        let digest: Digest =
+            self.text()?.parse().map_err(|_| self.broken("must be 64 lower-case hexadecimal digits"))?;
+        if digest == expected { Ok(()) } else { Err(self.broken("must be the digest of what is here")) }
+    }
+
+    /// There with the digest, or neither of them.
+    pub(super) fn must_be_digest_if_any(self, expected: Option<Digest>) -> Result<(), Broken> {
+        match expected {
+            Some(expected) => self.must_be_digest(expected),
+            None if self.is_there() => Err(self.broken("must be left out where the call has none")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn must_be_number(self, expected: Option<u64>) -> Result<(), Broken> {
+        let number =
+            self.value.and_then(ValueRef::as_u64).ok_or(self.broken("must be there and a whole number"))?;
+        let expected =
+            expected.ok_or(self.broken("cannot be compared, as there is nothing to compare it with"))?;
+        if number == expected { Ok(()) } else { Err(self.broken("must be what it is here")) }
+    }
+
+    /// Texts in the same order, as many, byte by byte.
+    pub(super) fn must_be_list<'e>(
+        self,
+        expected: impl ExactSizeIterator<Item = &'e str>,
+    ) -> Result<(), Broken> {
+        let rule = self.broken("must be the proposal's, in its order");
+        let list = self.value.ok_or(rule)?;
+        if list.elements().len() != expected.len() {
+            return Err(rule);
+        }
+        let same = |(id, expected): (ValueRef<'_>, &str)| id.as_str() == Some(expected);
+        if list.elements().zip(expected).all(same) { Ok(()) } else { Err(rule) }
+    }
+
+    /// The moment from which something no longer counts.
+    pub(super) fn end(self) -> Result<Timestamp, Broken> {
+        let time = rfc3339::parse_bound(self.text()?, Offset::Required);
+        time.ok_or(self.broken("must be a time of RFC 3339 with an offset"))
+    }
+
+    /// A moment that ages are counted from: one before 1970 is none.
+    pub(super) fn moment(self) -> Result<Timestamp, Broken> {
+        let time = rfc3339::parse(self.text()?, Offset::Required);
+        time.map_err(|_| self.broken("must be a time of RFC 3339 with an offset, from 1970 on"))
+    }
+}
+
+/// Defines the known members: one table for their names and their places.
+macro_rules! members {
+    ($($field:ident = $name:literal),+ $(,)?) => {
+        /// The members of an attestation object, as they are. Filled in one walk: looking each of them up costs more.
+        #[derive(Debug)]
+        pub(super) struct Members<'a> {
+            $(pub(super) $field: Member<'a>,)+
+            /// Whether there is any other member.
+            pub(super) unknown: bool,
+        }
+
+        impl<'a> Members<'a> {
+            pub(super) fn of(object: ValueRef<'a>) -> Self {
+                let mut members = Self {
+                    $($field: Member { place: concat!("payload/", $name), value: None },)+
+                    unknown: false,
+                };
+                for (name, value) in object.members() {
+                    match name {
+                        $($name => members.$field.value = Some(value),)+
+                        // Read already, when the payload was taken for an attestation.
+                        super::VERSION_MEMBER => {}
+                        _ => members.unknown = true,
+                    }
+                }
+                members
+            }
+        }
+    };
+}
+
+members! {
+    tool = "tool",
+    impact = "impact",
+    args_digest = "args_digest",
+    claims_digest = "claims_digest",
+    intent_digest = "intent_digest",
+    provenance_ids = "provenance_ids",
+    audience = "audience",
+    issued_at = "issued_at",
+    expires_at = "expires_at",
+    call_id = "x_call_id",
+    principal = "x_principal",
+    agent = "x_agent",
+    session = "x_session",
+    server = "x_server",
+    registry_version = "x_registry_version",
+    evidence_id = "x_evidence_id",
+    key_id = "x_key_id",
+    nonce = "x_nonce",
+    ask = "x_ask",
+    plan_root = "x_plan_root",
+}

@@ -1,0 +1,90 @@
+use std::collections::BTreeSet;
+
+use countersign_core::{ImpactClass, KeyId, Principal};
+
+/// What a key, or an endorsed digest, may speak for. A part that is not stated allows all; a stated one allows its
+/// members and nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyScope {
+    tools: Option<BTreeSet<Box<str>>>,
+    impacts: Option<BTreeSet<ImpactClass>>,
+    principals: Option<BTreeSet<Principal>>,
+}
+
+/// Says that a stated scope is empty, or has a member twice or one that nothing could ever match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScopeError;
+
+impl KeyScope {
+    pub(crate) fn new(
+        tools: Option<Vec<String>>,
+        impacts: Option<Vec<ImpactClass>>,
+        principals: Option<Vec<Principal>>,
+    ) -> Result<Self, ScopeError> {
+        let tools = tools.map(|tools| distinct(tools.into_iter().map(String::into_boxed_str))).transpose()?;
+        if tools.iter().flatten().any(|tool| !is_tool(tool)) {
+            return Err(ScopeError);
+        }
+        Ok(Self {
+            tools,
+            impacts: impacts.map(distinct).transpose()?,
+            principals: principals.map(distinct).transpose()?,
+        })
+    }
+
+    /// Says whether it allows a tool, by its exact name.
+    #[must_use]
+    pub fn allows_tool(&self, tool: &str) -> bool {
+        self.tools.as_ref().is_none_or(|tools| tools.contains(tool))
+    }
+
+    /// Says whether it allows an impact.
+    #[must_use]
+    pub fn allows_impact(&self, impact: ImpactClass) -> bool {
+        self.impacts.as_ref().is_none_or(|impacts| impacts.contains(&impact))
+    }
+
+    /// Says whether it allows a principal. Where principals are stated, nobody in particular is not one of them.
+    #[must_use]
+    pub fn allows_principal(&self, principal: Option<&Principal>) -> bool {
+        match (&self.principals, principal) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(allowed), Some(principal)) => allowed.contains(principal),
+        }
+    }
+
+    /// The tools, where they are stated.
+    #[must_use]
+    pub fn tools(&self) -> Option<impl ExactSizeIterator<Item = &str>> {
+        self.tools.as_ref().map(|tools| tools.iter().map(|tool| &**tool))
+    }
+
+    /// The impacts, where they are stated.
+    #[must_use]
+    pub fn impacts(&self) -> Option<impl ExactSizeIterator<Item = ImpactClass>> {
+        self.impacts.as_ref().map(|impacts| impacts.iter().copied())
+    }
+
+    /// The principals, where they are stated.
+    #[must_use]
+    pub fn principals(&self) -> Option<impl ExactSizeIterator<Item = &Principal>> {
+        self.principals.as_ref().map(|principals| principals.iter())
+    }
+}
+
+/// A tool's name can be any text for PIC/1.0, so ids' grammar is asked for. An asterisk would look like a pattern and
+/// match nothing.
+fn is_tool(name: &str) -> bool {
+    KeyId::new(name).is_ok() && !name.contains('*')
+}
+
+fn distinct<T: Ord>(members: impl IntoIterator<Item = T>) -> Result<BTreeSet<T>, ScopeError> {
+    let mut set = BTreeSet::new();
+    for member in members {
+        if !set.insert(member) {
+            return Err(ScopeError);
+        }
+    }
+    if set.is_empty() { Err(ScopeError) } else { Ok(set) }
+}

@@ -1,0 +1,354 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use countersign_canonical_json::{JsonError, Kind, Limits, Recipe, ValueRef, read, to_canonical};
+use countersign_core::{Digest, ImpactClass, KeyId, Principal, Timestamp, escape_hidden};
+use countersign_keys::KeyError;
+use serde::{Deserialize, Serialize};
+
+use crate::key_scope::{KeyScope, ScopeError};
+use crate::keyring::{EvidenceKey, EvidenceKeyring};
+use crate::public_key;
+use crate::rfc3339::{self, Offset};
+
+/// The most bytes of a keyring's file.
+const MAX_BYTES: usize = 1 << 20;
+
+/// The most keys, and the most entries of each list of revocations.
+const MAX_KEYS: usize = 4_096;
+
+/// The members of the full form. None of them is an id in the short one.
+const MEMBERS: [&str; 4] = ["trusted_keys", "revoked_keys", "revoked_fingerprints", "thresholds"];
+
+/// Why a keyring's file is refused. The messages name no id and no key; [`place`](Self::place) says where, for whoever
+/// wrote the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyringError {
+    /// The file is over the limit.
+    #[error("the keyring is longer than {max} bytes")]
+    TooLarge {
+        /// The most bytes.
+        max: usize,
+    },
+    /// The bytes are not strict JSON, or hold a member twice.
+    #[error("the keyring is not strict JSON")]
+    Json(#[source] JsonError),
+    /// A member is missing, unknown or of another type.
+    #[error("the keyring is malformed")]
+    Malformed {
+        /// Where, as a JSON pointer.
+        place: String,
+    },
+    /// There are too many keys or revocations.
+    #[error("a keyring has at most {max} keys, and as many entries in each other list")]
+    TooMany {
+        /// The most.
+        max: usize,
+    },
+    /// An id is empty, longer than 256 bytes, or has hidden characters or white space around it.
+    #[error("a key id is not 1 to 256 bytes without hidden characters and blanks around them")]
+    Id {
+        /// Where, as a JSON pointer.
+        place: String,
+    },
+    /// A key is weak, or no Ed25519 public key in one of the spellings.
+    #[error("the keyring holds a key that cannot be used")]
+    Key {
+        /// Where, as a JSON pointer.
+        place: String,
+        /// What is wrong with it.
+        #[source]
+        source: KeyError,
+    },
+    /// One public key stands under two ids.
+    #[error("the keyring holds one public key under two ids")]
+    DuplicateKey {
+        /// Where its second id is, as a JSON pointer.
+        place: String,
+    },
+    /// A time is not RFC 3339.
+    #[error("a time is not of RFC 3339")]
+    Time {
+        /// Where, as a JSON pointer.
+        place: String,
+    },
+    /// A key's scope is stated and empty, names something twice, or names something that cannot be.
+    #[error("a scope is not a list of distinct names")]
+    Scope {
+        /// Where, as a JSON pointer.
+        place: String,
+    },
+    /// A threshold is for an unknown impact, zero, or above the number of keys.
+    #[error("a threshold is not between 1 and the number of keys, for one of the impacts")]
+    Threshold {
+        /// Where, as a JSON pointer.
+        place: String,
+    },
+}
+
+impl KeyringError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "KEYRING_TOO_LARGE",
+            Self::Json(error) => error.code(),
+            Self::Malformed { .. } => "KEYRING_MALFORMED",
+            Self::TooMany { .. } => "KEYRING_TOO_MANY",
+            Self::Id { .. } => "KEYRING_KEY_ID",
+            Self::Key { source, .. } => source.code(),
+            Self::DuplicateKey { .. } => "KEYRING_DUPLICATE_KEY",
+            Self::Time { .. } => "KEYRING_TIME",
+            Self::Scope { .. } => "KEYRING_SCOPE",
+            Self::Threshold { .. } => "KEYRING_THRESHOLD",
+        }
+    }
+
+    /// Where in the file, as a JSON pointer with hidden characters spelled out. It holds the id that the file has there.
+    #[must_use]
+    pub fn place(&self) -> Option<&str> {
+        match self {
+            Self::TooLarge { .. } | Self::Json(_) | Self::TooMany { .. } => None,
+            Self::Malformed { place }
+            | Self::Id { place }
+            | Self::Key { place, .. }
+            | Self::DuplicateKey { place }
+            | Self::Time { place }
+            | Self::Scope { place }
+            | Self::Threshold { place } => Some(place),
+        }
+    }
+}
+
+pub(crate) fn read_keyring(json: &[u8]) -> Result<EvidenceKeyring, KeyringError> {
+    let too_large = KeyringError::TooLarge { max: MAX_BYTES };
+    if json.len() > MAX_BYTES {
+        return Err(too_large);
+    }
+    let limits = Limits::default().with_max_bytes(MAX_BYTES).map_err(|_| too_large)?;
+    let canonical = read(json, Recipe::Jcs1, &limits).map_err(KeyringError::Json)?;
+    let file = canonical.value();
+    if file.kind() != Kind::Object {
+        return Err(malformed(""));
+    }
+    let Some(trusted) = file.get("trusted_keys") else {
+        return read_short_form(file);
+    };
+    if let Some((name, _)) = file.members().find(|(name, _)| !MEMBERS.contains(name)) {
+        return Err(malformed(&pointer("", name)));
+    }
+    if trusted.kind() != Kind::Object {
+        return Err(malformed("/trusted_keys"));
+    }
+    let keys = read_keys("/trusted_keys", trusted)?;
+    let thresholds = read_thresholds(file, keys.len())?;
+    Ok(EvidenceKeyring {
+        keys,
+        revoked_ids: read_revoked_ids(file)?,
+        revoked_fingerprints: read_revoked_fingerprints(file)?,
+        thresholds,
+    })
+}
+
+/// Ids and keys, and nothing else.
+fn read_short_form(file: ValueRef<'_>) -> Result<EvidenceKeyring, KeyringError> {
+    for (name, value) in file.members() {
+        // A file of revocations alone is a full one that lost its keys, and not a short one.
+        if MEMBERS.contains(&name) || value.kind() != Kind::String {
+            return Err(malformed(&pointer("", name)));
+        }
+    }
+    Ok(EvidenceKeyring { keys: read_keys("", file)?, ..EvidenceKeyring::default() })
+}
+
+fn read_keys(place: &str, trusted: ValueRef<'_>) -> Result<BTreeMap<Box<str>, EvidenceKey>, KeyringError> {
+    if trusted.len() > MAX_KEYS {
+        return Err(KeyringError::TooMany { max: MAX_KEYS });
+    }
+    let mut keys = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for (id, value) in trusted.members() {
+        let place = pointer(place, id);
+        let id = read_id(id, &place)?;
+        let key = read_key(value, &place)?;
+        if !seen.insert(key.key) {
+            return Err(KeyringError::DuplicateKey { place });
+        }
+        keys.insert(id, key);
+    }
+    Ok(keys)
+}
+
+fn read_id(id: &str, place: &str) -> Result<Box<str>, KeyringError> {
+    match KeyId::new(id) {
+        Ok(_) => Ok(id.into()),
+        Err(_) => Err(KeyringError::Id { place: place.to_owned() }),
+    }
+}
+
+fn read_key(value: ValueRef<'_>, place: &str) -> Result<EvidenceKey, KeyringError> {
+    let wire = match value.as_str() {
+        Some(text) => WireKey { public_key: text.to_owned(), ..WireKey::default() },
+        None if value.kind() == Kind::Object => WireKey::read(value, place)?,
+        None => return Err(malformed(place)),
+    };
+    let key = public_key::parse(&wire.public_key)
+        .map_err(|source| KeyringError::Key { place: place.to_owned(), source })?;
+    let time = |text: Option<String>, name: &str| match text {
+        None => Ok(None),
+        Some(text) => match rfc3339::parse_bound(&text, Offset::OrUtc) {
+            Some(time) => Ok(Some(time)),
+            None => Err(KeyringError::Time { place: pointer(place, name) }),
+        },
+    };
+    let scope = KeyScope::new(wire.tools, wire.impacts, wire.principals)
+        .map_err(|ScopeError| KeyringError::Scope { place: place.to_owned() })?;
+    Ok(EvidenceKey {
+        fingerprint: key.fingerprint(),
+        key,
+        expires: time(wire.expires_at, "expires_at")?,
+        not_before: time(wire.not_before, "not_before")?,
+        scope,
+    })
+}
+
+fn read_revoked_ids(file: ValueRef<'_>) -> Result<BTreeSet<Box<str>>, KeyringError> {
+    let entries = list(file, "revoked_keys")?;
+    let read_one = |(place, text): (String, &str)| read_id(text, &place);
+    entries.into_iter().map(read_one).collect()
+}
+
+fn read_revoked_fingerprints(file: ValueRef<'_>) -> Result<BTreeSet<[u8; 32]>, KeyringError> {
+    let entries = list(file, "revoked_fingerprints")?;
+    let read_one = |(place, text): (String, &str)| match text.parse::<Digest>() {
+        Ok(fingerprint) => Ok(*fingerprint.as_bytes()),
+        Err(_) => Err(malformed(&place)),
+    };
+    entries.into_iter().map(read_one).collect()
+}
+
+/// The texts of a list that may be left out, each with its place.
+fn list<'a>(file: ValueRef<'a>, name: &str) -> Result<Vec<(String, &'a str)>, KeyringError> {
+    let Some(value) = file.get(name) else {
+        return Ok(Vec::new());
+    };
+    let place = pointer("", name);
+    if value.kind() != Kind::Array {
+        return Err(malformed(&place));
+    }
+    if value.len() > MAX_KEYS {
+        return Err(KeyringError::TooMany { max: MAX_KEYS });
+    }
+    let text_at = |(index, entry): (usize, ValueRef<'a>)| {
+        let place = format!("{place}/{index}");
+        match entry.as_str() {
+            Some(text) => Ok((place, text)),
+            None => Err(malformed(&place)),
+        }
+    };
+    value.elements().enumerate().map(text_at).collect()
+}
+
+fn read_thresholds(file: ValueRef<'_>, keys: usize) -> Result<BTreeMap<ImpactClass, usize>, KeyringError> {
+    let Some(value) = file.get("thresholds") else {
+        return Ok(BTreeMap::new());
+    };
+    if value.kind() != Kind::Object {
+        return Err(malformed("/thresholds"));
+    }
+    let read_one = |(name, value): (&str, ValueRef<'_>)| {
+        let impact = name.parse::<ImpactClass>().ok();
+        let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
+        match (impact, count) {
+            (Some(impact), Some(count)) if (1..=keys).contains(&count) => Ok((impact, count)),
+            _ => Err(KeyringError::Threshold { place: pointer("/thresholds", name) }),
+        }
+    };
+    value.members().map(read_one).collect()
+}
+
+fn malformed(place: &str) -> KeyringError {
+    KeyringError::Malformed { place: place.to_owned() }
+}
+
+/// Adds one token to a JSON pointer (RFC 6901), with hidden characters spelled out.
+fn pointer(place: &str, name: &str) -> String {
+    format!("{place}/{}", escape_hidden(&name.replace('~', "~0").replace('/', "~1")))
+}
+
+/// Writes the full form; every key in base64, every time in UTC.
+#[expect(clippy::expect_used, reason = "texts and integers in a struct always serialise")]
+pub(crate) fn write_keyring(keyring: &EvidenceKeyring) -> String {
+    let text = |time: Option<Timestamp>| time.map(|time| time.to_string());
+    let entry = |key: &EvidenceKey| WireKey {
+        public_key: key.key.to_base64(),
+        expires_at: text(key.expires),
+        not_before: text(key.not_before),
+        tools: key.scope.tools().map(|tools| tools.map(str::to_owned).collect()),
+        impacts: key.scope.impacts().map(Iterator::collect),
+        principals: key.scope.principals().map(|principals| principals.cloned().collect()),
+    };
+    let wire = WireKeyring {
+        trusted_keys: keyring.keys.iter().map(|(id, key)| (&**id, entry(key))).collect(),
+        revoked_keys: keyring.revoked_ids.iter().map(|id| &**id).collect(),
+        revoked_fingerprints: keyring.revoked_fingerprints.iter().copied().map(Digest::from_bytes).collect(),
+        thresholds: keyring.thresholds.iter().map(|(impact, count)| (impact.as_str(), *count)).collect(),
+    };
+    to_canonical(&wire).expect("a keyring is JSON").as_str().to_owned()
+}
+
+#[derive(Serialize)]
+struct WireKeyring<'a> {
+    trusted_keys: BTreeMap<&'a str, WireKey>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    revoked_keys: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    revoked_fingerprints: Vec<Digest>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    thresholds: BTreeMap<&'a str, usize>,
+}
+
+#[derive(Default, Serialize)]
+struct WireKey {
+    public_key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    impacts: Option<Vec<ImpactClass>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    principals: Option<Vec<Principal>>,
+}
+
+impl WireKey {
+    /// Reads member by member, so that a fault has a place. A member that is not stated is left out and never `null`:
+    /// a `null` where a limit should stand would lift it.
+    fn read(value: ValueRef<'_>, place: &str) -> Result<Self, KeyringError> {
+        let mut wire = Self::default();
+        let mut has_key = false;
+        for (name, value) in value.members() {
+            let place = pointer(place, name);
+            let text = || value.as_str().map(str::to_owned).ok_or_else(|| malformed(&place));
+            match name {
+                "public_key" => {
+                    wire.public_key = text()?;
+                    has_key = true;
+                }
+                "expires_at" => wire.expires_at = Some(text()?),
+                "not_before" => wire.not_before = Some(text()?),
+                "tools" => wire.tools = Some(members_of(value, &place)?),
+                "impacts" => wire.impacts = Some(members_of(value, &place)?),
+                "principals" => wire.principals = Some(members_of(value, &place)?),
+                _ => return Err(malformed(&place)),
+            }
+        }
+        if has_key { Ok(wire) } else { Err(malformed(place)) }
+    }
+}
+
+fn members_of<'a, T: Deserialize<'a>>(value: ValueRef<'a>, place: &str) -> Result<Vec<T>, KeyringError> {
+    Vec::deserialize(value).map_err(|_| KeyringError::Scope { place: place.to_owned() })
+}

@@ -1,0 +1,288 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::OnceLock;
+
+use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Limits, Recipe, ValueRef, read};
+use countersign_core::{Clock, Digest, ImpactClass};
+
+use crate::schema::{Members, read_members};
+use crate::size::counts_more_than;
+use crate::{
+    EvidenceEntry, ProposalCode, ProposalError, ProposalLimits, ProposalVerifier, ProposedCall,
+    VerifiedProposal,
+};
+
+/// What an agent says that it is about to do, and why. Nothing of it is believed.
+///
+/// It was read once, strictly, within limits, and is of the PIC/1.0 schema with distinct provenance ids. Its digests are of
+/// the very value that its members were read from.
+///
+/// ```
+/// use countersign_action_proposal::{ActionProposal, Profile, ProposalVerifier, ProposedCall};
+/// use countersign_core::{Digest, SystemClock};
+/// let text = br#"{
+///     "protocol": "PIC/1.0",
+///     "intent": "pay the invoice of March",
+///     "impact": "money",
+///     "provenance": [{"id": "mail", "trust": "trusted"}],
+///     "claims": [{"text": "the mail says that it is due", "evidence": ["mail"]}],
+///     "action": {"tool": "payments_send", "args": {"amount": 500}}
+/// }"#;
+/// let verifier = ProposalVerifier::builder(Profile::Strict).build()?;
+/// let proposal = ActionProposal::parse(text, verifier.limits())?;
+/// let call = ProposedCall::to_tool_named("payments_send").args(Digest::of(br#"{"amount":500}"#));
+/// // The agent calls its mail trusted. Nobody whom the operator trusts does.
+/// let refused = proposal.verify(&verifier, &call, &SystemClock::new()).unwrap_err();
+/// assert_eq!(refused.code().as_str(), "PIC_EVIDENCE_REQUIRED");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ActionProposal {
+    // INVARIANT: of the schema, or the members below were not read from it.
+    canonical: Canonical,
+    args_digest: Digest,
+    /// Only attestations ask for it, and each of them does.
+    claims_digest: OnceLock<Digest>,
+    intent: Box<str>,
+    impact: ImpactClass,
+    provenance: Vec<Provenance>,
+    claims: Vec<Claim>,
+    tool: Box<str>,
+    evidence: Vec<EvidenceEntry>,
+}
+
+impl ActionProposal {
+    /// Reads a proposal's JSON text: limits, strict reading, schema, distinct provenance ids. Arrays and objects may nest
+    /// 128 deep.
+    ///
+    /// # Errors
+    /// [`ProposalError`] with `PIC_LIMIT_EXCEEDED`, `PIC_INVALID_REQUEST` (not an object), `PIC_SCHEMA_INVALID` or
+    /// `PIC_DUPLICATE_ID`.
+    pub fn parse(json: &[u8], limits: &ProposalLimits) -> Result<Self, ProposalError> {
+        let too_large = || over_limit("", "must have no more bytes than the limit");
+        if json.len() > limits.proposal_bytes {
+            return Err(too_large());
+        }
+        let canonical = read(json, Recipe::PicCjson1, &Limits::hard_caps()).map_err(|error| {
+            let over_limit = matches!(
+                error.kind(),
+                JsonErrorKind::TooLarge | JsonErrorKind::TooDeep | JsonErrorKind::TooWide
+            );
+            let code = if over_limit { ProposalCode::LimitExceeded } else { ProposalCode::SchemaInvalid };
+            ProposalError::new(code, "", error.to_string())
+        })?;
+        let value = canonical.value();
+        if value.kind() != Kind::Object {
+            return Err(ProposalError::new(ProposalCode::InvalidRequest, "", "must be an object"));
+        }
+        if counts_more_than(limits.proposal_bytes, json, &canonical) {
+            return Err(too_large());
+        }
+        check_lists(value, limits.items)?;
+        let members = read_members(value)?;
+        check_distinct(members.provenance.iter().map(Provenance::id), "/provenance")?;
+        let args_digest = Digest::of(members.args.canonical_text().as_bytes());
+        let Members { intent, impact, provenance, claims, tool, evidence, .. } = members;
+        let claims_digest = OnceLock::new();
+        Ok(Self { canonical, args_digest, claims_digest, intent, impact, provenance, claims, tool, evidence })
+    }
+
+    /// What the agent says that it intends.
+    #[must_use]
+    pub fn intent(&self) -> &str {
+        &self.intent
+    }
+
+    /// The impact that the agent says. The effective one is never less than what the operator says.
+    #[must_use]
+    pub const fn impact(&self) -> ImpactClass {
+        self.impact
+    }
+
+    /// The inputs that led to it, in their order.
+    #[must_use]
+    pub fn provenance(&self) -> &[Provenance] {
+        &self.provenance
+    }
+
+    /// What it claims, in its order.
+    #[must_use]
+    pub fn claims(&self) -> &[Claim] {
+        &self.claims
+    }
+
+    /// The tool that it is about.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
+    /// The arguments that it is about: an object.
+    #[must_use]
+    #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "what was read is of the schema")]
+    pub fn args(&self) -> ValueRef<'_> {
+        let args = self.canonical.value().get("action").and_then(|action| action.get("args"));
+        args.expect("the schema has arguments")
+    }
+
+    /// The evidence entries, in their order; none when there is no list.
+    #[must_use]
+    pub fn evidence(&self) -> &[EvidenceEntry] {
+        &self.evidence
+    }
+
+    /// SHA-256 of the proposal's canonical form (PIC-CJSON/1.0).
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.canonical.digest()
+    }
+
+    /// SHA-256 of the arguments' canonical form (PIC-CJSON/1.0, section 8.1).
+    #[must_use]
+    pub const fn args_digest(&self) -> Digest {
+        self.args_digest
+    }
+
+    /// SHA-256 of the claims' canonical form (PIC-CJSON/1.0, section 8.2).
+    #[must_use]
+    #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "what was read is of the schema")]
+    pub fn claims_digest(&self) -> Digest {
+        *self.claims_digest.get_or_init(|| {
+            let claims = self.canonical.value().get("claims").expect("the schema has claims");
+            Digest::of(claims.canonical_text().as_bytes())
+        })
+    }
+
+    /// SHA-256 of the intent's own UTF-8 bytes, without quotation marks or escapes (PIC-CJSON/1.0, section 8.3).
+    #[must_use]
+    pub fn intent_digest(&self) -> Digest {
+        Digest::of(self.intent.as_bytes())
+    }
+
+    /// Verifies the proposal for one call. It is gone afterwards, whatever the answer.
+    ///
+    /// # Errors
+    /// [`ProposalError`] with the first thing that is wrong, in the order of [`ProposalCode::ALL`].
+    pub fn verify(
+        self,
+        verifier: &ProposalVerifier,
+        call: &ProposedCall<'_>,
+        clock: &dyn Clock,
+    ) -> Result<VerifiedProposal, ProposalError> {
+        crate::verify::verify(&self, verifier, call, clock)
+    }
+}
+
+/// A proposal may hold personal data: only its size, impact and digest are shown.
+impl fmt::Debug for ActionProposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ActionProposal")
+            .field("length", &self.canonical.as_str().len())
+            .field("impact", &self.impact)
+            .field("digest", &self.canonical.digest())
+            .finish_non_exhaustive()
+    }
+}
+
+fn over_limit(place: &'static str, rule: &'static str) -> ProposalError {
+    ProposalError::new(ProposalCode::LimitExceeded, place, rule)
+}
+
+/// Looks at the sizes of the three lists, before the schema does.
+fn check_lists(value: ValueRef<'_>, most: usize) -> Result<(), ProposalError> {
+    for (name, place) in [("provenance", "/provenance"), ("claims", "/claims"), ("evidence", "/evidence")] {
+        let list = value.get(name).filter(|list| list.kind() == Kind::Array);
+        if list.is_some_and(|list| list.len() > most) {
+            return Err(over_limit(place, "must have no more entries than the limit"));
+        }
+    }
+    Ok(())
+}
+
+/// Compares ids byte by byte: nothing is trimmed, folded or normalised.
+pub(crate) fn check_distinct<'i>(
+    ids: impl Iterator<Item = &'i str>,
+    place: &'static str,
+) -> Result<(), ProposalError> {
+    let mut seen = BTreeSet::new();
+    for (index, id) in ids.enumerate() {
+        if !seen.insert(id) {
+            let place = format!("{place}/{index}/id");
+            return Err(ProposalError::new(
+                ProposalCode::DuplicateId,
+                place,
+                "must be no id of an entry before it",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How far an input is trusted. What a proposal says of it is a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "PIC/1.0 has these two and no other")]
+pub enum TrustLevel {
+    /// Anybody may have written it.
+    Untrusted,
+    /// Somebody with authority stands behind it.
+    Trusted,
+}
+
+/// One input that led to the action, as the agent names it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Provenance {
+    pub(crate) id: Box<str>,
+    pub(crate) claimed: TrustLevel,
+    pub(crate) source: Option<Box<str>>,
+}
+
+impl Provenance {
+    /// The id, unique within the proposal. Claims cite it, and evidence of the same id can raise it.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// How far the agent says that the input is trusted.
+    #[must_use]
+    pub const fn claimed(&self) -> TrustLevel {
+        self.claimed
+    }
+
+    /// Where the agent says that the input comes from.
+    #[must_use]
+    pub fn source(&self) -> Option<&str> {
+        self.source.as_deref()
+    }
+}
+
+/// One claim, and the ids of the inputs that it cites.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Claim {
+    pub(crate) text: Box<str>,
+    pub(crate) evidence: Vec<Box<str>>,
+}
+
+impl Claim {
+    /// What is claimed.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The ids of the provenance that it cites, in their order.
+    pub fn evidence(&self) -> impl Iterator<Item = &str> {
+        self.evidence.iter().map(AsRef::as_ref)
+    }
+}
+
+impl fmt::Debug for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provenance").field("claimed", &self.claimed).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim").field("cites", &self.evidence.len()).finish_non_exhaustive()
+    }
+}

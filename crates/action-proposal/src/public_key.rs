@@ -1,0 +1,47 @@
+use base64ct::{Base64, Base64Unpadded, Encoding as _};
+use countersign_keys::{KeyError, VerifyingKey};
+
+use crate::pem;
+
+/// Reads a public key in any of the spellings that keyring files have: 64 hexadecimal digits, also behind `0x`; base64
+/// with either alphabet, padded or not; PEM. White space around it is taken off.
+///
+/// Which spelling it is follows from the text alone, and no text is two keys. Spare bits of base64 must be zero.
+pub(crate) fn parse(text: &str) -> Result<VerifyingKey, KeyError> {
+    let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
+    let bytes = if pem::is_pem(text) { pem::parse(text) } else { hex(text).or_else(|| base64(text)) };
+    VerifyingKey::from_bytes(&bytes.ok_or(KeyError::Malformed)?)
+}
+
+fn hex(text: &str) -> Option<[u8; 32]> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    if pairs.len() != 32 || !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        let (high, low) = (char::from(*high).to_digit(16)?, char::from(*low).to_digit(16)?);
+        *byte = u8::try_from(high << 4 | low).ok()?;
+    }
+    Some(bytes)
+}
+
+fn base64(text: &str) -> Option<[u8; 32]> {
+    // 32 bytes are 43 characters, or 44 with the padding. What is longer is not worth copying.
+    if text.len() > 44 {
+        return None;
+    }
+    let standard = text.replace('-', "+").replace('_', "/");
+    let digits = standard.strip_suffix('=').filter(|_| standard.len() == 44).unwrap_or(&standard);
+    let mut bytes = [0; 32];
+    let whole = Base64Unpadded::decode(digits, &mut bytes).ok()?;
+    whole.try_into().ok()
+}
+
+/// Reads exactly as many bytes as there is room for, in the standard alphabet, padded.
+pub(crate) fn decode_padded<'b>(text: &str, room: &'b mut [u8]) -> Option<&'b [u8]> {
+    let size = room.len();
+    let whole = Base64::decode(text, room).ok()?;
+    (whole.len() == size).then_some(whole)
+}

@@ -1,0 +1,232 @@
+use std::fmt::Write as _;
+
+use countersign_canonical_json::{Kind, ValueRef};
+
+use crate::entry::{EvidenceEntry, HashEntry, SignatureEntry};
+use crate::proposal::{Claim, Provenance, TrustLevel};
+use crate::{ProposalCode, ProposalError};
+
+/// The one value of `protocol`.
+const PROTOCOL: &str = "PIC/1.0";
+
+/// The members of a proposal, of which the first six must be there.
+const MEMBERS: [&str; 7] = ["protocol", "intent", "impact", "provenance", "claims", "action", "evidence"];
+
+/// What a proposal says, read from the value by the schema of PIC/1.0, in its order.
+pub(crate) struct Members<'v> {
+    pub(crate) intent: Box<str>,
+    pub(crate) impact: countersign_core::ImpactClass,
+    pub(crate) provenance: Vec<Provenance>,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) tool: Box<str>,
+    pub(crate) args: ValueRef<'v>,
+    pub(crate) evidence: Vec<EvidenceEntry>,
+}
+
+/// Reads a proposal by hand: every place that is not as the schema has it ends the reading, with its pointer.
+pub(crate) fn read_members(proposal: ValueRef<'_>) -> Result<Members<'_>, ProposalError> {
+    let at = Place::root();
+    object(proposal, &at, &MEMBERS)?;
+    constant(proposal, &at, "protocol", PROTOCOL)?;
+    let intent = string(proposal, &at, "intent")?.into();
+    let impact = string(proposal, &at, "impact")?
+        .parse()
+        .map_err(|_| at.member("impact").refuse("must be one of the seven impact classes"))?;
+    let (list, place) = array(proposal, &at, "provenance")?;
+    let provenance = entries(list, &place, provenance)?;
+    let (list, place) = array(proposal, &at, "claims")?;
+    let claims = entries(list, &place, claim)?;
+    let (action, place) = member(proposal, &at, "action")?;
+    object(action, &place, &["tool", "args"])?;
+    let tool = string(action, &place, "tool")?.into();
+    let (args, place) = member(action, &place, "args")?;
+    if args.kind() != Kind::Object {
+        return Err(place.refuse("must be an object"));
+    }
+    let evidence = match proposal.get("evidence") {
+        None => Vec::new(),
+        Some(_) => {
+            let (list, place) = array(proposal, &at, "evidence")?;
+            entries(list, &place, evidence)?
+        }
+    };
+    Ok(Members { intent, impact, provenance, claims, tool, args, evidence })
+}
+
+fn provenance(value: ValueRef<'_>, at: &Place<'_>) -> Result<Provenance, ProposalError> {
+    object(value, at, &["id", "trust", "source"])?;
+    let id = string(value, at, "id")?.into();
+    let claimed = match string(value, at, "trust")? {
+        "trusted" => TrustLevel::Trusted,
+        "untrusted" => TrustLevel::Untrusted,
+        _ => return Err(at.member("trust").refuse("must be `trusted` or `untrusted`")),
+    };
+    let source = optional_string(value, at, "source")?.map(Box::from);
+    Ok(Provenance { id, claimed, source })
+}
+
+fn claim(value: ValueRef<'_>, at: &Place<'_>) -> Result<Claim, ProposalError> {
+    object(value, at, &["text", "evidence"])?;
+    let text = string(value, at, "text")?.into();
+    let (list, place) = array(value, at, "evidence")?;
+    let cited = |value: ValueRef<'_>, at: &Place<'_>| {
+        value.as_str().map(Box::from).ok_or_else(|| at.refuse("must be a string"))
+    };
+    Ok(Claim { text, evidence: entries(list, &place, cited)? })
+}
+
+fn evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<EvidenceEntry, ProposalError> {
+    if value.kind() != Kind::Object {
+        return Err(at.refuse("must be an object"));
+    }
+    match string(value, at, "type")? {
+        "hash" => hash_evidence(value, at).map(EvidenceEntry::Hash),
+        "sig" => signature_evidence(value, at).map(EvidenceEntry::Signature),
+        _ => Err(at.member("type").refuse("must be `hash` or `sig`")),
+    }
+}
+
+fn hash_evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<HashEntry, ProposalError> {
+    object(value, at, &["id", "type", "ref", "sha256", "attestor"])?;
+    let id = string(value, at, "id")?.into();
+    let reference = string(value, at, "ref")?.into();
+    let sha256 = string(value, at, "sha256")?
+        .parse()
+        .map_err(|_| at.member("sha256").refuse("must be 64 lower-case hexadecimal digits"))?;
+    optional_string(value, at, "attestor")?;
+    Ok(HashEntry { id, reference, sha256 })
+}
+
+fn signature_evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<SignatureEntry, ProposalError> {
+    let known = ["id", "type", "ref", "payload", "signer", "alg", "signature", "key_id", "attestor"];
+    object(value, at, &known)?;
+    let id = string(value, at, "id")?.into();
+    string(value, at, "ref")?;
+    let payload = string(value, at, "payload")?.into();
+    constant(value, at, "alg", "ed25519")?;
+    let signature = string(value, at, "signature")?.into();
+    let key_id = string(value, at, "key_id")?.into();
+    optional_string(value, at, "signer")?;
+    optional_string(value, at, "attestor")?;
+    Ok(SignatureEntry { id, payload, signature, key_id })
+}
+
+/// An object without any member but those of the list.
+fn object(value: ValueRef<'_>, at: &Place<'_>, known: &[&str]) -> Result<(), ProposalError> {
+    if value.kind() != Kind::Object {
+        return Err(at.refuse("must be an object"));
+    }
+    // The name is whatever the sender likes, so the place is that of the object.
+    if value.members().any(|(name, _)| !known.contains(&name)) {
+        return Err(at.refuse("must have no member that the schema does not name"));
+    }
+    Ok(())
+}
+
+fn member<'v, 'p>(
+    value: ValueRef<'v>,
+    at: &'p Place<'p>,
+    name: &'static str,
+) -> Result<(ValueRef<'v>, Place<'p>), ProposalError> {
+    let place = at.member(name);
+    match value.get(name) {
+        Some(member) => Ok((member, place)),
+        None => Err(place.refuse("must be there")),
+    }
+}
+
+fn string<'v>(value: ValueRef<'v>, at: &Place<'_>, name: &'static str) -> Result<&'v str, ProposalError> {
+    let (member, place) = member(value, at, name)?;
+    member.as_str().ok_or_else(|| place.refuse("must be a string"))
+}
+
+fn optional_string<'v>(
+    value: ValueRef<'v>,
+    at: &Place<'_>,
+    name: &'static str,
+) -> Result<Option<&'v str>, ProposalError> {
+    match value.get(name) {
+        None => Ok(None),
+        Some(_) => string(value, at, name).map(Some),
+    }
+}
+
+fn constant(
+    value: ValueRef<'_>,
+    at: &Place<'_>,
+    name: &'static str,
+    wanted: &'static str,
+) -> Result<(), ProposalError> {
+    if string(value, at, name)? == wanted {
+        return Ok(());
+    }
+    Err(at.member(name).refuse(format!("must be `{wanted}`")))
+}
+
+fn array<'v, 'p>(
+    value: ValueRef<'v>,
+    at: &'p Place<'p>,
+    name: &'static str,
+) -> Result<(ValueRef<'v>, Place<'p>), ProposalError> {
+    let (member, place) = member(value, at, name)?;
+    if member.kind() == Kind::Array { Ok((member, place)) } else { Err(place.refuse("must be an array")) }
+}
+
+/// Reads each element of a list at its own place.
+fn entries<T>(
+    list: ValueRef<'_>,
+    at: &Place<'_>,
+    read: impl Fn(ValueRef<'_>, &Place<'_>) -> Result<T, ProposalError>,
+) -> Result<Vec<T>, ProposalError> {
+    list.elements().enumerate().map(|(index, element)| read(element, &at.element(index))).collect()
+}
+
+/// Where the reading is. It becomes text only when something is wrong there.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    outer: Option<&'p Self>,
+    token: Token,
+}
+
+#[derive(Clone, Copy)]
+enum Token {
+    Root,
+    Member(&'static str),
+    Element(usize),
+}
+
+impl<'p> Place<'p> {
+    const fn root() -> Self {
+        Self { outer: None, token: Token::Root }
+    }
+
+    const fn member(&'p self, name: &'static str) -> Self {
+        Self { outer: Some(self), token: Token::Member(name) }
+    }
+
+    const fn element(&'p self, index: usize) -> Self {
+        Self { outer: Some(self), token: Token::Element(index) }
+    }
+
+    fn refuse(&self, rule: impl Into<std::borrow::Cow<'static, str>>) -> ProposalError {
+        let mut pointer = String::new();
+        self.write(&mut pointer);
+        ProposalError::new(ProposalCode::SchemaInvalid, pointer, rule)
+    }
+
+    /// No name of the schema needs an escape in a JSON pointer. It recurses as deep as the schema nests.
+    fn write(&self, pointer: &mut String) {
+        if let Some(outer) = self.outer {
+            outer.write(pointer);
+        }
+        match self.token {
+            Token::Root => {}
+            Token::Member(name) => {
+                pointer.push('/');
+                pointer.push_str(name);
+            }
+            // Writing to a string does not fail.
+            Token::Element(index) => drop(write!(pointer, "/{index}")),
+        }
+    }
+}

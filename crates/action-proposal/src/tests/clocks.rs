@@ -1,0 +1,46 @@
+//! Clocks that do something when they are asked, and so stand for what happens while a verification works.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use countersign_core::{Clock, ClockError, ManualClock, Millis, Timestamp};
+
+use crate::EvidenceBudget;
+
+pub(super) fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+/// A budget whose time never runs out.
+pub(super) fn budget(file_bytes: u64, total_bytes: u64) -> EvidenceBudget<'static> {
+    static STILL: std::sync::LazyLock<ManualClock> = std::sync::LazyLock::new(|| ManualClock::new(at(1_000)));
+    EvidenceBudget::start(&*STILL, file_bytes, total_bytes, Millis::from_millis(500)).unwrap()
+}
+
+/// Does `act` at every question, with the number of questions before it, and takes the answer for the time in ms.
+pub(super) struct ActingClock<F> {
+    asked: AtomicU64,
+    act: F,
+}
+
+impl<F: Fn(u64) -> u64 + Send + Sync> ActingClock<F> {
+    pub(super) fn new(act: F) -> Self {
+        Self { asked: AtomicU64::new(0), act }
+    }
+
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl<F> fmt::Debug for ActingClock<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ActingClock")
+    }
+}
+
+impl<F: Fn(u64) -> u64 + Send + Sync> Clock for ActingClock<F> {
+    fn now(&self) -> Result<Timestamp, ClockError> {
+        Ok(at((self.act)(self.asked.fetch_add(1, Ordering::SeqCst))))
+    }
+}

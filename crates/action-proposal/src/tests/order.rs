@@ -1,0 +1,236 @@
+//! One order of checks for every profile, and what each compares.
+
+use countersign_core::{Digest, ImpactClass, ToolName};
+use serde_json::{Value, json};
+
+use super::world::{
+    attested_transfer, built, clock, code, gate, hash_entry, judge, look, parsed, told, transfer,
+    with_evidence,
+};
+use crate::{HighImpacts, Profile, ProposalPolicy, ProposalVerifier, ProposedCall};
+
+fn policy(file: &Value) -> ProposalPolicy {
+    ProposalPolicy::from_json(file.to_string().as_bytes()).unwrap()
+}
+
+/// Verifies for a call that is given whole.
+fn judge_call(value: &Value, verifier: &ProposalVerifier, call: &ProposedCall<'_>) -> (&'static str, String) {
+    told(parsed(value).verify(verifier, call, &clock()))
+}
+
+#[test]
+fn a_low_impact_passes_without_ceremony_under_every_profile() {
+    for profile in Profile::ALL {
+        let verified = judge(&look(), &built(gate(profile))).unwrap();
+        assert_eq!((verified.profile(), verified.impact()), (profile, ImpactClass::Read));
+        assert!(verified.evidence().is_empty());
+        assert_eq!(verified.keys().count(), 0);
+    }
+}
+
+#[test]
+fn a_proposal_for_another_tool_is_refused_byte_by_byte() {
+    for profile in Profile::ALL {
+        let verifier = built(gate(profile));
+        let args = parsed(&look()).args_digest();
+        for other in ["Docs_search", "docs_search ", " docs_search", "docs_searc", "d\u{43e}cs_search", ""] {
+            let call = ProposedCall::to_tool_named(other).args(args);
+            let expected =
+                ("PIC_TOOL_BINDING_MISMATCH", "/action/tool: must be the tool that is called".to_owned());
+            assert_eq!(judge_call(&look(), &verifier, &call), expected, "{other}");
+        }
+        let name = ToolName::new("docs_search").unwrap();
+        assert_eq!(judge_call(&look(), &verifier, &ProposedCall::new(&name).args(args)).0, "allow");
+        assert_eq!(judge_call(&look(), &verifier, &ProposedCall::unbound()).0, "allow");
+    }
+}
+
+#[test]
+fn a_proposal_for_other_arguments_is_refused() {
+    let others =
+        [r#"{"q":"hours","extra":1}"#, "{}", r#"{"q":"Hours"}"#, r#"{"q":["hours"]}"#, r#"{"q":null}"#];
+    for profile in Profile::ALL {
+        let verifier = built(gate(profile));
+        for other in others {
+            let call = ProposedCall::to_tool_named("docs_search").args(Digest::of(other.as_bytes()));
+            let expected =
+                ("PIC_ARG_BINDING_MISMATCH", "/action/args: must be the arguments of the call".to_owned());
+            assert_eq!(judge_call(&look(), &verifier, &call), expected, "{other}");
+            // Without a tool they are compared all the same.
+            let unnamed = ProposedCall::unbound().args(Digest::of(other.as_bytes()));
+            assert_eq!(judge_call(&look(), &verifier, &unnamed).0, "PIC_ARG_BINDING_MISMATCH");
+        }
+        let same = ProposedCall::to_tool_named("docs_search").args(Digest::of(br#"{"q":"hours"}"#));
+        assert_eq!(judge_call(&look(), &verifier, &same).0, "allow");
+    }
+}
+
+#[test]
+fn strict_wants_the_arguments_of_every_named_tool() {
+    let call = ProposedCall::to_tool_named("docs_search");
+    let expected = ("PIC_ARG_BINDING_MISMATCH", "the call: must come with its arguments' digest".to_owned());
+    assert_eq!(judge_call(&look(), &built(gate(Profile::Strict)), &call), expected);
+    for profile in [Profile::Pic09, Profile::Pic08] {
+        assert_eq!(judge_call(&look(), &built(gate(profile)), &call).0, "allow");
+    }
+}
+
+#[test]
+fn an_understated_impact_is_refused_under_every_profile_whoever_of_the_operators_says_more() {
+    for profile in Profile::ALL {
+        let args = parsed(&look()).args_digest();
+        let call = ProposedCall::to_tool_named("docs_search").args(args);
+        for (place, operator) in ImpactClass::ALL.into_iter().enumerate() {
+            let expected = if place == 0 { "allow" } else { "IMPACT_UNDERSTATED" };
+            let stated = judge_call(&look(), &built(gate(profile)), &call.impact(operator));
+            assert_eq!(stated.0, expected, "{profile} {operator}");
+            let listed = policy(&json!({"impact_by_tool": {"docs_search": operator}}));
+            assert_eq!(judge_call(&look(), &built(gate(profile).policy(listed)), &call).0, expected);
+        }
+        // The stricter of the two counts.
+        let listed = policy(&json!({"impact_by_tool": {"docs_search": "money"}}));
+        let verifier = built(gate(profile).policy(listed));
+        let told = judge_call(&look(), &verifier, &call.impact(ImpactClass::Read));
+        let detail = "/impact: must be no less than what the operator says".to_owned();
+        assert_eq!(told, ("IMPACT_UNDERSTATED", detail));
+    }
+}
+
+#[test]
+fn the_effective_impact_is_the_strictest_of_proposal_call_and_policy() {
+    let verifier = built(gate(Profile::Pic09).policy(policy(&json!({
+        "impact_by_tool": {"docs_search": "write"},
+        "require_evidence_for_impacts": ["irreversible"],
+    }))));
+    for (proposed, stated) in [("external", "read"), ("write", "write"), ("compute", "external")] {
+        let mut value = look();
+        value["impact"] = json!(proposed);
+        let call = ProposedCall::to_tool_named("docs_search").impact(stated.parse().unwrap());
+        let verified = parsed(&value).verify(&verifier, &call, &clock()).unwrap();
+        assert_eq!(verified.impact().as_str(), proposed);
+    }
+}
+
+#[test]
+fn a_tool_that_the_policy_does_not_list_is_refused_by_strict_alone() {
+    let listing = || policy(&json!({"impact_by_tool": {"payments_send": "money"}}));
+    let expected = ("PIC_POLICY_VIOLATION", "/action/tool: must be a tool that the policy lists".to_owned());
+    assert_eq!(told(judge(&look(), &built(gate(Profile::Strict).policy(listing())))), expected);
+    for profile in [Profile::Pic09, Profile::Pic08] {
+        assert_eq!(code(judge(&look(), &built(gate(profile).policy(listing())))), "allow");
+    }
+    // A registry that knows the tool is as good as a policy that lists it; a policy without tools lists nothing.
+    let strict = built(gate(Profile::Strict).policy(listing()));
+    let args = parsed(&look()).args_digest();
+    let call = ProposedCall::to_tool_named("docs_search").args(args);
+    assert_eq!(judge_call(&look(), &strict, &call.impact(ImpactClass::Read)).0, "allow");
+    assert_eq!(judge_call(&look(), &strict, &ProposedCall::unbound()), expected);
+    assert_eq!(
+        code(judge(&look(), &built(gate(Profile::Strict).policy(ProposalPolicy::default())))),
+        "allow"
+    );
+}
+
+#[test]
+fn outside_of_a_call_strict_takes_the_impact_of_the_tool_that_the_proposal_names() {
+    let listing = || policy(&json!({"impact_by_tool": {"docs_search": "money"}}));
+    let strict = built(gate(Profile::Strict).policy(listing()));
+    assert_eq!(judge_call(&look(), &strict, &ProposedCall::unbound()).0, "IMPACT_UNDERSTATED");
+    // As the reference, which looks up the tool of the call alone.
+    let pic = built(gate(Profile::Pic09).policy(listing()));
+    assert_eq!(judge_call(&look(), &pic, &ProposedCall::unbound()).0, "allow");
+}
+
+#[test]
+fn what_counts_as_high_needs_backing_even_when_the_operator_added_it() {
+    let high: HighImpacts = [ImpactClass::External].into_iter().collect();
+    for profile in Profile::ALL {
+        let mut value = look();
+        value["impact"] = json!("external");
+        assert_eq!(code(judge(&value, &built(gate(profile)))), "allow");
+        let refused = code(judge(&value, &built(gate(profile).high(high))));
+        let expected =
+            if profile == Profile::Strict { "PIC_EVIDENCE_REQUIRED" } else { "PIC_VERIFIER_FAILED" };
+        assert_eq!(refused, expected);
+        for impact in ["money", "privacy", "irreversible"] {
+            value["impact"] = json!(impact);
+            assert_eq!(code(judge(&value, &built(gate(profile).high(high)))), expected, "{profile} {impact}");
+        }
+    }
+}
+
+#[test]
+fn evidence_is_required_where_strict_says_high_and_elsewhere_where_a_policy_says_so() {
+    let required = (
+        "PIC_EVIDENCE_REQUIRED",
+        "/evidence: must have an entry, since the impact needs evidence".to_owned(),
+    );
+    assert_eq!(told(judge(&transfer(), &built(gate(Profile::Strict)))), required);
+    let mut empty = transfer();
+    empty["evidence"] = json!([]);
+    assert_eq!(told(judge(&empty, &built(gate(Profile::Strict)))), required);
+    for profile in [Profile::Pic09, Profile::Pic08] {
+        let verifying = || gate(profile).verify_evidence().sanitize_trust();
+        assert_eq!(code(judge(&transfer(), &built(verifying()))), "PIC_VERIFIER_FAILED");
+        assert_eq!(told(judge(&transfer(), &built(verifying().policy(ProposalPolicy::default())))), required);
+        let reads = || policy(&json!({"require_evidence_for_impacts": ["read"]}));
+        assert_eq!(told(judge(&look(), &built(verifying().policy(reads())))), required);
+        assert_eq!(code(judge(&transfer(), &built(verifying().policy(reads())))), "PIC_VERIFIER_FAILED");
+        let skipping = gate(profile).policy(reads()).dangerous_skip_evidence();
+        assert_eq!(code(judge(&look(), &built(skipping))), "allow");
+    }
+}
+
+#[test]
+fn a_policy_asks_for_evidence_by_its_own_impact_of_the_tool() {
+    // The reference's rule: the policy's impact for the tool comes before the proposal's, even where it is the lesser.
+    let mut value = look();
+    value["impact"] = json!("external");
+    let file =
+        json!({"impact_by_tool": {"docs_search": "write"}, "require_evidence_for_impacts": ["external"]});
+    assert_eq!(code(judge(&value, &built(gate(Profile::Pic09).policy(policy(&file))))), "allow");
+    // Strictly, whoever says it.
+    assert_eq!(
+        code(judge(&value, &built(gate(Profile::Strict).policy(policy(&file))))),
+        "PIC_EVIDENCE_REQUIRED"
+    );
+    let verifier = built(gate(Profile::Pic09).policy(policy(&file)));
+    let call = ProposedCall::to_tool_named("docs_search").impact(ImpactClass::External);
+    assert_eq!(judge_call(&value, &verifier, &call).0, "PIC_EVIDENCE_REQUIRED");
+}
+
+#[test]
+fn the_first_check_that_fails_is_the_answer() {
+    let everything_wrong = || {
+        let mut value = with_evidence(transfer(), hash_entry("invoice", "file://none", b"x"));
+        value = with_evidence(value, hash_entry("invoice", "file://none", b"x"));
+        value["claims"][0]["evidence"] = json!(["nobody"]);
+        value
+    };
+    let listing = || policy(&json!({"impact_by_tool": {"payments_send": "irreversible"}}));
+    let strict = || built(gate(Profile::Strict).policy(listing()));
+    let mut value = everything_wrong();
+    let wrong_args = Digest::of(b"{}");
+    let call = ProposedCall::to_tool_named("other").args(wrong_args);
+    assert_eq!(judge_call(&value, &strict(), &call).0, "PIC_DUPLICATE_ID");
+    value["evidence"][1]["id"] = json!("mail");
+    assert_eq!(judge_call(&value, &strict(), &call).0, "PIC_TOOL_BINDING_MISMATCH");
+    let call = ProposedCall::to_tool_named("payments_send").args(wrong_args);
+    assert_eq!(judge_call(&value, &strict(), &call).0, "PIC_ARG_BINDING_MISMATCH");
+    let call = ProposedCall::to_tool_named("payments_send").args(parsed(&value).args_digest());
+    assert_eq!(judge_call(&value, &strict(), &call).0, "IMPACT_UNDERSTATED");
+    value["impact"] = json!("irreversible");
+    assert_eq!(judge_call(&value, &strict(), &call).0, "PIC_EVIDENCE_FAILED");
+    value.as_object_mut().unwrap().remove("evidence");
+    assert_eq!(judge_call(&value, &strict(), &call).0, "PIC_EVIDENCE_REQUIRED");
+    let attested = attested_transfer();
+    assert_eq!(code(judge(&attested, &built(gate(Profile::Strict)))), "allow");
+}
+
+#[test]
+fn two_pieces_of_evidence_of_one_id_are_refused_by_strict_alone() {
+    let value = with_evidence(attested_transfer(), attested_transfer()["evidence"][0].clone());
+    let detail = "/evidence/1/id: must be no id of an entry before it".to_owned();
+    assert_eq!(told(judge(&value, &built(gate(Profile::Strict)))), ("PIC_DUPLICATE_ID", detail));
+    assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "allow");
+}

@@ -1,0 +1,234 @@
+//! Trust is an output: what raises it, what it backs, and how many keys must stand behind it.
+
+use countersign_core::ImpactClass;
+use serde_json::{Value, json};
+
+use super::world::{
+    Facts, attested, attested_transfer, built, cfo, clock, code, cto, endorsed, files, gate, hash_entry,
+    judge, keyring_of, parsed, told, transfer, with_evidence,
+};
+use crate::{Profile, ProposalVerifierBuilder, ProposedCall};
+
+const INVOICE: &[u8] = b"invoice 77: 500 to acme";
+
+/// The transfer with the invoice as a file.
+fn filed() -> Value {
+    with_evidence(transfer(), hash_entry("invoice", "file://invoice.txt", INVOICE))
+}
+
+fn with_file(profile: Profile) -> ProposalVerifierBuilder {
+    gate(profile).resolver(files(&[("file://invoice.txt", INVOICE)])).verify_evidence().sanitize_trust()
+}
+
+#[test]
+fn what_a_proposal_says_of_its_inputs_trusts_nothing() {
+    let mut value = transfer();
+    value["provenance"][0]["trust"] = json!("trusted");
+    value["provenance"][1]["trust"] = json!("trusted");
+    assert_eq!(code(judge(&value, &built(gate(Profile::Strict)))), "PIC_EVIDENCE_REQUIRED");
+    assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "PIC_VERIFIER_FAILED");
+    assert_eq!(code(judge(&value, &built(gate(Profile::Pic08).sanitize_trust()))), "PIC_VERIFIER_FAILED");
+    // Only where the operator asked for it, or for the release where it was so.
+    let asked = gate(Profile::Pic09).dangerous_trust_as_claimed();
+    assert_eq!(code(judge(&value, &built(asked))), "allow");
+    assert_eq!(code(judge(&value, &built(gate(Profile::Pic08)))), "allow");
+    assert_eq!(code(judge(&transfer(), &built(gate(Profile::Pic08)))), "PIC_VERIFIER_FAILED");
+}
+
+#[test]
+fn a_signature_raises_the_input_of_its_id_and_that_backs_the_claim() {
+    for profile in Profile::ALL {
+        let verified =
+            judge(&attested_transfer(), &built(gate(profile).verify_evidence().sanitize_trust())).unwrap();
+        let [evidence] = verified.evidence() else { panic!("one entry") };
+        assert!(evidence.raises_trust());
+        assert_eq!((evidence.id(), evidence.bytes()), ("invoice", None));
+        assert_eq!(evidence.signer(), Some(("cfo-1", &cfo().verifying_key())));
+        assert_eq!(evidence.attestation().is_some(), profile == Profile::Strict);
+        assert_eq!(verified.keys().collect::<Vec<_>>(), [cfo().verifying_key()]);
+        assert_eq!(verified.impact(), ImpactClass::Money);
+    }
+}
+
+#[test]
+fn a_claim_must_cite_the_input_that_is_trusted() {
+    let facts = Facts::new("payments_send");
+    for (cited, expected) in [
+        (json!([]), "PIC_VERIFIER_FAILED"),
+        (json!(["mail"]), "PIC_VERIFIER_FAILED"),
+        (json!(["mail", "invoice"]), "allow"),
+    ] {
+        let mut value = transfer();
+        value["claims"][0]["evidence"] = cited.clone();
+        let value = attested(value, "invoice", &cfo(), "cfo-1", &facts);
+        for profile in Profile::ALL {
+            let verifier = built(gate(profile).verify_evidence().sanitize_trust());
+            assert_eq!(code(judge(&value, &verifier)), expected, "{profile} {cited}");
+        }
+    }
+    let mut none = transfer();
+    none["claims"] = json!([]);
+    let none = attested(none, "invoice", &cfo(), "cfo-1", &facts);
+    let detail = "/claims: one must cite an input that is trusted".to_owned();
+    assert_eq!(told(judge(&none, &built(gate(Profile::Strict)))), ("PIC_VERIFIER_FAILED", detail));
+}
+
+#[test]
+fn a_claim_that_cites_what_is_not_there_is_refused_by_strict_whatever_the_impact() {
+    for impact in ["read", "money"] {
+        let mut value = transfer();
+        value["impact"] = json!(impact);
+        value["claims"] = json!([
+            {"text": "a", "evidence": ["invoice"]},
+            {"text": "b", "evidence": ["invoice", "Invoice"]},
+        ]);
+        let value = attested(value, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
+        let detail = "/claims/1/evidence: must cite inputs that are there".to_owned();
+        assert_eq!(told(judge(&value, &built(gate(Profile::Strict)))), ("PIC_VERIFIER_FAILED", detail));
+        assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "allow");
+    }
+}
+
+#[test]
+fn evidence_for_no_input_raises_nothing() {
+    // An opaque text, signed: good under 0.9 for whatever id it is put beside.
+    let entry = |id: &str| {
+        json!({"id": id, "type": "sig", "ref": "inline:x", "payload": "approved", "alg": "ed25519",
+               "signature": cfo().sign(b"approved").to_base64(), "key_id": "cfo-1"})
+    };
+    let pic = built(gate(Profile::Pic09));
+    assert_eq!(code(judge(&with_evidence(transfer(), entry("invoice")), &pic)), "allow");
+    let mut value = with_evidence(transfer(), entry("elsewhere"));
+    assert_eq!(code(judge(&value, &pic)), "PIC_VERIFIER_FAILED");
+    // Even where a claim cites that id.
+    value["claims"][0]["evidence"] = json!(["elsewhere"]);
+    assert_eq!(code(judge(&value, &pic)), "PIC_VERIFIER_FAILED");
+    value["impact"] = json!("read");
+    let verified = judge(&value, &pic).unwrap();
+    assert!(!verified.evidence()[0].raises_trust());
+    assert_eq!(
+        code(judge(&with_evidence(transfer(), entry("invoice")), &built(gate(Profile::Strict)))),
+        "PIC_EVIDENCE_FAILED"
+    );
+}
+
+#[test]
+fn a_hash_raises_trust_in_0_8_alone() {
+    assert_eq!(code(judge(&filed(), &built(with_file(Profile::Strict)))), "PIC_VERIFIER_FAILED");
+    assert_eq!(code(judge(&filed(), &built(with_file(Profile::Pic09)))), "PIC_VERIFIER_FAILED");
+    let verified = judge(&filed(), &built(with_file(Profile::Pic08))).unwrap();
+    assert_eq!(verified.evidence()[0].bytes(), Some(INVOICE));
+    assert!(verified.evidence()[0].raises_trust());
+    // Where the impact is low it verifies all the same, and says so.
+    let mut low = filed();
+    low["impact"] = json!("read");
+    let verified = judge(&low, &built(with_file(Profile::Pic09))).unwrap();
+    assert!(!verified.evidence()[0].raises_trust());
+}
+
+#[test]
+fn a_hash_raises_trust_where_an_operator_signed_the_digest_for_this() {
+    for profile in [Profile::Strict, Profile::Pic09] {
+        for (scope, expected) in [
+            (json!({}), "allow"),
+            (json!({"tools": ["payments_send"], "impacts": ["money"], "principals": ["alice"]}), "allow"),
+            (json!({"tools": ["payments_get"]}), "PIC_VERIFIER_FAILED"),
+            (json!({"impacts": ["privacy"]}), "PIC_VERIFIER_FAILED"),
+            (json!({"principals": ["bob"]}), "PIC_VERIFIER_FAILED"),
+        ] {
+            let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &scope)));
+            assert_eq!(code(judge(&filed(), &verifier)), expected, "{profile} {scope}");
+        }
+        let other = built(with_file(profile).endorsed(endorsed(b"another invoice", &json!({}))));
+        assert_eq!(code(judge(&filed(), &other)), "PIC_VERIFIER_FAILED");
+    }
+}
+
+#[test]
+fn a_digest_that_was_signed_for_money_does_not_back_what_the_operator_calls_worse() {
+    // The scope must hold for the proposal's impact and for the operator's.
+    let scope = json!({"impacts": ["irreversible"]});
+    let mut value = filed();
+    value["impact"] = json!("irreversible");
+    let verifier = built(with_file(Profile::Pic09).endorsed(endorsed(INVOICE, &scope)));
+    let call = ProposedCall::to_tool_named("payments_send");
+    let judged = |call: &ProposedCall<'_>| code(parsed(&value).verify(&verifier, call, &clock()));
+    assert_eq!(judged(&call), "allow");
+    assert_eq!(judged(&call.impact(ImpactClass::Money)), "PIC_VERIFIER_FAILED");
+}
+
+#[test]
+fn a_file_for_no_input_raises_nothing_whoever_signed_its_digest() {
+    let mut value = with_evidence(transfer(), hash_entry("elsewhere", "file://invoice.txt", INVOICE));
+    value["claims"][0]["evidence"] = json!(["elsewhere"]);
+    for profile in [Profile::Pic09, Profile::Pic08] {
+        let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &json!({}))));
+        assert_eq!(code(judge(&value, &verifier)), "PIC_VERIFIER_FAILED", "{profile}");
+    }
+    value["impact"] = json!("read");
+    let verified = judge(&value, &built(with_file(Profile::Pic08))).unwrap();
+    assert!(!verified.evidence()[0].raises_trust());
+}
+
+fn twice_attested(cited: &Value) -> Value {
+    let facts = Facts::new("payments_send");
+    let mut value = transfer();
+    value["impact"] = json!("irreversible");
+    value["claims"][0]["evidence"] = cited.clone();
+    let first = attested(value, "invoice", &cfo(), "cfo-1", &facts);
+    attested(first, "mail", &cto(), "cto-1", &facts)
+}
+
+#[test]
+fn as_many_keys_as_the_keyring_asks_for_must_stand_behind_what_is_cited() {
+    let two = || keyring_of(&json!({"irreversible": 2}));
+    let detail = "/evidence: must be signed by as many keys as the keyring asks for".to_owned();
+    for profile in Profile::ALL {
+        let verifier = || built(gate(profile).verify_evidence().sanitize_trust().keyring(two()));
+        assert_eq!(told(judge(&twice_attested(&json!(["invoice", "mail"])), &verifier())).0, "allow");
+        // One signature, one that nothing cites, one key twice.
+        let mut one = twice_attested(&json!(["invoice", "mail"]));
+        one["evidence"].as_array_mut().unwrap().pop();
+        let uncited = twice_attested(&json!(["invoice"]));
+        let facts = Facts::new("payments_send");
+        let mut value = one.clone();
+        value.as_object_mut().unwrap().remove("evidence");
+        let same = attested(value, "invoice", &cfo(), "cfo-1", &facts);
+        let same = attested(same, "mail", &cfo(), "cfo-1", &facts);
+        for refused in [one, uncited, same] {
+            assert_eq!(
+                told(judge(&refused, &verifier())),
+                ("PIC_VERIFIER_FAILED", detail.clone()),
+                "{profile}"
+            );
+        }
+        // Another impact has another number.
+        assert_eq!(code(judge(&attested_transfer(), &verifier())), "allow");
+    }
+}
+
+#[test]
+fn a_threshold_of_a_low_impact_counts_and_one_of_none_asks_for_nothing() {
+    let mut value = transfer();
+    value["impact"] = json!("write");
+    let one = built(gate(Profile::Pic09).keyring(keyring_of(&json!({"write": 1}))));
+    assert_eq!(code(judge(&value, &one)), "allow");
+    let two = built(gate(Profile::Pic09).keyring(keyring_of(&json!({"write": 2}))));
+    assert_eq!(code(judge(&value, &two)), "PIC_VERIFIER_FAILED");
+    let skipping = gate(Profile::Pic09).keyring(keyring_of(&json!({"write": 2}))).dangerous_skip_evidence();
+    assert_eq!(code(judge(&value, &built(skipping))), "PIC_VERIFIER_FAILED");
+}
+
+#[test]
+fn the_operators_impact_has_its_threshold_as_well() {
+    let keyring = || keyring_of(&json!({"money": 2}));
+    let mut value = transfer();
+    value["impact"] = json!("irreversible");
+    let value = attested(value, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
+    let verifier = built(gate(Profile::Strict).keyring(keyring()));
+    assert_eq!(code(judge(&value, &verifier)), "allow");
+    let facts = Facts::new("payments_send");
+    let proposal = parsed(&value);
+    let call = facts.call_for(&proposal).impact(ImpactClass::Money);
+    assert_eq!(code(proposal.verify(&verifier, &call, &clock())), "PIC_VERIFIER_FAILED");
+}

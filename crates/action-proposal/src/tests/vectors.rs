@@ -1,0 +1,257 @@
+//! The public vectors under `tests/vectors/action-proposal`: one test makes them anew and compares, another runs what is on
+//! disk through the library. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+
+mod accepted;
+mod bound;
+mod files;
+mod keys;
+mod made;
+mod shapes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use countersign_canonical_json::{Limits, Recipe, read};
+use countersign_core::{Audience, Digest, ImpactClass, ManualClock, Timestamp};
+use countersign_keys::TrustRoot;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::rfc3339::{self, Offset};
+use crate::{
+    ActionProposal, EndorsedDigests, EvidenceKeyring, MemoryEvidence, Profile, ProposalCode, ProposalLimits,
+    ProposalPolicy, ProposalVerifier, ProposedCall,
+};
+
+/// What a vector comes to: its verdict, its code, and the place where a proposal fails.
+type Came = (&'static str, Option<&'static str>, Option<String>);
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/action-proposal")
+}
+
+/// Path within the folder, and text.
+fn made() -> BTreeMap<String, String> {
+    let refused = [shapes::refused(), bound::refused(), files::refused(), keys::refused()].concat();
+    let numbered =
+        [("accept", accepted::accepted()), ("reject", refused)].into_iter().flat_map(|(kind, cases)| {
+            cases.into_iter().enumerate().map(move |(index, (slug, mut case))| {
+                let name = format!("{kind}/{:03}_{slug}.json", index + 1);
+                case["id"] = format!("{kind}-{:03}", index + 1).into();
+                (name, serde_json::to_string_pretty(&case).unwrap() + "\n")
+            })
+        });
+    numbered.chain(files::artifacts()).collect()
+}
+
+fn on_disk() -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for kind in ["accept", "artifacts", "reject"] {
+        for entry in fs::read_dir(folder().join(kind)).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{kind}/{}", entry.file_name().into_string().unwrap());
+            all.insert(name, fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    all
+}
+
+#[test]
+fn the_vectors_on_disk_are_those_that_are_made() {
+    let made = made();
+    if std::env::var_os("COUNTERSIGN_WRITE_VECTORS").is_some() {
+        for kind in ["accept", "artifacts", "reject"] {
+            let _ = fs::remove_dir_all(folder().join(kind));
+            fs::create_dir_all(folder().join(kind)).unwrap();
+        }
+        for (name, text) in &made {
+            fs::write(folder().join(name), text).unwrap();
+        }
+    }
+    let on_disk = on_disk();
+    assert_eq!(on_disk.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());
+    for (name, text) in &made {
+        assert_eq!(&on_disk[name], text, "{name}");
+    }
+}
+
+#[test]
+fn every_vector_on_disk_has_its_verdict() {
+    let (mut accepted, mut refused, mut codes, mut others) = (0, 0, BTreeSet::new(), Vec::new());
+    for (name, text) in on_disk() {
+        if name.starts_with("artifacts/") {
+            continue;
+        }
+        let case: Value = serde_json::from_str(&text).unwrap();
+        let (verdict, code, place) = run(&case);
+        let said = |name: &str| case.get(name).and_then(Value::as_str);
+        let as_said = said("expected") == Some(verdict)
+            && said("expected_error_code") == code
+            && said("place") == place.as_deref()
+            && name.starts_with("accept/") == (verdict == "allow");
+        if !as_said {
+            others.push(format!("{name}: {verdict} {code:?} at {place:?}"));
+        }
+        if verdict == "allow" {
+            accepted += 1
+        } else {
+            refused += 1
+        }
+        codes.extend(code);
+    }
+    assert!(others.is_empty(), "{}", others.join("\n"));
+    assert!(accepted + refused >= 60, "{accepted} and {refused}");
+    assert!(refused * 10 >= (accepted + refused) * 7, "{refused} refusals and {accepted} others");
+    for code in ProposalCode::ALL {
+        // Nothing foreseen, and so nothing in a file, is an internal error.
+        assert_eq!(codes.contains(code.as_str()), code != ProposalCode::InternalError, "{code}");
+    }
+}
+
+/// The text of a member: its own, or that of the member with `_text` after its name.
+fn text_of(case: &Value, name: &str) -> Option<String> {
+    match case.get(format!("{name}_text")) {
+        Some(text) => Some(text.as_str().unwrap().to_owned()),
+        None => case.get(name).map(Value::to_string),
+    }
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Debug>>(value: &Value) -> Option<T> {
+    value.as_str().map(|text| text.parse().unwrap())
+}
+
+fn member<T: DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn moment(value: &Value) -> Timestamp {
+    rfc3339::parse(value.as_str().unwrap(), Offset::Required).unwrap()
+}
+
+fn run(case: &Value) -> Came {
+    let profile: Profile = parsed(&case["profile"]).unwrap();
+    let clock = ManualClock::new(moment(&case["now"]));
+    let mut builder = ProposalVerifier::builder(profile).limits(limits(case));
+    if let Some(text) = text_of(case, "keyring").or_else(|| text_of(case, "embedded_keyring")) {
+        match EvidenceKeyring::from_json(text.as_bytes()) {
+            Ok(keyring) => builder = builder.keyring(keyring),
+            Err(error) => return ("keyring_refused", Some(error.code()), None),
+        }
+    }
+    if let Some(text) = text_of(case, "policy").or_else(|| text_of(&case["options"], "policy")) {
+        match ProposalPolicy::from_json(text.as_bytes()) {
+            Ok(policy) => builder = builder.policy(policy),
+            Err(error) => return ("policy_refused", Some(error.code()), None),
+        }
+    }
+    if case["options"].get("evidence_root_dir").is_some() {
+        let held = files::artifacts().into_iter().fold(MemoryEvidence::new(), |held, (name, text)| {
+            held.with(name.replace("artifacts/", "file://"), text.into_bytes())
+        });
+        builder = builder.resolver(Arc::new(held));
+    }
+    if let Some(envelope) = case.get("endorsed") {
+        let root = TrustRoot::from_json(case["trust_root"].to_string().as_bytes()).unwrap();
+        let now = moment(&case["now"]);
+        builder =
+            builder.endorsed(EndorsedDigests::load(envelope.to_string().as_bytes(), &root, now).unwrap());
+    }
+    if let Some(high) = case.get("high") {
+        builder = builder.high(member::<Vec<ImpactClass>>(high).into_iter().collect());
+    }
+    if let Some(audience) = parsed::<Audience>(&case["audience"]) {
+        builder = builder.audience(audience);
+    }
+    if profile != Profile::Strict {
+        let said = |name: &str| case["options"].get(name).and_then(Value::as_bool);
+        builder = match said("verify_evidence") {
+            Some(true) => builder.verify_evidence(),
+            _ => builder.dangerous_skip_evidence(),
+        };
+        builder = match said("strict_trust").unwrap_or(profile == Profile::Pic09) {
+            true => builder.sanitize_trust(),
+            false => builder.dangerous_trust_as_claimed(),
+        };
+    }
+    judge(case, &builder.build().unwrap(), &clock)
+}
+
+fn limits(case: &Value) -> ProposalLimits {
+    let most = |name: &str| case["limits"].get(name).and_then(Value::as_u64);
+    let size = |name: &str| most(name).map(|most| usize::try_from(most).unwrap());
+    let mut limits = ProposalLimits::default();
+    if let Some(most) = size("proposal_bytes") {
+        limits = limits.proposal_bytes(most);
+    }
+    if let Some(most) = size("items") {
+        limits = limits.items(most);
+    }
+    if let Some(most) = size("payload_bytes") {
+        limits = limits.payload_bytes(most);
+    }
+    if let Some(most) = most("file_bytes") {
+        limits = limits.file_bytes(most);
+    }
+    if let Some(most) = most("total_bytes") {
+        limits = limits.total_bytes(most);
+    }
+    limits
+}
+
+fn judge(case: &Value, verifier: &ProposalVerifier, clock: &ManualClock) -> Came {
+    let none = Value::Null;
+    let call = case.get("call").unwrap_or(&none);
+    let live = text_of(case, "live_args");
+    let args = text_of(call, "args").or_else(|| live.clone()).map(|text| digest_of(&text));
+    let tool = parsed::<String>(&call["tool"]).or_else(|| parsed(&case["options"]["expected_tool"]));
+    let Some(text) = text_of(case, "proposal").filter(|text| live.is_none() || text != "null") else {
+        assert!(live.is_some());
+        let impact = parsed::<ImpactClass>(&call["impact"])
+            .max(tool.as_deref().and_then(|tool| verifier.policy().impact_of(tool)));
+        return match impact {
+            Some(impact) if !verifier.requires_proposal(impact) => ("allow", None, None),
+            _ => ("block", Some(ProposalCode::InvalidRequest.as_str()), None),
+        };
+    };
+    let proposal = match ActionProposal::parse(text.as_bytes(), verifier.limits()) {
+        Ok(proposal) => proposal,
+        Err(error) => return blocked(&error),
+    };
+    let facts = (
+        parsed(&call["server"]),
+        parsed(&call["call_id"]),
+        parsed(&call["principal"]),
+        parsed(&call["agent"]),
+        parsed(&call["session"]),
+    );
+    let mut known = tool.as_deref().map_or_else(ProposedCall::unbound, ProposedCall::to_tool_named);
+    known.args = args;
+    known.impact = parsed(&call["impact"]);
+    if verifier.profile() == Profile::Strict {
+        (known.server, known.call_id) = (facts.0.as_ref(), facts.1.as_ref());
+        (known.principal, known.agent, known.session) =
+            (facts.2.as_ref(), facts.3.as_ref(), facts.4.as_ref());
+        known.registry_version = call["registry_version"].as_u64();
+        (known.ask, known.plan) = (parsed(&call["ask"]), parsed(&call["plan"]));
+    }
+    match proposal.verify(verifier, &known, clock) {
+        Ok(_) => ("allow", None, None),
+        Err(error) => blocked(&error),
+    }
+}
+
+fn blocked(error: &crate::ProposalError) -> Came {
+    ("block", Some(error.code().as_str()), Some(error.place().to_owned()))
+}
+
+/// The digest of the call's arguments, without what travels beside them; one that none have where they cannot be read.
+fn digest_of(args: &str) -> Digest {
+    let Ok(args) = read(args.as_bytes(), Recipe::PicCjson1, &Limits::default()) else {
+        return Digest::from_bytes([0; 32]);
+    };
+    let own = args.value().members().filter(|(name, _)| !name.starts_with("__pic"));
+    let members: Vec<_> = own.map(|(name, value)| format!("{name:?}:{}", value.canonical_text())).collect();
+    Digest::of(format!("{{{}}}", members.join(",")).as_bytes())
+}

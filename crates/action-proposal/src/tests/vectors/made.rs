@@ -1,0 +1,267 @@
+//! What vectors are made of: one transfer, three keys, one gate, and ways to change one thing about them.
+
+use countersign_canonical_json::{Limits, Recipe, read};
+use countersign_core::Digest;
+use countersign_keys::SigningKey;
+use serde_json::{Value, json};
+
+use crate::{ActionProposal, AttestationDraft, ProposalLimits, ProposedCall};
+
+/// A slug and a vector.
+pub(super) type Case = (&'static str, Value);
+
+pub(super) const NOW: &str = "2026-01-31T12:00:00Z";
+
+pub(super) fn cfo() -> SigningKey {
+    SigningKey::from_seed([1; 32])
+}
+
+pub(super) fn cto() -> SigningKey {
+    SigningKey::from_seed([2; 32])
+}
+
+/// In no keyring.
+pub(super) fn mallory() -> SigningKey {
+    SigningKey::from_seed([3; 32])
+}
+
+pub(super) fn operator() -> SigningKey {
+    SigningKey::from_seed([9; 32])
+}
+
+pub(super) fn public(key: &SigningKey) -> String {
+    key.verifying_key().to_base64()
+}
+
+pub(super) fn keyring() -> Value {
+    json!({"trusted_keys": {"cfo-1": public(&cfo()), "cto-1": public(&cto())}})
+}
+
+/// A keyring in which the finance officer's key says more of itself.
+pub(super) fn scoped(scope: &Value) -> Value {
+    let mut entry = scope.clone();
+    entry["public_key"] = public(&cfo()).into();
+    json!({"trusted_keys": {"cfo-1": entry, "cto-1": public(&cto())}})
+}
+
+/// The transfer of the stories: a mail asked for it, the finance office wrote an invoice.
+pub(super) fn transfer() -> Value {
+    json!({
+        "protocol": "PIC/1.0",
+        "intent": "pay the invoice of March",
+        "impact": "money",
+        "provenance": [
+            {"id": "invoice", "trust": "untrusted", "source": "finance"},
+            {"id": "mail", "trust": "untrusted"},
+        ],
+        "claims": [{"text": "the invoice is due", "evidence": ["invoice"]}],
+        "action": {"tool": "payments_send", "args": {"amount": 500, "to": "acme"}},
+    })
+}
+
+/// A look at something, without ceremony.
+pub(super) fn look() -> Value {
+    json!({
+        "protocol": "PIC/1.0",
+        "intent": "look up the opening hours",
+        "impact": "read",
+        "provenance": [],
+        "claims": [],
+        "action": {"tool": "docs_search", "args": {"q": "hours"}},
+    })
+}
+
+/// The call of a proposal, as the gate knows it.
+pub(super) fn call_of(proposal: &Value) -> Value {
+    json!({
+        "tool": proposal["action"]["tool"],
+        "args": proposal["action"]["args"],
+        "server": "bank",
+        "impact": proposal["impact"],
+        "call_id": "call-1",
+        "principal": "alice",
+        "agent": "pay-bot",
+        "session": "session-1",
+        "registry_version": 7,
+    })
+}
+
+/// Makes a change to a value.
+pub(super) fn changed(mut value: Value, change: impl FnOnce(&mut Value)) -> Value {
+    change(&mut value);
+    value
+}
+
+pub(super) fn without(value: &mut Value, name: &str) {
+    assert!(value.as_object_mut().unwrap().remove(name).is_some(), "{name}");
+}
+
+pub(super) fn canonical(value: &Value) -> String {
+    let text = value.to_string();
+    read(text.as_bytes(), Recipe::PicCjson1, &Limits::hard_caps()).unwrap().as_str().to_owned()
+}
+
+pub(super) fn sha256(text: &str) -> String {
+    Digest::of(text.as_bytes()).to_string()
+}
+
+/// An attestation of everything, written by hand from the specification.
+pub(super) fn attestation(proposal: &Value, id: &str, key_id: &str) -> Value {
+    let ids: Vec<_> =
+        proposal["provenance"].as_array().unwrap().iter().map(|input| input["id"].clone()).collect();
+    json!({
+        "attestation_version": "PIC-ATT/1.0",
+        "tool": proposal["action"]["tool"],
+        "impact": proposal["impact"],
+        "args_digest": sha256(&canonical(&proposal["action"]["args"])),
+        "claims_digest": sha256(&canonical(&proposal["claims"])),
+        "intent_digest": sha256(proposal["intent"].as_str().unwrap()),
+        "provenance_ids": ids,
+        "audience": "gate-1",
+        "issued_at": "2026-01-31T11:55:00.000Z",
+        "expires_at": "2026-01-31T12:05:00.000Z",
+        "x_call_id": "call-1",
+        "x_principal": "alice",
+        "x_agent": "pay-bot",
+        "x_session": "session-1",
+        "x_server": "bank",
+        "x_registry_version": 7,
+        "x_evidence_id": id,
+        "x_key_id": key_id,
+        "x_nonce": format!("nonce-of-the-entry-{id}"),
+    })
+}
+
+/// An evidence entry with a payload, and a signature over other bytes or the same.
+pub(super) fn entry(id: &str, payload: &str, signed: &str, key: &SigningKey, key_id: &str) -> Value {
+    json!({
+        "id": id,
+        "type": "sig",
+        "ref": "inline:attestation",
+        "payload": payload,
+        "alg": "ed25519",
+        "signature": key.sign(signed.as_bytes()).to_base64(),
+        "key_id": key_id,
+    })
+}
+
+pub(super) fn with_entry(mut proposal: Value, entry: Value) -> Value {
+    if proposal.get("evidence").is_none() {
+        proposal["evidence"] = json!([]);
+    }
+    proposal["evidence"].as_array_mut().unwrap().push(entry);
+    proposal
+}
+
+/// The proposal with an attestation over it by a key.
+pub(super) fn signed_by(proposal: Value, id: &str, key: &SigningKey, key_id: &str) -> Value {
+    let payload = canonical(&attestation(&proposal, id, key_id));
+    let entry = entry(id, &payload, &payload, key, key_id);
+    with_entry(proposal, entry)
+}
+
+/// The transfer with an attestation in which something was changed before it was signed.
+pub(super) fn attested(change: impl FnOnce(&mut Value)) -> Value {
+    let object = changed(attestation(&transfer(), "invoice", "cfo-1"), change);
+    let payload = canonical(&object);
+    with_entry(transfer(), entry("invoice", &payload, &payload, &cfo(), "cfo-1"))
+}
+
+/// The transfer, attested as it has to be.
+pub(super) fn good() -> Value {
+    attested(|_| ())
+}
+
+/// A vector of a proposal that is to be judged under a profile: everything that the gate knows is there.
+pub(super) fn base(profile: &str, proposal: Value) -> Value {
+    let vector = json!({
+        "mode": "evidence",
+        "profile": profile,
+        "now": NOW,
+        "audience": "gate-1",
+        "embedded_keyring": keyring(),
+        "options": {
+            "verify_evidence": true,
+            "evidence_root_dir": "conformance/artifacts",
+            "limits": true,
+        },
+        "call": call_of(&proposal),
+    });
+    changed(vector, |vector| vector["proposal"] = proposal)
+}
+
+pub(super) fn strict(proposal: Value) -> Value {
+    base("strict", proposal)
+}
+
+pub(super) fn pic09(proposal: Value) -> Value {
+    base("pic-0.9", proposal)
+}
+
+/// The same vector with a proposal that is told as text: what a value cannot hold.
+pub(super) fn told(mut vector: Value, text: String) -> Value {
+    without(&mut vector, "proposal");
+    vector["proposal_text"] = text.into();
+    vector
+}
+
+pub(super) fn allowed(about: &str, vector: Value) -> Value {
+    changed(vector, |vector| {
+        vector["description"] = about.into();
+        vector["expected"] = "allow".into();
+    })
+}
+
+pub(super) fn blocked(about: &str, code: &str, place: &str, vector: Value) -> Value {
+    changed(vector, |vector| {
+        vector["description"] = about.into();
+        vector["expected"] = "block".into();
+        vector["expected_error_code"] = code.into();
+        vector["place"] = place.into();
+    })
+}
+
+pub(super) fn evidence_failed(about: &str, place: &str, vector: Value) -> Value {
+    blocked(about, "PIC_EVIDENCE_FAILED", place, vector)
+}
+
+pub(super) fn file_refused(about: &str, verdict: &str, code: &str, vector: Value) -> Value {
+    changed(vector, |vector| {
+        vector["description"] = about.into();
+        vector["expected"] = verdict.into();
+        vector["expected_error_code"] = code.into();
+    })
+}
+
+#[test]
+fn the_signing_side_writes_what_the_specification_says() {
+    let proposal =
+        ActionProposal::parse(transfer().to_string().as_bytes(), &ProposalLimits::default()).unwrap();
+    let by_hand = attestation(&transfer(), "invoice", "cfo-1");
+    let text = |name: &str| by_hand[name].as_str().unwrap().to_owned();
+    let call = (
+        text("x_server").parse().unwrap(),
+        text("x_call_id").parse().unwrap(),
+        text("x_principal").parse().unwrap(),
+        text("x_agent").parse().unwrap(),
+        text("x_session").parse().unwrap(),
+    );
+    let call = ProposedCall::to_tool_named("payments_send")
+        .server(&call.0)
+        .call_id(&call.1)
+        .principal(&call.2)
+        .agent(&call.3)
+        .session(&call.4)
+        .registry_version(7);
+    let signed = AttestationDraft::for_proposal(&proposal, "invoice")
+        .call(&call)
+        .audience(&"gate-1".parse().unwrap())
+        .issued(super::moment(&by_hand["issued_at"]))
+        .expires(super::moment(&by_hand["expires_at"]))
+        .nonce(&text("x_nonce"))
+        .sign(&cfo(), "cfo-1")
+        .unwrap();
+    assert_eq!(signed.payload(), canonical(&by_hand));
+    let entry: Value = serde_json::from_str(&signed.to_entry_json()).unwrap();
+    assert_eq!(entry, good()["evidence"][0]);
+}

@@ -1,0 +1,86 @@
+use std::collections::BTreeSet;
+
+use countersign_core::ImpactClass;
+use countersign_keys::VerifyingKey;
+
+use crate::proposal::TrustLevel;
+use crate::verifier::StartingTrust;
+use crate::{ActionProposal, EvidenceKeyring, Profile, ProposalCode, ProposalError, VerifiedEvidence};
+
+/// Holds the claims of a proposal against the evidence that verified. Trust is what comes out of this, never what goes in.
+///
+/// `impact` is the effective one and `high` says whether it counts as high.
+pub(crate) fn check_claims(
+    proposal: &ActionProposal,
+    profile: Profile,
+    start: StartingTrust,
+    high: bool,
+    evidence: &[VerifiedEvidence],
+) -> Result<(), ProposalError> {
+    if profile == Profile::Strict {
+        check_citations(proposal)?;
+    }
+    if !high {
+        return Ok(());
+    }
+    let trusted = trusted_ids(proposal, start, evidence);
+    let backed = cited_ids(proposal).any(|id| trusted.contains(id));
+    if backed { Ok(()) } else { Err(refuse("/claims", "one must cite an input that is trusted")) }
+}
+
+/// Holds the distinct keys behind what the claims cite against what the keyring asks for at each impact.
+pub(crate) fn check_thresholds(
+    proposal: &ActionProposal,
+    keyring: &EvidenceKeyring,
+    impacts: impl IntoIterator<Item = ImpactClass>,
+    evidence: &[VerifiedEvidence],
+) -> Result<(), ProposalError> {
+    // One signature is the causal rule's business, and an impact that is not high needs none.
+    let Some(needed) = impacts.into_iter().map(|impact| keyring.threshold(impact)).max().filter(|n| *n > 1)
+    else {
+        return Ok(());
+    };
+    let cited: BTreeSet<&str> = cited_ids(proposal).collect();
+    let keys: BTreeSet<&VerifyingKey> = evidence
+        .iter()
+        .filter(|evidence| evidence.raises_trust() && cited.contains(evidence.id()))
+        .filter_map(|evidence| evidence.signer().map(|(_, key)| key))
+        .collect();
+    if keys.len() < needed {
+        return Err(refuse("/evidence", "must be signed by as many keys as the keyring asks for"));
+    }
+    Ok(())
+}
+
+/// The ids of the provenance that is trusted once the evidence has been looked at.
+fn trusted_ids<'p>(
+    proposal: &'p ActionProposal,
+    start: StartingTrust,
+    evidence: &'p [VerifiedEvidence],
+) -> BTreeSet<&'p str> {
+    let claimed = proposal.provenance().iter().filter(|input| match start {
+        StartingTrust::Untrusted => false,
+        StartingTrust::AsClaimed => input.claimed() == TrustLevel::Trusted,
+    });
+    let raised = evidence.iter().filter(|evidence| evidence.raises_trust());
+    claimed.map(|input| input.id()).chain(raised.map(VerifiedEvidence::id)).collect()
+}
+
+fn cited_ids(proposal: &ActionProposal) -> impl Iterator<Item = &str> {
+    proposal.claims().iter().flat_map(|claim| claim.evidence())
+}
+
+/// Every id that a claim cites is there, whatever the impact.
+fn check_citations(proposal: &ActionProposal) -> Result<(), ProposalError> {
+    let known: BTreeSet<&str> = proposal.provenance().iter().map(|input| input.id()).collect();
+    for (index, claim) in proposal.claims().iter().enumerate() {
+        if claim.evidence().any(|id| !known.contains(id)) {
+            return Err(refuse(format!("/claims/{index}/evidence"), "must cite inputs that are there"));
+        }
+    }
+    Ok(())
+}
+
+fn refuse(place: impl Into<std::borrow::Cow<'static, str>>, rule: &'static str) -> ProposalError {
+    ProposalError::new(ProposalCode::VerifierFailed, place, rule)
+}

@@ -1,0 +1,109 @@
+use countersign_core::Digest;
+
+use crate::Escaped;
+
+/// The most pieces of evidence that one record holds.
+const MAX_EVIDENCE: usize = 16;
+
+/// What backed a call: the action proposal that came with it, by digest, and the evidence that verified. In every
+/// decision of a gate that takes proposals, if only to say how they are judged there.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ProposalRecord {
+    /// How proposals are judged.
+    pub profile: Escaped<32>,
+    /// Digest of the proposal; none when none was read.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub digest: Option<Digest>,
+    /// Digest of the intent that it states.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub intent: Option<Digest>,
+    /// The effective impact; none when the proposal did not verify.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub impact: Option<Escaped<32>>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    evidence: Vec<EvidenceRecord>,
+    #[serde(skip_serializing_if = "is_zero", default)]
+    omitted: u64,
+}
+
+impl ProposalRecord {
+    /// Makes one that says no more than how proposals are judged.
+    #[must_use]
+    pub fn new(profile: &str) -> Self {
+        Self {
+            profile: profile.into(),
+            digest: None,
+            intent: None,
+            impact: None,
+            evidence: Vec::new(),
+            omitted: 0,
+        }
+    }
+
+    /// Sets the evidence. Keeps the first 16 pieces and the number of the others.
+    pub fn set_evidence(&mut self, evidence: impl IntoIterator<Item = EvidenceRecord>) {
+        let mut all = evidence.into_iter();
+        self.evidence = all.by_ref().take(MAX_EVIDENCE).collect();
+        self.omitted = all.count().try_into().unwrap_or(u64::MAX);
+    }
+
+    /// The evidence that verified, in the proposal's order, at most 16 pieces.
+    #[must_use]
+    pub fn evidence(&self) -> &[EvidenceRecord] {
+        &self.evidence
+    }
+
+    /// How many more pieces there were.
+    #[must_use]
+    pub const fn omitted(&self) -> u64 {
+        self.omitted
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// How a piece of evidence verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum EvidenceKind {
+    /// A file, by the digest of its bytes.
+    Hash,
+    /// Something signed.
+    Sig,
+}
+
+/// One piece of evidence that verified.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct EvidenceRecord {
+    /// Its id in the proposal.
+    pub id: Escaped<128>,
+    /// How it verified.
+    pub kind: EvidenceKind,
+    /// Digest of the file, or of the bytes that were signed.
+    pub digest: Digest,
+    /// Id of the key that signed; none for a file.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub key: Option<Escaped<128>>,
+}
+
+impl EvidenceRecord {
+    /// Makes one of a file.
+    #[must_use]
+    pub fn hash(id: &str, digest: Digest) -> Self {
+        Self { id: id.into(), kind: EvidenceKind::Hash, digest, key: None }
+    }
+
+    /// Makes one of something signed.
+    #[must_use]
+    pub fn signature(id: &str, digest: Digest, key: &str) -> Self {
+        Self { id: id.into(), kind: EvidenceKind::Sig, digest, key: Some(key.into()) }
+    }
+}

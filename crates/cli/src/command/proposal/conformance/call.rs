@@ -1,0 +1,145 @@
+use countersign_action_proposal::{
+    ActionProposal, Profile, ProposalCode, ProposalError, ProposalVerifier, ProposedCall,
+};
+use countersign_canonical_json::{Kind, Limits, Recipe, read};
+use countersign_core::{AgentId, CallId, Clock, Digest, ImpactClass, Principal, ServerName, SessionId};
+
+use super::report::{Fault, Verdict};
+use super::run::parse;
+use super::vector::{Call, Vector};
+use crate::command::proposal::read::{args_digest, code_of};
+
+/// What the vector says of the call, as the types that the library takes.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    server: Option<ServerName>,
+    args: Option<Digest>,
+    call_id: Option<CallId>,
+    principal: Option<Principal>,
+    agent: Option<AgentId>,
+    session: Option<SessionId>,
+}
+
+impl Facts {
+    pub(super) fn read(vector: &Vector<'_>) -> Result<Self, Fault> {
+        let args = vector.args()?.map(digest_of);
+        let Some(call) = &vector.call else {
+            return Ok(Self { args, ..Self::default() });
+        };
+        Ok(Self {
+            server: optional(call.server.as_deref(), "server")?,
+            args,
+            call_id: optional(call.call_id.as_deref(), "call_id")?,
+            principal: optional(call.principal.as_deref(), "principal")?,
+            agent: optional(call.agent.as_deref(), "agent")?,
+            session: optional(call.session.as_deref(), "session")?,
+        })
+    }
+
+    pub(super) fn judge(
+        &self,
+        vector: &Vector<'_>,
+        verifier: &ProposalVerifier,
+        clock: &dyn Clock,
+    ) -> Result<Verdict, Fault> {
+        let strict = verifier.profile() == Profile::Strict;
+        let call = self.call(vector, strict);
+        let live = vector.live_args()?.is_some();
+        let proposal = match vector.proposal()? {
+            // Beside live arguments, `null` is as good as nothing.
+            Some(text) if !(live && text.trim_ascii() == b"null") => text,
+            Some(_) | None if live => return Ok(without_proposal(vector, verifier)),
+            Some(_) | None => return Err(Fault::Vector("the vector has no proposal".to_owned())),
+        };
+        let proposal = match ActionProposal::parse(proposal, verifier.limits()) {
+            Ok(proposal) => proposal,
+            Err(error) => {
+                let code = if live { error.code() } else { code_of(&error) };
+                return Ok(Verdict::Block { code: code.as_str(), detail: error.detail() });
+            }
+        };
+        Ok(match proposal.verify(verifier, &call, clock) {
+            Ok(_) => Verdict::Allow,
+            Err(error) => block(&error),
+        })
+    }
+
+    /// The call. Only the strict profile is told more than tool, arguments and impact.
+    fn call<'a>(&'a self, vector: &'a Vector<'_>, strict: bool) -> ProposedCall<'a> {
+        let mut call = match vector.tool() {
+            Some(tool) => ProposedCall::to_tool_named(tool),
+            None => ProposedCall::unbound(),
+        };
+        if let Some(args) = self.args {
+            call = call.args(args);
+        }
+        let Some(said) = &vector.call else {
+            return call;
+        };
+        if let Some(impact) = said.impact {
+            call = call.impact(impact);
+        }
+        if strict { self.add_strict(call, said) } else { call }
+    }
+
+    fn add_strict<'a>(&'a self, mut call: ProposedCall<'a>, said: &Call<'_>) -> ProposedCall<'a> {
+        if let Some(server) = &self.server {
+            call = call.server(server);
+        }
+        if let Some(id) = &self.call_id {
+            call = call.call_id(id);
+        }
+        if let Some(principal) = &self.principal {
+            call = call.principal(principal);
+        }
+        if let Some(agent) = &self.agent {
+            call = call.agent(agent);
+        }
+        if let Some(session) = &self.session {
+            call = call.session(session);
+        }
+        if let Some(version) = said.registry_version {
+            call = call.registry_version(version);
+        }
+        if let Some(ask) = said.ask {
+            call = call.ask(ask);
+        }
+        if let Some(plan) = said.plan {
+            call = call.plan(plan);
+        }
+        call
+    }
+}
+
+/// A call that comes without a proposal: allowed only where nothing asks for one.
+fn without_proposal(vector: &Vector<'_>, verifier: &ProposalVerifier) -> Verdict {
+    let listed = vector.tool().and_then(|tool| verifier.policy().impact_of(tool));
+    let needed = if verifier.profile() == Profile::Strict {
+        let said = vector.call.as_ref().and_then(|call| call.impact);
+        // An impact that nobody states may be any.
+        said.max(listed).is_none_or(|impact: ImpactClass| verifier.requires_proposal(impact))
+    } else {
+        listed.is_some_and(|impact| verifier.policy().requires_proposal(impact))
+    };
+    if !needed {
+        return Verdict::Allow;
+    }
+    let code = ProposalCode::InvalidRequest;
+    Verdict::Block { code: code.as_str(), detail: code.message().to_owned() }
+}
+
+fn block(error: &ProposalError) -> Verdict {
+    Verdict::Block { code: error.code().as_str(), detail: error.detail() }
+}
+
+/// The digest of the live arguments. What cannot be read has one that no arguments have.
+fn digest_of(args: &[u8]) -> Digest {
+    match read(args, Recipe::PicCjson1, &Limits::hard_caps()) {
+        Ok(args) if args.value().kind() == Kind::Object => args_digest(args.value()),
+        Ok(_) | Err(_) => Digest::from_bytes([0; 32]),
+    }
+}
+
+fn optional<T: std::str::FromStr>(text: Option<&str>, what: &str) -> Result<Option<T>, Fault> {
+    text.map(|text| parse(text, what)).transpose()
+}

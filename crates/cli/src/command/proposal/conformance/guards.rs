@@ -1,0 +1,83 @@
+use serde::Deserialize;
+
+use super::manifest::{Entry, Mode};
+use super::report::Fault;
+use super::vector::{Vector, invalid};
+
+impl Vector<'_> {
+    /// The guards of the reference's runner: a vector must show what its mode is for, and nothing must be looked for
+    /// outside of it.
+    pub(super) fn check_shape(&self, entry: &Entry) -> Result<(), Fault> {
+        if !matches!(entry.mode, Mode::Evidence | Mode::TrustSanitization) {
+            return Ok(());
+        }
+        if self.options.is_none() {
+            return Err(invalid("the vector has no options"));
+        }
+        if entry.mode == Mode::Evidence && self.verify_evidence() != Some(true) {
+            return Err(invalid("an evidence vector sets verify_evidence to true"));
+        }
+        let has_keyring = self.keyring()?.is_some();
+        let (signatures, files) = self.kinds_of_evidence()?;
+        if files && self.evidence_folder()?.is_none() {
+            return Err(invalid("a vector with evidence files sets evidence_root_dir"));
+        }
+        if entry.mode == Mode::Evidence {
+            return if signatures && !has_keyring {
+                Err(invalid("a vector with signatures has a keyring"))
+            } else {
+                Ok(())
+            };
+        }
+        if signatures || has_keyring {
+            return Err(invalid("a vector of trust_sanitization has no signatures and no keyring"));
+        }
+        self.check_cell(entry)
+    }
+
+    /// A cell of the trust matrix is named after its coordinates.
+    fn check_cell(&self, entry: &Entry) -> Result<(), Fault> {
+        let (Some(strict), Some(verify)) = (self.strict_trust(), self.verify_evidence()) else {
+            return Err(invalid("a vector of trust_sanitization sets strict_trust and verify_evidence"));
+        };
+        let base = entry.matrix_id.as_deref().unwrap_or_default();
+        let letter = |set: bool| if set { 't' } else { 'f' };
+        let (strict, verify) = (letter(strict), letter(verify));
+        if entry.id != format!("trust-{base}-strict-{strict}-verify-{verify}")
+            || entry.file != format!("trust_sanitization/{base}__strict-{strict}__verify-{verify}.json")
+        {
+            return Err(invalid("the vector is not the cell that its id and file say"));
+        }
+        Ok(())
+    }
+
+    /// Whether the proposal has signatures, and files. One that cannot be read has neither: it is refused before any
+    /// evidence is looked at.
+    fn kinds_of_evidence(&self) -> Result<(bool, bool), Fault> {
+        let Some(proposal) = self.proposal()? else {
+            return Ok((false, false));
+        };
+        let Ok(proposal) = serde_json::from_slice::<Loose>(proposal) else {
+            return Ok((false, false));
+        };
+        let entries = proposal.evidence;
+        let signatures = entries.iter().any(|entry| entry.kind == "sig");
+        let files =
+            entries.iter().any(|entry| entry.kind == "hash" && entry.reference.starts_with("file://"));
+        Ok((signatures, files))
+    }
+}
+
+#[derive(Deserialize)]
+struct Loose {
+    #[serde(default)]
+    evidence: Vec<LooseEntry>,
+}
+
+#[derive(Deserialize)]
+struct LooseEntry {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "ref")]
+    reference: String,
+}

@@ -1,0 +1,193 @@
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use countersign_action_proposal::{
+    EndorsedDigests, EvidenceKeyring, EvidenceResolver, Profile, ProposalLimits, ProposalPolicy,
+    ProposalVerifier, ProposalVerifierBuilder,
+};
+use countersign_canonical_json::{Limits, Recipe, read};
+use countersign_core::{Audience, Clock, ManualClock, Millis, SystemClock};
+use countersign_keys::TrustRoot;
+
+use super::call::Facts;
+use super::manifest::{Entry, Expected, Mode};
+use super::report::{Fault, Outcome, Verdict};
+use super::vector::Vector;
+use crate::command::proposal::rules::open_folder;
+use crate::failure::chain;
+use crate::files::read_file;
+use crate::time::moment;
+
+/// The most bytes of a vector file.
+const VECTOR_BYTES: u64 = 8 << 20;
+
+/// So long that no verdict depends on how fast the machine is.
+const NO_HURRY: Millis = Millis::from_secs(60 * 60);
+
+/// Runs the vectors of one suite.
+#[derive(Debug)]
+pub(super) struct Runner {
+    folder: PathBuf,
+    profile: Profile,
+    /// The evidence folders that were opened. None for one that is not there: then no file of it is.
+    folders: HashMap<String, Option<Arc<dyn EvidenceResolver>>>,
+}
+
+impl Runner {
+    pub(super) fn new(folder: &Path, profile: Profile) -> Self {
+        Self { folder: folder.to_owned(), profile, folders: HashMap::new() }
+    }
+
+    /// Runs one vector. The file is read when its turn comes.
+    pub(super) fn run(&mut self, entry: &Entry) -> Outcome {
+        match self.judge(entry) {
+            Ok(Some(verdict)) => Outcome::judged(entry, verdict),
+            Ok(None) => Outcome::passed(entry),
+            Err(fault) => Outcome::fault(entry, fault),
+        }
+    }
+
+    /// The verdict on a proposal; nothing for a canonical form that is as it should be.
+    fn judge(&mut self, entry: &Entry) -> Result<Option<Verdict>, Fault> {
+        let bytes = read_file(&self.folder.join(&entry.file), VECTOR_BYTES).map_err(|failure| {
+            let said = failure.line();
+            if failure.code() == "FILE_MISSING" { Fault::Drift(said) } else { Fault::Vector(said) }
+        })?;
+        let vector = Vector::read(&bytes, entry, self.profile)?;
+        if entry.mode == Mode::Canonicalization {
+            return check_canonical(&vector, entry.expected).map(|()| None);
+        }
+        vector.check_shape(entry)?;
+        self.verify(&vector).map(Some)
+    }
+
+    fn verify(&mut self, vector: &Vector<'_>) -> Result<Verdict, Fault> {
+        let mut builder = ProposalVerifier::builder(self.profile).limits(limits(vector));
+        if let Some(keyring) = vector.keyring()? {
+            match EvidenceKeyring::from_json(keyring) {
+                Ok(keyring) => builder = builder.keyring(keyring),
+                Err(error) => {
+                    return Ok(Verdict::KeyringRefused { code: error.code(), detail: chain(&error) });
+                }
+            }
+        }
+        if let Some(policy) = vector.policy()? {
+            match ProposalPolicy::from_json(policy) {
+                Ok(policy) => builder = builder.policy(policy),
+                Err(error) => {
+                    return Ok(Verdict::PolicyRefused { code: error.code(), detail: chain(&error) });
+                }
+            }
+        }
+        if let Some(folder) = vector.evidence_folder()?
+            && let Some(resolver) = self.open(folder)?
+        {
+            builder = builder.resolver(resolver);
+        }
+        if let Some(audience) = &vector.audience {
+            builder = builder.audience(parse::<Audience>(audience, "audience")?);
+        }
+        builder = builder.high(vector.high.iter().copied().collect());
+        let clock: Box<dyn Clock> = match &vector.now {
+            None => Box::new(SystemClock::new()),
+            Some(now) => Box::new(ManualClock::new(moment(now).map_err(Fault::Vector)?)),
+        };
+        if let Some((envelope, root)) = vector.endorsed() {
+            let root = TrustRoot::from_json(root).map_err(|error| Fault::Vector(chain(&error)))?;
+            let now = clock.now().map_err(|error| Fault::Runner(error.to_string()))?;
+            let endorsed = EndorsedDigests::load(envelope, &root, now);
+            builder = builder.endorsed(endorsed.map_err(|error| Fault::Vector(chain(&error)))?);
+        }
+        let builder = self.set_trust(builder, vector);
+        let verifier = builder.build().map_err(|error| Fault::Runner(error.to_string()))?;
+        Facts::read(vector)?.judge(vector, &verifier, &*clock)
+    }
+
+    /// What the vector asks for, or else what the reference of that time did. Strict rules cannot be weakened.
+    fn set_trust(&self, builder: ProposalVerifierBuilder, vector: &Vector<'_>) -> ProposalVerifierBuilder {
+        if self.profile == Profile::Strict {
+            return builder;
+        }
+        let builder = if vector.verify_evidence().unwrap_or(false) {
+            builder.verify_evidence()
+        } else {
+            builder.dangerous_skip_evidence()
+        };
+        if vector.strict_trust().unwrap_or(self.profile == Profile::Pic09) {
+            builder.sanitize_trust()
+        } else {
+            builder.dangerous_trust_as_claimed()
+        }
+    }
+
+    fn open(&mut self, below: &str) -> Result<Option<Arc<dyn EvidenceResolver>>, Fault> {
+        if let Some(known) = self.folders.get(below) {
+            return Ok(known.clone());
+        }
+        let path = self.folder.join("artifacts").join(below);
+        let opened = if path.is_dir() {
+            Some(open_folder(&path).map_err(|failure| Fault::Runner(failure.line()))?)
+        } else {
+            None
+        };
+        self.folders.insert(below.to_owned(), opened.clone());
+        Ok(opened)
+    }
+}
+
+/// The reference looks at sizes only where it is told to; the time never counts, unless the vector says so.
+fn limits(vector: &Vector<'_>) -> ProposalLimits {
+    let options = vector.options.as_ref();
+    let mut limits = ProposalLimits::default()
+        .time(options.and_then(|options| options.time_budget_ms).unwrap_or(NO_HURRY));
+    if options.and_then(|options| options.limits) != Some(true) {
+        limits = limits.proposal_bytes(usize::MAX).items(usize::MAX);
+    }
+    let sizes = &vector.limits;
+    if let Some(most) = sizes.proposal_bytes {
+        limits = limits.proposal_bytes(most);
+    }
+    if let Some(most) = sizes.items {
+        limits = limits.items(most);
+    }
+    if let Some(most) = sizes.payload_bytes {
+        limits = limits.payload_bytes(most);
+    }
+    if let Some(most) = sizes.file_bytes {
+        limits = limits.file_bytes(most);
+    }
+    if let Some(most) = sizes.total_bytes {
+        limits = limits.total_bytes(most);
+    }
+    limits
+}
+
+fn check_canonical(vector: &Vector<'_>, expected: Expected) -> Result<(), Fault> {
+    let missing = |what: &str| Fault::Vector(format!("the vector has no {what}"));
+    let input = vector.input.ok_or_else(|| missing("input"))?;
+    let canonical = read(input.get().as_bytes(), Recipe::PicCjson1, &Limits::hard_caps());
+    if expected == Expected::CanonicalReject {
+        return match canonical {
+            Err(_) => Ok(()),
+            Ok(_) => Err(Fault::Canonicalization("expected a refusal but got a canonical form".to_owned())),
+        };
+    }
+    let bytes = vector.expected_canonical_bytes_hex.as_deref();
+    let bytes = bytes.ok_or_else(|| missing("expected_canonical_bytes_hex"))?;
+    let digest = vector.expected_sha256_hex.as_deref().ok_or_else(|| missing("expected_sha256_hex"))?;
+    let canonical = canonical.map_err(|error| Fault::Canonicalization(error.to_string()))?;
+    let got: String = canonical.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    if got != bytes {
+        return Err(Fault::Canonicalization(format!("expected the bytes {bytes} but got {got}")));
+    }
+    let got = canonical.digest().to_string();
+    if got != digest {
+        return Err(Fault::Canonicalization(format!("expected the SHA-256 {digest} but got {got}")));
+    }
+    Ok(())
+}
+
+pub(super) fn parse<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Fault> {
+    text.parse().map_err(|_| Fault::Vector(format!("{what} is not a valid one")))
+}

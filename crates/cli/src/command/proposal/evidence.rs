@@ -1,0 +1,126 @@
+use clap::Args;
+use countersign_action_proposal::{ActionProposal, ProposalCode, ProposalError, ProposalVerifier};
+use countersign_core::{Clock, Digest, escape_hidden};
+use serde_json::{Value, json};
+
+use super::facts::Facts;
+use super::read::{evidence_texts, limits, read_proposal, refusal, with_evidence};
+use super::rules::{Rules, Weakening};
+use super::verify::kind;
+use crate::failure::{Exit, Failure};
+use crate::files::Source;
+use crate::output::Output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Evidence {
+    /// The proposal; `-` is standard input.
+    file: Source,
+    #[command(flatten)]
+    rules: Rules,
+    #[command(flatten)]
+    facts: Facts,
+}
+
+/// One entry and what came of it.
+struct Looked {
+    id: String,
+    kind: &'static str,
+    verdict: Result<(), ProposalError>,
+}
+
+impl Evidence {
+    pub(super) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        if self.file == Source::Stdin && self.facts.takes_stdin() {
+            return Err(Failure::usage("the proposal and --args cannot both come from standard input"));
+        }
+        let verifier = self.rules.verifier(&self.file, &Weakening::verifying())?;
+        let args = self.facts.read_args()?;
+        let (proposal, canonical) = read_proposal(&self.file)?;
+        let clock = self.rules.clock();
+        let entries: Vec<_> =
+            proposal.evidence().iter().map(|entry| (entry.id().to_owned(), kind(entry))).collect();
+        if entries.is_empty() {
+            return Err(refused(ProposalCode::EvidenceRequired, "the proposal has no evidence"));
+        }
+        let whole = self.judge(proposal, &verifier, args, &*clock);
+        if let Err(error) = &whole
+            && error.code() != ProposalCode::EvidenceFailed
+        {
+            return Err(refusal(error, true));
+        }
+        let mut looked = Vec::with_capacity(entries.len());
+        for ((id, kind), text) in entries.into_iter().zip(evidence_texts(&canonical)) {
+            let verdict = if whole.is_ok() {
+                Ok(())
+            } else {
+                // An entry says nothing of the others, so each can be looked at as if it were the only one.
+                let alone = with_evidence(&canonical, &[text]);
+                ActionProposal::parse(alone.as_bytes(), &limits())
+                    .and_then(|proposal| self.judge(proposal, &verifier, args, &*clock))
+            };
+            looked.push(Looked { id, kind, verdict });
+        }
+        self.tell(out, &looked, whole.is_ok())
+    }
+
+    /// Verifies a proposal as far as its evidence goes: whether a claim is backed by it is not asked here.
+    fn judge(
+        &self,
+        proposal: ActionProposal,
+        verifier: &ProposalVerifier,
+        args: Option<Digest>,
+        clock: &dyn Clock,
+    ) -> Result<(), ProposalError> {
+        let call = self.facts.call(args, &proposal);
+        match proposal.verify(verifier, &call, clock) {
+            Err(error) if error.code() != ProposalCode::VerifierFailed => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    fn tell(&self, out: &mut Output, looked: &[Looked], ok: bool) -> Result<Exit, Failure> {
+        let failed = ProposalCode::EvidenceFailed;
+        if out.is_json() {
+            let entries: Vec<Value> =
+                looked.iter().enumerate().map(|(index, entry)| entry.report(index)).collect();
+            let error = (!ok).then(|| json!({"code": failed.as_str(), "message": failed.message()}));
+            let profile = self.rules.profile().as_str();
+            out.json(&json!({"ok": ok, "profile": profile, "error": error, "evidence": entries}))?;
+            return Ok(if ok { Exit::Done } else { Exit::Evidence });
+        }
+        for entry in looked {
+            out.line(&entry.line())?;
+        }
+        if ok { Ok(Exit::Done) } else { Err(refused(failed, failed.message())) }
+    }
+}
+
+impl Looked {
+    fn line(&self) -> String {
+        let id = escape_hidden(&self.id);
+        match &self.verdict {
+            Ok(()) => format!("PASS  {id}  {}", self.kind),
+            Err(error) => format!("FAIL  {id}  {}  {}: {}", self.kind, member(error), error.rule()),
+        }
+    }
+
+    fn report(&self, index: usize) -> Value {
+        let failed = self.verdict.as_ref().err();
+        json!({
+            "id": self.id,
+            "kind": self.kind,
+            "ok": failed.is_none(),
+            "place": failed.map(|error| format!("/evidence/{index}/{}", member(error))),
+            "rule": failed.map(ProposalError::rule),
+        })
+    }
+}
+
+/// Where in the entry it fails.
+fn member(error: &ProposalError) -> &str {
+    error.place().strip_prefix("/evidence/0/").unwrap_or_default()
+}
+
+fn refused(code: ProposalCode, message: &str) -> Failure {
+    Failure::refused(code.as_str(), message).ending(Exit::Evidence)
+}

@@ -1,0 +1,74 @@
+mod attest;
+mod conformance;
+mod endorse;
+mod evidence;
+mod facts;
+mod read;
+mod rules;
+mod schema;
+mod verify;
+
+use clap::Subcommand;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Verify why a call is made: action proposals and their evidence (PIC/1.0).
+///
+/// Before a call with a high impact an agent says what it intends, which inputs led to it and what backs its claims.
+/// Nothing of that is believed until evidence verifies: an attestation that somebody signed for this very call, or a
+/// file whose digest an operator signed.
+///
+/// These verbs end as PIC/1.0's own do: 0 allowed, 1 a file cannot be read, 2 not of the schema, 3 refused, 4 the
+/// evidence is missing or fails, 6 the keyring cannot be used.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Proposal {
+    /// Say whether a proposal is within the limits and of the schema.
+    #[command(after_help = "Example:\n  countersign proposal schema proposal.json")]
+    Schema(schema::Schema),
+    /// Verify a proposal, for a call or as it stands.
+    #[command(after_help = "Examples:\n  \
+        countersign proposal verify proposal.json --keyring keyring.json --audience desk-gate \\\n    \
+        --server bank --tool payments_send --args args.json --call-id c1 --principal alice --agent pay-bot \\\n    \
+        --session s1 --registry-version 7\n  \
+        countersign proposal verify proposal.json --profile pic-0.9 --verify-evidence --keyring pic_keys.json")]
+    Verify(verify::Verify),
+    /// Verify a proposal's evidence alone: one line for each entry.
+    #[command(after_help = "Example:\n  countersign proposal evidence proposal.json --profile pic-0.9 \
+        --evidence-root artifacts --keyring keyring.json")]
+    Evidence(evidence::Evidence),
+    /// Sign for one call of a proposal: prints the evidence entry.
+    ///
+    /// What is signed is shown on standard error first. Whoever signs says with their name that this call, with these
+    /// arguments, for this principal, is backed by what its claims cite. It counts once, and only until it expires.
+    #[command(
+        after_help = "Example:\n  countersign proposal attest --proposal proposal.json --key cfo.key.json \
+        --key-id cfo-1 --evidence-id invoice \\\n    --audience desk-gate --server bank --call-id c1 \
+        --principal alice --agent pay-bot --session s1 --registry-version 7 \\\n    --into -"
+    )]
+    Attest(attest::Attest),
+    /// Sign, as an operator, that evidence files of certain digests may raise trust.
+    #[command(
+        after_help = "Example:\n  countersign proposal endorse --file invoice.txt --tool payments_send \
+        --impact money --expires 30d \\\n    --key operator.key.json > endorsed.dsse.json"
+    )]
+    Endorse(endorse::Endorse),
+    /// Run a conformance suite in the layout of PIC/1.0's own.
+    #[command(
+        after_help = "Example:\n  countersign proposal conformance conformance --profile pic-0.9 --json"
+    )]
+    Conformance(conformance::Conformance),
+}
+
+impl Proposal {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Schema(verb) => verb.run(out),
+            Self::Verify(verb) => verb.run(out),
+            Self::Evidence(verb) => verb.run(out),
+            Self::Attest(verb) => verb.run(out),
+            Self::Endorse(verb) => verb.run(out),
+            Self::Conformance(verb) => verb.run(out),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use countersign_action_proposal::{
+    EndorsedDigests, EvidenceResolver, Profile, ProposalPolicy, ProposalVerifier,
+};
+use countersign_core::{Audience, Clock, ImpactClass, ManualClock, Millis, SystemClock, Timestamp};
+
+use super::read::limits;
+use crate::command::keys::{read_evidence_keyring, read_trust_root};
+use crate::failure::{Exit, Failure, chain};
+use crate::files::{REGISTRY_BYTES, Source, TEXT_BYTES, read_file};
+use crate::time::moment;
+
+/// How proposals are judged. Nothing is taken from the environment or the working folder.
+#[derive(Debug, Args)]
+pub(super) struct Rules {
+    /// How strictly: `strict`, `pic-0.9` or `pic-0.8`.
+    #[arg(long, default_value_t = Profile::Strict)]
+    profile: Profile,
+    /// The keys whose signatures count, as `keys keyring` checks them.
+    #[arg(long, value_name = "FILE")]
+    keyring: Option<PathBuf>,
+    /// Folder of the evidence files. Without it there are none under `strict`, and the proposal's own folder under
+    /// the other profiles.
+    #[arg(long, value_name = "DIR")]
+    evidence_root: Option<PathBuf>,
+    /// Digests that an operator signed, as made by `proposal endorse`.
+    #[arg(long, value_name = "FILE", requires = "trust_root")]
+    endorsed: Option<PathBuf>,
+    /// The trust root: which operators' endorsements count.
+    #[arg(long, value_name = "FILE", requires = "endorsed")]
+    trust_root: Option<PathBuf>,
+    /// The operator's policy: impacts by tool, and what needs a proposal and evidence.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// An impact that counts as high besides money, privacy and irreversible; give several times for several.
+    #[arg(long = "high", value_name = "IMPACT")]
+    high: Vec<ImpactClass>,
+    /// Who attestations have to be for.
+    #[arg(long)]
+    audience: Option<Audience>,
+    /// How old an attestation may be under `strict`.
+    #[arg(long, value_name = "SPAN", default_value = "1d")]
+    max_age: Millis,
+    /// By how much a signer's clock may run ahead of this one.
+    #[arg(long, value_name = "SPAN", default_value = "5s")]
+    skew: Millis,
+    /// The moment to judge at, as RFC 3339 has it; now without it.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    now: Option<Timestamp>,
+    /// Say where a proposal fails and by which rule. Not for an agent's eyes.
+    #[arg(long)]
+    pub(super) debug: bool,
+}
+
+/// What weakens a profile, or asks one that is weak for more.
+#[derive(Debug, Default, Args)]
+pub(super) struct Weakening {
+    /// Verify evidence. Always so under `strict`; under the others where a keyring, an evidence folder or endorsed
+    /// digests are given, and where this is.
+    #[arg(long)]
+    verify_evidence: bool,
+    /// Do not look at evidence. Not under `strict`.
+    #[arg(long, conflicts_with = "verify_evidence")]
+    no_verify_evidence: bool,
+    /// Take trust as the proposal claims it. Not under `strict`; the default under `pic-0.8`.
+    #[arg(long)]
+    legacy_trust: bool,
+    /// Take no trust as claimed: the default but under `pic-0.8`.
+    #[arg(long, conflicts_with = "legacy_trust")]
+    sanitize_trust: bool,
+}
+
+impl Weakening {
+    /// Evidence is verified, and that is all.
+    pub(super) fn verifying() -> Self {
+        Self { verify_evidence: true, ..Self::default() }
+    }
+}
+
+impl Rules {
+    pub(super) const fn profile(&self) -> Profile {
+        self.profile
+    }
+
+    /// Reads every file that is named and makes the verifier.
+    pub(super) fn verifier(
+        &self,
+        proposal: &Source,
+        weakening: &Weakening,
+    ) -> Result<ProposalVerifier, Failure> {
+        let mut builder = ProposalVerifier::builder(self.profile)
+            .limits(limits())
+            .high(self.high.iter().copied().collect())
+            .skew(self.skew)
+            .max_attestation_age(self.max_age);
+        if let Some(path) = &self.keyring {
+            builder = builder.keyring(read_evidence_keyring(path)?);
+        }
+        if let Some(folder) = self.folder(proposal) {
+            builder = builder.resolver(open_folder(&folder)?);
+        }
+        if let (Some(path), Some(root)) = (&self.endorsed, &self.trust_root) {
+            builder = builder.endorsed(self.read_endorsed(path, root)?);
+        }
+        if let Some(path) = &self.policy {
+            let bytes = read_file(path, TEXT_BYTES)?;
+            builder = builder.policy(
+                ProposalPolicy::from_json(&bytes)
+                    .map_err(|error| Failure::from(error).about(path.display()))?,
+            );
+        }
+        if let Some(audience) = &self.audience {
+            builder = builder.audience(audience.clone());
+        }
+        if self.profile != Profile::Strict {
+            builder = if self.verifies(weakening) {
+                builder.verify_evidence()
+            } else {
+                builder.dangerous_skip_evidence()
+            };
+        } else if weakening.no_verify_evidence {
+            builder = builder.dangerous_skip_evidence();
+        }
+        if weakening.legacy_trust {
+            builder = builder.dangerous_trust_as_claimed();
+        } else if weakening.sanitize_trust {
+            builder = builder.sanitize_trust();
+        }
+        builder.build().map_err(|error| Failure::from(error).ending(Exit::Usage))
+    }
+
+    /// Says whether evidence is looked at. Whoever names keys or files means them to be used.
+    pub(super) const fn verifies(&self, weakening: &Weakening) -> bool {
+        let asked = weakening.verify_evidence
+            || self.keyring.is_some()
+            || self.evidence_root.is_some()
+            || self.endorsed.is_some();
+        matches!(self.profile, Profile::Strict) || (asked && !weakening.no_verify_evidence)
+    }
+
+    /// Where evidence files are: beside the proposal for the profiles that follow the reference.
+    fn folder(&self, proposal: &Source) -> Option<PathBuf> {
+        if self.evidence_root.is_some() || self.profile == Profile::Strict {
+            return self.evidence_root.clone();
+        }
+        let Source::File(path) = proposal else {
+            return None;
+        };
+        Some(match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        })
+    }
+
+    fn read_endorsed(&self, path: &Path, root: &Path) -> Result<EndorsedDigests, Failure> {
+        let root = read_trust_root(root)?;
+        let bytes = read_file(path, REGISTRY_BYTES)?;
+        let now = self.clock().now().map_err(|error| Failure::new("CLOCK_UNAVAILABLE", error.to_string()))?;
+        EndorsedDigests::load(&bytes, &root, now)
+            .map_err(|error| Failure::from(error).about(path.display()).into_refusal())
+    }
+
+    /// The clock to judge by. Where a moment was named it stands there, and no verification takes any time.
+    pub(super) fn clock(&self) -> Box<dyn Clock> {
+        match self.now {
+            Some(moment) => Box::new(ManualClock::new(moment)),
+            None => Box::new(SystemClock::new()),
+        }
+    }
+}
+
+#[cfg(unix)]
+pub(super) fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
+    let folder = countersign_action_proposal::EvidenceFolder::open(path)
+        .map_err(|error| Failure::new(error.code(), chain(&error)).about(path.display()))?;
+    Ok(Arc::new(folder))
+}
+
+#[cfg(not(unix))]
+pub(super) fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
+    Err(Failure::new("EVIDENCE_FOLDER", "evidence folders need a Unix system").about(path.display()))
+}

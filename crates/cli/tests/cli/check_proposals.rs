@@ -1,0 +1,189 @@
+//! Calls with an action proposal, decided from the command line.
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::desk;
+
+const CHECK: &str =
+    "check --registry reg.json --trust-root root.json --agent support-bot --principal alice --session s1";
+
+/// A desk whose `refund` needs no approval, and a finance officer's key in a keyring.
+fn bench() -> Bench {
+    let bench = desk::open();
+    let mut draft = desk::draft();
+    draft["tools"][1]["approval"] = json!("not_required");
+    desk::sign(&bench, &draft, "reg.json");
+    bench.ok("keys generate --kind ed25519 --out finance.key --public-out finance.pub");
+    let finance = bench.run("keys show finance.pub --json").value();
+    bench.write("keyring.json", json!({"finance-1": finance["public"]}).to_string());
+    bench
+}
+
+fn args() -> Value {
+    json!({"id": 7, "amount": 10})
+}
+
+fn proposal() -> Value {
+    json!({
+        "protocol": "PIC/1.0", "intent": "Pay back", "impact": "money",
+        "provenance": [{"id": "finance", "trust": "trusted"}],
+        "claims": [{"text": "Charged twice", "evidence": ["finance"]}],
+        "action": {"tool": "refund", "args": args()}
+    })
+}
+
+/// Signs for the call of this id, into `attested.json`.
+fn attest(bench: &Bench, call_id: &str) -> Value {
+    bench.write("proposal.json", proposal().to_string());
+    let _ = std::fs::remove_file(bench.path("attested.json"));
+    let run = bench.run(&format!(
+        "proposal attest --proposal proposal.json --key finance.key --key-id finance-1 --evidence-id finance \
+         --audience check --server desk --call-id {call_id} --principal alice --agent support-bot --session s1 \
+         --registry-version 1 --into attested.json"
+    ));
+    assert_eq!(run.code, 0, "{run:?}");
+    serde_json::from_str(&bench.read("attested.json")).unwrap()
+}
+
+fn call(id: &str, args: Value) -> Value {
+    json!({"call_id": id, "tool": "refund", "args": args})
+}
+
+/// Runs `check` and gives a decision for each line.
+fn check(bench: &Bench, options: &str, lines: &[Value]) -> Vec<Value> {
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let run = bench.feed(&format!("{CHECK} {options}"), &input);
+    assert!(matches!(run.code, 0 | 3) && run.err.is_empty(), "{run:?}");
+    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn code(decision: &Value) -> &str {
+    decision["code"].as_str().unwrap_or("accept")
+}
+
+#[test]
+fn an_attested_call_is_accepted_once_in_whatever_process() {
+    let bench = bench();
+    attest(&bench, "c1");
+    let options = "--keyring keyring.json --proposal attested.json --record record.jsonl";
+    let decisions = check(
+        &bench,
+        options,
+        &[
+            call("c2", args()),
+            call("c1", json!({"id": 7, "amount": 11})),
+            call("c1", args()),
+            call("c1", args()),
+        ],
+    );
+    let codes: Vec<_> = decisions.iter().map(code).collect();
+    assert_eq!(codes, ["PIC_EVIDENCE_FAILED", "PIC_ARG_BINDING_MISMATCH", "accept", "PIC_EVIDENCE_FAILED"]);
+    assert!(decisions.iter().all(|decision| decision["profile"] == "strict"), "{decisions:?}");
+    let accepted = &decisions[2];
+    assert_eq!((&accepted["impact"], &accepted["evidence"][0]["id"]), (&json!("money"), &json!("finance")));
+    assert_eq!(accepted["evidence"][0]["sha256"].as_str().unwrap().len(), 64, "{accepted}");
+    assert_eq!(decisions[3].get("evidence"), None);
+    assert_eq!(code(&check(&bench, options, &[call("c1", args())])[0]), "PIC_EVIDENCE_FAILED");
+    assert!(bench.path("keyring.json.spent.sqlite").exists());
+    let record = bench.read("record.jsonl");
+    assert!(
+        record.contains("\"profile\":\"strict\"") && record.contains("\"key\":\"finance-1\""),
+        "{record}"
+    );
+}
+
+#[test]
+fn a_proposal_may_come_in_the_line_or_among_the_arguments() {
+    let bench = bench();
+    let keys = "--keyring keyring.json --spent spent.sqlite";
+    let among = |proposal: &Value| {
+        let mut args = args();
+        args["__pic"] = proposal.clone();
+        args
+    };
+    let with = |mut line: Value, proposal: &Value| {
+        line["proposal"] = proposal.clone();
+        line
+    };
+    let (first, second) = (attest(&bench, "c1"), attest(&bench, "c2"));
+    // The file's proposal is for whoever brings none.
+    let decisions = check(
+        &bench,
+        &format!("{keys} --proposal proposal.json"),
+        &[
+            with(call("c1", among(&first)), &first),
+            with(call("c1", args()), &first),
+            call("c2", among(&second)),
+            call("c3", args()),
+            with(call("c4", args()), &json!("x")),
+        ],
+    );
+    let codes: Vec<_> = decisions.iter().map(code).collect();
+    assert_eq!(
+        codes,
+        ["MALFORMED_CALL", "accept", "accept", "PIC_EVIDENCE_REQUIRED", "PIC_INVALID_REQUEST"],
+        "{decisions:?}"
+    );
+    // The digest is that of what the tool would get, whatever the answer.
+    let digests: Vec<_> = decisions.iter().map(|decision| &decision["args_digest"]).collect();
+    assert!(digests.iter().all(|digest| digest.is_string() && *digest == digests[3]), "{digests:?}");
+}
+
+#[test]
+fn without_their_options_no_proposal_is_looked_at() {
+    let bench = bench();
+    let mut line = call("c1", args());
+    line["proposal"] = json!({"not": "one"});
+    let decisions = check(&bench, "", &[line, call("c2", args())]);
+    assert_eq!((code(&decisions[0]), code(&decisions[1])), ("accept", "accept"));
+    assert!(decisions.iter().all(|decision| decision.get("profile").is_none()), "{decisions:?}");
+    for option in ["--profile strict", "--keyring keyring.json", "--high external", "--evidence-root ."] {
+        let decisions = check(&bench, option, &[call("c1", args())]);
+        assert_eq!(
+            (code(&decisions[0]), &decisions[0]["profile"]),
+            ("PIC_INVALID_REQUEST", &json!("strict"))
+        );
+    }
+}
+
+#[test]
+fn the_profile_is_the_operators_and_none_of_them_takes_trust_as_claimed() {
+    let bench = bench();
+    attest(&bench, "c1");
+    let attested = "--keyring keyring.json --proposal attested.json";
+    let twice = [call("c1", args()), call("c9", args())];
+    let decisions = check(&bench, &format!("{attested} --profile pic-0.9"), &twice);
+    assert_eq!((code(&decisions[0]), code(&decisions[1])), ("accept", "accept"), "{decisions:?}");
+    assert_eq!(decisions[0]["profile"], "pic-0.9");
+    for profile in ["strict", "pic-0.9", "pic-0.8"] {
+        let claimed = format!("--keyring keyring.json --proposal proposal.json --profile {profile}");
+        let decisions = check(&bench, &claimed, &twice[..1]);
+        let expected = if profile == "strict" { "PIC_EVIDENCE_REQUIRED" } else { "PIC_VERIFIER_FAILED" };
+        assert_eq!(code(&decisions[0]), expected, "{profile}");
+    }
+    let search = json!({"call_id": "c1", "tool": "search", "args": {}});
+    assert_eq!(code(&check(&bench, "--profile strict", std::slice::from_ref(&search))[0]), "accept");
+    assert_eq!(code(&check(&bench, "--high compute,read", &[search])[0]), "PIC_INVALID_REQUEST");
+}
+
+#[test]
+fn what_proposals_are_judged_by_is_checked_before_any_file_is_made() {
+    let bench = bench();
+    let fails = |options: &str, exit: i32, code: &str| {
+        bench.fails(&format!("{CHECK} --record r.jsonl {options}"), exit, code);
+    };
+    fails("--profile lenient", 2, "USAGE");
+    fails("--high everything", 2, "USAGE");
+    fails("--spent s.sqlite", 2, "USAGE");
+    fails("--proposal none.json", 1, "FILE_MISSING");
+    fails("--keyring none.json", 1, "FILE_MISSING");
+    fails("--keyring op.pub", 1, "KEY_MALFORMED");
+    fails("--policy op.pub", 1, "POLICY_MALFORMED");
+    fails("--endorsed reg.json", 1, "CONFIG_CONFLICT");
+    #[cfg(unix)]
+    {
+        fails("--evidence-root nowhere", 1, "EVIDENCE_FOLDER");
+        fails("--evidence-root . --endorsed reg.json", 3, "ENVELOPE_PAYLOAD_TYPE");
+    }
+}

@@ -1,0 +1,567 @@
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, Run};
+
+/// A signer, the keyring that knows it, and a transfer that needs its word.
+struct Desk {
+    bench: Bench,
+}
+
+/// What the gate knows of the call, beside its tool and arguments.
+const BOUND: [(&str, &str); 6] = [
+    ("--server", "bank"),
+    ("--call-id", "c1"),
+    ("--principal", "alice"),
+    ("--agent", "pay-bot"),
+    ("--session", "s1"),
+    ("--registry-version", "7"),
+];
+
+fn transfer() -> Value {
+    json!({
+        "protocol": "PIC/1.0",
+        "intent": "pay the invoice of March",
+        "impact": "money",
+        "provenance": [
+            {"id": "invoice", "trust": "untrusted", "source": "finance"},
+            {"id": "mail", "trust": "untrusted"},
+        ],
+        "claims": [{"text": "the invoice is due", "evidence": ["invoice"]}],
+        "action": {"tool": "payments_send", "args": {"amount": 500, "to": "acme-4711"}},
+    })
+}
+
+fn look() -> Value {
+    json!({
+        "protocol": "PIC/1.0", "intent": "opening hours", "impact": "read", "provenance": [], "claims": [],
+        "action": {"tool": "docs_search", "args": {"q": "hours"}},
+    })
+}
+
+impl Desk {
+    fn new() -> Self {
+        let bench = Bench::new();
+        bench.ok("keys generate --kind ed25519 --out cfo.key --public-out cfo.pub");
+        bench.ok("keys generate --kind ed25519 --out op.key --public-out op.pub");
+        bench.ok("keys trust --threshold 1 --out root.json op.pub");
+        let desk = Self { bench };
+        let keyring = json!({"trusted_keys": {"cfo-1": desk.public("cfo.pub")}});
+        desk.bench.write("keyring.json", keyring.to_string());
+        desk.bench.write("proposal.json", transfer().to_string());
+        desk.bench.write("look.json", look().to_string());
+        desk.bench.write("args.json", "{\"to\": \"acme-4711\", \"amount\": 5e2}");
+        desk.bench.write("invoice.txt", "invoice 42: 500 EUR to acme\n");
+        desk
+    }
+
+    fn public(&self, file: &str) -> Value {
+        self.bench.run(&format!("keys show {file} --json")).value()["public"].clone()
+    }
+
+    /// Signs for the transfer, and gives the run.
+    fn attest(&self, changed: &[(&str, &str)]) -> Run {
+        let fixed = [
+            ("--proposal", "proposal.json"),
+            ("--key", "cfo.key"),
+            ("--key-id", "cfo-1"),
+            ("--evidence-id", "invoice"),
+            ("--audience", "gate-1"),
+        ];
+        self.run("attest", &[], &fixed, changed)
+    }
+
+    /// Puts the signed transfer into `signed.json`.
+    fn signed(&self) {
+        let run = self.attest(&[("--into", "signed.json")]);
+        assert_eq!(run.code, 0, "{run:?}");
+    }
+
+    fn verify(&self, file: &str, changed: &[(&str, &str)]) -> Run {
+        let fixed = [
+            ("--keyring", "keyring.json"),
+            ("--audience", "gate-1"),
+            ("--tool", "payments_send"),
+            ("--args", "args.json"),
+        ];
+        self.run("verify", &[file], &fixed, changed)
+    }
+
+    /// Runs a verb with all that it is told, some of it changed. An option of an empty name is left out, and a value that
+    /// is empty is none.
+    fn run(&self, verb: &str, first: &[&str], fixed: &[(&str, &str)], changed: &[(&str, &str)]) -> Run {
+        let mut args = vec!["proposal", verb];
+        args.extend(first);
+        let others =
+            fixed.iter().chain(&BOUND).filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+        for (name, value) in others.chain(changed) {
+            match *value {
+                "LEFT OUT" => {}
+                "" => args.push(name),
+                value => args.extend([*name, value]),
+            }
+        }
+        self.bench.run_args(&args, "")
+    }
+}
+
+#[track_caller]
+fn refused(run: &Run, exit: i32, code: &str) {
+    assert_eq!(run.code, exit, "{run:?}");
+    assert!(run.err.starts_with(&format!("error {code}: ")), "{run:?}");
+    assert_eq!((run.err.lines().count(), run.out.as_str()), (1, ""), "{run:?}");
+}
+
+#[test]
+fn a_look_at_something_needs_no_ceremony() {
+    let desk = Desk::new();
+    assert!(desk.bench.ok("proposal verify look.json").starts_with("allowed by `strict`: impact read"));
+    let report = desk.bench.run("proposal verify look.json --tool docs_search --own-args --json").value();
+    assert_eq!(report["ok"], true);
+    assert_eq!((&report["profile"], &report["impact"]), (&json!("strict"), &json!("read")));
+    assert_eq!((&report["error"], &report["evidence"]), (&Value::Null, &json!([])));
+    assert!(report["eval_ms"].is_u64(), "{report}");
+    let text = std::fs::read_to_string(desk.bench.path("look.json")).unwrap();
+    assert_eq!(desk.bench.feed("proposal verify -", &text).code, 0);
+}
+
+#[test]
+fn a_transfer_that_nobody_signed_for_is_refused() {
+    let desk = Desk::new();
+    refused(&desk.verify("proposal.json", &[]), 4, "PIC_EVIDENCE_REQUIRED");
+    let mut claimed = transfer();
+    claimed["provenance"][0]["trust"] = "trusted".into();
+    desk.bench.write("claimed.json", claimed.to_string());
+    refused(&desk.verify("claimed.json", &[]), 4, "PIC_EVIDENCE_REQUIRED");
+    let pic = "proposal verify claimed.json --profile pic-0.9";
+    refused(&desk.bench.run(pic), 3, "PIC_VERIFIER_FAILED");
+    desk.bench.ok(&format!("{pic} --legacy-trust"));
+    desk.bench.ok("proposal verify claimed.json --profile pic-0.8");
+    refused(
+        &desk.bench.run("proposal verify claimed.json --profile pic-0.8 --sanitize-trust"),
+        3,
+        "PIC_VERIFIER_FAILED",
+    );
+}
+
+#[test]
+fn a_signed_transfer_is_allowed_for_the_very_call_that_was_signed() {
+    let desk = Desk::new();
+    desk.signed();
+    let text = desk.verify("signed.json", &[]).done();
+    assert!(
+        text.contains("impact money") && text.contains("invoice  sig by `cfo-1`, raises trust, once"),
+        "{text}"
+    );
+    let report = desk.verify("signed.json", &[("--json", "")]).value();
+    let entry = &report["evidence"][0];
+    assert_eq!(
+        (&entry["id"], &entry["ok"], &entry["kind"]),
+        (&json!("invoice"), &json!(true), &json!("sig"))
+    );
+    assert_eq!((&entry["key_id"], &entry["raises_trust"]), (&json!("cfo-1"), &json!(true)));
+
+    desk.bench.write("more.json", r#"{"amount": 501, "to": "acme-4711"}"#);
+    refused(&desk.verify("signed.json", &[("--args", "more.json")]), 3, "PIC_ARG_BINDING_MISMATCH");
+    refused(&desk.verify("signed.json", &[("--args", "LEFT OUT")]), 3, "PIC_ARG_BINDING_MISMATCH");
+    refused(&desk.verify("signed.json", &[("--tool", "payments_cancel")]), 3, "PIC_TOOL_BINDING_MISMATCH");
+    refused(&desk.verify("signed.json", &[("--impact", "irreversible")]), 3, "IMPACT_UNDERSTATED");
+    for (name, other) in [
+        ("--audience", "gate-2"),
+        ("--server", "shop"),
+        ("--call-id", "c2"),
+        ("--principal", "mallory"),
+        ("--agent", "bot-2"),
+        ("--session", "s2"),
+        ("--registry-version", "8"),
+        ("--ask", &"0".repeat(64)),
+        ("--plan", &"0".repeat(64)),
+        ("--now", "2020-01-01T00:00:00Z"),
+        ("--now", "2199-01-01T00:00:00+01:00"),
+        ("--max-age", "0ms"),
+    ] {
+        if name == "--max-age" {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        refused(&desk.verify("signed.json", &[(name, other)]), 4, "PIC_EVIDENCE_FAILED");
+    }
+    for (name, _) in BOUND {
+        refused(&desk.verify("signed.json", &[(name, "LEFT OUT")]), 4, "PIC_EVIDENCE_FAILED");
+    }
+    refused(&desk.verify("signed.json", &[("--keyring", "LEFT OUT")]), 4, "PIC_EVIDENCE_FAILED");
+}
+
+#[test]
+fn everything_that_is_said_of_the_call_is_signed() {
+    let desk = Desk::new();
+    let digest = "ab".repeat(32);
+    let said = [("--ask", digest.as_str()), ("--plan", &digest)];
+    let run = desk.attest(&[said[0], said[1], ("--into", "signed.json")]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(desk.verify("signed.json", &said).code, 0);
+    refused(&desk.verify("signed.json", &said[..1]), 4, "PIC_EVIDENCE_FAILED");
+
+    let terms = [("--issued", "2026-01-31T12:00:00Z"), ("--nonce", "0123456789abcdef"), ("--ttl", "1h")];
+    let entry = desk.attest(&terms).out;
+    assert_eq!(entry, desk.attest(&terms).out, "the same terms give the same entry");
+    let payload = serde_json::from_str::<Value>(&entry).unwrap()["payload"].clone();
+    let payload: Value = serde_json::from_str(payload.as_str().unwrap()).unwrap();
+    assert_eq!(payload["expires_at"], "2026-01-31T13:00:00.000Z");
+    assert_eq!((&payload["x_nonce"], &payload["x_ask"]), (&json!("0123456789abcdef"), &Value::Null));
+    assert_ne!(desk.attest(&[]).out, desk.attest(&[]).out, "a nonce of its own each time");
+}
+
+#[test]
+fn what_is_shown_is_what_is_signed() {
+    let desk = Desk::new();
+    let mut odd = transfer();
+    odd["intent"] = "pay\u{202e}yap\n".into();
+    odd["action"]["args"]["to"] = "acme\u{200b}-4711          x".into();
+    desk.bench.write("proposal.json", odd.to_string());
+    let run = desk.attest(&[]);
+    assert_eq!(run.code, 0, "{run:?}");
+    for part in [
+        "tool       \"payments_send\"\n",
+        "impact     money\n",
+        "intent     \"pay\\u202eyap\\n\"\n",
+        "claim      \"the invoice is due\" by \"invoice\"\n",
+        "\"amount\": 500,\n",
+        "\"acme\\u200b-4711        \\u0020\\u0020x\"\n",
+        "\"x_principal\": \"alice\",\n",
+    ] {
+        assert!(run.err.contains(part), "{part}: {}", run.err);
+    }
+    assert!(!run.err.contains('\u{202e}') && !run.err.contains('\u{200b}'));
+    assert!(!run.err.contains("strict"), "{}", run.err);
+    let less = desk.attest(&[("--audience", "LEFT OUT"), ("--session", "LEFT OUT")]);
+    assert!(less.err.contains("nothing of the audience, the session"), "{}", less.err);
+}
+
+#[test]
+fn an_attestation_that_could_not_verify_is_not_made() {
+    let desk = Desk::new();
+    refused(&desk.attest(&[("--evidence-id", "order")]), 1, "ATTEST_EVIDENCE_ID");
+    refused(&desk.attest(&[("--key-id", " cfo")]), 1, "ATTEST_KEY_ID");
+    refused(&desk.attest(&[("--nonce", "short")]), 1, "ATTEST_NONCE");
+    refused(&desk.attest(&[("--ttl", "0s")]), 1, "ATTEST_TIMES");
+    refused(&desk.attest(&[("--ttl", "soon")]), 2, "USAGE");
+    refused(&desk.attest(&[("--issued", "yesterday")]), 2, "USAGE");
+    refused(&desk.attest(&[("--key", "cfo.pub")]), 1, "KEY_FILE_KIND");
+    refused(&desk.attest(&[("--key", "no.key")]), 1, "KEY_FILE_MISSING");
+    refused(&desk.attest(&[("--proposal", "no.json")]), 1, "FILE_MISSING");
+    refused(&desk.attest(&[("--into", "look.json")]), 1, "FILE_EXISTS");
+    desk.signed();
+    refused(&desk.attest(&[("--proposal", "signed.json")]), 1, "EVIDENCE_ID_TAKEN");
+    desk.bench.write("proposal.json", "{}");
+    refused(&desk.attest(&[]), 2, "PIC_SCHEMA_INVALID");
+}
+
+#[test]
+fn the_entry_goes_where_it_is_asked_for() {
+    let desk = Desk::new();
+    let entry: Value = serde_json::from_str(&desk.attest(&[]).out).unwrap();
+    assert_eq!(
+        (&entry["id"], &entry["type"], &entry["alg"]),
+        (&json!("invoice"), &json!("sig"), &json!("ed25519"))
+    );
+    let whole = desk.attest(&[("--into", "-")]).out;
+    desk.bench.write("whole.json", &whole);
+    assert_eq!(desk.verify("whole.json", &[]).code, 0);
+    let report: Value = serde_json::from_str(&desk.attest(&[("--json", "")]).out).unwrap();
+    assert_eq!((&report["ok"], &report["entry"]["key_id"]), (&json!(true), &json!("cfo-1")));
+
+    // A number that a careless writer would spell otherwise keeps its canonical form.
+    let text = desk.bench.read("proposal.json").replace("500", "0.30000000000000004");
+    desk.bench.write("proposal.json", text);
+    desk.bench.write("args.json", r#"{"amount":0.30000000000000004,"to":"acme-4711"}"#);
+    desk.signed();
+    assert_eq!(desk.verify("signed.json", &[]).code, 0);
+}
+
+#[test]
+fn the_exit_codes_are_those_of_the_reference() {
+    let desk = Desk::new();
+    let bench = &desk.bench;
+    desk.signed();
+    bench.write("broken.json", "{\"protocol\":");
+    bench.write("array.json", "[]");
+    bench.write("twice.json", look().to_string().replacen('{', "{\"intent\":\"x\",", 1));
+    bench.write("long.json", format!("{}{}", look(), " ".repeat(64_000)));
+    let mut other = transfer();
+    other["impact"] = "huge".into();
+    bench.write("impact.json", other.to_string());
+    let mut other: Value = serde_json::from_str(&bench.read("signed.json")).unwrap();
+    other["provenance"][1]["id"] = "invoice".into();
+    bench.write("same.json", other.to_string());
+    bench.write("bad_ring.json", "{\"trusted_keys\":{\"a\":\"AAAA\"}}");
+    bench.write("bad_policy.json", "{\"impact_by_tool\":{\"a\":\"b\"}}");
+
+    bench.fails("proposal verify no.json", 1, "FILE_MISSING");
+    bench.fails("proposal verify broken.json", 1, "JSON_UNEXPECTED_END");
+    for file in ["array", "twice", "impact"] {
+        bench.fails(&format!("proposal verify {file}.json"), 2, "PIC_SCHEMA_INVALID");
+        bench.fails(&format!("proposal schema {file}.json"), 2, "PIC_SCHEMA_INVALID");
+    }
+    bench.fails("proposal schema broken.json", 1, "JSON_UNEXPECTED_END");
+    bench.fails("proposal verify long.json", 3, "PIC_LIMIT_EXCEEDED");
+    bench.fails("proposal verify same.json", 3, "PIC_DUPLICATE_ID");
+    bench.fails("proposal verify look.json --tool other --own-args", 3, "PIC_TOOL_BINDING_MISMATCH");
+    bench.fails("proposal verify proposal.json", 4, "PIC_EVIDENCE_REQUIRED");
+    bench.fails("proposal verify signed.json", 4, "PIC_EVIDENCE_FAILED");
+    bench.fails("proposal verify look.json --keyring bad_ring.json", 6, "KEY_MALFORMED");
+    bench.fails("proposal verify look.json --keyring no.json", 6, "FILE_MISSING");
+    bench.fails("proposal verify look.json --policy bad_policy.json", 1, "POLICY_IMPACT");
+    bench.fails("proposal verify look.json --evidence-root no_such_folder", 1, "EVIDENCE_FOLDER");
+    bench.fails("proposal verify look.json --profile pic-1.0", 2, "USAGE");
+    bench.fails("proposal verify look.json --endorsed e.json", 2, "USAGE");
+    bench.fails("proposal verify look.json --now today", 2, "USAGE");
+    bench.fails("proposal verify look.json --no-verify-evidence", 2, "VERIFIER_SKIPS_EVIDENCE");
+    bench.fails("proposal verify look.json --legacy-trust", 2, "VERIFIER_TRUSTS_CLAIMS");
+    bench.fails("proposal verify - --tool t --args -", 2, "USAGE");
+}
+
+#[test]
+fn a_policy_and_the_operators_own_list_of_high_impacts_count() {
+    let desk = Desk::new();
+    let bench = &desk.bench;
+    bench.write("policy.json", r#"{"impact_by_tool":{"docs_search":"privacy"}}"#);
+    bench.fails("proposal verify look.json --policy policy.json", 3, "IMPACT_UNDERSTATED");
+    bench.write("policy.json", r#"{"impact_by_tool":{"other":"read"}}"#);
+    bench.fails("proposal verify look.json --policy policy.json", 3, "PIC_POLICY_VIOLATION");
+    bench.fails("proposal verify look.json --high write --high read", 4, "PIC_EVIDENCE_REQUIRED");
+}
+
+#[test]
+fn places_and_rules_are_for_those_who_ask_and_values_for_nobody() {
+    let desk = Desk::new();
+    desk.signed();
+    let wrong = [("--call-id", "call-of-another")];
+    let quiet = desk.verify("signed.json", &wrong);
+    assert_eq!(quiet.err, "error PIC_EVIDENCE_FAILED: evidence does not verify\n");
+    let loud = desk.verify("signed.json", &[wrong[0], ("--debug", "")]);
+    assert!(loud.err.contains("/evidence/0/payload/x_call_id: "), "{loud:?}");
+    let told = |more: &[(&str, &str)]| {
+        let run = desk.verify("signed.json", &[&[wrong[0], ("--json", "")], more].concat());
+        assert_eq!(run.code, 4, "{run:?}");
+        serde_json::from_str::<Value>(&run.out).unwrap()
+    };
+    assert_eq!(
+        told(&[])["error"],
+        json!({"code": "PIC_EVIDENCE_FAILED", "message": "evidence does not verify"})
+    );
+    let details = told(&[("--debug", "")])["error"]["details"].clone();
+    assert_eq!(details["place"], "/evidence/0/payload/x_call_id");
+    assert_eq!(told(&[])["evidence"], json!([{"id": "invoice", "kind": "sig", "ok": false}]));
+
+    let signed: Value = serde_json::from_str(&desk.bench.read("signed.json")).unwrap();
+    let secret = [
+        "acme-4711",
+        "pay the invoice",
+        "the invoice is due",
+        "call-of-another",
+        signed["evidence"][0]["signature"].as_str().unwrap(),
+    ];
+    for run in [
+        loud,
+        desk.verify("signed.json", &[("--tool", "x"), ("--debug", "")]),
+        desk.bench.run("proposal verify signed.json --debug --json"),
+        desk.bench.run("proposal evidence signed.json"),
+        desk.bench.run("proposal evidence signed.json --json"),
+        desk.bench.run("proposal schema signed.json --json"),
+    ] {
+        for value in secret {
+            assert!(!run.out.contains(value) && !run.err.contains(value), "{value}: {run:?}");
+        }
+    }
+}
+
+#[test]
+fn evidence_is_told_entry_by_entry() {
+    let desk = Desk::new();
+    let bench = &desk.bench;
+    desk.signed();
+    let mut proposal: Value = serde_json::from_str(&bench.read("signed.json")).unwrap();
+    let sha256 =
+        bench.run("proposal endorse --file invoice.txt --key op.key --json").value()["digests"][0].clone();
+    let file =
+        |id: &str, reference: &str| json!({"id": id, "type": "hash", "ref": reference, "sha256": sha256});
+    let entries = proposal["evidence"].as_array_mut().unwrap();
+    entries.push(file("mail", "file://invoice.txt"));
+    entries.push(file("gone", "file://gone.txt"));
+    bench.write("three.json", proposal.to_string());
+
+    // Beside the proposal for the profiles that follow the reference, nowhere under the strict one.
+    let run = bench.run("proposal evidence three.json --profile pic-0.9 --keyring keyring.json");
+    assert_eq!((run.code, run.err.as_str()), (4, "error PIC_EVIDENCE_FAILED: evidence does not verify\n"));
+    let lines: Vec<_> = run.out.lines().collect();
+    assert_eq!(&lines[..2], ["PASS  invoice  sig", "PASS  mail  hash"]);
+    assert!(lines[2].starts_with("FAIL  gone  hash  ref: ") && lines.len() == 3, "{run:?}");
+    let run = bench.run("proposal evidence three.json --profile pic-0.9 --keyring keyring.json --json");
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(
+        (report["ok"].clone(), report["evidence"][2]["place"].clone()),
+        (json!(false), json!("/evidence/2/ref"))
+    );
+    let run = bench.run("proposal evidence three.json --keyring keyring.json");
+    assert_eq!((run.code, run.out.matches("FAIL").count()), (4, 3), "{run:?}");
+
+    proposal["evidence"].as_array_mut().unwrap().pop();
+    bench.write("two.json", proposal.to_string());
+    let run = bench.run("proposal evidence two.json --profile pic-0.9 --keyring keyring.json");
+    assert_eq!(run.done(), "PASS  invoice  sig\nPASS  mail  hash\n");
+    // That no claim is backed is another question.
+    let mut other = proposal;
+    other["evidence"].as_array_mut().unwrap().remove(0);
+    bench.write("other.json", other.to_string());
+    bench.ok("proposal evidence other.json --profile pic-0.9");
+    bench.fails("proposal verify other.json --profile pic-0.9 --verify-evidence", 3, "PIC_VERIFIER_FAILED");
+    bench.fails("proposal evidence proposal.json", 4, "PIC_EVIDENCE_REQUIRED");
+    bench.fails("proposal evidence look.json --tool x --own-args", 4, "PIC_EVIDENCE_REQUIRED");
+    bench.fails("proposal evidence two.json --tool x --own-args", 3, "PIC_TOOL_BINDING_MISMATCH");
+}
+
+#[test]
+fn a_file_raises_trust_where_an_operator_vouches_for_it() {
+    let desk = Desk::new();
+    let bench = &desk.bench;
+    let signed =
+        bench.ok("proposal endorse --file invoice.txt --tool payments_send --impact money --key op.key");
+    bench.write("endorsed.json", &signed);
+    let sha256 =
+        bench.run("proposal endorse --file invoice.txt --key op.key --json").value()["digests"][0].clone();
+    let mut proposal = transfer();
+    proposal["evidence"] =
+        json!([{"id": "invoice", "type": "hash", "ref": "file://invoice.txt", "sha256": sha256}]);
+    bench.write("filed.json", proposal.to_string());
+    let root = ("--evidence-root", ".");
+    let vouched = [root, ("--endorsed", "endorsed.json"), ("--trust-root", "root.json")];
+    refused(&desk.verify("filed.json", &[]), 4, "PIC_EVIDENCE_FAILED");
+    refused(&desk.verify("filed.json", &[root]), 3, "PIC_VERIFIER_FAILED");
+    let allowed = desk.verify("filed.json", &vouched).done();
+    assert!(allowed.contains("invoice  hash, raises trust"), "{allowed}");
+
+    for narrow in ["--tool other", "--impact write", "--principal bob", "--sha256 00"] {
+        let narrow = narrow.replace("00", &"0".repeat(64));
+        let file = if narrow.starts_with("--sha") { "" } else { "--file invoice.txt " };
+        bench.write("endorsed.json", bench.ok(&format!("proposal endorse {file}{narrow} --key op.key")));
+        refused(&desk.verify("filed.json", &vouched), 3, "PIC_VERIFIER_FAILED");
+    }
+    bench.write("endorsed.json", bench.ok("proposal endorse --file invoice.txt --key cfo.key"));
+    refused(&desk.verify("filed.json", &vouched), 3, "ENVELOPE_THRESHOLD");
+    bench.write("endorsed.json", bench.ok("proposal endorse --file invoice.txt --key op.key --expires 1m"));
+    let later = [vouched[0], vouched[1], vouched[2], ("--now", "2199-01-01T00:00:00Z")];
+    refused(&desk.verify("filed.json", &later), 3, "ENDORSEMENT_EXPIRED");
+    let report =
+        bench.run("proposal endorse --file invoice.txt --key op.key --expires 2199-01-01T00:00:00Z --json");
+    assert_eq!(report.value()["expires"], 7_226_582_400_000_u64);
+
+    bench.fails("proposal endorse --key op.key", 2, "USAGE");
+    bench.fails("proposal endorse --file no.txt --key op.key", 1, "FILE_MISSING");
+    bench.fails(
+        "proposal endorse --file invoice.txt --key op.key --expires 2001-01-01T00:00:00Z",
+        1,
+        "ENDORSEMENT_TIMES",
+    );
+    bench.fails("proposal endorse --file invoice.txt --key op.key --tool *", 1, "ENDORSEMENT_SCOPE");
+    bench.fails("proposal endorse --file invoice.txt --key op.key --expires never", 2, "USAGE");
+}
+
+#[test]
+fn nothing_is_taken_from_the_environment() {
+    let desk = Desk::new();
+    desk.signed();
+    let keyring = desk.bench.read("keyring.json");
+    desk.bench.write("pic_keys.json", &keyring);
+    desk.bench.write("pic_policy.json", r#"{"impact_by_tool":{"docs_search":"money"}}"#);
+    let args = ["proposal", "verify", "signed.json", "--profile", "pic-0.9", "--verify-evidence"];
+    let run = |args: &[&str]| {
+        desk.bench
+            .command(args)
+            .env("PIC_KEYS_PATH", desk.bench.path("keyring.json"))
+            .env("PIC_POLICY_PATH", desk.bench.path("pic_policy.json"))
+            .env("PIC_DEBUG", "1")
+            .output()
+            .unwrap()
+    };
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(output.stderr, b"error PIC_EVIDENCE_FAILED: evidence does not verify\n");
+    assert_eq!(run(&["proposal", "verify", "look.json"]).status.code(), Some(0));
+    assert_eq!(run(&[&args[..], &["--keyring", "keyring.json"]].concat()).status.code(), Some(0));
+}
+
+#[test]
+fn evidence_is_looked_at_where_somebody_asks_for_it() {
+    let desk = Desk::new();
+    let bench = &desk.bench;
+    let mut proposal = look();
+    proposal["evidence"] =
+        json!([{"id": "i", "type": "hash", "ref": "file://gone.txt", "sha256": "0".repeat(64)}]);
+    bench.write("bad.json", proposal.to_string());
+    let pic = "proposal verify bad.json --profile pic-0.9";
+    bench.ok(pic);
+    for asked in ["--verify-evidence", "--keyring keyring.json", "--evidence-root ."] {
+        bench.fails(&format!("{pic} {asked}"), 4, "PIC_EVIDENCE_FAILED");
+    }
+    bench.ok(&format!("{pic} --keyring keyring.json --no-verify-evidence"));
+    bench.fails("proposal verify bad.json --evidence-root .", 4, "PIC_EVIDENCE_FAILED");
+    bench.fails("proposal verify bad.json", 4, "PIC_EVIDENCE_FAILED");
+}
+
+#[test]
+fn the_schema_verb_says_where_and_gives_the_digests() {
+    let desk = Desk::new();
+    let bench = &desk.bench;
+    let report = bench.run("proposal schema proposal.json --json").value();
+    assert_eq!(
+        (&report["impact"], &report["provenance"], &report["evidence"]),
+        (&json!("money"), &json!(2), &json!(0))
+    );
+    bench.write("args.json", transfer()["action"]["args"].to_string());
+    assert_eq!(bench.ok("json digest args.json --recipe pic-cjson-1").trim_end(), report["args_digest"]);
+    let mut wrong = transfer();
+    wrong["provenance"][1]["trust"] = "semi_trusted".into();
+    bench.write("wrong.json", wrong.to_string());
+    let run = bench.run("proposal schema wrong.json");
+    assert!(run.err.contains("/provenance/1/trust: must be"), "{run:?}");
+}
+
+#[test]
+fn a_keyring_is_told_key_by_key() {
+    let desk = Desk::new();
+    let bench = &desk.bench;
+    let example = bench.ok("keys keyring --write-example");
+    bench.write("example.json", &example);
+    let text = bench.ok("keys keyring example.json --now 2027-01-01T00:00:00Z");
+    for part in ["2 keys, 2 active", "cfo-1  ok  ", "tools       payments_send", "until       2030-01-01"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let report = bench.run("keys keyring example.json --json --now 2030-01-01T00:00:00Z").value();
+    assert_eq!((&report["active"], &report["thresholds"]), (&json!(1), &json!({"irreversible": 2})));
+    let cfo = &report["keys"][0];
+    assert_eq!(
+        (&cfo["id"], &cfo["status"], &cfo["impacts"]),
+        (&json!("cfo-1"), &json!("expired"), &json!(["money"]))
+    );
+    assert_eq!(report["keys"][1]["tools"], Value::Null);
+
+    let refused = |text: &str, code: &str, place: &str| {
+        bench.write("bad.json", text);
+        bench.fails("keys keyring bad.json", 6, code);
+        let run = bench.run("keys keyring bad.json");
+        assert!(run.err.contains(&format!("bad.json{place}`")), "{place}: {run:?}");
+    };
+    refused("{", "JSON_UNEXPECTED_END", "");
+    refused("[]", "KEYRING_MALFORMED", "");
+    refused(&example.replace("cfo-0", " cfo-0"), "KEYRING_KEY_ID", ", /revoked_keys/0");
+    refused(&example.replace("[\"payments_send\"]", "[]"), "KEYRING_SCOPE", ", /trusted_keys/cfo-1");
+    refused(&example.replace("2030-01-01", "2030-02-30"), "KEYRING_TIME", ", /trusted_keys/cfo-1/expires_at");
+    refused(&example.replace(": 2}", ": 3}"), "KEYRING_THRESHOLD", ", /thresholds/irreversible");
+    refused(
+        &example.replace("\"demo-signer\": \"11qY", "\"demo-signer\": \""),
+        "KEY_MALFORMED",
+        ", /trusted_keys/demo-signer",
+    );
+    bench.fails("keys keyring no.json", 6, "FILE_MISSING");
+    bench.fails("keys keyring", 2, "USAGE");
+    bench.fails("keys keyring example.json --write-example", 2, "USAGE");
+}

@@ -1,0 +1,166 @@
+use std::fmt;
+
+use countersign_canonical_json::{JsonError, JsonErrorKind};
+
+/// Says why a plan cannot be read or put together, and at which of its steps. Never holds any of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    problem: PlanProblem,
+    step: Option<u64>,
+}
+
+impl PlanError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        self.problem.code()
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub const fn problem(&self) -> PlanProblem {
+        self.problem
+    }
+
+    /// The step, from 1 on, where it is one step's fault.
+    #[must_use]
+    pub const fn step(&self) -> Option<u64> {
+        self.step
+    }
+
+    pub(crate) const fn at_step(self, step: u64) -> Self {
+        Self { step: Some(step), ..self }
+    }
+}
+
+impl From<PlanProblem> for PlanError {
+    fn from(problem: PlanProblem) -> Self {
+        Self { problem, step: None }
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.step {
+            Some(step) => write!(f, "step {step}: {}", self.problem),
+            None => self.problem.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.problem)
+    }
+}
+
+/// Names what can be wrong with a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanProblem {
+    /// The bytes are not strict JSON.
+    #[error("the plan is not JSON that can be read in one way only")]
+    Json(#[source] JsonError),
+    /// More bytes, steps, nesting or open arguments than there may be.
+    #[error("the plan is larger than its limits")]
+    Limit,
+    /// A limit cannot be set so high.
+    #[error("a plan's limits cannot be as high as that")]
+    LimitRange,
+    /// A member is missing, unknown, or of another kind than it has to be.
+    #[error("a member is missing, unknown or of the wrong kind")]
+    Shape,
+    /// The recipe is not `plan-1`.
+    #[error("the plan is written by another recipe")]
+    Recipe,
+    /// A digest, a session or a tool's name is outside its grammar.
+    #[error("a digest, an id or a name is outside its grammar")]
+    Id,
+    /// The registry's version is above 2^53 - 1.
+    #[error("the registry version is out of range")]
+    RegistryVersion,
+    /// There are no steps.
+    #[error("a plan has at least one step")]
+    Empty,
+    /// The arguments are not an object, or hold a number that they do not tell exactly.
+    #[error("a step's arguments are an object of exact values")]
+    Args,
+    /// A place that is to be left open is not a JSON Pointer below the top, is told twice, lies within another one, or has
+    /// nothing that it could be a member of.
+    #[error("an argument that is left open has no place in the arguments")]
+    OpenPlace,
+    /// An argument has a value and is said to be left open.
+    #[error("an argument is either fixed or left open")]
+    FixedAndOpen,
+    /// The description is too long, or hides a character.
+    #[error("a description has at most 1,024 bytes and nothing hidden")]
+    Description,
+    /// A step may be called no times, or too often.
+    #[error("a step may be called once or more, and at most 1,000 times")]
+    MaxCalls,
+}
+
+impl PlanProblem {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Json(_) => "PLAN_JSON",
+            Self::Limit => "PLAN_LIMIT",
+            Self::LimitRange => "PLAN_LIMIT_OUT_OF_RANGE",
+            Self::Shape => "PLAN_SHAPE",
+            Self::Recipe => "PLAN_RECIPE",
+            Self::Id => "PLAN_ID",
+            Self::RegistryVersion => "PLAN_REGISTRY_VERSION",
+            Self::Empty => "PLAN_EMPTY",
+            Self::Args => "PLAN_ARGS",
+            Self::OpenPlace => "PLAN_OPEN_PLACE",
+            Self::FixedAndOpen => "PLAN_FIXED_AND_OPEN",
+            Self::Description => "PLAN_DESCRIPTION",
+            Self::MaxCalls => "PLAN_MAX_CALLS",
+        }
+    }
+}
+
+impl From<JsonError> for PlanProblem {
+    fn from(error: JsonError) -> Self {
+        use JsonErrorKind::{TooDeep, TooLarge, TooWide};
+        if matches!(error.kind(), TooLarge | TooDeep | TooWide) { Self::Limit } else { Self::Json(error) }
+    }
+}
+
+/// Why a plan cannot be committed: what the operator does not allow, and at which step (from 1 on).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// The tool is not disclosed to the session, or there is none of that name.
+    #[error("step {step}: the tool is not disclosed to the session")]
+    Undisclosed {
+        /// The step.
+        step: u64,
+    },
+    /// An argument is left open that is not data: a destination, say.
+    #[error("step {step}: an argument that is not data is left open")]
+    ControlOpen {
+        /// The step.
+        step: u64,
+    },
+    /// What is fixed of the arguments does not fit the tool.
+    #[error("step {step}: the fixed arguments do not fit the tool")]
+    Args {
+        /// The step.
+        step: u64,
+    },
+}
+
+impl CommitError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Undisclosed { .. } => "PLAN_TOOL_UNDISCLOSED",
+            Self::ControlOpen { .. } => "PLAN_CONTROL_OPEN",
+            Self::Args { .. } => "PLAN_ARGS_SCHEMA",
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Arguments with places left open: two ways to say so, one way to keep it.
+
+use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read, to_canonical};
+use serde_json::Value;
+
+use crate::error::PlanProblem;
+use crate::place::OpenPlace;
+
+/// Stands for the value of an argument that a step leaves open. No argument can be fixed to this text.
+pub const DYNAMIC: &str = "<DYNAMIC>";
+
+/// The most arguments of one step that can be left open.
+const MAX_OPEN: usize = 64;
+
+/// Says whether a planned value is one that is left open.
+pub(crate) fn is_open(planned: ValueRef<'_>) -> bool {
+    planned.as_str() == Some(DYNAMIC)
+}
+
+/// Brings arguments into the one form that is committed, where each open place holds [`DYNAMIC`], and lists those
+/// places in the order of their pointers. A place in `said` that the arguments do not have is added to them.
+pub(crate) fn settle(
+    args: ValueRef<'_>,
+    said: &[OpenPlace],
+) -> Result<(Canonical, Vec<OpenPlace>), PlanProblem> {
+    if args.kind() != Kind::Object || !args.is_exact() {
+        return Err(PlanProblem::Args);
+    }
+    if said.len() > MAX_OPEN {
+        return Err(PlanProblem::Limit);
+    }
+    let mut missing = Vec::new();
+    for (at, place) in said.iter().enumerate() {
+        // Two places of which one lies within the other cannot both be open.
+        if said.iter().skip(at.saturating_add(1)).any(|other| overlap(place, other)) {
+            return Err(PlanProblem::OpenPlace);
+        }
+        match args.pointer(place.as_str()) {
+            Some(value) if is_open(value) => {}
+            Some(_) => return Err(PlanProblem::FixedAndOpen),
+            None => missing.push(place),
+        }
+    }
+    let settled = if missing.is_empty() {
+        let text = args.canonical_text();
+        read(text.as_bytes(), Recipe::Jcs1, &Limits::hard_caps()).map_err(|_| PlanProblem::Args)?
+    } else {
+        let mut value = serde_json::to_value(args).map_err(|_| PlanProblem::Args)?;
+        missing.into_iter().try_for_each(|place| insert(&mut value, place))?;
+        to_canonical(&value).map_err(|_| PlanProblem::Args)?
+    };
+    let mut open = Vec::new();
+    collect(settled.value(), &mut String::new(), &mut open)?;
+    open.sort_unstable();
+    Ok((settled, open))
+}
+
+fn overlap(one: &OpenPlace, other: &OpenPlace) -> bool {
+    one.covers(other.as_str()) || other.covers(one.as_str())
+}
+
+/// Adds a member that is left open. Its parent must be an object that is there: a list has no places to be filled later.
+fn insert(args: &mut Value, place: &OpenPlace) -> Result<(), PlanProblem> {
+    let (parent, name) = place.as_str().rsplit_once('/').ok_or(PlanProblem::OpenPlace)?;
+    let Some(Value::Object(members)) = args.pointer_mut(parent) else {
+        return Err(PlanProblem::OpenPlace);
+    };
+    members.insert(name.replace("~1", "/").replace("~0", "~"), DYNAMIC.into());
+    Ok(())
+}
+
+/// Lists the open places. It recurses as deep as the arguments nest, which the reader bounds.
+fn collect(value: ValueRef<'_>, at: &mut String, open: &mut Vec<OpenPlace>) -> Result<(), PlanProblem> {
+    if is_open(value) {
+        if open.len() >= MAX_OPEN {
+            return Err(PlanProblem::Limit);
+        }
+        open.push(OpenPlace::new(at)?);
+        return Ok(());
+    }
+    let end = at.len();
+    for (name, member) in value.members() {
+        at.push('/');
+        at.push_str(&name.replace('~', "~0").replace('/', "~1"));
+        collect(member, at, open)?;
+        at.truncate(end);
+    }
+    for (index, element) in value.elements().enumerate() {
+        at.push('/');
+        at.push_str(&index.to_string());
+        collect(element, at, open)?;
+        at.truncate(end);
+    }
+    Ok(())
+}

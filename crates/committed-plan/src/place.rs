@@ -1,0 +1,45 @@
+use std::fmt;
+
+use crate::error::PlanProblem;
+
+/// The longest place, in bytes.
+const MAX_PLACE_BYTES: usize = 256;
+
+/// Names one argument that a step leaves open: a JSON Pointer (RFC 6901) below the top.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpenPlace(Box<str>);
+
+impl OpenPlace {
+    pub(crate) fn new(text: &str) -> Result<Self, PlanProblem> {
+        let escapes_fit = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+        let hidden = text.chars().any(countersign_core::is_hidden);
+        if !text.starts_with('/') || text.len() > MAX_PLACE_BYTES || !escapes_fit || hidden {
+            return Err(PlanProblem::OpenPlace);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The pointer.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Says whether `pointer` names this place or one beneath it.
+    #[must_use]
+    pub fn covers(&self, pointer: &str) -> bool {
+        pointer.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl fmt::Display for OpenPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for OpenPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenPlace({:?})", &*self.0)
+    }
+}

@@ -1,0 +1,115 @@
+use countersign_canonical_json::{Recipe, read};
+
+use crate::commit::CommittedPlan;
+use crate::contract::PlanContract;
+use crate::error::{CommitError, PlanError, PlanProblem};
+use crate::header::{Amends, PlanContext, PlanHeader};
+use crate::limits::{MAX_STEPS, PlanLimits};
+use crate::read::{read_header, read_steps};
+use crate::root::PlanRoot;
+use crate::step::Step;
+
+/// Holds a plan that nobody has checked yet: what it is for, and its steps in order.
+///
+/// ```
+/// use countersign_committed_plan::{Plan, PlanLimits};
+/// let json = br#"{
+///   "recipe": "plan-1",
+///   "goal": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+///   "session": "s-1",
+///   "registry_version": 7,
+///   "steps": [
+///     { "tool": { "server": "web", "name": "search" }, "args": { "query": "weather in Oslo" } },
+///     { "tool": { "server": "mail", "name": "send" }, "args": { "to": "bob@example.com" }, "dynamic": ["/body"] }
+///   ]
+/// }"#;
+/// let plan = Plan::from_json(json, &PlanLimits::default())?;
+/// assert_eq!(plan.steps().len(), 2);
+/// assert_eq!(Plan::from_json(plan.to_json().as_bytes(), &PlanLimits::default())?, plan);
+/// # Ok::<(), countersign_committed_plan::PlanError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    header: PlanHeader,
+    steps: Vec<Step>,
+}
+
+impl Plan {
+    /// Puts a plan together.
+    ///
+    /// # Errors
+    /// [`PlanError`] without any step, or with more than 1,048,576.
+    pub fn new(context: PlanContext, steps: Vec<Step>) -> Result<Self, PlanError> {
+        if steps.is_empty() {
+            return Err(PlanProblem::Empty.into());
+        }
+        if steps.len() > MAX_STEPS {
+            return Err(PlanProblem::Limit.into());
+        }
+        Ok(Self { header: PlanHeader::new(context, None, steps.len() as u64), steps })
+    }
+
+    /// Makes the plan an amendment: it goes on from the plan with that root, of which `position` steps have run.
+    #[must_use]
+    pub fn amending(self, root: PlanRoot, position: u64) -> Self {
+        Self { header: self.header.amending(Amends::new(root, position)), ..self }
+    }
+
+    /// Reads a plan: strict JSON, each member known, there once and of its kind.
+    ///
+    /// # Errors
+    /// [`PlanError`] with the step's number where it is one step's fault.
+    pub fn from_json(json: &[u8], limits: &PlanLimits) -> Result<Self, PlanError> {
+        let canonical = read(json, Recipe::Jcs1, limits.json()).map_err(PlanProblem::from)?;
+        let value = canonical.value();
+        let list = value.get("steps").ok_or(PlanProblem::Shape)?;
+        let header = read_header(value, list.len() as u64)?;
+        Ok(Self { header, steps: read_steps(list, limits)? })
+    }
+
+    /// The plan's canonical JSON, with each step in the form that is committed.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = self.header.opened();
+        let mut before = '[';
+        for step in &self.steps {
+            text.push(before);
+            step.write(&mut text);
+            before = ',';
+        }
+        text.push_str("]}");
+        text
+    }
+
+    /// Checks the plan against what the operator allows the session, and commits it.
+    ///
+    /// # Errors
+    /// [`CommitError`] at the first step that is not allowed: its tool is not disclosed, it leaves something open that is
+    /// not data, or its fixed arguments do not fit.
+    pub fn commit(self, contract: &dyn PlanContract) -> Result<CommittedPlan, CommitError> {
+        for (step, at) in self.steps.iter().zip(1..) {
+            if !contract.discloses(step.tool()) {
+                return Err(CommitError::Undisclosed { step: at });
+            }
+            if !step.open().iter().all(|place| contract.is_data(step.tool(), place)) {
+                return Err(CommitError::ControlOpen { step: at });
+            }
+            if !contract.fits(step) {
+                return Err(CommitError::Args { step: at });
+            }
+        }
+        Ok(CommittedPlan::new(self.header, self.steps))
+    }
+
+    /// What the plan says of itself.
+    #[must_use]
+    pub const fn header(&self) -> &PlanHeader {
+        &self.header
+    }
+
+    /// The steps, in order.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+}

@@ -1,0 +1,152 @@
+use countersign_canonical_json::{Canonical, Kind, Recipe, read};
+use countersign_core::ToolId;
+use countersign_merkle::{InclusionProof, LeafHash, TreeHead};
+
+use crate::admit::admit;
+use crate::breach::PlanBreach;
+use crate::error::{PlanError, PlanProblem};
+use crate::limits::PlanLimits;
+use crate::read::{number, object, read_step};
+use crate::root::PlanRoot;
+use crate::step::Step;
+
+/// Holds a step with the proof that it is in a plan. Nobody has verified it yet, and its step cannot be had before.
+///
+/// ```
+/// # use countersign_committed_plan::{OpenPlace, Plan, PlanContext, PlanContract, PlanLimits, Step, StepProof};
+/// # use countersign_core::{Digest, SessionId, ToolId};
+/// # struct All;
+/// # impl PlanContract for All {
+/// #     fn discloses(&self, _: &ToolId) -> bool { true }
+/// #     fn is_data(&self, _: &ToolId, _: &OpenPlace) -> bool { true }
+/// #     fn fits(&self, _: &Step) -> bool { true }
+/// # }
+/// # let context = PlanContext::new(Digest::of(b"goal"), SessionId::new("s-1")?, 7)?;
+/// let step = Step::new(ToolId::new("web", "search")?, br#"{"query":"weather"}"#, &[])?;
+/// let plan = Plan::new(context, vec![step])?.commit(&All)?;
+/// let sent = plan.prove_step(1).map(|proof| proof.to_json()).unwrap_or_default();
+///
+/// // On another machine, which has the root and nothing else of the plan:
+/// let proof = StepProof::from_json(sent.as_bytes(), &PlanLimits::default())?;
+/// let verified = proof.verify(plan.root())?;
+/// assert_eq!(verified.step().tool().name().as_str(), "search");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepProof {
+    step: Step,
+    proof: InclusionProof,
+}
+
+impl StepProof {
+    pub(crate) const fn new(step: Step, proof: InclusionProof) -> Self {
+        Self { step, proof }
+    }
+
+    /// Reads a proof: an object with the members `index`, `steps`, `step` and `path` (hashes in lower-case hexadecimal).
+    ///
+    /// # Errors
+    /// [`PlanError`] when it is anything else, or has an index or a path that no plan can have.
+    pub fn from_json(json: &[u8], limits: &PlanLimits) -> Result<Self, PlanError> {
+        let canonical = read(json, Recipe::Jcs1, limits.json()).map_err(PlanProblem::from)?;
+        let value = canonical.value();
+        object(value, &["index", "path", "step", "steps"])?;
+        let (index, steps) = (number(value, "index")?, number(value, "steps")?);
+        let path = value.get("path").filter(|path| path.kind() == Kind::Array).ok_or(PlanProblem::Shape)?;
+        let path = path.elements().map(|hash| hash.as_str().and_then(|hash| hash.parse().ok()));
+        let path = path.collect::<Option<_>>().ok_or(PlanProblem::Shape)?;
+        let size = steps.checked_add(1).ok_or(PlanProblem::Shape)?;
+        let proof = InclusionProof::new(index, size, path).map_err(|_| PlanProblem::Shape)?;
+        // Leaf 0 is the header, and no step.
+        let step = value.get("step").filter(|_| index > 0).ok_or(PlanProblem::Shape)?;
+        Ok(Self { step: read_step(step)?, proof })
+    }
+
+    /// The proof's canonical JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = format!("{{\"index\":{},\"path\":", self.proof.index());
+        let mut before = "[";
+        for hash in self.proof.path() {
+            text.push_str(before);
+            text.push_str(&format!("\"{hash}\""));
+            before = ",";
+        }
+        text.push_str(if self.proof.path().is_empty() { "[]" } else { "]" });
+        text.push_str(",\"step\":");
+        self.step.write(&mut text);
+        text.push_str(&format!(",\"steps\":{}}}", self.steps()));
+        text
+    }
+
+    /// Says whether the step is in the plan with that root, at the index and among as many steps as it says.
+    ///
+    /// # Errors
+    /// [`PlanBreach::StepMismatch`] when it is not.
+    pub fn verify(self, root: &PlanRoot) -> Result<VerifiedStep, PlanBreach> {
+        let refused = PlanBreach::StepMismatch { reason: "leaf" };
+        let (index, steps) = (self.proof.index(), self.steps());
+        let leaf = LeafHash::of(self.step.leaf(index, steps).as_bytes());
+        let head = TreeHead::new(self.proof.size(), *root.hash()).map_err(|_| refused)?;
+        self.proof.verify(&leaf, &head).map_err(|_| refused)?;
+        Ok(VerifiedStep { root: *root, index, steps, step: self.step })
+    }
+
+    /// The index that it claims, from 1 on.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        self.proof.index()
+    }
+
+    /// How many steps it claims that the plan has.
+    #[must_use]
+    pub const fn steps(&self) -> u64 {
+        self.proof.size().saturating_sub(1)
+    }
+}
+
+/// Proves that a step is in the plan with a root. Made by [`StepProof::verify`] alone. It says nothing of the step's turn: that
+/// is for whoever counts the calls.
+#[derive(Debug)]
+#[must_use]
+pub struct VerifiedStep {
+    root: PlanRoot,
+    index: u64,
+    steps: u64,
+    step: Step,
+}
+
+impl VerifiedStep {
+    /// Says whether a call is the one that the step is for.
+    ///
+    /// # Errors
+    /// [`PlanBreach::StepMismatch`] when tool or fixed arguments differ, an open argument is missing or not filled in, or an
+    /// argument was added.
+    pub fn admits(&self, tool: &ToolId, args: &Canonical) -> Result<(), PlanBreach> {
+        admit(&self.step, tool, args)
+    }
+
+    /// The plan's root.
+    #[must_use]
+    pub const fn root(&self) -> &PlanRoot {
+        &self.root
+    }
+
+    /// The step's index, from 1 on.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// How many steps the plan has.
+    #[must_use]
+    pub const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The step.
+    #[must_use]
+    pub const fn step(&self) -> &Step {
+        &self.step
+    }
+}

@@ -1,0 +1,130 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::string_slice,
+    reason = "sizes are small here, and a test that goes out of range is to fail"
+)]
+
+mod amendments;
+mod arguments;
+mod attacks;
+mod commits;
+mod finish;
+mod laws;
+mod order;
+mod proofs;
+mod reading;
+mod sealed;
+mod vectors;
+
+use countersign_canonical_json::{Canonical, Limits, Recipe, read};
+use countersign_core::{Digest, SessionId, ToolId};
+
+use crate::*;
+
+/// An operator's word for the tests: three tools of one server, with the arguments of each that are data.
+pub(crate) struct Desk;
+
+const DATA: [(&str, &str); 4] =
+    [("search", "/query"), ("send", "/body"), ("send", "/parts"), ("refund", "/note")];
+
+impl PlanContract for Desk {
+    fn discloses(&self, tool: &ToolId) -> bool {
+        tool.server().as_str() == "desk" && ["search", "send", "refund"].contains(&tool.name().as_str())
+    }
+
+    fn is_data(&self, tool: &ToolId, place: &OpenPlace) -> bool {
+        DATA.iter().any(|(name, data)| {
+            let below = place.as_str().strip_prefix(data);
+            tool.name().as_str() == *name
+                && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
+    /// An amount is a number.
+    fn fits(&self, step: &Step) -> bool {
+        step.args().value().get("amount").is_none_or(|amount| amount.as_f64().is_some())
+    }
+}
+
+/// An operator who allows everything.
+pub(crate) struct Anything;
+
+impl PlanContract for Anything {
+    fn discloses(&self, _: &ToolId) -> bool {
+        true
+    }
+
+    fn is_data(&self, _: &ToolId, _: &OpenPlace) -> bool {
+        true
+    }
+
+    fn fits(&self, _: &Step) -> bool {
+        true
+    }
+}
+
+fn tool(name: &str) -> ToolId {
+    ToolId::new("desk", name).unwrap()
+}
+
+fn json(text: &str) -> Canonical {
+    read(text.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap()
+}
+
+fn session(text: &str) -> SessionId {
+    SessionId::new(text).unwrap()
+}
+
+fn context() -> PlanContext {
+    PlanContext::new(Digest::of(b"goal"), session("s-1"), 7).unwrap()
+}
+
+fn step(name: &str, args: &str) -> Step {
+    Step::new(tool(name), args.as_bytes(), &[]).unwrap()
+}
+
+fn plan_of(steps: Vec<Step>) -> CommittedPlan {
+    Plan::new(context(), steps).unwrap().commit(&Desk).unwrap()
+}
+
+/// Look for a ticket, refund it in up to two calls, say so.
+fn steps() -> Vec<Step> {
+    vec![
+        step("search", r#"{"query":"ticket 7","limit":10}"#),
+        step("refund", r#"{"amount":10,"to":{"name":"bob","iban":"NO93"},"note":"<DYNAMIC>"}"#)
+            .with_max_calls(2)
+            .unwrap(),
+        step("send", r#"{"to":"bob@example.com","body":"<DYNAMIC>"}"#).with_description("say so").unwrap(),
+    ]
+}
+
+const SEARCH: (&str, &str) = ("search", r#"{"limit":10.0,"query":"ticket 7"}"#);
+const REFUND: (&str, &str) = ("refund", r#"{"amount":1e1,"note":"sorry","to":{"iban":"NO93","name":"bob"}}"#);
+const SEND: (&str, &str) = ("send", r#"{"body":"done","to":"bob@example.com"}"#);
+
+fn cursor() -> PlanCursor<String> {
+    PlanCursor::start(plan_of(steps()), &context()).unwrap()
+}
+
+fn check<O>(cursor: &mut PlanCursor<O>, call: (&str, &str)) -> Result<PlannedCall, PlanBreach> {
+    cursor.check(&StepCall::new(&tool(call.0), &json(call.1), 7))
+}
+
+fn check_at<O>(cursor: &mut PlanCursor<O>, at: u64, call: (&str, &str)) -> Result<PlannedCall, PlanBreach> {
+    cursor.check(&StepCall::new(&tool(call.0), &json(call.1), 7).at_step(at))
+}
+
+/// Checks, accepts and observes a call.
+fn run(cursor: &mut PlanCursor<String>, call: (&str, &str)) -> Result<u64, PlanBreach> {
+    let planned = check(cursor, call)?;
+    let index = planned.index();
+    let accepted = cursor.accept(planned)?;
+    cursor.observe(accepted, format!("result of {}", call.0), 100 + index)?;
+    Ok(index)
+}
+
+/// The code and the reason of a breach.
+fn why(breach: PlanBreach) -> (&'static str, &'static str) {
+    (breach.code(), breach.reason())
+}

@@ -1,0 +1,175 @@
+use super::*;
+
+#[test]
+fn an_honest_run_passes() {
+    let mut cursor = cursor();
+    assert_eq!(run(&mut cursor, SEARCH), Ok(1));
+    assert_eq!(run(&mut cursor, REFUND), Ok(2));
+    assert_eq!(run(&mut cursor, REFUND), Ok(2), "the step may be called twice");
+    assert_eq!(run(&mut cursor, SEND), Ok(3));
+    assert_eq!((cursor.position(), cursor.halted()), (3, None));
+    let trace = cursor.finish().unwrap();
+    let ran: Vec<_> = trace.steps().iter().map(|step| (step.index(), step.record())).collect();
+    assert_eq!(ran, [(1, 101), (2, 102), (2, 102), (3, 103)]);
+}
+
+#[test]
+fn a_step_may_have_fewer_calls_than_it_could() {
+    let mut cursor = cursor();
+    for (at, call) in [(1, SEARCH), (2, REFUND), (3, SEND)] {
+        let planned = check_at(&mut cursor, at, call).unwrap();
+        assert_eq!(planned.index(), at);
+        cursor.give_back(planned).unwrap();
+        assert_eq!(run(&mut cursor, call), Ok(at));
+    }
+    assert!(cursor.finish().is_ok());
+}
+
+#[test]
+fn only_an_accepted_call_moves_the_plan() {
+    let mut cursor = cursor();
+    for _ in 0..3 {
+        let planned = check(&mut cursor, SEARCH).unwrap();
+        assert_eq!(cursor.position(), 0);
+        cursor.give_back(planned).unwrap();
+    }
+    assert_eq!(run(&mut cursor, SEARCH), Ok(1));
+    let planned = check(&mut cursor, REFUND).unwrap();
+    assert_eq!((planned.index(), planned.root()), (2, cursor.plan().root()));
+    assert_eq!(cursor.position(), 1);
+    let _run = cursor.accept(planned).unwrap();
+    assert_eq!(cursor.position(), 2);
+}
+
+#[test]
+fn a_skipped_step_is_out_of_order() {
+    for named in [true, false] {
+        let mut cursor = cursor();
+        let result = if named { check_at(&mut cursor, 2, REFUND) } else { check(&mut cursor, REFUND) };
+        assert_eq!(why(result.unwrap_err()), ("PLAN_OUT_OF_ORDER", "skipped"));
+    }
+}
+
+#[test]
+fn swapped_steps_are_out_of_order() {
+    for named in [true, false] {
+        let mut cursor = cursor();
+        for call in [SEARCH, REFUND, SEND] {
+            run(&mut cursor, call).unwrap();
+        }
+        let result = if named { check_at(&mut cursor, 2, REFUND) } else { check(&mut cursor, REFUND) };
+        assert_eq!(why(result.unwrap_err()), ("PLAN_OUT_OF_ORDER", "behind"));
+    }
+}
+
+#[test]
+fn a_step_repeated_beyond_its_count_is_exhausted() {
+    for named in [true, false] {
+        let mut cursor = cursor();
+        for call in [SEARCH, REFUND, REFUND] {
+            run(&mut cursor, call).unwrap();
+        }
+        let result = if named { check_at(&mut cursor, 2, REFUND) } else { check(&mut cursor, REFUND) };
+        assert_eq!(why(result.unwrap_err()), ("PLAN_EXHAUSTED", "count"));
+    }
+}
+
+#[test]
+fn a_call_after_the_end_is_exhausted() {
+    for named in [true, false] {
+        let mut cursor = cursor();
+        for call in [SEARCH, REFUND, SEND] {
+            run(&mut cursor, call).unwrap();
+        }
+        let more = ("search", r#"{"query":"one more"}"#);
+        let result = if named { check_at(&mut cursor, 4, more) } else { check(&mut cursor, more) };
+        assert_eq!(why(result.unwrap_err()), ("PLAN_EXHAUSTED", "ended"));
+    }
+    let mut cursor = cursor();
+    assert_eq!(why(check_at(&mut cursor, 4, SEND).unwrap_err()), ("PLAN_OUT_OF_ORDER", "unknown-step"));
+}
+
+#[test]
+fn an_inserted_call_is_no_step() {
+    for at in 0..3 {
+        let mut cursor = cursor();
+        for call in [SEARCH, REFUND, SEND].into_iter().take(at) {
+            run(&mut cursor, call).unwrap();
+        }
+        let result = check(&mut cursor, ("send", r#"{"to":"eve@example.com","body":"x"}"#));
+        assert_eq!(result.unwrap_err().code(), "PLAN_STEP_MISMATCH", "{at}");
+    }
+}
+
+#[test]
+fn the_header_is_no_step() {
+    let mut cursor = cursor();
+    assert_eq!(why(check_at(&mut cursor, 0, SEARCH).unwrap_err()), ("PLAN_OUT_OF_ORDER", "unknown-step"));
+}
+
+#[test]
+fn the_first_breach_halts_the_plan() {
+    let mut cursor = cursor();
+    run(&mut cursor, SEARCH).unwrap();
+    let breach = check(&mut cursor, SEND).unwrap_err();
+    assert_eq!(why(breach), ("PLAN_OUT_OF_ORDER", "skipped"));
+    assert_eq!(cursor.halted(), Some(breach));
+    for call in [REFUND, SEND, SEARCH] {
+        assert_eq!(check(&mut cursor, call).unwrap_err(), breach, "what was right is refused as well");
+    }
+    assert_eq!(cursor.position(), 1);
+    assert_eq!(cursor.finish().unwrap_err(), FinishError::Halted);
+}
+
+#[test]
+fn one_call_at_a_time_has_its_turn() {
+    let mut cursor = cursor();
+    let first = check(&mut cursor, SEARCH).unwrap();
+    assert_eq!(why(check(&mut cursor, SEARCH).unwrap_err()), ("PLAN_OUT_OF_ORDER", "busy"));
+    assert_eq!(why(check(&mut cursor, REFUND).unwrap_err()), ("PLAN_OUT_OF_ORDER", "busy"));
+    assert_eq!(cursor.halted(), None, "which call came first was luck");
+    let _run = cursor.accept(first).unwrap();
+    assert_eq!(run(&mut cursor, REFUND), Ok(2));
+}
+
+#[test]
+fn a_turn_of_another_cursor_is_refused() {
+    let (mut one, mut other) = (cursor(), cursor());
+    run(&mut other, SEARCH).unwrap();
+    cursor_turns(&mut one);
+    let (held, stray) = (check(&mut one, SEARCH).unwrap(), check(&mut other, REFUND).unwrap());
+    assert_eq!(why(one.accept(stray).unwrap_err()), ("PLAN_OUT_OF_ORDER", "other-turn"));
+    assert_eq!(one.position(), 0);
+    let accepted = one.accept(held).unwrap();
+    assert_eq!(
+        why(other.observe(accepted, String::new(), 1).unwrap_err()),
+        ("PLAN_OUT_OF_ORDER", "other-turn")
+    );
+}
+
+/// Lets a cursor count one turn, so that two cursors are at the same number.
+fn cursor_turns(cursor: &mut PlanCursor<String>) {
+    let planned = check(cursor, SEARCH).unwrap();
+    cursor.give_back(planned).unwrap();
+}
+
+#[test]
+fn a_registry_that_changed_asks_for_a_new_plan_and_halts_nothing() {
+    let mut cursor = cursor();
+    let args = json(SEARCH.1);
+    let breach = cursor.check(&StepCall::new(&tool("search"), &args, 8)).unwrap_err();
+    assert_eq!(why(breach), ("PLAN_REQUIRED", "other-registry"));
+    assert_eq!(cursor.halted(), None);
+    assert_eq!(run(&mut cursor, SEARCH), Ok(1));
+}
+
+#[test]
+fn two_steps_alike_are_two_calls() {
+    let same = || step("search", r#"{"query":"x"}"#);
+    let mut cursor: PlanCursor<String> =
+        PlanCursor::start(plan_of(vec![same(), same()]), &context()).unwrap();
+    let call = ("search", r#"{"query":"x"}"#);
+    assert_eq!(run(&mut cursor, call), Ok(1));
+    assert_eq!(run(&mut cursor, call), Ok(2));
+    assert_eq!(why(run(&mut cursor, call).unwrap_err()), ("PLAN_EXHAUSTED", "count"));
+}

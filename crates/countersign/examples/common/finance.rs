@@ -1,0 +1,133 @@
+// What the operator of a finance desk does once, in a folder for temporary files: a signed registry in which money moves
+// only with evidence, a keyring with the key of the clerk who attests, a folder for evidence, and a gate over all of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use countersign::Countersign;
+use countersign::action_proposal::{EvidenceFolder, EvidenceKeyring, Profile, ProposalVerifier};
+use countersign::approval_token::MemorySpentTokens;
+use countersign::audit_log::FileSink;
+use countersign::core::{Audience, Clock as _, Millis, SystemClock};
+use countersign::keys::{SigningKey, TrustRoot};
+use countersign::registry::RegistryDraft;
+use countersign::tool_gate::{ProposalSettings, RejectionCode, ToolCall, ToolGate};
+
+type Failed = Box<dyn std::error::Error>;
+
+/// Whom attestations are for: this gate.
+pub(crate) const AUDIENCE: &str = "finance-gate";
+
+/// The clerk's id in the keyring.
+pub(crate) const CLERK: &str = "clerk-2026";
+
+/// The operator's and the clerk's signing keys. An example's alone: real ones come from `countersign keys generate`.
+const OPERATOR_SEED: [u8; 32] = [7; 32];
+const CLERK_SEED: [u8; 32] = [8; 32];
+
+/// A gate whose session may read mail, make refunds and wire money.
+pub(crate) struct Desk {
+    pub(crate) gate: ToolGate,
+    /// Where evidence lies.
+    pub(crate) evidence: PathBuf,
+}
+
+pub(crate) fn clerk() -> SigningKey {
+    SigningKey::from_seed(CLERK_SEED)
+}
+
+impl Desk {
+    pub(crate) fn open(name: &str) -> Result<Self, Failed> {
+        let folder = std::env::temp_dir().join(format!("countersign-{name}-{}", std::process::id()));
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        let evidence = folder.join("evidence");
+        std::fs::create_dir_all(&evidence)?;
+        let (registry, root, keyring) =
+            (folder.join("registry.json"), folder.join("trust-root.json"), folder.join("evidence-keys.json"));
+
+        let operator = SigningKey::from_seed(OPERATOR_SEED);
+        std::fs::write(&root, TrustRoot::new(1, 1, vec![operator.verifying_key()])?.to_json())?;
+        let now = SystemClock::new().now()?;
+        let envelope = RegistryDraft::from_json(DRAFT.as_bytes())?.sign(
+            now,
+            now.checked_add(Millis::from_secs(3_600))?,
+            &[&operator],
+        )?;
+        std::fs::write(&registry, envelope.to_json())?;
+        let key = clerk().verifying_key().to_base64();
+        let keys = format!(
+            r#"{{"trusted_keys":{{"{CLERK}":{{"public_key":"{key}","tools":["wire_transfer"],"impacts":["money"]}}}}}}"#
+        );
+        std::fs::write(&keyring, keys)?;
+
+        let verifier = ProposalVerifier::builder(Profile::Strict)
+            .keyring(EvidenceKeyring::from_json(&std::fs::read(&keyring)?)?)
+            .resolver(Arc::new(EvidenceFolder::open(&evidence)?))
+            .audience(Audience::new(AUDIENCE)?)
+            .build()?;
+        let gate = Countersign::load(&registry, &root, folder.join("registry.state"))?
+            .session("finance-bot", "session-1", "ada@example.com")?
+            .goal("Answer today's mail and pay the invoices that are due")
+            .proposals(ProposalSettings::new(Arc::new(verifier), Arc::new(MemorySpentTokens::new())))
+            .open(FileSink::open(folder.join("record.jsonl"))?)?;
+        Ok(Self { gate, evidence })
+    }
+
+    /// Makes the call with a proposal; prints and returns how it was answered: the code, or nothing where it ran. A tool
+    /// that runs gets the first file of its evidence.
+    pub(crate) fn attempt(
+        &self,
+        how: &str,
+        call: &ToolCall<'_>,
+        mut tool: impl FnMut(&str, Option<&[u8]>),
+    ) -> Option<RejectionCode> {
+        match self.gate.check(call) {
+            Ok(accepted) => {
+                println!(
+                    "{how}: accepted ({}, {} pieces of evidence)",
+                    accepted.impact(),
+                    accepted.evidence().len()
+                );
+                let ran: Result<(), std::convert::Infallible> =
+                    accepted.run_with_evidence(|args, evidence| {
+                        tool(args.as_str(), evidence.iter().find_map(|piece| piece.bytes()));
+                        Ok(())
+                    });
+                let Ok(()) = ran;
+                None
+            }
+            Err(no) => {
+                println!("{how}: {no}");
+                if let Some(reason) = self.gate.call_log().last().and_then(|record| record.reason.as_ref()) {
+                    println!("    on record, not told: {reason}");
+                }
+                Some(no.code())
+            }
+        }
+    }
+}
+
+const DRAFT: &str = r#"{
+  "format": "countersign-registry-1",
+  "version": 1,
+  "agents": [{
+    "agent": "finance-bot", "version": 1, "registered_by": "finance-operator",
+    "tools": [{"server": "desk", "name": "read_mail"}, {"server": "desk", "name": "refund"},
+              {"server": "bank", "name": "wire_transfer"}],
+    "output_tags": ["answer"], "max_session": "30m"
+  }],
+  "tools": [
+    {"server": "desk", "name": "read_mail", "impact": "read", "approval": "not_required",
+     "args_schema": {"type": "object", "properties": {"id": {"type": "string"}},
+                     "required": ["id"], "additionalProperties": false}},
+    {"server": "desk", "name": "refund", "impact": "money", "approval": "not_required", "evidence": "required",
+     "args_schema": {"type": "object", "properties": {"customer": {"type": "string"}, "amount": {"type": "number"}},
+                     "required": ["customer", "amount"], "additionalProperties": false}},
+    {"server": "bank", "name": "wire_transfer", "impact": "money", "approval": "not_required", "evidence": "required",
+     "args_schema": {"type": "object", "properties": {"to": {"type": "string"}, "amount": {"type": "number"}},
+                     "required": ["to", "amount"], "additionalProperties": false}}
+  ],
+  "revoked": {"agents": [], "keys": [], "snapshots": []}
+}"#;

@@ -1,0 +1,150 @@
+use crate::error::ProofError;
+use crate::hash::NodeHash;
+use crate::head::{MAX_SIZE, TreeHead};
+
+/// The most hashes that a proof within [`MAX_SIZE`] leaves can have.
+const MAX_PATH: usize = 64;
+
+/// Says whether the tree with the head `new` begins with all the leaves of the tree with the head `old`, in their
+/// order (RFC 9162, section 2.1.4.2).
+///
+/// Two heads of one size are consistent without any hash when their roots are the same. From a tree without leaves
+/// nothing can be proved, and nothing is.
+///
+/// It works for as many steps as the size has bits, whatever the length of `path`.
+///
+/// # Errors
+/// [`ProofError`] when it does not, or when the path has too few hashes or too many.
+pub fn verify_consistency(old: &TreeHead, new: &TreeHead, path: &[NodeHash]) -> Result<(), ProofError> {
+    if old.size() == 0 || old.size() > new.size() {
+        return Err(ProofError::Size);
+    }
+    if old.size() == new.size() {
+        let same = if old.root() == new.root() { Ok(()) } else { Err(ProofError::Root) };
+        return if path.is_empty() { same } else { Err(ProofError::Length) };
+    }
+    let (mut at, mut last) = (old.size().saturating_sub(1), new.size().saturating_sub(1));
+    let whole = at.trailing_ones();
+    (at, last) = (at.unbounded_shr(whole), last.unbounded_shr(whole));
+    let mut path = path.iter().copied();
+    // An old tree of a power of two is a subtree of the new one, and its root need not be told again.
+    let whole = old.size().is_power_of_two();
+    let first = if whole { Some(NodeHash::from_digest(old.root().digest())) } else { path.next() };
+    let Some(first) = first else {
+        return Err(ProofError::Length);
+    };
+    let (mut in_old, mut in_new) = (first, first);
+    for node in path {
+        if last == 0 {
+            return Err(ProofError::Length);
+        }
+        if at % 2 == 1 || at == last {
+            in_old = NodeHash::of(&node, &in_old);
+            in_new = NodeHash::of(&node, &in_new);
+            if at % 2 == 0 {
+                let alone = at.trailing_zeros();
+                (at, last) = (at.unbounded_shr(alone), last.unbounded_shr(alone));
+            }
+        } else {
+            in_new = NodeHash::of(&in_new, &node);
+        }
+        (at, last) = (at >> 1, last >> 1);
+    }
+    if last != 0 {
+        return Err(ProofError::Length);
+    }
+    let met = in_old.digest() == old.root().digest() && in_new.digest() == new.root().digest();
+    if met { Ok(()) } else { Err(ProofError::Root) }
+}
+
+/// Holds the proof that a tree only grew: the two sizes, and the hashes that lead to both roots.
+///
+/// ```
+/// use countersign_merkle::{LeafHash, MerkleTree};
+/// let mut tree: MerkleTree = [b"a", b"b"].map(|entry| LeafHash::of(entry)).into_iter().collect();
+/// let old = tree.head();
+/// tree.append(LeafHash::of(b"c"))?;
+/// assert!(tree.prove_consistency(2)?.verify(&old, &tree.head()).is_ok());
+/// # Ok::<(), countersign_merkle::TreeError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "Wire", into = "Wire")]
+pub struct ConsistencyProof {
+    old_size: u64,
+    new_size: u64,
+    path: Vec<NodeHash>,
+}
+
+impl ConsistencyProof {
+    /// Puts a proof together. Whether it holds is for [`verify`](Self::verify) to say.
+    ///
+    /// # Errors
+    /// [`ProofError`] when no two trees at all can have such a proof: an old size of none or above the new one, a new
+    /// one above [`MAX_SIZE`], or more than 64 hashes.
+    pub fn new(old_size: u64, new_size: u64, path: Vec<NodeHash>) -> Result<Self, ProofError> {
+        if old_size == 0 || old_size > new_size || new_size > MAX_SIZE {
+            return Err(ProofError::Size);
+        }
+        if path.len() > MAX_PATH {
+            return Err(ProofError::Length);
+        }
+        Ok(Self { old_size, new_size, path })
+    }
+
+    /// A proof that a tree of this crate's gives.
+    pub(crate) const fn of_tree(old_size: u64, new_size: u64, path: Vec<NodeHash>) -> Self {
+        Self { old_size, new_size, path }
+    }
+
+    /// Says whether this proves that the tree with the head `new` goes on from the one with the head `old`.
+    ///
+    /// # Errors
+    /// [`ProofError`] when it does not; [`ProofError::Size`] when it is for trees of other sizes.
+    pub fn verify(&self, old: &TreeHead, new: &TreeHead) -> Result<(), ProofError> {
+        if (self.old_size, self.new_size) != (old.size(), new.size()) {
+            return Err(ProofError::Size);
+        }
+        verify_consistency(old, new, &self.path)
+    }
+
+    /// How many leaves the old tree has.
+    #[must_use]
+    pub const fn old_size(&self) -> u64 {
+        self.old_size
+    }
+
+    /// How many leaves the new tree has.
+    #[must_use]
+    pub const fn new_size(&self) -> u64 {
+        self.new_size
+    }
+
+    /// The hashes, in the order of RFC 9162, section 2.1.4.1.
+    #[must_use]
+    pub fn path(&self) -> &[NodeHash] {
+        &self.path
+    }
+}
+
+/// A proof as it travels.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    old_size: u64,
+    new_size: u64,
+    path: Vec<NodeHash>,
+}
+
+impl TryFrom<Wire> for ConsistencyProof {
+    type Error = ProofError;
+    fn try_from(wire: Wire) -> Result<Self, ProofError> {
+        Self::new(wire.old_size, wire.new_size, wire.path)
+    }
+}
+
+impl From<ConsistencyProof> for Wire {
+    fn from(proof: ConsistencyProof) -> Self {
+        let ConsistencyProof { old_size, new_size, path } = proof;
+        Self { old_size, new_size, path }
+    }
+}

@@ -1,0 +1,145 @@
+use crate::error::ProofError;
+use crate::hash::{LeafHash, NodeHash};
+use crate::head::{MAX_SIZE, TreeHead};
+
+/// The most hashes that a path within [`MAX_SIZE`] leaves can have.
+const MAX_PATH: usize = 63;
+
+/// Says whether a leaf has that index in the tree with that head (RFC 9162, section 2.1.3.2).
+///
+/// The head's size counts as much as its root. The hashes alone do not tell every two sizes apart: the third leaf of three has the
+/// very path that the second leaf of two would have, under the same root. So the size must come from where the
+/// root comes from, and a leaf that says its own index and the size itself is safer still.
+///
+/// It works for as many steps as the size has bits, whatever the length of `path`.
+///
+/// # Errors
+/// [`ProofError`] when it has not, or when the path has too few hashes or too many.
+pub fn verify_inclusion(
+    leaf: &LeafHash,
+    index: u64,
+    head: &TreeHead,
+    path: &[NodeHash],
+) -> Result<(), ProofError> {
+    if index >= head.size() {
+        return Err(ProofError::Index);
+    }
+    let (mut at, mut last) = (index, head.size().saturating_sub(1));
+    let mut node = NodeHash::from(*leaf);
+    for sibling in path {
+        if last == 0 {
+            return Err(ProofError::Length);
+        }
+        if at % 2 == 1 || at == last {
+            node = NodeHash::of(sibling, &node);
+            if at % 2 == 0 {
+                // The last node of its level has nobody to its right and moves up as it is.
+                let alone = at.trailing_zeros();
+                (at, last) = (at.unbounded_shr(alone), last.unbounded_shr(alone));
+            }
+        } else {
+            node = NodeHash::of(&node, sibling);
+        }
+        (at, last) = (at >> 1, last >> 1);
+    }
+    if last != 0 {
+        return Err(ProofError::Length);
+    }
+    if node.digest() == head.root().digest() { Ok(()) } else { Err(ProofError::Root) }
+}
+
+/// Holds the proof that a leaf is in a tree: the leaf's index, the tree's size, and the hash of the other half at each
+/// step from the leaf to the root.
+///
+/// ```
+/// use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, ProofError};
+/// let tree: MerkleTree = [b"a", b"b", b"c"].map(|entry| LeafHash::of(entry)).into_iter().collect();
+/// let proof = tree.prove_inclusion(1)?;
+/// let moved = InclusionProof::new(0, 3, proof.path().to_vec())?;
+/// assert_eq!(moved.verify(&LeafHash::of(b"b"), &tree.head()), Err(ProofError::Root));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "Wire", into = "Wire")]
+pub struct InclusionProof {
+    index: u64,
+    size: u64,
+    path: Vec<NodeHash>,
+}
+
+impl InclusionProof {
+    /// Puts a proof together. Whether it holds is for [`verify`](Self::verify) to say.
+    ///
+    /// # Errors
+    /// [`ProofError`] when no tree at all can have such a proof: an index that is not below the size, a size above
+    /// [`MAX_SIZE`], or more than 63 hashes.
+    pub fn new(index: u64, size: u64, path: Vec<NodeHash>) -> Result<Self, ProofError> {
+        if size > MAX_SIZE {
+            return Err(ProofError::Size);
+        }
+        if index >= size {
+            return Err(ProofError::Index);
+        }
+        if path.len() > MAX_PATH {
+            return Err(ProofError::Length);
+        }
+        Ok(Self { index, size, path })
+    }
+
+    /// A proof that a tree of this crate's gives.
+    pub(crate) const fn of_tree(index: u64, size: u64, path: Vec<NodeHash>) -> Self {
+        Self { index, size, path }
+    }
+
+    /// Says whether this proves that the leaf is in the tree with that head.
+    ///
+    /// # Errors
+    /// [`ProofError`] when it does not; [`ProofError::Size`] when it is for a tree of another size.
+    pub fn verify(&self, leaf: &LeafHash, head: &TreeHead) -> Result<(), ProofError> {
+        if self.size != head.size() {
+            return Err(ProofError::Size);
+        }
+        verify_inclusion(leaf, self.index, head, &self.path)
+    }
+
+    /// The leaf's index, from 0.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// How many leaves the tree has.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The hashes, that next to the leaf first.
+    #[must_use]
+    pub fn path(&self) -> &[NodeHash] {
+        &self.path
+    }
+}
+
+/// A proof as it travels.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    index: u64,
+    size: u64,
+    path: Vec<NodeHash>,
+}
+
+impl TryFrom<Wire> for InclusionProof {
+    type Error = ProofError;
+    fn try_from(wire: Wire) -> Result<Self, ProofError> {
+        Self::new(wire.index, wire.size, wire.path)
+    }
+}
+
+impl From<InclusionProof> for Wire {
+    fn from(proof: InclusionProof) -> Self {
+        let InclusionProof { index, size, path } = proof;
+        Self { index, size, path }
+    }
+}

@@ -1,0 +1,407 @@
+//! The public vectors under `tests/vectors/merkle`: one test makes them anew and compares, another runs what is on disk.
+//! `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use base64ct::{Base64, Encoding as _};
+use countersign_core::Digest;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/merkle")
+}
+
+fn text(hash: Digest) -> Value {
+    Base64::encode_string(hash.as_bytes()).into()
+}
+
+fn texts(path: &[NodeHash]) -> Vec<Value> {
+    path.iter().map(|node| text(node.digest())).collect()
+}
+
+fn small(size: u64) -> MerkleTree {
+    (0..size).map(small_leaf).collect()
+}
+
+/// Entries that a reader can type: one letter each.
+fn small_entry(index: u64) -> Vec<u8> {
+    vec![b'a' + u8::try_from(index).unwrap()]
+}
+
+fn small_leaf(index: u64) -> LeafHash {
+    LeafHash::of(&small_entry(index))
+}
+
+fn inclusion(index: u64, size: u64) -> Value {
+    let tree = small(size);
+    json!({
+        "leafIdx": index,
+        "treeSize": size,
+        "root": text(tree.root().digest()),
+        "leafHash": text(small_leaf(index).digest()),
+        "proof": texts(tree.prove_inclusion(index).unwrap().path()),
+    })
+}
+
+fn consistency(old: u64, new: u64) -> Value {
+    let tree = small(new);
+    json!({
+        "size1": old,
+        "size2": new,
+        "root1": text(tree.head_at(old).unwrap().root().digest()),
+        "root2": text(tree.root().digest()),
+        "proof": texts(tree.prove_consistency(old).unwrap().path()),
+    })
+}
+
+fn root(entries: &[Vec<u8>]) -> Value {
+    let tree: MerkleTree = entries.iter().map(|entry| LeafHash::of(entry)).collect();
+    let entries: Vec<String> = entries.iter().map(|entry| Base64::encode_string(entry)).collect();
+    json!({ "entries": entries, "root": text(tree.root().digest()) })
+}
+
+fn case(about: &str, kind: &str, expect: &str, input: &Value) -> Value {
+    json!({ "description": about, "kind": kind, "input": input, "expect": expect })
+}
+
+/// The input with one member replaced.
+fn with(mut input: Value, name: &str, value: Value) -> Value {
+    input[name] = value;
+    input
+}
+
+/// The input with its list of hashes edited.
+fn edited(mut input: Value, edit: impl FnOnce(&mut Vec<Value>)) -> Value {
+    edit(input["proof"].as_array_mut().unwrap());
+    input
+}
+
+fn accepted() -> Vec<(&'static str, Value)> {
+    let letters = |count| (0..count).map(small_entry).collect::<Vec<_>>();
+    let ok = |about, kind, input| case(about, kind, "ok", &input);
+    vec![
+        ("root_of_nothing", ok("no entries", "root", root(&[]))),
+        ("root_of_empty_entry", ok("one entry of no bytes", "root", root(&[Vec::new()]))),
+        ("root_of_three", ok("the odd leaf moves up", "root", root(&letters(3)))),
+        ("root_of_seven", ok("two odd nodes move up", "root", root(&letters(7)))),
+        ("only_leaf", ok("one leaf needs no hash", "inclusion", inclusion(0, 1))),
+        ("last_of_three", ok("a leaf that moved up", "inclusion", inclusion(2, 3))),
+        ("middle_of_thirteen", ok("a leaf in a tree of thirteen", "inclusion", inclusion(6, 13))),
+        ("grown_from_power_of_two", ok("the old root is a subtree", "consistency", consistency(4, 7))),
+        ("grown_from_odd_size", ok("the first hash is told", "consistency", consistency(7, 13))),
+        ("same_tree", ok("equal sizes need no hash", "consistency", consistency(5, 5))),
+    ]
+}
+
+fn rejected() -> Vec<(&'static str, Value)> {
+    let (three, seven) = (inclusion(2, 3), inclusion(4, 7));
+    let grown = consistency(6, 13);
+    let other = text(small_leaf(25).digest());
+    let in_ = |about, code, input| case(about, "inclusion", code, &input);
+    let con = |about, code, input| case(about, "consistency", code, &input);
+    let flipped = |value: &Value| {
+        let bytes = Base64::decode_vec(value.as_str().unwrap()).unwrap();
+        text(flip(NodeHash::try_from(bytes.as_slice()).unwrap(), 255).digest())
+    };
+    let doubled = (0..4_u64).map(|at| small_entry(at.min(2))).collect::<Vec<_>>();
+    let node_bytes = [small_leaf(0).as_bytes().as_slice(), small_leaf(1).as_bytes()].concat();
+    let right = NodeHash::of(&small_leaf(2).into(), &small_leaf(3).into());
+    let node_as_leaf = json!({
+        "leafIdx": 0, "treeSize": 2, "root": text(small(4).root().digest()),
+        "leafHash": text(LeafHash::of(&node_bytes).digest()), "proof": texts(&[right]),
+    });
+    vec![
+        (
+            "cve_2012_2459",
+            case(
+                "three leaves under the root of four with the last one doubled",
+                "root",
+                "MERKLE_ROOT",
+                &with(
+                    root(&(0..3).map(small_entry).collect::<Vec<_>>()),
+                    "root",
+                    root(&doubled)["root"].clone(),
+                ),
+            ),
+        ),
+        (
+            "root_of_nothing_is_not_zeros",
+            case(
+                "zeros as the root of no entries",
+                "root",
+                "MERKLE_EMPTY_ROOT",
+                &with(root(&[]), "root", text(Digest::from_bytes([0; 32]))),
+            ),
+        ),
+        ("node_as_leaf", in_("two hashes given out as an entry", "MERKLE_ROOT", node_as_leaf)),
+        (
+            "other_leaf",
+            in_("the hash of another entry", "MERKLE_ROOT", with(seven.clone(), "leafHash", other.clone())),
+        ),
+        ("other_root", in_("another root", "MERKLE_ROOT", with(seven.clone(), "root", other.clone()))),
+        (
+            "changed_bit",
+            in_(
+                "one bit of the second hash changed",
+                "MERKLE_ROOT",
+                edited(seven.clone(), |path| path[1] = flipped(&path[1])),
+            ),
+        ),
+        (
+            "swapped_hashes",
+            in_("two hashes swapped", "MERKLE_ROOT", edited(seven.clone(), |path| path.swap(0, 1))),
+        ),
+        (
+            "missing_hash",
+            in_("the last hash left out", "MERKLE_LENGTH", edited(seven.clone(), |path| drop(path.pop()))),
+        ),
+        ("no_hashes", in_("no hashes", "MERKLE_LENGTH", edited(seven.clone(), Vec::clear))),
+        (
+            "added_hash",
+            in_(
+                "the root added at the end",
+                "MERKLE_LENGTH",
+                edited(seven.clone(), |path| path.push(seven["root"].clone())),
+            ),
+        ),
+        (
+            "only_leaf_with_a_hash",
+            in_(
+                "a hash where one leaf needs none",
+                "MERKLE_LENGTH",
+                edited(inclusion(0, 1), |path| path.push(other.clone())),
+            ),
+        ),
+        (
+            "index_one_less",
+            in_("the neighbour's index", "MERKLE_LENGTH", with(three.clone(), "leafIdx", 1.into())),
+        ),
+        (
+            "index_one_more",
+            in_("the other half's index", "MERKLE_ROOT", with(seven.clone(), "leafIdx", 5.into())),
+        ),
+        (
+            "index_at_size",
+            in_("the index after the last one", "MERKLE_INDEX", with(three.clone(), "leafIdx", 3.into())),
+        ),
+        (
+            "index_largest",
+            in_("the largest index", "MERKLE_INDEX", with(three.clone(), "leafIdx", u64::MAX.into())),
+        ),
+        (
+            "size_zero",
+            in_(
+                "a tree without leaves that has a root",
+                "MERKLE_EMPTY_ROOT",
+                with(three.clone(), "treeSize", 0.into()),
+            ),
+        ),
+        ("size_doubled", in_("twice the size", "MERKLE_LENGTH", with(seven.clone(), "treeSize", 14.into()))),
+        (
+            "size_above_2_63",
+            in_(
+                "a size above 2^63",
+                "MERKLE_TOO_LARGE",
+                with(three.clone(), "treeSize", (MAX_SIZE + 1).into()),
+            ),
+        ),
+        (
+            "short_hash",
+            in_(
+                "a hash of 31 bytes",
+                "MERKLE_HASH_LENGTH",
+                edited(seven.clone(), |path| path[0] = Base64::encode_string(&[7; 31]).into()),
+            ),
+        ),
+        (
+            "long_leaf_hash",
+            in_(
+                "a leaf hash of 33 bytes",
+                "MERKLE_HASH_LENGTH",
+                with(seven, "leafHash", Base64::encode_string(&[7; 33]).into()),
+            ),
+        ),
+        (
+            "from_nothing",
+            con(
+                "an old tree without leaves",
+                "MERKLE_SIZE",
+                with(with(grown.clone(), "size1", 0.into()), "root1", text(RootHash::empty().digest())),
+            ),
+        ),
+        (
+            "backwards",
+            con(
+                "the heads swapped",
+                "MERKLE_SIZE",
+                with(
+                    with(
+                        with(with(grown.clone(), "size1", 13.into()), "size2", 6.into()),
+                        "root1",
+                        grown["root2"].clone(),
+                    ),
+                    "root2",
+                    grown["root1"].clone(),
+                ),
+            ),
+        ),
+        (
+            "roots_swapped",
+            con(
+                "the roots swapped",
+                "MERKLE_ROOT",
+                with(with(grown.clone(), "root1", grown["root2"].clone()), "root2", grown["root1"].clone()),
+            ),
+        ),
+        (
+            "fork",
+            con("one size and two roots", "MERKLE_ROOT", with(consistency(5, 5), "root2", other.clone())),
+        ),
+        (
+            "same_tree_with_a_hash",
+            con(
+                "equal sizes and a hash",
+                "MERKLE_LENGTH",
+                edited(consistency(5, 5), |path| path.push(other.clone())),
+            ),
+        ),
+        (
+            "grown_without_hashes",
+            con("a grown tree and no hashes", "MERKLE_LENGTH", edited(grown.clone(), Vec::clear)),
+        ),
+        (
+            "grown_missing_hash",
+            con("the last hash left out", "MERKLE_LENGTH", edited(grown.clone(), |path| drop(path.pop()))),
+        ),
+        (
+            "grown_added_hash",
+            con(
+                "a hash added at the end",
+                "MERKLE_LENGTH",
+                edited(grown.clone(), |path| path.push(other.clone())),
+            ),
+        ),
+        (
+            "grown_changed_bit",
+            con(
+                "one bit of the first hash changed",
+                "MERKLE_ROOT",
+                edited(grown.clone(), |path| path[0] = flipped(&path[0])),
+            ),
+        ),
+        (
+            "grown_other_old_root",
+            con("another old root", "MERKLE_ROOT", with(grown.clone(), "root1", other.clone())),
+        ),
+        ("grown_other_new_root", con("another new root", "MERKLE_ROOT", with(grown.clone(), "root2", other))),
+        (
+            "grown_size_one_less",
+            con("the old tree is said to be smaller", "MERKLE_LENGTH", with(grown, "size1", 5.into())),
+        ),
+    ]
+}
+
+/// Path within the folder, and text.
+fn made() -> BTreeMap<String, String> {
+    let folders = [("accept", accepted()), ("reject", rejected())];
+    let numbered = folders.into_iter().flat_map(|(folder, cases)| {
+        cases.into_iter().enumerate().map(move |(at, (slug, case))| {
+            let text = serde_json::to_string_pretty(&case).unwrap();
+            (format!("{folder}/{:03}_{slug}.json", at + 1), text + "\n")
+        })
+    });
+    numbered.collect()
+}
+
+fn on_disk() -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for kind in ["accept", "reject"] {
+        for entry in fs::read_dir(folder().join(kind)).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{kind}/{}", entry.file_name().into_string().unwrap());
+            files.insert(name, fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    files
+}
+
+#[test]
+fn the_vectors_on_disk_are_those_that_are_made() {
+    let made = made();
+    if std::env::var_os("COUNTERSIGN_WRITE_VECTORS").is_some() {
+        for kind in ["accept", "reject"] {
+            let _ = fs::remove_dir_all(folder().join(kind));
+            fs::create_dir_all(folder().join(kind)).unwrap();
+        }
+        for (name, text) in &made {
+            fs::write(folder().join(name), text).unwrap();
+        }
+    }
+    let on_disk = on_disk();
+    assert_eq!(on_disk.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());
+    for (name, text) in &made {
+        assert_eq!(&on_disk[name], text, "{name}");
+    }
+}
+
+#[test]
+fn every_vector_on_disk_has_its_verdict() {
+    let files = on_disk();
+    let mut codes = BTreeSet::new();
+    for (name, text) in &files {
+        let case: Value = serde_json::from_str(text).unwrap();
+        let expected = case["expect"].as_str().unwrap();
+        assert_eq!(name.starts_with("accept/"), expected == "ok", "{name}");
+        assert_eq!(run(&case).map_or_else(|code| code, |()| "ok"), expected, "{name}");
+        codes.insert(expected.to_owned());
+    }
+    assert!(files.len() >= 40);
+    let all = [
+        "MERKLE_EMPTY_ROOT",
+        "MERKLE_HASH_LENGTH",
+        "MERKLE_INDEX",
+        "MERKLE_LENGTH",
+        "MERKLE_ROOT",
+        "MERKLE_SIZE",
+    ];
+    assert!(codes.iter().eq(all.iter().chain(&["MERKLE_TOO_LARGE", "ok"])), "{codes:?}");
+}
+
+fn run(case: &Value) -> Result<(), &'static str> {
+    let input = &case["input"];
+    let bytes = |value: &Value| Base64::decode_vec(value.as_str().unwrap()).unwrap();
+    let head = |size: &Value, root: &Value| {
+        let root = RootHash::try_from(bytes(root).as_slice()).map_err(|error| error.code())?;
+        TreeHead::new(size.as_u64().unwrap(), root).map_err(|error| error.code())
+    };
+    let path = || {
+        let hashes = input["proof"].as_array().unwrap().iter();
+        let path: Result<Vec<_>, _> = hashes.map(|text| NodeHash::try_from(bytes(text).as_slice())).collect();
+        path.map_err(|error| error.code())
+    };
+    match case["kind"].as_str().unwrap() {
+        "root" => {
+            let entries = input["entries"].as_array().unwrap();
+            let tree: MerkleTree = entries.iter().map(|entry| LeafHash::of(&bytes(entry))).collect();
+            let said = head(&tree.size().into(), &input["root"])?;
+            if said == tree.head() { Ok(()) } else { Err(ProofError::Root.code()) }
+        }
+        "inclusion" => {
+            let leaf =
+                LeafHash::try_from(bytes(&input["leafHash"]).as_slice()).map_err(|error| error.code())?;
+            let head = head(&input["treeSize"], &input["root"])?;
+            verify_inclusion(&leaf, input["leafIdx"].as_u64().unwrap(), &head, &path()?)
+                .map_err(|error| error.code())
+        }
+        "consistency" => {
+            let old = head(&input["size1"], &input["root1"])?;
+            let new = head(&input["size2"], &input["root2"])?;
+            verify_consistency(&old, &new, &path()?).map_err(|error| error.code())
+        }
+        other => panic!("{other} is no kind of vector"),
+    }
+}

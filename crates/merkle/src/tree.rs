@@ -1,0 +1,218 @@
+use crate::consistency::ConsistencyProof;
+use crate::error::TreeError;
+use crate::frontier::Frontier;
+use crate::hash::{LeafHash, NodeHash, RootHash};
+use crate::head::{MAX_SIZE, TreeHead};
+use crate::inclusion::InclusionProof;
+
+/// Keeps every node of a growing tree in memory, and gives proofs for it and for every smaller tree that it once was.
+///
+/// It takes 64 bytes for each leaf, and nothing of the entries. A root or a proof costs fewer hashes than the size has
+/// bits, squared never: subtrees that are full are looked up.
+///
+/// ```
+/// use countersign_merkle::{LeafHash, MerkleTree};
+/// let mut tree = MerkleTree::new();
+/// assert_eq!(tree.append(LeafHash::of(b"a"))?, 0);
+/// assert_eq!(tree.append(LeafHash::of(b"b"))?, 1);
+/// assert!(tree.prove_inclusion(2).is_err());
+/// # Ok::<(), countersign_merkle::TreeError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MerkleTree {
+    /// Leaves first; then, level by level, the nodes over each two that are there.
+    levels: Vec<Vec<NodeHash>>,
+}
+
+impl MerkleTree {
+    /// Starts with no leaves.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { levels: Vec::new() }
+    }
+
+    /// Appends a leaf and gives its index.
+    ///
+    /// # Errors
+    /// [`TreeError::Full`] at [`MAX_SIZE`] leaves, which no memory holds.
+    pub fn append(&mut self, leaf: LeafHash) -> Result<u64, TreeError> {
+        let index = self.size();
+        if index >= MAX_SIZE {
+            return Err(TreeError::Full);
+        }
+        self.push(leaf.into());
+        Ok(index)
+    }
+
+    fn push(&mut self, mut node: NodeHash) {
+        for level in &mut self.levels {
+            level.push(node);
+            if level.len() % 2 == 1 {
+                return;
+            }
+            let [.., left, right] = level.as_slice() else {
+                return;
+            };
+            node = NodeHash::of(left, right);
+        }
+        self.levels.push(vec![node]);
+    }
+
+    /// How many leaves there are.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.levels.first().map_or(0, |leaves| leaves.len() as u64)
+    }
+
+    /// The hash of one leaf.
+    #[must_use]
+    pub fn leaf(&self, index: u64) -> Option<LeafHash> {
+        self.node(0, index).map(|node| LeafHash::from_digest(node.digest()))
+    }
+
+    /// The tree's root.
+    #[must_use]
+    pub fn root(&self) -> RootHash {
+        RootHash::of_peaks(self.peaks(self.size()).into_iter())
+    }
+
+    /// The tree's size and root.
+    #[must_use]
+    pub fn head(&self) -> TreeHead {
+        TreeHead::of_tree(self.size(), self.root())
+    }
+
+    /// The size and the root that the tree had when it was of that size.
+    ///
+    /// # Errors
+    /// [`TreeError::NoSuchSize`] when it is not that large yet.
+    pub fn head_at(&self, size: u64) -> Result<TreeHead, TreeError> {
+        if size > self.size() {
+            return Err(TreeError::NoSuchSize);
+        }
+        Ok(TreeHead::of_tree(size, RootHash::of_peaks(self.peaks(size).into_iter())))
+    }
+
+    /// What is needed to go on appending without the nodes.
+    #[must_use]
+    pub fn frontier(&self) -> Frontier {
+        // INVARIANT: the tree is of this size, so every peak is there.
+        Frontier::from_parts(self.size(), self.peaks(self.size())).unwrap_or_default()
+    }
+
+    /// Proves that the leaf of that index is in the tree as it is now.
+    ///
+    /// # Errors
+    /// [`TreeError::NoSuchLeaf`] when there is none.
+    pub fn prove_inclusion(&self, index: u64) -> Result<InclusionProof, TreeError> {
+        self.prove_inclusion_at(index, self.size())
+    }
+
+    /// Proves that the leaf of that index was in the tree when it was of that size (RFC 9162, section 2.1.3.1).
+    ///
+    /// # Errors
+    /// [`TreeError::NoSuchSize`] when the tree is not that large yet; [`TreeError::NoSuchLeaf`] when it had no such leaf.
+    pub fn prove_inclusion_at(&self, index: u64, size: u64) -> Result<InclusionProof, TreeError> {
+        if size > self.size() {
+            return Err(TreeError::NoSuchSize);
+        }
+        if index >= size {
+            return Err(TreeError::NoSuchLeaf);
+        }
+        let (mut start, mut end, mut path) = (0, size, Vec::new());
+        while let Some(middle) = split(start, end) {
+            if index < middle {
+                path.extend(self.subtree(middle, end));
+                end = middle;
+            } else {
+                path.extend(self.subtree(start, middle));
+                start = middle;
+            }
+        }
+        path.reverse();
+        Ok(InclusionProof::of_tree(index, size, path))
+    }
+
+    /// Proves that the tree as it is now goes on from what it was at that size.
+    ///
+    /// # Errors
+    /// As [`prove_consistency_at`](Self::prove_consistency_at).
+    pub fn prove_consistency(&self, old_size: u64) -> Result<ConsistencyProof, TreeError> {
+        self.prove_consistency_at(old_size, self.size())
+    }
+
+    /// Proves that the tree, when it was of the new size, went on from what it was at the old one (RFC 9162, section
+    /// 2.1.4.1).
+    ///
+    /// # Errors
+    /// [`TreeError::NoSuchSize`] when the tree is not that large yet, the old size is above the new one, or it is none.
+    pub fn prove_consistency_at(&self, old_size: u64, new_size: u64) -> Result<ConsistencyProof, TreeError> {
+        if old_size == 0 || old_size > new_size || new_size > self.size() {
+            return Err(TreeError::NoSuchSize);
+        }
+        let (mut start, mut end, mut path) = (0, new_size, Vec::new());
+        while end != old_size {
+            let Some(middle) = split(start, end) else { break };
+            if old_size <= middle {
+                path.extend(self.subtree(middle, end));
+                end = middle;
+            } else {
+                path.extend(self.subtree(start, middle));
+                start = middle;
+            }
+        }
+        // Where only right halves were left out, the verifier has this subtree: it is the old tree.
+        if start != 0 {
+            path.extend(self.subtree(start, end));
+        }
+        path.reverse();
+        Ok(ConsistencyProof::of_tree(old_size, new_size, path))
+    }
+
+    fn node(&self, level: u32, index: u64) -> Option<NodeHash> {
+        let level = self.levels.get(usize::try_from(level).ok()?)?;
+        level.get(usize::try_from(index).ok()?).copied()
+    }
+
+    /// The hash over the leaves from `start` to before `end`, where both are bounds of one subtree of some size that
+    /// the tree has had: full subtrees, the smallest last, hashed together.
+    fn subtree(&self, start: u64, end: u64) -> Option<NodeHash> {
+        let peaks = self.peaks_within(start, end);
+        peaks.into_iter().rev().reduce(|right, left| NodeHash::of(&left, &right))
+    }
+
+    fn peaks(&self, size: u64) -> Vec<NodeHash> {
+        self.peaks_within(0, size)
+    }
+
+    /// The roots of the full subtrees between two bounds, the largest first.
+    fn peaks_within(&self, start: u64, end: u64) -> Vec<NodeHash> {
+        let (mut at, mut peaks) = (start, Vec::new());
+        while let Some(level) = end.saturating_sub(at).checked_ilog2() {
+            peaks.extend(self.node(level, at.unbounded_shr(level)));
+            at = at.saturating_add(1_u64.unbounded_shl(level));
+        }
+        peaks
+    }
+}
+
+/// Where a subtree falls into its two halves: the left one is the largest power of two below its size. None where it
+/// is one leaf.
+fn split(start: u64, end: u64) -> Option<u64> {
+    let half = end.saturating_sub(start).saturating_sub(1).checked_ilog2()?;
+    Some(start.saturating_add(1_u64.unbounded_shl(half)))
+}
+
+impl FromIterator<LeafHash> for MerkleTree {
+    fn from_iter<I: IntoIterator<Item = LeafHash>>(leaves: I) -> Self {
+        let mut tree = Self::new();
+        tree.extend(leaves);
+        tree
+    }
+}
+
+impl Extend<LeafHash> for MerkleTree {
+    fn extend<I: IntoIterator<Item = LeafHash>>(&mut self, leaves: I) {
+        leaves.into_iter().for_each(|leaf| self.push(leaf.into()));
+    }
+}

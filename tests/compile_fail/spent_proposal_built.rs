@@ -1,0 +1,8 @@
+//! A spent proposal comes from spending a verified one.
+use countersign::action_proposal::SpentProposal;
+
+fn forge(other: SpentProposal) -> SpentProposal {
+    SpentProposal { ..other }
+}
+
+fn main() {}
