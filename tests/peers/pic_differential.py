@@ -12,6 +12,7 @@ Ends with a table, and with exit 1 when a mismatch is not explained or a verdict
 
 import argparse
 import collections
+import hashlib
 import json
 import subprocess
 import sys
@@ -27,17 +28,18 @@ import families  # noqa: E402
 import material  # noqa: E402
 import reference  # noqa: E402
 import strict  # noqa: E402
+import texts  # noqa: E402
 
 VERSION = "0.9.1"
 PER_FOLDER = 500
-LARGE_FILES = 6
+LARGE_FILES = 9
 # Every answer of the package that these two entrances of it can give. PIC_POLICY_VIOLATION is in its registry, and nothing raises it.
 ANSWERS = {
     "allow", "keyring_refused", "policy_refused", "PIC_INVALID_REQUEST", "PIC_LIMIT_EXCEEDED", "PIC_SCHEMA_INVALID", "PIC_DUPLICATE_ID", "PIC_VERIFIER_FAILED", "PIC_TOOL_BINDING_MISMATCH",
     "PIC_ARG_BINDING_MISMATCH", "PIC_EVIDENCE_REQUIRED", "PIC_EVIDENCE_FAILED", "PIC_INTERNAL_ERROR",
 }
 # An internal error is never something to agree on.
-AGREED = ANSWERS - {"PIC_INTERNAL_ERROR"}
+AGREED = ANSWERS - {"PIC_INTERNAL_ERROR"} | {"canonical_match", "canonical_reject"}
 STRICT_ALLOWS = 500
 STRICT_KINDS = 3
 
@@ -51,28 +53,37 @@ class Suite:
 
     def __init__(self, folder):
         self.folder = folder
-        self.vectors = {}
         self.expected = {}
+        self.canonical = {}
+        self.files = {}
         self.entries = []
 
     def add(self, vector, verdict, code):
         vector["expected"] = verdict
         if code:
             vector["expected_error_code"] = code
+        self.write(vector, json.dumps(vector), verdict, code)
+        self.expected[vector["id"]] = answer(verdict, code)
+
+    def add_canonical(self, name, text, form):
+        """A vector of the canonical form. Its input is put in as the text that it is."""
+        verdict = "canonical_reject" if form is None else "canonical_match"
+        vector = {"id": name, "mode": "canonicalization"}
+        if form is not None:
+            vector.update(expected_canonical_bytes_hex=form.hex(), expected_sha256_hex=hashlib.sha256(form).hexdigest())
+        self.write(vector, json.dumps(vector)[:-1] + f', "input": {text}}}', verdict, None)
+        self.canonical[name] = verdict
+
+    def write(self, vector, text, verdict, code):
         file = f"cases/{len(self.entries) // PER_FOLDER:03}/{vector['id']}.json"
         path = self.folder / file
         if len(self.entries) % PER_FOLDER == 0:
             path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(vector), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         entry = {"id": vector["id"], "file": file, "mode": vector["mode"], "expected": verdict}
         if code:
             entry["expected_error_code"] = code
         self.entries.append(entry)
-        self.expected[vector["id"]] = answer(verdict, code)
-
-    def vector(self, name):
-        file = next(entry["file"] for entry in self.entries if entry["id"] == name)
-        return json.loads((self.folder / file).read_text(encoding="utf-8"))
 
     def finish(self):
         manifest = {"version": "conformance/v0.1", "vectors": self.entries}
@@ -97,8 +108,8 @@ class Suite:
         if done.returncode not in (0, 1):
             raise SystemExit(f"the command ended with {done.returncode}: {done.stderr.decode()[:2000]} {json.dumps(report)[:2000]}")
         answers = {result["id"]: (answer(result.get("verdict"), result.get("code")), result) for result in report["results"]}
-        if answers.keys() != self.expected.keys():
-            raise SystemExit(f"{len(answers)} results for {len(self.expected)} vectors")
+        if answers.keys() != self.files.keys():
+            raise SystemExit(f"{len(answers)} results for {len(self.files)} vectors")
         return answers
 
 
@@ -117,8 +128,14 @@ def build(world, folder, cases, seed, reasons):
         for k in range(count):
             case = material.Case(world, material.rng_for(seed, family.__name__, k), family.__name__)
             family(case, k)
-            vector = case.vector(f"{family.__name__}-{k}")
+            # What the reference is asked about is what a reader of the file sees.
+            vector = json.loads(json.dumps(case.vector(f"{family.__name__}-{k}")))
             suite.add(vector, *reference.decide(vector, folder, reasons))
+    for k in range(cases // 10):
+        rng = material.rng_for(seed, "canonical", k)
+        text = texts.canonical_input(rng, material.value(rng), k)
+        if texts.problem(text) in (None, "number", "surrogate") and texts.is_json(text) and "N" not in text and "I" not in text:
+            suite.add_canonical(f"canonical-{k}", text, reference.canonical(text))
     suite.finish()
     return suite
 
@@ -129,7 +146,7 @@ def build_strict(world, folder, cases, seed):
     for k in range(cases):
         case = material.Case(world, material.rng_for(seed, "strict", k), "strict")
         strict.make(case, k)
-        vector = case.vector(f"strict-{k}")
+        vector = json.loads(json.dumps(case.vector(f"strict-{k}")))
         suite.add(vector, *reference.decide(vector, folder, strict=True))
     suite.finish()
     return suite
@@ -155,6 +172,14 @@ def compare(suite, world, answers, shown=20):
         wrong[f"{ref} / {ours} / {'+'.join(names) or '-'}"] += 1
         if sum(wrong.values()) <= shown:
             show(suite, name, ref, ours, result, names)
+    for name, ref in suite.canonical.items():
+        result = answers[name][1]
+        if result["passed"]:
+            agreed[ref] += 1
+            continue
+        wrong[f"{ref} / {result['reason_code']}"] += 1
+        if sum(wrong.values()) <= shown:
+            show(suite, name, ref, result["reason_code"], result, [])
     return agreed, covered, wrong
 
 
@@ -162,6 +187,8 @@ def compare_strict(suite, answers, kinds):
     """Whatever strict allows the package allows; counts the kinds of what was allowed."""
     wrong = 0
     for name, (ours, result) in answers.items():
+        if name in suite.canonical:
+            continue
         if ours is None:
             wrong += 1
             show(suite, name, suite.expected[name], ours, result, [])

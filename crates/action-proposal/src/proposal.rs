@@ -42,6 +42,7 @@ pub struct ActionProposal {
     args_digest: Digest,
     /// Only attestations ask for it, and each of them does.
     claims_digest: OnceLock<Digest>,
+    intent_digest: OnceLock<Digest>,
     intent: Box<str>,
     impact: ImpactClass,
     provenance: Vec<Provenance>,
@@ -82,8 +83,19 @@ impl ActionProposal {
         check_distinct(members.provenance.iter().map(Provenance::id), "/provenance")?;
         let args_digest = Digest::of(members.args.canonical_text().as_bytes());
         let Members { intent, impact, provenance, claims, tool, evidence, .. } = members;
-        let claims_digest = OnceLock::new();
-        Ok(Self { canonical, args_digest, claims_digest, intent, impact, provenance, claims, tool, evidence })
+        let (claims_digest, intent_digest) = (OnceLock::new(), OnceLock::new());
+        Ok(Self {
+            canonical,
+            args_digest,
+            claims_digest,
+            intent_digest,
+            intent,
+            impact,
+            provenance,
+            claims,
+            tool,
+            evidence,
+        })
     }
 
     /// What the agent says that it intends.
@@ -155,7 +167,7 @@ impl ActionProposal {
     /// SHA-256 of the intent's own UTF-8 bytes, without quotation marks or escapes (PIC-CJSON/1.0, section 8.3).
     #[must_use]
     pub fn intent_digest(&self) -> Digest {
-        Digest::of(self.intent.as_bytes())
+        *self.intent_digest.get_or_init(|| Digest::of(self.intent.as_bytes()))
     }
 
     /// Verifies the proposal for one call. It is gone afterwards, whatever the answer.

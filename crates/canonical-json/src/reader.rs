@@ -16,7 +16,7 @@ use crate::write::write_value;
 /// # Errors
 /// [`JsonError`] with a code and a byte offset, when the bytes are not what `recipe` and `limits` accept.
 pub fn read(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Canonical, JsonError> {
-    let mut reader = Reader::new(*limits);
+    let mut reader = Reader::with_room_for(bytes.len().min(limits.max_bytes()), *limits);
     reader.fill(bytes, recipe)?;
     reader.write();
     Ok(Canonical::new(reader.tape, reader.out, recipe))
@@ -73,6 +73,17 @@ impl Reader {
     pub const fn new(limits: Limits) -> Self {
         let tape = Tape::new();
         Self { limits, tape, out: String::new(), open: Vec::new(), names: Vec::new() }
+    }
+
+    /// Makes one whose buffers need not grow for a usual text of that many bytes: growing them costs more than reading.
+    fn with_room_for(bytes: usize, limits: Limits) -> Self {
+        Self {
+            limits,
+            tape: Tape::with_room_for(bytes),
+            out: String::with_capacity(bytes),
+            open: Vec::with_capacity(8),
+            names: Vec::with_capacity(32),
+        }
     }
 
     /// Reads one JSON text of any kind of value, and keeps its buffers.

@@ -72,6 +72,15 @@ impl Tape {
         Self { nodes: Vec::new(), order: Vec::new(), arena: String::new() }
     }
 
+    /// Makes one with room for the text of an input of that many bytes, and for the nodes that such an input usually has.
+    pub(crate) fn with_room_for(bytes: usize) -> Self {
+        Self {
+            nodes: Vec::with_capacity(bytes / 12),
+            order: Vec::with_capacity(bytes / 24),
+            arena: String::with_capacity(bytes),
+        }
+    }
+
     /// The name at a position; empty when there is none.
     pub(crate) fn name(&self, at: u32) -> &str {
         if let Node::Name { start, len, .. } = self.node(at) { self.text(start, len) } else { "" }

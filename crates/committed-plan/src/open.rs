@@ -18,7 +18,7 @@ pub(crate) fn is_open(planned: ValueRef<'_>) -> bool {
 }
 
 /// Brings arguments into the one form that is committed, where each open place holds [`DYNAMIC`], and lists those
-/// places in the order of their pointers. A place in `said` that the arguments do not have is added to them.
+/// places in the order of the arguments. A place in `said` that the arguments do not have is added to them.
 pub(crate) fn settle(
     args: ValueRef<'_>,
     said: &[OpenPlace],
@@ -31,8 +31,7 @@ pub(crate) fn settle(
     }
     let mut missing = Vec::new();
     for (at, place) in said.iter().enumerate() {
-        // Two places of which one lies within the other cannot both be open.
-        if said.iter().skip(at.saturating_add(1)).any(|other| overlap(place, other)) {
+        if said.iter().skip(at.saturating_add(1)).any(|other| other == place) {
             return Err(PlanProblem::OpenPlace);
         }
         match args.pointer(place.as_str()) {
@@ -51,15 +50,11 @@ pub(crate) fn settle(
     };
     let mut open = Vec::new();
     collect(settled.value(), &mut String::new(), &mut open)?;
-    open.sort_unstable();
     Ok((settled, open))
 }
 
-fn overlap(one: &OpenPlace, other: &OpenPlace) -> bool {
-    one.covers(other.as_str()) || other.covers(one.as_str())
-}
-
-/// Adds a member that is left open. Its parent must be an object that is there: a list has no places to be filled later.
+/// Adds a member that is left open. Its parent must be an object that is there: a list has no places to be filled later, and
+/// nothing lies within a place that is open itself.
 fn insert(args: &mut Value, place: &OpenPlace) -> Result<(), PlanProblem> {
     let (parent, name) = place.as_str().rsplit_once('/').ok_or(PlanProblem::OpenPlace)?;
     let Some(Value::Object(members)) = args.pointer_mut(parent) else {

@@ -24,12 +24,6 @@ impl OpenPlace {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// Says whether `pointer` names this place or one beneath it.
-    #[must_use]
-    pub fn covers(&self, pointer: &str) -> bool {
-        pointer.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    }
 }
 
 impl fmt::Display for OpenPlace {

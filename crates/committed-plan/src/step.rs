@@ -99,7 +99,7 @@ impl Step {
         &self.args
     }
 
-    /// The places that are left open, in the order of their pointers.
+    /// The places that are left open, in the order of the arguments.
     #[must_use]
     pub fn open(&self) -> &[OpenPlace] {
         &self.open

@@ -1,11 +1,11 @@
 /// Asks for one tool call: raw strings and bytes as the agent gave them. The gate's step 0 checks every one, and reads
 /// the arguments itself, once.
 ///
+/// The principal is not among them: it is the gate's own, as the host gave it when the session was opened.
+///
 /// Two members of the arguments are none of the tool's: `__pic`, an action proposal, and `__pic_request_id`, by which the
 /// agent's side correlates the request. Whatever the gate makes of them, they are taken off before anything else looks at
 /// the arguments, and the tool never sees them.
-///
-/// The principal is not among them: it is the gate's own, as the host gave it when the session was opened.
 #[derive(Clone, Debug)]
 pub struct ToolCall<'a> {
     pub(crate) call_id: &'a str,

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 
 import texts
 from ed25519 import is_sound
-from material import FILE_BYTES, IMPACTS, PROPOSAL_BYTES
+from material import FILE_BYTES, IMPACTS, PROPOSAL_BYTES, fingerprint
 
 TOTAL_BYTES = 16 * 1024 * 1024
 LATER = {"PIC_EVIDENCE_REQUIRED", "PIC_EVIDENCE_FAILED", "PIC_VERIFIER_FAILED"}
@@ -161,9 +161,10 @@ class Facts:
         ring = self.ring
         if not isinstance(ring, dict) or not isinstance(ring.get("trusted_keys"), dict):
             return False
-        if ring.get("revoked_fingerprints"):
-            return True
         key = ring["trusted_keys"].get(key_id)
+        raw = _plain_key(key.get("public_key") if isinstance(key, dict) else key)
+        if raw and fingerprint(raw) in ring.get("revoked_fingerprints", []):
+            return True
         if not isinstance(key, dict):
             return False
         impacts = {self.proposal["impact"], self.operator_impact} - {None}
@@ -208,8 +209,14 @@ class Facts:
         times = [key["expires_at"] for key in keys.values() if isinstance(key, dict) and "expires_at" in key]
         return "times" if any(not _is_time(time) for time in times) else None
 
-    def threshold_set(self):
-        return isinstance(self.ring, dict) and "thresholds" in self.ring and isinstance(self.ring.get("trusted_keys"), dict)
+    def threshold_missed(self):
+        """Whether the keyring asks for more distinct keys than signed for what the claims cite."""
+        thresholds = self.ring.get("thresholds", {}) if "trusted_keys" in self.ring else {}
+        needed = max(thresholds.get(impact, 1) for impact in (self.proposal["impact"], self.operator_impact or self.proposal["impact"]))
+        cited = {name for claim in self.proposal["claims"] for name in claim["evidence"]} & {entry["id"] for entry in self.proposal["provenance"]}
+        entries = self.evidence() if self.options.get("verify_evidence") else []
+        signers = {entry["key_id"] for entry in entries if entry["type"] == "sig" and entry["id"] in cited}
+        return len(signers) < needed
 
     def policy_is_strict(self):
         """Whether the policy is one that a strict reader takes."""
@@ -334,7 +341,7 @@ def _own_members(f, ref, ours):
     if ours == "keyring_refused":
         return ref != ours and f.ring_cause == "keyring-members-of-our-own"
     if ours == "PIC_VERIFIER_FAILED":
-        return ref == "allow" and f.threshold_set()
+        return ref == "allow" and f.threshold_missed()
     return _evidence("keyring-members-of-our-own")(f, ref, ours)
 
 

@@ -772,7 +772,7 @@ def soup(case, k):
                 case.options["limits"] = True
             elif job == 8:
                 proposal["impact"] = rng.choice(IMPACTS)
-            elif job == 9:
+            elif job == 9 and "policy_text" not in case.extra:
                 case.options["policy"] = {"impact_by_tool": {rng.choice([proposal["action"]["tool"], "x"]): rng.choice(IMPACTS)}}
             elif job == 10:
                 cite(rng, proposal, rng.choice(ids_of(proposal)))

@@ -52,6 +52,15 @@ class Key:
     def pem(self):
         return _pem(self.private.public_key())
 
+    def fingerprint(self):
+        return fingerprint(self.raw)
+
+
+def fingerprint(raw):
+    """A key's fingerprint as a keyring revokes by it: SHA-256 over a label and the key, each behind its length."""
+    fields = (b"countersign/ed25519-key-1", raw)
+    return hashlib.sha256(b"".join(len(field).to_bytes(8, "big") + field for field in fields)).hexdigest()
+
 
 def _pem(public):
     return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()

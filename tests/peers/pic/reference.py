@@ -6,6 +6,7 @@ import logging
 import re
 import warnings
 
+from pic_standard.canonical import CanonicalizationError, canonicalize
 from pic_standard.config import policy_from_dict
 from pic_standard.errors import PICError
 from pic_standard.integrations.mcp_pic_guard import evaluate_pic_for_tool_call
@@ -93,6 +94,15 @@ def _policy(vector):
 def evidence_root(vector, suite):
     folder = vector["options"].get("evidence_root_dir")
     return None if folder is None else suite / folder.removeprefix("conformance/")
+
+
+def canonical(text):
+    """The package's canonical bytes of a JSON text, or None where it refuses. ValueError where the text is no JSON."""
+    value = json.loads(text)
+    try:
+        return canonicalize(value)
+    except CanonicalizationError:
+        return None
 
 
 def decide(vector, suite, reasons=None, *, strict=False):

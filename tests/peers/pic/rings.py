@@ -64,7 +64,8 @@ def _own(key, other, tool):
         one(tools=[]), one(impacts=[]), one(impacts=["Money"]), one(principals=[]), one(tools="x"), one(tools=[1]), one(not_before="never"), one(not_before=5), one(tools=None), one(impacts=None),
         {"trusted_keys": {"k": good}, "thresholds": {"money": 2}}, {"trusted_keys": {"k": good, "l": other.base64()}, "thresholds": {impact: 2 for impact in ("money", "privacy", "irreversible", "read")}},
         {"trusted_keys": {"k": good, "l": other.base64()}, "thresholds": {"irreversible": 1}}, {"trusted_keys": {"k": good}, "thresholds": {"money": 0}}, {"trusted_keys": {"k": good}, "thresholds": {"all": 1}}, {"trusted_keys": {"k": good}, "thresholds": []},
-        {"trusted_keys": {"k": good}, "revoked_fingerprints": ["0" * 64]}, {"trusted_keys": {"k": good}, "revoked_fingerprints": ["x"]}, {"trusted_keys": {"k": good}, "revoked_fingerprints": []}, {"trusted_keys": {"k": good}, "revoked_fingerprints": "x"},
+        {"trusted_keys": {"k": good}, "revoked_fingerprints": ["0" * 64]}, {"trusted_keys": {"k": good}, "revoked_fingerprints": [key.fingerprint()]},
+        {"trusted_keys": {"k": good, "l": other.base64()}, "revoked_fingerprints": [other.fingerprint()]}, {"trusted_keys": {"k": good}, "revoked_fingerprints": ["x"]}, {"trusted_keys": {"k": good}, "revoked_fingerprints": []}, {"trusted_keys": {"k": good}, "revoked_fingerprints": "x"},
         {"trusted_keys": {"k": good, "l": other.base64()}, "thresholds": {"money": 1.5}}, {"trusted_keys": {"k": good, "l": other.base64()}, "thresholds": {"money": True}},
     ]
 

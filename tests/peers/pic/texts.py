@@ -1,7 +1,9 @@
 """JSON texts that two readers could read differently, and what a strict reader would say of a text."""
 
 import json
+import math
 import re
+import struct
 
 from pic_standard.canonical import CanonicalizationError, canonicalize
 
@@ -199,3 +201,18 @@ def payload(rng, members, k):
         lambda: ("a" * 16_384, None), lambda: ("a" * 16_385, None), lambda: ("ü" * 8_192, None), lambda: ("ü" * 8_193, None), lambda: ("[" + "1," * 8000 + "1]", None), lambda: ("a" * 40_000, None),
     ]
     return variants[k % len(variants)]()
+
+
+def canonical_input(rng, value, k):
+    """A JSON text whose canonical form is asked for: a number in one of its spellings, or a value with odd names and strings."""
+    style = k % 4
+    if style == 0:
+        return LITERALS[k // 4 % len(LITERALS)]
+    if style == 1:
+        bits = rng.getrandbits(64)
+        number = struct.unpack("<d", struct.pack("<Q", bits))[0]
+        return repr(number) if math.isfinite(number) else "1"
+    if style == 2:
+        return json.dumps(value, ensure_ascii=rng.random() < 0.5)
+    digits = str(rng.getrandbits(rng.randrange(1, 80)))
+    return rng.choice(["", "-"]) + digits + rng.choice(["", "", ".0", f".{rng.randrange(10**9)}", f"e{rng.randrange(-40, 40)}", f".5E+{rng.randrange(300)}"])

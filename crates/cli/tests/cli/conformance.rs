@@ -88,6 +88,7 @@ fn a_suite_gives_one_result_for_each_vector() {
     let (code, report) = run(&bench, "pic-0.9", "");
     assert_eq!((code, &report["exit_code"]), (1, &json!(1)));
     assert_eq!(report["manifest_version"], "conformance/v0.1");
+    assert_eq!(report["profile"], "pic-0.9");
     let selection = json!({"total_in_manifest": 5, "selected": 5, "filter_modes": [], "filter_ids": []});
     assert_eq!(report["selection"], selection);
     let summary = json!({"total": 5, "passed": 2, "failed": 3, "all_passed": false, "diagnostic": null, "message": null});

@@ -147,6 +147,20 @@ fn a_turn_of_another_cursor_is_refused() {
     );
 }
 
+#[test]
+fn a_call_has_one_outcome() {
+    let (mut one, mut other) = (cursor(), cursor());
+    run(&mut one, SEARCH).unwrap();
+    let planned = check(&mut other, SEARCH).unwrap();
+    let same = other.accept(planned).unwrap();
+    let again = one.observe(same, "another outcome".to_owned(), 9);
+    assert_eq!(why(again.unwrap_err()), ("PLAN_OUT_OF_ORDER", "other-turn"));
+    run(&mut one, REFUND).unwrap();
+    run(&mut one, SEND).unwrap();
+    let trace = one.finish().unwrap();
+    assert_eq!(trace.steps()[0].observation(), "result of search");
+}
+
 /// Lets a cursor count one turn, so that two cursors are at the same number.
 fn cursor_turns(cursor: &mut PlanCursor<String>) {
     let planned = check(cursor, SEARCH).unwrap();

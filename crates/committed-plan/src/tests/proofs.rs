@@ -148,6 +148,13 @@ fn a_header_is_proved_by_the_root_alone() {
     refused(&header, &PlanRoot::from_digest(Digest::of(b"other")), &proof);
     let other = InclusionProof::new(1, 8, proof.path().to_vec()).unwrap();
     refused(&header, plan.root(), &other);
+    // A tree of somebody's making, under which the header is a leaf, and not the first.
+    use countersign_merkle::{LeafHash, MerkleTree};
+    let mut leaves: Vec<LeafHash> = (0..8_u8).map(|at| LeafHash::of(&[at])).collect();
+    leaves[3] = LeafHash::of(text.as_bytes());
+    let forged: MerkleTree = leaves.into_iter().collect();
+    let root = PlanRoot::from_digest(forged.root().digest());
+    refused(&header, &root, &forged.prove_inclusion(3).unwrap());
     for bad in [r#"{"steps":1}"#, "[]", "{", &text.replace(r#""steps":7"#, r#""steps":0"#)] {
         assert!(PlanHeader::from_json(bad.as_bytes()).is_err());
     }

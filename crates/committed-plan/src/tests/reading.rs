@@ -61,6 +61,16 @@ fn an_amendment_s_header_is_read() {
     let amends = plan.header().amends().unwrap();
     assert_eq!((amends.root().digest(), amends.position()), (root, 2));
     assert_eq!(read_plan(&plan.to_json()).unwrap(), plan);
+    for amends in [
+        "null".to_owned(),
+        format!(r#"{{"root":"{root}"}}"#),
+        format!(r#"{{"root":"{root}","position":-1}}"#),
+        format!(r#"{{"root":"{root}","position":2,"approved":true}}"#),
+    ] {
+        assert_eq!(code(&format!(r#"{{"amends":{amends},{}"#, &text[1..])), ("PLAN_SHAPE", None), "{amends}");
+    }
+    let amends = r#"{"root":"F","position":2}"#;
+    assert_eq!(code(&format!(r#"{{"amends":{amends},{}"#, &text[1..])), ("PLAN_ID", None));
 }
 
 #[test]
@@ -83,6 +93,10 @@ fn unknown_missing_and_repeated_members_are_refused() {
     assert_eq!(code(&good.replace(r#""tool":"#, r#""tool":null,"tools":"#)), ("PLAN_SHAPE", Some(1)));
     assert_eq!(code(&good.replace(r#""server":"desk","#, "")), ("PLAN_SHAPE", Some(1)));
     assert_eq!(code(&good.replace(r#""server":"desk""#, r#""server":"de sk""#)), ("PLAN_ID", Some(1)));
+    assert_eq!(
+        code(&good.replace(r#""server":"desk""#, r#""server":"desk","impact":"read""#)),
+        ("PLAN_SHAPE", Some(1))
+    );
     assert_eq!(code("[]"), ("PLAN_SHAPE", None));
     assert_eq!(code("{"), ("PLAN_JSON", None));
     assert_eq!(code(&plan_json("[]")), ("PLAN_EMPTY", None));
@@ -147,6 +161,8 @@ fn a_place_that_cannot_be_left_open_is_refused() {
     assert_eq!(code(&["/x", "/x"]), "PLAN_OPEN_PLACE");
     assert_eq!(code(&["/x", "/x/y"]), "PLAN_OPEN_PLACE");
     assert_eq!(code(&["/x/y", "/x"]), "PLAN_OPEN_PLACE");
+    let open = Step::new(tool("send"), br#"{"c":"<DYNAMIC>"}"#, &["/c/d"]);
+    assert_eq!(open.unwrap_err().code(), "PLAN_OPEN_PLACE");
     assert_eq!(code(&["/no/such"]), "PLAN_OPEN_PLACE");
     assert_eq!(code(&["/t/x"]), "PLAN_OPEN_PLACE");
     assert_eq!(code(&["/l/1"]), "PLAN_OPEN_PLACE");
@@ -170,6 +186,8 @@ fn a_plan_stays_within_its_limits() {
     let places: Vec<String> = (0..65).map(|at| format!("/a{at}")).collect();
     let places: Vec<&str> = places.iter().map(String::as_str).collect();
     assert_eq!(Step::new(tool("send"), b"{}", &places).unwrap_err().code(), "PLAN_LIMIT");
+    let one_place = [places[0]; 65];
+    assert_eq!(Step::new(tool("send"), b"{}", &one_place).unwrap_err().code(), "PLAN_LIMIT", "counted first");
 
     let limits = PlanLimits::default().with_max_steps(2).unwrap();
     let one = r#"{"tool":{"server":"desk","name":"send"},"args":{}}"#;
@@ -178,6 +196,11 @@ fn a_plan_stays_within_its_limits() {
     let error = Step::list_from_json(list(3).as_bytes(), &limits).unwrap_err();
     assert_eq!((error.code(), error.step()), ("PLAN_LIMIT", None));
     assert_eq!(Plan::from_json(plan_json(&list(3)).as_bytes(), &limits).unwrap_err().code(), "PLAN_LIMIT");
+    // More steps than other lists may have elements: it is the first of them that is wrong.
+    let wide = format!("[{}0]", "0,".repeat(65_536));
+    let limits = PlanLimits::default().with_max_steps(70_000).unwrap();
+    let error = Step::list_from_json(wide.as_bytes(), &limits).unwrap_err();
+    assert_eq!((error.code(), error.step()), ("PLAN_SHAPE", Some(1)));
     let limits = PlanLimits::default().with_max_bytes(99).unwrap();
     assert_eq!(Step::list_from_json(list(2).as_bytes(), &limits).unwrap_err().code(), "PLAN_LIMIT");
     let deep = format!(r#"{{"a":{}1{}}}"#, "[".repeat(31), "]".repeat(31));

@@ -83,6 +83,9 @@ fn a_resolver_that_fails_panics_or_dawdles_refuses() {
         assert_eq!(attempt(&gate, &wire("c").proposal(&proposal)), (Some(expected), 0), "{fault:?}");
         let record = serde_json::to_string(gate.call_log().last().unwrap()).unwrap();
         assert!(!record.contains("secret"), "{record}");
+        if matches!(fault, Fault::Panic) {
+            assert!(record.contains("verifying the proposal panicked"), "{record}");
+        }
         if !matches!(fault, Fault::NoTime) {
             assert_eq!(attempt(&gate, &search("c")), (None, 1), "the gate is still there");
             let unhurried = world.proving().open().unwrap();

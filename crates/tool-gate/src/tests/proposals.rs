@@ -291,9 +291,11 @@ fn at_its_expiry_an_attestation_is_expired_and_a_clock_set_back_helps_nobody() {
     let gate = world.proving().open().unwrap();
     let proposal = world.attested_wire(&gate, "c1", "n1");
     world.clock.advance(Millis::from_secs(300)).unwrap();
-    assert_eq!(code(&gate, &wire("c1").proposal(&proposal)), Some(PicEvidenceFailed));
+    let over = refusal(&gate, &wire("c1").proposal(&proposal));
+    assert_eq!(over.0, PicEvidenceFailed);
+    assert!(over.1.starts_with("/evidence/1/payload/expires_at: "), "{over:?}");
     world.clock.set(start());
-    assert_eq!(code(&gate, &wire("c1").proposal(&proposal)), Some(PicEvidenceFailed));
+    assert_eq!(refusal(&gate, &wire("c1").proposal(&proposal)), over);
 }
 
 #[test]

@@ -6,8 +6,6 @@ use countersign_action_proposal::{
 };
 use countersign_canonical_json::{Canonical, write_string};
 use countersign_core::{Audience, Millis, Timestamp};
-use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::facts::Bound;
 use super::read::{evidence_texts, limits, read_proposal, refusal, with_evidence};
@@ -130,9 +128,11 @@ impl Attest {
         expires: Timestamp,
     ) -> Result<Exit, Failure> {
         let entry = signed.to_entry_json();
-        let report = |into, proposal| Report { ok: true, expires, entry: raw(&entry), into, proposal };
+        // Put together as text: a number that is read and written again could come out as another one.
+        let report =
+            |more: &str| format!(r#"{{"ok":true,"expires":{},"entry":{entry}{more}}}"#, expires.as_millis());
         let Some(into) = &self.into else {
-            out.result(&report(None, None), &entry)?;
+            out.line(&if out.is_json() { report("") } else { entry })?;
             return Ok(Exit::Done);
         };
         let mut entries = evidence_texts(proposal);
@@ -140,15 +140,17 @@ impl Attest {
         let whole = with_evidence(proposal, &entries);
         // What nobody could verify is not written: with the entry in it, the proposal may be over a limit.
         ActionProposal::parse(whole.as_bytes(), &limits()).map_err(|error| refusal(&error, true))?;
-        match into {
-            Source::Stdin => out.result(&report(None, raw(&whole)), &whole)?,
+        let (more, text) = match into {
+            Source::Stdin => (format!(r#","proposal":{whole}"#), whole),
             Source::File(path) => {
                 write_file(path, format!("{whole}\n").as_bytes(), Replace::Never)?;
                 let name = path.display().to_string();
-                let text = format!("in {name}");
-                out.result(&report(Some(name), None), &text)?;
+                let mut more = r#","into":"#.to_owned();
+                write_string(&mut more, &name);
+                (more, format!("in {name}"))
             }
-        }
+        };
+        out.line(&if out.is_json() { report(&more) } else { text })?;
         Ok(Exit::Done)
     }
 }
@@ -158,20 +160,4 @@ fn shown_text(text: &str) -> String {
     let mut quoted = String::new();
     write_string(&mut quoted, text);
     shown_json(&quoted)
-}
-
-#[derive(Serialize)]
-struct Report {
-    ok: bool,
-    expires: Timestamp,
-    entry: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    into: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proposal: Option<Box<RawValue>>,
-}
-
-/// JSON text as it is: no number of it is read and written again.
-fn raw(json: &str) -> Option<Box<RawValue>> {
-    RawValue::from_string(json.to_owned()).ok()
 }

@@ -23,7 +23,7 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn read(vector: &Vector<'_>) -> Result<Self, Fault> {
         let args = vector.args()?.map(digest_of);
-        let Some(call) = &vector.call else {
+        let Some(call) = &vector.said.call else {
             return Ok(Self { args, ..Self::default() });
         };
         Ok(Self {
@@ -73,7 +73,7 @@ impl Facts {
         if let Some(args) = self.args {
             call = call.args(args);
         }
-        let Some(said) = &vector.call else {
+        let Some(said) = &vector.said.call else {
             return call;
         };
         if let Some(impact) = said.impact {
@@ -82,7 +82,7 @@ impl Facts {
         if strict { self.add_strict(call, said) } else { call }
     }
 
-    fn add_strict<'a>(&'a self, mut call: ProposedCall<'a>, said: &Call<'_>) -> ProposedCall<'a> {
+    fn add_strict<'a>(&'a self, mut call: ProposedCall<'a>, said: &Call) -> ProposedCall<'a> {
         if let Some(server) = &self.server {
             call = call.server(server);
         }
@@ -115,7 +115,7 @@ impl Facts {
 fn without_proposal(vector: &Vector<'_>, verifier: &ProposalVerifier) -> Verdict {
     let listed = vector.tool().and_then(|tool| verifier.policy().impact_of(tool));
     let needed = if verifier.profile() == Profile::Strict {
-        let said = vector.call.as_ref().and_then(|call| call.impact);
+        let said = vector.said.call.as_ref().and_then(|call| call.impact);
         // An impact that nobody states may be any.
         said.max(listed).is_none_or(|impact: ImpactClass| verifier.requires_proposal(impact))
     } else {

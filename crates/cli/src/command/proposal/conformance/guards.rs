@@ -11,7 +11,7 @@ impl Vector<'_> {
         if !matches!(entry.mode, Mode::Evidence | Mode::TrustSanitization) {
             return Ok(());
         }
-        if self.options.is_none() {
+        if self.said.options.is_none() {
             return Err(invalid("the vector has no options"));
         }
         if entry.mode == Mode::Evidence && self.verify_evidence() != Some(true) {

@@ -3,6 +3,7 @@ mod guards;
 mod manifest;
 mod report;
 mod run;
+mod spans;
 mod vector;
 
 use std::path::PathBuf;

@@ -188,7 +188,13 @@ impl Report {
     }
 
     /// The report of the vectors that were run.
-    pub(super) fn of(version: String, total: usize, filter: &Filter<'_>, results: Vec<Outcome>) -> Self {
+    pub(super) fn of(
+        profile: Profile,
+        version: String,
+        total: usize,
+        filter: &Filter<'_>,
+        results: Vec<Outcome>,
+    ) -> Self {
         // A suite of nothing has not shown anything.
         let diagnostic =
             results.is_empty().then(|| ("no_vectors_selected", "no vector was selected".to_owned()));

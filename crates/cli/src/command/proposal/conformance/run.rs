@@ -85,11 +85,11 @@ impl Runner {
         {
             builder = builder.resolver(resolver);
         }
-        if let Some(audience) = &vector.audience {
+        if let Some(audience) = &vector.said.audience {
             builder = builder.audience(parse::<Audience>(audience, "audience")?);
         }
-        builder = builder.high(vector.high.iter().copied().collect());
-        let clock: Box<dyn Clock> = match &vector.now {
+        builder = builder.high(vector.said.high.iter().copied().collect());
+        let clock: Box<dyn Clock> = match &vector.said.now {
             None => Box::new(SystemClock::new()),
             Some(now) => Box::new(ManualClock::new(moment(now).map_err(Fault::Vector)?)),
         };
@@ -138,13 +138,13 @@ impl Runner {
 
 /// The reference looks at sizes only where it is told to; the time never counts, unless the vector says so.
 fn limits(vector: &Vector<'_>) -> ProposalLimits {
-    let options = vector.options.as_ref();
+    let options = vector.said.options.as_ref();
     let mut limits = ProposalLimits::default()
         .time(options.and_then(|options| options.time_budget_ms).unwrap_or(NO_HURRY));
     if options.and_then(|options| options.limits) != Some(true) {
         limits = limits.proposal_bytes(usize::MAX).items(usize::MAX);
     }
-    let sizes = &vector.limits;
+    let sizes = &vector.said.limits;
     if let Some(most) = sizes.proposal_bytes {
         limits = limits.proposal_bytes(most);
     }
@@ -165,17 +165,17 @@ fn limits(vector: &Vector<'_>) -> ProposalLimits {
 
 fn check_canonical(vector: &Vector<'_>, expected: Expected) -> Result<(), Fault> {
     let missing = |what: &str| Fault::Vector(format!("the vector has no {what}"));
-    let input = vector.input.ok_or_else(|| missing("input"))?;
-    let canonical = read(input.get().as_bytes(), Recipe::PicCjson1, &Limits::hard_caps());
+    let input = vector.input().ok_or_else(|| missing("input"))?;
+    let canonical = read(input, Recipe::PicCjson1, &Limits::hard_caps());
     if expected == Expected::CanonicalReject {
         return match canonical {
             Err(_) => Ok(()),
             Ok(_) => Err(Fault::Canonicalization("expected a refusal but got a canonical form".to_owned())),
         };
     }
-    let bytes = vector.expected_canonical_bytes_hex.as_deref();
+    let bytes = vector.said.expected_canonical_bytes_hex.as_deref();
     let bytes = bytes.ok_or_else(|| missing("expected_canonical_bytes_hex"))?;
-    let digest = vector.expected_sha256_hex.as_deref().ok_or_else(|| missing("expected_sha256_hex"))?;
+    let digest = vector.said.expected_sha256_hex.as_deref().ok_or_else(|| missing("expected_sha256_hex"))?;
     let canonical = canonical.map_err(|error| Fault::Canonicalization(error.to_string()))?;
     let got: String = canonical.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     if got != bytes {

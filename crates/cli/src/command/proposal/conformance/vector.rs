@@ -1,51 +1,49 @@
 use countersign_action_proposal::Profile;
 use countersign_core::{Digest, ImpactClass, Millis};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
 use super::manifest::{Entry, Expected, Mode, is_plain};
 use super::report::Fault;
+use super::spans::Spans;
 
 /// The folder that evidence is in, as vectors name it from the root of the reference's repository.
 const ARTIFACTS: &str = "conformance/artifacts";
 
 /// One vector file. What it holds besides is documentation.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Vector<'a> {
+    pub(super) said: Said,
+    /// Every member as the text that it is.
+    spans: Spans<'a>,
+    /// The same for those of `options` and `call`.
+    options: Spans<'a>,
+    call: Spans<'a>,
+}
+
+/// What is read as values.
+#[derive(Debug, Deserialize)]
+pub(super) struct Said {
     id: String,
     mode: Option<Mode>,
     expected: Option<Expected>,
     expected_error_code: Option<String>,
     /// Which profile the vector is for; the run's is another one when it differs.
     profile: Option<String>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) input: Option<&'a RawValue>,
     pub(super) expected_canonical_bytes_hex: Option<String>,
     pub(super) expected_sha256_hex: Option<String>,
-    #[serde(default)]
-    pub(super) options: Option<Options<'a>>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    proposal: Option<&'a RawValue>,
+    pub(super) options: Option<Options>,
     proposal_text: Option<String>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    embedded_keyring: Option<&'a RawValue>,
     keyring_text: Option<String>,
     policy_text: Option<String>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    live_args: Option<&'a RawValue>,
     live_args_text: Option<String>,
-    #[serde(borrow, default)]
-    pub(super) call: Option<Call<'a>>,
+    pub(super) call: Option<Call>,
     pub(super) audience: Option<String>,
     pub(super) now: Option<String>,
     #[serde(default)]
     pub(super) limits: Sizes,
     #[serde(default)]
     pub(super) high: Vec<ImpactClass>,
-    #[serde(borrow)]
-    endorsed: Option<&'a RawValue>,
-    #[serde(borrow)]
-    trust_root: Option<&'a RawValue>,
 }
 
 /// Limits other than PIC/1.0's own.
@@ -62,13 +60,13 @@ pub(super) struct Sizes {
 /// What the reference's pipeline is called with, and nothing else.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Options<'a> {
+pub(super) struct Options {
     verify_evidence: Option<bool>,
     strict_trust: Option<bool>,
     expected_tool: Option<String>,
     tool_name: Option<String>,
-    #[serde(borrow, default)]
-    policy: Option<&'a RawValue>,
+    #[serde(rename = "policy")]
+    _policy: Option<IgnoredAny>,
     pub(super) limits: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     evidence_root_dir: Option<String>,
@@ -78,11 +76,11 @@ pub(super) struct Options<'a> {
 /// What the gate would know of the call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Call<'a> {
+pub(super) struct Call {
     pub(super) tool: Option<String>,
     pub(super) server: Option<String>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    args: Option<&'a RawValue>,
+    #[serde(rename = "args")]
+    _args: Option<IgnoredAny>,
     pub(super) impact: Option<ImpactClass>,
     pub(super) call_id: Option<String>,
     pub(super) principal: Option<String>,
@@ -101,14 +99,111 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Op
 impl<'a> Vector<'a> {
     /// Reads a vector file and holds it against its entry in the manifest.
     pub(super) fn read(bytes: &'a [u8], entry: &Entry, profile: Profile) -> Result<Self, Fault> {
-        let vector: Self = serde_json::from_slice(bytes).map_err(|error| Fault::Vector(error.to_string()))?;
-        vector.check(entry).map_err(|what| Fault::Drift(what.to_owned()))?;
-        if vector.profile.as_deref().is_some_and(|name| name != profile.as_str()) {
-            return Err(Fault::Vector("the vector is for another profile".to_owned()));
+        let text = std::str::from_utf8(bytes).map_err(|_| invalid("not UTF-8"))?;
+        let said: Said = serde_json::from_str(text).map_err(|error| Fault::Vector(error.to_string()))?;
+        let spans = Spans::split(text).map_err(Fault::Vector)?;
+        let options = spans.object("options").map_err(Fault::Vector)?;
+        let call = spans.object("call").map_err(Fault::Vector)?;
+        let vector = Self { said, spans, options, call };
+        vector.said.check(entry).map_err(|what| Fault::Drift(what.to_owned()))?;
+        if vector.said.profile.as_deref().is_some_and(|name| name != profile.as_str()) {
+            return Err(invalid("the vector is for another profile"));
         }
         Ok(vector)
     }
 
+    /// The input of a canonicalization vector.
+    pub(super) fn input(&self) -> Option<&[u8]> {
+        self.spans.text("input").map(str::as_bytes)
+    }
+
+    /// The proposal's bytes as they were received, if there is a proposal.
+    pub(super) fn proposal(&self) -> Result<Option<&[u8]>, Fault> {
+        one_of(self.spans.text("proposal"), self.said.proposal_text.as_deref(), "proposal")
+    }
+
+    /// The keyring's bytes, if there is one.
+    pub(super) fn keyring(&self) -> Result<Option<&[u8]>, Fault> {
+        one_of(unless_null(self.spans.text("embedded_keyring")), self.said.keyring_text.as_deref(), "keyring")
+    }
+
+    /// The policy's bytes, if there is one.
+    pub(super) fn policy(&self) -> Result<Option<&[u8]>, Fault> {
+        one_of(unless_null(self.options.text("policy")), self.said.policy_text.as_deref(), "policy")
+    }
+
+    /// The envelope of endorsed digests and the trust root that it is for, if there is one.
+    pub(super) fn endorsed(&self) -> Option<(&[u8], &[u8])> {
+        let (envelope, root) = self.spans.text("endorsed").zip(self.spans.text("trust_root"))?;
+        Some((envelope.as_bytes(), root.as_bytes()))
+    }
+
+    /// The live call's arguments as they were received, if there is a live call.
+    pub(super) fn live_args(&self) -> Result<Option<&[u8]>, Fault> {
+        one_of(self.spans.text("live_args"), self.said.live_args_text.as_deref(), "live_args")
+    }
+
+    /// The arguments that the gate would bind: those of `call`, or else the live ones.
+    pub(super) fn args(&self) -> Result<Option<&[u8]>, Fault> {
+        match self.call.text("args") {
+            Some(args) => Ok(Some(args.as_bytes())),
+            None => self.live_args(),
+        }
+    }
+
+    /// The tool that is called.
+    pub(super) fn tool(&self) -> Option<&str> {
+        let named = self.said.call.as_ref().and_then(|call| call.tool.as_deref());
+        named.or_else(|| {
+            let options = self.said.options.as_ref()?;
+            options.expected_tool.as_deref().or(options.tool_name.as_deref())
+        })
+    }
+
+    /// Whether evidence is verified, where the vector says.
+    pub(super) fn verify_evidence(&self) -> Option<bool> {
+        self.said.options.as_ref()?.verify_evidence
+    }
+
+    /// Whether claimed trust is set aside, where the vector says.
+    pub(super) fn strict_trust(&self) -> Option<bool> {
+        self.said.options.as_ref()?.strict_trust
+    }
+
+    /// The folder of the evidence, from the suite's artifacts on: empty for the artifacts' own.
+    pub(super) fn evidence_folder(&self) -> Result<Option<&str>, Fault> {
+        let Some(named) = self.said.options.as_ref().and_then(|options| options.evidence_root_dir.as_deref())
+        else {
+            return Ok(None);
+        };
+        let below = match named.trim_end_matches('/').strip_prefix(ARTIFACTS) {
+            Some("") => return Ok(Some("")),
+            Some(rest) => rest.strip_prefix('/'),
+            None => None,
+        };
+        match below {
+            Some(below) if is_plain(below) => Ok(Some(below)),
+            _ => Err(invalid("evidence_root_dir is not within conformance/artifacts")),
+        }
+    }
+}
+
+fn unless_null(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| *text != "null")
+}
+
+fn one_of<'v>(value: Option<&'v str>, text: Option<&'v str>, what: &str) -> Result<Option<&'v [u8]>, Fault> {
+    if value.is_some() && text.is_some() {
+        return Err(Fault::Vector(format!("{what} is there twice")));
+    }
+    Ok(value.or(text).map(str::as_bytes))
+}
+
+pub(super) fn invalid(what: &str) -> Fault {
+    Fault::Vector(what.to_owned())
+}
+
+impl Said {
     fn check(&self, entry: &Entry) -> Result<(), &'static str> {
         if self.id != entry.id {
             return Err("the file has another id than the manifest");
@@ -130,92 +225,4 @@ impl<'a> Vector<'a> {
         }
         Ok(())
     }
-
-    /// The proposal's bytes as they were received, if there is a proposal.
-    pub(super) fn proposal(&self) -> Result<Option<&[u8]>, Fault> {
-        one_of(self.proposal, self.proposal_text.as_deref(), "proposal")
-    }
-
-    /// The keyring's bytes, if there is one.
-    pub(super) fn keyring(&self) -> Result<Option<&[u8]>, Fault> {
-        one_of(self.embedded_keyring, self.keyring_text.as_deref(), "keyring")
-    }
-
-    /// The policy's bytes, if there is one.
-    pub(super) fn policy(&self) -> Result<Option<&[u8]>, Fault> {
-        let embedded = self.options.as_ref().and_then(|options| options.policy);
-        one_of(embedded, self.policy_text.as_deref(), "policy")
-    }
-
-    /// The envelope of endorsed digests and the trust root that it is for, if there is one.
-    pub(super) fn endorsed(&self) -> Option<(&[u8], &[u8])> {
-        let (envelope, root) = self.endorsed.zip(self.trust_root)?;
-        Some((envelope.get().as_bytes(), root.get().as_bytes()))
-    }
-
-    /// The live call's arguments as they were received, if there is a live call.
-    pub(super) fn live_args(&self) -> Result<Option<&[u8]>, Fault> {
-        one_of(self.live_args, self.live_args_text.as_deref(), "live_args")
-    }
-
-    /// The arguments that the gate would bind: those of `call`, or else the live ones.
-    pub(super) fn args(&self) -> Result<Option<&[u8]>, Fault> {
-        match self.call.as_ref().and_then(|call| call.args) {
-            Some(args) => Ok(Some(args.get().as_bytes())),
-            None => self.live_args(),
-        }
-    }
-
-    /// The tool that is called.
-    pub(super) fn tool(&self) -> Option<&str> {
-        let named = self.call.as_ref().and_then(|call| call.tool.as_deref());
-        named.or_else(|| {
-            let options = self.options.as_ref()?;
-            options.expected_tool.as_deref().or(options.tool_name.as_deref())
-        })
-    }
-
-    /// Whether evidence is verified, where the vector says.
-    pub(super) fn verify_evidence(&self) -> Option<bool> {
-        self.options.as_ref()?.verify_evidence
-    }
-
-    /// Whether claimed trust is set aside, where the vector says.
-    pub(super) fn strict_trust(&self) -> Option<bool> {
-        self.options.as_ref()?.strict_trust
-    }
-
-    /// The folder of the evidence, from the suite's artifacts on: empty for the artifacts' own.
-    pub(super) fn evidence_folder(&self) -> Result<Option<&str>, Fault> {
-        let Some(named) = self.options.as_ref().and_then(|options| options.evidence_root_dir.as_deref())
-        else {
-            return Ok(None);
-        };
-        let below = match named.trim_end_matches('/').strip_prefix(ARTIFACTS) {
-            Some("") => return Ok(Some("")),
-            Some(rest) => rest.strip_prefix('/'),
-            None => None,
-        };
-        match below {
-            Some(below) if is_plain(below) => Ok(Some(below)),
-            _ => Err(invalid("evidence_root_dir is not within conformance/artifacts")),
-        }
-    }
-}
-
-fn one_of<'v>(
-    value: Option<&'v RawValue>,
-    text: Option<&'v str>,
-    what: &str,
-) -> Result<Option<&'v [u8]>, Fault> {
-    match (value, text) {
-        (Some(_), Some(_)) => Err(Fault::Vector(format!("{what} is there twice"))),
-        (Some(value), None) => Ok(Some(value.get().as_bytes())),
-        (None, Some(text)) => Ok(Some(text.as_bytes())),
-        (None, None) => Ok(None),
-    }
-}
-
-pub(super) fn invalid(what: &str) -> Fault {
-    Fault::Vector(what.to_owned())
 }
