@@ -3,6 +3,7 @@ use std::fmt;
 use countersign_core::{Digest, DigestError};
 use sha2::{Digest as _, Sha256};
 
+use crate::compress::node;
 use crate::error::HashError;
 
 /// Defines one kind of hash, so that no kind can be passed where another is meant.
@@ -97,13 +98,7 @@ impl NodeHash {
     /// Hashes two halves into one: SHA-256 over 0x01, the left hash and the right one.
     #[must_use]
     pub fn of(left: &Self, right: &Self) -> Self {
-        let mut input = [0x01; 65];
-        let [_, halves @ ..] = &mut input;
-        // In one piece, since three short updates cost more than a copy.
-        let (first, second) = halves.split_at_mut(32);
-        first.copy_from_slice(left.as_bytes());
-        second.copy_from_slice(right.as_bytes());
-        Self(Digest::of(&input))
+        Self(Digest::from_bytes(node(left.as_bytes(), right.as_bytes())))
     }
 }
 
@@ -117,7 +112,7 @@ impl RootHash {
     /// The root of the tree that leaves these subtrees open, the largest of them first.
     pub(crate) fn of_peaks(peaks: impl DoubleEndedIterator<Item = NodeHash>) -> Self {
         let whole = peaks.rev().reduce(|right, left| NodeHash::of(&left, &right));
-        whole.map_or_else(Self::empty, |node| Self(node.0))
+        whole.map_or_else(Self::empty, |whole| Self(whole.0))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::hash::RootHash;
 /// The most leaves that a tree can have: 2^63, so that no sum of sizes overflows and no path is longer than 64 hashes.
 pub const MAX_SIZE: u64 = 1 << 63;
 
-/// Holds what identifies a tree: how many leaves it has, and its root. What a checkpoint says (RFC 9162, section 4.10).
+/// Holds what identifies a tree: how many leaves it has, and its root. What a checkpoint says (RFC 9162, section 4.9).
 ///
 /// ```
 /// use countersign_merkle::{RootHash, TreeHead};

@@ -19,6 +19,7 @@
 //! # Ok::<(), countersign_merkle::TreeError>(())
 //! ```
 
+mod compress;
 mod consistency;
 mod error;
 mod frontier;

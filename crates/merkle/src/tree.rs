@@ -8,7 +8,7 @@ use crate::inclusion::InclusionProof;
 /// Keeps every node of a growing tree in memory, and gives proofs for it and for every smaller tree that it once was.
 ///
 /// It takes 64 bytes for each leaf, and nothing of the entries. A root or a proof costs fewer hashes than the size has
-/// bits, squared never: subtrees that are full are looked up.
+/// bits: subtrees that are full are looked up.
 ///
 /// ```
 /// use countersign_merkle::{LeafHash, MerkleTree};

@@ -1,6 +1,9 @@
-"""The intended differences between the profile pic-0.9 and the reference implementation. COMPATIBILITY.md of the crate has the same list.
+"""The intended differences between the profile pic-0.9 and the reference implementation.
 
-Each is a name, a reason, and a predicate over the case (`Facts`) and the two verdicts. A difference in verdict or code that not
+COMPATIBILITY.md of the crate `action-proposal` has the same list.
+
+Each is a name, a reason,
+and a predicate over the case (`Facts`) and the two verdicts. A difference in verdict or code that not
 exactly one of them explains is a defect, of the one side or of this list.
 """
 
@@ -21,8 +24,10 @@ TOTAL_BYTES = 16 * 1024 * 1024
 LATER = {"PIC_EVIDENCE_REQUIRED", "PIC_EVIDENCE_FAILED", "PIC_VERIFIER_FAILED"}
 RING_MEMBERS = {"trusted_keys", "revoked_keys", "revoked_fingerprints", "thresholds"}
 OWN_KEY_MEMBERS = {"not_before", "tools", "impacts", "principals"}
-# RFC 3339, section 5.6, in one spelling and without leap seconds. Whether the day is of the calendar both sides look at.
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?", re.ASCII)
+# RFC 3339, section 5.6, in one spelling and without leap seconds. Both sides look whether there is such a day.
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?", re.ASCII
+)
 
 
 class Facts:
@@ -110,7 +115,9 @@ class Facts:
         from pic_standard.canonical import CanonicalizationError, sha256_hex
 
         try:
-            live = sha256_hex({name: value for name, value in live.items() if name not in ("__pic", "__pic_request_id")})
+            live = sha256_hex(
+                {name: value for name, value in live.items() if name not in ("__pic", "__pic_request_id")}
+            )
         except CanonicalizationError:
             return True
         return live != sha256_hex(self.proposal["action"]["args"])
@@ -124,7 +131,11 @@ class Facts:
             if cause:
                 return cause
             if entry.get("type") == "hash":
-                total += FILE_BYTES if entry["ref"] == "file://exact.bin" else len(self.world.files.get(entry["ref"][7:], b""))
+                total += (
+                    FILE_BYTES
+                    if entry["ref"] == "file://exact.bin"
+                    else len(self.world.files.get(entry["ref"][7:], b""))
+                )
                 if total > TOTAL_BYTES:
                     return "total-bytes"
         return None
@@ -169,8 +180,10 @@ class Facts:
             return False
         impacts = {self.proposal["impact"], self.operator_impact} - {None}
         return (
-            ("tools" in key and self.proposed_tool not in key["tools"]) or ("impacts" in key and not impacts <= set(key["impacts"]))
-            or "principals" in key or key.get("not_before", "1970") > "2090"
+            ("tools" in key and self.proposed_tool not in key["tools"])
+            or ("impacts" in key and not impacts <= set(key["impacts"]))
+            or "principals" in key
+            or key.get("not_before", "1970") > "2090"
         )
 
     @functools.cached_property
@@ -203,7 +216,11 @@ class Facts:
             if raw is None or raw in seen or not is_sound(raw):
                 return "keyrings-read-strictly"
             seen.add(raw)
-        own = "thresholds" in ring or "revoked_fingerprints" in ring or any(isinstance(key, dict) and set(key) & OWN_KEY_MEMBERS for key in keys.values())
+        own = (
+            "thresholds" in ring
+            or "revoked_fingerprints" in ring
+            or any(isinstance(key, dict) and set(key) & OWN_KEY_MEMBERS for key in keys.values())
+        )
         if own:
             return "keyring-members-of-our-own"
         times = [key["expires_at"] for key in keys.values() if isinstance(key, dict) and "expires_at" in key]
@@ -212,8 +229,13 @@ class Facts:
     def threshold_missed(self):
         """Whether the keyring asks for more distinct keys than signed for what the claims cite."""
         thresholds = self.ring.get("thresholds", {}) if "trusted_keys" in self.ring else {}
-        needed = max(thresholds.get(impact, 1) for impact in (self.proposal["impact"], self.operator_impact or self.proposal["impact"]))
-        cited = {name for claim in self.proposal["claims"] for name in claim["evidence"]} & {entry["id"] for entry in self.proposal["provenance"]}
+        needed = max(
+            thresholds.get(impact, 1)
+            for impact in (self.proposal["impact"], self.operator_impact or self.proposal["impact"])
+        )
+        cited = {name for claim in self.proposal["claims"] for name in claim["evidence"]} & {
+            entry["id"] for entry in self.proposal["provenance"]
+        }
         entries = self.evidence() if self.options.get("verify_evidence") else []
         signers = {entry["key_id"] for entry in entries if entry["type"] == "sig" and entry["id"] in cited}
         return len(signers) < needed
@@ -223,21 +245,34 @@ class Facts:
         if "policy_text" in self.vector and texts.problem(self.vector["policy_text"]):
             return False
         policy = self.policy
-        if not isinstance(policy, dict) or set(policy) - {"impact_by_tool", "require_pic_for_impacts", "require_evidence_for_impacts"}:
+        if not isinstance(policy, dict) or set(policy) - {
+            "impact_by_tool",
+            "require_pic_for_impacts",
+            "require_evidence_for_impacts",
+        }:
             return False
         listed = policy.get("impact_by_tool", {})
-        if not isinstance(listed, dict) or "" in listed or not all(impact in IMPACTS for impact in listed.values() if isinstance(impact, str)):
+        if (
+            not isinstance(listed, dict)
+            or "" in listed
+            or not all(impact in IMPACTS for impact in listed.values() if isinstance(impact, str))
+        ):
             return False
-        wanted = [policy[name] for name in ("require_pic_for_impacts", "require_evidence_for_impacts") if name in policy]
+        wanted = [
+            policy[name] for name in ("require_pic_for_impacts", "require_evidence_for_impacts") if name in policy
+        ]
         return all(isinstance(impact, str) for impact in listed.values()) and all(
-            isinstance(impacts, list) and all(isinstance(impact, str) and impact in IMPACTS for impact in impacts) for impacts in wanted
+            isinstance(impacts, list) and all(isinstance(impact, str) and impact in IMPACTS for impact in impacts)
+            for impacts in wanted
         )
 
 
 def _is_id(name):
     if not isinstance(name, str) or not name or name != name.strip() or len(name.encode("utf-8", "replace")) > 256:
         return False
-    return not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") or (c.isspace() and c != " ") for c in name)
+    return not any(
+        unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") or (c.isspace() and c != " ") for c in name
+    )
 
 
 def _plain_key(spelled):
@@ -249,10 +284,18 @@ def _plain_key(spelled):
             return None
         try:
             key = serialization.load_pem_public_key(spelled.encode())
-            plain = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode().split()
+            plain = (
+                key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+                .decode()
+                .split()
+            )
         except ValueError:
             return None
-        return key.public_bytes_raw() if type(key).__name__.endswith("Ed25519PublicKey") and plain == spelled.split() else None
+        return (
+            key.public_bytes_raw()
+            if type(key).__name__.endswith("Ed25519PublicKey") and plain == spelled.split()
+            else None
+        )
     digits = spelled.removeprefix("0x")
     if re.fullmatch(r"[0-9a-fA-F]{64}", digits):
         return bytes.fromhex(digits)
@@ -270,14 +313,22 @@ def _is_time(text):
 def _attested_time(payload):
     """Whether the attestation's time of expiry is of RFC 3339. None where there is no such thing."""
     members = json.loads(payload)
-    if not isinstance(members, dict) or "attestation_version" not in members or not isinstance(members.get("expires_at"), str):
+    if (
+        not isinstance(members, dict)
+        or "attestation_version" not in members
+        or not isinstance(members.get("expires_at"), str)
+    ):
         return None
     return _is_time(members["expires_at"])
 
 
 def _understated(f):
     impact = f.operator_impact
-    return impact in IMPACTS and f.proposal["impact"] in IMPACTS and IMPACTS.index(impact) > IMPACTS.index(f.proposal["impact"])
+    return (
+        impact in IMPACTS
+        and f.proposal["impact"] in IMPACTS
+        and IMPACTS.index(impact) > IMPACTS.index(f.proposal["impact"])
+    )
 
 
 def _read_strictly(f, ref, ours):
@@ -293,30 +344,49 @@ def _size(f, ref, ours):
         return False
     if len(f.text.encode("utf-8", "replace")) > PROPOSAL_BYTES:
         return True
-    # Counted so that it is never less than what the reference counts: a number with a point or an exponent may count for more.
-    loose = len(re.findall(r"\d[.eE]", f.text)) * 24
+    # Counted so that it is never less than what the reference counts: a number with a point or an exponent may be more.
+    outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", f.text)
+    loose = len(re.findall(r"\d[.eE]", outside)) * 24
     return loose > 0 and f.reference_size is not None and f.reference_size + loose > PROPOSAL_BYTES
 
 
 def _wrong_types(f, ref, ours):
-    if f.problem or not f.limits or ours != "PIC_SCHEMA_INVALID" or ref not in ("PIC_INTERNAL_ERROR", "PIC_LIMIT_EXCEEDED"):
+    if (
+        f.problem
+        or not f.limits
+        or ours != "PIC_SCHEMA_INVALID"
+        or ref not in ("PIC_INTERNAL_ERROR", "PIC_LIMIT_EXCEEDED")
+    ):
         return False
     return f.is_object and any(not isinstance(entries, list) for entries in f.lists())
 
 
 def _no_object(f, ref, ours):
-    return f.problem is None and not f.is_object and {ref, ours} <= {"PIC_SCHEMA_INVALID", "PIC_INTERNAL_ERROR", "PIC_INVALID_REQUEST"}
+    return (
+        f.problem is None
+        and not f.is_object
+        and {ref, ours} <= {"PIC_SCHEMA_INVALID", "PIC_INTERNAL_ERROR", "PIC_INVALID_REQUEST"}
+    )
 
 
 def _line_break(f, ref, ours):
     if f.problem or ours != "PIC_SCHEMA_INVALID":
         return False
-    return f.is_object and not _wrong_types(f, ref, ours) and any(re.fullmatch(r"[a-f0-9]{64}\n", str(entry.get("sha256", ""))) for entry in f.evidence())
+    return (
+        f.is_object
+        and not _wrong_types(f, ref, ours)
+        and any(re.fullmatch(r"[a-f0-9]{64}\n", str(entry.get("sha256", ""))) for entry in f.evidence())
+    )
 
 
 def _tool_binds(f, ref, ours):
     unbound = "expected_tool" not in f.options or f.options["expected_tool"] == ""
-    return ours == "PIC_TOOL_BINDING_MISMATCH" and ref in LATER | {"allow", "PIC_ARG_BINDING_MISMATCH"} and unbound and f.tool != f.proposed_tool
+    return (
+        ours == "PIC_TOOL_BINDING_MISMATCH"
+        and ref in LATER | {"allow", "PIC_ARG_BINDING_MISMATCH"}
+        and unbound
+        and f.tool != f.proposed_tool
+    )
 
 
 def _binding_first(f, ref, ours):
@@ -334,6 +404,7 @@ def _impact(f, ref, ours):
 def _evidence(name, code="PIC_EVIDENCE_FAILED"):
     def holds(f, ref, ours):
         return ours == code and ref in {"allow", "PIC_VERIFIER_FAILED"} and f.is_object and f.evidence_cause == name
+
     return holds
 
 
@@ -359,30 +430,34 @@ def _times(f, ref, ours):
 
 
 def _policy(f, ref, ours):
-    return ours == "policy_refused" and ref not in ("keyring_refused", "policy_refused") and not f.policy_is_strict()
+    return (
+        ours == "policy_refused" and ref not in ("keyring_refused", "policy_refused") and not f.policy_is_strict()
+    )
 
 
+# fmt: off
 DIFFERENCES = [
-    ("read-strictly", "JSON that two readers could read differently is no proposal: repeated names, numbers that a double does not hold, lone surrogates, marks, what is no JSON", _read_strictly),
-    ("depth", "containers within containers are a resource, and deeper than 128 they are over a limit", _depth),
-    ("size", "bytes are counted as received and as the reference counts them, rounded up, and either may be too many", _size),
-    ("wrong-types", "what is no list has no length: a member of the wrong type is a matter of the schema", _wrong_types),
-    ("no-object", "a proposal that is no object is answered before anything of it is measured", _no_object),
+    ("read-strictly", "JSON that two readers could read differently is no proposal", _read_strictly),
+    ("depth", "containers within containers are a resource: deeper than 128 is over a limit", _depth),
+    ("size", "bytes count as received, and as the reference counts them, rounded up", _size),
+    ("wrong-types", "what is no list has no length: a wrong type is a matter of the schema", _wrong_types),
+    ("no-object", "what is no object is answered before it is measured", _no_object),
     ("digest-line-break", "64 digits and a line break are no digest", _line_break),
-    ("every-tool-binds", "a tool that is named is bound, for a policy's sake alone or with an empty name as well", _tool_binds),
-    ("binding-first", "the bindings to tool and arguments are cheap and come before the evidence, as the specification's text has them", _binding_first),
-    ("impact-understated", "the operator's impact wins, and a proposal that says less is refused with a code of its own", _impact),
+    ("every-tool-binds", "a tool that is named is bound, whatever else it was named for", _tool_binds),
+    ("binding-first", "the bindings are cheap and come before the evidence, as in the specification's text", _binding_first),
+    ("impact-understated", "the operator's impact wins, and saying less has a code of its own", _impact),
     ("plain-references", "a reference to a file is plain and relative, so that it has one reading", _evidence("plain-references")),
-    ("plain-files", "evidence is a plain file with one name: no links, of either kind", _evidence("plain-files")),
+    ("plain-files", "evidence is a plain file with one name: no links of either kind", _evidence("plain-files")),
     ("total-bytes", "all files of a proposal together have a budget of bytes", _evidence("total-bytes", "PIC_LIMIT_EXCEEDED")),
-    ("payloads-read-strictly", "a payload that begins like an object is read strictly or not at all", _evidence("payloads-read-strictly")),
+    ("payloads-read-strictly", "a payload that begins like an object is read strictly or fails", _evidence("payloads-read-strictly")),
     ("key-ids-exact", "a key id is compared byte by byte", _evidence("key-ids-exact")),
     ("one-base64-spelling", "a signature has one spelling in base64", _evidence("one-base64-spelling")),
     ("keyring-members-of-our-own", "scopes, first moments, fingerprints and thresholds of a keyring are kept to", _own_members),
-    ("keyrings-read-strictly", "a keyring that is ambiguous, or holds a key that no signer has, is refused as a whole", _ring_strictly),
-    ("times", "the times of keyrings and attestations are of RFC 3339 and in its one spelling", _times),
-    ("policies-read-strictly", "a policy that names what there is not is refused as a whole", _policy),
+    ("keyrings-read-strictly", "a keyring that is ambiguous, or holds a key that no signer has, is refused whole", _ring_strictly),
+    ("times", "the times of keyrings and attestations are of RFC 3339, in its one spelling", _times),
+    ("policies-read-strictly", "a policy that names what there is not is refused whole", _policy),
 ]
+# fmt: on
 
 
 def explain(facts, ref, ours):

@@ -1,4 +1,4 @@
-"""Just enough of Ed25519 (RFC 8032) to make and to recognise public keys that no signer has: weak, mixed, not canonical."""
+"""Just enough of Ed25519 (RFC 8032) to make and to recognise public keys that no signer has."""
 
 P = 2**255 - 19
 L = 2**252 + 27742317777372353535851937790883648493
@@ -40,7 +40,7 @@ def decode(key):
 
 
 def is_sound(key):
-    """Says whether the 32 bytes are the canonical encoding of a point of the prime-order group, other than its identity."""
+    """Says whether 32 bytes are the canonical encoding of a point of prime order."""
     point = decode(key)
     if point is None or encode(point) != key:
         return False

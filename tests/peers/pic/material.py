@@ -1,4 +1,4 @@
-"""What cases are made of: keys, evidence files, values, proposals and signed evidence. All of it follows from the seed."""
+"""What cases are made of: keys, evidence files, values, proposals, signed evidence. It all follows from the seed."""
 
 import base64
 import hashlib
@@ -19,26 +19,87 @@ PAYLOAD_BYTES = 16 * 1024
 PROPOSAL_BYTES = 64_000
 ITEMS = 64
 
+# fmt: off
 TEXTS = [
-    "", " ", "x", "Pay invoice 17", "naïve café", "nai\u0308ve", "日本語のテキスト", "🙂 emoji 🏳️‍🌈", "tab\tline\nend", 'quote " back \\ slash /',
-    "\u0000nul", "\u001f\u007f\u0080", "\u2028\u2029", "\ufeffmark", "\U0010ffff\ue000", "ﬀ ligature", "a" * 300, "<script>&amp;", "__proto__",
+    "", " ", "x", "Pay invoice 17", "naïve café", "nai\u0308ve", "日本語のテキスト", "🙂 emoji 🏳️‍🌈", "tab\tline\nend",
+    'quote " back \\ slash /',
+    "\u0000nul", "\u001f\u007f\u0080", "\u2028\u2029", "\ufeffmark", "\U0010ffff\ue000", "ﬀ ligature", "a" * 300,
+    "<script>&amp;", "__proto__",
     "\u202eright to left", "é", "e\u0301", "0", "null", "-1", "Å", "\u212b",
 ]
-TOOLS = ["payments_send", "payments.send", "files/read", "mail", "search", "Überweisung", "tool with blank", "t", "T", "工具", "a" * 129, "e\u0301"]
-IDS = ["invoice", "mail_1", "cfo", "crm:17", "ü", "id with blank", "a", "b", "1", "x" * 80, "\u0000", "é", "e\u0301", "Invoice", "invoice ", ""]
-NUMBERS = [
-    0, 1, -1, 500, 2**31, -(2**31), 2**53 - 1, -(2**53) + 1, 0.0, -0.0, 1.0, 0.1, -0.5, 1e21, 1e20, 1e-7, 1e-6, 5e-324, 1.7976931348623157e308,
-    123456789.125, 1e300, 4.35, 0.000001, 333333333.3333333, 1e23, 9007199254740992.0, 9007199254740994.0, 2.2250738585072014e-308, 1e16,
+# fmt: on
+TOOLS = [
+    "payments_send",
+    "payments.send",
+    "files/read",
+    "mail",
+    "search",
+    "Überweisung",
+    "tool with blank",
+    "t",
+    "T",
+    "工具",
+    "a" * 129,
+    "e\u0301",
 ]
-NAMES = ["amount", "to", "note", "a", "b", "", "é", "e\u0301", "\ue000", "\U0001f600", "é\u0000", "10", "2", "A", "__proto__", "trust", "ß", "\u007f"]
+IDS = [
+    "invoice",
+    "mail_1",
+    "cfo",
+    "crm:17",
+    "ü",
+    "id with blank",
+    "a",
+    "b",
+    "1",
+    "x" * 80,
+    "\u0000",
+    "é",
+    "e\u0301",
+    "Invoice",
+    "invoice ",
+    "",
+]
+# fmt: off
+NUMBERS = [
+    0, 1, -1, 500, 2**31, -(2**31), 2**53 - 1, -(2**53) + 1, 0.0, -0.0, 1.0, 0.1, -0.5, 1e21, 1e20, 1e-7, 1e-6,
+    5e-324, 1.7976931348623157e308,
+    123456789.125, 1e300, 4.35, 0.000001, 333333333.3333333, 1e23, 9007199254740992.0, 9007199254740994.0,
+    2.2250738585072014e-308, 1e16,
+]
+# fmt: on
+NAMES = [
+    "amount",
+    "to",
+    "note",
+    "a",
+    "b",
+    "",
+    "é",
+    "e\u0301",
+    "\ue000",
+    "\U0001f600",
+    "é\u0000",
+    "10",
+    "2",
+    "A",
+    "__proto__",
+    "trust",
+    "ß",
+    "\u007f",
+]
 
 
 class Key:
     """An Ed25519 key pair whose secret follows from the seed."""
 
     def __init__(self, seed, name):
-        self.private = ed25519.Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"{seed}/key/{name}".encode()).digest())
-        self.raw = self.private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+        self.private = ed25519.Ed25519PrivateKey.from_private_bytes(
+            hashlib.sha256(f"{seed}/key/{name}".encode()).digest()
+        )
+        self.raw = self.private.public_key().public_bytes(
+            serialization.Encoding.Raw, serialization.PublicFormat.Raw
+        )
 
     def sign(self, message):
         return base64.b64encode(self.private.sign(message)).decode()
@@ -75,12 +136,18 @@ class World:
         secret = x25519.X25519PrivateKey.from_private_bytes(hashlib.sha256(f"{seed}/x25519".encode()).digest())
         self.x25519_pem = _pem(secret.public_key())
         self.unsound = unsound_keys(self.keys[0].raw)
+        # fmt: off
         self.files = {
-            "invoice.txt": b"Invoice 17: 500 EUR\n", "sub/approval.txt": b"Approved by the CFO\r\n", "empty.txt": b"", "mark.bin": b"\xef\xbb\xbfmark\r\n\x00",
-            "räksmörgås.txt": b"nfc", "with blank.txt": b"blank", "a%20b.txt": b"percent", "semi;colon.txt": b"semi", "[b].txt": b"brackets", "co:lon.txt": b"colon",
-            ".hidden": b"hidden", "UPPER.TXT": b"upper", "back\\slash.txt": b"backslash", "at@sign.txt": b"at", "sub/deep/er/leaf.txt": b"leaf", "no_extension": b"none",
-            "hard_1.txt": b"two names", "tail.": b"tail", "com~1.txt": b"tilde", "plus+.txt": b"plus", "a,b='c'.txt": b"punctuation", "e\u0301.txt": b"nfd", "日本.txt": b"unicode",
+            "invoice.txt": b"Invoice 17: 500 EUR\n", "sub/approval.txt": b"Approved by the CFO\r\n",
+            "empty.txt": b"", "mark.bin": b"\xef\xbb\xbfmark\r\n\x00",
+            "räksmörgås.txt": b"nfc", "with blank.txt": b"blank", "a%20b.txt": b"percent",
+            "semi;colon.txt": b"semi", "[b].txt": b"brackets", "co:lon.txt": b"colon",
+            ".hidden": b"hidden", "UPPER.TXT": b"upper", "back\\slash.txt": b"backslash", "at@sign.txt": b"at",
+            "sub/deep/er/leaf.txt": b"leaf", "no_extension": b"none",
+            "hard_1.txt": b"two names", "tail.": b"tail", "com~1.txt": b"tilde", "plus+.txt": b"plus",
+            "a,b='c'.txt": b"punctuation", "e\u0301.txt": b"nfd", "日本.txt": b"unicode",
         }
+        # fmt: on
 
     def digest(self, name):
         data = self.files.get(name)
@@ -135,7 +202,8 @@ def base(rng, impact=None, tool=None, plain=False):
             entry["source"] = rng.choice(TEXTS)
         provenance.append(entry)
     claims = [
-        {"text": rng.choice(TEXTS), "evidence": [rng.choice(ids + ["not there"]) for _ in range(rng.randrange(4))]} for _ in range(rng.randrange(4))
+        {"text": rng.choice(TEXTS), "evidence": [rng.choice(ids + ["not there"]) for _ in range(rng.randrange(4))]}
+        for _ in range(rng.randrange(4))
     ]
     return {
         "protocol": "PIC/1.0",
@@ -143,7 +211,10 @@ def base(rng, impact=None, tool=None, plain=False):
         "impact": impact or rng.choice(IMPACTS),
         "provenance": provenance,
         "claims": claims,
-        "action": {"tool": tool if tool is not None else rng.choice(TOOLS[:6] if plain else TOOLS), "args": arguments(rng)},
+        "action": {
+            "tool": tool if tool is not None else rng.choice(TOOLS[:6] if plain else TOOLS),
+            "args": arguments(rng),
+        },
     }
 
 
@@ -160,6 +231,7 @@ def cite(rng, proposal, name):
 
 def attestation(proposal, **changes):
     """The attestation object for a proposal. A change to None leaves the member out."""
+    # fmt: off
     members = {
         "attestation_version": "PIC-ATT/1.0",
         "tool": proposal["action"]["tool"],
@@ -170,6 +242,7 @@ def attestation(proposal, **changes):
         "intent_digest": intent_digest_hex(proposal["intent"]),
         "expires_at": FAR,
     }
+    # fmt: on
     members.update(changes)
     return {name: member for name, member in members.items() if member is not None}
 
@@ -190,7 +263,15 @@ def json_text(rng, thing):
 
 def signed(name, payload, signature, key_id, rng=None):
     """A signature entry."""
-    entry = {"id": name, "type": "sig", "ref": "inline:attestation", "payload": payload, "alg": "ed25519", "signature": signature, "key_id": key_id}
+    entry = {
+        "id": name,
+        "type": "sig",
+        "ref": "inline:attestation",
+        "payload": payload,
+        "alg": "ed25519",
+        "signature": signature,
+        "key_id": key_id,
+    }
     if rng and rng.random() < 0.2:
         entry["signer"] = rng.choice(TEXTS)
     if rng and rng.random() < 0.1:
@@ -215,7 +296,12 @@ def legacy_entry(rng, key, key_id, name, payload="approved: 17"):
 
 
 def hash_entry(world, rng, name, file="invoice.txt", reference=None, sha256=None):
-    entry = {"id": name, "type": "hash", "ref": reference or f"file://{file}", "sha256": sha256 or world.digest(file)}
+    entry = {
+        "id": name,
+        "type": "hash",
+        "ref": reference or f"file://{file}",
+        "sha256": sha256 or world.digest(file),
+    }
     if rng.random() < 0.15:
         entry["attestor"] = rng.choice(TEXTS)
     return entry
@@ -256,7 +342,15 @@ class Case:
         if (mode or rng.choice(["canonical", "canonical", "legacy"])) == "canonical":
             proposal["evidence"] = [canonical_entry(rng, proposal, key, "k", name)]
         else:
-            proposal["evidence"] = [legacy_entry(rng, key, "k", name, rng.choice(["approved: 17", "", '["a", 1]', '{"approved": true}', "17", "ünï"]))]
+            proposal["evidence"] = [
+                legacy_entry(
+                    rng,
+                    key,
+                    "k",
+                    name,
+                    rng.choice(["approved: 17", "", '["a", 1]', '{"approved": true}', "17", "ünï"]),
+                )
+            ]
         return self
 
     def clean(self):
@@ -292,7 +386,7 @@ class Case:
 
 
 def as_text(thing):
-    """The text whose size the reference measures: `json.dumps(ensure_ascii=False)`; escaped where that is no UTF-8."""
+    """The text whose size the reference measures; escaped where that is no UTF-8."""
     text = json.dumps(thing, ensure_ascii=False)
     try:
         text.encode()

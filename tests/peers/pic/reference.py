@@ -1,4 +1,4 @@
-"""What the reference implementation says of a vector: the package is called in process, on the very data of the vector file."""
+"""What the reference implementation says of a vector: the package, in process, on the data of the vector file."""
 
 import copy
 import json
@@ -19,6 +19,7 @@ KEYRING_REFUSED = ("keyring_refused", None)
 POLICY_REFUSED = ("policy_refused", None)
 
 # Each way in which the package's evidence module says no, so that a run can tell whether all of them were met.
+# fmt: off
 EVIDENCE_REASONS = {
     "digest differs": r"sha256 mismatch",
     "scheme": r"Unsupported ref scheme",
@@ -60,6 +61,7 @@ EVIDENCE_REASONS = {
     "expires_at no RFC 3339": r"invalid RFC 3339",
     "expired": r"attestation expired",
 }
+# fmt: on
 _REASONS = [(name, re.compile(pattern)) for name, pattern in EVIDENCE_REASONS.items()]
 
 
@@ -97,7 +99,7 @@ def evidence_root(vector, suite):
 
 
 def canonical(text):
-    """The package's canonical bytes of a JSON text, or None where it refuses. ValueError where the text is no JSON."""
+    """The package's canonical bytes of a JSON text, or None where it refuses them."""
     value = json.loads(text)
     try:
         return canonicalize(value)
@@ -145,9 +147,7 @@ def decide(vector, suite, reasons=None, *, strict=False):
             args = copy.deepcopy(live)
             if proposal is not None:
                 args["__pic"] = proposal
-            evaluate_pic_for_tool_call(
-                tool_name=options["tool_name"], tool_args=args, limits=limits, **common
-            )
+            evaluate_pic_for_tool_call(tool_name=options["tool_name"], tool_args=args, limits=limits, **common)
             return ALLOW
         result = verify_proposal(
             proposal,
@@ -164,7 +164,7 @@ def decide(vector, suite, reasons=None, *, strict=False):
     except PICError as refusal:
         error = refusal
     except Exception:
-        # Out of `verify_proposal` itself, which it does for some values that are no objects: a refusal like the others.
+        # Out of `verify_proposal` itself, as for some values that are no objects: a refusal like the others.
         return ("block", "PIC_INTERNAL_ERROR")
     if reasons is not None and error.details and "failed" in error.details:
         for failed in error.details["failed"]:

@@ -1,11 +1,24 @@
-"""Cases for the profile `strict`: attestations with every signed member that it asks for, good and with one thing wrong."""
+"""Cases for the profile `strict`: attestations with every member that it asks for, good or with one thing wrong."""
 
 import copy
 import datetime
 
 from pic_standard.canonical import canonicalize
 
-from material import HIGH, IMPACTS, TEXTS, attestation, base, cite, hash_entry, ids_of, json_text, legacy_entry, signed, value
+from material import (
+    HIGH,
+    IMPACTS,
+    TEXTS,
+    attestation,
+    base,
+    cite,
+    hash_entry,
+    ids_of,
+    json_text,
+    legacy_entry,
+    signed,
+    value,
+)
 
 AUDIENCE = "gate.example"
 NAMES = ["payments_send", "mail/send", "search", "crm.update"]
@@ -18,8 +31,13 @@ def moment(seconds):
 
 def call_facts(rng, tool):
     call = {
-        "tool": tool, "server": rng.choice(["bank", "mail", "crm-2"]), "call_id": f"call-{rng.randrange(10**9)}", "principal": rng.choice(["anna", "ünal@example.org", "team of bo"]),
-        "agent": rng.choice(["agent-1", "agent 2"]), "session": f"s{rng.randrange(10**6)}", "registry_version": rng.choice([0, 1, 17, 2**53 - 1]),
+        "tool": tool,
+        "server": rng.choice(["bank", "mail", "crm-2"]),
+        "call_id": f"call-{rng.randrange(10**9)}",
+        "principal": rng.choice(["anna", "ünal@example.org", "team of bo"]),
+        "agent": rng.choice(["agent-1", "agent 2"]),
+        "session": f"s{rng.randrange(10**6)}",
+        "registry_version": rng.choice([0, 1, 17, 2**53 - 1]),
     }
     for name in ("ask", "plan"):
         if rng.random() < 0.5:
@@ -29,8 +47,18 @@ def call_facts(rng, tool):
 
 def signed_members(rng, proposal, call, evidence_id, key_id):
     members = attestation(
-        proposal, expires_at=moment(rng.choice([3600, 20_000])), audience=AUDIENCE, issued_at=moment(-rng.choice([1, 60, 3600])), x_call_id=call["call_id"], x_principal=call["principal"],
-        x_agent=call["agent"], x_session=call["session"], x_server=call["server"], x_registry_version=call["registry_version"], x_evidence_id=evidence_id, x_key_id=key_id,
+        proposal,
+        expires_at=moment(rng.choice([3600, 20_000])),
+        audience=AUDIENCE,
+        issued_at=moment(-rng.choice([1, 60, 3600])),
+        x_call_id=call["call_id"],
+        x_principal=call["principal"],
+        x_agent=call["agent"],
+        x_session=call["session"],
+        x_server=call["server"],
+        x_registry_version=call["registry_version"],
+        x_evidence_id=evidence_id,
+        x_key_id=key_id,
         x_nonce=f"{rng.getrandbits(128):032x}",
     )
     for name, fact in (("x_ask", "ask"), ("x_plan_root", "plan")):
@@ -43,12 +71,35 @@ def entry(rng, members, key, evidence_id, key_id):
     return signed(evidence_id, json_text(rng, members), key.sign(canonicalize(members)), key_id, rng)
 
 
-KINDS = ["low without evidence", "high attested", "low attested", "attested beside a file", "two keys", "listed by the policy", "opaque signature"]
+KINDS = [
+    "low without evidence",
+    "high attested",
+    "low attested",
+    "attested beside a file",
+    "two keys",
+    "listed by the policy",
+    "opaque signature",
+]
+# fmt: off
 MEMBERS = [
-    "attestation_version", "tool", "impact", "args_digest", "claims_digest", "provenance_ids", "intent_digest", "expires_at", "audience", "issued_at", "x_call_id", "x_principal", "x_agent", "x_session",
+    "attestation_version", "tool", "impact", "args_digest", "claims_digest", "provenance_ids", "intent_digest",
+    "expires_at", "audience", "issued_at", "x_call_id", "x_principal", "x_agent", "x_session",
     "x_server", "x_registry_version", "x_evidence_id", "x_key_id", "x_nonce", "x_ask", "x_plan_root",
 ]
-FACTS = ["tool", "server", "call_id", "principal", "agent", "session", "registry_version", "ask", "plan", "impact", "audience"]
+# fmt: on
+FACTS = [
+    "tool",
+    "server",
+    "call_id",
+    "principal",
+    "agent",
+    "session",
+    "registry_version",
+    "ask",
+    "plan",
+    "impact",
+    "audience",
+]
 
 
 def make(case, k):
@@ -62,7 +113,13 @@ def make(case, k):
     case.evidence_on()
     case.extra["call"] = call = call_facts(rng, tool)
     case.extra["audience"] = AUDIENCE
-    case.options.update(tool_name=tool, expected_tool=tool, limits=True, strict_trust=True, policy={"impact_by_tool": {tool: proposal["impact"]}})
+    case.options.update(
+        tool_name=tool,
+        expected_tool=tool,
+        limits=True,
+        strict_trust=True,
+        policy={"impact_by_tool": {tool: proposal["impact"]}},
+    )
     if kind != "listed by the policy" and rng.random() < 0.6:
         case.options["policy"] = {"impact_by_tool": {}}
     if rng.random() < 0.5:
@@ -83,7 +140,9 @@ def make(case, k):
             _spoil(rng, wrong, members)
         evidence = [entry(rng, members, key, name, "k")]
     if kind == "attested beside a file":
-        evidence.insert(rng.randrange(2), hash_entry(world, rng, name + "2", rng.choice(["invoice.txt", "sub/approval.txt"])))
+        evidence.insert(
+            rng.randrange(2), hash_entry(world, rng, name + "2", rng.choice(["invoice.txt", "sub/approval.txt"]))
+        )
     if kind == "two keys":
         other = case.trust(1, "l")
         case.keyring["thresholds"] = {impact: 2 for impact in HIGH}
@@ -113,7 +172,11 @@ def _spoil(rng, wrong, members):
         members.pop(name, None)
     elif style == 1:
         members[name] = {
-            "expires_at": moment(-10), "issued_at": moment(rng.choice([7200, -200_000])), "x_registry_version": 3, "x_nonce": rng.choice(["short", "with blank in it and long", "x" * 129, "ü" * 20]), "provenance_ids": ["other"],
+            "expires_at": moment(-10),
+            "issued_at": moment(rng.choice([7200, -200_000])),
+            "x_registry_version": 3,
+            "x_nonce": rng.choice(["short", "with blank in it and long", "x" * 129, "ü" * 20]),
+            "provenance_ids": ["other"],
         }.get(name, rng.choice(["other", "", "0" * 64]))
     else:
         members["note" if rng.random() < 0.5 else name] = value(rng)

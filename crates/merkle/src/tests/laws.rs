@@ -1,3 +1,4 @@
+use countersign_core::Digest;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -28,6 +29,13 @@ proptest! {
         let old = built(&entries[..=at]);
         let proof = tree.prove_consistency(at as u64 + 1).unwrap();
         prop_assert_eq!(proof.verify(&old.head(), &tree.head()), Ok(()));
+    }
+
+    #[test]
+    fn any_node_has_the_hash_of_its_prefix_and_its_halves(left in any::<[u8; 32]>(), right in any::<[u8; 32]>()) {
+        let node = |bytes: [u8; 32]| NodeHash::from_digest(Digest::from_bytes(bytes));
+        let input = [&[0x01], left.as_slice(), right.as_slice()].concat();
+        prop_assert_eq!(NodeHash::of(&node(left), &node(right)).digest(), Digest::of(&input));
     }
 
     #[test]

@@ -29,9 +29,9 @@ pub(crate) enum Proposal {
     /// Verify a proposal, for a call or as it stands.
     #[command(after_help = "Examples:\n  \
         countersign proposal verify proposal.json --keyring keyring.json --audience desk-gate \\\n    \
-        --server bank --tool payments_send --args args.json --call-id c1 --principal alice --agent pay-bot \\\n    \
-        --session s1 --registry-version 7\n  \
-        countersign proposal verify proposal.json --profile pic-0.9 --verify-evidence --keyring pic_keys.json")]
+        --server bank --tool payments_send --args args.json --call-id c1 \\\n    \
+        --principal alice --agent pay-bot --session s1 --registry-version 7\n  \
+        countersign proposal verify proposal.json --profile pic-0.9 --keyring keyring.json")]
     Verify(verify::Verify),
     /// Verify a proposal's evidence alone: one line for each entry.
     #[command(after_help = "Example:\n  countersign proposal evidence proposal.json --profile pic-0.9 \

@@ -47,7 +47,7 @@ pub(super) struct Rules {
     /// By how much a signer's clock may run ahead of this one.
     #[arg(long, value_name = "SPAN", default_value = "5s")]
     skew: Millis,
-    /// The moment to judge at, as RFC 3339 has it; now without it.
+    /// The moment to judge at, as RFC 3339 has it; now without it. The time then stands still, and is no limit.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     now: Option<Timestamp>,
     /// Say where a proposal fails and by which rule. Not for an agent's eyes.
