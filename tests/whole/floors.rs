@@ -71,3 +71,14 @@ fn every_crate_takes_the_shared_lints_and_no_code_is_unsafe() {
     let root: toml::Table = fs::read_to_string(workspace().join("Cargo.toml")).unwrap().parse().unwrap();
     assert_eq!(root["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("forbid"));
 }
+
+/// With some features of `serde_json`, an object with one certain name is read as something else, and what is checked is
+/// no longer what is forwarded. Cargo switches features on for all crates at once, whoever asks.
+#[test]
+fn no_name_is_special_to_the_reader_of_json_values() {
+    for name in ["$serde_json::private::RawValue", "$serde_json::private::Number"] {
+        let text = format!(r#"{{"{name}":"1"}}"#);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(value.is_object() && value[name] == "1", "{name} is read as {value}");
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! It decides nothing itself: it reads files and options, hands them to the crates below, and says what they said. Results go to
 //! standard output, one-line errors to standard error; the exit code is 0 for done or allowed, 1 when it could not be
-//! done, 2 for wrong usage and 3 for refused.
+//! done, 2 for wrong usage and 3 for refused. The `proposal` verbs have PIC/1.0's own codes instead.
 
 mod cli;
 mod command;

@@ -531,18 +531,27 @@ fn a_keyring_is_told_key_by_key() {
     let bench = &desk.bench;
     let example = bench.ok("keys keyring --write-example");
     bench.write("example.json", &example);
+    bench.fails("keys keyring example.json", 6, "KEY_MALFORMED");
+    // The public keys of RFC 8032, section 7.1, tests 1 and 2. Everybody has their secrets.
+    let example = example
+        .replace(
+            "PUBLIC KEY: base64, 64 hexadecimal digits, or PEM",
+            "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
+        )
+        .replace("PUBLIC KEY", "PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw=");
+    bench.write("example.json", &example);
     let text = bench.ok("keys keyring example.json --now 2027-01-01T00:00:00Z");
     for part in ["2 keys, 2 active", "cfo-1  ok  ", "tools       payments_send", "until       2030-01-01"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let report = bench.run("keys keyring example.json --json --now 2030-01-01T00:00:00Z").value();
     assert_eq!((&report["active"], &report["thresholds"]), (&json!(1), &json!({"irreversible": 2})));
-    let cfo = &report["keys"][0];
+    let cfo = &report["keys"][1];
     assert_eq!(
         (&cfo["id"], &cfo["status"], &cfo["impacts"]),
         (&json!("cfo-1"), &json!("expired"), &json!(["money"]))
     );
-    assert_eq!(report["keys"][1]["tools"], Value::Null);
+    assert_eq!(report["keys"][0]["tools"], Value::Null);
 
     let refused = |text: &str, code: &str, place: &str| {
         bench.write("bad.json", text);
@@ -557,11 +566,26 @@ fn a_keyring_is_told_key_by_key() {
     refused(&example.replace("2030-01-01", "2030-02-30"), "KEYRING_TIME", ", /trusted_keys/cfo-1/expires_at");
     refused(&example.replace(": 2}", ": 3}"), "KEYRING_THRESHOLD", ", /thresholds/irreversible");
     refused(
-        &example.replace("\"demo-signer\": \"11qY", "\"demo-signer\": \""),
+        &example.replace("\"assistant-1\": \"11qY", "\"assistant-1\": \""),
         "KEY_MALFORMED",
-        ", /trusted_keys/demo-signer",
+        ", /trusted_keys/assistant-1",
     );
     bench.fails("keys keyring no.json", 6, "FILE_MISSING");
     bench.fails("keys keyring", 2, "USAGE");
     bench.fails("keys keyring example.json --write-example", 2, "USAGE");
+}
+
+#[test]
+fn a_keyring_is_made_from_public_key_files() {
+    let desk = Desk::new();
+    let bench = &desk.bench;
+    bench.ok("keys generate --kind ed25519 --out cto.key --public-out cto.pub");
+    bench.write("one.json", bench.ok("keys keyring --add cfo-1=cfo.pub"));
+    bench.write("two.json", bench.ok("keys keyring one.json --add cto-1=cto.pub"));
+    assert!(bench.ok("keys keyring one.json").starts_with("1 key, 1 active"));
+    assert!(bench.ok("keys keyring two.json").starts_with("2 keys, 2 active"));
+    bench.fails("keys keyring two.json --add cfo-1=cto.pub", 6, "KEYRING_KEY_ID");
+    bench.fails("keys keyring two.json --add cfo-2=cfo.pub", 6, "KEYRING_DUPLICATE_KEY");
+    bench.fails("keys keyring --add cfo-1=no.pub", 1, "KEY_FILE_MISSING");
+    bench.fails("keys keyring --add cto.pub", 2, "USAGE");
 }

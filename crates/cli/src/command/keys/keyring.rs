@@ -3,19 +3,20 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use countersign_action_proposal::{EvidenceKey, EvidenceKeyring, KeyScope, KeyStatus};
 use countersign_core::{ImpactClass, Timestamp, escape_hidden};
+use countersign_keys::file::read_public_key;
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::files::{TEXT_BYTES, read_file};
-use crate::output::Output;
+use crate::output::{Output, internal};
 use crate::time::{moment, now};
 
-/// What a keyring can say, with public keys that belong to nobody.
+/// What a keyring can say. Its keys are none: it is refused until they are replaced.
 const EXAMPLE: &str = r#"{
   "trusted_keys": {
-    "demo-signer": "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
+    "assistant-1": "PUBLIC KEY: base64, 64 hexadecimal digits, or PEM",
     "cfo-1": {
-      "public_key": "PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw=",
+      "public_key": "PUBLIC KEY",
       "not_before": "2026-01-01T00:00:00Z",
       "expires_at": "2030-01-01T00:00:00Z",
       "tools": ["payments_send"],
@@ -31,10 +32,14 @@ const EXAMPLE: &str = r#"{
 #[derive(Debug, Args)]
 pub(crate) struct Keyring {
     /// The keyring.
-    #[arg(required_unless_present = "write_example")]
+    #[arg(required_unless_present_any = ["write_example", "add"])]
     file: Option<PathBuf>,
-    /// Print a keyring to begin with, instead.
-    #[arg(long, conflicts_with = "file")]
+    /// Print the keyring with this public key file added under this id, and with what FILE holds where one is given. May
+    /// be used several times.
+    #[arg(long, value_name = "ID=FILE", value_parser = named_file)]
+    add: Vec<(String, PathBuf)>,
+    /// Print what a keyring can say, instead. It is refused until its keys are replaced.
+    #[arg(long, conflicts_with_all = ["file", "add"])]
     write_example: bool,
     /// The moment to judge at, as RFC 3339 has it; now without it.
     #[arg(long, value_name = "TIME", value_parser = moment)]
@@ -43,11 +48,15 @@ pub(crate) struct Keyring {
 
 impl Keyring {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let Some(path) = self.file.as_ref().filter(|_| !self.write_example) else {
-            out.line(EXAMPLE)?;
-            return Ok(Exit::Done);
+        let keyring = match &self.file {
+            Some(path) => read_evidence_keyring(path)?,
+            None => EvidenceKeyring::empty(),
         };
-        let keyring = read_evidence_keyring(path)?;
+        if self.write_example || !self.add.is_empty() {
+            let text = if self.write_example { EXAMPLE.to_owned() } else { with_keys(&keyring, &self.add)? };
+            out.line(&text)?;
+            return Ok(Exit::Done);
+        }
         let now = self.now.map_or_else(now, Ok)?;
         if out.is_json() {
             out.json(&report(&keyring, now))?;
@@ -56,6 +65,34 @@ impl Keyring {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Splits `ID=FILE`.
+fn named_file(text: &str) -> Result<(String, PathBuf), &'static str> {
+    let (id, file) = text.split_once('=').ok_or("an id, `=` and the file of a public key")?;
+    Ok((id.to_owned(), file.into()))
+}
+
+/// The keyring's text with more keys in it: read back as any other, so that nothing is printed that would be refused.
+fn with_keys(keyring: &EvidenceKeyring, more: &[(String, PathBuf)]) -> Result<String, Failure> {
+    let not_an_object = || internal("a keyring is not an object");
+    let mut file: Value = serde_json::from_str(&keyring.to_json()).map_err(|_| not_an_object())?;
+    let keys =
+        file.as_object_mut().ok_or_else(not_an_object)?.entry("trusted_keys").or_insert_with(|| json!({}));
+    for (id, path) in more {
+        let key = read_public_key(path).map_err(|error| Failure::from(error).about(path.display()))?;
+        let taken =
+            keys.as_object_mut().ok_or_else(not_an_object)?.insert(id.clone(), json!(key.to_base64()));
+        if taken.is_some() {
+            return Err(
+                Failure::new("KEYRING_KEY_ID", "the keyring has a key of this id").ending(Exit::Keyring)
+            );
+        }
+    }
+    let text = serde_json::to_string_pretty(&file).map_err(|_| not_an_object())?;
+    EvidenceKeyring::from_json(text.as_bytes())
+        .map_err(|error| Failure::from(error).ending(Exit::Keyring))?;
+    Ok(text)
 }
 
 /// Reads the keyring that evidence is verified with. One that cannot be used, whatever the reason, ends the run as
@@ -96,7 +133,9 @@ fn report(keyring: &EvidenceKeyring, now: Timestamp) -> Value {
 }
 
 fn tell(out: &mut Output, keyring: &EvidenceKeyring, now: Timestamp) -> Result<(), Failure> {
-    out.line(&format!("{} keys, {} active", keyring.len(), active(keyring, now)))?;
+    let count = keyring.len();
+    let keys = if count == 1 { "key" } else { "keys" };
+    out.line(&format!("{count} {keys}, {} active", active(keyring, now)))?;
     for (id, key) in keyring.keys() {
         let (id, status) = (escape_hidden(id), keyring.status(id, now));
         out.line(&format!("{id}  {status}  {}", key.key().fingerprint()))?;

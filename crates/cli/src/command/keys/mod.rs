@@ -37,11 +37,12 @@ pub(crate) enum Keys {
     /// Hand trust on from one trust root to the next.
     #[command(subcommand)]
     TrustUpdate(trust::TrustUpdate),
-    /// Check a keyring for evidence: whose signatures back a proposal's claims, and for what.
+    /// Check a keyring for evidence, or make one: whose signatures back a proposal's claims, and for what.
     ///
     /// The file is PIC/1.0's, and may say more of each key: from when and until when it counts, and for which tools,
     /// impacts and principals. One that is wrong in any place is not used at all (exit code 6).
-    #[command(after_help = "Examples:\n  countersign keys keyring --write-example > keyring.json\n  \
+    #[command(after_help = "Examples:\n  \
+        countersign keys keyring --add cfo-1=cfo.pub --add cto-1=cto.pub > keyring.json\n  \
         countersign keys keyring keyring.json")]
     Keyring(keyring::Keyring),
 }
