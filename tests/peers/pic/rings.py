@@ -6,16 +6,7 @@ import string
 import sys
 
 
-from material import (
-    FAR,
-    IMPACTS,
-    PAST,
-    canonical_entry,
-    hash_entry,
-    ids_of,
-    legacy_entry,
-    signed,
-)
+from material import FAR, IMPACTS, PAST, canonical_entry, hash_entry, ids_of, legacy_entry, signed
 
 
 ALPHABET = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
