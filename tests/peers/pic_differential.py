@@ -24,6 +24,7 @@ from importlib import metadata
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "pic"))
+sys.dont_write_bytecode = True
 
 import differences  # noqa: E402
 import evidence  # noqa: E402

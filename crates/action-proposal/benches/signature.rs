@@ -74,21 +74,18 @@ impl World {
             .ask(Digest::of(b"ask"))
     }
 
-    /// What the reference asks for.
+    /// What the reference asks for, and the end and the nonce that every attestation has.
     fn bare_draft(&self) -> Result<AttestationDraft, Failure> {
-        Ok(AttestationDraft::for_proposal(&proposal("")?, "invoice-4711"))
+        let draft = AttestationDraft::for_proposal(&proposal("")?, "invoice-4711")
+            .issued(self.now)
+            .expires(Timestamp::from_millis(self.now.as_millis().saturating_add(60_000))?)
+            .nonce("5d1f0c6b9a3e47d8");
+        Ok(draft)
     }
 
     /// What the strict profile asks for.
     fn draft(&self) -> Result<AttestationDraft, Failure> {
-        let draft = self
-            .bare_draft()?
-            .audience(&self.audience)
-            .issued(self.now)
-            .expires(Timestamp::from_millis(self.now.as_millis().saturating_add(60_000))?)
-            .call(&self.call())
-            .nonce("5d1f0c6b9a3e47d8");
-        Ok(draft)
+        Ok(self.bare_draft()?.audience(&self.audience).call(&self.call()))
     }
 
     /// A hundred keys, of which one signs.

@@ -30,6 +30,8 @@ pub(crate) struct AttestationRules<'a> {
     pub(crate) skew: Millis,
     pub(crate) max_age: Millis,
     pub(crate) payload_bytes: usize,
+    /// What the policy says of the tool.
+    pub(crate) listed: Option<ImpactClass>,
 }
 
 /// A rule that an entry breaks, and where in the entry. Never a value.
@@ -57,17 +59,20 @@ pub(crate) struct VerifiedSignature {
     pub(crate) attestation: Option<SingleUse>,
 }
 
-/// What the spent set knows an attestation by, and until when it would verify.
+/// What the spent set knows an attestation by, and until when it counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SingleUse {
     pub(crate) spent: SpentId,
+    /// The first moment at which it does not verify: its own end, its key's, or that of the age that it may have.
     pub(crate) expires: Timestamp,
+    /// How long its use has to be remembered. A key's end does not shorten it, as operators prolong keys.
+    pub(crate) keep_until: Timestamp,
 }
 
 /// Verifies one signature entry: size, mode, key, signature, and then what was signed, member by member. Nothing of the
 /// payload but its mode is looked at before the signature holds.
 ///
-/// `call.impact` is the operator's impact where there is one; the key must be allowed it as well as the proposal's own.
+/// The key must be allowed every impact that somebody states: the proposal's, the call's and the policy's.
 pub(crate) fn verify_entry(
     entry: &SignatureEntry,
     proposal: &ActionProposal,
@@ -80,7 +85,7 @@ pub(crate) fn verify_entry(
         return Err(Broken::new("payload", "must be an attestation object"));
     }
     let key = active_key(entry, rules, now)?;
-    check_scope(key, proposal, call)?;
+    check_scope(key, proposal, call, rules.listed)?;
     let signature = Signature::from_base64(&entry.signature).map_err(|_| {
         Broken::new("signature", "must be 64 bytes in standard base64, in their one spelling")
     })?;
@@ -114,6 +119,7 @@ impl<'a> Payload<'a> {
         if text.len() > most {
             return Err(Broken::new("payload", "must have no more bytes than the limit"));
         }
+        // The widest limits are enough: what is read is no longer than the payload may be.
         let object = match read(text.as_bytes(), Recipe::PicCjson1, &Limits::hard_caps()) {
             Ok(object) => object,
             Err(error) => {
@@ -177,12 +183,20 @@ fn active_key<'k>(
     ))
 }
 
-fn check_scope(key: &EvidenceKey, proposal: &ActionProposal, call: &ProposedCall<'_>) -> Result<(), Broken> {
-    let allows = |impact: ImpactClass| key.scope.allows_impact(impact);
+fn check_scope(
+    key: &EvidenceKey,
+    proposal: &ActionProposal,
+    call: &ProposedCall<'_>,
+    listed: Option<ImpactClass>,
+) -> Result<(), Broken> {
+    let impacts = [Some(proposal.impact()), call.impact, listed];
     if !key.scope.allows_tool(proposal.tool()) {
         return Err(Broken::new("key_id", "must be a key for this tool"));
     }
-    if !allows(proposal.impact()) || !call.impact.is_none_or(allows) {
+    if !key.scope.allows_server(call.server) {
+        return Err(Broken::new("key_id", "must be a key for this server"));
+    }
+    if !impacts.into_iter().flatten().all(|impact| key.scope.allows_impact(impact)) {
         return Err(Broken::new("key_id", "must be a key for this impact"));
     }
     if !key.scope.allows_principal(call.principal) {

@@ -18,6 +18,7 @@ pub struct ProposedCall<'a> {
     pub(crate) registry_version: Option<u64>,
     pub(crate) ask: Option<Digest>,
     pub(crate) plan: Option<Digest>,
+    pub(crate) evidence_required: bool,
 }
 
 impl<'a> ProposedCall<'a> {
@@ -50,6 +51,7 @@ impl<'a> ProposedCall<'a> {
             registry_version: None,
             ask: None,
             plan: None,
+            evidence_required: false,
         }
     }
 
@@ -121,6 +123,14 @@ impl<'a> ProposedCall<'a> {
     #[must_use]
     pub const fn plan(mut self, root: Digest) -> Self {
         self.plan = Some(root);
+        self
+    }
+
+    /// Says that the tool's own rule asks for evidence, whatever the impact and the profile. Evidence must be there then
+    /// and verify, and a claim must cite an input that is trusted, as where the impact is high.
+    #[must_use]
+    pub const fn evidence_required(mut self) -> Self {
+        self.evidence_required = true;
         self
     }
 }

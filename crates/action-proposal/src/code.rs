@@ -16,6 +16,8 @@ pub enum ProposalCode {
     ToolBindingMismatch,
     /// The proposal is for other arguments.
     ArgBindingMismatch,
+    /// The operator's policy does not list the tool.
+    PolicyViolation,
     /// The proposal says less of the impact than the operator does. Countersign's own.
     ImpactUnderstated,
     /// The impact needs evidence and none came.
@@ -24,8 +26,6 @@ pub enum ProposalCode {
     EvidenceFailed,
     /// No claim of a high-impact proposal is backed by a trusted input.
     VerifierFailed,
-    /// The operator's policy does not list the tool.
-    PolicyViolation,
     /// Something unforeseen. A refusal like the others.
     InternalError,
 }
@@ -39,11 +39,11 @@ impl ProposalCode {
         Self::DuplicateId,
         Self::ToolBindingMismatch,
         Self::ArgBindingMismatch,
+        Self::PolicyViolation,
         Self::ImpactUnderstated,
         Self::EvidenceRequired,
         Self::EvidenceFailed,
         Self::VerifierFailed,
-        Self::PolicyViolation,
         Self::InternalError,
     ];
 
@@ -57,11 +57,11 @@ impl ProposalCode {
             Self::DuplicateId => "PIC_DUPLICATE_ID",
             Self::ToolBindingMismatch => "PIC_TOOL_BINDING_MISMATCH",
             Self::ArgBindingMismatch => "PIC_ARG_BINDING_MISMATCH",
+            Self::PolicyViolation => "PIC_POLICY_VIOLATION",
             Self::ImpactUnderstated => "IMPACT_UNDERSTATED",
             Self::EvidenceRequired => "PIC_EVIDENCE_REQUIRED",
             Self::EvidenceFailed => "PIC_EVIDENCE_FAILED",
             Self::VerifierFailed => "PIC_VERIFIER_FAILED",
-            Self::PolicyViolation => "PIC_POLICY_VIOLATION",
             Self::InternalError => "PIC_INTERNAL_ERROR",
         }
     }
@@ -76,11 +76,11 @@ impl ProposalCode {
             Self::DuplicateId => "two entries of the proposal have one id",
             Self::ToolBindingMismatch => "the proposal is for another tool",
             Self::ArgBindingMismatch => "the proposal is for other arguments",
+            Self::PolicyViolation => "the operator's policy does not list the tool",
             Self::ImpactUnderstated => "the proposal understates the impact",
             Self::EvidenceRequired => "the impact needs evidence and the proposal has none",
             Self::EvidenceFailed => "evidence does not verify",
             Self::VerifierFailed => "no claim is backed by a trusted input",
-            Self::PolicyViolation => "the operator's policy does not list the tool",
             Self::InternalError => "the proposal could not be verified",
         }
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use countersign_canonical_json::{JsonError, Limits, Recipe, ValueRef, read};
-use countersign_core::{Digest, ImpactClass, Millis, Principal, Timestamp};
+use countersign_core::{Digest, ImpactClass, Millis, Principal, ServerName, Timestamp};
 use countersign_keys::dsse::{Envelope, EnvelopeError};
 use countersign_keys::{SigningKey, TrustRoot, VerifyingKey};
 use serde::{Deserialize, Deserializer};
@@ -96,8 +96,8 @@ pub struct EndorsementDraft {
 
 impl EndorsementDraft {
     /// Reads a draft: `{"format": "countersign-evidence-digests-1", "issued": ms, "expires": ms, "digests": [{"sha256": hex,
-    /// "tools": [..], "impacts": [..], "principals": [..], "expires": ms}]}`, where each entry needs only its digest.
-    /// Times are milliseconds since 1970.
+    /// "tools": [..], "servers": [..], "impacts": [..], "principals": [..], "expires": ms}]}`, where each entry needs only
+    /// its digest. Times are milliseconds since 1970.
     ///
     /// # Errors
     /// [`EndorsementError`] when it could not be loaded once it is signed.
@@ -120,12 +120,19 @@ impl EndorsementDraft {
 /// Digests of evidence files that an operator vouches for, each with what it may back and until when. Only what a
 /// threshold of the operator's keys signed becomes one.
 ///
+/// An endorsed digest backs any claim that cites it, of any proposal within its scope, any number of times, until it
+/// expires: it says that the file is genuine, and not that it is for this call. Whoever means one payment signs an
+/// attestation, or gives the digest a narrow scope and a short life.
+///
 /// It does not notice an older list that has not expired yet in place of a newer one ([`issued`](Self::issued) tells them
 /// apart), so give lists short lives.
 #[derive(Clone, Debug)]
 pub struct EndorsedDigests {
     issued: Timestamp,
     expires: Timestamp,
+    /// The root's keys that signed it, and how many of them must.
+    signers: Vec<VerifyingKey>,
+    threshold: usize,
     by_digest: BTreeMap<[u8; 32], Vec<EndorsedDigest>>,
 }
 
@@ -156,7 +163,9 @@ impl EndorsedDigests {
         if canonical.bytes() != payload {
             return Err(EndorsementError::NotCanonical);
         }
-        let list = Self::read(canonical.value())?;
+        let mut list = Self::read(canonical.value())?;
+        list.signers = signers(&envelope, root, revoked, verified.signers());
+        list.threshold = root.threshold();
         if list.issued > now.saturating_add(SKEW) {
             return Err(EndorsementError::NotYetValid);
         }
@@ -176,12 +185,18 @@ impl EndorsedDigests {
             return Err(EndorsementError::TooMany { max: MAX_DIGESTS });
         }
         let wire = WireList::deserialize(value).map_err(|_| EndorsementError::Malformed)?;
-        let mut list = Self { issued: wire.issued, expires: wire.expires, by_digest: BTreeMap::new() };
+        let mut list = Self {
+            issued: wire.issued,
+            expires: wire.expires,
+            signers: Vec::new(),
+            threshold: usize::MAX,
+            by_digest: BTreeMap::new(),
+        };
         if list.expires <= list.issued {
             return Err(EndorsementError::Times);
         }
         for entry in wire.digests {
-            let scope = KeyScope::new(entry.tools, entry.impacts, entry.principals)
+            let scope = KeyScope::new(entry.tools, entry.servers, entry.impacts, entry.principals)
                 .map_err(|ScopeError| EndorsementError::Scope)?;
             if entry.expires.is_some_and(|expires| expires <= list.issued) {
                 return Err(EndorsementError::Times);
@@ -192,13 +207,14 @@ impl EndorsedDigests {
         Ok(list)
     }
 
-    /// What vouches for a digest, for a tool, for all of these impacts and for a principal, now. A digest can stand in the
-    /// list more than once, for different scopes.
+    /// What vouches for a digest, for a tool of a server, for all of these impacts and for a principal, now. A digest can
+    /// stand in the list more than once, for different scopes.
     #[must_use]
     pub fn find(
         &self,
         digest: &Digest,
         tool: &str,
+        server: Option<&ServerName>,
         impacts: &[ImpactClass],
         principal: Option<&Principal>,
         now: Timestamp,
@@ -209,9 +225,29 @@ impl EndorsedDigests {
         self.by_digest.get(digest.as_bytes())?.iter().find(|entry| {
             entry.expires.is_none_or(|expires| now < expires)
                 && entry.scope.allows_tool(tool)
+                && entry.scope.allows_server(server)
                 && impacts.iter().all(|impact| entry.scope.allows_impact(*impact))
                 && entry.scope.allows_principal(principal)
         })
+    }
+
+    /// The operators' keys that signed it and were not revoked when it was loaded.
+    #[must_use]
+    pub fn signers(&self) -> &[VerifyingKey] {
+        &self.signers
+    }
+
+    /// How many of the operators' keys must have signed it: the root's threshold when it was loaded.
+    #[must_use]
+    pub const fn threshold(&self) -> usize {
+        self.threshold
+    }
+
+    /// Says whether enough of the keys that signed it are still not revoked. Whoever keeps a list longer than one call
+    /// asks this at every call.
+    #[must_use]
+    pub fn still_counts(&self, revoked: &dyn Fn(&VerifyingKey) -> bool) -> bool {
+        self.signers.iter().filter(|key| !revoked(key)).count() >= self.threshold
     }
 
     /// When it was issued.
@@ -267,6 +303,22 @@ impl EndorsedDigest {
     }
 }
 
+/// Every key of the root that signed, as an envelope names no more of them than the threshold: one that is revoked later
+/// may leave enough others.
+fn signers(
+    envelope: &Envelope,
+    root: &TrustRoot,
+    revoked: &dyn Fn(&VerifyingKey) -> bool,
+    named: &[VerifyingKey],
+) -> Vec<VerifyingKey> {
+    let signed = |key: &VerifyingKey| {
+        TrustRoot::new(root.version(), 1, [*key])
+            .is_ok_and(|alone| envelope.verify(PAYLOAD_TYPE, &alone, revoked).is_ok())
+    };
+    let others = root.keys().filter(|key| !named.contains(key) && signed(key));
+    named.iter().chain(others).copied().collect()
+}
+
 /// The largest payload in base64, with room for the signatures.
 const MAX_ENVELOPE_BYTES: usize = MAX_BYTES / 3 * 4 + (64 << 10);
 
@@ -291,6 +343,8 @@ struct WireDigest {
     sha256: Digest,
     #[serde(default, deserialize_with = "present")]
     tools: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "present")]
+    servers: Option<Vec<ServerName>>,
     #[serde(default, deserialize_with = "present")]
     impacts: Option<Vec<ImpactClass>>,
     #[serde(default, deserialize_with = "present")]

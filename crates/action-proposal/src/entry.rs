@@ -1,3 +1,5 @@
+use std::fmt;
+
 use countersign_core::Digest;
 
 /// One entry of a proposal's `evidence`, as it was read and before anything of it is believed.
@@ -22,7 +24,7 @@ impl EvidenceEntry {
 }
 
 /// A file by reference, with the digest that it is said to have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HashEntry {
     pub(crate) id: Box<str>,
     pub(crate) reference: Box<str>,
@@ -44,7 +46,7 @@ impl HashEntry {
 }
 
 /// A payload and a signature over it. The one algorithm is Ed25519.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SignatureEntry {
     pub(crate) id: Box<str>,
     pub(crate) payload: Box<str>,
@@ -69,5 +71,19 @@ impl SignatureEntry {
     #[must_use]
     pub fn key_id(&self) -> &str {
         &self.key_id
+    }
+}
+
+/// The agent wrote it: the reference and the id are not shown.
+impl fmt::Debug for HashEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashEntry").field("sha256", &self.sha256).finish_non_exhaustive()
+    }
+}
+
+/// The agent wrote it: only the payload's size is shown.
+impl fmt::Debug for SignatureEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignatureEntry").field("payload_bytes", &self.payload.len()).finish_non_exhaustive()
     }
 }

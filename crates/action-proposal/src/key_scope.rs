@@ -1,12 +1,13 @@
 use std::collections::BTreeSet;
 
-use countersign_core::{ImpactClass, KeyId, Principal};
+use countersign_core::{ImpactClass, KeyId, Principal, ServerName};
 
 /// What a key, or an endorsed digest, may speak for. A part that is not stated allows all; a stated one allows its
 /// members and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyScope {
     tools: Option<BTreeSet<Box<str>>>,
+    servers: Option<BTreeSet<ServerName>>,
     impacts: Option<BTreeSet<ImpactClass>>,
     principals: Option<BTreeSet<Principal>>,
 }
@@ -18,6 +19,7 @@ pub(crate) struct ScopeError;
 impl KeyScope {
     pub(crate) fn new(
         tools: Option<Vec<String>>,
+        servers: Option<Vec<ServerName>>,
         impacts: Option<Vec<ImpactClass>>,
         principals: Option<Vec<Principal>>,
     ) -> Result<Self, ScopeError> {
@@ -27,6 +29,7 @@ impl KeyScope {
         }
         Ok(Self {
             tools,
+            servers: servers.map(distinct).transpose()?,
             impacts: impacts.map(distinct).transpose()?,
             principals: principals.map(distinct).transpose()?,
         })
@@ -36,6 +39,16 @@ impl KeyScope {
     #[must_use]
     pub fn allows_tool(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.contains(tool))
+    }
+
+    /// Says whether it allows a server. Where servers are stated, none in particular is not one of them.
+    #[must_use]
+    pub fn allows_server(&self, server: Option<&ServerName>) -> bool {
+        match (&self.servers, server) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(allowed), Some(server)) => allowed.contains(server),
+        }
     }
 
     /// Says whether it allows an impact.
@@ -58,6 +71,12 @@ impl KeyScope {
     #[must_use]
     pub fn tools(&self) -> Option<impl ExactSizeIterator<Item = &str>> {
         self.tools.as_ref().map(|tools| tools.iter().map(|tool| &**tool))
+    }
+
+    /// The servers, where they are stated.
+    #[must_use]
+    pub fn servers(&self) -> Option<impl ExactSizeIterator<Item = &ServerName>> {
+        self.servers.as_ref().map(|servers| servers.iter())
     }
 
     /// The impacts, where they are stated.

@@ -43,8 +43,11 @@ impl EvidenceKeyring {
     /// keys, and in the first form also `revoked_fingerprints` and `thresholds`.
     ///
     /// A key is 64 hexadecimal digits, base64 or PEM, alone or as `public_key` of an object that may state
-    /// `expires_at`, `not_before` (RFC 3339, UTC where it has no offset), `tools`, `impacts` and `principals`. At most
-    /// 1 MiB and 4,096 keys.
+    /// `expires_at`, `not_before` (RFC 3339, UTC where it has no offset), `tools`, `servers`, `impacts` and `principals`.
+    /// At most 1 MiB and 4,096 keys.
+    ///
+    /// A revoked fingerprint is [`VerifyingKey::fingerprint`]: a framed digest, and not the bare SHA-256 of the key. A file
+    /// that lists the latter of one of its keys is refused, as it would revoke nothing.
     ///
     /// # Errors
     /// [`KeyringError`]; a file with one fault is refused as a whole.
@@ -94,10 +97,21 @@ impl EvidenceKeyring {
         self.look_up(id, now).0
     }
 
-    /// How many distinct keys must have signed for an impact: 1 where the file says nothing.
+    /// How many distinct keys must have signed for an impact: 1 where the file says nothing. What it states is asked for
+    /// whatever the impact; what it does not state, only where the impact is high.
     #[must_use]
     pub fn threshold(&self, impact: ImpactClass) -> usize {
-        self.thresholds.get(&impact).copied().unwrap_or(1)
+        self.stated_threshold(impact).unwrap_or(1)
+    }
+
+    /// The thresholds that the file states, in the order of the impacts.
+    pub fn thresholds(&self) -> impl Iterator<Item = (ImpactClass, usize)> {
+        self.thresholds.iter().map(|(impact, count)| (*impact, *count))
+    }
+
+    /// How many keys the file asks for, where it says something of the impact. A stated 1 is asked for as well.
+    pub(crate) fn stated_threshold(&self, impact: ImpactClass) -> Option<usize> {
+        self.thresholds.get(&impact).copied()
     }
 
     /// A key is handed out with the status `Ok` and with no other.

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_canonical_json::{JsonError, Kind, Limits, Recipe, ValueRef, read, to_canonical};
-use countersign_core::{Digest, ImpactClass, KeyId, Principal, Timestamp, escape_hidden};
+use countersign_core::{Digest, ImpactClass, KeyId, Principal, ServerName, Timestamp, escape_hidden};
 use countersign_keys::KeyError;
 use serde::{Deserialize, Serialize};
 
@@ -142,12 +142,12 @@ pub(crate) fn read_keyring(json: &[u8]) -> Result<EvidenceKeyring, KeyringError>
     }
     let keys = read_keys("/trusted_keys", trusted)?;
     let thresholds = read_thresholds(file, keys.len())?;
-    Ok(EvidenceKeyring {
-        keys,
-        revoked_ids: read_revoked_ids(file)?,
-        revoked_fingerprints: read_revoked_fingerprints(file)?,
-        thresholds,
-    })
+    let revoked_fingerprints = read_revoked_fingerprints(file)?;
+    // The bare SHA-256 of a key is no fingerprint: it would look revoked, and not be.
+    if keys.values().any(|key| revoked_fingerprints.contains(Digest::of(key.key.as_bytes()).as_bytes())) {
+        return Err(malformed("/revoked_fingerprints"));
+    }
+    Ok(EvidenceKeyring { keys, revoked_ids: read_revoked_ids(file)?, revoked_fingerprints, thresholds })
 }
 
 /// Ids and keys, and nothing else.
@@ -201,7 +201,7 @@ fn read_key(value: ValueRef<'_>, place: &str) -> Result<EvidenceKey, KeyringErro
             None => Err(KeyringError::Time { place: pointer(place, name) }),
         },
     };
-    let scope = KeyScope::new(wire.tools, wire.impacts, wire.principals)
+    let scope = KeyScope::new(wire.tools, wire.servers, wire.impacts, wire.principals)
         .map_err(|ScopeError| KeyringError::Scope { place: place.to_owned() })?;
     Ok(EvidenceKey {
         fingerprint: key.fingerprint(),
@@ -285,6 +285,7 @@ pub(crate) fn write_keyring(keyring: &EvidenceKeyring) -> String {
         expires_at: text(key.expires),
         not_before: text(key.not_before),
         tools: key.scope.tools().map(|tools| tools.map(str::to_owned).collect()),
+        servers: key.scope.servers().map(|servers| servers.cloned().collect()),
         impacts: key.scope.impacts().map(Iterator::collect),
         principals: key.scope.principals().map(|principals| principals.cloned().collect()),
     };
@@ -318,6 +319,8 @@ struct WireKey {
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    servers: Option<Vec<ServerName>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     impacts: Option<Vec<ImpactClass>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     principals: Option<Vec<Principal>>,
@@ -340,6 +343,7 @@ impl WireKey {
                 "expires_at" => wire.expires_at = Some(text()?),
                 "not_before" => wire.not_before = Some(text()?),
                 "tools" => wire.tools = Some(members_of(value, &place)?),
+                "servers" => wire.servers = Some(members_of(value, &place)?),
                 "impacts" => wire.impacts = Some(members_of(value, &place)?),
                 "principals" => wire.principals = Some(members_of(value, &place)?),
                 _ => return Err(malformed(&place)),

@@ -25,11 +25,15 @@
 //! | ids of provenance; strictly, of evidence | `PIC_DUPLICATE_ID` |
 //! | the tool, byte by byte | `PIC_TOOL_BINDING_MISMATCH` |
 //! | the digest of the arguments | `PIC_ARG_BINDING_MISMATCH` |
-//! | strictly, whether the policy lists the tool | `PIC_POLICY_VIOLATION` |
+//! | strictly, whether the policy lists the tool, where it lists tools and the call states no impact | `PIC_POLICY_VIOLATION` |
 //! | the proposal's impact against the operator's | `IMPACT_UNDERSTATED` |
 //! | whether there is evidence where there must be | `PIC_EVIDENCE_REQUIRED` |
 //! | every entry of it | `PIC_EVIDENCE_FAILED`, or `PIC_LIMIT_EXCEEDED` for its bytes and time |
 //! | claims, trust, how many keys signed | `PIC_VERIFIER_FAILED` |
+//!
+//! The proposal, the call and the policy each state an impact, and what is asked at any of them is asked: of evidence, of
+//! keys, of scopes. Under a gate the call states it, from the registry. There the registry is the list of tools, and the
+//! gate has denied what it does not have.
 //!
 //! # Where `pic-0.9` differs from the reference
 //!
@@ -44,6 +48,7 @@
 //! | a list that is none is of another schema, and not an internal error | nothing foreseen is an internal error |
 //! | a digest with a line feed behind it is none | it is not 64 digits |
 //! | more impacts can count as high, and keys can be asked for by number | the operator's choice, never less than the reference's |
+//! | a tool's own rule can ask for evidence, whatever the impact | the same |
 //! | a file raises trust where an operator signed its digest | somebody with authority stands behind it |
 
 mod attestation;

@@ -8,7 +8,7 @@ use countersign_core::{Clock, Digest, ImpactClass};
 use crate::schema::{Members, read_members};
 use crate::size::counts_more_than;
 use crate::{
-    EvidenceEntry, ProposalCode, ProposalError, ProposalLimits, ProposalVerifier, ProposedCall,
+    EvidenceEntry, HashEntry, ProposalCode, ProposalError, ProposalLimits, ProposalVerifier, ProposedCall,
     VerifiedProposal,
 };
 
@@ -63,6 +63,7 @@ impl ActionProposal {
         if json.len() > limits.proposal_bytes {
             return Err(too_large());
         }
+        // The widest limits are enough: the bytes were counted, and no value of so many is wider than they are.
         let canonical = read(json, Recipe::PicCjson1, &Limits::hard_caps()).map_err(|error| {
             let over_limit = matches!(
                 error.kind(),
@@ -140,6 +141,14 @@ impl ActionProposal {
     #[must_use]
     pub fn evidence(&self) -> &[EvidenceEntry] {
         &self.evidence
+    }
+
+    /// The files among the evidence, in their order.
+    pub(crate) fn hash_entries(&self) -> impl Iterator<Item = &HashEntry> {
+        self.evidence.iter().filter_map(|entry| match entry {
+            EvidenceEntry::Hash(entry) => Some(entry),
+            EvidenceEntry::Signature(_) => None,
+        })
     }
 
     /// SHA-256 of the proposal's canonical form (PIC-CJSON/1.0).

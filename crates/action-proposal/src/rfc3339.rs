@@ -3,6 +3,11 @@ use countersign_core::Timestamp;
 /// 9999-12-31T23:59:59.999Z, the last moment that RFC 3339 can say in UTC.
 const LAST_MILLIS: i64 = 253_402_300_799_999;
 
+/// Says whether a moment has a year of four digits, as RFC 3339 needs it.
+pub(crate) fn is_sayable(time: Timestamp) -> bool {
+    i64::try_from(time.as_millis()).is_ok_and(|millis| millis <= LAST_MILLIS)
+}
+
 /// Whether a text without an offset is read, as UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offset {

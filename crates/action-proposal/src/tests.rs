@@ -5,6 +5,7 @@
 )]
 
 mod attestation;
+mod attested_files;
 mod budget;
 mod clocks;
 mod endorsement;

@@ -9,7 +9,7 @@ use crate::{ActionProposal, EvidenceKeyring, Profile, ProposalCode, ProposalErro
 
 /// Holds the claims of a proposal against the evidence that verified. Trust is what comes out of this, never what goes in.
 ///
-/// `impact` is the effective one and `high` says whether it counts as high.
+/// `high` says whether a claim must be backed: an impact that somebody states counts as high, or the tool's rule asks.
 pub(crate) fn check_claims(
     proposal: &ActionProposal,
     profile: Profile,
@@ -35,9 +35,8 @@ pub(crate) fn check_thresholds(
     impacts: impl IntoIterator<Item = ImpactClass>,
     evidence: &[VerifiedEvidence],
 ) -> Result<(), ProposalError> {
-    // One signature is the causal rule's business, and an impact that is not high needs none.
-    let Some(needed) = impacts.into_iter().map(|impact| keyring.threshold(impact)).max().filter(|n| *n > 1)
-    else {
+    // Where nothing is stated, one signature is the causal rule's business, and an impact that is not high needs none.
+    let Some(needed) = impacts.into_iter().filter_map(|impact| keyring.stated_threshold(impact)).max() else {
         return Ok(());
     };
     let cited: BTreeSet<&str> = cited_ids(proposal).collect();

@@ -72,7 +72,9 @@ impl VerifiedProposal {
     /// Uses up every single-use attestation. Where there is none, nothing is asked of the store.
     ///
     /// Of several, all are looked at for expiry before the first is spent; when a later one turns out to be spent, those
-    /// before it are gone, too. Each is kept until `skew` after it expires.
+    /// before it are gone, too. Each is kept until `skew` after the last moment at which it could verify: `skew` is how far
+    /// the clocks of those who share the store may differ, and has nothing to do with how far a signer's may be ahead
+    /// ([`ProposalVerifierBuilder::skew`](crate::ProposalVerifierBuilder::skew)).
     ///
     /// # Errors
     /// [`SpendError`]; the call must not run then, and the proposal is gone in any case.
@@ -82,12 +84,12 @@ impl VerifiedProposal {
         now: Timestamp,
         skew: Millis,
     ) -> Result<SpentProposal, SpendError> {
-        let tickets = || self.facts.evidence.iter().filter_map(VerifiedEvidence::ticket);
+        let tickets = || self.facts.evidence.iter().filter_map(|evidence| evidence.ticket.as_ref());
         if tickets().any(|ticket| now >= ticket.expires) {
             return Err(SpendError::Expired);
         }
         for ticket in tickets() {
-            store.spend(&ticket.spent, ticket.expires.saturating_add(skew), now)?;
+            store.spend(&ticket.spent, ticket.keep_until.saturating_add(skew), now)?;
         }
         Ok(SpentProposal { facts: self.facts })
     }
@@ -144,6 +146,7 @@ pub struct VerifiedEvidence {
     pub(crate) digest: Digest,
     pub(crate) bytes: Option<Vec<u8>>,
     pub(crate) raises_trust: bool,
+    pub(crate) endorsed: bool,
     pub(crate) signer: Option<(Box<str>, VerifyingKey)>,
     pub(crate) ticket: Option<SingleUse>,
 }
@@ -162,6 +165,10 @@ impl VerifiedEvidence {
     }
 
     /// The file's bytes, exactly those that were hashed; none for a signature.
+    ///
+    /// That the file verified says that it has the digest which the agent named, and no more. Somebody stands behind it
+    /// only where it [raises trust](Self::raises_trust) or where a strict attestation beside it is one: such an attestation
+    /// binds the id and the digest of every file of the proposal.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         self.bytes.as_deref()
@@ -173,20 +180,24 @@ impl VerifiedEvidence {
         self.raises_trust
     }
 
+    /// Says whether an operator signed the file's digest for this, and it raises trust by that alone. Where that no longer
+    /// counts ([`EndorsedDigests::still_counts`](crate::EndorsedDigests::still_counts)), neither does this.
+    #[must_use]
+    pub const fn endorsed(&self) -> bool {
+        self.endorsed
+    }
+
     /// Who signed: the id in the keyring and the key; none for a file.
     #[must_use]
     pub fn signer(&self) -> Option<(&str, &VerifyingKey)> {
         self.signer.as_ref().map(|(id, key)| (id.as_ref(), key))
     }
 
-    /// What the spent set knows the attestation by, and when it expires; none where it may be used again.
+    /// What the spent set knows the attestation by, and the first moment at which it no longer counts: its own end, its
+    /// key's, or that of the age that it may have. None where it may be used again.
     #[must_use]
     pub fn attestation(&self) -> Option<(&SpentId, Timestamp)> {
         self.ticket.as_ref().map(|ticket| (&ticket.spent, ticket.expires))
-    }
-
-    const fn ticket(&self) -> Option<&SingleUse> {
-        self.ticket.as_ref()
     }
 }
 
@@ -197,6 +208,7 @@ impl fmt::Debug for VerifiedEvidence {
             .field("digest", &self.digest)
             .field("bytes", &self.bytes.as_ref().map(Vec::len))
             .field("raises_trust", &self.raises_trust)
+            .field("endorsed", &self.endorsed)
             .field("key", &self.signer.as_ref().map(|(_, key)| key))
             .finish_non_exhaustive()
     }

@@ -129,10 +129,22 @@ impl ProposalVerifier {
         &self.keyring
     }
 
-    /// Says whether a call of this impact needs a proposal: whatever counts as high does, and what the policy says.
+    /// The digests that operators signed, where there are any. Whether their signatures still count is for the caller to
+    /// ask, call by call ([`EndorsedDigests::still_counts`]): the verifier was given them once and does not look again.
+    #[must_use]
+    pub const fn endorsed(&self) -> Option<&EndorsedDigests> {
+        self.endorsed.as_ref()
+    }
+
+    /// Says whether a call of this impact needs a proposal: whatever counts as high does, whatever the policy asks a
+    /// proposal or evidence of, and whatever the keyring states a threshold for. Without a proposal there would be
+    /// neither evidence nor signatures.
     #[must_use]
     pub fn requires_proposal(&self, impact: ImpactClass) -> bool {
-        self.high.contains(impact) || self.policy.requires_proposal(impact)
+        self.high.contains(impact)
+            || self.policy.requires_proposal(impact)
+            || self.policy.requires_evidence(impact)
+            || self.keyring.stated_threshold(impact).is_some()
     }
 }
 
@@ -169,6 +181,10 @@ impl ProposalVerifierBuilder {
     }
 
     /// Sets the operator's policy. By default there is none.
+    ///
+    /// Strictly, where it lists tools, a tool that it does not list is refused, unless the call says the tool's impact: who
+    /// says that, as a gate does, has a registry, and the registry is the list then. A gate denies what its registry does not
+    /// have before it asks here.
     pub fn policy(mut self, policy: ProposalPolicy) -> Self {
         self.verifier.policy = policy;
         self
@@ -186,13 +202,18 @@ impl ProposalVerifierBuilder {
         self
     }
 
-    /// Sets how far ahead a signer's clock may be. By default 5 seconds.
+    /// Sets how far ahead a signer's clock may be: the time of issue of an attestation is held against it. By default 5
+    /// seconds. How long the use of one is remembered has a leeway of its own
+    /// ([`VerifiedProposal::spend`](crate::VerifiedProposal::spend)).
     pub const fn skew(mut self, skew: Millis) -> Self {
         self.verifier.skew = skew;
         self
     }
 
     /// Sets how old an attestation may be under the strict profile. By default one day.
+    ///
+    /// The use of an attestation is not remembered for longer than it could verify under this. So whoever has a verifier
+    /// with another, longer span follow on this one at the same spent set gives it another audience as well.
     pub const fn max_attestation_age(mut self, most: Millis) -> Self {
         self.verifier.max_age = most;
         self
@@ -211,7 +232,8 @@ impl ProposalVerifierBuilder {
     }
 
     /// Has evidence not looked at, as the reference's `verify_evidence=False`. Nothing then backs a claim but the claim
-    /// itself. Refused under the strict profile.
+    /// itself. Refused under the strict profile, and without effect at a call that asks for evidence
+    /// ([`ProposedCall::evidence_required`](crate::ProposedCall::evidence_required)).
     pub const fn dangerous_skip_evidence(mut self) -> Self {
         self.verifier.check = EvidenceCheck::Skip;
         self

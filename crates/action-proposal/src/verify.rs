@@ -31,7 +31,7 @@ pub(crate) fn verify(
     let impacts = Impacts::check(proposal, verifier, call)?;
     let question = Question { proposal, verifier, call, impacts, now: started };
     let evidence = question.check_evidence(&mut budget)?;
-    let high = verifier.high.contains(impacts.effective);
+    let high = call.evidence_required || impacts.all().any(|impact| verifier.high.contains(impact));
     check_claims(proposal, verifier.profile, verifier.start, high, &evidence)?;
     check_thresholds(proposal, &verifier.keyring, impacts.all(), &evidence)?;
     budget.check_time().map_err(|_| too_long())?;
@@ -39,7 +39,7 @@ pub(crate) fn verify(
         digest: proposal.digest(),
         intent: proposal.intent_digest(),
         profile: verifier.profile,
-        impact: impacts.effective,
+        impact: impacts.effective(),
         evidence,
     };
     Ok(VerifiedProposal { facts, elapsed: clock.now().map_err(|_| no_time())?.since(started) })
@@ -70,16 +70,15 @@ fn check_binding(
     }
 }
 
-/// How bad the call can be, as the proposal and the operator have it.
+/// How bad the call can be, by each who says something of it. They are kept apart: what is asked at one of them is asked
+/// though another is worse, so that nobody gets rid of a rule by stating more.
 #[derive(Clone, Copy)]
 struct Impacts {
     proposed: ImpactClass,
-    /// What the call and the policy say; the stricter of the two.
-    operator: Option<ImpactClass>,
+    /// What the call says: the operator's registry.
+    called: Option<ImpactClass>,
     /// What the policy says of the tool.
     listed: Option<ImpactClass>,
-    /// The strictest of all.
-    effective: ImpactClass,
 }
 
 impl Impacts {
@@ -96,18 +95,22 @@ impl Impacts {
             let rule = "must be a tool that the policy lists";
             return Err(ProposalError::new(ProposalCode::PolicyViolation, "/action/tool", rule));
         }
-        let operator = max(call.impact, listed);
         let proposed = proposal.impact();
-        if operator.is_some_and(|operator| operator > proposed) {
+        if max(call.impact, listed).is_some_and(|operator| operator > proposed) {
             let rule = "must be no less than what the operator says";
             return Err(ProposalError::new(ProposalCode::ImpactUnderstated, "/impact", rule));
         }
-        Ok(Self { proposed, operator, listed, effective: operator.map_or(proposed, |o| o.max(proposed)) })
+        Ok(Self { proposed, called: call.impact, listed })
     }
 
-    /// Every impact that somebody says, the effective one among them.
+    /// The strictest of all.
+    fn effective(self) -> ImpactClass {
+        self.all().fold(self.proposed, max)
+    }
+
+    /// Every impact that somebody states.
     fn all(self) -> impl Iterator<Item = ImpactClass> {
-        [Some(self.proposed), self.operator].into_iter().flatten()
+        [Some(self.proposed), self.called, self.listed].into_iter().flatten()
     }
 }
 
@@ -126,19 +129,21 @@ impl Question<'_> {
         &self,
         budget: &mut EvidenceBudget<'_>,
     ) -> Result<Vec<VerifiedEvidence>, ProposalError> {
-        if self.verifier.check == EvidenceCheck::Skip {
+        // What the tool's own rule asks for is looked at though the operator skips it elsewhere.
+        if self.verifier.check == EvidenceCheck::Skip && !self.call.evidence_required {
             return Ok(Vec::new());
         }
         let entries = self.proposal.evidence();
         if entries.is_empty() && self.requires_evidence() {
-            let rule = "must have an entry, since the impact needs evidence";
+            let rule = "must have an entry, since the call needs evidence";
             return Err(ProposalError::new(ProposalCode::EvidenceRequired, "/evidence", rule));
         }
         let mut verified = Vec::with_capacity(entries.len());
+        let mut left = self.verifier.limits.total_bytes;
         for (index, entry) in entries.iter().enumerate() {
             budget.check_time().map_err(|_| too_long())?;
             verified.push(match entry {
-                EvidenceEntry::Hash(entry) => self.check_hash(index, entry, budget)?,
+                EvidenceEntry::Hash(entry) => self.check_hash(index, entry, budget, &mut left)?,
                 EvidenceEntry::Signature(entry) => self.check_signature(index, entry)?,
             });
         }
@@ -146,18 +151,20 @@ impl Question<'_> {
     }
 
     fn requires_evidence(&self) -> bool {
-        let Impacts { proposed, listed, effective, .. } = self.impacts;
-        let policy = &self.verifier.policy;
-        // What the reference asks of: the policy's impact for the tool, else the proposal's.
-        let resolved = listed.unwrap_or(proposed);
-        let asked = policy.requires_evidence(resolved)
-            || self.call.impact.is_some_and(|impact| policy.requires_evidence(impact));
-        match self.verifier.profile {
-            Profile::Strict => {
-                asked || policy.requires_evidence(effective) || self.verifier.high.contains(effective)
+        let (policy, high) = (&self.verifier.policy, self.verifier.high);
+        let Impacts { proposed, called, listed } = self.impacts;
+        self.call.evidence_required
+            || match self.verifier.profile {
+                Profile::Strict => {
+                    self.impacts.all().any(|impact| policy.requires_evidence(impact) || high.contains(impact))
+                }
+                // What the reference asks of: the policy's impact for the tool, else the proposal's. And the call's.
+                Profile::Pic09 | Profile::Pic08 => {
+                    let resolved = listed.unwrap_or(proposed);
+                    policy.requires_evidence(resolved)
+                        || called.is_some_and(|impact| policy.requires_evidence(impact))
+                }
             }
-            Profile::Pic09 | Profile::Pic08 => asked,
-        }
     }
 
     fn check_hash(
@@ -165,21 +172,30 @@ impl Question<'_> {
         index: usize,
         entry: &HashEntry,
         budget: &mut EvidenceBudget<'_>,
+        left: &mut u64,
     ) -> Result<VerifiedEvidence, ProposalError> {
         let resolver = self.verifier.resolver.as_deref();
         let resolver =
             resolver.ok_or_else(|| failed(index, "ref", "must be in a folder, and there is none"))?;
         let file = resolver.resolve(entry.reference(), budget).map_err(|error| unresolved(index, &error))?;
+        // Counted again: a resolver need not have used the budget that it was given.
+        let size = file.bytes().len() as u64;
+        if size > self.verifier.limits.file_bytes {
+            return Err(unresolved(index, &ResolveError::TooLarge));
+        }
+        *left = left.checked_sub(size).ok_or_else(|| unresolved(index, &ResolveError::Budget))?;
         // INVARIANT: nothing reads the file again. What was hashed is what is kept.
         let digest = file.digest();
         if digest != entry.sha256() {
             return Err(failed(index, "sha256", "must be the digest of the file"));
         }
+        let (is_input, endorsed) = (self.is_input(&entry.id), self.is_endorsed(&digest));
         Ok(VerifiedEvidence {
             id: entry.id.clone(),
             digest,
             bytes: Some(file.into_bytes()),
-            raises_trust: self.is_input(&entry.id) && self.hash_raises(&digest),
+            raises_trust: is_input && (endorsed || self.verifier.profile == Profile::Pic08),
+            endorsed: is_input && endorsed,
             signer: None,
             ticket: None,
         })
@@ -198,30 +214,30 @@ impl Question<'_> {
             skew: verifier.skew,
             max_age: verifier.max_age,
             payload_bytes: verifier.limits.payload_bytes,
+            listed: self.impacts.listed,
         };
-        // A key must be allowed what the policy says of the tool as well as what the call says.
-        let call = ProposedCall { impact: self.impacts.operator, ..*self.call };
-        let signature = verify_entry(entry, self.proposal, &call, &rules, self.now)
+        let signature = verify_entry(entry, self.proposal, self.call, &rules, self.now)
             .map_err(|broken| failed(index, broken.place, broken.rule))?;
         Ok(VerifiedEvidence {
             id: entry.id.clone(),
             digest: signature.signed,
             bytes: None,
             raises_trust: self.is_input(&entry.id),
+            endorsed: false,
             signer: Some((signature.key_id, signature.key)),
             ticket: signature.attestation,
         })
     }
 
-    /// Says whether a hash that matches raises trust: where an operator signed the digest for this, and in 0.8 always.
-    fn hash_raises(&self, digest: &Digest) -> bool {
+    /// Says whether an operator signed the digest for this. Where the reference lets every hash raise trust nobody is asked.
+    fn is_endorsed(&self, digest: &Digest) -> bool {
         if self.verifier.profile == Profile::Pic08 {
-            return true;
+            return false;
         }
         let tool = self.call.tool.unwrap_or_else(|| self.proposal.tool());
         let impacts: Vec<ImpactClass> = self.impacts.all().collect();
         self.verifier.endorsed.as_ref().is_some_and(|endorsed| {
-            endorsed.find(digest, tool, &impacts, self.call.principal, self.now).is_some()
+            endorsed.find(digest, tool, self.call.server, &impacts, self.call.principal, self.now).is_some()
         })
     }
 

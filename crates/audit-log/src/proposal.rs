@@ -2,8 +2,8 @@ use countersign_core::Digest;
 
 use crate::Escaped;
 
-/// The most pieces of evidence that one record holds.
-const MAX_EVIDENCE: usize = 16;
+/// The most pieces of evidence that one record holds: as many as a proposal has under its own limits.
+const MAX_EVIDENCE: usize = 64;
 
 /// What backed a call: the action proposal that came with it, by digest, and the evidence that verified. In every
 /// decision of a gate that takes proposals, if only to say how they are judged there.
@@ -19,7 +19,8 @@ pub struct ProposalRecord {
     /// Digest of the intent that it states.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub intent: Option<Digest>,
-    /// The effective impact; none when the proposal did not verify.
+    /// The effective impact, the strictest that anybody says: where a proposal verified, or where the policy says more
+    /// than the registry, whether or not one came.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub impact: Option<Escaped<32>>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -42,14 +43,18 @@ impl ProposalRecord {
         }
     }
 
-    /// Sets the evidence. Keeps the first 16 pieces and the number of the others.
+    /// Sets the evidence: what was signed, then files, at most 64 pieces and the number of the others.
+    ///
+    /// The agent says in which order they come, so files alone must not push out who signed.
     pub fn set_evidence(&mut self, evidence: impl IntoIterator<Item = EvidenceRecord>) {
-        let mut all = evidence.into_iter();
+        let (signed, files): (Vec<_>, Vec<_>) =
+            evidence.into_iter().partition(|piece| piece.kind == EvidenceKind::Sig);
+        let mut all = signed.into_iter().chain(files);
         self.evidence = all.by_ref().take(MAX_EVIDENCE).collect();
         self.omitted = all.count().try_into().unwrap_or(u64::MAX);
     }
 
-    /// The evidence that verified, in the proposal's order, at most 16 pieces.
+    /// The evidence that verified: what was signed, then files, each in the proposal's order, at most 64 pieces.
     #[must_use]
     pub fn evidence(&self) -> &[EvidenceRecord] {
         &self.evidence

@@ -203,10 +203,14 @@ pub struct CallRecord {
     /// Digest of the goal that came with the call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ask_restated: Option<Digest>,
-    /// Root of the committed plan.
+    /// Root of the committed plan, where the gate has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub plan: Option<Digest>,
-    /// Id of the approval token that came with the call and verified; it was used up if the call was accepted.
+    /// Which step of the plan the call is, as the index of its leaf (from 1 on); none when it is none of them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub plan_step: Option<u64>,
+    /// Id of the approval token that came with the call and verified (it was used up if the call was accepted), or of the one
+    /// by which the whole plan was approved, where the call needs no other.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<TokenId>,
     /// Who approved by that token.
@@ -253,6 +257,7 @@ impl CallRecord {
             ask: None,
             ask_restated: None,
             plan: None,
+            plan_step: None,
             approval: None,
             approver: None,
             proposal: None,

@@ -53,6 +53,7 @@ fn hostile(text: &str) -> Vec<Record> {
     call.ask = Some(Digest::of(b"k"));
     call.ask_restated = Some(Digest::of(b"r"));
     call.plan = Some(Digest::of(b"p"));
+    call.plan_step = Some(u64::MAX);
     call.request_id = Some("r|1\"".parse().unwrap());
     call.approval = Some("t,\"type\":\"x".parse().unwrap());
     call.approver = Some("carol".parse().unwrap());
@@ -62,7 +63,7 @@ fn hostile(text: &str) -> Vec<Record> {
     proposal.impact = Some(text.into());
     let hash = EvidenceRecord::hash(text, Digest::of(b"h"));
     let sig = EvidenceRecord::signature(text, Digest::of(b"s"), text);
-    proposal.set_evidence([hash, sig].into_iter().cycle().take(20));
+    proposal.set_evidence([hash, sig].into_iter().cycle().take(80));
     call.proposal = Some(Box::new(proposal));
     let mut outcome =
         OutcomeRecord::new(at(2_000), SessionId::new("s1").unwrap(), text, 1, OutcomeKind::Unknown);

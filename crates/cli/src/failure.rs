@@ -87,6 +87,11 @@ impl Failure {
         self.exit
     }
 
+    /// The message as it is, for who shows it with care.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The message as one line in which nothing hides, whatever file names and messages below held.
     pub(crate) fn line(&self) -> String {
         one_line(&self.message)

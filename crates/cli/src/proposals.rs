@@ -35,7 +35,7 @@ pub(crate) struct ProposalPlan {
 
 impl ProposalPlan {
     /// Reads and checks everything that proposals are judged by. It is read once: what changes later counts from the
-    /// next start on.
+    /// next start on, but for the keys that the registry revokes, which the gate looks up at every call.
     ///
     /// Evidence is verified and no trust is taken as claimed under every profile, `pic-0.8` too: whoever puts a gate in
     /// front of a tool means its answers.

@@ -3,8 +3,8 @@ use countersign_core::is_hidden;
 /// How many blanks in a row are shown as they are. More could push what follows out of sight.
 const MAX_BLANKS: usize = 8;
 
-/// Canonical JSON for a person's eyes: broken into lines, no value of it changed, and every hidden character, and every
-/// blank after eight, spelled out as JSON spells it.
+/// Canonical JSON for a person's eyes: broken into lines, no value of it changed, and every hidden character, every blank
+/// that is not the ordinary one, and every blank after eight, spelled out as JSON spells it.
 pub(crate) fn shown_json(canonical: &str) -> String {
     let mut shown = String::with_capacity(canonical.len());
     let mut depth = 0_usize;
@@ -59,11 +59,17 @@ fn break_line(shown: &mut String, depth: usize) {
 }
 
 fn push_visible(shown: &mut String, c: char) {
-    if is_hidden(c) {
+    if is_hidden(c) || is_other_blank(c) {
         push_spelled_out(shown, c);
     } else {
         shown.push(c);
     }
+}
+
+/// Says whether a character looks like a blank and is not the one that is counted: the other white space, the Braille
+/// pattern without dots and the musical note without a head.
+fn is_other_blank(c: char) -> bool {
+    (c.is_whitespace() && c != ' ') || matches!(c, '\u{2800}' | '\u{1D159}')
 }
 
 fn push_spelled_out(shown: &mut String, c: char) {
@@ -100,9 +106,28 @@ mod tests {
     }
 
     #[test]
+    fn every_blank_but_the_ordinary_one_is_spelled_out() {
+        let others = ['\u{2800}', '\u{3164}', '\u{115f}', '\u{1160}', '\u{ffa0}', '\u{1d159}'];
+        let blanks = (char::MIN..=char::MAX).filter(|c| c.is_whitespace() && *c != ' ').chain(others);
+        for blank in blanks {
+            let spelled: String =
+                blank.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+            assert_eq!(
+                shown_json(&format!("{{\"a{blank}b\":\"{blank}\"}}")),
+                format!("{{\n  \"a{spelled}b\": \"{spelled}\"\n}}")
+            );
+        }
+        assert_eq!(shown_json("\"\u{a0}\u{2800}\u{3000} x\""), r#""\u00a0\u2800\u3000 x""#);
+        // Whatever stands between them, ordinary ones are counted as they follow each other.
+        assert_eq!(shown_json("\" \u{a0} \""), r#"" \u00a0 ""#);
+    }
+
+    #[test]
     fn what_is_shown_is_the_same_value() {
         let blanks = " ".repeat(40);
-        let canonical = format!("{{\"a\":\"\\\\\",\"b\":[\"\\u0000\u{200b}{blanks}\",-1.5e+300,null,true]}}");
+        let canonical = format!(
+            "{{\"a\":\"\\\\\",\"b\":[\"\\u0000\u{200b}\u{a0}\u{1d159}{blanks}\",-1.5e+300,null,true]}}"
+        );
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(value(&shown_json(&canonical)), value(&canonical));
     }

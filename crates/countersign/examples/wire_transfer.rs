@@ -1,12 +1,15 @@
 //! Wire transfer: the agent has dreamt up an invoice, and its transfer is refused. For an invoice that is there, a clerk
-//! looks at it and signs for the one transfer: it is allowed once, with the very bytes that were hashed, and refused the
-//! second time. Reading mail needs none of this.
+//! looks at it, compares recipient and amount, and signs for the one transfer: it is allowed once, with the very bytes that
+//! the clerk saw, and refused the second time. Reading mail needs none of this.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/finance.rs"]
 mod finance;
 
-use countersign::action_proposal::{ActionProposal, AttestationDraft, ProposalLimits, ProposedCall};
+use countersign::action_proposal::{
+    ActionProposal, AttestationDraft, EvidenceEntry, ProposalLimits, ProposedCall, VerifiedEvidence,
+};
+use countersign::canonical_json::ValueRef;
 use countersign::core::{Audience, CallId, Clock as _, Digest, Millis, SystemClock, ToolId};
 use countersign::tool_gate::{RejectionCode, ToolCall};
 use finance::{AUDIENCE, CLERK, Desk, clerk};
@@ -15,28 +18,37 @@ type Failed = Box<dyn std::error::Error>;
 
 const INVOICE: &str = "Invoice 4711\nPaper, 12 boxes\nDue: 480 EUR, to DE02 1001 0010\n";
 
-/// What the agent hands in for a transfer. The claim names the digest of the invoice, so whoever signs for the claim signs
-/// for that file.
+/// What the agent hands in for a transfer. The invoice's file is in it before anybody signs: an attestation binds the files
+/// that are there.
 fn proposal(invoice: &str, sha256: Digest, args: &str, attestation: &str) -> String {
     let comma = if attestation.is_empty() { "" } else { "," };
     format!(
         r#"{{"protocol":"PIC/1.0","intent":"pay invoice {invoice}","impact":"money",
             "provenance":[{{"id":"invoice-{invoice}","trust":"untrusted","source":"accounts inbox"}}],
-            "claims":[{{"text":"the invoice with SHA-256 {sha256} is due","evidence":["invoice-{invoice}"]}}],
+            "claims":[{{"text":"invoice {invoice} is due","evidence":["invoice-{invoice}"]}}],
             "action":{{"tool":"wire_transfer","args":{args}}},
             "evidence":[{{"id":"file","type":"hash","ref":"file://invoice-{invoice}.txt","sha256":"{sha256}"}}{comma}{attestation}]}}"#
     )
 }
 
-/// What the clerk does, on a machine of the clerk's own: look at the invoice, compare, and sign for this one call.
-fn attest(desk: &Desk, proposal: &str, call_id: &str) -> Result<String, Failed> {
-    let invoice = std::fs::read(desk.evidence.join("invoice-4711.txt"))?;
+/// What the clerk does, on a machine of the clerk's own: look at the invoice, compare, and sign for this one call. Gives the
+/// attestation and the digest of the file that it is about.
+fn attest(desk: &Desk, proposal: &str, call_id: &str) -> Result<(String, Digest), Failed> {
+    let invoice = std::fs::read_to_string(desk.evidence.join("invoice-4711.txt"))?;
+    let seen = Digest::of(invoice.as_bytes());
     let proposal = ActionProposal::parse(proposal.as_bytes(), &ProposalLimits::default())?;
-    let claim = proposal.claims().first().ok_or("no claim")?;
-    if !claim.text().contains(&Digest::of(&invoice).to_string()) {
-        return Err("the claim is about another file".into());
+    let is_about_it =
+        |entry: &EvidenceEntry| matches!(entry, EvidenceEntry::Hash(file) if file.sha256() == seen);
+    if proposal.evidence().len() != 1 || !proposal.evidence().iter().all(is_about_it) {
+        return Err("the evidence is not the invoice and nothing else".into());
     }
-    println!("clerk reads: {}", String::from_utf8(invoice)?.replace('\n', " | "));
+    let to = proposal.args().get("to").and_then(ValueRef::as_str).ok_or("no recipient")?;
+    let amount = proposal.args().get("amount").map(ValueRef::canonical_text).ok_or("no amount")?;
+    println!("clerk reads: {}", invoice.replace('\n', " | "));
+    println!("clerk is asked to sign for {amount} EUR to {to:?}");
+    if !invoice.lines().any(|line| line == format!("Due: {amount} EUR, to {to}")) {
+        return Err("the invoice says otherwise".into());
+    }
     let (gate, tool) = (&desk.gate, ToolId::new("bank", "wire_transfer")?);
     let call_id = CallId::new(call_id)?;
     let mut call = ProposedCall::new(tool.name())
@@ -59,7 +71,7 @@ fn attest(desk: &Desk, proposal: &str, call_id: &str) -> Result<String, Failed> 
         .call(&call)
         .nonce(&Digest::from_bytes(nonce).to_string())
         .sign(&clerk(), CLERK)?;
-    Ok(signed.to_entry_json())
+    Ok((signed.to_entry_json(), seen))
 }
 
 fn main() -> Result<(), Failed> {
@@ -85,9 +97,13 @@ fn main() -> Result<(), Failed> {
         desk.attempt("one that is there and nobody signed for", &call, |args, _| paid.push(args.to_owned()));
     assert_eq!(answer, Some(RejectionCode::PicVerifierFailed));
 
-    let attestation = attest(&desk, &unsigned, "call-3")?;
-    let signed = proposal("4711", sha256, args, &attestation);
     let more = r#"{"to":"DE02 1001 0010","amount":4800}"#;
+    let too_much = attest(&desk, &proposal("4711", sha256, more, ""), "call-3");
+    let unsigned_for = too_much.err().map(|error| error.to_string());
+    assert_eq!(unsigned_for.as_deref(), Some("the invoice says otherwise"));
+
+    let (attestation, signed_for) = attest(&desk, &unsigned, "call-3")?;
+    let signed = proposal("4711", sha256, args, &attestation);
     let call = transfer("call-3", more).proposal(signed.as_bytes());
     let answer = desk.attempt("signed for, with another amount", &call, |args, _| paid.push(args.to_owned()));
     assert_eq!(answer, Some(RejectionCode::PicArgBindingMismatch));
@@ -101,9 +117,12 @@ fn main() -> Result<(), Failed> {
     for (how, expected) in
         [("as it was signed for", None), ("the same again", Some(RejectionCode::PicEvidenceFailed))]
     {
-        let answer = desk.attempt(how, &call, |args, invoice| {
-            // Not read again: these are the bytes that were hashed.
-            assert_eq!(invoice, Some(INVOICE.as_bytes()));
+        let answer = desk.attempt(how, &call, |args, evidence| {
+            // Not read again: these are the bytes that were hashed. The agent said which files come in which order, the
+            // clerk which one counts.
+            let invoice =
+                evidence.iter().find(|piece| piece.bytes().is_some() && piece.digest() == signed_for);
+            assert_eq!(invoice.and_then(VerifiedEvidence::bytes), Some(INVOICE.as_bytes()));
             println!("    the bank pays {args}");
             paid.push(args.to_owned());
         });

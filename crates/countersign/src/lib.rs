@@ -10,6 +10,7 @@ pub use countersign_action_proposal as action_proposal;
 pub use countersign_approval_token as approval_token;
 pub use countersign_audit_log as audit_log;
 pub use countersign_canonical_json as canonical_json;
+pub use countersign_committed_plan as committed_plan;
 pub use countersign_core as core;
 pub use countersign_keys as keys;
 pub use countersign_pinned_ask as pinned_ask;

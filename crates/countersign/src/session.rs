@@ -4,7 +4,9 @@ use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
 use countersign_core::{AgentId, Millis, OutputTag, Principal, SessionId, Timestamp, ToolId};
 use countersign_pinned_ask::{PinError, PinnedAsk};
 use countersign_registry::{AgentClaims, NegotiateError, NegotiationRequest, Wanted};
-use countersign_tool_gate::{ApprovalSettings, OpenError, ProposalSettings, ToolGate, ToolGateBuilder};
+use countersign_tool_gate::{
+    ApprovalSettings, OpenError, PlanSettings, ProposalSettings, ToolGate, ToolGateBuilder,
+};
 
 use crate::load::Countersign;
 
@@ -109,6 +111,17 @@ impl SessionBuilder {
     pub fn proposals(mut self, settings: ProposalSettings) -> Self {
         self.proposals = Some(settings);
         self
+    }
+
+    /// Starts the session with a plan. One that is made once the session is open is for
+    /// [`ToolGate::start_plan`].
+    pub fn plan(self, settings: PlanSettings) -> Self {
+        self.gate(move |gate| gate.plan(settings))
+    }
+
+    /// Refuses every call until a plan is started.
+    pub fn plan_first(self) -> Self {
+        self.gate(ToolGateBuilder::plan_first)
     }
 
     /// Takes what the agent claims about itself. It goes on record and changes nothing else.

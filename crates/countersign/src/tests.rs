@@ -5,10 +5,11 @@ use std::sync::Arc;
 use countersign_action_proposal::{HighImpacts, Profile, ProposalVerifier};
 use countersign_approval_token::MemorySpentTokens;
 use countersign_audit_log::{MemorySink, Record};
+use countersign_committed_plan::{Plan, Step};
 use countersign_core::{Clock, ImpactClass, ManualClock, Millis, Timestamp, ToolId};
 use countersign_keys::{SigningKey, TrustRoot};
 use countersign_registry::{AgentClaims, RegistryDraft};
-use countersign_tool_gate::{ProposalSettings, RejectionCode, ToolCall, Window};
+use countersign_tool_gate::{PlanSettings, ProposalSettings, RejectionCode, ToolCall, Window};
 
 use crate::Countersign;
 
@@ -50,6 +51,27 @@ fn a_registry_file_leads_to_a_gated_call() {
     let found = gate.call("search", br#"{"q":1}"#, |args| Ok::<_, ()>(args.as_str().to_owned())).unwrap();
     assert_eq!(found, r#"{"q":1}"#);
     assert_eq!(countersign.stats().overall().acceptance_rate(Window::All), Some(1.0));
+}
+
+#[test]
+fn a_session_starts_with_a_plan_or_waits_for_one() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let countersign = load(folder.path()).unwrap();
+    let session = || countersign.session("bot", "s1", "ada").unwrap().goal("Find it");
+    let call = ToolCall::new("c", "desk", "search", b"{}");
+
+    let waiting = session().plan_first().open(MemorySink::new()).unwrap();
+    assert_eq!(waiting.check(&call).unwrap_err().code(), RejectionCode::PlanRequired);
+    let search = Step::new(ToolId::new("desk", "search").unwrap(), b"{}", &[]).unwrap();
+    let plan = Plan::new(waiting.plan_context().unwrap(), vec![search]).unwrap();
+    let gate = session().plan(PlanSettings::new(plan.clone())).open(MemorySink::new()).unwrap();
+    gate.check(&call).unwrap().run_step(|_| Ok::<_, ()>(b"found".to_vec())).unwrap();
+    assert_eq!(gate.finish_plan().unwrap().steps().len(), 1);
+
+    let elsewhere = countersign.session("bot", "s2", "ada").unwrap().goal("Find it");
+    let refused = elsewhere.plan(PlanSettings::new(plan)).open(MemorySink::new()).unwrap_err();
+    assert_eq!(refused.code(), "PLAN_OTHER_SESSION");
 }
 
 #[test]

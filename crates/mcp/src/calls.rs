@@ -4,18 +4,16 @@ use countersign_approval_token::{ApprovalToken, PendingError};
 use countersign_audit_log::Direction;
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, Digest, RequestId, ToolId};
-use countersign_tool_gate::{AcceptedCall, Rejection, RejectionCode, ToolCall};
+use countersign_tool_gate::{
+    AcceptedCall, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection, RejectionCode, Retry, ToolCall,
+    own_arguments,
+};
 
 use crate::definitions::know_definition;
 use crate::era_2025::{self, CallParams, Refusal};
 use crate::fault::Fault;
 use crate::link::{Asked, Link};
 use crate::message::{RpcId, error_line};
-
-/// The members among the arguments that are none of the tool's: the action proposal, and the id by which the client
-/// correlates the call. The gate takes them off, so that what goes on to the server has neither.
-const PROPOSAL_MEMBER: &str = "__pic";
-const REQUEST_ID_MEMBER: &str = "__pic_request_id";
 
 /// A call that waits for its decision.
 #[derive(Debug)]
@@ -41,16 +39,17 @@ pub(crate) struct HeldCall {
 impl HeldCall {
     /// `call` is what was found in `message`.
     pub(crate) fn new(id: RpcId, serial: u64, call: CallParams<'_>, message: &Canonical) -> Self {
-        let meta = call.meta.and_then(|meta| match era_2025::outside(meta) {
+        let meta = call.meta.and_then(|meta| match era_2025::outside_call(meta) {
             Some(rest) if rest == "{}" => None,
             Some(rest) => Some(rest),
             None => Some(meta.canonical_text()),
         });
         let has = |member| call.arguments.is_some_and(|args| args.get(member).is_some());
         let has_request_id = has(REQUEST_ID_MEMBER);
-        let own_args = call.arguments.filter(|_| has_request_id || has(PROPOSAL_MEMBER)).map(|args| {
-            message.subtree(args).without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER]).as_str().to_owned()
-        });
+        let own_args = call
+            .arguments
+            .filter(|_| has_request_id || has(PROPOSAL_MEMBER))
+            .map(|args| own_arguments(&message.subtree(args)).as_str().to_owned());
         Self {
             id,
             serial,
@@ -189,13 +188,20 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
 fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
     let filed = if may_ask { request_approval(link, rejection) } else { Ok(None) };
     // An approval that nobody can be asked for is nothing to wait for.
-    let code = if filed.is_ok() { rejection.code() } else { RejectionCode::StoreUnavailable };
+    let code = match filed {
+        Ok(_) | Err(NotFiled::IdInUse) => rejection.code(),
+        Err(NotFiled::Unavailable) => RejectionCode::StoreUnavailable,
+    };
+    // An id that was asked about before cannot be asked about again. The store is well, and only the client can mend that.
+    let (retry, unlock) = match filed {
+        Err(NotFiled::IdInUse) => (Retry::AfterChange, Some("the call under another call id")),
+        Ok(_) | Err(NotFiled::Unavailable) => (code.retry(), code.unlock()),
+    };
     let approval = filed.ok().flatten();
     let refusal = Refusal {
-        code: code.as_str(),
-        message: code.message(),
-        retry: code.retry().as_str(),
-        unlock: code.unlock(),
+        code,
+        retry: retry.as_str(),
+        unlock,
         approval_id: approval.as_ref().map(CallId::as_str),
         call_id: rejection.call_id(),
         record: rejection.sequence(),
@@ -206,7 +212,12 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
 }
 
 /// What had to be filed was not; why is on record.
-struct NotFiled;
+#[derive(Clone, Copy)]
+enum NotFiled {
+    /// The call's id is that of another question.
+    IdInUse,
+    Unavailable,
+}
 
 /// Files what an approver would have to approve, if an approval is all that is missing and there is where to file it.
 fn request_approval(link: &Link, rejection: &Rejection) -> Result<Option<CallId>, NotFiled> {
@@ -215,9 +226,11 @@ fn request_approval(link: &Link, rejection: &Rejection) -> Result<Option<CallId>
     };
     let Ok(now) = link.clock.now() else {
         link.record(Direction::ToServer, None, Fault::Internal);
-        return Err(NotFiled);
+        return Err(NotFiled::Unavailable);
     };
-    note(link, approvals.ask(request, now)).map(Some).ok_or(NotFiled)
+    let filed = approvals.ask(request, now);
+    let in_use = matches!(filed, Err(PendingError::Conflict));
+    note(link, filed).map(Some).ok_or(if in_use { NotFiled::IdInUse } else { NotFiled::Unavailable })
 }
 
 fn fail(link: &Link, call: &HeldCall, fault: Fault) {

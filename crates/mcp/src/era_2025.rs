@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use countersign_canonical_json::{Canonical, Kind, ValueRef};
 use countersign_core::CallId;
+use countersign_tool_gate::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER, RejectionCode};
 
 use crate::compose::Object;
 use crate::message::{Body, RpcId, result_line};
@@ -19,6 +20,8 @@ const ASK: &str = "dev.countersign/ask";
 const PROPOSAL: &str = "dev.countersign/proposal";
 /// The client names the call under this name, so that somebody can attest to this very call before it is made.
 const CALL_ID: &str = "dev.countersign/call_id";
+/// Where an approver names a call, this word stands for all of them.
+const LIST: &str = "list";
 /// A refusal explains itself to programs under this name.
 const DECISION: &str = "dev.countersign/decision";
 
@@ -176,11 +179,11 @@ pub(crate) fn read_call(params: Option<ValueRef<'_>>) -> Option<CallParams<'_>> 
 }
 
 /// An id that a client may give its call. People find it in lists and type it into command lines, so it is nothing that
-/// a shell would read as more than a word.
+/// a shell would read as more than a word, and not the word in an id's place that asks for the list.
 fn plain_call_id(id: &str) -> Option<CallId> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b':');
     let starts_well = id.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if starts_well && id.bytes().all(is_plain) { CallId::new(id).ok() } else { None }
+    if starts_well && id.bytes().all(is_plain) && id != LIST { CallId::new(id).ok() } else { None }
 }
 
 /// The call as it goes to the server, built from what the gate accepted.
@@ -260,10 +263,24 @@ pub(crate) fn is_success(body: Body<'_>) -> bool {
 
 /// The metadata without the gateway's own names; `None` when there are none of those in it.
 pub(crate) fn outside(meta: ValueRef<'_>) -> Option<String> {
-    if !meta.members().any(|(name, _)| name.starts_with(OURS)) {
+    without(meta, is_ours)
+}
+
+/// The metadata of a call without the gateway's own names and without those that are none of the tool's among its
+/// arguments: whoever looks for them there may look for them here. `None` when there are none of those in it.
+pub(crate) fn outside_call(meta: ValueRef<'_>) -> Option<String> {
+    without(meta, |name| is_ours(name) || name == PROPOSAL_MEMBER || name == REQUEST_ID_MEMBER)
+}
+
+fn is_ours(name: &str) -> bool {
+    name.starts_with(OURS)
+}
+
+fn without(meta: ValueRef<'_>, taken: impl Fn(&str) -> bool) -> Option<String> {
+    if !meta.members().any(|(name, _)| taken(name)) {
         return None;
     }
-    let rest = meta.members().filter(|(name, _)| !name.starts_with(OURS));
+    let rest = meta.members().filter(|(name, _)| !taken(name));
     Some(rest.fold(Object::new(), |object, (name, value)| object.value(name, value)).finish())
 }
 
@@ -288,8 +305,7 @@ pub(crate) fn without_ours(message: ValueRef<'_>, within: &str) -> Option<String
 /// What a refused client is told. Nothing in it comes from the arguments or from inside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal<'a> {
-    pub(crate) code: &'a str,
-    pub(crate) message: &'a str,
+    pub(crate) code: RejectionCode,
     pub(crate) retry: &'a str,
     pub(crate) unlock: Option<&'a str>,
     pub(crate) approval_id: Option<&'a str>,
@@ -297,9 +313,25 @@ pub(crate) struct Refusal<'a> {
     pub(crate) record: Option<u64>,
 }
 
+/// Says whether what would help names the call: somebody approves it or attests to it under its id. A model reads the text
+/// and may never see the metadata, so the text has to say the id.
+const fn is_unlocked_by_name(code: RejectionCode) -> bool {
+    matches!(
+        code,
+        RejectionCode::ApprovalRequired
+            | RejectionCode::ApprovalInvalid
+            | RejectionCode::ApprovalExpired
+            | RejectionCode::ApprovalSpent
+            | RejectionCode::PicInvalidRequest
+            | RejectionCode::PicEvidenceRequired
+            | RejectionCode::PicEvidenceFailed
+            | RejectionCode::PicVerifierFailed
+    )
+}
+
 /// The answer to a refused call: a result, so that the model reads it, that says it is an error.
 pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
-    let mut text = format!("Refused by Countersign: {}. {}.", refusal.code, refusal.message);
+    let mut text = format!("Refused by Countersign: {}. {}.", refusal.code, refusal.code.message());
     if let Some(unlock) = refusal.unlock {
         text.push_str(" What would help: ");
         text.push_str(unlock);
@@ -309,11 +341,15 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
         text.push_str(" Approval id: ");
         text.push_str(approval);
         text.push('.');
+    } else if is_unlocked_by_name(refusal.code) {
+        text.push_str(" Call id: ");
+        text.push_str(refusal.call_id);
+        text.push('.');
     }
     let mut decision = Object::new()
         .maybe_string("approval_id", refusal.approval_id)
         .string("call_id", refusal.call_id)
-        .string("code", refusal.code);
+        .string("code", refusal.code.as_str());
     if let Some(record) = refusal.record {
         decision = decision.raw("record", &record.to_string());
     }

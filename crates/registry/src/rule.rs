@@ -22,11 +22,27 @@ macro_rules! rule {
     };
 }
 
-rule!(
-/// Says whether a call of the tool needs an approval of exactly that call.
-ApprovalRule,
-/// The call goes without it; an approval that comes with the call all the same is not looked at.
-);
+/// Says whether a call of the tool needs an approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ApprovalRule {
+    /// The call is refused without an approval of exactly that call, or of the whole plan that it is a step of.
+    Required,
+    /// The call is refused without an approval of exactly that call, a plan's approval notwithstanding.
+    EachCall,
+    /// The call goes without it; an approval that comes with the call all the same is not looked at.
+    NotRequired,
+}
+
+impl ApprovalRule {
+    /// Says whether a call without any approval is refused.
+    #[must_use]
+    pub const fn is_required(self) -> bool {
+        matches!(self, Self::Required | Self::EachCall)
+    }
+}
+
 rule!(
 /// Says whether a call of the tool must restate the pinned goal.
 AskRule,
@@ -39,10 +55,10 @@ EvidenceRule,
 /// The call goes without it.
 );
 rule!(
-/// Says whether a call of the tool must be the next step of a committed plan. No gate can check that yet: where it is
-/// required, every call is refused, and the lint says so.
+/// Says whether a call of the tool must be the next step of a committed plan. A gate that has no plan refuses every call
+/// where it is required.
 PlanRule,
-/// The call goes without it.
+/// The call may go without it; a gate that has a plan lets nothing through but the plan's next step all the same.
 );
 
 /// Defines what an entry gets that does not mention the rule. There is none for approvals: an entry must say.

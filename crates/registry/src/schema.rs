@@ -11,12 +11,26 @@ use serde_json::Value;
 use crate::args_error::ArgsError;
 use crate::content::{ContentError, ContentProblem};
 use crate::expansion::check_expansion;
+use crate::place::ArgPlace;
 
 /// The longest pattern in a schema, in bytes.
 const MAX_PATTERN_BYTES: usize = 1_024;
 
 /// The most memory that one compiled pattern, and one pattern's cache, may take.
 const MAX_REGEX_BYTES: usize = 1 << 20;
+
+/// Keywords that hold or fail by the values inside of what they are applied to, as well as by what is there.
+const LOOKS_INSIDE: [&str; 9] = [
+    "anyOf",
+    "oneOf",
+    "not",
+    "enum",
+    "const",
+    "contains",
+    "uniqueItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
 
 /// Keywords that hold values, in which nothing is a keyword.
 const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
@@ -80,6 +94,25 @@ impl ArgsSchema {
         formats
     }
 
+    /// Says whether arguments fit whatever will stand in the `open` places, as far as that can be told.
+    pub(crate) fn check_around(&self, args: &Canonical, open: &[ArgPlace]) -> Result<(), ArgsError> {
+        if open.is_empty() || args.value().kind() != Kind::Object {
+            return self.check(args);
+        }
+        let value = Value::deserialize(args.value()).map_err(|_| ArgsError::schema("", "type"))?;
+        let counts = |error: &ValidationError<'_>| {
+            let (at, keyword) = (error.instance_path().as_str(), error.kind().keyword());
+            !open.iter().any(|place| {
+                is_within(at, place.as_str())
+                    || (is_within(place.as_str(), at) && LOOKS_INSIDE.contains(&keyword))
+            })
+        };
+        match self.compiled.iter_errors(&value).find(counts) {
+            Some(error) => Err(ArgsError::schema(error.instance_path().as_str(), error.kind().keyword())),
+            None => Ok(()),
+        }
+    }
+
     /// Says whether arguments fit, and if not where and by which keyword, but never what was there.
     pub(crate) fn check(&self, args: &Canonical) -> Result<(), ArgsError> {
         if args.value().kind() != Kind::Object {
@@ -108,6 +141,11 @@ impl PartialEq for ArgsSchema {
 fn is_checked(format: &str, draft: Draft) -> bool {
     let options = jsonschema::options().offline().with_draft(draft).should_validate_formats(true);
     options.should_ignore_unknown_formats(false).build(&serde_json::json!({ "format": format })).is_ok()
+}
+
+/// Says whether a JSON Pointer is another one or goes on from it.
+fn is_within(pointer: &str, other: &str) -> bool {
+    pointer.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn compile_problem(error: &ValidationError<'_>) -> ContentProblem {

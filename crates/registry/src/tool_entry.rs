@@ -91,8 +91,7 @@ impl ToolEntry {
         self.evidence
     }
 
-    /// Whether each call must be a step of a committed plan. No gate can check plans yet: where one is required, every
-    /// call is refused.
+    /// Whether each call must be a step of a committed plan.
     #[must_use]
     pub const fn plan(&self) -> PlanRule {
         self.plan

@@ -1,6 +1,7 @@
 use countersign_canonical_json::Canonical;
 
 use crate::args_error::ArgsError;
+use crate::place::ArgPlace;
 use crate::tool_entry::ToolEntry;
 
 /// Holds a tool's entry, ready to check calls against.
@@ -28,6 +29,21 @@ impl ToolRules {
     /// [`ArgsError`] with the place and the rule of the first misfit; arguments that are not an object are one.
     pub fn check_args(&self, args: &Canonical) -> Result<(), ArgsError> {
         self.entry.schema().check(args)?;
+        self.check_constraints(args)
+    }
+
+    /// Says whether what is fixed of a planned call's arguments fits the schema and every constraint. What stands in the
+    /// `open` places is not a value yet: misfits there do not count, nor do those that depend on what will stand there
+    /// (`anyOf` of the object around it, say). A call's own arguments are still for [`check_args`](Self::check_args).
+    ///
+    /// # Errors
+    /// As [`check_args`](Self::check_args).
+    pub fn check_planned_args(&self, args: &Canonical, open: &[ArgPlace]) -> Result<(), ArgsError> {
+        self.entry.schema().check_around(args, open)?;
+        self.check_constraints(args)
+    }
+
+    fn check_constraints(&self, args: &Canonical) -> Result<(), ArgsError> {
         match self.entry.constraints().iter().find(|constraint| !constraint.fits(args.value())) {
             Some(misfit) => {
                 Err(ArgsError::Constraint { place: misfit.at().as_str().to_owned(), kind: misfit.kind() })

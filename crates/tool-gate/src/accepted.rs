@@ -5,10 +5,10 @@ use countersign_action_proposal::{SpentProposal, VerifiedEvidence};
 use countersign_approval_token::SpentApproval;
 use countersign_audit_log::{OutcomeKind, OutcomeRecord, Record};
 use countersign_canonical_json::Canonical;
-use countersign_core::ImpactClass;
-use countersign_core::{CallId, Timestamp, ToolId};
+use countersign_core::{CallId, ImpactClass, Timestamp, ToolId};
 
 use crate::gate::Inner;
+use crate::plan::AcceptedStep;
 
 /// Proves that the gate accepted one call and that the acceptance is on record. Dispatch consumes it, so it runs at
 /// most once.
@@ -78,6 +78,12 @@ impl AcceptedCall {
         self.proposal.as_ref().map(SpentProposal::evidence).unwrap_or_default()
     }
 
+    /// Which step of the gate's plan this call is, from 1 on; nothing where the gate has no plan.
+    #[must_use]
+    pub fn plan_step(&self) -> Option<u64> {
+        self.in_flight.plan_step()
+    }
+
     /// The number of the decision's record.
     #[must_use]
     pub const fn sequence(&self) -> u64 {
@@ -93,6 +99,30 @@ impl AcceptedCall {
         let result = tool(&args);
         in_flight.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
         result
+    }
+
+    /// Runs a step of the plan, and keeps what the tool returned for [`ToolGate::finish_plan`](crate::ToolGate::finish_plan). The
+    /// caller does not get it: who plans is blind until the plan is done. A step that is run in any other way, or fails, leaves
+    /// the plan without its observation, and it does not finish.
+    ///
+    /// # Errors
+    /// Whatever the tool gives.
+    pub fn run_step<E>(self, tool: impl FnOnce(&Canonical) -> Result<Vec<u8>, E>) -> Result<(), E> {
+        let (args, in_flight) = self.dispatch();
+        in_flight.finish_step(tool(&args))
+    }
+
+    /// As [`run_step`](Self::run_step), for an asynchronous tool. If the future is dropped before it is done, the outcome is
+    /// unknown, the step is not run again, and the plan does not finish.
+    ///
+    /// # Errors
+    /// Whatever the tool gives.
+    pub async fn run_step_async<E, F>(self, tool: impl FnOnce(Canonical) -> F) -> Result<(), E>
+    where
+        F: Future<Output = Result<Vec<u8>, E>>,
+    {
+        let (args, in_flight) = self.dispatch();
+        in_flight.finish_step(tool(args).await)
     }
 
     /// Runs a tool that works on the evidence, and records whether it returned or failed.
@@ -148,11 +178,18 @@ pub struct InFlight {
     decision: u64,
     started: Timestamp,
     finished: bool,
+    step: Option<AcceptedStep>,
 }
 
 impl InFlight {
-    pub(crate) const fn new(gate: Arc<Inner>, call_id: CallId, decision: u64, started: Timestamp) -> Self {
-        Self { gate, call_id, decision, started, finished: false }
+    pub(crate) const fn new(
+        gate: Arc<Inner>,
+        call_id: CallId,
+        decision: u64,
+        started: Timestamp,
+        step: Option<AcceptedStep>,
+    ) -> Self {
+        Self { gate, call_id, decision, started, finished: false, step }
     }
 
     /// The call's id.
@@ -161,14 +198,41 @@ impl InFlight {
         &self.call_id
     }
 
+    /// Which step of the gate's plan the call is, from 1 on; nothing where the gate has no plan.
+    #[must_use]
+    pub fn plan_step(&self) -> Option<u64> {
+        self.step.as_ref().map(AcceptedStep::index)
+    }
+
     /// Records how the call ended.
     pub fn finish(mut self, outcome: OutcomeKind) {
         self.record(outcome);
     }
 
+    /// Records that the call returned, and keeps what it returned for [`ToolGate::finish_plan`](crate::ToolGate::finish_plan),
+    /// once the outcome is on record. Where the call is no step of a plan, the observation is dropped.
+    pub fn observe(mut self, observation: Vec<u8>) {
+        let is_recorded = self.record(OutcomeKind::Returned);
+        let step = self.step.take();
+        if let (true, Some(step), Some(plan)) = (is_recorded, step, self.gate.plan.get()) {
+            plan.observe(step, observation, self.decision);
+        }
+    }
+
+    fn finish_step<E>(self, result: Result<Vec<u8>, E>) -> Result<(), E> {
+        match result {
+            Ok(observation) => self.observe(observation),
+            Err(error) => {
+                self.finish(OutcomeKind::Failed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// The record of an outcome can fail like any other. The sink then refuses what follows (the gate with it), and
     /// the call, which has run, stays without an outcome: unknown.
-    fn record(&mut self, outcome: OutcomeKind) {
+    fn record(&mut self, outcome: OutcomeKind) -> bool {
         self.finished = true;
         let recorded = catch_unwind(AssertUnwindSafe(|| {
             let now = self.gate.now().unwrap_or(self.started);
@@ -177,9 +241,11 @@ impl InFlight {
             record.duration_ms = Some(now.since(self.started));
             self.gate.sink.record(&Record::Outcome(record)).is_ok()
         }));
-        if !recorded.unwrap_or(false) {
+        let is_recorded = recorded.unwrap_or(false);
+        if !is_recorded {
             self.gate.lose_record();
         }
+        is_recorded
     }
 }
 

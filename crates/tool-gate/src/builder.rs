@@ -4,13 +4,14 @@ use std::sync::Arc;
 use countersign_approval_token::Partial;
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
 use countersign_canonical_json::Limits;
-use countersign_core::SpentTokens;
-use countersign_core::{Audience, Clock, Digest, Millis, Principal, ToolId};
+use countersign_core::{Audience, Clock, Digest, Millis, Principal, SpentTokens, ToolId};
 use countersign_keys::RunKeys;
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{AgentClaims, CapabilityRegistry, SessionContract};
 
 use crate::gate::{Inner, ToolGate};
+use crate::plan::WithoutPlan;
+use crate::plan_start::{PlanSettings, StartPlanError};
 use crate::proposal::ProposalSettings;
 use crate::stats::CallStats;
 use crate::user_check::UserCheck;
@@ -102,6 +103,9 @@ pub enum OpenError {
     /// The session cannot be put on record.
     #[error("the session cannot be recorded")]
     Audit(#[source] countersign_audit_log::AuditError),
+    /// The plan cannot be started.
+    #[error("the plan cannot be started")]
+    Plan(#[from] StartPlanError),
 }
 
 impl OpenError {
@@ -112,6 +116,7 @@ impl OpenError {
             Self::OtherSession => "ASK_OTHER_SESSION",
             Self::Clock => "CLOCK_UNAVAILABLE",
             Self::Audit(_) => "AUDIT_UNAVAILABLE",
+            Self::Plan(error) => error.code(),
         }
     }
 }
@@ -127,6 +132,8 @@ pub struct ToolGateBuilder {
     pub(crate) ask: Option<PinnedAsk>,
     pub(crate) approvals: Option<ApprovalSettings>,
     pub(crate) proposals: Option<ProposalSettings>,
+    pub(crate) without_plan: WithoutPlan,
+    pub(crate) plan: Option<PlanSettings>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
     pub(crate) stats: Arc<CallStats>,
@@ -155,8 +162,23 @@ impl ToolGateBuilder {
 
     /// Lets action proposals be used, and demands one of every call with a high impact. Without it, a tool whose rule asks
     /// for evidence is always refused, and no other tool is asked for any.
+    ///
+    /// Judging a proposal is work, so a call whose proposal was looked at keeps its place in the rate when it is refused.
     pub fn proposals(mut self, settings: ProposalSettings) -> Self {
         self.proposals = Some(settings);
+        self
+    }
+
+    /// Starts the gate with a plan ([`ToolGate::start_plan`]): it lets through the plan's next call and no other. Without one,
+    /// a tool whose rule asks for a plan is always refused.
+    pub fn plan(mut self, settings: PlanSettings) -> Self {
+        self.plan = Some(settings);
+        self.plan_first()
+    }
+
+    /// Refuses every call, whatever the tool's rule, until a plan is started.
+    pub const fn plan_first(mut self) -> Self {
+        self.without_plan = WithoutPlan::Refuse;
         self
     }
 
@@ -193,15 +215,20 @@ impl ToolGateBuilder {
     /// Opens the gate, once the session is on record.
     ///
     /// # Errors
-    /// [`OpenError`] when the goal is another session's, or time or record cannot be had.
-    pub fn open(self) -> Result<ToolGate, OpenError> {
+    /// [`OpenError`] when the goal is another session's, the plan cannot be started, or time or record cannot be had.
+    pub fn open(mut self) -> Result<ToolGate, OpenError> {
         if self.ask.as_ref().is_some_and(|ask| ask.session() != self.contract.session()) {
             return Err(OpenError::OtherSession);
         }
         let now = self.clock.now().map_err(|_| OpenError::Clock)?;
         let record = self.session_record(now);
         self.sink.record(&Record::Session(record)).map_err(OpenError::Audit)?;
-        Ok(ToolGate::from_inner(Inner::new(self, now)))
+        let plan = self.plan.take();
+        let gate = ToolGate::from_inner(Inner::new(self, now));
+        if let Some(settings) = plan {
+            gate.start_plan(settings)?;
+        }
+        Ok(gate)
     }
 
     fn session_record(&self, now: countersign_core::Timestamp) -> SessionRecord {

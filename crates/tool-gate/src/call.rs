@@ -16,6 +16,7 @@ pub struct ToolCall<'a> {
     pub(crate) approvals: Vec<&'a str>,
     pub(crate) proposal: Option<&'a [u8]>,
     pub(crate) request_id: Option<&'a str>,
+    pub(crate) plan_step: Option<u64>,
 }
 
 impl<'a> ToolCall<'a> {
@@ -40,6 +41,7 @@ impl<'a> ToolCall<'a> {
             approvals: Vec::new(),
             proposal: None,
             request_id: None,
+            plan_step: None,
         }
     }
 
@@ -68,6 +70,14 @@ impl<'a> ToolCall<'a> {
     #[must_use]
     pub const fn request_id(mut self, id: &'a str) -> Self {
         self.request_id = Some(id);
+        self
+    }
+
+    /// Says which step of the plan the call is, from 1 on. Left out, it is the step under way while that has calls left and
+    /// the call fits it, and the next one otherwise.
+    #[must_use]
+    pub const fn plan_step(mut self, index: u64) -> Self {
+        self.plan_step = Some(index);
         self
     }
 }

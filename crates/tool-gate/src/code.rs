@@ -119,11 +119,19 @@ codes! {
     /// The pinned goal is past its time to live, or belongs to another session.
     5 AskExpired "ASK_EXPIRED", Never,
         "the pinned goal has expired", Some("a new session with the goal pinned anew");
-    /// The tool may only be called as a step of a committed plan. This gate takes no plans yet, so it refuses every
-    /// call to such a tool.
-    6 PlanRequired "PLAN_REQUIRED", Never,
+    /// The call must be a step of a committed plan, and there is none, or none that was committed under this registry.
+    6 PlanRequired "PLAN_REQUIRED", AfterChange,
         "the call must be a step of a committed plan", Some("a committed plan");
-    /// The tool needs an approval of this very call, and none came with it.
+    /// The call is another one than the plan has here. The plan is halted.
+    6 PlanStepMismatch "PLAN_STEP_MISMATCH", Never,
+        "the call is not the one that the plan has here", Some("a new session with a plan that has the call");
+    /// The step is in the plan, and it is not its turn: the plan is halted, unless it only was another call's turn just then.
+    6 PlanOutOfOrder "PLAN_OUT_OF_ORDER", AfterChange,
+        "it is not this step's turn in the plan", Some("the plan's next step, one call at a time");
+    /// The step, or the plan, has had all its calls. The plan is halted.
+    6 PlanExhausted "PLAN_EXHAUSTED", Never,
+        "the plan has no call left for this", Some("a new session with a new plan");
+    /// The tool needs an approval of this very call (or of the plan that it is a step of), and there is none.
     7 ApprovalRequired "APPROVAL_REQUIRED", AfterApproval,
         "a person must approve this call", Some("an approval of exactly this call");
     /// An approval came with the call and is not one of this call.
@@ -150,6 +158,9 @@ codes! {
     /// The proposal is for other arguments.
     8 PicArgBindingMismatch ProposalCode::ArgBindingMismatch.as_str(), AfterChange,
         ProposalCode::ArgBindingMismatch.message(), Some("a proposal for these arguments");
+    /// The operator's policy does not list the tool.
+    8 PicPolicyViolation ProposalCode::PolicyViolation.as_str(), Never,
+        ProposalCode::PolicyViolation.message(), Some("a policy that lists the tool");
     /// The proposal says less of the impact than the operator does.
     8 ImpactUnderstated ProposalCode::ImpactUnderstated.as_str(), AfterChange,
         ProposalCode::ImpactUnderstated.message(), Some("a proposal that states the impact in full");
@@ -162,9 +173,6 @@ codes! {
     /// No claim of the proposal is backed by a trusted input.
     8 PicVerifierFailed ProposalCode::VerifierFailed.as_str(), AfterChange,
         ProposalCode::VerifierFailed.message(), Some("a claim that cites evidence which the operator trusts");
-    /// The operator's policy does not list the tool.
-    8 PicPolicyViolation ProposalCode::PolicyViolation.as_str(), Never,
-        ProposalCode::PolicyViolation.message(), Some("a policy that lists the tool");
     /// One of the embedder's own checks refused.
     9 CheckRefused "CHECK_REFUSED", Never,
         "the host refused the call", None;

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_action_proposal::{SpentProposal, VerifiedProposal};
 use countersign_approval_token::{
-    Approval, ApprovalError, ApprovalToken, CallBinding, SpentApproval, verify,
+    Approval, ApprovalError, ApprovalToken, CallBinding, Partial, SpentApproval, verify,
 };
 use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Recipe, read};
 use countersign_core::{
@@ -13,8 +13,7 @@ use countersign_core::{
 };
 use countersign_pinned_ask::{AskDrift, PinnedAsk};
 use countersign_registry::{
-    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, PlanRule, RegistryView,
-    ToolRules,
+    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, RegistryView, ToolRules,
 };
 
 use crate::builder::ApprovalSettings;
@@ -22,6 +21,7 @@ use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::facts::Facts;
 use crate::gate::Inner;
+use crate::plan::{HeldStep, RunningPlan, next_step};
 use crate::proposal::{ProposalSettings, Reserved, backed, take_off};
 use crate::rejection::ApprovalRequest;
 use crate::usage::Reservation;
@@ -39,6 +39,7 @@ pub(crate) struct Ready<'g> {
     pub(crate) approval: Option<SpentApproval>,
     pub(crate) proposal: Option<SpentProposal>,
     pub(crate) reservation: Reservation<'g>,
+    pub(crate) step: Option<HeldStep<'g>>,
 }
 
 /// A call that has failed one, with the reason for the record.
@@ -74,19 +75,20 @@ pub(crate) fn decide<'g>(
     let agent = living_agent(gate, &view, now)?;
     let (tool, rules) = disclosed_tool(gate, &view, &read, facts)?;
     rules.check_args(&read.args).map_err(|error| args_refusal(&error))?;
-    let reservation = gate
+    let mut reservation = gate
         .usage
         .reserve(&tool, now, agent.limits(), rules.entry().limits())
         .map_err(|code| Refusal::new(code, ""))?;
     pinned_goal(gate, call, rules, now, facts)?;
-    no_plan_is_asked_for(rules)?;
-    let asked = Asked { call_id: &read.call_id, tool: &tool, args: &read.args, rules };
+    let step = next_step(gate, call, &view, rules, &read.args, facts)?;
+    let plan = step.as_ref().map(|step| step.root().digest());
+    let asked = Asked { call_id: &read.call_id, tool: &tool, args: &read.args, rules, plan };
     let approval = approved(gate, call, &view, &asked, now, facts)?;
-    let backing = backed(gate, call, &read.reserved, &view, &asked, facts)?;
+    let backing = backed(gate, call, &read.reserved, &view, &asked, &mut reservation, facts)?;
     user_checks(gate, &asked, backing.impact)?;
     let (proposal, approval) = spend(gate, backing.proposal, approval)?;
     let Read { call_id, args, .. } = read;
-    Ok(Ready { call_id, tool, args, impact: backing.impact, approval, proposal, reservation })
+    Ok(Ready { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step })
 }
 
 /// What step 0 made of a call.
@@ -105,6 +107,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) tool: &'a ToolId,
     pub(crate) args: &'a Canonical,
     pub(crate) rules: &'a ToolRules,
+    /// Root of the plan that it is a step of.
+    pub(crate) plan: Option<Digest>,
 }
 
 /// Step 0: is it well formed and within limits?
@@ -235,15 +239,7 @@ fn ask_refusal(error: &AskDrift, facts: &mut Facts<'_>) -> Refusal {
     Refusal::new(code, error.to_string())
 }
 
-/// Step 6: is it the committed plan's next step? Plans are not taken yet, and no rule is passed over.
-fn no_plan_is_asked_for(rules: &ToolRules) -> Result<(), Refusal> {
-    match rules.entry().plan() {
-        PlanRule::NotRequired => Ok(()),
-        PlanRule::Required | _ => Err(Refusal::new(RejectionCode::PlanRequired, "this gate takes no plans")),
-    }
-}
-
-/// Step 7: is there a valid approval for exactly this call?
+/// Step 7: is there a valid approval for exactly this call, or for the plan that it is a step of?
 fn approved<'g>(
     gate: &'g Inner,
     call: &ToolCall<'_>,
@@ -252,8 +248,16 @@ fn approved<'g>(
     now: Timestamp,
     facts: &mut Facts<'_>,
 ) -> Result<Option<(Approval, &'g ApprovalSettings)>, Refusal> {
-    if asked.rules.entry().approval() == ApprovalRule::NotRequired {
-        return Ok(None);
+    match asked.rules.entry().approval() {
+        ApprovalRule::NotRequired => return Ok(None),
+        ApprovalRule::Required if asked.plan.is_some() => {
+            // Verified and spent when the plan was started. A registry that revokes its key is another one than the plan's.
+            if let Some(approval) = gate.plan.get().and_then(RunningPlan::approval) {
+                facts.note_plan_approval(approval);
+                return Ok(None);
+            }
+        }
+        ApprovalRule::Required | ApprovalRule::EachCall | _ => {}
     }
     let Some(settings) = &gate.approvals else {
         return Err(Refusal::new(RejectionCode::ApprovalRequired, "this gate takes no approvals"));
@@ -265,7 +269,7 @@ fn approved<'g>(
         approval_request: None,
     };
     for text in &call.approvals {
-        match verify_one(text, settings, &binding, view, now) {
+        match verify_one(text, settings, settings.partial, &binding, view, now) {
             Ok(approval) => {
                 facts.note_approval(&approval);
                 return Ok(Some((approval, settings)));
@@ -300,15 +304,19 @@ fn binding(
     if let Some(definition) = seen.or(asked.rules.entry().definition()) {
         binding = binding.with_definition(definition);
     }
+    if let Some(root) = asked.plan {
+        binding = binding.with_plan(root);
+    }
     match gate.ask.as_ref().map(PinnedAsk::digest) {
         Some(ask) => binding.with_ask(ask),
         None => binding,
     }
 }
 
-fn verify_one(
+pub(crate) fn verify_one(
     text: &str,
     settings: &ApprovalSettings,
+    partial: Partial,
     binding: &CallBinding,
     view: &RegistryView,
     now: Timestamp,
@@ -316,13 +324,13 @@ fn verify_one(
     let invalid = |reason| Refusal::new(RejectionCode::ApprovalInvalid, reason);
     let token: ApprovalToken = text.parse().map_err(|_| invalid("not a token"))?;
     let approval =
-        verify(&token, &settings.keys, binding, now, settings.skew, settings.partial).map_err(|error| {
-            match error {
+        verify(&token, &settings.keys, binding, now, settings.skew, partial).map_err(
+            |error| match error {
                 ApprovalError::Expired => Refusal::new(RejectionCode::ApprovalExpired, error.reason()),
                 ApprovalError::Invalid { reason } => invalid(reason),
                 _ => invalid("other"),
-            }
-        })?;
+            },
+        )?;
     if view.snapshot().is_key_revoked(approval.key_id()) {
         return Err(invalid("the key is revoked"));
     }
@@ -378,13 +386,20 @@ fn spend(
     };
     let approval = match approval {
         None => None,
-        Some((approval, settings)) => {
-            let spent = approval.spend(&*settings.spent, now, settings.skew);
-            let codes = [RejectionCode::ApprovalSpent, RejectionCode::ApprovalExpired];
-            Some(spent.map_err(|error| spend_refusal(&error, "approval", codes))?)
-        }
+        Some((approval, settings)) => Some(spend_approval(approval, settings, now)?),
     };
     Ok((proposal, approval))
+}
+
+pub(crate) fn spend_approval(
+    approval: Approval,
+    settings: &ApprovalSettings,
+    now: Timestamp,
+) -> Result<SpentApproval, Refusal> {
+    let codes = [RejectionCode::ApprovalSpent, RejectionCode::ApprovalExpired];
+    approval
+        .spend(&*settings.spent, now, settings.skew)
+        .map_err(|error| spend_refusal(&error, "approval", codes))
 }
 
 /// Step 10's error: `codes` are for what was spent before and for what has expired.

@@ -1,12 +1,13 @@
 use countersign_action_proposal::{ActionProposal, VerifiedProposal};
 use countersign_approval_token::Approval;
 use countersign_audit_log::{CallRecord, Escaped, EvidenceRecord, ProposalRecord, RecordedTool, Verdict};
-use countersign_core::ImpactClass;
-use countersign_core::{Digest, OperatorId, RequestId, Timestamp, TokenId, ToolId};
+use countersign_committed_plan::PlanRoot;
+use countersign_core::{Digest, ImpactClass, OperatorId, RequestId, Timestamp, TokenId, ToolId};
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::gate::Inner;
+use crate::plan::{PlanApproval, RunningPlan};
 
 /// Gathers what is learnt about a call while it is decided, for its record.
 pub(crate) struct Facts<'a> {
@@ -22,6 +23,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) impact: Option<ImpactClass>,
     pub(crate) ask_restated: Option<Digest>,
     approval: Option<(TokenId, OperatorId)>,
+    plan: Option<PlanRoot>,
+    pub(crate) plan_step: Option<u64>,
     /// How the gate judges proposals, and what is learnt of the one that came.
     proposal: Option<Box<ProposalRecord>>,
 }
@@ -40,6 +43,8 @@ impl<'a> Facts<'a> {
             impact: None,
             ask_restated: None,
             approval: None,
+            plan: gate.plan.get().map(RunningPlan::root),
+            plan_step: None,
             proposal: gate
                 .proposals
                 .as_ref()
@@ -63,6 +68,15 @@ impl<'a> Facts<'a> {
         self.approval = Some((approval.token_id().clone(), approval.approver().clone()));
     }
 
+    pub(crate) const fn note_plan(&mut self, root: PlanRoot) {
+        self.plan = Some(root);
+    }
+
+    /// The approval of the plan, which counts for this call.
+    pub(crate) fn note_plan_approval(&mut self, approval: &PlanApproval) {
+        self.approval = Some((approval.token_id.clone(), approval.approver.clone()));
+    }
+
     pub(crate) fn note_proposal(&mut self, proposal: &ActionProposal) {
         if let Some(record) = &mut self.proposal {
             record.digest = Some(proposal.digest());
@@ -70,9 +84,16 @@ impl<'a> Facts<'a> {
         }
     }
 
-    pub(crate) fn note_verified(&mut self, verified: &VerifiedProposal) {
+    /// Notes what the impact is where the registry alone does not say.
+    pub(crate) fn note_effective_impact(&mut self, impact: ImpactClass) {
         if let Some(record) = &mut self.proposal {
-            record.impact = Some(verified.impact().as_str().into());
+            record.impact = Some(impact.as_str().into());
+        }
+    }
+
+    pub(crate) fn note_verified(&mut self, verified: &VerifiedProposal) {
+        self.note_effective_impact(verified.impact());
+        if let Some(record) = &mut self.proposal {
             record.set_evidence(verified.evidence().iter().map(|evidence| match evidence.signer() {
                 Some((key, _)) => EvidenceRecord::signature(evidence.id(), evidence.digest(), key),
                 None => EvidenceRecord::hash(evidence.id(), evidence.digest()),
@@ -111,6 +132,8 @@ impl<'a> Facts<'a> {
         record.impact = self.impact.map(|impact| Escaped::new(impact.as_str()));
         record.ask = gate.ask.as_ref().map(countersign_pinned_ask::PinnedAsk::digest);
         record.ask_restated = self.ask_restated;
+        record.plan = self.plan.map(|root| root.digest());
+        record.plan_step = self.plan_step;
         if let Some((token_id, approver)) = self.approval {
             record.approval = Some(token_id);
             record.approver = Some(approver);

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool};
 use countersign_canonical_json::Canonical;
@@ -16,6 +16,7 @@ use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::decide::{Ready, Refusal, decide};
 use crate::facts::Facts;
+use crate::plan::{HeldStep, RunningPlan, WithoutPlan};
 use crate::proposal::ProposalSettings;
 use crate::rejection::Rejection;
 use crate::stats::{CallStats, Counts, Window};
@@ -76,6 +77,9 @@ pub(crate) struct Inner {
     pub(crate) ask: Option<PinnedAsk>,
     pub(crate) approvals: Option<ApprovalSettings>,
     pub(crate) proposals: Option<ProposalSettings>,
+    pub(crate) without_plan: WithoutPlan,
+    pub(crate) plan: OnceLock<RunningPlan>,
+    pub(crate) starting_plan: Mutex<()>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
     pub(crate) usage: Usage,
@@ -125,6 +129,8 @@ impl ToolGate {
             ask: None,
             approvals: None,
             proposals: None,
+            without_plan: WithoutPlan::ByRule,
+            plan: None,
             checks: Vec::new(),
             limits: GateLimits::default(),
             stats: Arc::default(),
@@ -137,6 +143,10 @@ impl ToolGate {
         Self { inner: Arc::new(inner) }
     }
 
+    pub(crate) const fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
     /// Decides about a call. Whatever the answer, it is on record before this returns.
     ///
     /// # Errors
@@ -147,7 +157,7 @@ impl ToolGate {
         let mut facts = Facts::new(inner, call);
         let verdict = catch_unwind(AssertUnwindSafe(|| decide(inner, call, &mut facts)))
             .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "a check panicked")));
-        let Ready { call_id, tool, args, impact, approval, proposal, reservation } = match verdict {
+        let Ready { call_id, tool, args, impact, approval, proposal, reservation, step } = match verdict {
             Ok(ready) => ready,
             Err(refusal) => return Err(inner.refuse(facts, refusal)),
         };
@@ -157,8 +167,12 @@ impl ToolGate {
         };
         inner.count(time, None);
         reservation.keep();
+        let (held, step) = (step.is_some(), step.and_then(HeldStep::keep));
+        let in_flight = InFlight::new(Arc::clone(inner), call_id, sequence, time, step);
+        if held && in_flight.plan_step().is_none() {
+            return Err(Inner::refuse_unplanned(call.call_id, sequence));
+        }
         // INVARIANT: the one place where an `AcceptedCall` is made. The record above is durable as the sink says.
-        let in_flight = InFlight::new(Arc::clone(inner), call_id, sequence, time);
         Ok(AcceptedCall { tool, args, impact, approval, proposal, in_flight })
     }
 
@@ -289,6 +303,9 @@ impl Inner {
             ask: builder.ask,
             approvals: builder.approvals,
             proposals: builder.proposals,
+            without_plan: builder.without_plan,
+            plan: OnceLock::new(),
+            starting_plan: Mutex::new(()),
             checks: builder.checks,
             limits: builder.limits,
             usage: Usage::default(),
@@ -348,6 +365,12 @@ impl Inner {
         Rejection { code, call_id: call_id.into(), sequence: Some(sequence), approval_request }
     }
 
+    /// Refuses a call whose acceptance is on record and for which the plan has no turn after all: its outcome is unknown.
+    fn refuse_unplanned(call_id: &str, sequence: u64) -> Rejection {
+        let code = RejectionCode::Internal;
+        Rejection { code, call_id: call_id.into(), sequence: Some(sequence), approval_request: None }
+    }
+
     fn refuse_unrecorded(&self, call_id: &str, time: Timestamp) -> Rejection {
         let code = RejectionCode::AuditUnavailable;
         self.count(time, Some(code));
@@ -355,7 +378,7 @@ impl Inner {
     }
 
     /// Puts a decision on record, and only then among the recent ones.
-    fn record(&self, record: CallRecord) -> Result<u64, ()> {
+    pub(crate) fn record(&self, record: CallRecord) -> Result<u64, ()> {
         let entry = Record::Decision(record);
         let sequence = match catch_unwind(AssertUnwindSafe(|| self.sink.record(&entry))) {
             Ok(Ok(sequence)) => sequence,

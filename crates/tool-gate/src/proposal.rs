@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use countersign_action_proposal::{
-    ActionProposal, ProposalCode, ProposalError, ProposalVerifier, ProposedCall, VerifiedProposal,
+    ActionProposal, ProposalError, ProposalVerifier, ProposedCall, VerifiedEvidence, VerifiedProposal,
 };
 use countersign_canonical_json::{Canonical, ValueRef};
-use countersign_core::{ImpactClass, Millis, RequestId, SpentTokens};
+use countersign_core::{ImpactClass, KeyId, Millis, RequestId, SpentTokens};
+use countersign_keys::VerifyingKey;
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{EvidenceRule, RegistryView};
 
@@ -17,12 +18,28 @@ use crate::code::RejectionCode;
 use crate::decide::{Asked, Refusal};
 use crate::facts::Facts;
 use crate::gate::Inner;
+use crate::usage::Reservation;
 
 /// The member of the arguments that a proposal travels as.
-const PROPOSAL_MEMBER: &str = "__pic";
+pub const PROPOSAL_MEMBER: &str = "__pic";
 
 /// The member of the arguments by which the agent's side correlates the request.
-const REQUEST_ID_MEMBER: &str = "__pic_request_id";
+pub const REQUEST_ID_MEMBER: &str = "__pic_request_id";
+
+/// Takes off what travels among the arguments and is none of the tool's. What is left is what the tool gets and what
+/// schemas, approvals, proposals and records are about. Members of that name further down are the tool's own.
+///
+/// ```
+/// use countersign_canonical_json::{Limits, Recipe, read};
+/// let sent = br#"{"to":"bob","__pic_request_id":"r-7","__pic":{"protocol":"PIC/1.0"}}"#;
+/// let sent = read(sent, Recipe::Jcs1, &Limits::default())?;
+/// assert_eq!(countersign_tool_gate::own_arguments(&sent).as_str(), r#"{"to":"bob"}"#);
+/// # Ok::<(), countersign_canonical_json::JsonError>(())
+/// ```
+#[must_use]
+pub fn own_arguments(sent: &Canonical) -> Canonical {
+    sent.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER])
+}
 
 /// Says how action proposals are verified and where their attestations are spent.
 #[derive(Clone, Debug)]
@@ -55,8 +72,7 @@ pub(crate) fn take_off(sent: Canonical) -> (Canonical, Reserved) {
     if value.get(PROPOSAL_MEMBER).is_none() && value.get(REQUEST_ID_MEMBER).is_none() {
         return (sent, Reserved(None));
     }
-    let args = sent.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER]);
-    (args, Reserved(Some(sent)))
+    (own_arguments(&sent), Reserved(Some(sent)))
 }
 
 /// What travelled among the arguments and is none of the tool's.
@@ -83,47 +99,76 @@ pub(crate) struct Backing<'g> {
     pub(crate) proposal: Option<(VerifiedProposal, &'g ProposalSettings)>,
 }
 
-/// Asks for a proposal where the tool's rule or the impact does, and verifies every one that comes.
+/// Asks for a proposal where the tool's rule or an impact does, and verifies every one that comes.
 pub(crate) fn backed<'g>(
     gate: &'g Inner,
     call: &ToolCall<'_>,
     reserved: &Reserved,
     view: &RegistryView,
     asked: &Asked<'_>,
+    reservation: &mut Reservation<'_>,
     facts: &mut Facts<'_>,
 ) -> Result<Backing<'g>, Refusal> {
-    let entry = asked.rules.entry();
-    let is_required = entry.evidence() != EvidenceRule::NotRequired;
+    let of_registry = asked.rules.entry().impact();
     let Some(settings) = &gate.proposals else {
-        return if is_required {
+        return if asks_for_evidence(asked) {
             Err(Refusal::new(RejectionCode::PicEvidenceFailed, "this gate takes no proposals"))
         } else {
-            Ok(Backing { impact: entry.impact(), proposal: None })
+            Ok(Backing { impact: of_registry, proposal: None })
         };
     };
     let by_policy = settings.verifier.policy().impact_of(asked.tool.name().as_str());
-    let impact = by_policy.map_or(entry.impact(), |impact| impact.max(entry.impact()));
+    let impact = by_policy.map_or(of_registry, |impact| impact.max(of_registry));
+    if impact > of_registry {
+        facts.note_effective_impact(impact);
+    }
     // Among the arguments, its numbers were read as theirs are, which is stricter than PIC/1.0.
     let among = || reserved.proposal().map(|value| Cow::Owned(value.canonical_text().into_bytes()));
     let Some(json) = call.proposal.map(Cow::Borrowed).or_else(among) else {
-        return if is_required || settings.verifier.requires_proposal(impact) {
+        // What is asked of an impact is not asked of every worse one, so each is looked at by itself.
+        let mut impacts = std::iter::once(of_registry).chain(by_policy);
+        let is_required = impacts.any(|impact| settings.verifier.requires_proposal(impact));
+        return if is_required || asks_for_evidence(asked) {
             Err(Refusal::new(RejectionCode::PicInvalidRequest, "no proposal came with the call"))
         } else {
             Ok(Backing { impact, proposal: None })
         };
     };
+    // Evidence is read and signatures are verified before a proposal is found to be worth nothing.
+    reservation.worked();
     // Resolvers are the embedder's code.
     let verified = catch_unwind(AssertUnwindSafe(|| verify(gate, settings, &json, view, asked, facts)))
         .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "verifying the proposal panicked")))?;
     facts.note_verified(&verified);
-    if verified.keys().any(|key| view.snapshot().is_key_revoked(&key.key_id())) {
-        return Err(Refusal::new(RejectionCode::PicEvidenceFailed, "the registry revokes a key that signed"));
-    }
-    // The verifier asks for evidence by impact; the operator may ask for it of any tool.
-    if is_required && verified.evidence().is_empty() {
-        return Err(Refusal::new(ProposalCode::EvidenceRequired.into(), "the tool's rule asks for evidence"));
-    }
+    nobody_is_revoked(&verified, &settings.verifier, view)?;
     Ok(Backing { impact: impact.max(verified.impact()), proposal: Some((verified, settings)) })
+}
+
+/// Says whether the tool's rule asks for evidence whatever the impact.
+fn asks_for_evidence(asked: &Asked<'_>) -> bool {
+    asked.rules.entry().evidence() != EvidenceRule::NotRequired
+}
+
+/// Holds whoever stands behind the evidence against the registry of this very decision: the verifier was made once, and
+/// keys are revoked while it is in use. A key that signed can be revoked by the id in the keyring, too.
+fn nobody_is_revoked(
+    verified: &VerifiedProposal,
+    verifier: &ProposalVerifier,
+    view: &RegistryView,
+) -> Result<(), Refusal> {
+    let failed = |reason| Err(Refusal::new(RejectionCode::PicEvidenceFailed, reason));
+    let snapshot = view.snapshot();
+    let is_revoked = |key: &VerifyingKey| snapshot.is_key_revoked(&key.key_id());
+    let is_id_revoked = |id: &str| KeyId::new(id).is_ok_and(|id| snapshot.is_key_revoked(&id));
+    let mut signers = verified.evidence().iter().filter_map(VerifiedEvidence::signer);
+    if signers.any(|(id, key)| is_id_revoked(id) || is_revoked(key)) {
+        return failed("the registry revokes a key that signed");
+    }
+    let is_endorsed = verified.evidence().iter().any(VerifiedEvidence::endorsed);
+    if is_endorsed && !verifier.endorsed().is_some_and(|endorsed| endorsed.still_counts(&is_revoked)) {
+        return failed("the registry revokes a key that endorsed");
+    }
+    Ok(())
 }
 
 /// Holds the proposal against the call as the gate knows it.
@@ -147,8 +192,14 @@ fn verify(
         .agent(gate.contract.agent())
         .session(gate.contract.session())
         .registry_version(view.snapshot().version());
+    if asks_for_evidence(asked) {
+        call = call.evidence_required();
+    }
     if let Some(ask) = gate.ask.as_ref().map(PinnedAsk::digest) {
         call = call.ask(ask);
+    }
+    if let Some(root) = asked.plan {
+        call = call.plan(root);
     }
     proposal.verify(&settings.verifier, &call, gate).map_err(refusal)
 }

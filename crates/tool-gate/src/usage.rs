@@ -24,13 +24,15 @@ struct Row {
     recent: VecDeque<Timestamp>,
 }
 
-/// Holds one call's place in the counts. Dropped without [`keep`](Self::keep), it gives the place back.
+/// Holds one call's place in the counts. Dropped without [`keep`](Self::keep), it gives the place back, but for the place
+/// in the rate of a call that [`worked`](Self::worked).
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Reservation<'a> {
     usage: &'a Usage,
     tool: ToolId,
     time: Timestamp,
+    worked: bool,
     kept: bool,
 }
 
@@ -51,7 +53,7 @@ impl Usage {
         session.take(session_limits, time);
         row.take(tool_limits, time);
         drop(rows);
-        Ok(Reservation { usage: self, tool: tool.clone(), time, kept: false })
+        Ok(Reservation { usage: self, tool: tool.clone(), time, worked: false, kept: false })
     }
 }
 
@@ -77,8 +79,11 @@ impl Row {
         }
     }
 
-    fn give_back(&mut self, time: Timestamp) {
+    fn give_back(&mut self, time: Timestamp, with_rate: bool) {
         self.calls = self.calls.saturating_sub(1);
+        if !with_rate {
+            return;
+        }
         if let Some(place) = self.recent.iter().rposition(|taken| *taken == time) {
             self.recent.remove(place);
         }
@@ -86,6 +91,12 @@ impl Row {
 }
 
 impl Reservation<'_> {
+    /// Says that the call costs the gate more than a look at it. Refused, it keeps its place in the rate, so that the rate
+    /// bounds the work as well as the calls; it is none of the calls that may be made in all.
+    pub(crate) const fn worked(&mut self) {
+        self.worked = true;
+    }
+
     /// Uses the place up.
     pub(crate) fn keep(mut self) {
         self.kept = true;
@@ -98,9 +109,9 @@ impl Drop for Reservation<'_> {
             return;
         }
         let mut rows = self.usage.0.lock();
-        rows.session.give_back(self.time);
+        rows.session.give_back(self.time, !self.worked);
         if let Some(row) = rows.tools.get_mut(&self.tool) {
-            row.give_back(self.time);
+            row.give_back(self.time, !self.worked);
         }
     }
 }

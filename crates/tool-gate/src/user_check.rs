@@ -1,6 +1,5 @@
 use countersign_canonical_json::Canonical;
-use countersign_core::ImpactClass;
-use countersign_core::{AgentId, CallId, Principal, SessionId, ToolId};
+use countersign_core::{AgentId, CallId, ImpactClass, Principal, SessionId, ToolId};
 
 /// Shows an embedder's check a call that has passed every earlier step.
 #[derive(Clone, Copy, Debug)]

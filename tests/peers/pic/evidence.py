@@ -206,7 +206,7 @@ def signatures(case, k):
             ring["trusted_keys"]["k"] = {
                 "public_key": key.hex(),
                 "expires_at": rng.choice(
-                    ["9999-12-31T23:59:59Z", "2300-06-01T12:00:00.5+02:00", "9999-12-31T23:59:59.999999Z"]
+                    ["9999-12-31T23:59:59Z", "2300-06-01T12:00:00.500+02:00", "9999-12-31T23:59:59.999999Z"]
                 ),
             }
         case.keyring = ring

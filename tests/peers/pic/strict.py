@@ -45,7 +45,7 @@ def call_facts(rng, tool):
     return call
 
 
-def signed_members(rng, proposal, call, evidence_id, key_id):
+def signed_members(rng, proposal, call, evidence_id, key_id, files=()):
     members = attestation(
         proposal,
         expires_at=moment(rng.choice([3600, 20_000])),
@@ -57,6 +57,7 @@ def signed_members(rng, proposal, call, evidence_id, key_id):
         x_session=call["session"],
         x_server=call["server"],
         x_registry_version=call["registry_version"],
+        x_files=[{"id": file["id"], "sha256": file["sha256"]} for file in files],
         x_evidence_id=evidence_id,
         x_key_id=key_id,
         x_nonce=f"{rng.getrandbits(128):032x}",
@@ -84,7 +85,7 @@ KINDS = [
 MEMBERS = [
     "attestation_version", "tool", "impact", "args_digest", "claims_digest", "provenance_ids", "intent_digest",
     "expires_at", "audience", "issued_at", "x_call_id", "x_principal", "x_agent", "x_session",
-    "x_server", "x_registry_version", "x_evidence_id", "x_key_id", "x_nonce", "x_ask", "x_plan_root",
+    "x_server", "x_registry_version", "x_files", "x_evidence_id", "x_key_id", "x_nonce", "x_ask", "x_plan_root",
 ]
 # fmt: on
 FACTS = [
@@ -131,18 +132,18 @@ def make(case, k):
     # One thing in three is wrong; which one follows from k.
     wrong = k // len(KINDS)
     wrong = wrong // 3 if wrong % 3 == 0 else None
-    evidence = []
+    evidence, files = [], []
+    if kind == "attested beside a file":
+        files = [hash_entry(world, rng, name + "2", rng.choice(["invoice.txt", "sub/approval.txt"]))]
     if kind == "opaque signature":
         evidence = [legacy_entry(rng, key, "k", name)]
     elif kind != "low without evidence":
-        members = signed_members(rng, proposal, call, name, "k")
+        members = signed_members(rng, proposal, call, name, "k", files)
         if wrong is not None:
             _spoil(rng, wrong, members)
         evidence = [entry(rng, members, key, name, "k")]
-    if kind == "attested beside a file":
-        evidence.insert(
-            rng.randrange(2), hash_entry(world, rng, name + "2", rng.choice(["invoice.txt", "sub/approval.txt"]))
-        )
+    if files:
+        evidence.insert(rng.randrange(2), files[0])
     if kind == "two keys":
         other = case.trust(1, "l")
         case.keyring["thresholds"] = {impact: 2 for impact in HIGH}
@@ -177,6 +178,7 @@ def _spoil(rng, wrong, members):
             "x_registry_version": 3,
             "x_nonce": rng.choice(["short", "with blank in it and long", "x" * 129, "ü" * 20]),
             "provenance_ids": ["other"],
+            "x_files": [{"id": "other", "sha256": "0" * 64}],
         }.get(name, rng.choice(["other", "", "0" * 64]))
     else:
         members["note" if rng.random() < 0.5 else name] = value(rng)

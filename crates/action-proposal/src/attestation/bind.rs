@@ -1,5 +1,5 @@
 use countersign_canonical_json::ValueRef;
-use countersign_core::{Digest, SpentId, Timestamp};
+use countersign_core::{Digest, Millis, SpentId, Timestamp};
 use countersign_keys::VerifyingKey;
 
 use super::members::Members;
@@ -48,15 +48,17 @@ pub(super) fn check(
         return Err(Broken::new("payload", "must have no other members than those that are compared"));
     }
     members.audience.must_be(rules.audience.map(AsRef::as_ref))?;
-    let expires = check_times(&members, rules, now)?;
+    let keep_until = check_times(&members, rules, now)?;
     bind_to_call(&members, call)?;
+    members.files.must_be_files(&proposal.hash_entries().collect::<Vec<_>>())?;
     members.evidence_id.must_be(Some(&entry.id))?;
     members.key_id.must_be(Some(&entry.key_id))?;
     let nonce = members.nonce.text()?;
     if !is_nonce(nonce) {
         return Err(members.nonce.broken("must be 16 to 128 visible ASCII characters"));
     }
-    Ok(Some(SingleUse { spent: spent_id(&key.key, nonce), expires }))
+    let expires = key.expires.map_or(keep_until, |end| keep_until.min(end));
+    Ok(Some(SingleUse { spent: spent_id(&key.key, nonce), expires, keep_until }))
 }
 
 fn spent_id(key: &VerifyingKey, nonce: &str) -> SpentId {
@@ -72,7 +74,7 @@ fn bind_to_proposal(members: &Members<'_>, proposal: &ActionProposal) -> Result<
     members.claims_digest.must_be_digest(proposal.claims_digest())
 }
 
-/// Fresh, and not for ever: gives when it ends.
+/// Fresh, and not for ever: gives the first moment at which it would be over, or older than it may be.
 fn check_times(
     members: &Members<'_>,
     rules: &AttestationRules<'_>,
@@ -92,7 +94,8 @@ fn check_times(
     if now >= expires {
         return Err(members.expires_at.broken("must not be over"));
     }
-    Ok(expires)
+    let too_old = issued.saturating_add(rules.max_age).saturating_add(Millis::from_millis(1));
+    Ok(expires.min(too_old))
 }
 
 fn bind_to_call(members: &Members<'_>, call: &ProposedCall<'_>) -> Result<(), Broken> {

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use countersign_canonical_json::{Limits, Recipe, SerializeError, read, to_canonical};
 use countersign_core::{
     AgentId, Audience, CallId, Digest, IdError, ImpactClass, KeyId, Principal, ServerName, SessionId,
@@ -8,10 +10,8 @@ use serde::Serialize;
 
 use super::ATTESTATION_VERSION;
 use super::bind::is_nonce;
-use crate::{ActionProposal, ProposalLimits, ProposedCall};
-
-/// The last moment that RFC 3339 has a year of four digits for.
-const LAST_MILLIS: u64 = 253_402_300_799_999;
+use crate::rfc3339::is_sayable;
+use crate::{ActionProposal, HashEntry, ProposalLimits, ProposedCall};
 
 /// Why an attestation cannot be signed.
 #[derive(Debug, thiserror::Error)]
@@ -23,11 +23,13 @@ pub enum AttestError {
     /// The key's id is none that a keyring can have.
     #[error("the key id is not one that a keyring can have")]
     KeyId(#[source] IdError),
-    /// The nonce is not 16 to 128 visible ASCII characters.
+    /// There is no nonce, or it is not 16 to 128 visible ASCII characters.
     #[error("a nonce is 16 to 128 visible ASCII characters")]
     Nonce,
-    /// The end is not after the time of issue, or lies beyond the year 9999.
-    #[error("an attestation expires after it is issued, and before the year 10000")]
+    /// The time of issue or the end is missing, the end is not after it, or one of them lies beyond the year 9999.
+    #[error(
+        "an attestation says when it is issued and when it expires, after that and before the year 10000"
+    )]
     Times,
     /// The object would have more bytes than a signed payload may have.
     #[error("the attestation is longer than {max} bytes")]
@@ -57,9 +59,9 @@ impl AttestError {
 
 /// An attestation object before somebody signs it: that a proposal may raise one of its inputs for one call.
 ///
-/// What is left out is not written. Under the strict profile only an attestation with all of audience, times, nonce and
-/// every fact of the call verifies; the others ask for less ([`Profile`](crate::Profile)).
-#[derive(Clone, Debug)]
+/// Times and nonce are always there. What else is left out is not written: under the strict profile only an attestation
+/// with the audience and every fact of the call verifies, the others ask for less ([`Profile`](crate::Profile)).
+#[derive(Clone)]
 #[must_use]
 pub struct AttestationDraft {
     evidence_is_input: bool,
@@ -69,8 +71,11 @@ pub struct AttestationDraft {
 }
 
 impl AttestationDraft {
-    /// Begins with what every attestation has: the proposal's tool, impact, arguments, claims, inputs and intent, and
-    /// the id of the evidence entry that it will be.
+    /// Begins with what every attestation has: the proposal's tool, impact, arguments, claims, inputs and intent, the
+    /// files among its evidence with their digests, and the id of the evidence entry that it will be.
+    ///
+    /// So the files come first: under the strict profile, one that is added, left out, exchanged or moved after this makes
+    /// the attestation worthless. Other attestations may be added.
     pub fn for_proposal(proposal: &ActionProposal, evidence_id: &str) -> Self {
         let ids = || proposal.provenance().iter().map(|input| input.id());
         Self {
@@ -94,6 +99,7 @@ impl AttestationDraft {
                 x_session: None,
                 x_server: None,
                 x_registry_version: None,
+                x_files: proposal.hash_entries().map(WireFile::of).collect(),
                 x_evidence_id: evidence_id.to_owned(),
                 x_key_id: String::new(),
                 x_nonce: None,
@@ -199,7 +205,7 @@ impl AttestationDraft {
         if !self.evidence_is_input {
             return Err(AttestError::EvidenceId);
         }
-        if self.object.x_nonce.as_deref().is_some_and(|nonce| !is_nonce(nonce)) {
+        if !self.object.x_nonce.as_deref().is_some_and(is_nonce) {
             return Err(AttestError::Nonce);
         }
         self.write_times()?;
@@ -215,15 +221,12 @@ impl AttestationDraft {
     }
 
     fn write_times(&mut self) -> Result<(), AttestError> {
-        let sayable = |time: &Timestamp| time.as_millis() <= LAST_MILLIS;
-        if !self.issued.iter().chain(&self.expires).all(sayable) {
+        let (issued, expires) = self.issued.zip(self.expires).ok_or(AttestError::Times)?;
+        if expires <= issued || !is_sayable(expires) {
             return Err(AttestError::Times);
         }
-        if self.issued.zip(self.expires).is_some_and(|(issued, expires)| expires <= issued) {
-            return Err(AttestError::Times);
-        }
-        self.object.issued_at = self.issued.map(|time| time.to_string());
-        self.object.expires_at = self.expires.map(|time| time.to_string());
+        self.object.issued_at = Some(issued.to_string());
+        self.object.expires_at = Some(expires.to_string());
         Ok(())
     }
 
@@ -240,8 +243,19 @@ impl AttestationDraft {
     }
 }
 
+/// What it says is the agent's and the caller's: nothing of it is shown.
+impl fmt::Debug for AttestationDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttestationDraft")
+            .field("impact", &self.object.impact)
+            .field("issued", &self.issued)
+            .field("expires", &self.expires)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A signed attestation: what a proposal carries as evidence.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SignedAttestation {
     evidence_id: String,
     key_id: String,
@@ -279,7 +293,14 @@ impl SignedAttestation {
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// Only its size is shown.
+impl fmt::Debug for SignedAttestation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SignedAttestation({} bytes)", self.payload.len())
+    }
+}
+
+#[derive(Clone, Serialize)]
 struct WireAttestation {
     attestation_version: &'static str,
     tool: String,
@@ -306,6 +327,7 @@ struct WireAttestation {
     x_server: Option<ServerName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     x_registry_version: Option<u64>,
+    x_files: Vec<WireFile>,
     x_evidence_id: String,
     x_key_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -314,6 +336,18 @@ struct WireAttestation {
     x_ask: Option<Digest>,
     #[serde(skip_serializing_if = "Option::is_none")]
     x_plan_root: Option<Digest>,
+}
+
+#[derive(Clone, Serialize)]
+struct WireFile {
+    id: Box<str>,
+    sha256: Digest,
+}
+
+impl WireFile {
+    fn of(entry: &HashEntry) -> Self {
+        Self { id: entry.id.clone(), sha256: entry.sha256 }
+    }
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,8 @@
-use countersign_canonical_json::ValueRef;
+use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{Digest, Timestamp};
 
 use super::Broken;
+use crate::HashEntry;
 use crate::rfc3339::{self, Offset};
 
 /// One member of an attestation object, there or not, with its place for saying that it is at fault.
@@ -69,6 +70,21 @@ impl<'a> Member<'a> {
         if list.elements().zip(expected).all(same) { Ok(()) } else { Err(rule) }
     }
 
+    /// An object of `id` and `sha256` for each of the files, in the same order, as many.
+    pub(super) fn must_be_files(self, expected: &[&HashEntry]) -> Result<(), Broken> {
+        let rule = self.broken("must be the proposal's files, in their order");
+        let list = self.value.filter(|list| list.kind() == Kind::Array).ok_or(rule)?;
+        let same = |(file, expected): (ValueRef<'_>, &&HashEntry)| {
+            let text = |name| file.get(name).and_then(ValueRef::as_str);
+            file.kind() == Kind::Object
+                && file.len() == 2
+                && text("id") == Some(&*expected.id)
+                && text("sha256").and_then(|text| text.parse().ok()) == Some(expected.sha256)
+        };
+        let as_many = list.elements().len() == expected.len();
+        if as_many && list.elements().zip(expected).all(same) { Ok(()) } else { Err(rule) }
+    }
+
     /// The moment from which something no longer counts.
     pub(super) fn end(self) -> Result<Timestamp, Broken> {
         let time = rfc3339::parse_bound(self.text()?, Offset::Required);
@@ -129,6 +145,7 @@ members! {
     session = "x_session",
     server = "x_server",
     registry_version = "x_registry_version",
+    files = "x_files",
     evidence_id = "x_evidence_id",
     key_id = "x_key_id",
     nonce = "x_nonce",

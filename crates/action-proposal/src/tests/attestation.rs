@@ -63,6 +63,7 @@ fn the_signed_object_has_the_members_that_are_written_down() {
         "x_session": "s-1",
         "x_server": "bank",
         "x_registry_version": 7,
+        "x_files": [],
         "x_evidence_id": "invoice",
         "x_key_id": "cfo-1",
         "x_nonce": "0123456789abcdef",
@@ -117,6 +118,7 @@ fn each_signed_member_changed_alone_refuses() {
         ("x_registry_version", json!(7.5)),
         ("x_registry_version", json!(-7)),
         ("x_registry_version", json!("7")),
+        ("x_files", json!([{"id": "scan", "sha256": other}])),
         ("x_evidence_id", json!("mail")),
         ("x_key_id", json!("cfo-2")),
         ("x_ask", json!(other)),
@@ -608,7 +610,7 @@ fn a_key_that_is_unknown_or_revoked_by_id_or_by_fingerprint_is_refused() {
 }
 
 #[test]
-fn a_key_that_is_not_for_this_tool_impact_or_principal_is_refused() {
+fn a_key_that_is_not_for_this_tool_server_impact_or_principal_is_refused() {
     let eve: &'static Principal = Box::leak(Box::new(Principal::new("eve").unwrap()));
     for profile in Profile::ALL {
         let rule = |key: Value| under(&key, profile, |call| call).map(|broken| broken.rule);
@@ -619,6 +621,11 @@ fn a_key_that_is_not_for_this_tool_impact_or_principal_is_refused() {
         assert_eq!(rule(json!({"tools": ["payments_read"]})), Some("must be a key for this tool"));
         assert_eq!(rule(json!({"impacts": ["privacy"]})), Some("must be a key for this impact"));
         assert_eq!(rule(json!({"principals": ["bob"]})), Some("must be a key for this principal"));
+        assert_eq!(rule(json!({"servers": ["bank"]})), None);
+        assert_eq!(rule(json!({"servers": ["shop"]})), Some("must be a key for this server"));
+        let nowhere =
+            under(&json!({"servers": ["bank"]}), profile, |call| ProposedCall { server: None, ..call });
+        assert_eq!(nowhere.unwrap().rule, "must be a key for this server");
         let other = under(&json!({"principals": ["alice"]}), profile, |call| call.principal(eve));
         assert_eq!(other.unwrap().rule, "must be a key for this principal");
         let nobody = under(&json!({"principals": ["alice"]}), profile, |call| ProposedCall {
@@ -637,6 +644,16 @@ fn a_key_for_the_proposals_impact_alone_does_not_do_where_the_operator_says_more
         assert_eq!(broken.unwrap().rule, "must be a key for this impact");
         let both = json!({"impacts": ["money", "irreversible"]});
         assert!(under(&both, profile, |call| call.impact(ImpactClass::Irreversible)).is_none());
+        // What the policy lists counts beside what the call says, and not in its place.
+        let keyring = keyring_of(&json!({
+            "public_key": signer().verifying_key().to_base64(), "impacts": ["money", "read"],
+        }));
+        let facts = Facts::new();
+        for (listed, allowed) in [("read", true), ("write", false), ("irreversible", false)] {
+            let listed = Some(listed.parse().unwrap());
+            let judge = Judge { keyring: keyring.clone(), listed, ..Judge::new(profile, &facts) };
+            assert_eq!(judge.judge(&facts.entry()).is_ok(), allowed, "{listed:?}");
+        }
     }
 }
 
@@ -693,19 +710,26 @@ fn a_draft_that_no_verifier_could_accept_is_not_signed() {
         .map(|n| json!({"id": format!("{n}-{}", "x".repeat(300)), "trust": "untrusted", "source": "s"}));
     wide["provenance"] = inputs.collect();
     let id = wide["provenance"][0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(code(AttestationDraft::for_proposal(&parse(&wide), &id), KEY_ID), "ATTEST_TOO_LARGE");
+    let wide = AttestationDraft::for_proposal(&parse(&wide), &id)
+        .issued(at(NOW - 1_000))
+        .expires(at(NOW + 59_000))
+        .nonce("0123456789abcdef");
+    assert_eq!(code(wide, KEY_ID), "ATTEST_TOO_LARGE");
 }
 
 #[test]
-fn a_bare_draft_is_an_attestation_of_the_other_profiles() {
-    let facts = Facts::new();
+fn a_draft_for_ever_or_for_any_number_of_uses_is_not_signed() {
     let proposal = parse(&proposal_json(&[]));
-    let signed = AttestationDraft::for_proposal(&proposal, EVIDENCE_ID).sign(&signer(), KEY_ID).unwrap();
-    let entry = serde_json::from_str(&signed.to_entry_json()).unwrap();
-    for profile in PIC {
-        assert!(Judge::new(profile, &facts).judge(&entry).is_ok());
-    }
-    assert_eq!(Judge::strict(&facts).place(&entry), "payload/audience");
+    let bare = || AttestationDraft::for_proposal(&proposal, EVIDENCE_ID);
+    let issued = || bare().issued(at(NOW - 1_000));
+    let code = |draft: AttestationDraft| draft.sign(&signer(), KEY_ID).map_err(|error| error.code()).err();
+    let nonce = "0123456789abcdef";
+    assert_eq!(code(bare().nonce(nonce)), Some("ATTEST_TIMES"));
+    assert_eq!(code(issued().nonce(nonce)), Some("ATTEST_TIMES"));
+    assert_eq!(code(bare().expires(at(NOW + 59_000)).nonce(nonce)), Some("ATTEST_TIMES"));
+    assert_eq!(code(issued().expires(at(NOW + 59_000))), Some("ATTEST_NONCE"));
+    assert_eq!(code(issued().expires(at(NOW + 59_000)).nonce(nonce)), None);
+    assert_eq!(code(issued().expires(at(253_402_300_799_999)).nonce(nonce)), None);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use countersign_core::{Digest, ImpactClass, Principal};
+use countersign_core::{Digest, ImpactClass, Principal, ServerName};
 use countersign_keys::dsse::Envelope;
 use countersign_keys::{SigningKey, TrustRoot};
 use serde_json::{Value, json};
@@ -61,15 +61,15 @@ fn finds(
     now: u64,
 ) -> bool {
     let principal = principal.map(|name| Principal::new(name).unwrap());
-    list.find(&invoice(), tool, impacts, principal.as_ref(), at(now)).is_some()
+    list.find(&invoice(), tool, None, impacts, principal.as_ref(), at(now)).is_some()
 }
 
 #[test]
 fn what_an_operator_signed_is_found() {
     let list = loaded(&[entry()]);
-    let found = list.find(&invoice(), "pay", &[ImpactClass::Money], None, at(NOW)).unwrap();
+    let found = list.find(&invoice(), "pay", None, &[ImpactClass::Money], None, at(NOW)).unwrap();
     assert_eq!((found.digest(), found.expires(), list.len()), (invoice(), None, 1));
-    assert!(list.find(&Digest::of(b"other"), "pay", &[ImpactClass::Money], None, at(NOW)).is_none());
+    assert!(list.find(&Digest::of(b"other"), "pay", None, &[ImpactClass::Money], None, at(NOW)).is_none());
     assert_eq!((list.issued(), list.expires()), (at(NOW - 3_600_000), at(NOW + 82_800_000)));
     assert!(loaded(&[]).is_empty());
 }
@@ -164,6 +164,47 @@ fn a_digest_backs_only_what_its_scope_says() {
 }
 
 #[test]
+fn a_digest_that_was_signed_for_a_server_backs_no_other_and_no_unknown_one() {
+    let list = loaded(&[json!({"sha256": invoice().to_string(), "servers": ["bank", "shop"]})]);
+    let (bank, mail) = (ServerName::new("bank").unwrap(), ServerName::new("mail").unwrap());
+    let finds = |server| list.find(&invoice(), "pay", server, &[ImpactClass::Money], None, at(NOW)).is_some();
+    assert!(finds(Some(&bank)) && !finds(Some(&mail)) && !finds(None));
+    let anywhere = loaded(&[entry()]);
+    assert!(anywhere.find(&invoice(), "pay", None, &[ImpactClass::Money], None, at(NOW)).is_some());
+}
+
+#[test]
+fn a_list_counts_as_long_as_enough_of_those_who_signed_it_are_not_revoked() {
+    let draft = EndorsementDraft::from_json(list(&[entry()]).to_string().as_bytes()).unwrap();
+    let keys: Vec<SigningKey> = (1..=3).map(operator).collect();
+    let public: Vec<_> = keys.iter().map(SigningKey::verifying_key).collect();
+    let root = TrustRoot::new(1, 2, public.clone()).unwrap();
+    let load = |count: usize| {
+        let envelope = draft.to_envelope(&keys.iter().take(count).collect::<Vec<_>>()).to_json();
+        EndorsedDigests::load(envelope.as_bytes(), &root, at(NOW)).unwrap()
+    };
+    let without = |gone: &'static [usize]| {
+        let gone: Vec<_> = gone.iter().map(|index| public[*index]).collect();
+        move |key: &countersign_keys::VerifyingKey| gone.contains(key)
+    };
+    let (two, three) = (load(2), load(3));
+    assert_eq!((two.threshold(), two.signers().len(), three.signers().len()), (2, 2, 3));
+    for list in [&two, &three] {
+        assert!(list.still_counts(&without(&[])));
+        assert!(!list.still_counts(&without(&[0, 1])) && !list.still_counts(&|_| true));
+    }
+    // Somebody who did not sign counts for nothing, and a third who did makes up for one.
+    assert!(two.still_counts(&without(&[2])) && !two.still_counts(&without(&[1])));
+    assert!(three.still_counts(&without(&[1])) && !three.still_counts(&without(&[0, 2])));
+    // One who was revoked when it was loaded has not signed it.
+    let all = draft.to_envelope(&keys.iter().collect::<Vec<_>>()).to_json();
+    let loaded =
+        EndorsedDigests::load_unless_revoked(all.as_bytes(), &root, &without(&[0]), at(NOW)).unwrap();
+    assert_eq!(loaded.signers().len(), 2);
+    assert!(!loaded.signers().contains(&public[0]));
+}
+
+#[test]
 fn scopes_of_one_digest_do_not_mix() {
     let digest = invoice().to_string();
     let list = loaded(&[
@@ -206,6 +247,10 @@ fn a_list_with_one_fault_is_refused_as_a_whole() {
         (with_entry("tools", json!(null)), "ENDORSEMENT_MALFORMED"),
         (with_entry("tools", json!([])), "ENDORSEMENT_SCOPE"),
         (with_entry("tools", json!(["*"])), "ENDORSEMENT_SCOPE"),
+        (with_entry("servers", json!([])), "ENDORSEMENT_SCOPE"),
+        (with_entry("servers", json!(["bank", "bank"])), "ENDORSEMENT_SCOPE"),
+        (with_entry("servers", json!(["a bank"])), "ENDORSEMENT_MALFORMED"),
+        (with_entry("servers", json!(null)), "ENDORSEMENT_MALFORMED"),
         (with_entry("impacts", json!([])), "ENDORSEMENT_SCOPE"),
         (with_entry("impacts", json!(["huge"])), "ENDORSEMENT_MALFORMED"),
         (with_entry("principals", json!([])), "ENDORSEMENT_SCOPE"),

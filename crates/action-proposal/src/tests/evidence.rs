@@ -82,9 +82,10 @@ fn every_entry_must_verify_and_the_first_that_does_not_is_told() {
     assert_eq!(judged(&[&good[0], &bad[1], &bad[0]]).1, "/evidence/1/ref: nothing is there");
     assert_eq!(judged(&[&bad[1], &good[0], &good[1]]).1, "/evidence/0/ref: nothing is there");
     // A good signature does not make up for it.
-    let mut both = attested_transfer();
-    both = with_evidence(both, bad[1].clone());
-    assert_eq!(code(judge(&both, &built(gate(Profile::Strict).resolver(resolver())))), "PIC_EVIDENCE_FAILED");
+    let filed = with_evidence(transfer(), bad[1].clone());
+    let both = attested(filed, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
+    let told_of = told(judge(&both, &built(gate(Profile::Strict).resolver(resolver()))));
+    assert_eq!(told_of, failed("/evidence/0/ref", "nothing is there"));
 }
 
 #[test]
@@ -183,6 +184,33 @@ fn a_file_over_the_limit_fails_as_a_piece_of_evidence() {
     let verifier = built(gate(Profile::Strict).resolver(files.clone()));
     let refused = told(judge(&sixty_four(zeros(1)), &verifier));
     assert_eq!(refused, failed("/evidence/0/ref", "it has more bytes than one file may have"));
+}
+
+/// Reads as if there were no limits, with a budget of its own.
+#[derive(Debug)]
+struct Generous(usize);
+
+impl EvidenceResolver for Generous {
+    fn resolve(&self, _: &str, _: &mut EvidenceBudget<'_>) -> Result<ResolvedEvidence, ResolveError> {
+        let clock = clock();
+        let mut own = EvidenceBudget::start(&clock, u64::MAX, u64::MAX, millis(1_000))?;
+        own.read(std::io::repeat(0).take(self.0 as u64))
+    }
+}
+
+#[test]
+fn a_resolver_that_does_not_count_gets_no_more_past_the_limits() {
+    let limits = ProposalLimits::default().file_bytes(4).total_bytes(7);
+    let judged = |bytes: usize, entries: usize| {
+        let mut value = sixty_four(zeros(bytes));
+        value["evidence"].as_array_mut().unwrap().truncate(entries);
+        told(judge(&value, &built(gate(Profile::Strict).limits(limits).resolver(Arc::new(Generous(bytes))))))
+    };
+    assert_eq!(judged(4, 1).0, "allow");
+    assert_eq!(judged(3, 2).0, "allow");
+    assert_eq!(judged(5, 1), failed("/evidence/0/ref", "it has more bytes than one file may have"));
+    let detail = "/evidence/1/ref: the proposal's evidence has more bytes than it may have".to_owned();
+    assert_eq!(judged(4, 2), ("PIC_LIMIT_EXCEEDED", detail));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use countersign_core::{ImpactClass, Principal};
+use countersign_core::{Digest, ImpactClass, Principal};
 use countersign_keys::{SigningKey, VerifyingKey};
 use serde_json::{Value, json};
 
@@ -343,6 +343,15 @@ fn a_revoked_fingerprint_revokes_the_key_under_any_id() {
 }
 
 #[test]
+fn the_bare_sha256_of_a_key_is_no_fingerprint_of_it() {
+    let bare = |key: u8| Digest::of(public(key).as_bytes()).to_string();
+    let file = |revoked: String| json!({"trusted_keys": {"a": base64(1)}, "revoked_fingerprints": [revoked]});
+    assert_eq!(refusal(&file(bare(1))), ("KEYRING_MALFORMED", Some("/revoked_fingerprints".to_owned())));
+    // Of a key that is not there it cannot be told from a fingerprint.
+    assert!(read(&file(bare(2))).is_ok());
+}
+
+#[test]
 fn a_scope_that_is_not_stated_allows_all_and_a_stated_one_its_members() {
     let keyring = read(&with(&json!({
         "public_key": base64(1), "tools": ["pay"], "impacts": ["money", "write"], "principals": ["alice"],
@@ -372,6 +381,10 @@ fn a_scope_that_can_match_nothing_is_refused() {
         ("tools", json!(["pay\u{200b}"])),
         ("tools", json!("pay")),
         ("tools", json!(null)),
+        ("servers", json!([])),
+        ("servers", json!(["bank", "bank"])),
+        ("servers", json!([""])),
+        ("servers", json!(null)),
         ("impacts", json!([])),
         ("impacts", json!(["Money"])),
         ("impacts", json!(["all"])),
@@ -392,6 +405,8 @@ fn thresholds_are_between_one_and_the_number_of_keys() {
     assert_eq!(keyring.threshold(ImpactClass::Irreversible), 2);
     assert_eq!(keyring.threshold(ImpactClass::Money), 1);
     assert_eq!(keyring.threshold(ImpactClass::Read), 1);
+    let stated: Vec<_> = keyring.thresholds().collect();
+    assert_eq!(stated, [(ImpactClass::Money, 1), (ImpactClass::Irreversible, 2)]);
     assert_eq!(EvidenceKeyring::empty().threshold(ImpactClass::Irreversible), 1);
     for wrong in [
         json!({"irreversible": 0}),
@@ -442,7 +457,7 @@ fn a_keyring_that_is_written_is_read_back_the_same() {
             "a": {
                 "public_key": pem(&public(1)), "expires_at": "2027-01-01T00:00:00.5+02:00",
                 "not_before": "2026-01-01T00:00:00", "tools": ["b", "a"], "impacts": ["privacy", "money"],
-                "principals": ["alice"],
+                "principals": ["alice"], "servers": ["shop", "bank"],
             },
             "b": hex(public(2).as_bytes()),
         },

@@ -11,7 +11,8 @@ use super::world::{
     judge, keyring_of, parsed, transfer, with_evidence,
 };
 use crate::{
-    ActionProposal, Profile, ProposalLimits, ProposalPolicy, ProposalVerifier, ProposalVerifierBuilder,
+    ActionProposal, EvidenceKeyring, Profile, ProposalLimits, ProposalPolicy, ProposalVerifier,
+    ProposalVerifierBuilder,
 };
 
 const INVOICE: &[u8] = b"invoice 77: 500 to acme";
@@ -156,7 +157,7 @@ fn proposal_with(evidence: &str, impact: ImpactClass, cited: &Value, facts: &Fac
                    "signature": cfo().sign(b"yes").to_base64(), "key_id": "cfo-1"}),
         ),
         "file" => filed(value),
-        "file and attested" => filed(attested(value, "mail", &cto(), "cto-1", facts)),
+        "file and attested" => attested(filed(value), "mail", &cto(), "cto-1", facts),
         "elsewhere" => {
             let mut other = Facts::new("payments_send");
             other.call_id = countersign_core::CallId::new("another-call").unwrap();
@@ -221,6 +222,161 @@ fn whatever_strict_allows_pic_0_9_allows_as_well() {
         }
     }
     assert!(allowed > 500 && stricter > 500, "{allowed} {stricter}");
+}
+
+/// What an operator can have set, and what a proposal can bring.
+#[derive(Clone, Debug)]
+struct Setting {
+    high: Vec<ImpactClass>,
+    asks_evidence: Vec<ImpactClass>,
+    thresholds: Value,
+    key_scope: Option<Vec<ImpactClass>>,
+    endorsed_for: Option<Vec<ImpactClass>>,
+    evidence: &'static str,
+    evidence_required: bool,
+}
+
+impl Setting {
+    /// Whether a proposal of this impact is accepted where the call and the policy say these.
+    fn accepts(
+        &self,
+        profile: Profile,
+        proposed: ImpactClass,
+        called: Option<ImpactClass>,
+        listed: Option<ImpactClass>,
+    ) -> bool {
+        let facts = Facts::new("payments_send");
+        let mut file: Value = serde_json::from_str(&keyring_of(&self.thresholds).to_json()).unwrap();
+        if let Some(impacts) = &self.key_scope {
+            let key = &mut file["trusted_keys"]["cfo-1"];
+            *key = json!({"public_key": cfo().verifying_key().to_base64(), "impacts": impacts});
+        }
+        let mut policy = json!({"require_evidence_for_impacts": self.asks_evidence});
+        if let Some(listed) = listed {
+            policy["impact_by_tool"] = json!({"payments_send": listed});
+        }
+        let mut gate = gate(profile)
+            .keyring(EvidenceKeyring::from_json(file.to_string().as_bytes()).unwrap())
+            .resolver(files(&[("file://invoice.txt", INVOICE)]))
+            .policy(ProposalPolicy::from_json(policy.to_string().as_bytes()).unwrap())
+            .high(self.high.iter().copied().collect());
+        if let Some(impacts) = &self.endorsed_for {
+            gate = gate.endorsed(endorsed(INVOICE, &json!({"impacts": impacts})));
+        }
+        let cited = json!(["invoice", "mail"]);
+        let proposal = parsed(&proposal_with(self.evidence, proposed, &cited, &facts));
+        let mut call = facts.call_for(&proposal);
+        if let Some(called) = called {
+            call = call.impact(called);
+        }
+        if self.evidence_required {
+            call = call.evidence_required();
+        }
+        proposal.verify(&built(gate), &call, &clock()).is_ok()
+    }
+}
+
+/// The low ones more often than not: of them an operator chooses what counts as high.
+fn impact() -> impl Strategy<Value = ImpactClass> {
+    let low = ImpactClass::ALL.into_iter().filter(|impact| !impact.is_high()).collect::<Vec<_>>();
+    prop_oneof![3 => prop::sample::select(low), 1 => prop::sample::select(ImpactClass::ALL.to_vec())]
+}
+
+fn some_impacts(least: usize, most: usize) -> impl Strategy<Value = Vec<ImpactClass>> {
+    prop::sample::subsequence(ImpactClass::ALL.to_vec(), least..=most)
+}
+
+/// None as often as any, and files that nobody stands behind: what is asked then shows in the verdict.
+fn evidence() -> impl Strategy<Value = &'static str> {
+    prop_oneof![1 => Just("none"), 1 => Just("file"), 2 => prop::sample::select(EVIDENCE.to_vec())]
+}
+
+/// An operator who set each thing for itself.
+fn any_setting() -> impl Strategy<Value = Setting> {
+    let thresholds = proptest::collection::btree_map(impact(), 1..=2_usize, 0..2);
+    let scopes = (prop::option::of(some_impacts(1, 6)), prop::option::of(some_impacts(1, 6)));
+    let required = prop::bool::weighted(0.1);
+    let all = (some_impacts(0, 3), some_impacts(1, 2), thresholds, scopes, evidence(), required);
+    all.prop_map(
+        |(high, asks_evidence, thresholds, (key_scope, endorsed_for), evidence, evidence_required)| {
+            let thresholds = thresholds.into_iter().map(|(impact, count)| (impact.to_string(), json!(count)));
+            let thresholds = Value::Object(thresholds.collect());
+            Setting { high, asks_evidence, thresholds, key_scope, endorsed_for, evidence, evidence_required }
+        },
+    )
+}
+
+/// An operator who asks no less of what is worse, and whose keys are for every impact.
+fn rising_setting() -> impl Strategy<Value = Setting> {
+    let from = || impact().prop_map(|least| ImpactClass::ALL.into_iter().filter(|i| *i >= least).collect());
+    (from(), from(), impact(), impact(), evidence(), any::<bool>(), any::<bool>()).prop_map(
+        |(high, asks_evidence, one, two, evidence, endorse, evidence_required)| {
+            let asked = |impact: &ImpactClass| u8::from(*impact >= one) + u8::from(*impact >= two);
+            let stated = ImpactClass::ALL.into_iter().filter(|impact| asked(impact) > 0);
+            let thresholds = stated.map(|impact| (impact.to_string(), json!(asked(&impact))));
+            Setting {
+                high,
+                asks_evidence,
+                thresholds: Value::Object(thresholds.collect()),
+                key_scope: None,
+                endorsed_for: endorse.then(|| ImpactClass::ALL.to_vec()),
+                evidence,
+                evidence_required,
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Whatever is set: one more who states an impact adds what is asked at it and takes nothing away, and an agent that
+    /// states more than the operator gets nowhere where stating just that is refused.
+    #[test]
+    fn one_more_stated_impact_never_turns_a_refusal_into_an_acceptance(
+        setting in any_setting(), proposed in impact(), called in prop::option::of(impact()),
+        listed in prop::option::of(impact()),
+    ) {
+        let accepts = |proposed, called, listed| setting.accepts(Profile::Strict, proposed, called, listed);
+        if accepts(proposed, called, listed) {
+            prop_assert!(accepts(proposed, None, listed), "the call's");
+            prop_assert!(accepts(proposed, called, None), "the policy's");
+            if let Some(operators) = called.max(listed) {
+                prop_assert!(accepts(operators, called, listed), "the proposal's");
+            }
+        }
+    }
+
+    /// Where no less is asked of what is worse, raising any one of the three is no way out.
+    #[test]
+    fn raising_a_stated_impact_never_turns_a_refusal_into_an_acceptance(
+        setting in rising_setting(), impacts in [impact(), impact(), impact()], lower in impact(),
+    ) {
+        let [proposed, called, listed] = impacts;
+        let accepts = |proposed, called, listed| {
+            setting.accepts(Profile::Strict, proposed, Some(called), Some(listed))
+        };
+        if accepts(proposed, called, listed) {
+            // Below the operator's it is refused for that.
+            prop_assert!(accepts(lower.clamp(called.max(listed), proposed), called, listed));
+            prop_assert!(accepts(proposed, called.min(lower), listed));
+            prop_assert!(accepts(proposed, called, listed.min(lower)));
+        }
+    }
+
+    #[test]
+    fn counting_more_as_high_never_turns_a_refusal_into_an_acceptance(
+        setting in any_setting(), more in impact(), proposed in impact(), called in prop::option::of(impact()),
+        listed in prop::option::of(impact()),
+    ) {
+        let mut higher = setting.clone();
+        higher.high.push(more);
+        for profile in Profile::ALL {
+            if higher.accepts(profile, proposed, called, listed) {
+                prop_assert!(setting.accepts(profile, proposed, called, listed), "{}", profile);
+            }
+        }
+    }
 }
 
 proptest! {

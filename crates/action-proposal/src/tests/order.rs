@@ -4,10 +4,13 @@ use countersign_core::{Digest, ImpactClass, ToolName};
 use serde_json::{Value, json};
 
 use super::world::{
-    attested_transfer, built, clock, code, gate, hash_entry, judge, look, parsed, told, transfer,
-    with_evidence,
+    Facts, attested, attested_transfer, built, cfo, clock, code, gate, hash_entry, judge, keyring_of, look,
+    parsed, told, transfer, with_evidence,
 };
-use crate::{HighImpacts, Profile, ProposalPolicy, ProposalVerifier, ProposedCall};
+use crate::{
+    HighImpacts, Profile, ProposalCode, ProposalPolicy, ProposalVerifier, ProposalVerifierBuilder,
+    ProposedCall,
+};
 
 fn policy(file: &Value) -> ProposalPolicy {
     ProposalPolicy::from_json(file.to_string().as_bytes()).unwrap()
@@ -161,10 +164,8 @@ fn what_counts_as_high_needs_backing_even_when_the_operator_added_it() {
 
 #[test]
 fn evidence_is_required_where_strict_says_high_and_elsewhere_where_a_policy_says_so() {
-    let required = (
-        "PIC_EVIDENCE_REQUIRED",
-        "/evidence: must have an entry, since the impact needs evidence".to_owned(),
-    );
+    let required =
+        ("PIC_EVIDENCE_REQUIRED", "/evidence: must have an entry, since the call needs evidence".to_owned());
     assert_eq!(told(judge(&transfer(), &built(gate(Profile::Strict)))), required);
     let mut empty = transfer();
     empty["evidence"] = json!([]);
@@ -233,4 +234,123 @@ fn two_pieces_of_evidence_of_one_id_are_refused_by_strict_alone() {
     let detail = "/evidence/1/id: must be no id of an entry before it".to_owned();
     assert_eq!(told(judge(&value, &built(gate(Profile::Strict)))), ("PIC_DUPLICATE_ID", detail));
     assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "allow");
+}
+
+#[test]
+fn the_codes_stand_in_the_order_of_the_checks() {
+    assert!(ProposalCode::ALL.is_sorted());
+    let place = |code| ProposalCode::ALL.iter().position(|other| *other == code).unwrap();
+    assert!(place(ProposalCode::ArgBindingMismatch) < place(ProposalCode::PolicyViolation));
+    assert!(place(ProposalCode::PolicyViolation) < place(ProposalCode::ImpactUnderstated));
+    assert!(place(ProposalCode::ImpactUnderstated) < place(ProposalCode::EvidenceRequired));
+}
+
+/// The look at something as what the agent says it is, while the operator calls it a `write`, by the call, by the policy or
+/// by both with more.
+fn stated(
+    gate: ProposalVerifierBuilder,
+    proposed: &str,
+    called: Option<&str>,
+    listed: Option<&str>,
+) -> &'static str {
+    let mut value = look();
+    value["impact"] = json!(proposed);
+    let mut file = json!({"require_evidence_for_impacts": ["irreversible"]});
+    if let Some(listed) = listed {
+        file["impact_by_tool"] = json!({"docs_search": listed});
+    }
+    let proposal = parsed(&value);
+    let facts = Facts::new("docs_search");
+    let mut call = facts.call_for(&proposal);
+    if let Some(called) = called {
+        call = call.impact(called.parse().unwrap());
+    }
+    code(proposal.verify(&built(gate.policy(policy(&file))), &call, &clock()))
+}
+
+/// Who says `write`, and what else is said.
+const WRITES: [(&str, Option<&str>, Option<&str>); 7] = [
+    ("write", Some("write"), None),
+    ("external", Some("write"), None),
+    ("compute", Some("write"), Some("external")),
+    ("external", None, Some("write")),
+    ("compute", Some("external"), Some("write")),
+    ("write", None, None),
+    ("compute", Some("write"), Some("compute")),
+];
+
+#[test]
+fn stating_more_does_not_lift_what_the_operator_counts_as_high() {
+    let high = HighImpacts::default().with(ImpactClass::Write);
+    for (proposed, called, listed) in WRITES {
+        for profile in Profile::ALL {
+            let gate = || gate(profile).verify_evidence().sanitize_trust();
+            let expected =
+                if profile == Profile::Strict { "PIC_EVIDENCE_REQUIRED" } else { "PIC_VERIFIER_FAILED" };
+            let came = stated(gate().high(high), proposed, called, listed);
+            assert_eq!(came, expected, "{profile} {proposed} {called:?} {listed:?}");
+            assert_eq!(stated(gate(), proposed, called, listed), "allow");
+        }
+    }
+}
+
+#[test]
+fn stating_more_does_not_lift_a_threshold() {
+    for (proposed, called, listed) in WRITES {
+        for profile in Profile::ALL {
+            let gate = || gate(profile).verify_evidence().sanitize_trust();
+            let one = gate().keyring(keyring_of(&json!({"write": 1})));
+            let came = stated(one, proposed, called, listed);
+            assert_eq!(came, "PIC_VERIFIER_FAILED", "{profile} {proposed} {called:?} {listed:?}");
+        }
+    }
+}
+
+#[test]
+fn stating_more_does_not_lift_what_the_policy_asks_evidence_of() {
+    for (proposed, called, listed) in WRITES {
+        let mut value = look();
+        value["impact"] = json!(proposed);
+        let mut file = json!({"require_evidence_for_impacts": ["write"]});
+        if let Some(listed) = listed {
+            file["impact_by_tool"] = json!({"docs_search": listed});
+        }
+        let mut call = ProposedCall::to_tool_named("docs_search").args(parsed(&value).args_digest());
+        if let Some(called) = called {
+            call = call.impact(called.parse().unwrap());
+        }
+        let verifier = built(gate(Profile::Strict).policy(policy(&file)));
+        let told = judge_call(&value, &verifier, &call);
+        assert_eq!(told.0, "PIC_EVIDENCE_REQUIRED", "{proposed} {called:?} {listed:?}");
+    }
+}
+
+#[test]
+fn a_tool_whose_rule_asks_for_evidence_gets_it_whatever_the_impact_and_the_profile() {
+    let mut value = transfer();
+    value["impact"] = json!("read");
+    value["provenance"][0]["trust"] = json!("untrusted");
+    let facts = Facts::new("payments_send");
+    let judged = |value: &Value, verifier: &ProposalVerifier| {
+        let proposal = parsed(value);
+        let call = facts.call_for(&proposal).evidence_required();
+        told(proposal.verify(verifier, &call, &clock()))
+    };
+    let signed = attested(value.clone(), "invoice", &cfo(), "cfo-1", &facts);
+    let beside = attested(value.clone(), "mail", &cfo(), "cfo-1", &facts);
+    let mut forged = signed.clone();
+    forged["evidence"][0]["key_id"] = json!("cto-1");
+    let required = "/evidence: must have an entry, since the call needs evidence".to_owned();
+    for profile in Profile::ALL {
+        // As it is by default: in 0.8 the operator has no evidence looked at.
+        let verifier = built(gate(profile));
+        assert_eq!(code(judge(&value, &verifier)), "allow");
+        assert_eq!(judged(&value, &verifier), ("PIC_EVIDENCE_REQUIRED", required.clone()), "{profile}");
+        assert_eq!(judged(&signed, &verifier).0, "allow", "{profile}");
+        assert_eq!(judged(&beside, &verifier).0, "PIC_VERIFIER_FAILED", "{profile}");
+        assert_eq!(judged(&forged, &verifier).0, "PIC_EVIDENCE_FAILED", "{profile}");
+    }
+    let skipping = built(gate(Profile::Pic09).dangerous_skip_evidence().dangerous_trust_as_claimed());
+    assert_eq!(judged(&value, &skipping), ("PIC_EVIDENCE_REQUIRED", required));
+    assert_eq!(judged(&forged, &skipping).0, "PIC_EVIDENCE_FAILED");
 }

@@ -39,6 +39,7 @@ fn all_verify(vector: &Value, profile: Profile) -> Option<bool> {
         skew: Millis::ZERO,
         max_age: Millis::from_secs(86_400),
         payload_bytes: 16_384,
+        listed: None,
     };
     let signatures = proposal.evidence().iter().filter_map(|entry| match entry {
         EvidenceEntry::Signature(entry) => Some(entry),

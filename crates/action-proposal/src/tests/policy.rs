@@ -1,8 +1,9 @@
 //! The policy file, and what a verifier makes of it.
 
 use countersign_core::ImpactClass;
+use serde_json::json;
 
-use super::world::{built, gate};
+use super::world::{built, gate, keyring_of};
 use crate::{HighImpacts, PolicyError, Profile, ProposalPolicy, ProposalVerifier, VerifierError};
 
 fn read(text: &str) -> Result<ProposalPolicy, PolicyError> {
@@ -115,4 +116,24 @@ fn a_verifier_says_what_it_was_built_with() {
     assert_eq!(verifier.keyring().len(), 2);
     assert_eq!(verifier.high(), HighImpacts::default());
     assert_eq!(*verifier.limits(), crate::ProposalLimits::default());
+}
+
+#[test]
+fn whatever_needs_evidence_or_signatures_needs_a_proposal() {
+    let plain = built(gate(Profile::Strict));
+    assert_eq!(asked(|impact| plain.requires_proposal(impact)), HIGH);
+    let evidence = read(r#"{"require_evidence_for_impacts": ["external"]}"#).unwrap();
+    let verifier = built(gate(Profile::Strict).policy(evidence));
+    assert_eq!(
+        asked(|impact| verifier.requires_proposal(impact)),
+        ["external", "money", "privacy", "irreversible"]
+    );
+    for count in [1, 2] {
+        let keyring = keyring_of(&json!({"write": count}));
+        let verifier = built(gate(Profile::Strict).keyring(keyring));
+        assert_eq!(
+            asked(|impact| verifier.requires_proposal(impact)),
+            ["write", "money", "privacy", "irreversible"]
+        );
+    }
 }

@@ -155,6 +155,7 @@ pub(super) struct Judge<'a> {
     pub(super) call: ProposedCall<'a>,
     pub(super) now: u64,
     pub(super) payload_bytes: usize,
+    pub(super) listed: Option<ImpactClass>,
 }
 
 impl<'a> Judge<'a> {
@@ -166,6 +167,7 @@ impl<'a> Judge<'a> {
             call: facts.call(),
             now: NOW,
             payload_bytes: 16_384,
+            listed: None,
         }
     }
 
@@ -187,6 +189,7 @@ impl<'a> Judge<'a> {
             skew: Millis::from_secs(5),
             max_age: Millis::from_secs(86_400),
             payload_bytes: self.payload_bytes,
+            listed: self.listed,
         };
         verify_entry(signature_entry(&proposal), &proposal, &self.call, &rules, at(self.now))
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use countersign_core::{Digest, Millis, SpendError, SpentId, SpentTokens, Timestamp};
+use countersign_core::{Digest, ManualClock, Millis, SpendError, SpentId, SpentTokens, Timestamp};
+use serde_json::json;
 
 use super::world::{
     Facts, NOW, at, attested, attested_transfer, built, cfo, cto, files, gate, hash_entry, judge, look,
-    transfer, with_evidence,
+    millis, parsed, transfer, with_evidence,
 };
-use crate::Profile;
+use crate::{EvidenceKeyring, Profile, ProposalVerifierBuilder};
 
 const SKEW: Millis = Millis::from_secs(5);
 
@@ -51,6 +52,46 @@ fn an_attestation_that_expires_before_it_is_spent_is_not_spent() {
     assert!(matches!(spend(NOW + 600_000), Err(SpendError::Expired)));
     assert!(store.kept.lock().unwrap().is_empty());
     assert!(spend(NOW + 599_999).is_ok());
+}
+
+/// Judges the transfer, which was issued a minute ago for ten minutes more, and spends it now.
+fn kept(gate: ProposalVerifierBuilder, now: u64) -> Result<Timestamp, SpendError> {
+    let store = Spent::default();
+    let verified = judge(&attested_transfer(), &built(gate)).unwrap();
+    let _ = verified.spend(&store, at(now), SKEW)?;
+    let kept = store.kept.lock().unwrap();
+    Ok(kept[0])
+}
+
+#[test]
+fn an_attestation_ends_with_its_key_and_is_remembered_as_if_the_key_went_on() {
+    let ending = |end: &str| {
+        let file = json!({"trusted_keys": {
+            "cfo-1": {"public_key": cfo().verifying_key().to_base64(), "expires_at": end},
+        }});
+        gate(Profile::Strict).keyring(EvidenceKeyring::from_json(file.to_string().as_bytes()).unwrap())
+    };
+    let soon = || ending("2026-01-01T00:00:10Z");
+    let verified = judge(&attested_transfer(), &built(soon())).unwrap();
+    assert_eq!(verified.evidence()[0].attestation().unwrap().1, at(NOW + 10_000));
+    assert!(matches!(kept(soon(), NOW + 10_000), Err(SpendError::Expired)));
+    // Whoever prolongs the key does not bring it to life again.
+    assert_eq!(kept(soon(), NOW + 9_999).unwrap(), at(NOW + 600_000 + 5_000));
+    assert_eq!(kept(ending("2027-01-01T00:00:00Z"), NOW + 599_999).unwrap(), at(NOW + 600_000 + 5_000));
+}
+
+#[test]
+fn an_attestation_is_remembered_no_longer_than_it_is_young_enough_and_no_shorter() {
+    // Issued a minute ago: it verifies to the last millisecond of the second minute.
+    let young = || gate(Profile::Strict).max_attestation_age(millis(120_000));
+    assert_eq!(kept(young(), NOW + 60_000).unwrap(), at(NOW + 60_001 + 5_000));
+    assert!(matches!(kept(young(), NOW + 60_001), Err(SpendError::Expired)));
+    let judged = |now: u64| {
+        let (proposal, facts) = (parsed(&attested_transfer()), Facts::new("payments_send"));
+        let call = facts.call_for(&proposal);
+        proposal.verify(&built(young()), &call, &ManualClock::new(at(now))).is_ok()
+    };
+    assert!(judged(NOW + 60_000) && !judged(NOW + 60_001));
 }
 
 #[test]

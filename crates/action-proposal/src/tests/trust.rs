@@ -135,6 +135,8 @@ fn a_hash_raises_trust_where_an_operator_signed_the_digest_for_this() {
             (json!({"tools": ["payments_get"]}), "PIC_VERIFIER_FAILED"),
             (json!({"impacts": ["privacy"]}), "PIC_VERIFIER_FAILED"),
             (json!({"principals": ["bob"]}), "PIC_VERIFIER_FAILED"),
+            (json!({"servers": ["bank"]}), "allow"),
+            (json!({"servers": ["shop"]}), "PIC_VERIFIER_FAILED"),
         ] {
             let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &scope)));
             assert_eq!(code(judge(&filed(), &verifier)), expected, "{profile} {scope}");
@@ -155,6 +157,29 @@ fn a_digest_that_was_signed_for_money_does_not_back_what_the_operator_calls_wors
     let judged = |call: &ProposedCall<'_>| code(parsed(&value).verify(&verifier, call, &clock()));
     assert_eq!(judged(&call), "allow");
     assert_eq!(judged(&call.impact(ImpactClass::Money)), "PIC_VERIFIER_FAILED");
+}
+
+#[test]
+fn what_an_operator_raised_says_so_and_nothing_else_does() {
+    for profile in [Profile::Strict, Profile::Pic09] {
+        let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &json!({}))));
+        assert!(verifier.endorsed().unwrap().still_counts(&|_| false));
+        let verified = judge(&filed(), &verifier).unwrap();
+        assert!(verified.evidence()[0].endorsed());
+        let mut low = filed();
+        low["impact"] = json!("read");
+        assert!(!judge(&low, &built(with_file(profile))).unwrap().evidence()[0].endorsed());
+        // It raises nothing there, and so no operator stands behind it.
+        low["evidence"][0]["id"] = json!("elsewhere");
+        assert!(!judge(&low, &verifier).unwrap().evidence()[0].endorsed());
+    }
+    // In 0.8 the digest alone raises it, whoever signed.
+    let old = built(with_file(Profile::Pic08).endorsed(endorsed(INVOICE, &json!({}))));
+    let verified = judge(&filed(), &old).unwrap();
+    assert!(verified.evidence()[0].raises_trust() && !verified.evidence()[0].endorsed());
+    let signed = judge(&attested_transfer(), &built(gate(Profile::Strict))).unwrap();
+    assert!(!signed.evidence()[0].endorsed());
+    assert!(built(gate(Profile::Strict)).endorsed().is_none());
 }
 
 #[test]
@@ -208,11 +233,17 @@ fn as_many_keys_as_the_keyring_asks_for_must_stand_behind_what_is_cited() {
 }
 
 #[test]
-fn a_threshold_of_a_low_impact_counts_and_one_of_none_asks_for_nothing() {
+fn a_threshold_that_is_stated_for_a_low_impact_counts_even_where_it_is_one() {
     let mut value = transfer();
     value["impact"] = json!("write");
-    let one = built(gate(Profile::Pic09).keyring(keyring_of(&json!({"write": 1}))));
-    assert_eq!(code(judge(&value, &one)), "allow");
+    for profile in Profile::ALL {
+        let gate = || gate(profile).verify_evidence().sanitize_trust();
+        assert_eq!(code(judge(&value, &built(gate()))), "allow");
+        let one = built(gate().keyring(keyring_of(&json!({"write": 1}))));
+        assert_eq!(code(judge(&value, &one)), "PIC_VERIFIER_FAILED");
+        let signed = attested(value.clone(), "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
+        assert_eq!(code(judge(&signed, &one)), "allow");
+    }
     let two = built(gate(Profile::Pic09).keyring(keyring_of(&json!({"write": 2}))));
     assert_eq!(code(judge(&value, &two)), "PIC_VERIFIER_FAILED");
     let skipping = gate(Profile::Pic09).keyring(keyring_of(&json!({"write": 2}))).dangerous_skip_evidence();

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use countersign_audit_log::{ReadError, Record, Summary, Verdict, read_lines, verify};
+use countersign_audit_log::{ProposalRecord, ReadError, Record, Summary, Verdict, read_lines, verify};
 use countersign_core::{AgentId, SessionId, Timestamp};
 use serde::Serialize;
 use serde_json::json;
@@ -122,9 +122,10 @@ fn describe(seq: u64, record: &Record) -> String {
                 (Verdict::Reject, None) => "reject".to_owned(),
             };
             let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let backing = r.proposal.as_deref().map(backing).unwrap_or_default();
             let (server, name) = (&r.tool.server, &r.tool.name);
             format!(
-                "{seq:>6} {} decision {} {} {server}:{name} {verdict}{reason}",
+                "{seq:>6} {} decision {} {} {server}:{name} {verdict}{reason}{backing}",
                 r.time, r.agent, r.call_id
             )
         }
@@ -140,6 +141,26 @@ fn describe(seq: u64, record: &Record) -> String {
         }
         _ => format!("{seq:>6} {} (an entry of a newer version)", record.time()),
     }
+}
+
+/// How a proposal was judged and what of it verified; nothing where none was read.
+fn backing(record: &ProposalRecord) -> String {
+    if record.digest.is_none() {
+        return String::new();
+    }
+    // Agents choose the ids: what is in quotes cannot look like what is not.
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\\\""));
+    let mut text = format!("; proposal ({})", record.profile);
+    for piece in record.evidence() {
+        text.push_str(&format!(", evidence {}", quoted(piece.id.as_str())));
+        if let Some(key) = &piece.key {
+            text.push_str(&format!(" signed by {}", quoted(key.as_str())));
+        }
+    }
+    if record.omitted() > 0 {
+        text.push_str(&format!(", {} more", record.omitted()));
+    }
+    text
 }
 
 impl Verify {
@@ -177,8 +198,8 @@ fn summed_up(summary: &Summary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use countersign_audit_log::SessionRecord;
-    use countersign_core::{Millis, Principal, ToolId};
+    use countersign_audit_log::{CallRecord, EvidenceRecord, RecordedTool, SessionRecord};
+    use countersign_core::{Digest, Millis, Principal, ToolId};
 
     use super::*;
 
@@ -196,5 +217,27 @@ mod tests {
         record.code = Some("REVOKED\u{1b}[2J".into());
         let refused = describe(2, &Record::Session(record));
         assert!(refused.ends_with("bot for alice under registry 7: refused REVOKED\\u{1b}[2J"), "{refused}");
+    }
+
+    #[test]
+    fn a_decision_is_shown_with_what_backed_it_and_no_id_passes_for_more() {
+        let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("bot").unwrap());
+        let (by, tool) = (Principal::new("alice").unwrap(), RecordedTool::new("desk", "refund"));
+        let mut record = CallRecord::new(Timestamp::EPOCH, session, agent, by, "c", tool, Verdict::Accept, 7);
+        let mut proposal = ProposalRecord::new("strict");
+        let shown = |record: &CallRecord| describe(1, &Record::Decision(record.clone()));
+        record.proposal = Some(Box::new(proposal.clone()));
+        assert!(shown(&record).ends_with("c desk:refund accept"), "{}", shown(&record));
+        proposal.digest = Some(Digest::of(b"p"));
+        let files = ["mail\u{1b}[2J", "x\" signed by \"cfo", "a\\"]
+            .map(|id| EvidenceRecord::hash(id, Digest::of(b"f")));
+        let signed = EvidenceRecord::signature("invoice", Digest::of(b"s"), "finance");
+        proposal.set_evidence(files.into_iter().chain([signed]));
+        record.proposal = Some(Box::new(proposal));
+        let expected = concat!(
+            r#"accept; proposal (strict), evidence "invoice" signed by "finance", evidence "mail\u{1b}[2J", "#,
+            r#"evidence "x\" signed by \"cfo", evidence "a\\""#
+        );
+        assert!(shown(&record).ends_with(expected), "{}", shown(&record));
     }
 }

@@ -138,7 +138,14 @@ fn without_their_options_no_proposal_is_looked_at() {
     let decisions = check(&bench, "", &[line, call("c2", args())]);
     assert_eq!((code(&decisions[0]), code(&decisions[1])), ("accept", "accept"));
     assert!(decisions.iter().all(|decision| decision.get("profile").is_none()), "{decisions:?}");
-    for option in ["--profile strict", "--keyring keyring.json", "--high external", "--evidence-root ."] {
+    for option in [
+        "--profile strict",
+        "--keyring keyring.json",
+        "--high external",
+        "--high write,read --high external",
+        "--max-attestation-age 1h",
+        "--evidence-root .",
+    ] {
         let decisions = check(&bench, option, &[call("c1", args())]);
         assert_eq!(
             (code(&decisions[0]), &decisions[0]["profile"]),

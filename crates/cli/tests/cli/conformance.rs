@@ -166,6 +166,13 @@ fn filters_take_what_either_names() {
     assert_eq!(ids(""), ["form", "x", "y"]);
     assert_eq!(ids("--filter-mode canonicalization"), ["form"]);
     assert_eq!(ids("--filter-id y --filter-mode canonicalization"), ["form", "y"]);
+    assert_eq!(ids("--filter-mode core --filter-mode canonicalization"), ["form", "x", "y"]);
+    for mode in ["other", "Core", "trust-sanitization", "core,evidence"] {
+        let filter = format!("proposal conformance suite --profile strict --filter-mode {mode}");
+        bench.fails(&filter, 2, "USAGE");
+    }
+    let (code, report) = run(&bench, "strict", "--filter-mode trust_sanitization");
+    assert_eq!((code, &report["selection"]["filter_modes"]), (2, &json!(["trust_sanitization"])));
     let (code, report) = run(&bench, "strict", "--filter-id z");
     assert_eq!((code, &report["summary"]["diagnostic"]), (2, &json!("no_vectors_selected")));
     assert_eq!((&report["exit_code"], &report["summary"]["all_passed"]), (&json!(2), &json!(false)));
@@ -229,6 +236,49 @@ fn a_manifest_that_is_not_there_is_no_suite() {
     let bench = Bench::new();
     let (code, report) = run(&bench, "strict", "");
     assert_eq!((code, &report["summary"]["diagnostic"]), (2, &json!("manifest_invalid")));
+}
+
+#[test]
+fn a_path_that_cannot_be_read_is_spelled_out_once() {
+    let bench = Bench::new();
+    let none = bench.run_args(&["proposal", "conformance", "a\u{202e}b", "--profile", "strict"], "");
+    assert_eq!(none.code, 2);
+    assert!(none.err.starts_with("error MANIFEST_INVALID: `a\\u{202e}b/manifest.json`: "), "{none:?}");
+    let entry = json!({"id": "x", "file": "v/\u{202e}.json", "mode": "core", "expected": "allow"});
+    manifest(&bench, &json!({"version": "v", "vectors": [entry]}));
+    let run = bench.run("proposal conformance suite --profile strict");
+    assert!(run.out.starts_with("FAIL  x  manifest_drift: `suite/v/\\u{202e}.json`: "), "{run:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_not_followed_out_of_a_suite() {
+    use std::os::unix::fs::symlink;
+    let bench = Bench::new();
+    let mut proposal = look();
+    proposal["evidence"] = json!([{"id": "i", "type": "hash", "ref": "file://a.txt", "sha256": sha256("a")}]);
+    let options = json!({"verify_evidence": true, "evidence_root_dir": "conformance/artifacts/below"});
+    let vector = with(core(proposal, "allow", None), "mode", json!("evidence"));
+    suite(&bench, &[with(vector, "options", options)]);
+    let reason = || run(&bench, "strict", "").1["results"][0]["reason_code"].clone();
+    assert_eq!(reason(), Value::Null);
+    for inner in ["v/a.json", "v", "artifacts", "artifacts/below", "manifest.json"] {
+        let (inside, outside) = (bench.path(&format!("suite/{inner}")), bench.path("outside"));
+        std::fs::rename(&inside, &outside).unwrap();
+        symlink(&outside, &inside).unwrap();
+        if inner == "manifest.json" {
+            let (code, report) = run(&bench, "strict", "");
+            assert_eq!((code, &report["summary"]["diagnostic"]), (2, &json!("manifest_invalid")));
+        } else {
+            assert_eq!(reason(), "vector_invalid", "{inner}");
+        }
+        std::fs::remove_file(&inside).unwrap();
+        std::fs::rename(&outside, &inside).unwrap();
+    }
+    assert_eq!(reason(), Value::Null);
+    // The suite itself may be reached through one.
+    symlink(bench.path("suite"), bench.path("other")).unwrap();
+    assert_eq!(bench.run("proposal conformance other --profile strict").code, 0);
 }
 
 #[test]

@@ -30,6 +30,23 @@ fn help_and_version_are_results() {
 }
 
 #[test]
+fn the_examples_of_the_proposal_verbs_can_be_copied() {
+    let bench = Bench::new();
+    for verb in ["schema", "verify", "evidence", "attest", "endorse", "conformance"] {
+        let help = bench.ok(&format!("proposal {verb} --help"));
+        let mut continued = false;
+        let mut examples = 0;
+        for line in help.lines().skip_while(|line| !line.starts_with("Example")).skip(1) {
+            assert!(line.len() <= 76, "{verb}: {line}");
+            assert_eq!(continued, !line.starts_with("  countersign "), "{verb}: {line}");
+            continued = line.ends_with(" \\");
+            examples += 1;
+        }
+        assert!(examples > 0 && !continued, "{verb}: {help}");
+    }
+}
+
+#[test]
 fn every_verb_explains_itself() {
     let bench = Bench::new();
     let mut waiting = vec![String::new()];

@@ -141,3 +141,21 @@ fn a_root_is_handed_on_by_enough_keys_of_both_roots() {
     bench.fails("keys trust-update verify garbage.json --trust-root root-1.json", 3, "ENVELOPE_MALFORMED");
     bench.fails("keys trust-update verify both.json --trust-root garbage.json", 1, "ROOT_MALFORMED");
 }
+
+#[test]
+fn a_keyring_that_is_made_as_json_is_one_object_with_the_file_in_it() {
+    let bench = Bench::new();
+    operator(&bench, "cfo");
+    let made = |verb: &str| {
+        let report = bench.run(&format!("keys keyring {verb} --json")).value();
+        assert_eq!(report.as_object().unwrap().keys().collect::<Vec<_>>(), ["keyring", "ok"], "{report}");
+        assert_eq!(report["ok"], true);
+        let file: serde_json::Value =
+            serde_json::from_str(&bench.ok(&format!("keys keyring {verb}"))).unwrap();
+        assert_eq!(report["keyring"], file);
+        file
+    };
+    bench.write("keyring.json", made("--add cfo-1=cfo.pub").to_string());
+    assert!(bench.ok("keys keyring keyring.json").starts_with("1 key, 1 active"));
+    assert!(made("--write-example")["trusted_keys"].is_object());
+}

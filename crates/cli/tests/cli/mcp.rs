@@ -363,7 +363,7 @@ fn the_configuration_in_the_help_is_one() {
         .replace("approval.key.json", "gate.key")
         .replace("support-bot", "bot");
     bench.write("gateway.toml", &shown);
-    bench.write("keyring.json", bench.ok("keys keyring --write-example"));
+    bench.write("keyring.json", bench.ok("keys keyring --add op-1=op.pub"));
     std::fs::create_dir(bench.path("evidence")).unwrap();
     let client = Client::start(&bench);
     assert_eq!(client.end().0, 0);

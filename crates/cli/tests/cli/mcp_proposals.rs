@@ -241,8 +241,8 @@ fn an_attested_transfer_runs_once_and_no_other_does() {
     assert!(decisions.iter().all(|line| line["proposal"]["profile"] == "strict"), "{decisions:?}");
     let paid = &decisions[5];
     assert_eq!((&paid["call_id"], &paid["impact"]), (&json!("pay-77"), &json!("money")));
-    assert_eq!(paid["proposal"]["evidence"][0]["digest"], sha256(INVOICE));
-    assert_eq!(paid["proposal"]["evidence"][1]["key"], "finance-1");
+    assert_eq!(paid["proposal"]["evidence"][0]["key"], "finance-1");
+    assert_eq!(paid["proposal"]["evidence"][1]["digest"], sha256(INVOICE));
     assert!(decisions[1]["reason"].as_str().unwrap().contains("args_digest"), "{}", decisions[1]);
     assert!(!bench.read("record.jsonl").contains("DE02"), "no argument is on record");
     bench.ok("audit verify record.jsonl");

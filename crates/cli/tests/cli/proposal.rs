@@ -177,9 +177,9 @@ fn a_signed_transfer_is_allowed_for_the_very_call_that_was_signed() {
         ("--plan", &"0".repeat(64)),
         ("--now", "2020-01-01T00:00:00Z"),
         ("--now", "2199-01-01T00:00:00+01:00"),
-        ("--max-age", "0ms"),
+        ("--max-attestation-age", "0ms"),
     ] {
-        if name == "--max-age" {
+        if name == "--max-attestation-age" {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         refused(&desk.verify("signed.json", &[(name, other)]), 4, "PIC_EVIDENCE_FAILED");
@@ -268,6 +268,9 @@ fn the_entry_goes_where_it_is_asked_for() {
     assert_eq!(desk.verify("whole.json", &[]).code, 0);
     let report: Value = serde_json::from_str(&desk.attest(&[("--json", "")]).out).unwrap();
     assert_eq!((&report["ok"], &report["entry"]["key_id"]), (&json!(true), &json!("cfo-1")));
+    let name = "a\u{202e}b\u{1b}[1m.json";
+    assert_eq!(desk.attest(&[("--into", name)]).out, "in a\\u{202e}b\\u{1b}[1m.json\n");
+    assert!(desk.bench.path(name).exists());
 
     // A number that a careless writer would spell otherwise keeps its canonical form.
     let text = desk.bench.read("proposal.json").replace("500", "0.30000000000000004");
@@ -327,7 +330,9 @@ fn a_policy_and_the_operators_own_list_of_high_impacts_count() {
     bench.fails("proposal verify look.json --policy policy.json", 3, "IMPACT_UNDERSTATED");
     bench.write("policy.json", r#"{"impact_by_tool":{"other":"read"}}"#);
     bench.fails("proposal verify look.json --policy policy.json", 3, "PIC_POLICY_VIOLATION");
-    bench.fails("proposal verify look.json --high write --high read", 4, "PIC_EVIDENCE_REQUIRED");
+    for high in ["--high write --high read", "--high write,read"] {
+        bench.fails(&format!("proposal verify look.json {high}"), 4, "PIC_EVIDENCE_REQUIRED");
+    }
 }
 
 #[test]
@@ -404,6 +409,29 @@ fn evidence_is_told_entry_by_entry() {
     let run = bench.run("proposal evidence three.json --keyring keyring.json");
     assert_eq!((run.code, run.out.matches("FAIL").count()), (4, 3), "{run:?}");
 
+    // What is signed names the files beside it: with them it passes, though one of them cannot be had.
+    let mut filed = transfer();
+    filed["evidence"] = json!([file("mail", "file://invoice.txt"), file("gone", "file://gone.txt")]);
+    bench.write("filed.json", filed.to_string());
+    let shown = desk.attest(&[("--proposal", "filed.json"), ("--into", "all.json")]);
+    assert!(shown.err.contains("file       \"mail\" \"file://invoice.txt\""), "{shown:?}");
+    let looked = |file: &str| {
+        let fixed = [
+            ("--keyring", "keyring.json"),
+            ("--audience", "gate-1"),
+            ("--tool", "payments_send"),
+            ("--args", "args.json"),
+            ("--evidence-root", "."),
+        ];
+        let run = desk.run("evidence", &[file], &fixed, &[]);
+        (run.code, run.out.lines().map(|line| line[..4].to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(looked("all.json"), (4, ["PASS", "FAIL", "PASS"].map(str::to_owned).to_vec()));
+    let mut fewer: Value = serde_json::from_str(&bench.read("all.json")).unwrap();
+    fewer["evidence"].as_array_mut().unwrap().remove(1);
+    bench.write("fewer.json", fewer.to_string());
+    assert_eq!(looked("fewer.json"), (4, ["PASS", "FAIL"].map(str::to_owned).to_vec()));
+
     proposal["evidence"].as_array_mut().unwrap().pop();
     bench.write("two.json", proposal.to_string());
     let run = bench.run("proposal evidence two.json --profile pic-0.9 --keyring keyring.json");
@@ -439,7 +467,7 @@ fn a_file_raises_trust_where_an_operator_vouches_for_it() {
     let allowed = desk.verify("filed.json", &vouched).done();
     assert!(allowed.contains("invoice  hash, raises trust"), "{allowed}");
 
-    for narrow in ["--tool other", "--impact write", "--principal bob", "--sha256 00"] {
+    for narrow in ["--tool other", "--server other", "--impact write", "--principal bob", "--sha256 00"] {
         let narrow = narrow.replace("00", &"0".repeat(64));
         let file = if narrow.starts_with("--sha") { "" } else { "--file invoice.txt " };
         bench.write("endorsed.json", bench.ok(&format!("proposal endorse {file}{narrow} --key op.key")));

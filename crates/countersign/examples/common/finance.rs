@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign::Countersign;
-use countersign::action_proposal::{EvidenceFolder, EvidenceKeyring, Profile, ProposalVerifier};
+use countersign::action_proposal::{
+    EvidenceFolder, EvidenceKeyring, Profile, ProposalVerifier, VerifiedEvidence,
+};
 use countersign::approval_token::MemorySpentTokens;
 use countersign::audit_log::FileSink;
 use countersign::core::{Audience, Clock as _, Millis, SystemClock};
@@ -76,12 +78,12 @@ impl Desk {
     }
 
     /// Makes the call with a proposal; prints and returns how it was answered: the code, or nothing where it ran. A tool
-    /// that runs gets the first file of its evidence.
+    /// that runs gets the evidence that verified.
     pub(crate) fn attempt(
         &self,
         how: &str,
         call: &ToolCall<'_>,
-        mut tool: impl FnMut(&str, Option<&[u8]>),
+        mut tool: impl FnMut(&str, &[VerifiedEvidence]),
     ) -> Option<RejectionCode> {
         match self.gate.check(call) {
             Ok(accepted) => {
@@ -92,7 +94,7 @@ impl Desk {
                 );
                 let ran: Result<(), std::convert::Infallible> =
                     accepted.run_with_evidence(|args, evidence| {
-                        tool(args.as_str(), evidence.iter().find_map(|piece| piece.bytes()));
+                        tool(args.as_str(), evidence);
                         Ok(())
                     });
                 let Ok(()) = ran;

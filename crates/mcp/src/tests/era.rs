@@ -1,10 +1,12 @@
 use std::collections::BTreeSet;
 
+use countersign_tool_gate::RejectionCode;
+
 use super::json;
 use crate::era_2025::{
     ClientNotification, ClientRequest, Refusal, ServerNotification, call_line, client_notification,
-    client_request, is_known_version, is_success, outside, read_call, refusal_line, server_notification,
-    server_request_passes, tools_of, tools_page, without_ours,
+    client_request, is_known_version, is_success, outside, outside_call, read_call, refusal_line,
+    server_notification, server_request_passes, tools_of, tools_page, without_ours,
 };
 use crate::message::{Body, RpcId};
 
@@ -132,6 +134,7 @@ fn a_proposal_and_a_call_id_may_come_as_metadata() {
         r#""a/b""#,
         r#""a`b""#,
         r#""ä""#,
+        r#""list""#,
         &long,
     ];
     for id in ids {
@@ -169,6 +172,16 @@ fn our_own_metadata_never_passes_and_everything_else_stays() {
 }
 
 #[test]
+fn what_is_none_of_the_tools_arguments_is_none_of_a_calls_metadata() {
+    let meta = json(
+        r#"{"__pic":{"a":1},"__pic_request_id":"r","__pics":1,"dev.countersign/ask":"g","k":{"__pic":1}}"#,
+    );
+    assert_eq!(outside_call(meta.value()).unwrap(), r#"{"__pics":1,"k":{"__pic":1}}"#);
+    assert_eq!(outside_call(json(r#"{"__pic":1}"#).value()).unwrap(), "{}");
+    assert_eq!(outside_call(json(r#"{"k":{"__pic":1}}"#).value()), None);
+}
+
+#[test]
 fn a_page_of_tools_keeps_its_cursor_and_its_other_members() {
     let page = json(r#"{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"c","_meta":{"k":1}}"#);
     let kept: Vec<_> = tools_of(page.value()).unwrap().take(1).collect();
@@ -202,8 +215,7 @@ fn a_refusal_is_a_result_with_a_decision_for_programs_and_a_text_for_the_model()
     let line = refusal_line(
         &RpcId::Number(1),
         Refusal {
-            code: "APPROVAL_REQUIRED",
-            message: "the call needs an approval",
+            code: RejectionCode::ApprovalRequired,
             retry: "after_approval",
             unlock: Some("an approval"),
             approval_id: Some("c-1"),
@@ -225,8 +237,38 @@ fn a_refusal_is_a_result_with_a_decision_for_programs_and_a_text_for_the_model()
     assert_eq!(
         result.pointer("/content/0/text").unwrap().as_str(),
         Some(
-            "Refused by Countersign: APPROVAL_REQUIRED. the call needs an approval. What would help: an approval. \
+            "Refused by Countersign: APPROVAL_REQUIRED. a person must approve this call. What would help: an approval. \
              Approval id: c-1."
         )
     );
+}
+
+#[test]
+fn a_model_reads_the_id_of_a_call_that_somebody_could_approve_or_attest_to() {
+    let text = |code: RejectionCode, approval_id: Option<&str>| {
+        let refusal =
+            Refusal { code, retry: "never", unlock: None, approval_id, call_id: "c-1", record: None };
+        let line = json(&refusal_line(&RpcId::Number(1), refusal));
+        line.value().pointer("/result/content/0/text").unwrap().as_str().unwrap().to_owned()
+    };
+    for (code, named) in [
+        (RejectionCode::ApprovalRequired, true),
+        (RejectionCode::ApprovalInvalid, true),
+        (RejectionCode::ApprovalExpired, true),
+        (RejectionCode::ApprovalSpent, true),
+        (RejectionCode::PicInvalidRequest, true),
+        (RejectionCode::PicEvidenceRequired, true),
+        (RejectionCode::PicEvidenceFailed, true),
+        (RejectionCode::PicVerifierFailed, true),
+        (RejectionCode::PicSchemaInvalid, false),
+        (RejectionCode::UndisclosedTool, false),
+        (RejectionCode::ArgsSchema, false),
+        (RejectionCode::StoreUnavailable, false),
+        (RejectionCode::Internal, false),
+    ] {
+        assert_eq!(text(code, None).ends_with(" Call id: c-1."), named, "{code}");
+    }
+    // One that waits for its approver has that id and no other.
+    let waiting = text(RejectionCode::ApprovalRequired, Some("c-0"));
+    assert!(waiting.ends_with(" Approval id: c-0.") && !waiting.contains("c-1"), "{waiting}");
 }

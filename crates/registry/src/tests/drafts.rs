@@ -232,12 +232,29 @@ fn warnings(change: impl FnOnce(&mut Value)) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_lint_warns_of_a_rule_that_no_call_can_meet_yet() {
-    assert_eq!(warnings(|tool| tool["plan"] = json!("required")), ["LINT_RULE_NOT_BUILT"]);
-    assert_eq!(warnings(|tool| tool["plan"] = json!("not_required")), [""; 0]);
-    for rule in ["ask", "evidence"] {
+fn the_lint_has_nothing_against_a_rule_that_asks_for_more() {
+    for rule in ["ask", "evidence", "plan"] {
         assert_eq!(warnings(|tool| tool[rule] = json!("required")), [""; 0], "{rule}");
     }
+    assert_eq!(warnings(|tool| tool["approval"] = json!("each_call")), [""; 0]);
+}
+
+#[test]
+fn an_approval_of_each_call_is_another_rule_than_an_approval() {
+    let fingerprint = |rule: &str| {
+        let mut value = desk(1);
+        value["tools"][2]["approval"] = json!(rule);
+        let draft = draft(&value);
+        let entry = draft.tools().nth(2).unwrap();
+        (entry.approval(), entry.fingerprint())
+    };
+    let [required, each, none] = ["required", "each_call", "not_required"].map(fingerprint);
+    assert_eq!(
+        [required.0, each.0, none.0],
+        [ApprovalRule::Required, ApprovalRule::EachCall, ApprovalRule::NotRequired]
+    );
+    assert_eq!([required, each, none].map(|(rule, _)| rule.is_required()), [true, true, false]);
+    assert!(required.1 != each.1 && each.1 != none.1);
 }
 
 #[test]

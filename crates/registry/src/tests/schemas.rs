@@ -256,3 +256,47 @@ fn types_that_refer_to_one_another_still_load() {
     let args = json!({"kind": "t1", "children": [{"kind": "t2", "children": [{"kind": "no"}]}]});
     assert!(rules.check_args(&canonical(&args)).is_err());
 }
+
+/// What a planned call with these arguments is refused for, where `open` is left open.
+fn planned(schema: &Value, args: &Value, open: &[&str]) -> String {
+    let open: Vec<_> = open.iter().map(|place| ArgPlace::new(place).unwrap()).collect();
+    match rules(schema).check_planned_args(&canonical(args), &open) {
+        Ok(()) => "fits".to_owned(),
+        Err(error) => format!("{} {}", error.place(), error.rule()),
+    }
+}
+
+#[test]
+fn what_stands_in_an_open_place_is_not_checked_and_all_the_rest_is() {
+    let schema = json!({"type": "object", "required": ["n", "to"], "additionalProperties": false,
+        "properties": {"n": {"type": "integer"}, "to": {"type": "string", "maxLength": 5},
+                       "deep": {"type": "object", "properties": {"n": {"type": "integer"}}}}});
+    assert_eq!(planned(&schema, &json!({"n": "?", "to": "a"}), &["/n"]), "fits");
+    assert_eq!(planned(&schema, &json!({"n": {"x": ["?"]}, "to": "a"}), &["/n"]), "fits");
+    assert_eq!(planned(&schema, &json!({"n": "?", "to": "a"}), &[]), "/n type");
+    assert_eq!(planned(&schema, &json!({"n": "?", "to": "abcdef"}), &["/n"]), "/to maxLength");
+    assert_eq!(planned(&schema, &json!({"n": "?", "to": 1}), &["/n"]), "/to type");
+    assert_eq!(planned(&schema, &json!({"n": "?"}), &["/n"]), " required");
+    assert_eq!(planned(&schema, &json!({"n": "?", "to": "a", "cc": "b"}), &["/n"]), " additionalProperties");
+    assert_eq!(planned(&schema, &json!({"n": 1, "to": "a", "deep": {"n": "?"}}), &["/deep/n"]), "fits");
+    assert_eq!(planned(&schema, &json!({"n": 1, "to": "a", "deep": "?"}), &["/deep/n"]), "/deep type");
+    assert_eq!(
+        planned(&schema, &json!({"n": 1, "to": "a", "deep": {"n": "?"}}), &["/deep/nn"]),
+        "/deep/n type"
+    );
+    assert_eq!(planned(&schema, &json!([]), &["/n"]), " type");
+}
+
+#[test]
+fn what_depends_on_the_open_place_waits_for_the_call() {
+    let either = json!({"type": "object", "anyOf": [{"properties": {"n": {"type": "integer"}}, "required": ["x"]},
+        {"properties": {"n": {"maximum": 1, "type": "number"}}}]});
+    assert_eq!(planned(&either, &json!({"n": "?"}), &["/n"]), "fits");
+    assert_eq!(planned(&either, &json!({"n": "?"}), &["/m"]), "fits", "the open place is in the same object");
+    assert_eq!(planned(&either, &json!({"n": "?"}), &[]), " anyOf");
+    let below = json!({"properties": {"a": {"not": {"required": ["x"]}}, "b": {"type": "object"}}});
+    assert_eq!(planned(&below, &json!({"a": {"x": 1}, "b": {"n": "?"}}), &["/b/n"]), "/a not");
+    let unique = json!({"properties": {"list": {"uniqueItems": true, "maxItems": 2}}});
+    assert_eq!(planned(&unique, &json!({"list": ["?", "?"]}), &["/list/0", "/list/1"]), "fits");
+    assert_eq!(planned(&unique, &json!({"list": ["?", 1, 2]}), &["/list/0"]), "/list maxItems");
+}

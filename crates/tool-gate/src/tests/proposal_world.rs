@@ -75,6 +75,7 @@ pub(super) struct Told {
     pub(super) session: SessionId,
     pub(super) registry_version: u64,
     pub(super) ask: Option<Digest>,
+    pub(super) plan: Option<Digest>,
     pub(super) audience: Audience,
 }
 
@@ -88,6 +89,7 @@ impl Told {
             session: gate.contract().session().clone(),
             registry_version: gate.registry().view().snapshot().version(),
             ask: gate.pinned_ask().map(countersign_pinned_ask::PinnedAsk::digest),
+            plan: gate.plan_root().map(|root| root.digest()),
             audience: Audience::new("gate-1").unwrap(),
         }
     }
@@ -103,6 +105,9 @@ impl Told {
             .registry_version(self.registry_version);
         if let Some(ask) = self.ask {
             call = call.ask(ask);
+        }
+        if let Some(root) = self.plan {
+            call = call.plan(root);
         }
         AttestationDraft::for_proposal(&proposal.parse(), "invoice")
             .audience(&self.audience)

@@ -145,11 +145,15 @@ fn every_code_of_a_proposal_is_one_of_the_gates_with_the_same_text_and_sentence(
         }
         assert_eq!((code.as_str(), code.message(), code.step()), (proposal.as_str(), proposal.message(), 8));
     }
-    let step_8: Vec<_> =
+    let mut step_8: Vec<_> =
         RejectionCode::ALL.iter().filter(|code| code.step() == 8).map(|c| c.as_str()).collect();
-    let in_order: Vec<_> =
-        ProposalCode::ALL.iter().filter(|c| **c != ProposalCode::InternalError).map(|c| c.as_str()).collect();
-    assert_eq!(step_8, in_order);
+    let place = |code: RejectionCode| step_8.iter().position(|text| *text == code.as_str());
+    assert!(place(PicPolicyViolation) < place(ImpactUnderstated), "in the order of the checks");
+    let codes = ProposalCode::ALL.iter().filter(|code| **code != ProposalCode::InternalError);
+    let mut of_proposals: Vec<_> = codes.map(|code| code.as_str()).collect();
+    of_proposals.sort_unstable();
+    step_8.sort_unstable();
+    assert_eq!(step_8, of_proposals);
 }
 
 #[test]
@@ -307,23 +311,8 @@ fn a_key_that_the_registry_revokes_signs_for_nothing() {
     let proposal = world.attested_wire(&gate, "c1", "n1");
     let refused = (PicEvidenceFailed, "the registry revokes a key that signed".to_owned());
     assert_eq!(refusal(&gate, &wire("c1").proposal(&proposal)), refused);
-    let file_only = Draft::new("proven", b"{}", "write").with_file(Digest::of(INVOICE)).json();
-    let proven = ToolCall::new("c", "desk", "proven", b"{}").proposal(&file_only);
-    assert_eq!(code(&gate, &proven), None, "a file has no key");
-}
-
-#[test]
-fn a_rule_that_asks_for_evidence_is_met_by_evidence_alone() {
-    let world = World::new();
-    let gate = world.proving().open().unwrap();
-    let proven = |proposal| ToolCall::new("c", "desk", "proven", b"{}").proposal(proposal);
-    let bare = Draft::new("proven", b"{}", "write");
-    let refused = (PicEvidenceRequired, "the tool's rule asks for evidence".to_owned());
-    let without = bare.json();
-    assert_eq!(refusal(&gate, &proven(&without)), refused);
-    let backed = bare.with_file(Digest::of(INVOICE)).json();
-    assert_eq!(code(&gate, &proven(&backed)), None);
-    assert_eq!(code(&gate, &proven(&backed)), None, "there is no attestation to use up");
+    let file_only = Draft::new("search", SEARCH, "read").with_file(Digest::of(INVOICE)).json();
+    assert_eq!(code(&gate, &search("c").proposal(&file_only)), None, "a file has no key");
 }
 
 #[test]
@@ -443,9 +432,9 @@ fn the_record_says_how_it_was_judged_and_what_backed_it_and_no_value() {
         .collect();
     assert_eq!(
         evidence,
-        [("file", EvidenceKind::Hash, None), ("invoice", EvidenceKind::Sig, Some("finance"))]
+        [("invoice", EvidenceKind::Sig, Some("finance")), ("file", EvidenceKind::Hash, None)]
     );
-    assert_eq!(record.evidence()[0].digest, Digest::of(INVOICE));
+    assert_eq!(record.evidence()[1].digest, Digest::of(INVOICE));
     let lines = serde_json::to_string(&gate.call_log()).unwrap();
     for value in ["DE02", "supplier", "invoice is due", "Invoice 7", "file://"] {
         assert!(!lines.contains(value), "{value}");
@@ -506,11 +495,11 @@ fn records_of_proposals_are_bounded_whatever_they_bring() {
     let world = World::new();
     let gate = world.proving().limits(GateLimits::default().recent_records(10)).open().unwrap();
     let entry = |n: usize| {
-        json!({"id": format!("{n}{}", "\u{1f600}".repeat(400)), "type": "hash", "ref": "file://invoice.txt",
+        json!({"id": format!("{n}{}", "\u{1f600}".repeat(100)), "type": "hash", "ref": "file://invoice.txt",
             "sha256": Digest::of(INVOICE)})
     };
     let mut draft = Draft::new("search", SEARCH, "read");
-    draft.0["evidence"] = (0..30).map(entry).collect();
+    draft.0["evidence"] = (0..64).map(entry).collect();
     let proposal = draft.json();
     for _ in 0..50 {
         assert_eq!(code(&gate, &search("c").proposal(&proposal)), None);
@@ -519,7 +508,7 @@ fn records_of_proposals_are_bounded_whatever_they_bring() {
     assert_eq!(log.len(), 10);
     for record in &log {
         let proposal = record.proposal.as_deref().unwrap();
-        assert_eq!((proposal.evidence().len(), proposal.omitted()), (16, 14));
-        assert!(serde_json::to_string(record).unwrap().len() < 12 << 10);
+        assert_eq!((proposal.evidence().len(), proposal.omitted()), (64, 0));
+        assert!(serde_json::to_string(record).unwrap().len() < 24 << 10);
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn draft(version: u64, revoked: &str) -> String {
               {{"server": "desk", "name": "mail"}}, {{"server": "desk", "name": "pinned"}},
               {{"server": "desk", "name": "scarce"}}, {{"server": "desk", "name": "asking"}},
               {{"server": "desk", "name": "planned"}}, {{"server": "desk", "name": "proven"}},
-              {{"server": "desk", "name": "wire"}},
+              {{"server": "desk", "name": "wire"}}, {{"server": "desk", "name": "wipe"}},
               {{"server": "desk", "name": "twin"}}, {{"server": "attic", "name": "twin"}}]}},
     {{"agent": "capped-bot", "version": 1, "registered_by": "ops", "max_session": "1h", "output_tags": [],
       "limits": {{"max_calls": 2}},
@@ -52,7 +52,10 @@ pub(super) fn draft(version: u64, revoked: &str) -> String {
                        "required": ["ticket", "amount"]}}}},
     {{"server": "desk", "name": "mail", "impact": "external", "approval": "not_required",
       "args_schema": {{"type": "object"}},
-      "constraints": [{{"kind": "email_domain", "at": "/to", "domains": ["customers.example"]}}]}},
+      "constraints": [{{"kind": "email_domain", "at": "/to", "domains": ["customers.example"]}}],
+      "data_args": ["/body"]}},
+    {{"server": "desk", "name": "wipe", "impact": "irreversible", "approval": "each_call",
+      "args_schema": {{"type": "object"}}}},
     {{"server": "desk", "name": "pinned", "impact": "read", "approval": "not_required",
       "definition": "{definition}", "args_schema": {{"type": "object"}}}},
     {{"server": "desk", "name": "scarce", "impact": "read", "approval": "not_required",
@@ -188,6 +191,15 @@ impl World {
             Millis::from_secs(300),
         )
     }
+}
+
+/// A token over a binding.
+pub(super) fn mint_for(
+    world: &World,
+    binding: &countersign_approval_token::CallBinding,
+    number: u64,
+) -> String {
+    mint(&keys("run-1"), binding, &world.terms(number), hour()).unwrap().as_str().to_owned()
 }
 
 pub(super) const fn hour() -> Millis {

@@ -22,6 +22,11 @@ pub(super) fn twice_signed(impact: &str) -> Value {
     signed_by(signed_by(both, "invoice", &cfo(), "cfo-1"), "mail", &cto(), "cto-1")
 }
 
+/// The transfer as a mere `write`.
+pub(super) fn low_transfer() -> Value {
+    changed(transfer(), |proposal| proposal["impact"] = "write".into())
+}
+
 fn strict_ones() -> Vec<Case> {
     let respelled = serde_json::to_string_pretty(&attestation(&transfer(), "invoice", "cfo-1")).unwrap();
     let signed = canonical(&attestation(&transfer(), "invoice", "cfo-1"));
@@ -144,6 +149,34 @@ fn strict_ones() -> Vec<Case> {
                 endorsed(&json!({
                     "tools": ["payments_send"], "impacts": ["money"], "principals": ["alice"],
                 })),
+            ),
+        ),
+        (
+            "endorsed_file_for_a_server",
+            allowed(
+                "a file whose digest an operator signed for this server",
+                endorsed(&json!({"servers": ["bank"]})),
+            ),
+        ),
+        (
+            "attested_beside_a_file",
+            allowed(
+                "an attestation that names the file beside it",
+                strict(signed_by(
+                    with_entry(transfer(), hash("invoice-scan", "file://invoice.txt")),
+                    "invoice",
+                    &cfo(),
+                    "cfo-1",
+                )),
+            ),
+        ),
+        (
+            "threshold_of_one_at_a_low_impact",
+            allowed(
+                "a stated threshold of one, and one who signed",
+                changed(strict(signed_by(low_transfer(), "invoice", &cfo(), "cfo-1")), |vector| {
+                    vector["embedded_keyring"]["thresholds"] = json!({"write": 1});
+                }),
             ),
         ),
         (

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::accepted::twice_signed;
+use super::accepted::{low_transfer, twice_signed};
 use super::files::{endorsed, hash};
 use super::made::*;
 
@@ -13,6 +13,7 @@ pub(super) fn refused() -> Vec<Case> {
     cases.extend(facts());
     cases.extend(payloads());
     cases.extend(trust());
+    cases.extend(files_beside());
     cases
 }
 
@@ -130,7 +131,7 @@ fn members() -> Vec<Case> {
         let vector = strict(attested(|object| object[name] = value));
         cases.push((slug, evidence_failed("a member says something else", &at(name), vector)));
     }
-    let missing: [(&'static str, &'static str); 12] = [
+    let missing: [(&'static str, &'static str); 13] = [
         ("without_tool", "tool"),
         ("without_args_digest", "args_digest"),
         ("without_intent_digest", "intent_digest"),
@@ -143,6 +144,7 @@ fn members() -> Vec<Case> {
         ("without_evidence_id", "x_evidence_id"),
         ("without_key_id", "x_key_id"),
         ("without_nonce", "x_nonce"),
+        ("without_files", "x_files"),
     ];
     for (slug, name) in missing {
         let vector = strict(attested(|object| without(object, name)));
@@ -471,5 +473,77 @@ fn trust() -> Vec<Case> {
             "endorsed_is_another_file",
             scope("the operator vouches for another file", &json!({"sha256": sha256("other")})),
         ),
+        ("endorsed_for_another_server", scope("for another server", &json!({"servers": ["shop"]}))),
+        (
+            "threshold_of_one_at_a_low_impact_unmet",
+            fails(
+                "a stated threshold of one, and nobody signed",
+                "/evidence",
+                changed(strict(low_transfer()), |vector| {
+                    vector["embedded_keyring"]["thresholds"] = json!({"write": 1});
+                }),
+            ),
+        ),
+        (
+            "more_stated_than_what_the_operator_counts_as_high",
+            needs(
+                "the operator counts its own impact as high, and the proposal says worse",
+                changed(
+                    strict(changed(look(), |proposal| proposal["impact"] = "compute".into())),
+                    |vector| {
+                        vector["call"]["impact"] = "external".into();
+                        vector["high"] = json!(["external"]);
+                    },
+                ),
+            ),
+        ),
+        (
+            "more_listed_than_what_the_operator_counts_as_high",
+            needs(
+                "the call's impact counts as high, and the policy lists a worse one",
+                changed(
+                    strict(changed(look(), |proposal| proposal["impact"] = "compute".into())),
+                    |vector| {
+                        vector["call"]["impact"] = "external".into();
+                        vector["high"] = json!(["external"]);
+                        vector["options"]["policy"] = json!({"impact_by_tool": {"docs_search": "compute"}});
+                    },
+                ),
+            ),
+        ),
+    ]
+}
+
+/// Files beside an attestation: it names every one of them.
+fn files_beside() -> Vec<Case> {
+    let order = || with_entry(transfer(), hash("order", "file://order.txt"));
+    let signed = |proposal| signed_by(proposal, "invoice", &cfo(), "cfo-1");
+    let refused = |about: &str, index: usize, proposal: Value| {
+        evidence_failed(about, &format!("/evidence/{index}/payload/x_files"), strict(proposal))
+    };
+    let exchanged = changed(signed(order()), |proposal| {
+        proposal["evidence"][0]["ref"] = "file://invoice.txt".into();
+        proposal["evidence"][0]["sha256"] = hash("", "file://invoice.txt")["sha256"].clone();
+    });
+    let renamed = changed(signed(order()), |proposal| proposal["evidence"][0]["id"] = "contract".into());
+    let swapped = changed(signed(with_entry(order(), hash("scan", "file://invoice.txt"))), |proposal| {
+        proposal["evidence"].as_array_mut().unwrap().swap(0, 1)
+    });
+    let dropped = changed(signed(order()), |proposal| {
+        proposal["evidence"].as_array_mut().unwrap().remove(0);
+    });
+    vec![
+        (
+            "file_added_after_it_was_signed",
+            refused(
+                "a file that nobody signed for",
+                0,
+                with_entry(good(), hash("order", "file://order.txt")),
+            ),
+        ),
+        ("file_left_out_after_it_was_signed", refused("a file that was signed for is gone", 0, dropped)),
+        ("file_exchanged_after_it_was_signed", refused("another file under the id", 1, exchanged)),
+        ("file_renamed_after_it_was_signed", refused("the file under another id", 1, renamed)),
+        ("files_in_another_order", refused("the files in another order", 2, swapped)),
     ]
 }

@@ -1,6 +1,7 @@
 //! Keys and signatures: what no keyring may hold, whose signatures do not count, and signatures that are none.
 
 use base64ct::{Base64, Encoding as _};
+use countersign_core::Digest;
 use countersign_keys::SigningKey;
 use serde_json::{Value, json};
 
@@ -145,6 +146,7 @@ fn statuses() -> Vec<Case> {
             "key_for_another_tool",
             case("it is for another tool", scoped(&json!({"tools": ["payments_cancel"]}))),
         ),
+        ("key_for_another_server", case("it is for another server", scoped(&json!({"servers": ["shop"]})))),
         (
             "key_for_another_impact",
             case("it is for another impact", scoped(&json!({"impacts": ["irreversible"]}))),
@@ -218,6 +220,14 @@ fn keyrings() -> Vec<Case> {
                 "half a fingerprint",
                 "KEYRING_MALFORMED",
                 with("revoked_fingerprints", json!(["ab".repeat(16)])),
+            ),
+        ),
+        (
+            "keyring_bare_sha256_for_a_fingerprint",
+            case(
+                "a digest of a key that is not its fingerprint",
+                "KEYRING_MALFORMED",
+                with("revoked_fingerprints", json!([Digest::of(cfo().verifying_key().as_bytes())])),
             ),
         ),
         ("key_id_empty", case("no id", "KEYRING_KEY_ID", id(""))),

@@ -105,6 +105,13 @@ pub(super) fn sha256(text: &str) -> String {
     Digest::of(text.as_bytes()).to_string()
 }
 
+/// The files among a proposal's evidence, as an attestation names them.
+fn files_of(proposal: &Value) -> Value {
+    let entries = proposal["evidence"].as_array().into_iter().flatten();
+    let files = entries.filter(|entry| entry["type"] == "hash");
+    files.map(|entry| json!({"id": entry["id"], "sha256": entry["sha256"]})).collect()
+}
+
 /// An attestation of everything, written by hand from the specification.
 pub(super) fn attestation(proposal: &Value, id: &str, key_id: &str) -> Value {
     let ids: Vec<_> =
@@ -126,6 +133,7 @@ pub(super) fn attestation(proposal: &Value, id: &str, key_id: &str) -> Value {
         "x_session": "session-1",
         "x_server": "bank",
         "x_registry_version": 7,
+        "x_files": files_of(proposal),
         "x_evidence_id": id,
         "x_key_id": key_id,
         "x_nonce": format!("nonce-of-the-entry-{id}"),

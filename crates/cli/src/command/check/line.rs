@@ -1,9 +1,6 @@
 use countersign_canonical_json::{Canonical, Kind, ValueRef};
 use countersign_core::Digest;
-
-/// The members among the arguments that are none of the tool's. The gate takes them off.
-const PROPOSAL_MEMBER: &str = "__pic";
-const REQUEST_ID_MEMBER: &str = "__pic_request_id";
+use countersign_tool_gate::{PROPOSAL_MEMBER, own_arguments};
 
 /// One call as a line of input states it. Nothing in it is checked but its form.
 #[derive(Debug)]
@@ -56,9 +53,10 @@ impl<'a> CallLine<'a> {
             proposal: value.get("proposal").map(|proposal| line.subtree(proposal)),
         })
     }
+
     /// The digest of what the tool would get.
     pub(crate) fn args_digest(&self) -> Digest {
-        self.args.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER]).digest()
+        own_arguments(&self.args).digest()
     }
 
     /// Says whether a proposal came among the arguments.

@@ -31,7 +31,7 @@ pub(crate) struct ProposalOptions {
     /// A PIC policy: impacts by tool, and which of them need a proposal and evidence.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Impact classes that count as high besides money, privacy and irreversible.
+    /// Impacts that count as high besides money, privacy and irreversible.
     #[arg(long, value_name = "IMPACTS", value_delimiter = ',')]
     high: Vec<ImpactClass>,
     /// How old an attestation may be.

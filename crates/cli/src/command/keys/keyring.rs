@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_action_proposal::{EvidenceKey, EvidenceKeyring, KeyScope, KeyStatus};
-use countersign_core::{ImpactClass, Timestamp, escape_hidden};
+use countersign_core::{Timestamp, escape_hidden};
 use countersign_keys::file::read_public_key;
 use serde_json::{Map, Value, json};
 
@@ -20,6 +20,7 @@ const EXAMPLE: &str = r#"{
       "not_before": "2026-01-01T00:00:00Z",
       "expires_at": "2030-01-01T00:00:00Z",
       "tools": ["payments_send"],
+      "servers": ["bank"],
       "impacts": ["money"],
       "principals": ["alice"]
     }
@@ -34,7 +35,7 @@ pub(crate) struct Keyring {
     /// The keyring.
     #[arg(required_unless_present_any = ["write_example", "add"])]
     file: Option<PathBuf>,
-    /// Print the keyring with this public key file added under this id, and with what FILE holds where one is given. May
+    /// Print a keyring with the key of this public key file under this id, beside the keys of [FILE] if one is given. May
     /// be used several times.
     #[arg(long, value_name = "ID=FILE", value_parser = named_file)]
     add: Vec<(String, PathBuf)>,
@@ -54,7 +55,12 @@ impl Keyring {
         };
         if self.write_example || !self.add.is_empty() {
             let text = if self.write_example { EXAMPLE.to_owned() } else { with_keys(&keyring, &self.add)? };
-            out.line(&text)?;
+            if out.is_json() {
+                let keyring: Value = serde_json::from_str(&text).map_err(|_| not_an_object())?;
+                out.json(&json!({"ok": true, "keyring": keyring}))?;
+            } else {
+                out.line(&text)?;
+            }
             return Ok(Exit::Done);
         }
         let now = self.now.map_or_else(now, Ok)?;
@@ -67,6 +73,10 @@ impl Keyring {
     }
 }
 
+fn not_an_object() -> Failure {
+    internal("a keyring is not an object")
+}
+
 /// Splits `ID=FILE`.
 fn named_file(text: &str) -> Result<(String, PathBuf), &'static str> {
     let (id, file) = text.split_once('=').ok_or("an id, `=` and the file of a public key")?;
@@ -75,7 +85,6 @@ fn named_file(text: &str) -> Result<(String, PathBuf), &'static str> {
 
 /// The keyring's text with more keys in it: read back as any other, so that nothing is printed that would be refused.
 fn with_keys(keyring: &EvidenceKeyring, more: &[(String, PathBuf)]) -> Result<String, Failure> {
-    let not_an_object = || internal("a keyring is not an object");
     let mut file: Value = serde_json::from_str(&keyring.to_json()).map_err(|_| not_an_object())?;
     let keys =
         file.as_object_mut().ok_or_else(not_an_object)?.entry("trusted_keys").or_insert_with(|| json!({}));
@@ -118,12 +127,13 @@ fn report(keyring: &EvidenceKeyring, now: Timestamp) -> Value {
             "not_before": key.not_before().map(|time| time.to_string()),
             "expires_at": key.expires().map(|time| time.to_string()),
             "tools": key.scope().tools().map(Iterator::collect::<Vec<_>>),
+            "servers": key.scope().servers().map(Iterator::collect::<Vec<_>>),
             "impacts": key.scope().impacts().map(Iterator::collect::<Vec<_>>),
             "principals": key.scope().principals().map(Iterator::collect::<Vec<_>>),
         })
     };
     let thresholds: Map<_, _> =
-        thresholds(keyring).map(|(impact, count)| (impact.to_string(), json!(count))).collect();
+        keyring.thresholds().map(|(impact, count)| (impact.to_string(), json!(count))).collect();
     json!({
         "ok": true,
         "keys": keyring.keys().map(entry).collect::<Vec<_>>(),
@@ -149,8 +159,9 @@ fn tell(out: &mut Output, keyring: &EvidenceKeyring, now: Timestamp) -> Result<(
             out.line(&format!("  {what:<10}  {}", escape_hidden(&names.join(", "))))?;
         }
     }
-    for (impact, count) in thresholds(keyring) {
-        out.line(&format!("{impact}: {count} keys must sign"))?;
+    for (impact, count) in keyring.thresholds() {
+        let keys = if count == 1 { "key" } else { "keys" };
+        out.line(&format!("{impact}: {count} {keys} must sign"))?;
     }
     Ok(())
 }
@@ -158,18 +169,13 @@ fn tell(out: &mut Output, keyring: &EvidenceKeyring, now: Timestamp) -> Result<(
 /// The parts of a scope that are stated. One that is not allows everything.
 fn scope(scope: &KeyScope) -> impl Iterator<Item = (&'static str, Vec<String>)> {
     let tools = scope.tools().map(|tools| tools.map(str::to_owned).collect());
+    let servers = scope.servers().map(|servers| servers.map(ToString::to_string).collect());
     let impacts = scope.impacts().map(|impacts| impacts.map(|impact| impact.to_string()).collect());
     let principals = scope.principals().map(|principals| principals.map(ToString::to_string).collect());
-    let parts = [("tools", tools), ("impacts", impacts), ("principals", principals)];
+    let parts = [("tools", tools), ("servers", servers), ("impacts", impacts), ("principals", principals)];
     parts.into_iter().filter_map(|(what, names)| Some((what, names?)))
 }
 
 fn active(keyring: &EvidenceKeyring, now: Timestamp) -> usize {
     keyring.keys().filter(|(id, _)| keyring.status(id, now) == KeyStatus::Ok).count()
-}
-
-/// The impacts that more than one key must sign for.
-fn thresholds(keyring: &EvidenceKeyring) -> impl Iterator<Item = (ImpactClass, usize)> {
-    let all = ImpactClass::ALL.into_iter().map(|impact| (impact, keyring.threshold(impact)));
-    all.filter(|(_, count)| *count > 1)
 }

@@ -40,7 +40,7 @@ pub(crate) enum Keys {
     /// Check a keyring for evidence, or make one: whose signatures back a proposal's claims, and for what.
     ///
     /// The file is PIC/1.0's, and may say more of each key: from when and until when it counts, and for which tools,
-    /// impacts and principals. One that is wrong in any place is not used at all (exit code 6).
+    /// servers, impacts and principals. One that is wrong in any place is not used at all (exit code 6).
     #[command(after_help = "Examples:\n  \
         countersign keys keyring --add cfo-1=cfo.pub --add cto-1=cto.pub > keyring.json\n  \
         countersign keys keyring keyring.json")]

@@ -10,7 +10,7 @@ use countersign_core::{Audience, Millis, Timestamp};
 use super::facts::Bound;
 use super::read::{evidence_texts, limits, read_proposal, refusal, with_evidence};
 use crate::command::keys::read_signers;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, one_line};
 use crate::files::{Replace, Source, must_be_free, write_file};
 use crate::output::{Output, internal, note};
 use crate::random;
@@ -19,7 +19,8 @@ use crate::time::{moment, now};
 
 #[derive(Debug, Args)]
 pub(crate) struct Attest {
-    /// The proposal; `-` is standard input. Its evidence need not hold the entry yet.
+    /// The proposal; `-` is standard input. Its evidence need not hold the entry yet, but has to hold every file: strictly,
+    /// one that is added, left out or exchanged after this makes the attestation worthless.
     #[arg(long, value_name = "FILE")]
     proposal: Source,
     /// The signing key, as `keys generate --kind ed25519` makes it.
@@ -91,6 +92,13 @@ impl Attest {
             let cited: Vec<_> = claim.evidence().map(shown_text).collect();
             lines.push(format!("claim      {} by {}", shown_text(claim.text()), cited.join(", ")));
         }
+        // The files are named in what is signed, and no others can stand beside it.
+        for entry in proposal.evidence() {
+            if let EvidenceEntry::Hash(file) = entry {
+                let (id, name) = (shown_text(entry.id()), shown_text(file.reference()));
+                lines.push(format!("file       {id} {name} {}", file.sha256()));
+            }
+        }
         lines.push(format!("raises     {}", shown_text(&self.evidence_id)));
         lines.push(format!("until      {expires}"));
         for (what, json) in [("arguments", &*proposal.args().canonical_text()), ("signed", signed.payload())]
@@ -147,7 +155,7 @@ impl Attest {
                 let name = path.display().to_string();
                 let mut more = r#","into":"#.to_owned();
                 write_string(&mut more, &name);
-                (more, format!("in {name}"))
+                (more, format!("in {}", one_line(&name)))
             }
         };
         out.line(&if out.is_json() { report(&more) } else { text })?;

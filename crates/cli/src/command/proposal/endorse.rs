@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_action_proposal::EndorsementDraft;
-use countersign_core::{Digest, ImpactClass, Millis, Principal, Timestamp};
+use countersign_core::{Digest, ImpactClass, Millis, Principal, ServerName, Timestamp};
 use countersign_keys::SigningKey;
 use serde_json::{Value, json};
 
@@ -26,6 +26,9 @@ pub(crate) struct Endorse {
     /// The only tool that it may back; give several times for several. Any tool without it.
     #[arg(long = "tool", value_name = "NAME")]
     tools: Vec<String>,
+    /// The only server whose tools it may back; give several times for several. Any server without it.
+    #[arg(long = "server", value_name = "NAME")]
+    servers: Vec<ServerName>,
     /// The only impact that it may back; give several times for several. Any impact without it.
     #[arg(long = "impact", value_name = "IMPACT")]
     impacts: Vec<ImpactClass>,
@@ -86,6 +89,7 @@ impl Endorse {
         // A scope that is stated allows nothing else, so what was not given is not stated.
         let parts = [
             ("tools", json!(self.tools), self.tools.is_empty()),
+            ("servers", json!(self.servers), self.servers.is_empty()),
             ("impacts", json!(self.impacts), self.impacts.is_empty()),
             ("principals", json!(self.principals), self.principals.is_empty()),
         ];

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::facts::Facts;
 use super::read::{evidence_texts, limits, read_proposal, refusal, with_evidence};
 use super::rules::{Rules, Weakening};
-use super::verify::kind;
+use super::verify::{FILE, kind};
 use crate::failure::{Exit, Failure};
 use crate::files::Source;
 use crate::output::Output;
@@ -48,15 +48,22 @@ impl Evidence {
         {
             return Err(refusal(error, true));
         }
+        let texts = evidence_texts(&canonical);
+        let is_file = |kind: &str| kind == FILE;
+        let files: Vec<_> =
+            entries.iter().zip(&texts).filter(|((_, kind), _)| is_file(kind)).map(|(_, text)| text).collect();
         let mut looked = Vec::with_capacity(entries.len());
-        for ((id, kind), text) in entries.into_iter().zip(evidence_texts(&canonical)) {
+        for ((id, kind), text) in entries.iter().cloned().zip(&texts) {
             let verdict = if whole.is_ok() {
                 Ok(())
             } else {
-                // An entry says nothing of the others, so each can be looked at as if it were the only one.
-                let alone = with_evidence(&canonical, &[text]);
-                ActionProposal::parse(alone.as_bytes(), &limits())
+                // A file says nothing of the others. An attestation names the files, so they stay, behind it.
+                let beside = if is_file(kind) { &[][..] } else { &files };
+                let first: Vec<_> = [text].iter().chain(beside).map(|text| (*text).clone()).collect();
+                let first = with_evidence(&canonical, &first);
+                ActionProposal::parse(first.as_bytes(), &limits())
                     .and_then(|proposal| self.judge(proposal, &verifier, args, &*clock))
+                    .or_else(|error| if is_of_another(&error) { Ok(()) } else { Err(error) })
             };
             looked.push(Looked { id, kind, verdict });
         }
@@ -114,6 +121,11 @@ impl Looked {
             "rule": failed.map(ProposalError::rule),
         })
     }
+}
+
+/// Whether it is an entry behind the first that fails: entries are looked at in their order, so the first has passed.
+fn is_of_another(error: &ProposalError) -> bool {
+    error.place().starts_with("/evidence/") && !error.place().starts_with("/evidence/0/")
 }
 
 /// Where in the entry it fails.

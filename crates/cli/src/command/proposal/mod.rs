@@ -28,30 +28,37 @@ pub(crate) enum Proposal {
     Schema(schema::Schema),
     /// Verify a proposal, for a call or as it stands.
     #[command(after_help = "Examples:\n  \
-        countersign proposal verify proposal.json --keyring keyring.json --audience desk-gate \\\n    \
-        --server bank --tool payments_send --args args.json --call-id c1 \\\n    \
-        --principal alice --agent pay-bot --session s1 --registry-version 7\n  \
-        countersign proposal verify proposal.json --profile pic-0.9 --keyring keyring.json")]
+        countersign proposal verify proposal.json --keyring keyring.json \\\n    \
+        --audience desk-gate --server bank --tool payments_send \\\n    \
+        --args args.json --call-id c1 --principal alice --agent pay-bot \\\n    \
+        --session s1 --registry-version 7\n  \
+        countersign proposal verify proposal.json --profile pic-0.9 \\\n    \
+        --keyring keyring.json")]
     Verify(verify::Verify),
     /// Verify a proposal's evidence alone: one line for each entry.
-    #[command(after_help = "Example:\n  countersign proposal evidence proposal.json --profile pic-0.9 \
+    #[command(after_help = "Example:\n  \
+        countersign proposal evidence proposal.json --profile pic-0.9 \\\n    \
         --evidence-root artifacts --keyring keyring.json")]
     Evidence(evidence::Evidence),
     /// Sign for one call of a proposal: prints the evidence entry.
     ///
     /// What is signed is shown on standard error first. Whoever signs says with their name that this call, with these
     /// arguments, for this principal, is backed by what its claims cite. It counts once, and only until it expires.
-    #[command(
-        after_help = "Example:\n  countersign proposal attest --proposal proposal.json --key cfo.key.json \
-        --key-id cfo-1 --evidence-id invoice \\\n    --audience desk-gate --server bank --call-id c1 \
-        --principal alice --agent pay-bot --session s1 --registry-version 7 \\\n    --into -"
-    )]
+    #[command(after_help = "Example:\n  \
+        countersign proposal attest --proposal proposal.json --key cfo.key.json \\\n    \
+        --key-id cfo-1 --evidence-id invoice --audience desk-gate \\\n    \
+        --server bank --call-id c1 --principal alice --agent pay-bot \\\n    \
+        --session s1 --registry-version 7 --into -")]
     Attest(attest::Attest),
     /// Sign, as an operator, that evidence files of certain digests may raise trust.
-    #[command(
-        after_help = "Example:\n  countersign proposal endorse --file invoice.txt --tool payments_send \
-        --impact money --expires 30d \\\n    --key operator.key.json > endorsed.dsse.json"
-    )]
+    ///
+    /// An endorsed digest backs any claim that cites it, of any proposal within its scope, any number of times, until it
+    /// expires. It says that the file is genuine, and not that it is for one call: for that there is `proposal attest`. So
+    /// name the tool, the server, the impact and the principal where you can, and give it a short life.
+    #[command(after_help = "Example:\n  \
+        countersign proposal endorse --file invoice.txt --tool payments_send \\\n    \
+        --server bank --impact money --expires 30d --key operator.key.json \\\n    \
+        > endorsed.dsse.json")]
     Endorse(endorse::Endorse),
     /// Run a conformance suite in the layout of PIC/1.0's own.
     #[command(

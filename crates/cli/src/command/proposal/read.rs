@@ -5,6 +5,7 @@ use countersign_canonical_json::{
     Canonical, JsonError, JsonErrorKind, Kind, Limits, Recipe, ValueRef, read, write_string,
 };
 use countersign_core::Digest;
+use countersign_tool_gate::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER};
 use serde_json::{Value, json};
 
 use crate::command::json::malformed;
@@ -18,7 +19,7 @@ const PROPOSAL_BYTES: usize = 64_000;
 const ARGS_BYTES: u64 = 1 << 20;
 
 /// What travels beside the arguments and is none of them: the proposal itself, and the request's id.
-const BESIDE_ARGS: [&str; 2] = ["__pic", "__pic_request_id"];
+const BESIDE_ARGS: [&str; 2] = [PROPOSAL_MEMBER, REQUEST_ID_MEMBER];
 
 /// The limits that a proposal in a file is read under.
 pub(super) fn limits() -> ProposalLimits {

@@ -35,14 +35,14 @@ pub(super) struct Rules {
     /// The operator's policy: impacts by tool, and what needs a proposal and evidence.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// An impact that counts as high besides money, privacy and irreversible; give several times for several.
-    #[arg(long = "high", value_name = "IMPACT")]
+    /// Impacts that count as high besides money, privacy and irreversible.
+    #[arg(long, value_name = "IMPACTS", value_delimiter = ',')]
     high: Vec<ImpactClass>,
     /// Who attestations have to be for.
     #[arg(long)]
     audience: Option<Audience>,
     /// How old an attestation may be under `strict`.
-    #[arg(long, value_name = "SPAN", default_value = "1d")]
+    #[arg(long = "max-attestation-age", alias = "max-age", value_name = "SPAN", default_value = "1d")]
     max_age: Millis,
     /// By how much a signer's clock may run ahead of this one.
     #[arg(long, value_name = "SPAN", default_value = "5s")]

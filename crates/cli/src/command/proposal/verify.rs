@@ -112,10 +112,13 @@ impl Judged {
     }
 }
 
+/// What a file is called as evidence.
+pub(super) const FILE: &str = "hash";
+
 /// The kind of an entry, as PIC/1.0 names it.
 pub(super) const fn kind(entry: &EvidenceEntry) -> &'static str {
     match entry {
-        EvidenceEntry::Hash(_) => "hash",
+        EvidenceEntry::Hash(_) => FILE,
         EvidenceEntry::Signature(_) => "sig",
         _ => "other",
     }

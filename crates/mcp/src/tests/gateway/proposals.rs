@@ -142,16 +142,28 @@ fn a_client_names_its_call_until_an_approval_does() {
     desk.call_with(2, "refund", &json!({}), &named("mine-2"));
     assert_eq!(desk.run_call()["params"], json!({ "name": "refund", "arguments": {} }));
     desk.client_got();
-    // An id is for one question: under one that was used, nobody can be asked again.
+    // An id is for one question: under one that was used, nobody can be asked again. That is the client's to mend.
     desk.call_with(3, "refund", &json!({}), &named("mine-1"));
-    assert_eq!(desk.refusal().1, "STORE_UNAVAILABLE");
+    let (line, code) = desk.refusal();
+    assert_eq!(code, "APPROVAL_REQUIRED");
+    let decision = &line["result"]["_meta"]["dev.countersign/decision"];
+    assert_eq!(decision.get("approval_id"), None);
+    assert_eq!(
+        (&decision["call_id"], &decision["retry"], &decision["unlock"]),
+        (&json!("mine-1"), &json!("after_change"), &json!("the call under another call id"))
+    );
+    let text = line["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.ends_with("What would help: the call under another call id. Call id: mine-1."), "{text}");
+    assert_eq!(desk.record().last().unwrap(), "PENDING_CONFLICT");
     desk.call_with(4, "refund", &json!({}), &named("mine-3"));
     assert_eq!(desk.refusal().1, "APPROVAL_REQUIRED");
     desk.nothing_reached_the_server();
     let ids: Vec<_> = decisions(&desk).iter().map(|call| call.call_id.as_str().to_owned()).collect();
     assert_eq!(ids, ["mine-1", "mine-1", "mine-1", "mine-3"]);
-    desk.call_with(5, "refund", &json!({}), &named("a b"));
-    assert_eq!(desk.error(&json!(5)), (-32602, "BAD_PARAMS".into()));
+    for odd in ["a b", "list"] {
+        desk.call_with(5, "refund", &json!({}), &named(odd));
+        assert_eq!(desk.error(&json!(5)), (-32602, "BAD_PARAMS".into()), "{odd}");
+    }
 }
 
 #[test]
@@ -170,6 +182,7 @@ fn a_call_that_somebody_attested_to_runs_once_and_the_server_sees_nothing_of_it(
     assert_eq!(code, "PIC_INVALID_REQUEST");
     let decision = &line["result"]["_meta"]["dev.countersign/decision"];
     assert_eq!((&decision["call_id"], &decision["retry"]), (&json!("c-77"), &json!("after_change")));
+    assert!(line["result"]["content"][0]["text"].as_str().unwrap().ends_with(" Call id: c-77."), "{line}");
     desk.call_with(2, "send_email", &with(mail(), "__pic", &proposal()), &meta(json!({})));
     assert_eq!(desk.refusal().1, "PIC_EVIDENCE_REQUIRED");
     desk.call_with(3, "send_email", &with(beside.clone(), "to", &json!("eve")), &meta(json!({})));
@@ -188,7 +201,7 @@ fn a_call_that_somebody_attested_to_runs_once_and_the_server_sees_nothing_of_it(
     assert_eq!(desk.refusal().1, "MALFORMED_CALL");
     desk.nothing_reached_the_server();
 
-    desk.call_with(6, "send_email", &mail(), &meta(json!({ "dev.countersign/proposal": attested, "k": 1 })));
+    desk.call_with(6, "send_email", &mail(), &meta(json!({ "dev.countersign/proposal": attested, "__pic": attested, "__pic_request_id": "r", "k": 1 })));
     let sent = desk.run_call();
     assert_eq!(sent["params"], json!({ "_meta": { "k": 1 }, "name": "send_email", "arguments": mail() }));
     desk.client_got();

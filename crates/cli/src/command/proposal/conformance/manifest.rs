@@ -1,6 +1,7 @@
 use std::collections::HashSet;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
+use clap::ValueEnum;
 use serde::Deserialize;
 
 /// Which files a suite has, and what should come of each.
@@ -22,8 +23,9 @@ pub(super) struct Entry {
     pub(super) matrix_id: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub(super) enum Mode {
     Canonicalization,
     Core,
@@ -128,4 +130,19 @@ impl Entry {
 pub(super) fn is_plain(path: &str) -> bool {
     let names = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
     !path.is_empty() && !path.contains(['\\', '\0']) && names(Path::new(path))
+}
+
+/// The path of what is named, by a plain path, within the suite. Nothing on the way there is a link, so that a suite
+/// shows no more than what is in it, whoever made it. What is not there is no link.
+///
+/// It does not protect against whoever changes the suite while it runs.
+pub(super) fn within(suite: &Path, plain: &str) -> Result<PathBuf, &'static str> {
+    let mut path = suite.to_owned();
+    for name in Path::new(plain).components() {
+        path.push(name);
+        if path.is_symlink() {
+            return Err("a part of the path is a link");
+        }
+    }
+    Ok(path)
 }

@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::files::read_file;
 use crate::output::Output;
 
-use manifest::Manifest;
+use manifest::{Manifest, Mode, within};
 use report::{Filter, Report};
 use run::Runner;
 
@@ -33,7 +33,7 @@ pub(crate) struct Conformance {
     profile: Profile,
     /// Run the vectors of this mode; give several times for several, also with --filter-id.
     #[arg(long = "filter-mode", value_name = "MODE")]
-    modes: Vec<String>,
+    modes: Vec<Mode>,
     /// Run the vector of this id; give several times for several.
     #[arg(long = "filter-id", value_name = "ID")]
     ids: Vec<String>,
@@ -70,8 +70,8 @@ impl Conformance {
     }
 
     fn manifest(&self) -> Result<Manifest, String> {
-        let bytes = read_file(&self.folder.join("manifest.json"), MANIFEST_BYTES)
-            .map_err(|failure| failure.line())?;
+        let path = within(&self.folder, "manifest.json")?;
+        let bytes = read_file(&path, MANIFEST_BYTES).map_err(|failure| failure.message().to_owned())?;
         Manifest::read(&bytes)
     }
 

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use countersign_action_proposal::Profile;
 use serde::Serialize;
 
-use super::manifest::{Entry, Expected};
+use super::manifest::{Entry, Expected, Mode};
 
 /// What became of a vector, as programs that compare suites read it.
 #[derive(Debug, Serialize)]
@@ -140,7 +140,7 @@ pub(super) struct Report {
 struct Selection {
     total_in_manifest: usize,
     selected: usize,
-    filter_modes: Vec<String>,
+    filter_modes: Vec<&'static str>,
     filter_ids: Vec<String>,
 }
 
@@ -157,20 +157,20 @@ pub(super) struct Summary {
 /// Which vectors were asked for. None named means all.
 #[derive(Debug)]
 pub(super) struct Filter<'a> {
-    modes: &'a [String],
+    modes: &'a [Mode],
     ids: &'a [String],
     wanted: HashSet<&'a str>,
 }
 
 impl<'a> Filter<'a> {
-    pub(super) fn new(modes: &'a [String], ids: &'a [String]) -> Self {
+    pub(super) fn new(modes: &'a [Mode], ids: &'a [String]) -> Self {
         Self { modes, ids, wanted: ids.iter().map(String::as_str).collect() }
     }
 
     /// One named mode or one named id is enough.
     pub(super) fn takes(&self, entry: &Entry) -> bool {
         (self.modes.is_empty() && self.ids.is_empty())
-            || self.modes.iter().any(|mode| mode == entry.mode.as_str())
+            || self.modes.contains(&entry.mode)
             || self.wanted.contains(entry.id.as_str())
     }
 }
@@ -201,7 +201,7 @@ impl Report {
         let selection = Selection {
             total_in_manifest: total,
             selected: results.len(),
-            filter_modes: filter.modes.to_vec(),
+            filter_modes: filter.modes.iter().map(|mode| mode.as_str()).collect(),
             filter_ids: filter.ids.to_vec(),
         };
         Self::new(profile, Some(version), selection, results, diagnostic)

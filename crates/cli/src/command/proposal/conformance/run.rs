@@ -11,9 +11,9 @@ use countersign_core::{Audience, Clock, ManualClock, Millis, SystemClock};
 use countersign_keys::TrustRoot;
 
 use super::call::Facts;
-use super::manifest::{Entry, Expected, Mode};
+use super::manifest::{Entry, Expected, Mode, within};
 use super::report::{Fault, Outcome, Verdict};
-use super::vector::Vector;
+use super::vector::{Vector, invalid};
 use crate::command::proposal::rules::open_folder;
 use crate::failure::chain;
 use crate::files::read_file;
@@ -50,8 +50,9 @@ impl Runner {
 
     /// The verdict on a proposal; nothing for a canonical form that is as it should be.
     fn judge(&mut self, entry: &Entry) -> Result<Option<Verdict>, Fault> {
-        let bytes = read_file(&self.folder.join(&entry.file), VECTOR_BYTES).map_err(|failure| {
-            let said = failure.line();
+        let path = within(&self.folder, &entry.file).map_err(invalid)?;
+        let bytes = read_file(&path, VECTOR_BYTES).map_err(|failure| {
+            let said = failure.message().to_owned();
             if failure.code() == "FILE_MISSING" { Fault::Drift(said) } else { Fault::Vector(said) }
         })?;
         let vector = Vector::read(&bytes, entry, self.profile)?;
@@ -125,9 +126,10 @@ impl Runner {
         if let Some(known) = self.folders.get(below) {
             return Ok(known.clone());
         }
-        let path = self.folder.join("artifacts").join(below);
+        let path = within(&self.folder, "artifacts").and_then(|artifacts| within(&artifacts, below));
+        let path = path.map_err(invalid)?;
         let opened = if path.is_dir() {
-            Some(open_folder(&path).map_err(|failure| Fault::Runner(failure.line()))?)
+            Some(open_folder(&path).map_err(|failure| Fault::Runner(failure.message().to_owned()))?)
         } else {
             None
         };

@@ -1,0 +1,125 @@
+//! Faults at step 6 and at the start of a plan: nothing runs, and nothing goes on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::plan_world::*;
+use super::world::{World, code, search};
+use crate::RejectionCode::*;
+use crate::*;
+use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
+use countersign_committed_plan::FinishError;
+use countersign_core::*;
+
+/// A sink that lets so many records through, and then none until it is told so.
+#[derive(Debug)]
+struct Gauge {
+    inner: MemorySink,
+    left: AtomicU32,
+}
+
+impl Gauge {
+    fn new(left: u32) -> Arc<Self> {
+        Arc::new(Self { inner: MemorySink::new(), left: AtomicU32::new(left) })
+    }
+}
+
+impl AuditSink for Gauge {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if left.is_err() { Err(AuditError::Poisoned) } else { self.inner.record(record) }
+    }
+}
+
+#[derive(Debug)]
+struct Broken(bool);
+
+impl SpentTokens for Broken {
+    fn spend(&self, _: &SpentId, _: Timestamp, _: Timestamp) -> Result<(), SpendError> {
+        assert!(!self.0, "injected");
+        Err(SpendError::Unavailable("injected".into()))
+    }
+}
+
+fn gate_over(world: &World, sink: &Arc<Gauge>) -> ToolGate {
+    world.builder_with(Arc::clone(sink) as Arc<dyn AuditSink>).pinned_ask(world.pin()).open().unwrap()
+}
+
+#[test]
+fn a_step_whose_acceptance_is_not_on_record_does_not_run_and_the_plan_stands_where_it_stood() {
+    let world = World::new();
+    let sink = Gauge::new(100);
+    let gate = gate_over(&world, &sink);
+    start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]).unwrap();
+    sink.left.store(0, Ordering::SeqCst);
+    assert_eq!(code(&gate, &search("c")), Some(AuditUnavailable));
+    assert_eq!(gate.finish_plan().unwrap_err(), FinishError::Incomplete.into());
+    sink.left.store(100, Ordering::SeqCst);
+    assert_eq!(run(&gate, &search("c"), "found"), None);
+    assert_eq!(gate.finish_plan().unwrap().steps().len(), 1);
+}
+
+#[test]
+fn a_step_whose_outcome_is_not_on_record_is_not_observed() {
+    let world = World::new();
+    let sink = Gauge::new(100);
+    let gate = gate_over(&world, &sink);
+    start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]).unwrap();
+    sink.left.store(1, Ordering::SeqCst);
+    assert_eq!(run(&gate, &search("c"), "found"), None);
+    sink.left.store(100, Ordering::SeqCst);
+    assert_eq!(gate.finish_plan().unwrap_err(), FinishError::OutcomeMissing.into());
+}
+
+#[test]
+fn a_plan_whose_start_is_not_on_record_does_not_start() {
+    let world = World::new();
+    let sink = Gauge::new(1);
+    let gate = gate_over(&world, &sink);
+    let started = start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]);
+    assert_eq!(started.unwrap_err().code(), "AUDIT_UNAVAILABLE");
+    assert_eq!(gate.plan_root(), None);
+    let refused = start_plan(&gate, vec![step("none", "{}")]);
+    assert_eq!(refused.unwrap_err().code(), "AUDIT_UNAVAILABLE", "nor is it heard why");
+}
+
+#[test]
+fn a_store_that_fails_starts_no_plan_with_an_approval() {
+    for (panics, expected) in [(false, "STORE_UNAVAILABLE"), (true, "INTERNAL")] {
+        let world = World::new();
+        let settings = world.settings(Arc::new(Broken(panics)));
+        let gate = world.bare().pinned_ask(world.pin()).approvals(settings).open().unwrap();
+        let plan = plan_of(&gate, steps());
+        let token = world.approve_plan(&gate, &plan);
+        let started = gate.start_plan(PlanSettings::new(plan).approval(&token));
+        assert_eq!(started.unwrap_err().code(), expected);
+        assert_eq!(gate.plan_root(), None);
+    }
+}
+
+#[test]
+fn a_user_check_that_panics_gives_the_turn_back() {
+    let world = World::new();
+    let panics = AtomicU32::new(1);
+    let check = move |_: &CheckedCall<'_>| {
+        assert!(panics.swap(0, Ordering::SeqCst) == 0, "injected");
+        Ok(())
+    };
+    let gate = world.full().user_check("panics", check).open().unwrap();
+    start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]).unwrap();
+    assert_eq!(code(&gate, &search("c")), Some(CheckRefused));
+    assert_eq!(code(&gate, &search("c")), None);
+}
+
+#[test]
+fn a_tool_that_panics_leaves_the_plan_unfinished() {
+    let world = World::new();
+    let gate = world.gate();
+    start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]).unwrap();
+    let call = gate.check(&search("c")).unwrap();
+    let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        call.run_step(|_| -> Result<Vec<u8>, ()> { panic!("tool") })
+    }));
+    assert!(ran.is_err());
+    assert_eq!(gate.finish_plan().unwrap_err(), FinishError::OutcomeMissing.into());
+}
