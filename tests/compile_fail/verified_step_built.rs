@@ -1,0 +1,8 @@
+//! A verified step cannot be put together: it comes out of its proof.
+use countersign::committed_plan::{Step, VerifiedStep};
+
+fn verified(step: Step) -> VerifiedStep {
+    VerifiedStep { step, index: 1 }
+}
+
+fn main() {}
