@@ -35,21 +35,7 @@
 //! keys, of scopes. Under a gate the call states it, from the registry. There the registry is the list of tools, and the
 //! gate has denied what it does not have.
 //!
-//! # Where `pic-0.9` differs from the reference
-//!
-//! On purpose, and never so that more is allowed, but for the last row:
-//!
-//! | difference | reason |
-//! | --- | --- |
-//! | tool and arguments are compared before evidence is looked at | the specification's order; files are not opened for a call that is refused anyway |
-//! | an impact below the operator's is refused | an agent must not choose how it is judged |
-//! | repeated names, integers above 2^53 - 1, nesting beyond 128 are refused wherever they are | two readers could read them differently |
-//! | the limit of bytes counts the text received as well as the value written anew | white space is work, too |
-//! | a list that is none is of another schema, and not an internal error | nothing foreseen is an internal error |
-//! | a digest with a line feed behind it is none | it is not 64 digits |
-//! | more impacts can count as high, and keys can be asked for by number | the operator's choice, never less than the reference's |
-//! | a tool's own rule can ask for evidence, whatever the impact | the same |
-//! | a file raises trust where an operator signed its digest | somebody with authority stands behind it |
+//! Where `pic-0.9` differs from the reference implementation, and why, is listed in `COMPATIBILITY.md` beside this crate.
 
 mod attestation;
 mod call;

@@ -89,14 +89,16 @@ impl ProposalPlan {
     }
 }
 
+/// Opens the folder that evidence files lie in.
 #[cfg(unix)]
-fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
+pub(crate) fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
     let folder = countersign_action_proposal::EvidenceFolder::open(path)
         .map_err(|error| Failure::new(error.code(), chain(&error)).about(path.display()))?;
     Ok(Arc::new(folder))
 }
 
+/// There is no such folder here.
 #[cfg(not(unix))]
-fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
+pub(crate) fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
     Err(Failure::new("EVIDENCE_FOLDER", "evidence folders need a Unix system").about(path.display()))
 }

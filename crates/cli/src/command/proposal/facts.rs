@@ -26,7 +26,7 @@ pub(super) struct Facts {
 }
 
 /// What an attestation binds besides the proposal.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct Bound {
     /// Server of the tool.
     #[arg(long)]

@@ -1,16 +1,14 @@
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
-use countersign_action_proposal::{
-    EndorsedDigests, EvidenceResolver, Profile, ProposalPolicy, ProposalVerifier,
-};
+use countersign_action_proposal::{EndorsedDigests, Profile, ProposalPolicy, ProposalVerifier};
 use countersign_core::{Audience, Clock, ImpactClass, ManualClock, Millis, SystemClock, Timestamp};
 
 use super::read::limits;
 use crate::command::keys::{read_evidence_keyring, read_trust_root};
-use crate::failure::{Exit, Failure, chain};
+use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, Source, TEXT_BYTES, read_file};
+use crate::proposals::open_folder;
 use crate::time::moment;
 
 /// How proposals are judged. Nothing is taken from the environment or the working folder.
@@ -170,16 +168,4 @@ impl Rules {
             None => Box::new(SystemClock::new()),
         }
     }
-}
-
-#[cfg(unix)]
-pub(super) fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
-    let folder = countersign_action_proposal::EvidenceFolder::open(path)
-        .map_err(|error| Failure::new(error.code(), chain(&error)).about(path.display()))?;
-    Ok(Arc::new(folder))
-}
-
-#[cfg(not(unix))]
-pub(super) fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
-    Err(Failure::new("EVIDENCE_FOLDER", "evidence folders need a Unix system").about(path.display()))
 }

@@ -2,22 +2,19 @@ use countersign_action_proposal::{
     ActionProposal, Profile, ProposalCode, ProposalError, ProposalVerifier, ProposedCall,
 };
 use countersign_canonical_json::{Kind, Limits, Recipe, read};
-use countersign_core::{AgentId, CallId, Clock, Digest, ImpactClass, Principal, ServerName, SessionId};
+use countersign_core::{Clock, Digest, ImpactClass};
 
 use super::report::{Fault, Verdict};
 use super::run::parse;
-use super::vector::{Call, Vector};
+use super::vector::Vector;
+use crate::command::proposal::facts::Bound;
 use crate::command::proposal::read::{args_digest, code_of};
 
 /// What the vector says of the call, as the types that the library takes.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    server: Option<ServerName>,
     args: Option<Digest>,
-    call_id: Option<CallId>,
-    principal: Option<Principal>,
-    agent: Option<AgentId>,
-    session: Option<SessionId>,
+    bound: Bound,
 }
 
 impl Facts {
@@ -26,14 +23,17 @@ impl Facts {
         let Some(call) = &vector.said.call else {
             return Ok(Self { args, ..Self::default() });
         };
-        Ok(Self {
+        let bound = Bound {
             server: optional(call.server.as_deref(), "server")?,
-            args,
             call_id: optional(call.call_id.as_deref(), "call_id")?,
             principal: optional(call.principal.as_deref(), "principal")?,
             agent: optional(call.agent.as_deref(), "agent")?,
             session: optional(call.session.as_deref(), "session")?,
-        })
+            registry_version: call.registry_version,
+            ask: call.ask,
+            plan: call.plan,
+        };
+        Ok(Self { args, bound })
     }
 
     pub(super) fn judge(
@@ -79,35 +79,7 @@ impl Facts {
         if let Some(impact) = said.impact {
             call = call.impact(impact);
         }
-        if strict { self.add_strict(call, said) } else { call }
-    }
-
-    fn add_strict<'a>(&'a self, mut call: ProposedCall<'a>, said: &Call) -> ProposedCall<'a> {
-        if let Some(server) = &self.server {
-            call = call.server(server);
-        }
-        if let Some(id) = &self.call_id {
-            call = call.call_id(id);
-        }
-        if let Some(principal) = &self.principal {
-            call = call.principal(principal);
-        }
-        if let Some(agent) = &self.agent {
-            call = call.agent(agent);
-        }
-        if let Some(session) = &self.session {
-            call = call.session(session);
-        }
-        if let Some(version) = said.registry_version {
-            call = call.registry_version(version);
-        }
-        if let Some(ask) = said.ask {
-            call = call.ask(ask);
-        }
-        if let Some(plan) = said.plan {
-            call = call.plan(plan);
-        }
-        call
+        if strict { self.bound.add_to(call) } else { call }
     }
 }
 

@@ -14,9 +14,9 @@ use super::call::Facts;
 use super::manifest::{Entry, Expected, Mode, within};
 use super::report::{Fault, Outcome, Verdict};
 use super::vector::{Vector, invalid};
-use crate::command::proposal::rules::open_folder;
 use crate::failure::chain;
 use crate::files::read_file;
+use crate::proposals::open_folder;
 use crate::time::moment;
 
 /// The most bytes of a vector file.
