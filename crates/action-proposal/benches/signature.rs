@@ -3,8 +3,13 @@
 //!
 //! Between the two lie reading what was signed, its canonical form and digest, the look-up of the key, every comparison
 //! that the profile asks for, and the causal rule over the proposal. Reading the proposal itself is not in it.
+//!
+//! Criterion measures one after the other, seconds apart. A machine that others use drifts by more than the two differ, so
+//! they are measured in turns as well: the last line of each kind gives the medians of the pairs, and their ratio.
 
 use std::hint::black_box;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
 
 use countersign_action_proposal::{
     ActionProposal, AttestationDraft, EvidenceKeyring, Profile, ProposalLimits, ProposalVerifier,
@@ -145,7 +150,46 @@ impl Kind {
     }
 }
 
+/// How long the floor and the verification take, in this order, when they take turns: the medians of that many pairs. Each
+/// proposal was read just before, as it is at a gate, and each of the two goes first in every other pair.
+fn in_turns<F, V>(
+    pairs: usize,
+    kind: &Kind,
+    floor: impl Fn() -> F,
+    verify: impl Fn(Option<ActionProposal>) -> V,
+) -> (Duration, Duration) {
+    let (mut floors, mut verifications) = (Vec::with_capacity(pairs), Vec::with_capacity(pairs));
+    for pair in 0..pairs {
+        let unverified = proposal(&kind.entry).ok();
+        if pair % 2 == 0 {
+            floors.push(time(&floor));
+            verifications.push(time(|| verify(unverified)));
+        } else {
+            verifications.push(time(|| verify(unverified)));
+            floors.push(time(&floor));
+        }
+    }
+    (median(floors), median(verifications))
+}
+
+/// How long the work takes, without what dropping its result does.
+#[expect(clippy::disallowed_methods, reason = "a bench measures time")]
+fn time<T>(work: impl FnOnce() -> T) -> Duration {
+    let start = Instant::now();
+    let result = black_box(work());
+    let time = start.elapsed();
+    drop(result);
+    time
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
 fn bench(criterion: &mut Criterion) -> Result<(), Failure> {
+    // As `cargo test` and the like ask for it: everything runs, nothing is measured.
+    let pairs = if std::env::args().any(|argument| argument == "--test") { 2 } else { 4_000 };
     let world = World::new()?;
     let (call, clock, public) = (world.call(), ManualClock::new(world.now), world.key.verifying_key());
     for kind in &Kind::all(&world)? {
@@ -156,14 +200,20 @@ fn bench(criterion: &mut Criterion) -> Result<(), Failure> {
             return Err("the evidence was not looked at".into());
         }
         let mut group = criterion.benchmark_group(kind.name);
-        group.bench_function("floor: one Ed25519 verification of its payload", |b| {
-            b.iter(|| public.verify(black_box(kind.payload.as_bytes()), black_box(&kind.signature)));
-        });
+        let floor = || public.verify(black_box(kind.payload.as_bytes()), black_box(&kind.signature));
+        let run = |proposal: Option<ActionProposal>| proposal?.verify(&verifier, &call, &clock).ok();
+        group.bench_function("floor: one Ed25519 verification of its payload", |b| b.iter(floor));
         group.bench_function("verify the proposal with it", |b| {
-            let run = |proposal: Option<ActionProposal>| proposal?.verify(&verifier, &call, &clock).ok();
             b.iter_batched(|| proposal(&kind.entry).ok(), run, BatchSize::SmallInput);
         });
         group.finish();
+        let (floor, verification) = in_turns(pairs, kind, floor, run);
+        writeln!(
+            std::io::stdout(),
+            "{} in turns: floor {floor:.2?}, verification {verification:.2?}, ratio {:.3}\n",
+            kind.name,
+            verification.as_secs_f64() / floor.as_secs_f64(),
+        )?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use countersign_keys::{Signature, VerifyingKey};
 
 use crate::entry::SignatureEntry;
 use crate::keyring::{EvidenceKey, EvidenceKeyring, KeyStatus};
+use crate::verified::Content;
 use crate::{ActionProposal, Profile, ProposedCall};
 
 pub use draft::{AttestError, AttestationDraft, SignedAttestation};
@@ -49,10 +50,9 @@ impl Broken {
 }
 
 /// A signature that verified, for this call as far as the profile asks.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct VerifiedSignature {
-    /// SHA-256 of the bytes that were signed.
-    pub(crate) signed: Digest,
+    pub(crate) signed: Content,
     pub(crate) key: VerifyingKey,
     pub(crate) key_id: Box<str>,
     /// Under the strict profile, what makes it good for one call only.
@@ -97,7 +97,7 @@ pub(crate) fn verify_entry(
         Payload::Attestation(object) => bind::check(object.value(), entry, key, proposal, call, rules, now)?,
     };
     Ok(VerifiedSignature {
-        signed: payload.digest(),
+        signed: payload.into_content(),
         key: key.key,
         key_id: entry.key_id.clone(),
         attestation,
@@ -153,10 +153,10 @@ impl<'a> Payload<'a> {
         }
     }
 
-    fn digest(&self) -> Digest {
+    fn into_content(self) -> Content {
         match self {
-            Self::Attestation(object) => object.digest(),
-            Self::Opaque(text) => Digest::of(text.as_bytes()),
+            Self::Attestation(object) => Content::Attestation(object),
+            Self::Opaque(text) => Content::Opaque(Digest::of(text.as_bytes())),
         }
     }
 }

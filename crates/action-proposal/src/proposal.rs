@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::OnceLock;
 
 use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Limits, Recipe, ValueRef, read};
 use countersign_core::{Clock, Digest, ImpactClass};
@@ -39,10 +38,10 @@ use crate::{
 pub struct ActionProposal {
     // INVARIANT: of the schema, or the members below were not read from it.
     canonical: Canonical,
+    digest: Digest,
     args_digest: Digest,
-    /// Only attestations ask for it, and each of them does.
-    claims_digest: OnceLock<Digest>,
-    intent_digest: OnceLock<Digest>,
+    claims_digest: Digest,
+    intent_digest: Digest,
     intent: Box<str>,
     impact: ImpactClass,
     provenance: Vec<Provenance>,
@@ -82,14 +81,15 @@ impl ActionProposal {
         check_lists(value, limits.items)?;
         let members = read_members(value)?;
         check_distinct(members.provenance.iter().map(Provenance::id), "/provenance")?;
-        let args_digest = Digest::of(members.args.canonical_text().as_bytes());
+        let digest_of = |value: ValueRef<'_>| Digest::of(value.canonical_text().as_bytes());
+        let (args_digest, claims_digest) = (digest_of(members.args), digest_of(members.claims_value));
         let Members { intent, impact, provenance, claims, tool, evidence, .. } = members;
-        let (claims_digest, intent_digest) = (OnceLock::new(), OnceLock::new());
         Ok(Self {
+            digest: canonical.digest(),
             canonical,
             args_digest,
             claims_digest,
-            intent_digest,
+            intent_digest: Digest::of(intent.as_bytes()),
             intent,
             impact,
             provenance,
@@ -154,7 +154,7 @@ impl ActionProposal {
     /// SHA-256 of the proposal's canonical form (PIC-CJSON/1.0).
     #[must_use]
     pub const fn digest(&self) -> Digest {
-        self.canonical.digest()
+        self.digest
     }
 
     /// SHA-256 of the arguments' canonical form (PIC-CJSON/1.0, section 8.1).
@@ -165,18 +165,14 @@ impl ActionProposal {
 
     /// SHA-256 of the claims' canonical form (PIC-CJSON/1.0, section 8.2).
     #[must_use]
-    #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "what was read is of the schema")]
-    pub fn claims_digest(&self) -> Digest {
-        *self.claims_digest.get_or_init(|| {
-            let claims = self.canonical.value().get("claims").expect("the schema has claims");
-            Digest::of(claims.canonical_text().as_bytes())
-        })
+    pub const fn claims_digest(&self) -> Digest {
+        self.claims_digest
     }
 
     /// SHA-256 of the intent's own UTF-8 bytes, without quotation marks or escapes (PIC-CJSON/1.0, section 8.3).
     #[must_use]
-    pub fn intent_digest(&self) -> Digest {
-        *self.intent_digest.get_or_init(|| Digest::of(self.intent.as_bytes()))
+    pub const fn intent_digest(&self) -> Digest {
+        self.intent_digest
     }
 
     /// Verifies the proposal for one call. It is gone afterwards, whatever the answer.
@@ -199,7 +195,7 @@ impl fmt::Debug for ActionProposal {
         f.debug_struct("ActionProposal")
             .field("length", &self.canonical.as_str().len())
             .field("impact", &self.impact)
-            .field("digest", &self.canonical.digest())
+            .field("digest", &self.digest)
             .finish_non_exhaustive()
     }
 }

@@ -18,6 +18,7 @@ pub(crate) struct Members<'v> {
     pub(crate) impact: countersign_core::ImpactClass,
     pub(crate) provenance: Vec<Provenance>,
     pub(crate) claims: Vec<Claim>,
+    pub(crate) claims_value: ValueRef<'v>,
     pub(crate) tool: Box<str>,
     pub(crate) args: ValueRef<'v>,
     pub(crate) evidence: Vec<EvidenceEntry>,
@@ -34,8 +35,8 @@ pub(crate) fn read_members(proposal: ValueRef<'_>) -> Result<Members<'_>, Propos
         .map_err(|_| at.member("impact").refuse("must be one of the seven impact classes"))?;
     let (list, place) = array(proposal, &at, "provenance")?;
     let provenance = entries(list, &place, provenance)?;
-    let (list, place) = array(proposal, &at, "claims")?;
-    let claims = entries(list, &place, claim)?;
+    let (claims_value, place) = array(proposal, &at, "claims")?;
+    let claims = entries(claims_value, &place, claim)?;
     let (action, place) = member(proposal, &at, "action")?;
     object(action, &place, &["tool", "args"])?;
     let tool = string(action, &place, "tool")?.into();
@@ -50,7 +51,7 @@ pub(crate) fn read_members(proposal: ValueRef<'_>) -> Result<Members<'_>, Propos
             entries(list, &place, evidence)?
         }
     };
-    Ok(Members { intent, impact, provenance, claims, tool, args, evidence })
+    Ok(Members { intent, impact, provenance, claims, claims_value, tool, args, evidence })
 }
 
 fn provenance(value: ValueRef<'_>, at: &Place<'_>) -> Result<Provenance, ProposalError> {

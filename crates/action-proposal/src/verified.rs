@@ -1,5 +1,6 @@
 use std::fmt;
 
+use countersign_canonical_json::Canonical;
 use countersign_core::{Digest, ImpactClass, Millis, SpendError, SpentId, SpentTokens, Timestamp};
 use countersign_keys::VerifyingKey;
 
@@ -140,11 +141,44 @@ impl SpentProposal {
     }
 }
 
+/// What an entry of evidence is about.
+pub(crate) enum Content {
+    /// A file, and its SHA-256.
+    File { digest: Digest, bytes: Vec<u8> },
+    /// The attestation object that was signed.
+    Attestation(Canonical),
+    /// SHA-256 of the text that was signed.
+    Opaque(Digest),
+}
+
+impl Content {
+    pub(crate) fn digest(&self) -> Digest {
+        match self {
+            Self::File { digest, .. } | Self::Opaque(digest) => *digest,
+            Self::Attestation(object) => object.digest(),
+        }
+    }
+
+    fn file(&self) -> Option<&[u8]> {
+        match self {
+            Self::File { bytes, .. } => Some(bytes),
+            Self::Attestation(_) | Self::Opaque(_) => None,
+        }
+    }
+}
+
+/// It may be confidential: none of its bytes are shown.
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.file().map(<[u8]>::len);
+        f.debug_struct("Content").field("digest", &self.digest()).field("bytes", &size).finish()
+    }
+}
+
 /// One entry of evidence that verified. Cannot be copied.
 pub struct VerifiedEvidence {
     pub(crate) id: Box<str>,
-    pub(crate) digest: Digest,
-    pub(crate) bytes: Option<Vec<u8>>,
+    pub(crate) content: Content,
     pub(crate) raises_trust: bool,
     pub(crate) endorsed: bool,
     pub(crate) signer: Option<(Box<str>, VerifyingKey)>,
@@ -160,8 +194,8 @@ impl VerifiedEvidence {
 
     /// SHA-256 of the file, or of the bytes that were signed.
     #[must_use]
-    pub const fn digest(&self) -> Digest {
-        self.digest
+    pub fn digest(&self) -> Digest {
+        self.content.digest()
     }
 
     /// The file's bytes, exactly those that were hashed; none for a signature.
@@ -171,7 +205,7 @@ impl VerifiedEvidence {
     /// binds the id and the digest of every file of the proposal.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
-        self.bytes.as_deref()
+        self.content.file()
     }
 
     /// Says whether it raises the trust of the provenance with its id. Never where there is no such provenance.
@@ -205,8 +239,7 @@ impl VerifiedEvidence {
 impl fmt::Debug for VerifiedEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VerifiedEvidence")
-            .field("digest", &self.digest)
-            .field("bytes", &self.bytes.as_ref().map(Vec::len))
+            .field("content", &self.content)
             .field("raises_trust", &self.raises_trust)
             .field("endorsed", &self.endorsed)
             .field("key", &self.signer.as_ref().map(|(_, key)| key))

@@ -5,7 +5,7 @@ use countersign_core::{Clock, Digest, ImpactClass, Timestamp};
 use crate::attestation::{AttestationRules, verify_entry};
 use crate::proposal::check_distinct;
 use crate::trust::{check_claims, check_thresholds};
-use crate::verified::{Facts, VerifiedEvidence};
+use crate::verified::{Content, Facts, VerifiedEvidence};
 use crate::verifier::EvidenceCheck;
 use crate::{
     ActionProposal, EvidenceBudget, EvidenceEntry, HashEntry, Profile, ProposalCode, ProposalError,
@@ -192,8 +192,7 @@ impl Question<'_> {
         let (is_input, endorsed) = (self.is_input(&entry.id), self.is_endorsed(&digest));
         Ok(VerifiedEvidence {
             id: entry.id.clone(),
-            digest,
-            bytes: Some(file.into_bytes()),
+            content: Content::File { digest, bytes: file.into_bytes() },
             raises_trust: is_input && (endorsed || self.verifier.profile == Profile::Pic08),
             endorsed: is_input && endorsed,
             signer: None,
@@ -220,8 +219,7 @@ impl Question<'_> {
             .map_err(|broken| failed(index, broken.place, broken.rule))?;
         Ok(VerifiedEvidence {
             id: entry.id.clone(),
-            digest: signature.signed,
-            bytes: None,
+            content: signature.signed,
             raises_trust: self.is_input(&entry.id),
             endorsed: false,
             signer: Some((signature.key_id, signature.key)),

@@ -1,5 +1,7 @@
 use std::io;
 
+use crate::LogError;
+
 /// Why a sink could not keep a record, or a file could not be opened as one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -32,12 +34,15 @@ pub enum AuditError {
     /// An earlier write or sync failed; the file must be opened anew.
     #[error("an earlier write failed, the record must be opened anew")]
     Poisoned,
+    /// The log does not verify.
+    #[error(transparent)]
+    Log(Box<LogError>),
 }
 
 impl AuditError {
     /// The stable code.
     #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Self::Unavailable(_) | Self::NotAFile => "AUDIT_UNAVAILABLE",
             Self::Locked => "AUDIT_LOCKED",
@@ -45,6 +50,7 @@ impl AuditError {
             Self::Replaced => "AUDIT_REPLACED",
             Self::Write(_) | Self::TooLong => "AUDIT_WRITE",
             Self::Poisoned => "AUDIT_POISONED",
+            Self::Log(error) => error.code(),
         }
     }
 }

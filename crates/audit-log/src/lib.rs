@@ -1,34 +1,59 @@
 //! The record: one line for every decision, outcome, session and refused message, in a sink that keeps it.
 //!
 //! A record goes in through [`AuditSink::record`], which returns its sequence number once it is kept and an error
-//! otherwise; whoever asked then refuses. [`MemorySink`] keeps the latest records of this process, [`FileSink`]
-//! writes JSON lines and syncs each one before it answers. [`read_lines`] and [`verify`] read such a file back.
+//! otherwise; whoever asked then refuses. [`Log`] keeps records in a folder, durable, under signed checkpoints of a Merkle
+//! tree; [`verify_log`] verifies all of it, [`read_log`] reads it, [`prove_inclusion`] and [`prove_consistency`] prove it.
+//! [`MemorySink`] keeps the latest records of this process and the tree of all. [`FileSink`] writes JSON lines without
+//! checkpoints, which [`read_lines`] and [`verify`] read back: that finds accidents, not forgers.
 //!
-//! What it does not do: it decides nothing, reads no clock, holds no argument values (digests only) and proves
-//! nothing to somebody who does not trust the machine that wrote the file. Whoever can write the file can rewrite it;
-//! [`verify`] finds accidents, not forgers.
+//! What it does not do: it decides nothing, reads no clock, and holds no argument values (digests only). Whoever has a log's
+//! signing key can write another log, and whoever can write its folder can cut its end: a checkpoint that was kept elsewhere
+//! finds both.
 
+mod base64;
+mod checkpoint;
+mod cosignature;
+mod disk;
 mod error;
 mod file;
+mod line;
+mod log;
+mod log_error;
+mod log_read;
+mod log_verify;
 mod memory;
 mod proposal;
 mod read;
+mod receipt;
 mod record;
+mod segment;
 mod sink;
 mod tail;
 mod text;
+mod tiles;
+mod witness;
 
 #[cfg(test)]
 mod tests;
 
+pub use checkpoint::{Checkpoint, CheckpointError, LogKey};
+pub use cosignature::{Cosignature, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
+pub use disk::{Disk, DiskFile, FolderDisk};
 pub use error::{AuditError, ReadError};
 pub use file::FileSink;
+pub use log::{Durability, Log, LogOptions, Pending};
+pub use log_error::{LogError, Place};
+pub use log_read::{LogEntries, LogEntry, read_disk, read_log};
+pub use log_verify::{LogSummary, prove_consistency, prove_inclusion, verify_disk, verify_log};
 pub use memory::MemorySink;
 pub use proposal::{EvidenceKind, EvidenceRecord, ProposalRecord};
 pub use read::{Lines, Summary, read_lines, verify};
+pub use receipt::{MAX_RECEIPT_BYTES, Receipt, ReceiptError, VerifiedReceipt};
 pub use record::{
     CallRecord, ClaimsRecord, Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool,
-    SessionRecord, Verdict,
+    RecoveredRecord, SessionRecord, Verdict,
 };
 pub use sink::AuditSink;
 pub use text::{Escaped, EscapedError};
+pub use tiles::{TileWriter, TilesError};
+pub use witness::{AddCheckpoint, WitnessRefusal, WitnessedLog};

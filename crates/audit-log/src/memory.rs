@@ -1,14 +1,18 @@
 use std::collections::VecDeque;
 
+use countersign_merkle::{Frontier, LeafHash, TreeHead};
 use parking_lot::Mutex;
 
+use crate::line::{LINE, record_body, record_prefix};
+use crate::read::parse_line;
 use crate::{AuditError, AuditSink, Record};
 
 /// How many records are kept unless said otherwise: enough to look back over a few minutes of a busy host, a few
 /// megabytes at most.
 const DEFAULT_KEPT: usize = 4_096;
 
-/// Keeps the latest records in memory, and the exact number of all. For tests and for hosts that keep no file.
+/// Keeps the latest records in memory, and the exact number and the tree of all, whose leaves are the lines that a
+/// [`Log`](crate::Log) would hold. For tests and for hosts that keep no file.
 ///
 /// Nothing in it outlives the process: whoever needs to know afterwards what happened uses a
 /// [`FileSink`](crate::FileSink).
@@ -30,8 +34,9 @@ pub struct MemorySink {
 
 #[derive(Debug, Default)]
 struct State {
-    count: u64,
-    latest: VecDeque<(u64, Record)>,
+    frontier: Frontier,
+    /// The lines of the latest records: a copy of a record would take an allocation for each of its members.
+    latest: VecDeque<Vec<u8>>,
 }
 
 impl MemorySink {
@@ -50,13 +55,19 @@ impl MemorySink {
     /// How many records there were in all.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.state.lock().count
+        self.state.lock().frontier.size()
+    }
+
+    /// How many records there were, and what they hash to.
+    #[must_use]
+    pub fn head(&self) -> TreeHead {
+        self.state.lock().frontier.head()
     }
 
     /// The latest records with their sequence numbers, oldest first.
     #[must_use]
     pub fn latest(&self) -> Vec<(u64, Record)> {
-        self.state.lock().latest.iter().cloned().collect()
+        self.state.lock().latest.iter().take(self.kept).filter_map(|line| parse_line(line)).collect()
     }
 }
 
@@ -68,14 +79,17 @@ impl Default for MemorySink {
 
 impl AuditSink for MemorySink {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
-        let record = record.clone();
+        let mut body = Vec::with_capacity(LINE);
+        record_body(record, &mut body)?;
         let mut state = self.state.lock();
-        let sequence = state.count.checked_add(1).ok_or(AuditError::TooLong)?;
-        state.count = sequence;
-        state.latest.push_back((sequence, record));
-        if state.latest.len() > self.kept {
-            state.latest.pop_front();
-        }
+        let sequence = state.frontier.size().checked_add(1).ok_or(AuditError::TooLong)?;
+        let full = state.latest.len() >= self.kept.max(1);
+        let mut line = if full { state.latest.pop_front() } else { None }.unwrap_or_default();
+        line.clear();
+        record_prefix(sequence, &mut line);
+        line.extend_from_slice(&body);
+        state.frontier.append(LeafHash::of(&line)).map_err(|_| AuditError::TooLong)?;
+        state.latest.push_back(line);
         Ok(sequence)
     }
 }

@@ -20,6 +20,8 @@ pub enum Record {
     Outcome(OutcomeRecord),
     /// A gateway refused a message that is no call it could decide on.
     Gateway(GatewayRecord),
+    /// A log that was opened again was cut behind its last checkpoint.
+    Recovered(RecoveredRecord),
 }
 
 impl Record {
@@ -31,6 +33,7 @@ impl Record {
             Self::Decision(r) => r.time,
             Self::Outcome(r) => r.time,
             Self::Gateway(r) => r.time,
+            Self::Recovered(r) => r.time,
         }
     }
 }
@@ -350,5 +353,27 @@ impl GatewayRecord {
     #[must_use]
     pub fn new(time: Timestamp, direction: Direction, code: &str) -> Self {
         Self { time, session: None, direction, method: None, code: code.into(), reason: None }
+    }
+}
+
+/// What a log cut off when it was opened after its writer had been stopped: bytes of records that nobody had been told
+/// were kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RecoveredRecord {
+    /// When the log was opened, as far as its opener said; otherwise the time of the last record that was kept.
+    pub time: Timestamp,
+    /// How many bytes were cut.
+    pub bytes: u64,
+    /// SHA-256 of them.
+    pub digest: Digest,
+}
+
+impl RecoveredRecord {
+    /// Makes one.
+    #[must_use]
+    pub const fn new(time: Timestamp, bytes: u64, digest: Digest) -> Self {
+        Self { time, bytes, digest }
     }
 }

@@ -1,6 +1,21 @@
+mod checkpoint;
 mod file;
+mod log;
+mod log_faults;
+mod log_fork;
+mod log_histories;
+mod log_kill;
+mod log_moved;
+mod log_proofs;
+mod log_support;
+mod log_tamper;
 mod read;
+mod receipt;
 mod record;
+mod sim;
+mod tiles;
+mod vectors;
+mod witness;
 
 use countersign_core::{AgentId, Digest, Millis, Principal, SessionId, Timestamp, ToolId};
 

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::OnceLock;
 
 use countersign_core::Digest;
 
@@ -23,13 +24,14 @@ use crate::write::write_value;
 pub struct Canonical {
     tape: Tape,
     text: String,
-    digest: Digest,
+    /// Worked out when somebody asks: not everything that is read is known by its digest.
+    digest: OnceLock<Digest>,
     recipe: Recipe,
 }
 
 impl Canonical {
-    pub(crate) fn new(tape: Tape, text: String, recipe: Recipe) -> Self {
-        Self { tape, digest: Digest::of(text.as_bytes()), text, recipe }
+    pub(crate) const fn new(tape: Tape, text: String, recipe: Recipe) -> Self {
+        Self { tape, text, digest: OnceLock::new(), recipe }
     }
 
     /// The canonical bytes.
@@ -46,8 +48,8 @@ impl Canonical {
 
     /// The SHA-256 digest of the canonical bytes alone, with no label before them.
     #[must_use]
-    pub const fn digest(&self) -> Digest {
-        self.digest
+    pub fn digest(&self) -> Digest {
+        *self.digest.get_or_init(|| Digest::of(self.text.as_bytes()))
     }
 
     /// The recipe that the bytes were read under.
@@ -105,7 +107,7 @@ impl fmt::Debug for Canonical {
         f.debug_struct("Canonical")
             .field("recipe", &self.recipe)
             .field("length", &self.text.len())
-            .field("digest", &self.digest)
+            .field("digest", &self.digest())
             .finish_non_exhaustive()
     }
 }

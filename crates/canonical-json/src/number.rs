@@ -38,6 +38,11 @@ pub(crate) fn is_unsafe_integer(literal: &str, value: f64) -> bool {
     value.abs() >= FIRST_SHARED && !literal.contains(['.', 'e', 'E'])
 }
 
+/// Says whether a literal is surely what is written for its value: an integer without a sign, of few digits.
+pub(crate) fn is_canonical(literal: &str) -> bool {
+    literal.len() <= PLAIN_DIGITS && literal.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// Writes a finite double as ECMAScript's `Number::toString` does (RFC 8785, section 3.2.2.3).
 pub(crate) fn write_number(out: &mut String, value: f64) {
     out.push_str(ryu_js::Buffer::new().format_finite(value));

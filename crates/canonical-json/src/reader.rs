@@ -49,6 +49,8 @@ pub struct Reader {
     open: Vec<Frame>,
     /// The names of all open objects, the innermost object's last.
     names: Vec<u32>,
+    /// Whether the input is known to be its own canonical text.
+    verbatim: bool,
 }
 
 /// Holds what is known of an array or object that is not closed yet.
@@ -72,7 +74,7 @@ impl Reader {
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         let tape = Tape::new();
-        Self { limits, tape, out: String::new(), open: Vec::new(), names: Vec::new() }
+        Self { limits, tape, out: String::new(), open: Vec::new(), names: Vec::new(), verbatim: false }
     }
 
     /// Makes one whose buffers need not grow for a usual text of that many bytes: growing them costs more than reading.
@@ -83,6 +85,7 @@ impl Reader {
             out: String::with_capacity(bytes),
             open: Vec::with_capacity(8),
             names: Vec::with_capacity(32),
+            verbatim: false,
         }
     }
 
@@ -114,15 +117,21 @@ impl Reader {
 
     fn write(&mut self) {
         self.out.clear();
-        write_value(&mut self.out, &self.tape, 0);
+        if self.verbatim {
+            self.out.push_str(self.tape.arena());
+        } else {
+            write_value(&mut self.out, &self.tape, 0);
+        }
     }
 
     /// Fills the tape with the one value that `bytes` hold.
     fn fill(&mut self, bytes: &[u8], recipe: Recipe) -> Result<(), JsonError> {
-        self.tape.clear();
         self.open.clear();
         self.names.clear();
-        let mut scanner = Scanner::new(decode(bytes, &self.limits)?);
+        self.verbatim = true;
+        let text = decode(bytes, &self.limits)?;
+        self.tape.start(text);
+        let mut scanner = Scanner::new(text);
         scanner.skip_white_space();
         loop {
             let opened = self.value(&mut scanner, recipe)?;
@@ -131,6 +140,7 @@ impl Reader {
             }
         }
         scanner.skip_white_space();
+        self.verbatim &= scanner.is_verbatim();
         match scanner.peek() {
             None => Ok(()),
             Some(_) => Err(JsonError::new(JsonErrorKind::TrailingData, scanner.offset())),
@@ -277,7 +287,7 @@ impl Reader {
                 }
                 (Container::Object(outer), Some(b'}')) => {
                     let names = self.names.get_mut(outer..).unwrap_or_default();
-                    sort_names(&self.tape, names)?;
+                    self.verbatim &= sort_names(&self.tape, names)?;
                     self.tape.close_object(frame.at, names, frame.exact);
                     self.names.truncate(outer);
                 }
@@ -311,17 +321,18 @@ fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<&'a str, JsonError> {
 }
 
 /// Puts an object's names into canonical order and refuses a repeated one. Sorting brings equal names side by side,
-/// so there is no hash table that chosen names could flood.
-fn sort_names(tape: &Tape, names: &mut [u32]) -> Result<(), JsonError> {
+/// so there is no hash table that chosen names could flood. Says whether they were in order already.
+fn sort_names(tape: &Tape, names: &mut [u32]) -> Result<bool, JsonError> {
     let compare = |a: &u32, b: &u32| compare_utf16(tape.name(*a), tape.name(*b));
-    if names.is_sorted_by(|a, b| compare(a, b) == Ordering::Less) {
-        return Ok(());
+    let in_turn = names.iter().map(|at| tape.name(*at));
+    if in_turn.is_sorted_by(|a, b| compare_utf16(a, b) == Ordering::Less) {
+        return Ok(true);
     }
     names.sort_unstable_by(|a, b| compare(a, b).then(a.cmp(b)));
     let repeated = |pair: &&[u32]| matches!(pair, [a, b] if compare(a, b) == Ordering::Equal);
     let first = names.windows(2).filter(repeated).filter_map(|pair| pair.last().copied()).min();
     match first.map(|at| tape.node(at)) {
         Some(Node::Name { offset, .. }) => Err(JsonError::new(JsonErrorKind::DuplicateName, offset as usize)),
-        _ => Ok(()),
+        _ => Ok(false),
     }
 }

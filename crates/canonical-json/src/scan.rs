@@ -1,13 +1,15 @@
 use crate::error::{JsonError, JsonErrorKind};
+use crate::number;
 
 /// Walks over text whose UTF-8 was checked, and knows JSON's words. It never looks at a byte twice without need.
 #[derive(Debug)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
+    verbatim: bool,
 }
 
-/// Says what a string literal added to the arena.
+/// Says where a string literal's text lies in the arena.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unescaped {
     pub(crate) start: usize,
@@ -18,11 +20,17 @@ pub(crate) struct Unescaped {
 
 impl<'a> Scanner<'a> {
     pub(crate) const fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, verbatim: true }
     }
 
     pub(crate) const fn offset(&self) -> usize {
         self.at
+    }
+
+    /// Whether everything up to here is spelled as it would be written: no white space, no escape, no number but an
+    /// integer of few digits.
+    pub(crate) const fn is_verbatim(&self) -> bool {
+        self.verbatim
     }
 
     /// The byte that comes next, if there is one.
@@ -37,6 +45,7 @@ impl<'a> Scanner<'a> {
 
     pub(crate) fn skip_white_space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.verbatim = false;
             self.bump();
         }
     }
@@ -84,7 +93,9 @@ impl<'a> Scanner<'a> {
         if let Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-') = self.peek() {
             return Err(JsonError::new(JsonErrorKind::InvalidNumber, start));
         }
-        self.piece(start)
+        let literal = self.piece(start)?;
+        self.verbatim &= number::is_canonical(literal);
+        Ok(literal)
     }
 
     /// Reads one digit or more of the number that began at `start`.
@@ -100,14 +111,25 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads a string literal whose opening quote comes next, and adds its text to `arena`.
+    /// Reads a string literal whose opening quote comes next. `arena` begins with the text that is walked over, so that
+    /// one without escapes lies there already; any other is added.
     pub(crate) fn string(&mut self, arena: &mut String) -> Result<Unescaped, JsonError> {
+        self.bump();
+        let start = self.at;
+        self.skip_ordinary();
+        if self.peek() != Some(b'"') {
+            return self.unescape(start, arena);
+        }
+        let len = self.at.saturating_sub(start);
+        self.bump();
+        Ok(Unescaped { start, len, plain: true })
+    }
+
+    /// Reads on in a string whose text began at `run`, as it has an escape, or a fault.
+    fn unescape(&mut self, mut run: usize, arena: &mut String) -> Result<Unescaped, JsonError> {
         let start = arena.len();
         let mut plain = true;
-        self.bump();
         loop {
-            let run = self.at;
-            self.skip_ordinary();
             arena.push_str(self.piece(run)?);
             match self.peek() {
                 None => return Err(self.end()),
@@ -119,6 +141,8 @@ impl<'a> Scanner<'a> {
                 }
                 Some(_) => return Err(JsonError::new(JsonErrorKind::ControlCharacter, self.at)),
             }
+            run = self.at;
+            self.skip_ordinary();
         }
         self.bump();
         Ok(Unescaped { start, len: arena.len().saturating_sub(start), plain })
@@ -127,18 +151,18 @@ impl<'a> Scanner<'a> {
     /// Steps over bytes that mean themselves within a string.
     fn skip_ordinary(&mut self) {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let special = |&b: &u8| b < b' ' || b == b'"' || b == b'\\';
-        // Sixteen at a time and without a way out between them: that is one comparison for the machine.
-        let (blocks, _) = rest.as_chunks::<16>();
-        let none = |block: &[u8; 16]| !block.iter().fold(false, |seen, b| seen | special(b));
-        let ordinary = blocks.iter().take_while(|block| none(block)).count().saturating_mul(16);
-        let rest = rest.get(ordinary..).unwrap_or_default();
-        let more = rest.iter().position(special).unwrap_or(rest.len());
-        self.at = self.at.saturating_add(ordinary).saturating_add(more);
+        let (words, tail) = rest.as_chunks::<8>();
+        let within = |(at, word): (usize, &[u8; 8])| Some((at, first_special(*word)?));
+        let (whole, more) = words.iter().enumerate().find_map(within).unwrap_or_else(|| {
+            let special = |b: &u8| *b < b' ' || *b == b'"' || *b == b'\\';
+            (words.len(), tail.iter().position(special).unwrap_or(tail.len()))
+        });
+        self.at = self.at.saturating_add(whole.saturating_mul(8)).saturating_add(more);
     }
 
     /// Reads an escape whose backslash comes next.
     fn escape(&mut self) -> Result<char, JsonError> {
+        self.verbatim = false;
         let start = self.at;
         self.bump();
         let c = match self.peek() {
@@ -209,4 +233,20 @@ impl<'a> Scanner<'a> {
     const fn end(&self) -> JsonError {
         JsonError::new(JsonErrorKind::UnexpectedEnd, self.text.len())
     }
+}
+
+/// Which of eight bytes is the first that does not mean itself within a string: a quotation mark, a backslash or a control
+/// character. All eight are looked at at once.
+fn first_special(bytes: [u8; 8]) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
+    /// Sets the high bit of the first byte below `least`, and perhaps of some after it: only there does a borrow get.
+    const fn below(word: u64, least: u64) -> u64 {
+        word.wrapping_sub(ONES.wrapping_mul(least)) & !word & HIGHS
+    }
+    let word = u64::from_le_bytes(bytes);
+    // Exchanged in this one bit, the control characters stay below the blank and the quotation mark becomes the blank.
+    let control_or_quote = below(word ^ ONES.wrapping_mul(2), 0x21);
+    let special = control_or_quote | below(word ^ ONES.wrapping_mul(u64::from(b'\\')), 1);
+    (special != 0).then_some((special.trailing_zeros() / 8) as usize)
 }

@@ -6,7 +6,8 @@ pub(crate) struct Tape {
     nodes: Vec<Node>,
     /// For each object a run of positions of its [`Node::Name`]s, in canonical order.
     order: Vec<u32>,
-    /// The text of all strings and names, unescaped.
+    /// The text of all strings and names, unescaped. Where a reader filled the tape, it begins with the whole input: what
+    /// has no escape lies there.
     arena: String,
 }
 
@@ -91,10 +92,17 @@ impl Tape {
         at.saturating_add(self.node(at).span())
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Empties it for another input.
+    pub(crate) fn start(&mut self, input: &str) {
         self.nodes.clear();
         self.order.clear();
         self.arena.clear();
+        self.arena.push_str(input);
+    }
+
+    /// All text that it has. Where no string of the input has an escape, that is the input.
+    pub(crate) const fn arena(&self) -> &str {
+        self.arena.as_str()
     }
 
     /// The text buffer, for the reader to add to.

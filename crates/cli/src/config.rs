@@ -7,6 +7,7 @@ use countersign_core::{AgentId, Audience, ImpactClass, Millis, Principal, Server
 use countersign_mcp::GatewaySettings;
 use serde::Deserialize;
 
+use crate::command::mcp::plans::{Around, PlanFlags, PlanPart};
 use crate::command::registry::DEFAULT_MAX_AGE;
 use crate::failure::{Failure, one_line};
 use crate::files::read_text_file;
@@ -21,6 +22,8 @@ pub(crate) struct Config {
     session: SessionPart,
     pub(crate) approval: Option<ApprovalPart>,
     proposals: Option<ProposalsPart>,
+    #[serde(default)]
+    plan: PlanPart,
     record: RecordPart,
     server: ServerPart,
 }
@@ -140,6 +143,7 @@ impl Config {
         if let Some(proposals) = &mut config.proposals {
             paths.extend(proposals.paths());
         }
+        paths.extend(config.plan.paths());
         for path in paths {
             *path = folder.join(&*path);
         }
@@ -149,6 +153,22 @@ impl Config {
     /// The registry's file.
     pub(crate) fn registry(&self) -> &Path {
         &self.registry.file
+    }
+
+    /// How the session is held to plans: what the file says, and what the command line says instead.
+    pub(crate) fn plans(&self, flags: &PlanFlags, session: Option<&SessionId>) -> Result<PlanPart, Failure> {
+        let plans = self.plan.clone().or(flags);
+        plans.check(&Around {
+            has_goal: self.session.goal.is_some() || self.session.goal_file.is_some(),
+            has_approvals: self.approval.is_some(),
+            names_session: session.is_some(),
+        })?;
+        Ok(plans)
+    }
+
+    /// The server's name, as the registry knows it.
+    pub(crate) const fn server(&self) -> &ServerName {
+        &self.server.name
     }
 
     /// What the gateway lets through.

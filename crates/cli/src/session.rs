@@ -8,6 +8,7 @@ use countersign_action_proposal::ProposalVerifier;
 use countersign_approval_token::MemorySpentTokens;
 use countersign_audit_log::{AuditSink, FileSink, MemorySink};
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
+use countersign_committed_plan::PlanContext;
 use countersign_core::{
     AgentId, Audience, Clock, Digest, Millis, Principal, RunId, ServerName, SessionId, SpentTokens,
     SystemClock, Timestamp, ToolId,
@@ -19,10 +20,11 @@ use countersign_registry::{
     definition_digest,
 };
 use countersign_sqlite::SqliteStore;
-use countersign_tool_gate::{ApprovalSettings, ProposalSettings, ToolGate};
+use countersign_tool_gate::{ApprovalSettings, ProposalSettings, StartPlanError, ToolGate};
 
 use crate::command::json::malformed;
 use crate::command::keys::read_trust_root;
+use crate::command::mcp::plans::Rule;
 use crate::command::token::run_keys;
 use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file};
@@ -87,6 +89,7 @@ pub(crate) struct PreparedSession {
     proposals: Option<(Arc<ProposalVerifier>, Option<PathBuf>)>,
     record: Option<PathBuf>,
     definitions: BTreeMap<ToolId, Digest>,
+    rule: Rule,
 }
 
 /// An open session with the parts that a gateway needs beside the gate.
@@ -114,6 +117,28 @@ struct Stores {
 }
 
 impl PreparedSession {
+    /// Says which calls need a plan.
+    #[must_use]
+    pub(crate) const fn hold_to_plans(mut self, rule: Rule) -> Self {
+        self.rule = rule;
+        self
+    }
+
+    /// What a plan for the session is made for.
+    pub(crate) fn plan_context(&self) -> Result<PlanContext, StartPlanError> {
+        let goal = self.ask.as_ref().ok_or(StartPlanError::NoGoal)?.digest();
+        let version = self.registry.view().snapshot().version();
+        Ok(PlanContext::new(goal, self.contract.session().clone(), version)?)
+    }
+
+    pub(crate) const fn contract(&self) -> &SessionContract {
+        &self.contract
+    }
+
+    pub(crate) const fn registry(&self) -> &Arc<CapabilityRegistry> {
+        &self.registry
+    }
+
     /// Opens the session: makes or opens the files that it writes.
     pub(crate) fn open(self) -> Result<OpenSession, Failure> {
         let Files { sink, stores } = self.files()?;
@@ -128,6 +153,9 @@ impl PreparedSession {
         );
         if let Some(ask) = self.ask {
             builder = builder.pinned_ask(ask);
+        }
+        if self.rule == Rule::Always {
+            builder = builder.plan_first();
         }
         if let (Some((plan, keys)), Some(store)) = (self.approvals, &stores.approvals) {
             let spent = Arc::clone(store);
@@ -216,6 +244,7 @@ impl SessionPlan {
             proposals,
             record: self.record,
             definitions: self.definitions,
+            rule: Rule::ByTool,
         })
     }
 

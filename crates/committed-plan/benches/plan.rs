@@ -1,11 +1,16 @@
 //! What a step costs at the gate, beside the hashes that it cannot do without, and how committing grows with the plan.
+//!
+//! Criterion measures one size after the other, seconds apart, and a machine that others use drifts meanwhile. So 10,000 and 100,000
+//! steps are committed in turns as well: the last line gives the medians per step, and their ratio. It is 1 where time is linear.
 
 use std::hint::black_box;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
 
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_committed_plan::{
-    CommittedPlan, OpenPlace, Plan, PlanContext, PlanContract, PlanCursor, PlanLimits, Step, StepCall,
-    StepProof,
+    CommittedPlan, OpenPlace, Plan, PlanContext, PlanContract, PlanCursor, PlanLimits, RootCursor, Step,
+    StepCall, StepProof,
 };
 use countersign_core::{Digest, SessionId, ToolId};
 use criterion::{BatchSize, Criterion, Throughput};
@@ -81,6 +86,14 @@ fn bench_check(criterion: &mut Criterion) -> Result<(), Failure> {
     });
     let plan = committed(16)?;
     let proof = plan.prove_step(1).ok_or("no step")?;
+    let header = plan.header_proof().ok_or("no header")?.verify(plan.root())?;
+    let mut far = RootCursor::start(header, &context()?)?;
+    group.bench_function("check with the root alone", |b| {
+        b.iter(|| {
+            let call = StepCall::new(&tool, black_box(&first), 7).proved_by(&proof);
+            far.check(&call, &Anything).map(|planned| far.give_back(planned))
+        });
+    });
     group.bench_function("verify a proof and check", |b| {
         let run = |proof: StepProof| proof.verify(plan.root()).map(|step| step.admits(&tool, &first));
         b.iter_batched(|| proof.clone(), run, BatchSize::SmallInput);
@@ -108,10 +121,48 @@ fn bench_commit(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Commits both sizes in turns, and says what a step costs in each.
+fn commit_in_turns() -> Result<(), Failure> {
+    const SIZES: [usize; 2] = [10_000, 100_000];
+    // As `cargo test` and the like ask for it: everything runs, nothing is measured.
+    let pairs = if std::env::args().any(|argument| argument == "--test") { 1 } else { 15 };
+    let plans = [Plan::new(context()?, steps(SIZES[0])?)?, Plan::new(context()?, steps(SIZES[1])?)?];
+    let mut per_step = [Vec::new(), Vec::new()];
+    for _ in 0..pairs {
+        for ((plan, size), times) in plans.iter().zip(SIZES).zip(&mut per_step) {
+            let whole = time(plan.clone())?;
+            times.push(whole.checked_div(u32::try_from(size)?).ok_or("no steps")?);
+        }
+    }
+    let [small, large] = per_step.map(median);
+    writeln!(
+        std::io::stdout(),
+        "commit in turns, per step: of 10,000 {small:.2?}, of 100,000 {large:.2?}, ratio {:.3}",
+        large.as_secs_f64() / small.as_secs_f64(),
+    )?;
+    Ok(())
+}
+
+/// How long it takes to commit the plan, without what dropping it does.
+#[expect(clippy::disallowed_methods, reason = "a bench measures time")]
+fn time(plan: Plan) -> Result<Duration, Failure> {
+    let start = Instant::now();
+    let committed = black_box(plan.commit(&Anything)?);
+    let time = start.elapsed();
+    drop(committed);
+    Ok(time)
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
 fn main() -> Result<(), Failure> {
     let mut criterion = Criterion::default().configure_from_args();
     bench_check(&mut criterion)?;
     bench_commit(&mut criterion)?;
+    commit_in_turns()?;
     criterion.final_summary();
     Ok(())
 }

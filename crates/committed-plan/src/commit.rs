@@ -5,6 +5,7 @@ use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, ProofError, TreeE
 use crate::admit::admit;
 use crate::breach::PlanBreach;
 use crate::header::PlanHeader;
+use crate::header_proof::HeaderProof;
 use crate::proof::StepProof;
 use crate::root::PlanRoot;
 use crate::step::Step;
@@ -57,6 +58,12 @@ impl CommittedPlan {
     /// [`TreeError`] never: every plan has a header.
     pub fn prove_header(&self) -> Result<InclusionProof, TreeError> {
         self.tree.prove_inclusion(0)
+    }
+
+    /// The header with the proof that it is this plan's, for a gate that has the root alone.
+    #[must_use]
+    pub fn header_proof(&self) -> Option<HeaderProof> {
+        HeaderProof::new(self.header.clone(), self.prove_header().ok()?).ok()
     }
 
     /// Proves one step, for somebody who has the root alone.

@@ -1,5 +1,6 @@
 use countersign_core::ToolId;
 
+use crate::error::CommitError;
 use crate::place::OpenPlace;
 use crate::step::Step;
 
@@ -17,4 +18,15 @@ pub trait PlanContract {
     /// Says whether what the step fixes of its arguments fits the tool's schema and constraints. What stands in the places
     /// that are left open ([`Step::open`]) is not a value yet and does not count.
     fn fits(&self, step: &Step) -> bool;
+}
+
+/// Asks about one step, which is the plan's `at`-th.
+pub(crate) fn allowed(step: &Step, at: u64, contract: &dyn PlanContract) -> Result<(), CommitError> {
+    if !contract.discloses(step.tool()) {
+        return Err(CommitError::Undisclosed { step: at });
+    }
+    if !step.open().iter().all(|place| contract.is_data(step.tool(), place)) {
+        return Err(CommitError::ControlOpen { step: at });
+    }
+    if contract.fits(step) { Ok(()) } else { Err(CommitError::Args { step: at }) }
 }

@@ -8,7 +8,7 @@ use crate::cursor_error::{FinishError, PlanUseError};
 use crate::header::PlanContext;
 use crate::step::Step;
 use crate::trace::{TraceStep, VerifiedTrace};
-use crate::turn::{PlannedCall, StepCall, StepRun, Turn};
+use crate::turn::{PlannedCall, StepCall, StepRun, Turn, Turns};
 
 /// One accepted call.
 struct Run<O> {
@@ -54,9 +54,7 @@ pub struct PlanCursor<O> {
     /// How many accepted calls that step has.
     pub(crate) used: u32,
     runs: Vec<Run<O>>,
-    /// The call whose turn is held.
-    pub(crate) held: Option<Turn>,
-    turns: u64,
+    pub(crate) turns: Turns,
     pub(crate) halted: Option<PlanBreach>,
 }
 
@@ -76,8 +74,7 @@ impl<O> PlanCursor<O> {
             position: 0,
             used: 0,
             runs: Vec::new(),
-            held: None,
-            turns: 0,
+            turns: Turns::default(),
             halted: None,
         })
     }
@@ -95,19 +92,15 @@ impl<O> PlanCursor<O> {
         if call.registry_version != self.plan.header().context().registry_version() {
             return Err(PlanBreach::Required { reason: "other-registry" });
         }
-        if self.held.is_some() {
+        if !self.turns.are_free() {
             return Err(PlanBreach::OutOfOrder { reason: "busy" });
         }
-        let found = match call.step {
+        let found = call.named(self.plan.root()).and_then(|named| match named {
             Some(step) => self.named(step, call).map(|()| step),
             None => self.fitting(call),
-        };
+        });
         let index = found.inspect_err(|breach| self.halted = Some(*breach))?;
-        self.turns = self.turns.saturating_add(1);
-        let (root, args) = (*self.plan.root(), call.args.digest());
-        let turn = Turn { number: self.turns, root, index, args };
-        self.held = Some(turn);
-        Ok(PlannedCall { turn })
+        Ok(PlannedCall { turn: self.turns.take(*self.plan.root(), index, call.args.digest()) })
     }
 
     /// Asks whether it is the turn of the step that the caller names, and whether the call is that step's.
@@ -182,7 +175,7 @@ impl<O> PlanCursor<O> {
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<StepRun, PlanBreach> {
         let turn = planned.turn;
-        self.release(&turn)?;
+        self.turns.release(&turn)?;
         self.used = if turn.index == self.position { self.used.saturating_add(1) } else { 1 };
         self.position = turn.index;
         self.runs.push(Run { turn, outcome: None });
@@ -195,15 +188,7 @@ impl<O> PlanCursor<O> {
     /// As [`accept`](Self::accept).
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
     pub fn give_back(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
-        self.release(&planned.turn)
-    }
-
-    fn release(&mut self, turn: &Turn) -> Result<(), PlanBreach> {
-        if self.held.as_ref() != Some(turn) {
-            return Err(PlanBreach::OutOfOrder { reason: "other-turn" });
-        }
-        self.held = None;
-        Ok(())
+        self.turns.release(&planned.turn)
     }
 
     /// Keeps what came of an accepted call, and the number under which it is on record, until the plan is finished. There
@@ -231,7 +216,7 @@ impl<O> PlanCursor<O> {
         if self.halted.is_some() {
             return Err(FinishError::Halted);
         }
-        if self.held.is_some() {
+        if !self.turns.are_free() {
             return Err(FinishError::Busy);
         }
         if self.position != self.plan.header().steps() {
@@ -275,8 +260,11 @@ impl<O> PlanCursor<O> {
     /// Whether every plan has its root, and every amendment its link.
     fn is_whole(&self) -> Result<(), FinishError> {
         let later = self.amended.iter().skip(1).map(|old| &old.plan).chain([&self.plan]);
-        let linked =
-            self.amended.iter().zip(later).all(|(old, new)| is_linked(new, old.plan.root(), old.position));
+        let linked = self
+            .amended
+            .iter()
+            .zip(later)
+            .all(|(old, new)| is_linked(new.header(), old.plan.root(), old.position));
         let whole = self.amended.iter().all(|old| old.plan.is_whole()) && self.plan.is_whole();
         if linked && whole { Ok(()) } else { Err(FinishError::Root) }
     }

@@ -23,6 +23,9 @@ pub enum PlanUseError {
     /// A call of the plan is being decided.
     #[error("a call of the plan is being decided")]
     Busy,
+    /// The header is not that of the plan with the root.
+    #[error("the header is not that of the plan with this root")]
+    Header,
     /// The plan was amended as often as it can be.
     #[error("the plan was amended too often")]
     TooMany,
@@ -40,6 +43,7 @@ impl PlanUseError {
             Self::NotApproved => "PLAN_AMENDMENT_NOT_APPROVED",
             Self::Halted => "PLAN_HALTED",
             Self::Busy => "PLAN_BUSY",
+            Self::Header => "PLAN_HEADER_UNPROVED",
             Self::TooMany => "PLAN_AMENDED_TOO_OFTEN",
         }
     }

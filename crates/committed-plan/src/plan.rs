@@ -1,7 +1,7 @@
 use countersign_canonical_json::{Recipe, read};
 
 use crate::commit::CommittedPlan;
-use crate::contract::PlanContract;
+use crate::contract::{PlanContract, allowed};
 use crate::error::{CommitError, PlanError, PlanProblem};
 use crate::header::{Amends, PlanContext, PlanHeader};
 use crate::limits::{MAX_STEPS, PlanLimits};
@@ -87,17 +87,7 @@ impl Plan {
     /// [`CommitError`] at the first step that is not allowed: its tool is not disclosed, it leaves something open that is
     /// not data, or its fixed arguments do not fit.
     pub fn commit(self, contract: &dyn PlanContract) -> Result<CommittedPlan, CommitError> {
-        for (step, at) in self.steps.iter().zip(1..) {
-            if !contract.discloses(step.tool()) {
-                return Err(CommitError::Undisclosed { step: at });
-            }
-            if !step.open().iter().all(|place| contract.is_data(step.tool(), place)) {
-                return Err(CommitError::ControlOpen { step: at });
-            }
-            if !contract.fits(step) {
-                return Err(CommitError::Args { step: at });
-            }
-        }
+        self.steps.iter().zip(1..).try_for_each(|(step, at)| allowed(step, at, contract))?;
         Ok(CommittedPlan::new(self.header, self.steps))
     }
 

@@ -1,4 +1,4 @@
-use countersign_canonical_json::{Canonical, Kind, Recipe, read};
+use countersign_canonical_json::{Canonical, Kind, Recipe, ValueRef, read};
 use countersign_core::ToolId;
 use countersign_merkle::{InclusionProof, LeafHash, TreeHead};
 
@@ -52,11 +52,7 @@ impl StepProof {
         let value = canonical.value();
         object(value, &["index", "path", "step", "steps"])?;
         let (index, steps) = (number(value, "index")?, number(value, "steps")?);
-        let path = value.get("path").filter(|path| path.kind() == Kind::Array).ok_or(PlanProblem::Shape)?;
-        let path = path.elements().map(|hash| hash.as_str().and_then(|hash| hash.parse().ok()));
-        let path = path.collect::<Option<_>>().ok_or(PlanProblem::Shape)?;
-        let size = steps.checked_add(1).ok_or(PlanProblem::Shape)?;
-        let proof = InclusionProof::new(index, size, path).map_err(|_| PlanProblem::Shape)?;
+        let proof = read_path(value, index, steps)?;
         // Leaf 0 is the header, and no step.
         let step = value.get("step").filter(|_| index > 0).ok_or(PlanProblem::Shape)?;
         Ok(Self { step: read_step(step)?, proof })
@@ -66,13 +62,7 @@ impl StepProof {
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = format!("{{\"index\":{},\"path\":", self.proof.index());
-        let mut before = "[";
-        for hash in self.proof.path() {
-            text.push_str(before);
-            text.push_str(&format!("\"{hash}\""));
-            before = ",";
-        }
-        text.push_str(if self.proof.path().is_empty() { "[]" } else { "]" });
+        write_path(&mut text, &self.proof);
         text.push_str(",\"step\":");
         self.step.write(&mut text);
         text.push_str(&format!(",\"steps\":{}}}", self.steps()));
@@ -84,12 +74,21 @@ impl StepProof {
     /// # Errors
     /// [`PlanBreach::StepMismatch`] when it is not.
     pub fn verify(self, root: &PlanRoot) -> Result<VerifiedStep, PlanBreach> {
+        self.holds(root)?;
+        Ok(VerifiedStep { root: *root, index: self.index(), steps: self.steps(), step: self.step })
+    }
+
+    pub(crate) fn holds(&self, root: &PlanRoot) -> Result<(), PlanBreach> {
         let refused = PlanBreach::StepMismatch { reason: "leaf" };
         let (index, steps) = (self.proof.index(), self.steps());
         let leaf = LeafHash::of(self.step.leaf(index, steps).as_bytes());
         let head = TreeHead::new(self.proof.size(), *root.hash()).map_err(|_| refused)?;
-        self.proof.verify(&leaf, &head).map_err(|_| refused)?;
-        Ok(VerifiedStep { root: *root, index, steps, step: self.step })
+        self.proof.verify(&leaf, &head).map_err(|_| refused)
+    }
+
+    /// The step, once [`holds`](Self::holds) has said that it is one.
+    pub(crate) const fn proved(&self) -> &Step {
+        &self.step
     }
 
     /// The index that it claims, from 1 on.
@@ -103,6 +102,25 @@ impl StepProof {
     pub const fn steps(&self) -> u64 {
         self.proof.size().saturating_sub(1)
     }
+}
+
+/// Reads the hashes of a proof for a leaf of a plan with so many steps.
+pub(crate) fn read_path(value: ValueRef<'_>, index: u64, steps: u64) -> Result<InclusionProof, PlanProblem> {
+    let path = value.get("path").filter(|path| path.kind() == Kind::Array).ok_or(PlanProblem::Shape)?;
+    let path = path.elements().map(|hash| hash.as_str().and_then(|hash| hash.parse().ok()));
+    let path = path.collect::<Option<_>>().ok_or(PlanProblem::Shape)?;
+    let size = steps.checked_add(1).ok_or(PlanProblem::Shape)?;
+    InclusionProof::new(index, size, path).map_err(|_| PlanProblem::Shape)
+}
+
+pub(crate) fn write_path(text: &mut String, proof: &InclusionProof) {
+    let mut before = "[";
+    for hash in proof.path() {
+        text.push_str(before);
+        text.push_str(&format!("\"{hash}\""));
+        before = ",";
+    }
+    text.push_str(if proof.path().is_empty() { "[]" } else { "]" });
 }
 
 /// Proves that a step is in the plan with a root. Made by [`StepProof::verify`] alone. It says nothing of the step's turn: that

@@ -11,9 +11,11 @@ mod attacks;
 mod commits;
 mod finish;
 mod laws;
+mod laws_root;
 mod order;
 mod proofs;
 mod reading;
+mod roots;
 mod sealed;
 mod vectors;
 

@@ -1,6 +1,8 @@
 use countersign_canonical_json::Canonical;
 use countersign_core::{Digest, ToolId};
 
+use crate::breach::PlanBreach;
+use crate::proof::StepProof;
 use crate::root::PlanRoot;
 
 /// Holds what a call says that matters to a plan.
@@ -10,13 +12,14 @@ pub struct StepCall<'a> {
     pub(crate) args: &'a Canonical,
     pub(crate) registry_version: u64,
     pub(crate) step: Option<u64>,
+    pub(crate) proof: Option<&'a StepProof>,
 }
 
 impl<'a> StepCall<'a> {
     /// Puts a call together. `registry_version` is that of the registry which the call is decided under.
     #[must_use]
     pub const fn new(tool: &'a ToolId, args: &'a Canonical, registry_version: u64) -> Self {
-        Self { tool, args, registry_version, step: None }
+        Self { tool, args, registry_version, step: None, proof: None }
     }
 
     /// Says which step the caller means, from 1 on. Left out, it is the step under way while that has calls left and the
@@ -25,9 +28,28 @@ impl<'a> StepCall<'a> {
     pub const fn at_step(self, step: u64) -> Self {
         Self { step: Some(step), ..self }
     }
+
+    /// Brings a proof of the step that the caller means. A [`RootCursor`](crate::RootCursor) takes no call without one.
+    #[must_use]
+    pub const fn proved_by(self, proof: &'a StepProof) -> Self {
+        Self { proof: Some(proof), ..self }
+    }
+
+    /// The step that the caller means, where it says so: verified against the root, where it is proved.
+    pub(crate) fn named(&self, root: &PlanRoot) -> Result<Option<u64>, PlanBreach> {
+        let Some(proof) = self.proof else {
+            return Ok(self.step);
+        };
+        proof.holds(root)?;
+        match self.step {
+            Some(step) if step != proof.index() => Err(PlanBreach::StepMismatch { reason: "other-index" }),
+            Some(_) | None => Ok(Some(proof.index())),
+        }
+    }
 }
 
-/// Proves that a call is the plan's next one, and holds its turn. Made by [`PlanCursor::check`](crate::PlanCursor::check) alone; it cannot be copied.
+/// Proves that a call is the plan's next one, and holds its turn. Made by [`PlanCursor::check`](crate::PlanCursor::check) and
+/// [`RootCursor::check`](crate::RootCursor::check) alone; it cannot be copied.
 ///
 /// The turn is held until the call is [accepted](crate::PlanCursor::accept) or [given back](crate::PlanCursor::give_back), and no other call
 /// passes before.
@@ -45,6 +67,35 @@ pub(crate) struct Turn {
     pub(crate) root: PlanRoot,
     pub(crate) index: u64,
     pub(crate) args: Digest,
+}
+
+/// Says whose turn it is. It is one call's at a time, or one amendment's.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    number: u64,
+    held: Option<Turn>,
+}
+
+impl Turns {
+    pub(crate) const fn are_free(&self) -> bool {
+        self.held.is_none()
+    }
+
+    /// Holds a turn that nobody else has.
+    pub(crate) fn take(&mut self, root: PlanRoot, index: u64, args: Digest) -> Turn {
+        self.number = self.number.saturating_add(1);
+        let turn = Turn { number: self.number, root, index, args };
+        self.held = Some(turn);
+        turn
+    }
+
+    pub(crate) fn release(&mut self, turn: &Turn) -> Result<(), PlanBreach> {
+        if self.held.as_ref() != Some(turn) {
+            return Err(PlanBreach::OutOfOrder { reason: "other-turn" });
+        }
+        self.held = None;
+        Ok(())
+    }
 }
 
 impl PlannedCall {

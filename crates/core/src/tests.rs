@@ -48,6 +48,25 @@ fn a_digest_has_one_spelling() {
     assert!(format!("{text}0").parse::<Digest>().is_err());
     assert!(format!("{}\u{e9}", text.get(..62).unwrap()).parse::<Digest>().is_err());
     assert_ne!(digest, Digest::of(b"y"));
+    for at in 0..64 {
+        for bad in ["/", ":", "@", "A", "F", "G", "`", "g", " ", "\u{0}", "\u{7f}"] {
+            let mut other = text.clone();
+            other.replace_range(at..=at, bad);
+            assert!(other.parse::<Digest>().is_err(), "{other}");
+        }
+    }
+}
+
+#[test]
+fn two_digests_differ_whichever_bit_does() {
+    let digest = Digest::of(b"x");
+    for at in 0..256 {
+        let mut bytes = *digest.as_bytes();
+        bytes[at / 8] ^= 1 << (at % 8);
+        assert_ne!(digest, Digest::from_bytes(bytes));
+        bytes[at / 8] ^= 1 << (at % 8);
+        assert_eq!(digest, Digest::from_bytes(bytes));
+    }
 }
 
 #[test]

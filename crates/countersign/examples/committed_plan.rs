@@ -1,6 +1,6 @@
 //! Committed plan: what the agent will call is fixed before it reads anything. One approval covers the whole plan; every
 //! call is verified against it; and when a ticket talks the agent into writing to somebody else, the plan is halted before
-//! the tool is touched.
+//! the tool is touched. Where the work has to take another turn, a person approves the steps that are left anew.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 use std::sync::Arc;
@@ -22,7 +22,8 @@ const SEND: &str = r#"{"to":"ada@customers.example","body":"<DYNAMIC>"}"#;
 
 fn main() -> Result<(), Failed> {
     safe_flow()?;
-    adversarial_flow()
+    adversarial_flow()?;
+    amended_flow()
 }
 
 /// Three steps, one approval, and a trace at the end.
@@ -60,6 +61,29 @@ fn adversarial_flow() -> Result<(), Failed> {
     assert_eq!(refused, Some(RejectionCode::PlanStepMismatch), "a plan that was halted stays halted");
     assert_eq!(gate.finish_plan().err().map(|error| error.code()), Some("PLAN_HALTED"));
     println!("  halted: no trace, and no mail was sent");
+    Ok(())
+}
+
+/// The parcel is lost, so what is left of the plan is replaced: linked to what has run, and approved by itself.
+fn amended_flow() -> Result<(), Failed> {
+    println!("The ticket asks where the parcel is, and it is lost.");
+    let gate = open("amended")?;
+    attempt(&gate, "read_ticket", r#"{"id":"T-1001"}"#, "Where is my parcel?")?;
+    attempt(&gate, "track_parcel", r#"{"ticket":"T-1001"}"#, "lost")?;
+    let (root, position) = (gate.plan_root().ok_or("no plan")?, gate.plan_position().ok_or("no plan")?);
+    let tell = r#"{"to":"claims@customers.example","body":"<DYNAMIC>"}"#;
+    let steps = vec![Step::new(ToolId::new("desk", "send_mail")?, tell.as_bytes(), &[])?];
+    let amendment = Plan::new(gate.plan_context()?, steps)?.amending(root, position);
+    let unapproved = gate.amend_plan(PlanSettings::new(amendment.clone()));
+    assert_eq!(unapproved.err().map(|error| error.code()), Some("APPROVAL_REQUIRED"));
+    let token = approve(&gate, &amendment, "amendment")?;
+    let amended = gate.amend_plan(PlanSettings::new(amendment).approval(&token))?;
+    println!("  amended after step {position} and approved: {amended}");
+    let claim = r#"{"to":"claims@customers.example","body":"Parcel of T-1001 is lost."}"#;
+    attempt(&gate, "send_mail", claim, "sent")?;
+    let trace = gate.finish_plan()?;
+    assert_eq!((trace.roots(), trace.steps().len()), ([root, amended].as_slice(), 3));
+    println!("  both roots found again, three steps in the trace");
     Ok(())
 }
 
@@ -116,18 +140,24 @@ fn open(name: &str) -> Result<ToolGate, Failed> {
         Step::new(tool("send_mail")?, SEND.as_bytes(), &[])?,
     ];
     let plan = Plan::new(gate.plan_context()?, steps)?;
-    let request = gate.plan_approval_request(&plan)?;
+    let token = approve(&gate, &plan, name)?;
+    let root = gate.start_plan(PlanSettings::new(plan).approval(&token))?;
+    println!("  committed and approved: {root}");
+    Ok(gate)
+}
+
+/// A person looks at the whole plan, and approves it once.
+fn approve(gate: &ToolGate, plan: &Plan, name: &str) -> Result<String, Failed> {
+    let request = gate.plan_approval_request(plan)?;
     println!("  approver sees the plan: {} steps", plan.steps().len());
     let terms = MintTerms::new(
         TokenId::new(&format!("approval-{name}"))?,
         OperatorId::new("grace@example.com")?,
-        now,
+        SystemClock::new().now()?,
         Millis::from_secs(300),
     );
     let token = mint(&run_keys()?, request.binding(), &terms, Millis::from_secs(3_600))?;
-    let root = gate.start_plan(PlanSettings::new(plan).approval(token.as_str()))?;
-    println!("  committed and approved: {root}");
-    Ok(gate)
+    Ok(token.as_str().to_owned())
 }
 
 fn run_keys() -> Result<RunKeys, Failed> {

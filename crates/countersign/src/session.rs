@@ -5,7 +5,7 @@ use countersign_core::{AgentId, Millis, OutputTag, Principal, SessionId, Timesta
 use countersign_pinned_ask::{PinError, PinnedAsk};
 use countersign_registry::{AgentClaims, NegotiateError, NegotiationRequest, Wanted};
 use countersign_tool_gate::{
-    ApprovalSettings, OpenError, PlanSettings, ProposalSettings, ToolGate, ToolGateBuilder,
+    ApprovalSettings, OpenError, PlanRootSettings, PlanSettings, ProposalSettings, ToolGate, ToolGateBuilder,
 };
 
 use crate::load::Countersign;
@@ -117,6 +117,12 @@ impl SessionBuilder {
     /// [`ToolGate::start_plan`].
     pub fn plan(self, settings: PlanSettings) -> Self {
         self.gate(move |gate| gate.plan(settings))
+    }
+
+    /// Starts the session with a plan that another gate has, and of which this one knows the root
+    /// ([`ToolGate::start_plan_root`]).
+    pub fn plan_root(self, settings: PlanRootSettings) -> Self {
+        self.gate(move |gate| gate.plan_root(settings))
     }
 
     /// Refuses every call until a plan is started.

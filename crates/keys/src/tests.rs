@@ -8,6 +8,7 @@ mod dsse;
 mod ed25519;
 mod file;
 mod keyring;
+mod note;
 mod root;
 mod sealed;
 

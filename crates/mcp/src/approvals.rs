@@ -27,6 +27,15 @@ impl Approvals {
         Self { store, ttl, asked: Mutex::new(VecDeque::new()) }
     }
 
+    /// The approval that was given to exactly this.
+    pub(crate) fn find_approved(
+        &self,
+        request: &ApprovalRequest,
+        now: Timestamp,
+    ) -> Result<Option<(CallId, ApprovalToken)>, PendingError> {
+        self.store.find_approved(request.binding(), now)
+    }
+
     /// Files what an approver would have to approve, and gives the id to approve it under.
     pub(crate) fn ask(&self, request: &ApprovalRequest, now: Timestamp) -> Result<CallId, PendingError> {
         let binding = request.binding();

@@ -5,15 +5,18 @@ use countersign_audit_log::Direction;
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, Digest, RequestId, ToolId};
 use countersign_tool_gate::{
-    AcceptedCall, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection, RejectionCode, Retry, ToolCall,
-    own_arguments,
+    AcceptedCall, ApprovalRequest, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection, RejectionCode, Retry,
+    ToolCall, own_arguments,
 };
 
 use crate::definitions::know_definition;
-use crate::era_2025::{self, CallParams, Refusal};
+use crate::era_2025::{self, CallParams};
 use crate::fault::Fault;
 use crate::link::{Asked, Link};
 use crate::message::{RpcId, error_line};
+use crate::plans::submit;
+use crate::results::{Refusal, refusal_line};
+use crate::submission::SUBMIT_PLAN;
 
 /// A call that waits for its decision.
 #[derive(Debug)]
@@ -34,6 +37,7 @@ pub(crate) struct HeldCall {
     ask: Option<String>,
     /// The id that the client gave the call.
     call_id: Option<CallId>,
+    plan_step: Option<u64>,
 }
 
 impl HeldCall {
@@ -61,12 +65,27 @@ impl HeldCall {
             meta,
             ask: call.ask.map(Into::into),
             call_id: call.call_id,
+            plan_step: call.plan_step,
         }
+    }
+
+    pub(crate) const fn id(&self) -> &RpcId {
+        &self.id
+    }
+
+    /// The goal, restated by the client.
+    pub(crate) fn ask(&self) -> Option<&str> {
+        self.ask.as_deref()
+    }
+
+    /// Canonical text of what the tool would get.
+    pub(crate) fn own_args(&self) -> &str {
+        self.own_args.as_ref().unwrap_or(&self.args)
     }
 
     /// The digest of what the tool would get: what approvals bind.
     fn args_digest(&self) -> Digest {
-        Digest::of(self.own_args.as_ref().unwrap_or(&self.args).as_bytes())
+        Digest::of(self.own_args().as_bytes())
     }
 
     /// The JSON-RPC id, where the record can hold it and nothing better is known.
@@ -104,6 +123,15 @@ fn decide(link: &Link, call: &HeldCall) {
     (link.before_call)();
     let server = link.settings.server();
     let tool = ToolId::new(server.as_str(), &call.name).ok();
+    if call.name == SUBMIT_PLAN {
+        if let Some(approvals) = link.settings.plans() {
+            return submit(link, call, approvals);
+        }
+        if tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool)) {
+            link.record(Direction::ToServer, None, Fault::ReservedTool);
+            return fail(link, call, Fault::ReservedTool);
+        }
+    }
     if let Some(tool) = &tool {
         know_definition(link, tool);
     }
@@ -132,6 +160,9 @@ fn decide(link: &Link, call: &HeldCall) {
     if let Some(ask) = &call.ask {
         asked = asked.ask(ask);
     }
+    if let Some(step) = call.plan_step {
+        asked = asked.plan_step(step);
+    }
     if let Some((_, token)) = &approved {
         asked = asked.approval(token.as_str());
     }
@@ -140,14 +171,19 @@ fn decide(link: &Link, call: &HeldCall) {
         note(link, approvals.retire(approved, decision.as_ref().err().map(Rejection::code)));
     }
     match decision {
-        Ok(accepted) => dispatch(link, call, accepted),
+        Ok(accepted) => {
+            if let (Some(step), Some(last)) = (accepted.plan_step(), &mut *link.last_step.lock()) {
+                last.accepted(step);
+            }
+            dispatch(link, call, accepted);
+        }
         // Under an id that was approved before, nothing can be filed again.
         Err(rejection) => refuse(link, call, &rejection, approved.is_none()),
     }
 }
 
 /// Says whether nobody waits for an answer any more: the call was cancelled, or the server ended.
-fn is_over(link: &Link, call: &HeldCall) -> bool {
+pub(crate) fn is_over(link: &Link, call: &HeldCall) -> bool {
     !link.asked.lock().is_held(&call.id, call.serial)
 }
 
@@ -160,7 +196,7 @@ fn find_approved(link: &Link, tool: &ToolId, args: Digest) -> Option<(CallId, Ap
 }
 
 /// The value, if the store of pending approvals gave one; its refusal goes on record.
-fn note<T>(link: &Link, result: Result<T, PendingError>) -> Option<T> {
+pub(crate) fn note<T>(link: &Link, result: Result<T, PendingError>) -> Option<T> {
     result.inspect_err(|error| link.record(Direction::ToServer, None, Fault::PendingStore(error.code()))).ok()
 }
 
@@ -186,7 +222,9 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
 }
 
 fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
-    let filed = if may_ask { request_approval(link, rejection) } else { Ok(None) };
+    // Where an approval is all that is missing, it is asked for.
+    let wanted = rejection.approval_request().filter(|_| may_ask);
+    let filed = wanted.map_or(Ok(None), |request| file(link, request));
     // An approval that nobody can be asked for is nothing to wait for.
     let code = match filed {
         Ok(_) | Err(NotFiled::IdInUse) => rejection.code(),
@@ -199,29 +237,28 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
     };
     let approval = filed.ok().flatten();
     let refusal = Refusal {
-        code,
         retry: retry.as_str(),
         unlock,
         approval_id: approval.as_ref().map(CallId::as_str),
-        call_id: rejection.call_id(),
         record: rejection.sequence(),
+        ..Refusal::of(code, rejection.call_id())
     };
     if withdraw(link, call) {
-        link.tell_client(era_2025::refusal_line(&call.id, refusal));
+        link.tell_client(refusal_line(&call.id, refusal));
     }
 }
 
 /// What had to be filed was not; why is on record.
-#[derive(Clone, Copy)]
-enum NotFiled {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NotFiled {
     /// The call's id is that of another question.
     IdInUse,
     Unavailable,
 }
 
-/// Files what an approver would have to approve, if an approval is all that is missing and there is where to file it.
-fn request_approval(link: &Link, rejection: &Rejection) -> Result<Option<CallId>, NotFiled> {
-    let (Some(request), Some(approvals)) = (rejection.approval_request(), &link.approvals) else {
+/// Files what an approver would have to approve, if there is where to file it.
+pub(crate) fn file(link: &Link, request: &ApprovalRequest) -> Result<Option<CallId>, NotFiled> {
+    let Some(approvals) = &link.approvals else {
         return Ok(None);
     };
     let Ok(now) = link.clock.now() else {
@@ -240,7 +277,7 @@ fn fail(link: &Link, call: &HeldCall, fault: Fault) {
 }
 
 /// Takes a call out of the table to answer it here. Says whether it was still there.
-fn withdraw(link: &Link, call: &HeldCall) -> bool {
+pub(crate) fn withdraw(link: &Link, call: &HeldCall) -> bool {
     let open = link.asked.lock().withdraw(&call.id, call.serial);
     let was_open = open.is_some();
     drop(open);

@@ -5,10 +5,11 @@ use countersign_canonical_json::ValueRef;
 use countersign_core::{Digest, ToolId, ToolName};
 use countersign_registry::{ToolRules, definition_digest};
 
-use crate::era_2025::{self, ToolsPage};
+use crate::era_2025::{self, Page, ToolsPage};
 use crate::fault::Fault;
 use crate::link::{Asked, Link};
 use crate::listing::PageAnswer;
+use crate::submission::{DEFINITION, SUBMIT_PLAN};
 
 /// The most pages of tools that the gateway asks for. A server with more has a cursor that never ends.
 const MAX_PAGES: usize = 100;
@@ -32,11 +33,15 @@ impl From<Reviewed> for PageAnswer {
 
 /// Looks at one page of the server's tools, in answer to a question of this epoch: tells the gate what it saw of the
 /// disclosed ones, and keeps those whose definition is the one that the registry pins, where it pins one. `None` when
-/// this is no page of tools.
-pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64) -> Option<Reviewed> {
+/// this is no page of tools. The gateway's own tool is on the first page that the client gets.
+pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: Page) -> Option<Reviewed> {
     let mut seen: BTreeMap<ToolId, Option<(Digest, ValueRef<'_>)>> = BTreeMap::new();
     let mut order = Vec::new();
     for tool in era_2025::tools_of(result)? {
+        if tool.get("name").and_then(ValueRef::as_str) == Some(SUBMIT_PLAN) {
+            link.record(Direction::ToClient, None, Fault::ReservedTool);
+            continue;
+        }
         let Some(id) = disclosed(link, tool) else {
             continue;
         };
@@ -72,7 +77,8 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64) -> Opti
         link.listing.note(epoch, name.clone());
         tools.push(name);
     }
-    let ToolsPage { result, next } = era_2025::tools_page(result, &kept);
+    let own = link.settings.plans().filter(|_| is_alive && page == Page::First).map(|_| DEFINITION);
+    let ToolsPage { result, next } = era_2025::tools_page(result, &kept, own);
     Some(Reviewed { result, tools, next })
 }
 

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use countersign_canonical_json::{Canonical, Kind, ValueRef};
 use countersign_core::CallId;
-use countersign_tool_gate::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER, RejectionCode};
+use countersign_tool_gate::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER};
 
 use crate::compose::Object;
-use crate::message::{Body, RpcId, result_line};
+use crate::message::{Body, RpcId};
 
 /// Prefix of the metadata names that are the gateway's own, in requests and in results.
 const OURS: &str = "dev.countersign/";
@@ -20,10 +20,14 @@ const ASK: &str = "dev.countersign/ask";
 const PROPOSAL: &str = "dev.countersign/proposal";
 /// The client names the call under this name, so that somebody can attest to this very call before it is made.
 const CALL_ID: &str = "dev.countersign/call_id";
+/// The client says under this name which step of the plan its call is, from 1 on.
+const PLAN_STEP: &str = "dev.countersign/plan_step";
 /// Where an approver names a call, this word stands for all of them.
 const LIST: &str = "list";
 /// A refusal explains itself to programs under this name.
-const DECISION: &str = "dev.countersign/decision";
+pub(crate) const DECISION: &str = "dev.countersign/decision";
+/// A committed plan is named to programs under this name.
+pub(crate) const PLAN: &str = "dev.countersign/plan";
 
 /// The revisions that share this era's messages.
 const VERSIONS: [&str; 5] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
@@ -147,6 +151,8 @@ pub(crate) struct CallParams<'a> {
     pub(crate) proposal: Option<ValueRef<'a>>,
     /// The id that the client gave the call.
     pub(crate) call_id: Option<CallId>,
+    /// Which step of the plan the call is, where the client says so.
+    pub(crate) plan_step: Option<u64>,
 }
 
 /// Reads the params of a call. `None` when they are anything but a name, arguments and metadata: a `task` would have
@@ -172,10 +178,14 @@ pub(crate) fn read_call(params: Option<ValueRef<'_>>) -> Option<CallParams<'_>> 
         Some(id) => Some(plain_call_id(id)?),
         None => None,
     };
+    let plan_step = match ours(PLAN_STEP) {
+        Some(step) => Some(step.as_u64().filter(|_| step.is_exact())?),
+        None => None,
+    };
     if !is_object(proposal) {
         return None;
     }
-    Some(CallParams { name, arguments, meta, ask, proposal, call_id })
+    Some(CallParams { name, arguments, meta, ask, proposal, call_id, plan_step })
 }
 
 /// An id that a client may give its call. People find it in lists and type it into command lines, so it is nothing that
@@ -218,14 +228,29 @@ pub(crate) struct ToolsPage {
     pub(crate) next: Option<String>,
 }
 
+/// Which page of its tools a client asks the server for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    /// The one that every client asks for, and many that and no more.
+    First,
+    Later,
+}
+
+/// The page that a request for tools is for.
+pub(crate) fn page_of(params: Option<ValueRef<'_>>) -> Page {
+    let cursor = params.and_then(|params| params.get("cursor")).map(ValueRef::kind);
+    if cursor.is_none_or(|kind| kind == Kind::Null) { Page::First } else { Page::Later }
+}
+
 /// The tools of a page; `None` when the result is no page of tools.
 pub(crate) fn tools_of(result: ValueRef<'_>) -> Option<impl Iterator<Item = ValueRef<'_>>> {
     result.get("tools").filter(|tools| tools.kind() == Kind::Array).map(ValueRef::elements)
 }
 
-/// The page with these tools in place of its own. Everything else in it stays.
-pub(crate) fn tools_page(result: ValueRef<'_>, tools: &[ValueRef<'_>]) -> ToolsPage {
-    let tools: Vec<String> = tools.iter().map(|tool| tool.canonical_text()).collect();
+/// The page with these tools in place of its own, the gateway's own one behind them. Everything else in it stays.
+pub(crate) fn tools_page(result: ValueRef<'_>, tools: &[ValueRef<'_>], own: Option<&str>) -> ToolsPage {
+    let tools = tools.iter().map(|tool| tool.canonical_text()).chain(own.map(ToOwned::to_owned));
+    let tools: Vec<String> = tools.collect();
     let tools = format!("[{}]", tools.join(","));
     let mut page = Object::new();
     for (name, value) in result.members() {
@@ -300,65 +325,4 @@ pub(crate) fn without_ours(message: ValueRef<'_>, within: &str) -> Option<String
         line = line.raw(name, &inner.finish());
     }
     Some(line.finish())
-}
-
-/// What a refused client is told. Nothing in it comes from the arguments or from inside.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refusal<'a> {
-    pub(crate) code: RejectionCode,
-    pub(crate) retry: &'a str,
-    pub(crate) unlock: Option<&'a str>,
-    pub(crate) approval_id: Option<&'a str>,
-    pub(crate) call_id: &'a str,
-    pub(crate) record: Option<u64>,
-}
-
-/// Says whether what would help names the call: somebody approves it or attests to it under its id. A model reads the text
-/// and may never see the metadata, so the text has to say the id.
-const fn is_unlocked_by_name(code: RejectionCode) -> bool {
-    matches!(
-        code,
-        RejectionCode::ApprovalRequired
-            | RejectionCode::ApprovalInvalid
-            | RejectionCode::ApprovalExpired
-            | RejectionCode::ApprovalSpent
-            | RejectionCode::PicInvalidRequest
-            | RejectionCode::PicEvidenceRequired
-            | RejectionCode::PicEvidenceFailed
-            | RejectionCode::PicVerifierFailed
-    )
-}
-
-/// The answer to a refused call: a result, so that the model reads it, that says it is an error.
-pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
-    let mut text = format!("Refused by Countersign: {}. {}.", refusal.code, refusal.code.message());
-    if let Some(unlock) = refusal.unlock {
-        text.push_str(" What would help: ");
-        text.push_str(unlock);
-        text.push('.');
-    }
-    if let Some(approval) = refusal.approval_id {
-        text.push_str(" Approval id: ");
-        text.push_str(approval);
-        text.push('.');
-    } else if is_unlocked_by_name(refusal.code) {
-        text.push_str(" Call id: ");
-        text.push_str(refusal.call_id);
-        text.push('.');
-    }
-    let mut decision = Object::new()
-        .maybe_string("approval_id", refusal.approval_id)
-        .string("call_id", refusal.call_id)
-        .string("code", refusal.code.as_str());
-    if let Some(record) = refusal.record {
-        decision = decision.raw("record", &record.to_string());
-    }
-    let decision = decision.string("retry", refusal.retry).maybe_string("unlock", refusal.unlock).finish();
-    let content = Object::new().string("text", &text).string("type", "text").finish();
-    let result = Object::new()
-        .raw("_meta", &Object::new().raw(DECISION, &decision).finish())
-        .raw("content", &format!("[{content}]"))
-        .raw("isError", "true")
-        .finish();
-    result_line(id, &result)
 }

@@ -5,6 +5,9 @@ pub enum SettingsError {
     /// A method's name has characters that no method has, or a wildcard, or is empty or too long.
     #[error("a method is allowed by its exact name: 1 to 128 of A-Z a-z 0-9 _ . - / $")]
     Method,
+    /// The server has the gateway's own name.
+    #[error("a server whose client submits plans cannot be called `countersign`")]
+    Server,
     /// A limit is zero or too large.
     #[error("{what} must be 1 to {max}")]
     Limit {
@@ -21,6 +24,7 @@ impl SettingsError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Method => "GATEWAY_METHOD",
+            Self::Server => "GATEWAY_SERVER",
             Self::Limit { .. } => "GATEWAY_LIMIT",
         }
     }

@@ -25,6 +25,8 @@ pub(crate) enum Fault {
     ReservedMeta,
     DefinitionUnreadable,
     PendingStore(&'static str),
+    /// The server has a tool of the gateway's own name.
+    ReservedTool,
     Internal,
 }
 
@@ -96,6 +98,9 @@ impl Fault {
                 "a tool's definition could not be read or is ambiguous",
             ),
             Self::PendingStore(code) => (code, INTERNAL_ERROR, "the store of pending approvals refused"),
+            Self::ReservedTool => {
+                ("TOOL_NAME_RESERVED", INVALID_PARAMS, "the tool has a name that is the gateway's own")
+            }
             Self::Internal => ("INTERNAL", INTERNAL_ERROR, "internal error"),
         }
     }

@@ -80,7 +80,9 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     let asked = match era_2025::client_request(method, link.settings.client_methods()) {
         ClientRequest::Call => return call(link, message, id, method, params),
         ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
-        ClientRequest::ListTools => Asked::ListTools { epoch: link.listing.epoch() },
+        ClientRequest::ListTools => {
+            Asked::ListTools { epoch: link.listing.epoch(), page: era_2025::page_of(params) }
+        }
         ClientRequest::Initialize => Asked::Initialize,
         ClientRequest::Pass => Asked::Other,
     };

@@ -2,14 +2,17 @@ use std::io::Read;
 
 use countersign_audit_log::{Direction, OutcomeKind};
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
+use countersign_core::Digest;
+use countersign_tool_gate::InFlight;
 
 use crate::definitions::review_page;
-use crate::era_2025::{self, ServerNotification};
+use crate::era_2025::{self, Page, ServerNotification};
 use crate::fault::Fault;
 use crate::line::{Line, LineReader};
 use crate::link::{Asked, Link};
 use crate::listing::PageAnswer;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, glean, result_line};
+use crate::plans::finish_if_over;
 use crate::table::{Answered, Cancel};
 
 /// How many lines may wait for the server to read when one more of its requests is refused. A server that asks on and
@@ -149,20 +152,19 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     };
     match asked {
         Asked::Call(in_flight) => {
-            let success = era_2025::is_success(body);
-            in_flight.finish(if success { OutcomeKind::Returned } else { OutcomeKind::Failed });
+            ended(link, in_flight, body);
             pass(link, line, message);
         }
-        Asked::ListTools { epoch } => match body {
+        Asked::ListTools { epoch, page } => match body {
             Body::Error => pass(link, line, message),
-            Body::Result(result) => match review_page(link, result, epoch) {
+            Body::Result(result) => match review_page(link, result, epoch, page) {
                 Some(page) => link.tell_client(result_line(id, &page.result)),
                 None => cannot_pass(link, id, Fault::ServerAnswer),
             },
         },
         Asked::Own { epoch } => {
             let page = match body {
-                Body::Result(result) => review_page(link, result, epoch),
+                Body::Result(result) => review_page(link, result, epoch, Page::Later),
                 Body::Error => None,
             };
             link.listing.deliver(id, page.map_or(PageAnswer::Failed, PageAnswer::from));
@@ -173,6 +175,18 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         Asked::Initialize | Asked::Other | Asked::Held => pass(link, line, message),
     }
     link.settled();
+}
+
+/// Puts on record how a call ended. Of a step of the plan, the digest of what it returned is kept until the plan is finished.
+fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
+    match body {
+        Body::Result(result) if era_2025::is_success(body) && in_flight.plan_step().is_some() => {
+            in_flight.observe(Digest::of(result.canonical_text().as_bytes()).as_bytes().to_vec());
+            finish_if_over(link);
+        }
+        Body::Result(_) if era_2025::is_success(body) => in_flight.finish(OutcomeKind::Returned),
+        Body::Result(_) | Body::Error => in_flight.finish(OutcomeKind::Failed),
+    }
 }
 
 fn cannot_pass(link: &Link, id: &RpcId, fault: Fault) {

@@ -4,14 +4,17 @@ use std::thread;
 
 use countersign_approval_token::PendingApprovals;
 use countersign_audit_log::AuditSink;
+use countersign_committed_plan::{Plan, PlanRoot};
 use countersign_core::{CallId, Clock};
-use countersign_tool_gate::ToolGate;
+use countersign_tool_gate::{PlanSettings, StartPlanError, ToolGate};
 
 use crate::calls::decide_calls;
 use crate::error::{CallIdError, GatewayError};
 use crate::from_client::read_client;
 use crate::from_server::read_server;
+use crate::last_step::LastStep;
 use crate::link::{End, Link, LinkParts};
+use crate::plans::finish;
 use crate::queue::Queue;
 use crate::settings::GatewaySettings;
 
@@ -56,7 +59,33 @@ impl Gateway {
         new_call_id: Box<dyn Fn() -> Result<CallId, CallIdError> + Send + Sync>,
         before_call: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
-        Self { parts: LinkParts { settings, gate, sink, clock, pending, new_call_id, before_call } }
+        Self {
+            parts: LinkParts {
+                settings,
+                gate,
+                sink,
+                clock,
+                pending,
+                new_call_id,
+                before_call,
+                last_step: None,
+            },
+        }
+    }
+
+    /// Holds the session to a plan from its first call on ([`ToolGate::start_plan`]). `approval` is a token for the whole plan.
+    ///
+    /// # Errors
+    /// [`StartPlanError`] when the plan cannot be started. That is on record.
+    pub fn start_plan(&mut self, plan: Plan, approval: Option<&str>) -> Result<PlanRoot, StartPlanError> {
+        let last_step = LastStep::of(&plan);
+        let mut settings = PlanSettings::new(plan);
+        if let Some(token) = approval {
+            settings = settings.approval(token);
+        }
+        let root = self.parts.gate.start_plan(settings)?;
+        self.parts.last_step = Some(last_step);
+        Ok(root)
     }
 
     /// Passes messages both ways until one side ends.
@@ -88,6 +117,8 @@ impl Gateway {
         let end = link.wait_for_end();
         link.wait_for_rest(drain);
         link.fail_outstanding();
+        // One whose last step had calls left is finished by the end.
+        finish(&link);
         match end {
             End::Client => {
                 link.to_client.close();

@@ -6,6 +6,11 @@
 //! built from what the gate accepted. A list of tools shows what the session discloses. Results come back as the
 //! server wrote them.
 //!
+//! A session can start with a plan, and a client can submit one ([`GatewaySettings::with_plans`]): the gate then lets through
+//! the plan's next call and no other. The gateway finishes the plan when it has no call left, so that it is on record that its
+//! root was found again. It cannot make the client's planner blind: the client gets each result when it comes, whatever it
+//! makes of it, and so nobody is given the plan's trace again. What it cannot do is act on it outside the plan.
+//!
 //! What it does not do: it starts no process, opens no socket and decides nothing itself. It does not look into
 //! results, and cannot tell whether a tool does what its definition says, nor whether a server changed a tool without
 //! changing its definition. A client that can start the server by another way goes around it. It speaks MCP's
@@ -21,12 +26,16 @@ mod fault;
 mod from_client;
 mod from_server;
 mod gateway;
+mod last_step;
 mod line;
 mod link;
 mod listing;
 mod message;
+mod plans;
 mod queue;
+mod results;
 mod settings;
+mod submission;
 mod table;
 
 #[cfg(test)]
@@ -34,4 +43,5 @@ mod tests;
 
 pub use error::{CallIdError, GatewayError, SettingsError};
 pub use gateway::{Gateway, GatewayEnd};
-pub use settings::{GatewayLimits, GatewaySettings};
+pub use settings::{GatewayLimits, GatewaySettings, PlanApprovals};
+pub use submission::{SUBMIT_PLAN, read_plan};

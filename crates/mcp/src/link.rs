@@ -10,8 +10,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::approvals::Approvals;
 use crate::calls::HeldCall;
+use crate::era_2025::Page;
 use crate::error::CallIdError;
 use crate::fault::Fault;
+use crate::last_step::LastStep;
 use crate::listing::{Listing, PageAnswer};
 use crate::message::{RpcId, error_line};
 use crate::queue::Queue;
@@ -41,6 +43,8 @@ pub(crate) struct Link {
     /// Requests of the server that the client has yet to answer.
     pub(crate) server_asked: Mutex<Table<()>>,
     pub(crate) listing: Listing,
+    /// The last step of the session's plan, once it has one.
+    pub(crate) last_step: Mutex<Option<LastStep>>,
     pub(crate) calls: Queue<HeldCall>,
     pub(crate) to_client: Queue<Vec<u8>>,
     pub(crate) to_server: Queue<Vec<u8>>,
@@ -56,6 +60,7 @@ pub(crate) enum Asked {
     Call(InFlight),
     ListTools {
         epoch: u64,
+        page: Page,
     },
     Initialize,
     Other,
@@ -101,6 +106,7 @@ pub(crate) struct LinkParts {
     pub(crate) pending: Option<Arc<dyn PendingApprovals>>,
     pub(crate) new_call_id: NewCallId,
     pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
+    pub(crate) last_step: Option<LastStep>,
 }
 
 impl Link {
@@ -120,6 +126,7 @@ impl Link {
             asked: Mutex::new(Table::new(limits.outstanding())),
             server_asked: Mutex::new(Table::new(limits.outstanding())),
             listing: Listing::default(),
+            last_step: Mutex::new(parts.last_step),
             calls: Queue::new(limits.client_line().saturating_mul(2)),
             to_client: Queue::new(OUTPUT_ROOM),
             to_server: Queue::new(OUTPUT_ROOM),
@@ -154,11 +161,16 @@ impl Link {
         record.session = Some(self.gate.contract().session().clone());
         record.method = method.map(Into::into);
         record.reason = Some(fault.reason().into());
-        let _ = self.sink.record(&Record::Gateway(record));
+        self.keep(&Record::Gateway(record));
+    }
+
+    /// Puts something on record, and gives its number if it could be.
+    pub(crate) fn keep(&self, record: &Record) -> Option<u64> {
+        self.sink.record(record).ok()
     }
 
     /// The time, or the last that could be told: a refusal goes on record even while the clock fails.
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         if let Ok(now) = self.clock.now() {
             self.latest.store(now.as_millis(), Ordering::SeqCst);
             return now;

@@ -4,6 +4,7 @@ use std::time::Duration;
 use countersign_core::{Millis, ServerName};
 
 use crate::error::SettingsError;
+use crate::plans::OWN_SERVER;
 
 /// The longest line that any setting allows, as the strict reader's own cap: 256 MiB.
 const MAX_LINE: usize = 256 << 20;
@@ -32,6 +33,18 @@ pub struct GatewaySettings {
     server_methods: BTreeSet<Box<str>>,
     limits: GatewayLimits,
     approval_ttl: Millis,
+    plans: Option<PlanApprovals>,
+}
+
+/// Which of the plans that a client submits a person has to approve as a whole. An amendment always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanApprovals {
+    /// Those with a step to a tool whose rule asks for an approval that a plan's counts for.
+    #[default]
+    WhereNeeded,
+    /// All of them.
+    Always,
 }
 
 impl GatewaySettings {
@@ -44,6 +57,7 @@ impl GatewaySettings {
             server_methods: BTreeSet::new(),
             limits: GatewayLimits::DEFAULT,
             approval_ttl: Millis::from_secs(600),
+            plans: None,
         }
     }
 
@@ -81,6 +95,18 @@ impl GatewaySettings {
         Ok(self)
     }
 
+    /// Lets the client submit plans, through a tool of the gateway's own, `countersign.submit_plan`.
+    ///
+    /// # Errors
+    /// [`SettingsError::Server`] where the server is called `countersign`: an approver could not tell a plan from a call.
+    pub fn with_plans(mut self, approvals: PlanApprovals) -> Result<Self, SettingsError> {
+        if self.server.as_str() == OWN_SERVER {
+            return Err(SettingsError::Server);
+        }
+        self.plans = Some(approvals);
+        Ok(self)
+    }
+
     /// The server's name, as the registry knows it.
     #[must_use]
     pub const fn server(&self) -> &ServerName {
@@ -97,6 +123,10 @@ impl GatewaySettings {
 
     pub(crate) const fn limits(&self) -> &GatewayLimits {
         &self.limits
+    }
+
+    pub(crate) const fn plans(&self) -> Option<PlanApprovals> {
+        self.plans
     }
 
     pub(crate) const fn approval_ttl(&self) -> Millis {

@@ -5,7 +5,9 @@ mod gateway;
 mod lines;
 mod messages;
 mod queues;
+mod results;
 mod settings;
+mod submissions;
 mod tables;
 
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};

@@ -1,6 +1,11 @@
 //! One decision with an approval, from raw arguments to the record in memory, beside its floor in the same run: SHA-256
-//! of the arguments and HMAC-SHA-256 of the token's text.
-#![expect(clippy::unwrap_used, reason = "a bench that cannot be set up has to stop")]
+//! of the arguments and HMAC-SHA-256 of the token's text. And one decision about a step of a plan of 16 steps, at a gate that has
+//! the plan and at one that has its root, beside the same call where there is no plan.
+#![expect(
+    clippy::unwrap_used,
+    clippy::arithmetic_side_effects,
+    reason = "a bench that cannot be set up has to stop, and its numbers are small"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,16 +13,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use countersign_approval_token::{MemorySpentTokens, MintTerms, mint};
 use countersign_audit_log::{AuditSink, MemorySink};
 use countersign_canonical_json::{Limits, Recipe};
+use countersign_committed_plan::{Plan, Step};
 use countersign_core::SpentTokens;
 use countersign_core::{
     AgentId, Audience, Clock, KeyId, ManualClock, Millis, OperatorId, Principal, RunId, SessionId, Timestamp,
-    TokenId,
+    TokenId, ToolId,
 };
 use countersign_keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
+use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{
     CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft,
 };
-use countersign_tool_gate::{ApprovalSettings, ToolCall, ToolGate};
+use countersign_tool_gate::{
+    ApprovalSettings, PlanRootSettings, PlanSettings, ToolCall, ToolGate, commit_plan,
+};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
@@ -25,8 +34,10 @@ use sha2::{Digest as _, Sha256};
 const DRAFT: &str = r#"{
   "format": "countersign-registry-1", "version": 1,
   "agents": [{"agent": "bot", "version": 1, "registered_by": "ops", "max_session": "1h", "output_tags": [],
-    "tools": [{"server": "desk", "name": "refund"}]}],
+    "tools": [{"server": "desk", "name": "refund"}, {"server": "desk", "name": "search"}]}],
   "tools": [{"server": "desk", "name": "refund", "impact": "money", "approval": "required",
+    "args_schema": {"type": "object", "properties": {"ticket": {"type": "string"}}}},
+   {"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
     "args_schema": {"type": "object", "properties": {"ticket": {"type": "string"}}}}],
   "revoked": {"agents": [], "keys": [], "snapshots": []}
 }"#;
@@ -50,7 +61,9 @@ fn open(now: Timestamp) -> ToolGate {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(now));
     let sink: Arc<dyn AuditSink> = Arc::new(MemorySink::new());
     let spent: Arc<dyn SpentTokens> = Arc::new(MemorySpentTokens::new());
+    let pin = PinnedAsk::pin("Answer", contract.session(), Millis::from_secs(3_600), now).unwrap();
     ToolGate::builder(Arc::new(registry), contract, Principal::new("ada").unwrap(), clock, sink)
+        .pinned_ask(pin)
         .approvals(ApprovalSettings::new(keys(), spent, Audience::new("gate").unwrap()))
         .open()
         .unwrap()
@@ -100,6 +113,83 @@ fn decision(c: &mut Criterion) {
     group.finish();
 }
 
+/// Each step may be called so often.
+const TIMES: u32 = 1_000;
+
+/// A plan of 16 steps, each one the same call.
+fn plan(gate: &ToolGate, args: &[u8]) -> Plan {
+    let tool = ToolId::new("desk", "search").unwrap();
+    let step = Step::new(tool, args, &[]).unwrap().with_max_calls(TIMES).unwrap();
+    Plan::new(gate.plan_context().unwrap(), vec![step; 16]).unwrap()
+}
+
+/// A gate over a plan, which gives way to a new one when all its calls were made.
+struct Planned {
+    open: Box<dyn Fn() -> ToolGate>,
+    gate: ToolGate,
+    made: u32,
+}
+
+impl Planned {
+    fn new(open: impl Fn() -> ToolGate + 'static) -> Self {
+        Self { gate: open(), open: Box::new(open), made: 0 }
+    }
+
+    /// The gate, and which step's turn it is.
+    fn next(&mut self) -> (ToolGate, u64) {
+        if self.made == 16 * TIMES {
+            (self.gate, self.made) = ((self.open)(), 0);
+        }
+        let step = self.made / TIMES + 1;
+        self.made += 1;
+        (self.gate.clone(), step.into())
+    }
+}
+
+fn planned_step(c: &mut Criterion) {
+    let now = Timestamp::from_millis(1_790_000_000_000).unwrap();
+    let args = args_of(200);
+    let unplanned = open(now);
+    let committed =
+        commit_plan(plan(&unplanned, &args), unplanned.contract(), &unplanned.registry().view()).unwrap();
+    let proofs: Vec<_> = (1..=16).map(|step| committed.prove_step(step).unwrap().to_json()).collect();
+    let header = PlanRootSettings::new(*committed.root(), committed.header_proof().unwrap());
+    let mut group = c.benchmark_group("a call of 200 bytes");
+    let call = || ToolCall::new("c", "desk", "search", &args);
+    group.bench_function("without a plan", |b| {
+        b.iter_batched(|| unplanned.clone(), |gate| gate.check(&call()).unwrap(), BatchSize::SmallInput);
+    });
+    let of_whole = args.clone();
+    let mut whole = Planned::new(move || {
+        let gate = open(now);
+        gate.start_plan(PlanSettings::new(plan(&gate, &of_whole))).unwrap();
+        gate
+    });
+    group.bench_function("a step of a plan", |b| {
+        b.iter_batched(
+            || whole.next(),
+            |(gate, step)| gate.check(&call().plan_step(step)).unwrap(),
+            BatchSize::PerIteration,
+        );
+    });
+    let mut root = Planned::new(move || {
+        let gate = open(now);
+        gate.start_plan_root(header.clone()).unwrap();
+        gate
+    });
+    group.bench_function("a proved step, with the root alone", |b| {
+        b.iter_batched(
+            || root.next(),
+            |(gate, step)| {
+                let proof = proofs.get(usize::try_from(step).unwrap() - 1).unwrap();
+                gate.check(&call().plan_proof(proof.as_bytes())).unwrap()
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    group.finish();
+}
+
 fn digest_of_args(c: &mut Criterion) {
     let limits = Limits::default();
     let mut group = c.benchmark_group("args digest");
@@ -123,5 +213,5 @@ fn digest_of_args(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decision, digest_of_args);
+criterion_group!(benches, decision, planned_step, digest_of_args);
 criterion_main!(benches);

@@ -103,7 +103,8 @@ impl AcceptedCall {
 
     /// Runs a step of the plan, and keeps what the tool returned for [`ToolGate::finish_plan`](crate::ToolGate::finish_plan). The
     /// caller does not get it: who plans is blind until the plan is done. A step that is run in any other way, or fails, leaves
-    /// the plan without its observation, and it does not finish.
+    /// the plan without its observation, and it does not finish. A gate that knows the plan by its root alone keeps nothing: there,
+    /// [`run`](Self::run) the call, and send the result to the gate that has the whole plan.
     ///
     /// # Errors
     /// Whatever the tool gives.

@@ -11,7 +11,8 @@ use countersign_registry::{AgentClaims, CapabilityRegistry, SessionContract};
 
 use crate::gate::{Inner, ToolGate};
 use crate::plan::WithoutPlan;
-use crate::plan_start::{PlanSettings, StartPlanError};
+use crate::plan_error::StartPlanError;
+use crate::plan_settings::{Offered, PlanRootSettings, PlanSettings};
 use crate::proposal::ProposalSettings;
 use crate::stats::CallStats;
 use crate::user_check::UserCheck;
@@ -133,7 +134,7 @@ pub struct ToolGateBuilder {
     pub(crate) approvals: Option<ApprovalSettings>,
     pub(crate) proposals: Option<ProposalSettings>,
     pub(crate) without_plan: WithoutPlan,
-    pub(crate) plan: Option<PlanSettings>,
+    pub(crate) plan: Option<Offered>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
     pub(crate) stats: Arc<CallStats>,
@@ -172,7 +173,13 @@ impl ToolGateBuilder {
     /// Starts the gate with a plan ([`ToolGate::start_plan`]): it lets through the plan's next call and no other. Without one,
     /// a tool whose rule asks for a plan is always refused.
     pub fn plan(mut self, settings: PlanSettings) -> Self {
-        self.plan = Some(settings);
+        self.plan = Some(settings.into());
+        self.plan_first()
+    }
+
+    /// Starts the gate with a plan that it knows by its root alone ([`ToolGate::start_plan_root`]).
+    pub fn plan_root(mut self, settings: PlanRootSettings) -> Self {
+        self.plan = Some(settings.into());
         self.plan_first()
     }
 
@@ -225,8 +232,8 @@ impl ToolGateBuilder {
         self.sink.record(&Record::Session(record)).map_err(OpenError::Audit)?;
         let plan = self.plan.take();
         let gate = ToolGate::from_inner(Inner::new(self, now));
-        if let Some(settings) = plan {
-            gate.start_plan(settings)?;
+        if let Some(offered) = plan {
+            gate.start(offered)?;
         }
         Ok(gate)
     }

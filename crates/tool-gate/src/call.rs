@@ -17,6 +17,7 @@ pub struct ToolCall<'a> {
     pub(crate) proposal: Option<&'a [u8]>,
     pub(crate) request_id: Option<&'a str>,
     pub(crate) plan_step: Option<u64>,
+    pub(crate) plan_proof: Option<&'a [u8]>,
 }
 
 impl<'a> ToolCall<'a> {
@@ -42,6 +43,7 @@ impl<'a> ToolCall<'a> {
             proposal: None,
             request_id: None,
             plan_step: None,
+            plan_proof: None,
         }
     }
 
@@ -78,6 +80,16 @@ impl<'a> ToolCall<'a> {
     #[must_use]
     pub const fn plan_step(mut self, index: u64) -> Self {
         self.plan_step = Some(index);
+        self
+    }
+
+    /// Adds the proof that the call's step is in the plan, as JSON text of at most 1 MiB ([`StepProof`]). A gate that knows the
+    /// plan by its root alone takes no call without one; a gate that has the whole plan verifies what comes, and needs none.
+    ///
+    /// [`StepProof`]: countersign_committed_plan::StepProof
+    #[must_use]
+    pub const fn plan_proof(mut self, json: &'a [u8]) -> Self {
+        self.plan_proof = Some(json);
         self
     }
 }

@@ -92,6 +92,9 @@ codes! {
     /// The operator revoked the agent.
     1 AgentRevoked "AGENT_REVOKED", Never,
         "the agent is revoked", None;
+    /// The agent is quarantined: its acceptance dropped so far that an alarm was raised, or an operator said so.
+    1 AgentQuarantined "AGENT_QUARANTINED", AfterChange,
+        "the agent is quarantined", Some("the operator's release of the agent");
     /// The tool is not disclosed to this session, whether or not it exists.
     2 UndisclosedTool "UNDISCLOSED_TOOL", Never,
         "the tool is not available in this session", None;
@@ -125,7 +128,8 @@ codes! {
     /// The call is another one than the plan has here. The plan is halted.
     6 PlanStepMismatch "PLAN_STEP_MISMATCH", Never,
         "the call is not the one that the plan has here", Some("a new session with a plan that has the call");
-    /// The step is in the plan, and it is not its turn: the plan is halted, unless it only was another call's turn just then.
+    /// The step is in the plan, and it is not its turn: the plan is halted, unless it only was another call's turn, or an
+    /// amendment's, just then.
     6 PlanOutOfOrder "PLAN_OUT_OF_ORDER", AfterChange,
         "it is not this step's turn in the plan", Some("the plan's next step, one call at a time");
     /// The step, or the plan, has had all its calls. The plan is halted.

@@ -4,24 +4,24 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_action_proposal::{SpentProposal, VerifiedProposal};
-use countersign_approval_token::{
-    Approval, ApprovalError, ApprovalToken, CallBinding, Partial, SpentApproval, verify,
-};
+use countersign_approval_token::{Approval, SpentApproval};
 use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Recipe, read};
+use countersign_committed_plan::{PlanLimits, PlanProblem, StepProof};
 use countersign_core::{
     CallId, Digest, IdError, ImpactClass, RequestId, ServerName, SpendError, Timestamp, ToolId, ToolName,
 };
-use countersign_pinned_ask::{AskDrift, PinnedAsk};
+use countersign_pinned_ask::AskDrift;
 use countersign_registry::{
-    AgentEntry, AgentError, ApprovalRule, ArgsError, AskRule, ContractError, RegistryView, ToolRules,
+    AgentEntry, AgentError, ArgsError, AskRule, ContractError, RegistryView, ToolRules,
 };
 
+use crate::approval::approved;
 use crate::builder::ApprovalSettings;
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::facts::Facts;
 use crate::gate::Inner;
-use crate::plan::{HeldStep, RunningPlan, next_step};
+use crate::plan::{HeldStep, next_step};
 use crate::proposal::{ProposalSettings, Reserved, backed, take_off};
 use crate::rejection::ApprovalRequest;
 use crate::usage::Reservation;
@@ -80,9 +80,8 @@ pub(crate) fn decide<'g>(
         .reserve(&tool, now, agent.limits(), rules.entry().limits())
         .map_err(|code| Refusal::new(code, ""))?;
     pinned_goal(gate, call, rules, now, facts)?;
-    let step = next_step(gate, call, &view, rules, &read.args, facts)?;
-    let plan = step.as_ref().map(|step| step.root().digest());
-    let asked = Asked { call_id: &read.call_id, tool: &tool, args: &read.args, rules, plan };
+    let step = next_step(gate, call, &view, rules, &read, facts)?;
+    let asked = Asked { call_id: &read.call_id, tool: &tool, args: &read.args, rules, step: step.as_ref() };
     let approval = approved(gate, call, &view, &asked, now, facts)?;
     let backing = backed(gate, call, &read.reserved, &view, &asked, &mut reservation, facts)?;
     user_checks(gate, &asked, backing.impact)?;
@@ -92,13 +91,15 @@ pub(crate) fn decide<'g>(
 }
 
 /// What step 0 made of a call.
-struct Read {
+pub(crate) struct Read {
     call_id: CallId,
     server: Option<ServerName>,
     name: ToolName,
     /// The tool's own arguments, without what travelled among them.
-    args: Canonical,
+    pub(crate) args: Canonical,
     reserved: Reserved,
+    /// What is to prove the plan's step. Nobody has verified it yet.
+    pub(crate) proof: Option<StepProof>,
 }
 
 /// A call to a disclosed tool.
@@ -107,8 +108,15 @@ pub(crate) struct Asked<'a> {
     pub(crate) tool: &'a ToolId,
     pub(crate) args: &'a Canonical,
     pub(crate) rules: &'a ToolRules,
+    /// The turn that it holds, where it is a step of a plan.
+    pub(crate) step: Option<&'a HeldStep<'a>>,
+}
+
+impl Asked<'_> {
     /// Root of the plan that it is a step of.
-    pub(crate) plan: Option<Digest>,
+    pub(crate) fn plan(&self) -> Option<Digest> {
+        self.step.map(|step| step.root().digest())
+    }
 }
 
 /// Step 0: is it well formed and within limits?
@@ -139,10 +147,19 @@ fn read_call(gate: &Inner, call: &ToolCall<'_>, facts: &mut Facts<'_>) -> Result
     if call.proposal.is_some() && reserved.proposal().is_some() {
         return Err(malformed("a proposal came beside the arguments and another among them".to_owned()));
     }
-    Ok(Read { call_id, server, name, args, reserved })
+    let proof = call.plan_proof.map(read_proof).transpose()?;
+    Ok(Read { call_id, server, name, args, reserved, proof })
 }
 
-/// Step 1: is the contract alive, the registry fresh, the agent not revoked now?
+fn read_proof(json: &[u8]) -> Result<StepProof, Refusal> {
+    StepProof::from_json(json, &PlanLimits::default()).map_err(|error| {
+        let too_much = error.problem() == PlanProblem::Limit;
+        let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
+        Refusal::new(code, format!("plan proof: {error}"))
+    })
+}
+
+/// Step 1: is the contract alive, the registry fresh, the agent neither revoked nor quarantined now?
 fn living_agent<'v>(gate: &Inner, view: &'v RegistryView, now: Timestamp) -> Result<&'v AgentEntry, Refusal> {
     gate.contract.check(view, now).map_err(|error| {
         let code = match error {
@@ -153,6 +170,7 @@ fn living_agent<'v>(gate: &Inner, view: &'v RegistryView, now: Timestamp) -> Res
         };
         Refusal::new(code, error.to_string())
     })?;
+    gate.rows.check().map_err(|code| Refusal::new(code, ""))?;
     view.snapshot()
         .agent(gate.contract.agent())
         .ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
@@ -237,104 +255,6 @@ fn ask_refusal(error: &AskDrift, facts: &mut Facts<'_>) -> Refusal {
         _ => RejectionCode::AskExpired,
     };
     Refusal::new(code, error.to_string())
-}
-
-/// Step 7: is there a valid approval for exactly this call, or for the plan that it is a step of?
-fn approved<'g>(
-    gate: &'g Inner,
-    call: &ToolCall<'_>,
-    view: &RegistryView,
-    asked: &Asked<'_>,
-    now: Timestamp,
-    facts: &mut Facts<'_>,
-) -> Result<Option<(Approval, &'g ApprovalSettings)>, Refusal> {
-    match asked.rules.entry().approval() {
-        ApprovalRule::NotRequired => return Ok(None),
-        ApprovalRule::Required if asked.plan.is_some() => {
-            // Verified and spent when the plan was started. A registry that revokes its key is another one than the plan's.
-            if let Some(approval) = gate.plan.get().and_then(RunningPlan::approval) {
-                facts.note_plan_approval(approval);
-                return Ok(None);
-            }
-        }
-        ApprovalRule::Required | ApprovalRule::EachCall | _ => {}
-    }
-    let Some(settings) = &gate.approvals else {
-        return Err(Refusal::new(RejectionCode::ApprovalRequired, "this gate takes no approvals"));
-    };
-    let binding = binding(gate, settings, view, asked, facts.definition);
-    let mut refusal = Refusal {
-        code: RejectionCode::ApprovalRequired,
-        reason: "no approval came with the call".into(),
-        approval_request: None,
-    };
-    for text in &call.approvals {
-        match verify_one(text, settings, settings.partial, &binding, view, now) {
-            Ok(approval) => {
-                facts.note_approval(&approval);
-                return Ok(Some((approval, settings)));
-            }
-            Err(worse) if refusal.code != RejectionCode::ApprovalExpired => refusal = worse,
-            Err(_) => {}
-        }
-    }
-    refusal.approval_request = Some(Box::new(ApprovalRequest { binding, args: asked.args.clone() }));
-    Err(refusal)
-}
-
-/// Everything that an approval of this call has to bind. The run is bound by the key.
-fn binding(
-    gate: &Inner,
-    settings: &ApprovalSettings,
-    view: &RegistryView,
-    asked: &Asked<'_>,
-    seen: Option<Digest>,
-) -> CallBinding {
-    let mut binding = CallBinding::new(
-        asked.call_id.clone(),
-        asked.tool.clone(),
-        asked.args.digest(),
-        ARGS_RECIPE,
-        gate.principal.clone(),
-    )
-    .with_agent(gate.contract.agent().clone())
-    .with_session(gate.contract.session().clone())
-    .with_registry_version(view.snapshot().version())
-    .with_audience(settings.audience.clone());
-    if let Some(definition) = seen.or(asked.rules.entry().definition()) {
-        binding = binding.with_definition(definition);
-    }
-    if let Some(root) = asked.plan {
-        binding = binding.with_plan(root);
-    }
-    match gate.ask.as_ref().map(PinnedAsk::digest) {
-        Some(ask) => binding.with_ask(ask),
-        None => binding,
-    }
-}
-
-pub(crate) fn verify_one(
-    text: &str,
-    settings: &ApprovalSettings,
-    partial: Partial,
-    binding: &CallBinding,
-    view: &RegistryView,
-    now: Timestamp,
-) -> Result<Approval, Refusal> {
-    let invalid = |reason| Refusal::new(RejectionCode::ApprovalInvalid, reason);
-    let token: ApprovalToken = text.parse().map_err(|_| invalid("not a token"))?;
-    let approval =
-        verify(&token, &settings.keys, binding, now, settings.skew, partial).map_err(
-            |error| match error {
-                ApprovalError::Expired => Refusal::new(RejectionCode::ApprovalExpired, error.reason()),
-                ApprovalError::Invalid { reason } => invalid(reason),
-                _ => invalid("other"),
-            },
-        )?;
-    if view.snapshot().is_key_revoked(approval.key_id()) {
-        return Err(invalid("the key is revoked"));
-    }
-    Ok(approval)
 }
 
 /// Step 9: do the embedder's own checks agree?

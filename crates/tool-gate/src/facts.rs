@@ -7,7 +7,8 @@ use countersign_core::{Digest, ImpactClass, OperatorId, RequestId, Timestamp, To
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::gate::Inner;
-use crate::plan::{PlanApproval, RunningPlan};
+use crate::plan::RunningPlan;
+use crate::plan_approval::PlanApproval;
 
 /// Gathers what is learnt about a call while it is decided, for its record.
 pub(crate) struct Facts<'a> {

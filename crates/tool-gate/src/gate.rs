@@ -14,12 +14,15 @@ use crate::accepted::{AcceptedCall, InFlight};
 use crate::builder::{ApprovalSettings, GateLimits, ToolGateBuilder};
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
+use crate::counts::{Counts, Window};
 use crate::decide::{Ready, Refusal, decide};
 use crate::facts::Facts;
+use crate::observe::{RECENT_NAMES, UndisclosedAttempts};
 use crate::plan::{HeldStep, RunningPlan, WithoutPlan};
 use crate::proposal::ProposalSettings;
 use crate::rejection::Rejection;
-use crate::stats::{CallStats, Counts, Window};
+use crate::rows::Rows;
+use crate::stats::CallStats;
 use crate::usage::Usage;
 use crate::user_check::UserCheck;
 
@@ -44,31 +47,6 @@ pub enum CallError<E> {
     Tool(E),
 }
 
-/// Lists the tools that the agent tried and that its session does not disclose.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UndisclosedAttempts {
-    count: u64,
-    recent: Vec<String>,
-}
-
-impl UndisclosedAttempts {
-    /// How often such a tool was tried, exactly.
-    #[must_use]
-    pub const fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// The names tried last, oldest first, as `server:name`, hidden characters spelled out; at most 64 of them. A
-    /// server that the call did not name is shown as `?`.
-    #[must_use]
-    pub fn recent(&self) -> &[String] {
-        &self.recent
-    }
-}
-
-/// How many undisclosed names a gate remembers.
-const RECENT_NAMES: usize = 64;
-
 pub(crate) struct Inner {
     pub(crate) registry: Arc<CapabilityRegistry>,
     pub(crate) contract: SessionContract,
@@ -79,7 +57,7 @@ pub(crate) struct Inner {
     pub(crate) proposals: Option<ProposalSettings>,
     pub(crate) without_plan: WithoutPlan,
     pub(crate) plan: OnceLock<RunningPlan>,
-    pub(crate) starting_plan: Mutex<()>,
+    pub(crate) changing_plan: Mutex<()>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
     pub(crate) usage: Usage,
@@ -89,9 +67,7 @@ pub(crate) struct Inner {
     latest: AtomicU64,
     /// Set when an outcome could not be recorded: what happened is not all on record, so nothing more is allowed.
     record_lost: AtomicBool,
-    stats: Arc<CallStats>,
-    agent_counts: Arc<Counts>,
-    counts: Counts,
+    pub(crate) rows: Rows,
     recent: Mutex<Recent>,
     next_call: AtomicU64,
 }
@@ -153,6 +129,10 @@ impl ToolGate {
     /// A [`Rejection`] with the code of the first check that failed. It is also what a failure of the gate's own
     /// parts becomes, panics included.
     pub fn check(&self, call: &ToolCall<'_>) -> Result<AcceptedCall, Rejection> {
+        self.stats().timed(|| self.answer(call))
+    }
+
+    fn answer(&self, call: &ToolCall<'_>) -> Result<AcceptedCall, Rejection> {
         let inner = &self.inner;
         let mut facts = Facts::new(inner, call);
         let verdict = catch_unwind(AssertUnwindSafe(|| decide(inner, call, &mut facts)))
@@ -163,9 +143,9 @@ impl ToolGate {
         };
         let time = facts.time;
         let Ok(sequence) = inner.record(facts.accepted()) else {
-            return Err(inner.refuse_unrecorded(call.call_id, time));
+            return Err(inner.refuse_unrecorded(call.call_id, time, Some(&tool)));
         };
-        inner.count(time, None);
+        inner.count(time, None, Some(&tool));
         reservation.keep();
         let (held, step) = (step.is_some(), step.and_then(HeldStep::keep));
         let in_flight = InFlight::new(Arc::clone(inner), call_id, sequence, time, step);
@@ -202,10 +182,7 @@ impl ToolGate {
     /// Refuses a call that a gateway could not even read as one. It is recorded and counted like any other.
     #[must_use]
     pub fn refuse_malformed(&self, call_id: &str, reason: &str) -> Rejection {
-        let call = ToolCall::by_name(call_id, "?", b"");
-        let mut facts = Facts::new(&self.inner, &call);
-        facts.time = self.inner.now().unwrap_or(facts.time);
-        self.inner.refuse(facts, Refusal::new(RejectionCode::MalformedCall, reason.to_owned()))
+        self.inner.refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
     }
 
     /// Tells the gate what a tool's definition is now, as recipe `tool-def-1`. Where the registry pins a
@@ -249,26 +226,26 @@ impl ToolGate {
     /// This session's counts.
     #[must_use]
     pub fn counts(&self) -> &Counts {
-        &self.inner.counts
+        &self.inner.rows.session
     }
 
-    /// The counts that this gate shares with others: over all agents and per agent.
+    /// What this gate shares with others: the counts over all agents, per agent and per tool, alarms and quarantines.
     #[must_use]
     pub fn stats(&self) -> &Arc<CallStats> {
-        &self.inner.stats
+        &self.inner.rows.stats
     }
 
     /// The share of this session's decided calls that were accepted; nothing before the first.
     #[must_use]
     pub fn acceptance_rate(&self, window: Window) -> Option<f64> {
-        self.inner.counts.acceptance_rate(window)
+        self.counts().acceptance_rate(window)
     }
 
     /// What the agent tried that its session does not disclose.
     #[must_use]
     pub fn attempted_undisclosed(&self) -> UndisclosedAttempts {
         UndisclosedAttempts {
-            count: self.inner.counts.rejected_with(RejectionCode::UndisclosedTool),
+            count: self.counts().rejected_with(RejectionCode::UndisclosedTool),
             recent: self.inner.recent.lock().undisclosed.iter().cloned().collect(),
         }
     }
@@ -289,7 +266,7 @@ impl Clock for Inner {
 
 impl Inner {
     pub(crate) fn new(builder: ToolGateBuilder, now: Timestamp) -> Self {
-        let agent_counts = builder.stats.row(builder.contract.agent());
+        let rows = Rows::new(builder.stats, &builder.contract);
         let definitions = builder
             .definitions
             .into_iter()
@@ -305,7 +282,7 @@ impl Inner {
             proposals: builder.proposals,
             without_plan: builder.without_plan,
             plan: OnceLock::new(),
-            starting_plan: Mutex::new(()),
+            changing_plan: Mutex::new(()),
             checks: builder.checks,
             limits: builder.limits,
             usage: Usage::default(),
@@ -313,9 +290,7 @@ impl Inner {
             definitions: RwLock::new(definitions),
             latest: AtomicU64::new(now.as_millis()),
             record_lost: AtomicBool::new(false),
-            stats: builder.stats,
-            agent_counts,
-            counts: Counts::default(),
+            rows,
             recent: Mutex::default(),
             next_call: AtomicU64::new(1),
         }
@@ -352,16 +327,17 @@ impl Inner {
     }
 
     /// Records a refusal, counts it, and makes what the caller hears.
-    fn refuse(&self, facts: Facts<'_>, refusal: Refusal) -> Rejection {
-        let (time, call_id) = (facts.time, facts.call_id());
+    pub(crate) fn refuse(&self, facts: Facts<'_>, refusal: Refusal) -> Rejection {
+        let (time, call_id, named) = (facts.time, facts.call_id(), facts.recorded_tool());
+        let tool = facts.tool.clone().or_else(|| self.meant(&named));
         let Refusal { code, reason, approval_request } = refusal;
         if code == RejectionCode::UndisclosedTool {
-            self.remember_undisclosed(&facts.recorded_tool());
+            self.remember_undisclosed(&named);
         }
         let Ok(sequence) = self.record(facts.rejected(code, &reason)) else {
-            return self.refuse_unrecorded(call_id, time);
+            return self.refuse_unrecorded(call_id, time, tool.as_ref());
         };
-        self.count(time, Some(code));
+        self.count(time, Some(code), tool.as_ref());
         Rejection { code, call_id: call_id.into(), sequence: Some(sequence), approval_request }
     }
 
@@ -371,9 +347,9 @@ impl Inner {
         Rejection { code, call_id: call_id.into(), sequence: Some(sequence), approval_request: None }
     }
 
-    fn refuse_unrecorded(&self, call_id: &str, time: Timestamp) -> Rejection {
+    fn refuse_unrecorded(&self, call_id: &str, time: Timestamp, tool: Option<&ToolId>) -> Rejection {
         let code = RejectionCode::AuditUnavailable;
-        self.count(time, Some(code));
+        self.count(time, Some(code), tool);
         Rejection { code, call_id: call_id.into(), sequence: None, approval_request: None }
     }
 
@@ -394,10 +370,8 @@ impl Inner {
         Ok(sequence)
     }
 
-    fn count(&self, time: Timestamp, refused: Option<RejectionCode>) {
-        for counts in [&self.counts, &*self.agent_counts, self.stats.overall()] {
-            counts.count(time, refused);
-        }
+    fn count(&self, time: Timestamp, refused: Option<RejectionCode>, tool: Option<&ToolId>) {
+        self.rows.count(time, refused, tool, &self.registry);
     }
 
     fn remember_undisclosed(&self, tool: &RecordedTool) {

@@ -1,19 +1,22 @@
 //! Step 6: is it the committed plan's next step?
 
-use countersign_approval_token::SpentApproval;
-use countersign_canonical_json::Canonical;
+use std::sync::Arc;
+
 use countersign_committed_plan::{
-    FinishError, PlanBreach, PlanCursor, PlanRoot, PlannedCall, StepCall, StepRun, VerifiedTrace,
+    PlanBreach, PlanContext, PlanContract, PlanRoot, PlannedCall, StepCall, StepRun, VerifiedTrace,
 };
-use countersign_core::{OperatorId, TokenId};
 use countersign_registry::{PlanRule, RegistryView, ToolRules};
 use parking_lot::Mutex;
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::decide::Refusal;
+use crate::decide::{Read, Refusal};
 use crate::facts::Facts;
 use crate::gate::{Inner, ToolGate};
+use crate::plan_approval::PlanApproval;
+use crate::plan_commit::Allowed;
+use crate::plan_error::{FinishPlanError, StartPlanError};
+use crate::plan_walk::{Committed, PlannedChange, Walk};
 
 /// What a gate without a plan does with calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,94 +27,91 @@ pub(crate) enum WithoutPlan {
     Refuse,
 }
 
-/// Why a gate does not give out the trace of its plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FinishPlanError {
-    /// The gate has no plan, or has given out its trace already.
-    #[error("no plan is under way")]
-    NoPlan,
-    /// The plan is not finished, or was halted.
-    #[error(transparent)]
-    Unfinished(#[from] FinishError),
-}
-
-impl FinishPlanError {
-    /// The stable code.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::NoPlan => "PLAN_NOT_STARTED",
-            Self::Unfinished(error) => error.code(),
-        }
-    }
-}
-
-/// Names the approval under which a whole plan runs, which is spent.
-#[derive(Debug)]
-pub(crate) struct PlanApproval {
-    pub(crate) token_id: TokenId,
-    pub(crate) approver: OperatorId,
-}
-
-impl From<&SpentApproval> for PlanApproval {
-    fn from(spent: &SpentApproval) -> Self {
-        Self { token_id: spent.token_id().clone(), approver: spent.approver().clone() }
-    }
-}
-
 /// A plan that the gate holds its calls to. Once a gate has one, it never has none.
 #[derive(Debug)]
 pub(crate) struct RunningPlan {
+    state: Mutex<State>,
+}
+
+/// Root, approval and place change together.
+#[derive(Debug)]
+struct State {
     root: PlanRoot,
-    approval: Option<PlanApproval>,
-    /// Gone once the trace was given out.
-    cursor: Mutex<Option<PlanCursor<Vec<u8>>>>,
+    approval: Option<Arc<PlanApproval>>,
+    walk: Walk,
 }
 
 impl RunningPlan {
-    pub(crate) const fn new(cursor: PlanCursor<Vec<u8>>, approval: Option<PlanApproval>) -> Self {
-        let root = *cursor.plan().root();
-        Self { root, approval, cursor: Mutex::new(Some(cursor)) }
+    pub(crate) fn new(root: PlanRoot, approval: Option<PlanApproval>, walk: Walk) -> Self {
+        Self { state: Mutex::new(State { root, approval: approval.map(Arc::new), walk }) }
     }
 
-    pub(crate) const fn root(&self) -> PlanRoot {
-        self.root
+    pub(crate) fn root(&self) -> PlanRoot {
+        self.state.lock().root
     }
 
-    pub(crate) const fn approval(&self) -> Option<&PlanApproval> {
-        self.approval.as_ref()
+    fn position(&self) -> Option<u64> {
+        self.state.lock().walk.position()
     }
 
     /// Holds the turn of a call that is the plan's next one. A breach halts the plan here, before any later step is asked.
-    fn hold(&self, call: &StepCall<'_>) -> Result<HeldStep<'_>, Refusal> {
-        let mut place = self.cursor.lock();
-        let Some(cursor) = place.as_mut() else {
-            return Err(Refusal::new(RejectionCode::PlanExhausted, "the plan is finished"));
-        };
-        if let Some(first) = cursor.halted() {
+    fn hold(
+        &self,
+        call: &StepCall<'_>,
+        contract: &dyn PlanContract,
+        facts: &mut Facts<'_>,
+    ) -> Result<HeldStep<'_>, Refusal> {
+        let mut state = self.state.lock();
+        facts.note_plan(state.root);
+        if let Some(first) = state.walk.halted() {
             let reason = format!("the plan was halted: {}", first.reason());
             return Err(Refusal::new(breach_code(&first), reason));
         }
-        match cursor.check(call) {
-            Ok(planned) => Ok(HeldStep { plan: self, planned: Some(planned) }),
-            Err(breach) => Err(Refusal::new(breach_code(&breach), breach.reason())),
+        let planned = state.walk.check(call, contract);
+        let planned = planned.map_err(|breach| Refusal::new(breach_code(&breach), breach.reason()))?;
+        facts.plan_step = Some(planned.index());
+        let (root, approval) = (*planned.root(), state.approval.clone());
+        Ok(HeldStep { plan: self, root, approval, planned: Some(planned) })
+    }
+
+    /// Says whether an amendment could be taken now.
+    pub(crate) fn can_amend(&self, plan: &Committed, context: &PlanContext) -> Result<(), StartPlanError> {
+        if plan.header().amends().is_none() {
+            return Err(StartPlanError::Started);
         }
+        self.state.lock().walk.can_amend(plan, context)
+    }
+
+    /// Holds the turn for an amendment, while its approval is verified and spent and it goes on record.
+    pub(crate) fn hold_amendment(
+        &self,
+        plan: Committed,
+        context: &PlanContext,
+    ) -> Result<HeldAmendment<'_>, StartPlanError> {
+        let planned = self.state.lock().walk.check_amendment(plan, context)?;
+        Ok(HeldAmendment { plan: self, planned: Some(planned) })
     }
 
     /// Keeps what came of a step for the trace. The cursor knows its own runs, so it cannot refuse one.
     pub(crate) fn observe(&self, step: AcceptedStep, observation: Vec<u8>, record: u64) {
-        if let Some(cursor) = self.cursor.lock().as_mut() {
-            let _known = cursor.observe(step.run, observation, record);
+        if let (Some(run), Walk::Whole(cursor)) = (step.run, &mut self.state.lock().walk) {
+            let _known = cursor.observe(run, observation, record);
         }
     }
 
     fn finish(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
-        let mut place = self.cursor.lock();
-        place.as_ref().ok_or(FinishPlanError::NoPlan)?.is_complete()?;
-        let cursor = place.take().ok_or(FinishPlanError::NoPlan)?;
-        drop(place);
-        Ok(cursor.finish()?)
+        let mut state = self.state.lock();
+        match &state.walk {
+            Walk::Whole(cursor) => cursor.is_complete()?,
+            Walk::Root(_) => return Err(FinishPlanError::RootOnly),
+            Walk::Finished => return Err(FinishPlanError::NoPlan),
+        }
+        let walk = std::mem::replace(&mut state.walk, Walk::Finished);
+        drop(state);
+        match walk {
+            Walk::Whole(cursor) => Ok(cursor.finish()?),
+            Walk::Root(_) | Walk::Finished => Err(FinishPlanError::NoPlan),
+        }
     }
 }
 
@@ -130,30 +130,62 @@ const fn breach_code(breach: &PlanBreach) -> RejectionCode {
 #[must_use]
 pub(crate) struct HeldStep<'g> {
     plan: &'g RunningPlan,
+    root: PlanRoot,
+    /// The approval of the very plan whose turn is held.
+    approval: Option<Arc<PlanApproval>>,
     planned: Option<PlannedCall>,
 }
 
 impl HeldStep<'_> {
     pub(crate) const fn root(&self) -> PlanRoot {
-        self.plan.root
+        self.root
     }
 
-    fn index(&self) -> u64 {
-        self.planned.as_ref().map_or(0, PlannedCall::index)
+    pub(crate) fn approval(&self) -> Option<&PlanApproval> {
+        self.approval.as_deref()
     }
 
     /// Goes on by the call, whose acceptance is on record. The turn is held, so the cursor takes it; nothing runs if it does not.
     pub(crate) fn keep(mut self) -> Option<AcceptedStep> {
-        let index = self.index();
-        let run = self.plan.cursor.lock().as_mut()?.accept(self.planned.take()?).ok()?;
+        let planned = self.planned.take()?;
+        let index = planned.index();
+        let run = self.plan.state.lock().walk.accept(planned)?;
         Some(AcceptedStep { index, run })
     }
 }
 
 impl Drop for HeldStep<'_> {
     fn drop(&mut self) {
-        if let (Some(planned), Some(cursor)) = (self.planned.take(), self.plan.cursor.lock().as_mut()) {
-            let _held = cursor.give_back(planned);
+        if let Some(planned) = self.planned.take() {
+            self.plan.state.lock().walk.give_back(planned);
+        }
+    }
+}
+
+/// Holds the turn for an amendment. Dropped without [`keep`](Self::keep), it gives the turn back.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct HeldAmendment<'g> {
+    plan: &'g RunningPlan,
+    planned: Option<PlannedChange>,
+}
+
+impl HeldAmendment<'_> {
+    /// Goes on by the amendment, whose approval is spent and which is on record.
+    pub(crate) fn keep(mut self, approval: Option<PlanApproval>) -> Option<()> {
+        let approval = approval?;
+        let planned = self.planned.take()?;
+        let mut state = self.plan.state.lock();
+        let root = state.walk.accept_amendment(planned)?;
+        (state.root, state.approval) = (root, Some(Arc::new(approval)));
+        Some(())
+    }
+}
+
+impl Drop for HeldAmendment<'_> {
+    fn drop(&mut self) {
+        if let Some(planned) = self.planned.take() {
+            self.plan.state.lock().walk.give_back_amendment(planned);
         }
     }
 }
@@ -162,7 +194,8 @@ impl Drop for HeldStep<'_> {
 #[derive(Debug)]
 pub(crate) struct AcceptedStep {
     index: u64,
-    run: StepRun,
+    /// Nothing where the gate has the plan's root alone.
+    run: Option<StepRun>,
 }
 
 impl AcceptedStep {
@@ -177,39 +210,48 @@ pub(crate) fn next_step<'g>(
     call: &ToolCall<'_>,
     view: &RegistryView,
     rules: &ToolRules,
-    args: &Canonical,
+    read: &Read,
     facts: &mut Facts<'_>,
 ) -> Result<Option<HeldStep<'g>>, Refusal> {
     let Some(plan) = gate.plan.get() else {
-        let is_free = rules.entry().plan() == PlanRule::NotRequired && call.plan_step.is_none();
+        let is_free = rules.entry().plan() == PlanRule::NotRequired
+            && call.plan_step.is_none()
+            && call.plan_proof.is_none();
         return if is_free && gate.without_plan == WithoutPlan::ByRule {
             Ok(None)
         } else {
             Err(Refusal::new(RejectionCode::PlanRequired, "no plan was started"))
         };
     };
-    let mut asked = StepCall::new(rules.entry().tool(), args, view.snapshot().version());
+    let mut asked = StepCall::new(rules.entry().tool(), &read.args, view.snapshot().version());
     if let Some(index) = call.plan_step {
         asked = asked.at_step(index);
     }
-    facts.note_plan(plan.root());
-    let held = plan.hold(&asked)?;
-    facts.plan_step = Some(held.index());
-    Ok(Some(held))
+    if let Some(proof) = &read.proof {
+        asked = asked.proved_by(proof);
+    }
+    plan.hold(&asked, &Allowed { contract: &gate.contract, view }, facts).map(Some)
 }
 
 impl ToolGate {
-    /// The root of the plan that the gate holds its calls to.
+    /// The root of the plan that the gate holds its calls to: that of its last amendment, where it was amended.
     #[must_use]
     pub fn plan_root(&self) -> Option<PlanRoot> {
         self.inner().plan.get().map(RunningPlan::root)
+    }
+
+    /// The last step of the plan, or of its last amendment, that has run, from 1 on; 0 before the first. It is what an amendment
+    /// has to name beside the root. Nothing where no plan is under way.
+    #[must_use]
+    pub fn plan_position(&self) -> Option<u64> {
+        self.inner().plan.get().and_then(RunningPlan::position)
     }
 
     /// Ends the plan and gives out what its steps returned ([`AcceptedCall::run_step`](crate::AcceptedCall::run_step)): once, when
     /// every step has run and its outcome is on record, and the plan's root was found again. Every later call is refused.
     ///
     /// # Errors
-    /// [`FinishPlanError`] without a plan, before it is complete, and after it was halted.
+    /// [`FinishPlanError`] without a plan, before it is complete, after it was halted, and where the gate has its root alone.
     pub fn finish_plan(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
         self.inner().plan.get().ok_or(FinishPlanError::NoPlan)?.finish()
     }

@@ -198,7 +198,7 @@ fn verify(
     if let Some(ask) = gate.ask.as_ref().map(PinnedAsk::digest) {
         call = call.ask(ask);
     }
-    if let Some(root) = asked.plan {
+    if let Some(root) = asked.plan() {
         call = call.plan(root);
     }
     proposal.verify(&settings.verifier, &call, gate).map_err(refusal)

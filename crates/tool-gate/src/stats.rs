@@ -1,144 +1,81 @@
-use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use countersign_core::{AgentId, Millis, Timestamp};
+use countersign_core::{AgentId, ToolId};
 use dashmap::DashMap;
-use parking_lot::Mutex;
 
-use crate::code::RejectionCode;
+use crate::agent_row::AgentRow;
+use crate::alarm::{AlarmAction, AlarmRule, AlarmState};
+use crate::counts::Counts;
+use crate::histogram::{Histogram, Ticks};
+use crate::snapshot::{Standing, StatsSnapshot};
 
-/// How many recent decisions the sliding windows can look back on.
-pub(crate) const WINDOW_CAPACITY: usize = 1_024;
-
-/// Chooses which decisions an acceptance rate is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Window {
-    /// All decisions since counting began.
-    All,
-    /// The last so many decisions; at most 1,024 are looked back on.
-    Last(usize),
-    /// The decisions of the span that ends at the moment given; at most the last 1,024 of them.
-    Since(Timestamp),
-}
-
-/// Counts decisions exactly. Memory stays the same however many there are.
-#[derive(Debug)]
-pub struct Counts(Mutex<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    accepted: u64,
-    rejected: [u64; RejectionCode::ALL.len()],
-    recent: VecDeque<(Timestamp, bool)>,
-}
-
-impl Default for Counts {
-    fn default() -> Self {
-        Self(Mutex::new(Inner {
-            accepted: 0,
-            rejected: [0; RejectionCode::ALL.len()],
-            recent: VecDeque::with_capacity(WINDOW_CAPACITY),
-        }))
-    }
-}
-
-impl Counts {
-    /// Decisions that were counted: accepted and rejected ones.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        let inner = self.0.lock();
-        inner.accepted.saturating_add(inner.rejected_total())
-    }
-
-    /// Calls that were accepted.
-    #[must_use]
-    pub fn accepted(&self) -> u64 {
-        self.0.lock().accepted
-    }
-
-    /// Calls that were rejected, for whatever reason.
-    #[must_use]
-    pub fn rejected(&self) -> u64 {
-        self.0.lock().rejected_total()
-    }
-
-    /// Calls that were rejected with this code.
-    #[must_use]
-    pub fn rejected_with(&self, code: RejectionCode) -> u64 {
-        self.0.lock().rejected.get(slot(code)).copied().unwrap_or(0)
-    }
-
-    /// The share of decided calls that were accepted, 0 to 1; nothing before the first of them.
-    ///
-    /// A call that waits for its approval (`APPROVAL_REQUIRED`) is not decided yet and does not count here; its
-    /// approved retry does.
-    #[must_use]
-    pub fn acceptance_rate(&self, window: Window) -> Option<f64> {
-        let inner = self.0.lock();
-        let (accepted, decided) = match window {
-            Window::All => {
-                let pending = inner.rejected.get(slot(RejectionCode::ApprovalRequired)).copied().unwrap_or(0);
-                let rejected = inner.rejected_total().saturating_sub(pending);
-                (inner.accepted, inner.accepted.saturating_add(rejected))
-            }
-            Window::Last(count) => tally(inner.recent.iter().rev().take(count)),
-            Window::Since(start) => tally(inner.recent.iter().rev().take_while(|(time, _)| *time >= start)),
-        };
-        #[expect(clippy::cast_precision_loss, reason = "a ratio; counts above 2^53 are out of reach")]
-        (decided > 0).then(|| accepted as f64 / decided as f64)
-    }
-
-    pub(crate) fn count(&self, time: Timestamp, refused: Option<RejectionCode>) {
-        let mut inner = self.0.lock();
-        match refused {
-            None => inner.accepted = inner.accepted.saturating_add(1),
-            Some(code) => {
-                if let Some(count) = inner.rejected.get_mut(slot(code)) {
-                    *count = count.saturating_add(1);
-                }
-            }
-        }
-        if refused != Some(RejectionCode::ApprovalRequired) {
-            if inner.recent.len() == WINDOW_CAPACITY {
-                inner.recent.pop_front();
-            }
-            inner.recent.push_back((time, refused.is_none()));
-        }
-    }
-}
-
-impl Inner {
-    fn rejected_total(&self) -> u64 {
-        self.rejected.iter().fold(0, |sum, count| sum.saturating_add(*count))
-    }
-}
-
-fn tally<'a>(recent: impl Iterator<Item = &'a (Timestamp, bool)>) -> (u64, u64) {
-    recent.fold((0, 0), |(accepted, all): (u64, u64), (_, passed)| {
-        (accepted.saturating_add(u64::from(*passed)), all.saturating_add(1))
-    })
-}
-
-/// Finds a code's counter. `ALL` is in the order of declaration (tested), so its discriminant is its place.
-const fn slot(code: RejectionCode) -> usize {
-    code as usize
-}
-
-/// Counts decisions over all sessions and per agent. Share one among the gates of a process.
+/// Counts answers over all sessions, per agent and per tool, times them, watches each agent's acceptance, and holds
+/// the quarantine. Share one among the gates of a process.
 ///
-/// Only agents that hold a contract have a row, so an agent cannot make rows by inventing names.
+/// Its memory is bounded by the registry, whatever an agent does: an agent has a row once a gate was opened for it or
+/// for a session that it led to (or an operator named it here), a tool once a session discloses it (or it was tried
+/// and is in the registry), and all other names share one ([`unknown_tools`](Self::unknown_tools)). What is counted
+/// per session is in the gate ([`ToolGate::counts`]) and goes with it.
+///
+/// The alarm ([`AlarmRule`] says how it is decided) is fed with every decision about a call of the agent, with two
+/// exceptions: refusals of step 1, which say that the agent may call nothing at all (quarantine is one of them), and
+/// those that are the host's fault (`STORE_UNAVAILABLE`, `AUDIT_UNAVAILABLE`, `INTERNAL`). Unless said otherwise it
+/// only shows.
+///
+/// A quarantine refuses every call of the agent, and of sessions that its own led to, at every gate that shares these
+/// counts (`AGENT_QUARANTINED`), and lets it start no plan; a call that came before it is not recalled. It is held in
+/// memory: with the process it is gone, unless the host says it anew ([`quarantine`](Self::quarantine)).
+///
+/// ```
+/// use countersign_core::AgentId;
+/// use countersign_tool_gate::{AlarmAction, AlarmRule, CallStats, Standing};
+/// let stats = CallStats::new().alarm(AlarmRule::new(0.95, 0.8, 100_000)?, AlarmAction::Quarantine);
+/// let agent = AgentId::new("support-bot")?;
+/// stats.quarantine(&agent);
+/// assert_eq!(stats.snapshot().agents[0].standing, Standing::Quarantined);
+/// assert_eq!(stats.lift_quarantine(&agent), Standing::Quarantined);
+/// assert_eq!(stats.standing(&agent), Standing::Free);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`ToolGate::counts`]: crate::ToolGate::counts
 #[derive(Debug, Default)]
 pub struct CallStats {
     overall: Counts,
-    agents: DashMap<AgentId, Arc<Counts>>,
+    agents: DashMap<AgentId, Arc<AgentRow>>,
+    tools: DashMap<ToolId, Arc<Counts>>,
+    unknown_tools: Counts,
+    rule: AlarmRule,
+    action: AlarmAction,
+    timing: Option<(Arc<dyn Ticks>, Histogram)>,
 }
 
 impl CallStats {
-    /// Starts at zero.
+    /// Starts at zero, flags by the default rule, and times nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets by which rule agents are watched and what follows, where [`watch`](Self::watch) says nothing else.
+    #[must_use]
+    pub const fn alarm(mut self, rule: AlarmRule, action: AlarmAction) -> Self {
+        self.rule = rule;
+        self.action = action;
+        self
+    }
+
+    /// Times every answer of [`ToolGate::check`](crate::ToolGate::check), its record included, by `ticks`.
+    #[must_use]
+    pub fn ticks(mut self, ticks: Arc<dyn Ticks>) -> Self {
+        self.timing = Some((ticks, Histogram::default()));
+        self
+    }
+
+    /// Watches one agent by a rule of its own. Its alarm starts anew; a quarantine stays.
+    pub fn watch(&self, agent: &AgentId, rule: AlarmRule, action: AlarmAction) {
+        self.agent_row(agent).watch(rule, action);
     }
 
     /// The counts over all agents.
@@ -147,10 +84,10 @@ impl CallStats {
         &self.overall
     }
 
-    /// The counts of one agent; nothing when no gate was opened for it.
+    /// The counts of one agent; nothing when it has no row.
     #[must_use]
     pub fn agent(&self, agent: &AgentId) -> Option<Arc<Counts>> {
-        self.agents.get(agent).map(|row| Arc::clone(row.value()))
+        self.find(agent).map(|row| Arc::clone(&row.counts))
     }
 
     /// The agents that have a row, in order.
@@ -161,16 +98,93 @@ impl CallStats {
         agents
     }
 
-    pub(crate) fn row(&self, agent: &AgentId) -> Arc<Counts> {
-        Arc::clone(self.agents.entry(agent.clone()).or_default().value())
-    }
-}
-
-impl Window {
-    /// The decisions of the last `span` before `now`; at most the last 1,024 of them.
+    /// The counts of one tool; nothing when it has no row.
     #[must_use]
-    pub fn last_span(span: Millis, now: Timestamp) -> Self {
-        let start = now.as_millis().saturating_sub(span.as_millis());
-        Self::Since(Timestamp::from_millis(start).unwrap_or(Timestamp::EPOCH))
+    pub fn tool(&self, tool: &ToolId) -> Option<Arc<Counts>> {
+        self.tools.get(tool).map(|row| Arc::clone(row.value()))
+    }
+
+    /// The tools that have a row, in order.
+    #[must_use]
+    pub fn tools(&self) -> Vec<ToolId> {
+        let mut tools: Vec<ToolId> = self.tools.iter().map(|row| row.key().clone()).collect();
+        tools.sort();
+        tools
+    }
+
+    /// The counts of all calls that name no tool of the registry, together.
+    #[must_use]
+    pub const fn unknown_tools(&self) -> &Counts {
+        &self.unknown_tools
+    }
+
+    /// What the agent's drop alarm says.
+    #[must_use]
+    pub fn alarm_state(&self, agent: &AgentId) -> AlarmState {
+        self.find(agent).map_or(AlarmState::Steady, |row| row.alarm())
+    }
+
+    /// Starts the agent's alarm anew, without any evidence. A quarantine stays.
+    pub fn reset_alarm(&self, agent: &AgentId) {
+        if let Some(row) = self.find(agent) {
+            row.reset_alarm();
+        }
+    }
+
+    /// Refuses every call of the agent from now on, whatever its alarm says.
+    pub fn quarantine(&self, agent: &AgentId) {
+        self.agent_row(agent).quarantine();
+    }
+
+    /// Lets the agent call again what its session discloses, and starts its alarm anew. Says how it stood before.
+    pub fn lift_quarantine(&self, agent: &AgentId) -> Standing {
+        self.find(agent).map_or(Standing::Free, |row| row.lift())
+    }
+
+    /// Whether the agent is quarantined.
+    #[must_use]
+    pub fn standing(&self, agent: &AgentId) -> Standing {
+        self.find(agent).map_or(Standing::Free, |row| row.standing())
+    }
+
+    /// Everything at one moment, for whoever shows or exports it.
+    #[must_use]
+    pub fn snapshot(&self) -> StatsSnapshot {
+        let agents = self.agents().into_iter();
+        let tools = self.tools().into_iter();
+        StatsSnapshot {
+            overall: self.overall.snapshot(),
+            agents: agents.filter_map(|agent| self.find(&agent).map(|row| row.snapshot(agent))).collect(),
+            tools: tools.filter_map(|tool| self.tool(&tool).map(|row| (tool, row.snapshot()))).collect(),
+            unknown_tools: self.unknown_tools.snapshot(),
+            answer_time: self.timing.as_ref().map(|(_, histogram)| histogram.snapshot()),
+        }
+    }
+
+    /// Runs `answer` and counts how long that took, where time is told. Ticks that panic lose the time and nothing
+    /// else.
+    pub(crate) fn timed<T>(&self, answer: impl FnOnce() -> T) -> T {
+        let Some((ticks, histogram)) = &self.timing else { return answer() };
+        let read = || catch_unwind(AssertUnwindSafe(|| ticks.nanos())).ok();
+        let start = read();
+        let answered = answer();
+        if let (Some(start), Some(end)) = (start, read()) {
+            histogram.count(end.saturating_sub(start));
+        }
+        answered
+    }
+
+    pub(crate) fn agent_row(&self, agent: &AgentId) -> Arc<AgentRow> {
+        let fresh = || Arc::new(AgentRow::new(self.rule, self.action));
+        Arc::clone(self.agents.entry(agent.clone()).or_insert_with(fresh).value())
+    }
+
+    /// Makes a row for the tool. Only for tools that the registry knows.
+    pub(crate) fn tool_row(&self, tool: &ToolId) -> Arc<Counts> {
+        Arc::clone(self.tools.entry(tool.clone()).or_default().value())
+    }
+
+    fn find(&self, agent: &AgentId) -> Option<Arc<AgentRow>> {
+        self.agents.get(agent).map(|row| Arc::clone(row.value()))
     }
 }

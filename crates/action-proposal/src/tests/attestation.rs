@@ -37,7 +37,7 @@ fn what_a_draft_signs_verifies_under_every_profile() {
         let verified = Judge::new(profile, &facts).judge(&entry).unwrap();
         assert_eq!(verified.key, signer().verifying_key());
         assert_eq!(&*verified.key_id, KEY_ID);
-        assert_eq!(verified.signed, Digest::of(entry["payload"].as_str().unwrap().as_bytes()));
+        assert_eq!(verified.signed.digest(), Digest::of(entry["payload"].as_str().unwrap().as_bytes()));
         assert_eq!(verified.attestation.is_some(), profile == Profile::Strict);
     }
 }
@@ -420,7 +420,7 @@ fn opaque_text_counts_under_the_other_profiles_and_never_under_strict() {
         let entry = sign_raw(opaque);
         for profile in PIC {
             let verified = Judge::new(profile, &facts).judge(&entry).unwrap();
-            assert_eq!(verified.signed, Digest::of(opaque.as_bytes()));
+            assert_eq!(verified.signed.digest(), Digest::of(opaque.as_bytes()));
             assert!(verified.attestation.is_none());
             assert_eq!(
                 Judge::new(profile, &facts)

@@ -2,11 +2,64 @@ use countersign_core::{Digest, is_hidden};
 use proptest::prelude::*;
 
 use super::hostile;
+use crate::line::{record_body, record_prefix};
 use crate::read::{WireLine, parse_line};
 use crate::{ClaimsRecord, Escaped, EvidenceKind, EvidenceRecord, ProposalRecord, Record};
 
 fn line(record: &crate::Record) -> String {
     serde_json::to_string(&WireLine { seq: 7, record }).unwrap()
+}
+
+/// The line as sinks write it, by hand.
+fn written(seq: u64, record: &crate::Record) -> String {
+    let (mut line, mut body) = (Vec::new(), Vec::new());
+    record_prefix(seq, &mut line);
+    record_body(record, &mut body).unwrap();
+    String::from_utf8([line, body].concat()).unwrap()
+}
+
+#[test]
+fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
+    let mut all = hostile("a\"b\\c\n");
+    all.extend([super::decision("c"), super::decision("")]);
+    for member in [
+        "request_id",
+        "definition",
+        "args",
+        "args_recipe",
+        "impact",
+        "code",
+        "reason",
+        "ask",
+        "ask_restated",
+        "plan",
+        "plan_step",
+        "approval",
+        "approver",
+        "proposal",
+        "duration_ms",
+    ] {
+        for record in hostile("x") {
+            let mut value = serde_json::to_value(&record).unwrap();
+            value.as_object_mut().unwrap().remove(member);
+            // Some kinds cannot be without it.
+            all.extend(serde_json::from_value::<crate::Record>(value));
+        }
+    }
+    for (verdict, outcome) in [("accept", "returned"), ("reject", "failed"), ("accept", "unknown")] {
+        for record in hostile("x") {
+            let mut value = serde_json::to_value(&record).unwrap();
+            for (name, to) in [("verdict", verdict), ("outcome", outcome)] {
+                value.as_object_mut().unwrap().entry(name).and_modify(|old| *old = to.into());
+            }
+            all.push(serde_json::from_value(value).unwrap());
+        }
+    }
+    for seq in [0, 1, 9, 10, 99, 100, 12_345_678_901, u64::MAX] {
+        for record in &all {
+            assert_eq!(written(seq, record), serde_json::to_string(&WireLine { seq, record }).unwrap());
+        }
+    }
 }
 
 #[test]
@@ -152,6 +205,7 @@ proptest! {
     #[test]
     fn any_record_with_any_text_is_read_back_as_it_is(text in any::<String>()) {
         for record in hostile(&text) {
+            prop_assert_eq!(written(7, &record), line(&record));
             prop_assert_eq!(parse_line(line(&record).as_bytes()), Some((7, record)));
         }
     }

@@ -294,6 +294,7 @@ fn check_any_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
             Err(error) => prop_assert!(error.offset() <= bytes.len()),
             Ok(canonical) => {
                 *accepted = true;
+                prop_assert_eq!(canonical.value().canonical_text(), canonical.as_str());
                 let again = read(canonical.bytes(), Recipe::Jcs1, &limits());
                 prop_assert_eq!(again.as_ref().map(Canonical::as_str), Ok(canonical.as_str()));
                 let theirs: serde_json::Value = serde_json::from_slice(bytes)
@@ -328,6 +329,18 @@ proptest! {
         let mut bytes = doc.spelled(seed).into_bytes();
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] = byte }
+        check_any_bytes(&bytes)?;
+    }
+
+    #[test]
+    fn canonical_json_with_one_other_byte_is_refused_or_written_anew(
+        doc in docs(), at: prop::sample::Index, insert: bool,
+        byte in prop_oneof![Just(b' '), Just(b'-'), Just(b'0'), Just(b'.'), Just(b'\\'), any::<u8>()],
+    ) {
+        let once = read(doc.spelled(0).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let mut bytes = once.bytes().to_vec();
+        let at = at.index(bytes.len());
+        if insert { bytes.insert(at, byte) } else { bytes[at] = byte }
         check_any_bytes(&bytes)?;
     }
 

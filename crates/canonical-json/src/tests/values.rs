@@ -1,4 +1,4 @@
-use super::jcs;
+use super::{jcs, refusal};
 use crate::tape::Node;
 use crate::*;
 
@@ -144,6 +144,41 @@ fn a_reader_gives_what_a_fresh_one_gives_after_any_refusal() {
         assert!(reader.read(text.as_bytes(), Recipe::Jcs1).is_err());
         let after = reader.read(br#"{"b":[{"d":1,"c":2}],"a":"x"}"#, Recipe::Jcs1).unwrap();
         assert_eq!(after.as_str(), r#"{"a":"x","b":[{"c":2,"d":1}]}"#);
+    }
+}
+
+#[test]
+fn a_string_ends_where_it_ends_wherever_that_is() {
+    for before in
+        ["", "a", " ", "!", "#", "[", "]", "\u{7f}", "\u{80}", "\u{a2}", "\u{dc}\u{5c0}", "\u{10ffff}"]
+    {
+        for after in ["\u{1}", "!", "#", "]", "\u{a0}\u{a2}", "\u{10ffff}", "\"", "\\"] {
+            for count in 0..20 {
+                let text = before.repeat(count);
+                let ended = format!("[\"{text}\",\"\"]");
+                assert_eq!(jcs(&ended).unwrap().value().pointer("/0").unwrap().as_str(), Some(&*text));
+                let quoted = format!("[\"{text}\\\\\\\"{text}\"]");
+                let expected = format!("{text}\\\"{text}");
+                assert_eq!(jcs(&quoted).unwrap().value().pointer("/0").unwrap().as_str(), Some(&*expected));
+                assert_eq!(jcs(&quoted).unwrap().as_str(), quoted);
+                let control = format!("[\"{text}\u{1f}{}\"]", after.repeat(9));
+                assert_eq!(refusal(control.as_bytes()), Some(("JSON_CONTROL_CHARACTER", 2 + text.len())));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_forgets_how_the_text_before_was_spelled() {
+    let mut reader = Reader::new(Limits::default());
+    for text in
+        [r#"{"a":"x","b":[1,true]}"#, r#"{"b":[1.0,true],"a":"\u0078"}"#, r#"{"a":"x","b":[1, true]}"#]
+    {
+        for _ in 0..2 {
+            let canonical = reader.read(text.as_bytes(), Recipe::Jcs1).unwrap();
+            assert_eq!(canonical.as_str(), r#"{"a":"x","b":[1,true]}"#);
+            assert_eq!(canonical.value().canonical_text(), canonical.as_str());
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use countersign_approval_token::{
 use countersign_core::{CallId, OperatorId, TokenId};
 use serde_json::{Value, json};
 
+use crate::command::mcp::waiting_plan::WaitingPlan;
 use crate::command::token::run_keys;
 use crate::config::{ApprovalPart, Config, run_of};
 use crate::failure::{Exit, Failure};
@@ -17,14 +18,15 @@ use crate::session::open_store;
 use crate::shown::shown_json;
 use crate::time::now;
 
-/// Approve a call that waits at a gateway.
+/// Approve a call, or a plan, that waits at a gateway.
 ///
-/// Shows the exact call, with hidden characters spelled out, and asks. The approval is of this call alone: the
-/// client's next try of the same tool with the same arguments uses it up. Who can read the configuration's key file can
-/// approve.
+/// Shows the exact call, or every step of the plan, with hidden characters spelled out, and asks. The approval is of this
+/// alone: the client's next try of the same tool with the same arguments, or of the same steps, uses it up. Who can read
+/// the configuration's key file can approve.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  countersign approve list --config gateway.toml\n  \
-    countersign approve call-0f3a --config gateway.toml")]
+    countersign approve call-0f3a --config gateway.toml\n  \
+    countersign approve call-0f3a --config gateway.toml --show")]
 pub(crate) struct Approve {
     /// The approval id that the client was given, or `list` for all that wait.
     #[arg(default_value = "list")]
@@ -35,9 +37,12 @@ pub(crate) struct Approve {
     /// Do not ask.
     #[arg(long)]
     yes: bool,
-    /// Refuse the call instead.
+    /// Refuse it instead.
     #[arg(long, conflicts_with = "yes")]
     deny: bool,
+    /// Show it and ask nothing.
+    #[arg(long, conflicts_with_all = ["yes", "deny"])]
+    show: bool,
     /// Who approves.
     #[arg(long, default_value = "operator")]
     approver: OperatorId,
@@ -51,14 +56,18 @@ impl Approve {
                 .about(self.config.display())
         })?;
         if self.id == "list" {
-            if self.yes || self.deny {
-                return Err(Failure::usage("--yes and --deny need the id of a call"));
+            if self.yes || self.deny || self.show {
+                return Err(Failure::usage("--yes, --deny and --show need the id of a call"));
             }
             return list(out, &approval);
         }
         let id = CallId::new(&self.id).map_err(|_| unknown())?;
         let store = open_existing(&approval)?;
         let (pending, state) = store.get(&id)?.ok_or_else(unknown)?;
+        if self.show {
+            out.result(&report(&pending), &describe(&pending))?;
+            return Ok(Exit::Done);
+        }
         if self.deny {
             store.deny(&id)?;
             out.result(&json!({"ok": true, "call_id": id, "denied": true}), &format!("{id} denied"))?;
@@ -111,10 +120,11 @@ fn list(out: &mut Output, approval: &ApprovalPart) -> Result<Exit, Failure> {
         for pending in &waiting {
             let binding = pending.binding();
             let agent = binding.agent().map(ToString::to_string).unwrap_or_default();
+            let what =
+                WaitingPlan::of(pending).map_or_else(|| binding.tool().to_string(), |plan| plan.title());
             out.line(&format!(
-                "{}  {}  {agent} for {}  until {}",
+                "{}  {what}  {agent} for {}  until {}",
                 pending.id(),
-                binding.tool(),
                 binding.principal(),
                 pending.expires()
             ))?;
@@ -125,7 +135,7 @@ fn list(out: &mut Output, approval: &ApprovalPart) -> Result<Exit, Failure> {
 
 fn report(pending: &PendingApproval) -> Value {
     let binding = pending.binding();
-    json!({
+    let mut report = json!({
         "call_id": pending.id(),
         "server": binding.tool().server(),
         "tool": binding.tool().name(),
@@ -136,7 +146,11 @@ fn report(pending: &PendingApproval) -> Value {
         "session": binding.session(),
         "requested": pending.requested(),
         "expires": pending.expires(),
-    })
+    });
+    if let (Some(plan), Some(members)) = (WaitingPlan::of(pending), report.as_object_mut()) {
+        members.insert("plan".to_owned(), plan.report());
+    }
+    report
 }
 
 /// Shows the call on the terminal and asks. The question goes to standard error: standard output is for the result.
@@ -157,15 +171,16 @@ fn confirm(pending: &PendingApproval) -> Result<(), Failure> {
     Err(Failure::refused("NOT_APPROVED", "nothing was approved; the call still waits (--deny refuses it)"))
 }
 
-/// The exact call for a person. Ids hold nothing hidden; the arguments are shown with it spelled out.
+/// The exact call, or the whole plan, for a person. Ids hold nothing hidden; the arguments are shown with it spelled out.
 fn describe(pending: &PendingApproval) -> String {
     let binding = pending.binding();
-    let mut text = format!(
-        "call       {}\ntool       {}\nprincipal  {}",
-        pending.id(),
-        binding.tool(),
-        binding.principal()
-    );
+    let plan = WaitingPlan::of(pending);
+    let (kind, what) = match &plan {
+        Some(plan) => ("plan", plan.title()),
+        None => ("tool", binding.tool().to_string()),
+    };
+    let mut text =
+        format!("call       {}\n{kind}       {what}\nprincipal  {}", pending.id(), binding.principal());
     if let Some(agent) = binding.agent() {
         text.push_str(&format!("\nagent      {agent}"));
     }
@@ -176,21 +191,24 @@ fn describe(pending: &PendingApproval) -> String {
         text.push_str(&format!("\ngoal       (sha-256 {goal})"));
     }
     text.push_str(&format!(
-        "\nrequested  {}\nwaits till {}\narguments  (sha-256 {})\n{}",
+        "\nrequested  {}\nwaits till {}\narguments  (sha-256 {})\n",
         pending.requested(),
         pending.expires(),
         binding.args(),
-        shown_json(pending.args())
     ));
+    text.push_str(&plan.map_or_else(|| shown_json(pending.args()), |plan| plan.describe()));
     text
 }
 
 /// The question names the call again: long arguments may have scrolled it away.
 fn question(pending: &PendingApproval) -> String {
     let binding = pending.binding();
+    let (kind, what) = match WaitingPlan::of(pending) {
+        Some(plan) => ("plan", plan.title()),
+        None => ("call", binding.tool().to_string()),
+    };
     format!(
-        "Approve exactly this call, once: {} for {}, arguments sha-256 {}?",
-        binding.tool(),
+        "Approve exactly this {kind}, once: {what} for {}, arguments sha-256 {}?",
         binding.principal(),
         binding.args()
     )

@@ -5,7 +5,9 @@ mod check;
 mod completions;
 pub(crate) mod json;
 pub(crate) mod keys;
-mod mcp;
+pub(crate) mod mcp;
+mod merkle;
+mod plan;
 mod proposal;
 pub(crate) mod registry;
 mod stats;
@@ -50,12 +52,16 @@ verbs! {
     Token(token::Token),
     #[command(subcommand)]
     Proposal(proposal::Proposal),
+    #[command(subcommand)]
+    Plan(plan::Plan),
     Check(check::Check),
     #[command(subcommand)]
     Mcp(mcp::Mcp),
     Approve(approve::Approve),
     #[command(subcommand)]
     Audit(audit::Audit),
+    #[command(subcommand)]
+    Merkle(merkle::Merkle),
     Stats(stats::Stats),
     Completions(completions::Completions),
     #[command(hide = true)]

@@ -2,9 +2,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use countersign_audit_log::{CallRecord, ReadError, Record, Verdict, read_lines};
+use countersign_audit_log::{CallRecord, Record, Verdict};
 use serde::Serialize;
 
+use super::audit::{Entries, is_torn};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, note};
 
@@ -21,7 +22,7 @@ const OTHERS: &str = "(others)";
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  countersign stats record.jsonl")]
 pub(crate) struct Stats {
-    /// The record's file.
+    /// The record: a file, or the folder of a log.
     path: PathBuf,
 }
 
@@ -63,7 +64,6 @@ impl Stats {
     }
 
     fn count(&self) -> Result<Report, Failure> {
-        let about = |error: ReadError| Failure::from(error).about(self.path.display());
         let mut report = Report {
             ok: true,
             agents: BTreeMap::new(),
@@ -71,7 +71,7 @@ impl Stats {
             gateway_refusals: 0,
             torn: false,
         };
-        for read in read_lines(&self.path).map_err(about)? {
+        for read in Entries::read(&self.path)? {
             match read {
                 Ok((_, Record::Decision(call))) => {
                     let room = report.agents.len() < MAX_ROWS;
@@ -84,8 +84,8 @@ impl Stats {
                     report.gateway_refusals = report.gateway_refusals.saturating_add(1);
                 }
                 Ok(_) => {}
-                Err(ReadError::Torn { .. }) => report.torn = true,
-                Err(error) => return Err(about(error)),
+                Err(failure) if is_torn(&failure) => report.torn = true,
+                Err(failure) => return Err(failure),
             }
         }
         Ok(report)

@@ -1,6 +1,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use countersign_mcp::SUBMIT_PLAN;
 use serde_json::{Value, json};
 
 use super::member;
@@ -79,7 +80,8 @@ impl Agent {
         let answer = self.request("tools/list", &json!({}))?;
         let tools = answer.pointer("/result/tools").and_then(Value::as_array);
         let names: Vec<&str> = tools.into_iter().flatten().map(|tool| member(tool, "/name")).collect();
-        Ok(if names == self.role.tools { Verdict::Done } else { Verdict::Odd(names.join(",")) })
+        let expected = self.role.tools.iter().chain(self.role.gateway_tools);
+        Ok(if names.iter().eq(expected) { Verdict::Done } else { Verdict::Odd(names.join(",")) })
     }
 
     /// Calls a tool, perhaps restating the goal.
@@ -98,6 +100,11 @@ impl Agent {
         }
         let meta = json!({ "dev.countersign/call_id": wire::CALL_ID });
         self.make_call(&json!({ "name": wire::TOOL, "arguments": args, "_meta": meta }))
+    }
+
+    /// Submits a plan to the gateway.
+    pub(super) fn submit(&mut self, steps: &Value) -> Result<Verdict, Failure> {
+        self.make_call(&json!({ "name": SUBMIT_PLAN, "arguments": { "steps": steps } }))
     }
 
     fn make_call(&mut self, params: &Value) -> Result<Verdict, Failure> {

@@ -19,13 +19,13 @@ use crate::output::Output;
 
 use agent::{Agent, Verdict};
 use scenes::{Act, Reason, Scene, scenes};
-use world::{ROLES, World};
+use world::{ROLES, Role, World};
 
 /// Plays an agent that does right once and wrong in every known way.
 ///
 /// Starts a small support desk as a real MCP server, puts the real gateway in front of it, signs a registry, approves
-/// one refund, revokes the agent, and lets another one wire money for which it has to show evidence. Needs no network
-/// and no other program. Exits with 0 only if every verdict was the expected one.
+/// one refund, revokes the agent, lets another one wire money for which it has to show evidence, and holds a third one to
+/// the plan that it made. Needs no network and no other program. Exits with 0 only if every verdict was the expected one.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// Put the record here instead of into a new folder for temporary files.
@@ -72,7 +72,7 @@ impl Demo {
         for (role, scenes) in scenes() {
             let mut agent = Agent::start(&world, role)?;
             for scene in scenes {
-                let row = play(&world, &mut agent, &scene, rows.len().saturating_add(1), &mut tally)?;
+                let row = play(&world, role, &mut agent, &scene, rows.len().saturating_add(1), &mut tally)?;
                 if !out.is_json() {
                     out.line(&shown(&row, &scene))?;
                     out.flush()?;
@@ -110,6 +110,7 @@ impl Tally {
 
 fn play(
     world: &World,
+    role: &'static Role,
     agent: &mut Agent,
     scene: &Scene,
     step: usize,
@@ -122,8 +123,13 @@ fn play(
             tally.count(&verdict);
             (Some((*tool).to_owned()), verdict)
         }
+        Act::Submit(steps) => {
+            let verdict = agent.submit(steps)?;
+            tally.count(&verdict);
+            (Some("submit_plan".to_owned()), verdict)
+        }
         Act::Approve => {
-            world.approve(&agent.approval_id()?)?;
+            world.approve(&agent.approval_id()?, role)?;
             (None, Verdict::Done)
         }
         Act::Revoke => {
@@ -167,6 +173,10 @@ fn shown(row: &Row, scene: &Scene) -> String {
     )
 }
 
+/// What the desk does in the end, and nothing else.
+const EFFECTS: [&str; 3] =
+    ["refund of 49 EUR on T-1001", "wire of 1200 EUR to DE02-PARTS", "refund of 12 EUR on T-1003"];
+
 /// Compares what happened with what should have: verdicts, side effects, record.
 fn finish(
     out: &mut Output,
@@ -176,7 +186,7 @@ fn finish(
     ending: &str,
 ) -> Result<Exit, Failure> {
     let ledger = world.ledger()?;
-    let effects_ok = ledger == ["refund of 49 EUR on T-1001", "wire of 1200 EUR to DE02-PARTS"];
+    let effects_ok = ledger == EFFECTS;
     let decisions = decisions_on_record(world.record(), ROLES.len())?;
     let record_ok = decisions == tally.calls;
     let ok = effects_ok && record_ok && rows.iter().all(|row| row.ok);

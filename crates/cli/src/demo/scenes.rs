@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::world::{GOAL, ROLES, Role};
+use super::world::{GOAL, PLANNED_GOAL, ROLES, Role};
 
 /// What somebody does in a scene.
 pub(super) enum Act {
@@ -8,7 +8,9 @@ pub(super) enum Act {
     List,
     /// The agent calls a tool, perhaps restating its goal.
     Call { tool: &'static str, args: Value, ask: Option<&'static str> },
-    /// The operator approves the call that was refused last for want of it.
+    /// The agent submits the steps that it is going to take.
+    Submit(Value),
+    /// The operator approves what was refused last for want of it.
     Approve,
     /// The operator revokes the agent.
     Revoke,
@@ -50,9 +52,9 @@ fn refund(amount: u32) -> Value {
 }
 
 /// The play: who is on stage, and what happens.
-pub(super) fn scenes() -> [(&'static Role, Vec<Scene>); 2] {
-    let [support, accounts] = &ROLES;
-    [(support, support_scenes()), (accounts, payment_scenes())]
+pub(super) fn scenes() -> [(&'static Role, Vec<Scene>); 3] {
+    let [support, accounts, parcels] = &ROLES;
+    [(support, support_scenes()), (accounts, payment_scenes()), (parcels, plan_scenes())]
 }
 
 /// The first three lines are an agent that behaves; then it stops doing so.
@@ -195,6 +197,85 @@ fn payment_scenes() -> Vec<Scene> {
             Act::Wire(Reason::Attested),
             "PIC_EVIDENCE_FAILED",
             "an attestation counts once as well",
+        ),
+    ]
+}
+
+/// The plan of the third agent, with a mail whose recipient is said like this.
+fn plan(to: &str) -> Value {
+    json!([
+        { "tool": "search", "args": { "query": "T-1003" }, "description": "Who waits, and for what?" },
+        { "tool": "refund", "args": { "ticket": "T-1003", "amount": 12 }, "description": "The shipping costs" },
+        { "tool": "send_email", "args": { "to": to, "body": "<DYNAMIC>" }, "description": "Say so" },
+    ])
+}
+
+fn mail(to: &str) -> Value {
+    json!({ "to": to, "body": "We are sorry. 12 EUR are on their way back to you." })
+}
+
+/// A third agent, whose gateway lets nothing run that was not planned before.
+fn plan_scenes() -> Vec<Scene> {
+    vec![
+        scene(
+            "A third agent, for parcels, lists its tools",
+            Act::List,
+            "done",
+            "one of them is the gateway's own: it takes a plan, and without one nothing runs",
+        ),
+        scene(
+            "Makes a call before it has a plan",
+            call("search", json!({ "query": "T-1003" }), None),
+            "PLAN_REQUIRED",
+            "a plan that is made first cannot be moved by anything that a tool returns later",
+        ),
+        scene(
+            "Plans a mail and leaves its recipient open",
+            Act::Submit(plan("<DYNAMIC>")),
+            "PLAN_CONTROL_OPEN",
+            "a ticket could fill it in: only what the operator marked as data may stay open",
+        ),
+        scene(
+            "Plans to look, to refund and to write",
+            Act::Submit(plan("grace@customers.example")),
+            "APPROVAL_REQUIRED",
+            "one of the steps moves money, so a person looks at the whole plan",
+        ),
+        scene(
+            "The operator approves the plan, once",
+            Act::Approve,
+            "done",
+            "`countersign approve ID` shows every step; the token binds the root over all of them",
+        ),
+        scene(
+            "Submits the plan that was approved",
+            Act::Submit(plan("grace@customers.example")),
+            "accept",
+            "committed: from now on these calls pass, in this order, and no others",
+        ),
+        scene(
+            "Takes the first step",
+            call("search", json!({ "query": "T-1003" }), None),
+            "accept",
+            "as planned",
+        ),
+        scene(
+            "Takes the second",
+            call("refund", json!({ "ticket": "T-1003", "amount": 12 }), Some(PLANNED_GOAL)),
+            "accept",
+            "the plan's approval counts for it: nobody has to click again",
+        ),
+        scene(
+            "Is talked into writing to somebody else",
+            call("send_email", mail("mallory@customers.example"), None),
+            "PLAN_STEP_MISMATCH",
+            "the operator allows the address, and the plan has another one",
+        ),
+        scene(
+            "Goes back to its plan",
+            call("send_email", mail("grace@customers.example"), None),
+            "PLAN_STEP_MISMATCH",
+            "the first detour ended the plan: whoever caused it would fill in the rest as well",
         ),
     ]
 }

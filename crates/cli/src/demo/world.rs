@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use countersign_audit_log::{Record, SessionRecord, read_lines};
 use countersign_keys::file::read_public_key;
+use countersign_mcp::SUBMIT_PLAN;
 use serde_json::{Value, json};
 
 use super::scenes::Reason;
@@ -15,6 +16,9 @@ use crate::failure::Failure;
 /// The goal that the user gave, and that the configuration pins.
 pub(super) const GOAL: &str = "Answer ticket T-1001 and refund the double charge";
 
+/// The goal of the agent that has to plan.
+pub(super) const PLANNED_GOAL: &str = "Make up for the late parcel of ticket T-1003";
+
 /// One agent: whose word its gateway takes for what.
 #[derive(Debug)]
 pub(super) struct Role {
@@ -22,17 +26,20 @@ pub(super) struct Role {
     goal: &'static str,
     /// What the operator gives it of the desk's six tools, in the desk's order.
     pub(super) tools: &'static [&'static str],
+    /// What the gateway adds of its own.
+    pub(super) gateway_tools: &'static [&'static str],
     /// The gateway's configuration, and what it says about approvals and evidence.
     config: &'static str,
     asks_for: &'static str,
 }
 
 /// The agents, in the order in which they come on.
-pub(super) const ROLES: [Role; 2] = [
+pub(super) const ROLES: [Role; 3] = [
     Role {
         agent: "support-bot",
         goal: GOAL,
         tools: &["search", "summarize", "send_email", "refund"],
+        gateway_tools: &[],
         config: "gateway.toml",
         asks_for: "[approval]\nkey_file = \"approval.key\"\nstore = \"approvals.sqlite\"\n\
                    audience = \"desk-gateway\"\nttl = \"10m\"\n",
@@ -41,9 +48,20 @@ pub(super) const ROLES: [Role; 2] = [
         agent: "accounts-bot",
         goal: "Pay the invoices that are due",
         tools: &["search", wire::TOOL],
+        gateway_tools: &[],
         config: "payments.toml",
         asks_for: "[proposals]\nkeyring = \"keyring.json\"\nevidence_root = \"evidence\"\n\
                    audience = \"payments-gateway\"\nstore = \"attestations.sqlite\"\n",
+    },
+    Role {
+        agent: "parcel-bot",
+        goal: PLANNED_GOAL,
+        tools: &["search", "send_email", "refund"],
+        gateway_tools: &[SUBMIT_PLAN],
+        config: "parcels.toml",
+        asks_for: "[approval]\nkey_file = \"approval.key\"\nstore = \"plans.sqlite\"\n\
+                   audience = \"parcels-gateway\"\nttl = \"10m\"\n\n\
+                   [plan]\nrule = \"always\"\nsubmit = true\n",
     },
 ];
 
@@ -124,9 +142,9 @@ impl World {
         args
     }
 
-    /// The operator looks at the call that waits under this id, and approves it.
-    pub(super) fn approve(&self, id: &str) -> Result<(), Failure> {
-        self.operator(&["approve", id, "--config", "gateway.toml", "--yes"])
+    /// The operator looks at the call or the plan that waits under this id at this agent's gateway, and approves it.
+    pub(super) fn approve(&self, id: &str, role: &Role) -> Result<(), Failure> {
+        self.operator(&["approve", id, "--config", role.config, "--yes"])
     }
 
     pub(super) fn revoke_agent(&self) -> Result<(), Failure> {
@@ -237,6 +255,7 @@ impl World {
                     "impact": "external",
                     "approval": "not_required",
                     "constraints": [{ "kind": "email_domain", "at": "/to", "domains": ["customers.example"] }],
+                    "data_args": ["/body"],
                 }),
                 "refund" => json!({ "impact": "money", "approval": "required", "ask": "required" }),
                 wire::TOOL => {

@@ -18,15 +18,22 @@ fn the_demo_ends_as_expected_and_leaves_a_record_that_verifies() {
         "AGENT_REVOKED",
         "PIC_EVIDENCE_REQUIRED",
         "PIC_EVIDENCE_FAILED",
+        "PLAN_REQUIRED",
+        "PLAN_CONTROL_OPEN",
+        "PLAN_STEP_MISMATCH",
     ] {
         assert!(verdicts.contains(&code), "{code} is missing from {verdicts:?}");
     }
     assert_eq!(
         told["side_effects"],
-        serde_json::json!(["refund of 49 EUR on T-1001", "wire of 1200 EUR to DE02-PARTS"])
+        serde_json::json!([
+            "refund of 49 EUR on T-1001",
+            "wire of 1200 EUR to DE02-PARTS",
+            "refund of 12 EUR on T-1003"
+        ])
     );
     bench.ok("audit verify record.jsonl");
-    assert_eq!(bench.read("record.jsonl").matches("\"type\":\"decision\"").count(), 17);
+    assert_eq!(bench.read("record.jsonl").matches("\"type\":\"decision\"").count(), 25);
 }
 
 #[test]
@@ -61,7 +68,7 @@ fn the_demo_prints_a_line_for_each_thing_done() {
     let bench = Bench::new();
     let run = bench.run("demo --record record.jsonl");
     assert_eq!(run.code, 0, "{run:?}");
-    assert!(run.out.contains("22 of 22 verdicts as expected."), "{}", run.out);
+    assert!(run.out.contains("32 of 32 verdicts as expected."), "{}", run.out);
     assert!(run.out.contains("record.jsonl"), "{}", run.out);
 }
 
@@ -70,7 +77,7 @@ fn the_demo_can_go_on_in_a_record_that_is_there() {
     let bench = Bench::new();
     bench.ok("demo --record record.jsonl");
     let told = bench.run("--json demo --record record.jsonl").value();
-    assert_eq!((&told["ok"], &told["decisions_on_record"]), (&true.into(), &17.into()), "{told}");
+    assert_eq!((&told["ok"], &told["decisions_on_record"]), (&true.into(), &25.into()), "{told}");
 }
 
 #[test]

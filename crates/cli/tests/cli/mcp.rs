@@ -87,7 +87,12 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn start(bench: &Bench) -> Self {
-        let line = "mcp run --config gateway.toml -- sh server.sh";
+        Self::start_with(bench, "")
+    }
+
+    /// Starts the gateway with further options.
+    pub(crate) fn start_with(bench: &Bench, options: &str) -> Self {
+        let line = format!("mcp run --config gateway.toml {options} -- sh server.sh");
         let mut child = bench
             .command(&line.split_whitespace().collect::<Vec<_>>())
             .stdin(Stdio::piped())
@@ -106,7 +111,11 @@ impl Client {
     }
 
     pub(crate) fn tell(&mut self, message: &Value) {
-        writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
+        self.tell_text(&message.to_string());
+    }
+
+    pub(crate) fn tell_text(&mut self, line: &str) {
+        writeln!(self.to.as_mut().unwrap(), "{line}").unwrap();
     }
 
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
@@ -373,7 +382,9 @@ fn the_configuration_in_the_help_is_one() {
     bench.write("pic-policy.json", policy);
     bench.write("file.txt", "x");
     bench.write("endorsed.dsse.json", bench.ok("proposal endorse --file file.txt --expires 1d --key op.key"));
-    let hinted = shown.replace("# endorsed", "endorsed").replace("# policy", "policy");
+    bench.write("plan.json", json!({"steps": [{"tool": "search", "args": {}}]}).to_string());
+    let hinted =
+        shown.replace("# endorsed", "endorsed").replace("# policy", "policy").replace("# file", "file");
     bench.write("gateway.toml", &hinted);
     assert_eq!(Client::start(&bench).end().0, 0);
     let own_store = hinted.replace("# store", "store");

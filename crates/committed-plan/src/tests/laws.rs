@@ -38,11 +38,11 @@ prop_compose! {
     }
 }
 
-fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     vec(any_step(), 1..=64)
 }
 
-fn committed(steps: &[Step]) -> CommittedPlan {
+pub(super) fn committed(steps: &[Step]) -> CommittedPlan {
     Plan::new(context(), steps.to_vec()).unwrap().commit(&Anything).unwrap()
 }
 
@@ -58,13 +58,13 @@ fn filled(value: &Value) -> Value {
     }
 }
 
-fn honest(step: &Step) -> Canonical {
+pub(super) fn honest(step: &Step) -> Canonical {
     let args: Value = serde_json::from_str(step.args().as_str()).unwrap();
     json(&filled(&args).to_string())
 }
 
 /// Another step than this one, in one respect.
-fn changed(step: &Step, how: u8) -> Step {
+pub(super) fn changed(step: &Step, how: u8) -> Step {
     let mut args: Value = serde_json::from_str(step.args().as_str()).unwrap();
     let name = step.tool().name().as_str();
     let of = |name: &str, args: &Value| {
@@ -83,8 +83,9 @@ fn changed(step: &Step, how: u8) -> Step {
             of(name, &args)
         }
         _ => {
-            let first = args.as_object().unwrap().keys().next().cloned();
-            let first = first.unwrap_or_else(|| "added".to_owned());
+            // Whatever takes the place of an argument that is left open is one more way to fill it in.
+            let fixed = args.as_object().unwrap().iter().find(|(_, value)| value.as_str() != Some(DYNAMIC));
+            let first = fixed.map_or_else(|| "added".to_owned(), |(name, _)| name.clone());
             args[&first] = json!({ "another": args[&first] });
             of(name, &args)
         }

@@ -166,6 +166,37 @@ proptest! {
     }
 
     #[test]
+    fn base64_of_a_known_length_is_read_as_base64_is_read_anywhere(
+        bytes in proptest::collection::vec(any::<u8>(), 0..70), digit in "[A-Za-z0-9+/=_ \n-]", at in any::<prop::sample::Index>(),
+    ) {
+        fn same<const N: usize>(text: &str) -> bool {
+            base64::decode_array::<N>(text).map(Vec::from) == base64::decode(text).filter(|bytes| bytes.len() == N)
+        }
+        let good = base64::encode(&bytes);
+        let mut other = good.clone();
+        let at = at.index(good.len().max(1));
+        if at < good.len() { other.replace_range(at..=at, &digit) } else { other.push_str(&digit) }
+        let padding = good.trim_end_matches('=').len();
+        for text in [good.as_str(), &other, &good[..padding], &format!("{}=", &good[..padding]), &format!("{good}=")] {
+            prop_assert!(same::<0>(text) && same::<1>(text) && same::<2>(text) && same::<3>(text), "{}", text);
+            prop_assert!(same::<31>(text) && same::<32>(text) && same::<33>(text) && same::<64>(text), "{}", text);
+        }
+    }
+
+    #[test]
+    fn the_last_digit_of_a_signature_has_no_spare_bits(bytes in any::<[u8; 32]>(), others in any::<[u8; 32]>()) {
+        let mut signature = [0; 64];
+        signature[..32].copy_from_slice(&bytes);
+        signature[32..].copy_from_slice(&others);
+        let good = base64::encode(&signature);
+        prop_assert_eq!(base64::decode_array(&good), Some(signature));
+        let read = |digit: char| base64::decode_array::<64>(&format!("{}{digit}==", &good[..85]));
+        let accepted = ('\u{0}'..='\u{ff}').filter(|digit| read(*digit).is_some_and(|read| read[..63] == signature[..63]));
+        // Two bits of the 64th byte are in it, and four that must be zero.
+        prop_assert_eq!(accepted.collect::<String>(), "AQgw");
+    }
+
+    #[test]
     fn reading_any_bytes_as_a_key_never_panics(bytes in any::<[u8; 32]>()) {
         if let Ok(key) = VerifyingKey::from_bytes(&bytes) {
             prop_assert_eq!(key.as_bytes(), &bytes);

@@ -1,11 +1,9 @@
 use std::collections::BTreeSet;
 
-use countersign_tool_gate::RejectionCode;
-
 use super::json;
 use crate::era_2025::{
-    ClientNotification, ClientRequest, Refusal, ServerNotification, call_line, client_notification,
-    client_request, is_known_version, is_success, outside, outside_call, read_call, refusal_line,
+    ClientNotification, ClientRequest, Page, ServerNotification, call_line, client_notification,
+    client_request, is_known_version, is_success, outside, outside_call, page_of, read_call,
     server_notification, server_request_passes, tools_of, tools_page, without_ours,
 };
 use crate::message::{Body, RpcId};
@@ -144,6 +142,34 @@ fn a_proposal_and_a_call_id_may_come_as_metadata() {
 }
 
 #[test]
+fn the_step_of_a_plan_is_an_exact_whole_number_among_the_metadata() {
+    let step = |step: &str| {
+        let text = format!(r#"{{"name":"t","_meta":{{"dev.countersign/plan_step":{step}}}}}"#);
+        read_call(Some(json(&text).value())).map(|call| call.plan_step.unwrap())
+    };
+    assert_eq!([step("1"), step("2.0"), step("0")], [Some(1), Some(2), Some(0)]);
+    for other in ["null", "-1", "1.5", "\"1\"", "[1]", "true", "1e300"] {
+        assert_eq!(step(other), None, "{other}");
+    }
+    assert_eq!(read_call(Some(json(r#"{"name":"t"}"#).value())).unwrap().plan_step, None);
+}
+
+#[test]
+fn the_first_page_of_tools_is_the_one_without_a_cursor() {
+    assert_eq!(page_of(None), Page::First);
+    assert_eq!(page_of(Some(json("{}").value())), Page::First);
+    assert_eq!(page_of(Some(json(r#"{"_meta":{"cursor":"2"}}"#).value())), Page::First);
+    assert_eq!(page_of(Some(json(r#"{"cursor":null}"#).value())), Page::First);
+    for cursor in [r#""2""#, r#""""#] {
+        assert_eq!(page_of(Some(json(&format!(r#"{{"cursor":{cursor}}}"#)).value())), Page::Later);
+    }
+    let page = json(r#"{"nextCursor":"2","tools":[{"name":"a"}]}"#);
+    let kept: Vec<_> = tools_of(page.value()).unwrap().collect();
+    let listed = tools_page(page.value(), &kept, Some(r#"{"name":"own"}"#)).result;
+    assert_eq!(listed, r#"{"nextCursor":"2","tools":[{"name":"a"},{"name":"own"}]}"#);
+}
+
+#[test]
 fn the_call_that_goes_on_is_built_from_parts() {
     let args = json(r#"{"b":1,"a":2.0}"#);
     assert_eq!(
@@ -185,7 +211,7 @@ fn what_is_none_of_the_tools_arguments_is_none_of_a_calls_metadata() {
 fn a_page_of_tools_keeps_its_cursor_and_its_other_members() {
     let page = json(r#"{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"c","_meta":{"k":1}}"#);
     let kept: Vec<_> = tools_of(page.value()).unwrap().take(1).collect();
-    let cut = tools_page(page.value(), &kept);
+    let cut = tools_page(page.value(), &kept, None);
     assert_eq!(cut.result, r#"{"_meta":{"k":1},"nextCursor":"c","tools":[{"name":"a"}]}"#);
     assert_eq!(cut.next.as_deref(), Some("c"));
     assert!(tools_of(json(r#"{"tools":{}}"#).value()).is_none());
@@ -208,67 +234,4 @@ fn a_result_that_says_it_is_an_error_is_a_failure() {
     assert!(is_success(Body::Result(json(r#"{"isError":false}"#).value())));
     assert!(!is_success(Body::Result(json(r#"{"isError":true}"#).value())));
     assert!(!is_success(Body::Error));
-}
-
-#[test]
-fn a_refusal_is_a_result_with_a_decision_for_programs_and_a_text_for_the_model() {
-    let line = refusal_line(
-        &RpcId::Number(1),
-        Refusal {
-            code: RejectionCode::ApprovalRequired,
-            retry: "after_approval",
-            unlock: Some("an approval"),
-            approval_id: Some("c-1"),
-            call_id: "c-1",
-            record: Some(9),
-        },
-    );
-    let read = json(&line);
-    assert_eq!(read.as_str(), line, "canonical");
-    let result = read.value().get("result").unwrap();
-    assert_eq!(result.get("isError").unwrap().as_bool(), Some(true));
-    assert_eq!(
-        result.get("_meta").unwrap().canonical_text(),
-        concat!(
-            r#"{"dev.countersign/decision":{"approval_id":"c-1","call_id":"c-1","code":"APPROVAL_REQUIRED","#,
-            r#""record":9,"retry":"after_approval","unlock":"an approval"}}"#
-        )
-    );
-    assert_eq!(
-        result.pointer("/content/0/text").unwrap().as_str(),
-        Some(
-            "Refused by Countersign: APPROVAL_REQUIRED. a person must approve this call. What would help: an approval. \
-             Approval id: c-1."
-        )
-    );
-}
-
-#[test]
-fn a_model_reads_the_id_of_a_call_that_somebody_could_approve_or_attest_to() {
-    let text = |code: RejectionCode, approval_id: Option<&str>| {
-        let refusal =
-            Refusal { code, retry: "never", unlock: None, approval_id, call_id: "c-1", record: None };
-        let line = json(&refusal_line(&RpcId::Number(1), refusal));
-        line.value().pointer("/result/content/0/text").unwrap().as_str().unwrap().to_owned()
-    };
-    for (code, named) in [
-        (RejectionCode::ApprovalRequired, true),
-        (RejectionCode::ApprovalInvalid, true),
-        (RejectionCode::ApprovalExpired, true),
-        (RejectionCode::ApprovalSpent, true),
-        (RejectionCode::PicInvalidRequest, true),
-        (RejectionCode::PicEvidenceRequired, true),
-        (RejectionCode::PicEvidenceFailed, true),
-        (RejectionCode::PicVerifierFailed, true),
-        (RejectionCode::PicSchemaInvalid, false),
-        (RejectionCode::UndisclosedTool, false),
-        (RejectionCode::ArgsSchema, false),
-        (RejectionCode::StoreUnavailable, false),
-        (RejectionCode::Internal, false),
-    ] {
-        assert_eq!(text(code, None).ends_with(" Call id: c-1."), named, "{code}");
-    }
-    // One that waits for its approver has that id and no other.
-    let waiting = text(RejectionCode::ApprovalRequired, Some("c-0"));
-    assert!(waiting.ends_with(" Approval id: c-0.") && !waiting.contains("c-1"), "{waiting}");
 }

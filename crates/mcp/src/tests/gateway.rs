@@ -5,5 +5,7 @@ mod desk;
 mod ends;
 mod lists;
 mod passing;
+mod plan_approvals;
+mod plans;
 mod proposals;
 mod server_faults;

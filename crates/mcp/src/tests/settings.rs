@@ -1,6 +1,6 @@
 use countersign_core::{Millis, ServerName};
 
-use crate::{CallIdError, GatewayLimits, GatewaySettings, SettingsError};
+use crate::{CallIdError, GatewayLimits, GatewaySettings, PlanApprovals, SettingsError};
 
 #[test]
 fn methods_are_allowed_by_exact_name_only() {
@@ -36,4 +36,13 @@ fn every_error_has_a_code_and_one_line() {
         assert!(code.chars().all(|c| c.is_ascii_uppercase() || c == '_'), "{code}");
         assert!(!text.contains('\n') && !text.ends_with('.'), "{text}");
     }
+}
+
+#[test]
+fn a_server_of_the_gateways_own_name_has_no_client_that_submits_plans() {
+    let settings = |name: &str| {
+        GatewaySettings::new(ServerName::new(name).unwrap()).with_plans(PlanApprovals::Always).map(drop)
+    };
+    assert_eq!(settings("countersign").map_err(|error| error.code()), Err("GATEWAY_SERVER"));
+    assert_eq!(settings("desk"), Ok(()));
 }

@@ -1,5 +1,8 @@
 //! What the tests of step 6 share: a plan of three steps, and gates that hold calls to it.
 
+use std::sync::Arc;
+
+use countersign_approval_token::MemorySpentTokens;
 use countersign_committed_plan::*;
 use countersign_core::*;
 
@@ -34,6 +37,43 @@ pub(super) const fn mail(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "mail", MAIL)
 }
 
+/// Commits a plan as the gate itself would.
+pub(super) fn committed(gate: &ToolGate, plan: Plan) -> CommittedPlan {
+    commit_plan(plan, gate.contract(), &gate.registry().view()).unwrap()
+}
+
+/// An operator of another machine, who allows everything.
+pub(super) struct Lax;
+
+impl PlanContract for Lax {
+    fn discloses(&self, _: &ToolId) -> bool {
+        true
+    }
+
+    fn is_data(&self, _: &ToolId, _: &OpenPlace) -> bool {
+        true
+    }
+
+    fn fits(&self, _: &Step) -> bool {
+        true
+    }
+}
+
+/// What a gate on another machine is told of a plan.
+pub(super) fn root_of(plan: &CommittedPlan) -> PlanRootSettings {
+    PlanRootSettings::new(*plan.root(), plan.header_proof().unwrap())
+}
+
+/// The proofs of a plan's steps, in order, as they travel.
+pub(super) fn proofs_of(plan: &CommittedPlan) -> Vec<String> {
+    (1..=plan.header().steps()).map(|index| plan.prove_step(index).unwrap().to_json()).collect()
+}
+
+/// A plan that goes on from the one that the gate runs, at the place where it stands.
+pub(super) fn amendment_of(gate: &ToolGate, steps: Vec<Step>) -> Plan {
+    plan_of(gate, steps).amending(gate.plan_root().unwrap(), gate.plan_position().unwrap())
+}
+
 /// Runs the call as a step, if it may run; the code otherwise.
 pub(super) fn run(gate: &ToolGate, call: &ToolCall<'_>, gives: &str) -> Option<RejectionCode> {
     match gate.check(call) {
@@ -64,6 +104,40 @@ impl World {
     pub(super) fn approve_plan(&self, gate: &ToolGate, plan: &Plan) -> String {
         let request = gate.plan_approval_request(plan).unwrap();
         mint_for(self, request.binding(), 900)
+    }
+
+    /// A token over the root of a plan, with an id of its own.
+    pub(super) fn approve_again(&self, gate: &ToolGate, plan: &Plan, number: u64) -> String {
+        mint_for(self, gate.plan_approval_request(plan).unwrap().binding(), number)
+    }
+
+    /// Amends the gate's plan by these steps, approved.
+    pub(super) fn amend(
+        &self,
+        gate: &ToolGate,
+        steps: Vec<Step>,
+        number: u64,
+    ) -> Result<PlanRoot, StartPlanError> {
+        let plan = amendment_of(gate, steps);
+        let token = self.approve_again(gate, &plan, number);
+        gate.amend_plan(PlanSettings::new(plan).approval(&token))
+    }
+
+    /// A gate of another name, as on another machine.
+    pub(super) fn named(&self, audience: &str) -> ToolGate {
+        let spent = Arc::new(MemorySpentTokens::new());
+        let settings = ApprovalSettings::new(keys("run-1"), spent, Audience::new(audience).unwrap());
+        self.bare().pinned_ask(self.pin()).approvals(settings).plan_first().open().unwrap()
+    }
+
+    /// A gate of another name that knows the plan by its root, approved for it.
+    pub(super) fn rooted(&self, audience: &str, plan: &CommittedPlan) -> ToolGate {
+        let gate = self.named(audience);
+        let settings = root_of(plan);
+        let request = gate.plan_root_approval_request(&settings).unwrap();
+        let token = mint_for(self, request.binding(), 700);
+        gate.start_plan_root(settings.approval(&token)).unwrap();
+        gate
     }
 
     /// A gate with everything, and three steps that were approved as a whole.

@@ -16,6 +16,7 @@ use crate::lines::{Line, next_line};
 use crate::output::Output;
 use line::CallLine;
 use options::Options;
+pub(crate) use proposals::beside;
 
 /// The longest line: arguments at their limit, a goal at its, a token, and what their JSON escapes add.
 const LINE_BYTES: usize = 8 << 20;

@@ -3,14 +3,14 @@ use std::ffi::OsString;
 use clap::Args;
 use countersign_canonical_json::ValueRef;
 use countersign_core::{AgentId, Millis, OperatorId, ServerName, ToolName};
+use countersign_mcp::SUBMIT_PLAN;
 use countersign_registry::{FORMAT, RegistryDraft, definition_digest};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::Server;
-use super::client::Client;
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, internal, note};
+use crate::server::Server;
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
@@ -34,9 +34,8 @@ pub(crate) struct Inspect {
 impl Inspect {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let mut server = Server::start(&self.server)?;
-        let pipes = server.0.stdin.take().zip(server.0.stdout.take());
-        let (to, from) = pipes.ok_or_else(|| internal("the server has no pipes"))?;
-        let mut client = Client::new(to, from, self.wait);
+        let mut client = server.client(self.wait)?;
+        client.initialize()?;
         let pages = client.list_tools()?;
         drop(client);
         server.wait(1_000);
@@ -80,6 +79,9 @@ impl Inspect {
     fn entry(&self, tool: ValueRef<'_>) -> Result<Value, Failure> {
         let definition = definition_digest(tool)?;
         let name = tool.get("name").and_then(ValueRef::as_str).unwrap_or_default();
+        if name == SUBMIT_PLAN {
+            return Err(Failure::new("TOOL_NAME", "the name is that of the gateway's own tool"));
+        }
         let name = ToolName::new(name).map_err(|error| Failure::new("TOOL_NAME", error.to_string()))?;
         let schema = match tool.get("inputSchema") {
             Some(schema) => Value::deserialize(schema)

@@ -1,9 +1,7 @@
-mod client;
 mod inspect;
+pub(crate) mod plans;
 mod run;
-
-use std::ffi::OsString;
-use std::process::{Child, Command, Stdio};
+pub(crate) mod waiting_plan;
 
 use clap::Subcommand;
 
@@ -67,74 +65,15 @@ gateway.toml (paths are taken from its own folder):
   audience = \"desk-gateway\"        # optional: that of approvals
   max_attestation_age = \"1d\"       # optional
   # store = \"attestations.sqlite\"  # needed where there is no [approval]
+  [plan]                             # optional
+  rule = \"by_tool\"                 # or always: every call needs a plan
+  submit = true                      # the client may submit plans; they need the goal above
+  approve = \"where_needed\"         # or whole: a person approves every plan
+  # file = \"plan.json\"             # a plan to start with
+  # approval_file = \"plan.token\"   # an approval of that plan; it needs --session
   [record]
   file = \"record.jsonl\"            # made by the gateway
   [server]
   name = \"desk\"
   methods = []                       # further client methods, by exact name
   server_methods = []                # further server methods, by exact name";
-
-/// How long a server and what it started may still clean up once they are told to end.
-#[cfg(unix)]
-const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
-
-/// A server's process. It is ended when this goes, in whatever way that comes about, and with it what it started; a
-/// server that ended by itself is taken at its word about what it left behind.
-#[derive(Debug)]
-struct Server(Child);
-
-impl Server {
-    /// Starts the server with pipes for its input and output; what it says on standard error is passed on.
-    fn start(command: &[OsString]) -> Result<Self, Failure> {
-        let (program, args) = command
-            .split_first()
-            .ok_or_else(|| Failure::usage("the command that starts the server is missing"))?;
-        let mut command = Command::new(program);
-        // A group of its own, so that what the server starts can be ended with it.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        command
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .map(Self)
-            .map_err(|error| Failure::new("SERVER_START", error.to_string()).about(program.display()))
-    }
-
-    /// Gives the server some time to end by itself, now that its input is closed.
-    fn wait(&mut self, millis: u64) {
-        for _ in 0..millis.div_euclid(20) {
-            if !matches!(self.0.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-    }
-
-    /// Signals all that the server started, by the system's own tool: the standard library has nothing for groups.
-    #[cfg(unix)]
-    fn signal_group(&self, signal: &str) {
-        let _ = Command::new("/bin/kill")
-            .args([signal, "--", &format!("-{}", self.0.id())])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        #[cfg(unix)]
-        if matches!(self.0.try_wait(), Ok(None)) {
-            // Until the leader is waited for, nobody else can have its number, nor the group's.
-            self.signal_group("-TERM");
-            std::thread::sleep(LAST_WORDS);
-            self.signal_group("-KILL");
-        }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}

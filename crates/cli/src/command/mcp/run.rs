@@ -10,12 +10,13 @@ use countersign_core::{SessionId, Timestamp};
 use countersign_mcp::{CallIdError, Gateway, GatewayEnd};
 use countersign_registry::{CapabilityRegistry, MarkError, RegistryError};
 
-use super::Server;
+use super::plans::{FirstPlan, PlanFlags, failure};
 use crate::config::Config;
 use crate::failure::{Exit, Failure, chain, one_line};
 use crate::files::{REGISTRY_BYTES, read_file};
-use crate::output::{Output, internal, note};
+use crate::output::{Output, note};
 use crate::random;
+use crate::server::Server;
 use crate::session::OpenSession;
 use crate::time::now;
 
@@ -27,6 +28,11 @@ pub(crate) struct Run {
     /// The gateway's configuration.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// Id of the session instead of a new one: an approval that was given before the start binds it.
+    #[arg(long, value_name = "ID")]
+    session: Option<SessionId>,
+    #[command(flatten)]
+    plan: PlanFlags,
     /// The command that starts the server and its arguments, after `--`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "SERVER")]
     server: Vec<OsString>,
@@ -36,13 +42,16 @@ impl Run {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         out.leave_to_protocol();
         let config = Config::read(&self.config)?;
-        let settings = config.settings()?;
-        let prepared = config.plan(random::id("session")?)?.prepare()?;
+        let plans = config.plans(&self.plan, self.session.as_ref())?;
+        let settings = plans.settings(config.settings()?)?;
+        let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
+        let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule());
+        let first = plans.prepare(&prepared, config.server())?;
         let mut server = Server::start(&self.server)?;
         let session = prepared.open()?;
         let follow = Follow::new(config.registry(), &session);
         let pending = session.pending.map(|store| -> Arc<dyn PendingApprovals> { store });
-        let gateway = Gateway::new(
+        let mut gateway = Gateway::new(
             settings,
             session.gate,
             session.sink,
@@ -51,8 +60,10 @@ impl Run {
             Box::new(|| random::id("call").map_err(|_| CallIdError::new())),
             Box::new(move || follow.look()),
         );
-        let pipes = server.0.stdin.take().zip(server.0.stdout.take());
-        let (server_in, server_out) = pipes.ok_or_else(|| internal("the server has no pipes"))?;
+        if let Some(FirstPlan { plan, approval }) = first {
+            gateway.start_plan(plan, approval.as_deref()).map_err(|error| failure(&error))?;
+        }
+        let (server_in, server_out) = server.pipes()?;
         let end = gateway.run(std::io::stdin(), std::io::stdout(), server_in, server_out)?;
         if end == GatewayEnd::ServerEnded {
             return Err(Failure::new("SERVER_ENDED", "the server ended before its client did"));

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_core::Timestamp;
+use countersign_registry::ApprovalRule;
 use serde_json::{Value, json};
 
 use super::read::{Seen, read_either};
@@ -62,8 +63,10 @@ fn text(seen: &Seen) -> String {
     }
     for tool in draft.tools() {
         let mut needs = Vec::new();
-        if tool.approval().is_required() {
-            needs.push("an approval");
+        match tool.approval() {
+            ApprovalRule::Required => needs.push("an approval"),
+            ApprovalRule::EachCall => needs.push("an approval of each call"),
+            ApprovalRule::NotRequired | _ => {}
         }
         if tool.ask().is_required() {
             needs.push("the goal restated");

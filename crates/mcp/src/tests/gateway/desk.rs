@@ -23,7 +23,7 @@ use countersign_registry::{
 use countersign_tool_gate::{ApprovalSettings, ProposalSettings, ToolGate};
 use serde_json::{Value, json};
 
-use crate::{Gateway, GatewayEnd, GatewayLimits, GatewaySettings};
+use crate::{Gateway, GatewayEnd, GatewayLimits, GatewaySettings, PlanApprovals, read_plan};
 
 pub(super) const NOW: u64 = 1_700_000_000_000;
 pub(super) const GOAL: &str = "Answer the ticket of customer 7.";
@@ -63,6 +63,7 @@ fn draft(version: u64) -> Value {
         "type": "object", "additionalProperties": false, "required": ["q"],
         "properties": { "q": { "type": "string" }, "n": { "type": "number" }, "deep": {} },
     });
+    tools[0]["data_args"] = json!(["/q"]);
     tools[2]["definition"] = json!(pinned);
     tools[4]["ask"] = json!("required");
     let listed =
@@ -151,6 +152,17 @@ pub(super) struct Setup {
     pub(super) new_call_id: Option<Box<dyn Fn() -> Result<CallId, crate::CallIdError> + Send + Sync>>,
     /// How action proposals are judged.
     pub(super) proposals: Option<ProposalSettings>,
+    pub(super) goal: Option<&'static str>,
+    pub(super) without_plan: WithoutPlan,
+    /// The steps of a plan that the session starts with.
+    pub(super) plan: Option<Value>,
+}
+
+/// What becomes of calls while there is no plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WithoutPlan {
+    Pass,
+    Refuse,
 }
 
 impl Default for Setup {
@@ -166,6 +178,9 @@ impl Default for Setup {
             outcome_takes: Duration::ZERO,
             new_call_id: None,
             proposals: None,
+            goal: Some(GOAL),
+            without_plan: WithoutPlan::Pass,
+            plan: None,
         }
     }
 }
@@ -175,6 +190,12 @@ impl Setup {
     pub(super) fn patient(mut self) -> Self {
         let limits = GatewayLimits::default().with_list_wait(Millis::from_secs(20)).unwrap();
         self.settings = self.settings.with_limits(limits);
+        self
+    }
+
+    /// Lets the client submit plans.
+    pub(super) fn plans(mut self, approvals: PlanApprovals) -> Self {
+        self.settings = self.settings.with_plans(approvals).unwrap();
         self
     }
 
@@ -242,7 +263,6 @@ impl Desk {
         let contract = registry.negotiate(&request, time(NOW)).unwrap();
         let audience = Audience::new("desk-gateway").unwrap();
         let approvals = ApprovalSettings::new(keys(), Arc::new(MemorySpentTokens::new()), audience);
-        let pin = PinnedAsk::pin(GOAL, &session, Millis::from_secs(600), time(NOW)).unwrap();
         let audit: Arc<dyn AuditSink> = Arc::new(SlowSink(Arc::clone(&sink), setup.outcome_takes));
         let alice = Principal::new("alice").unwrap();
         let mut gate = ToolGate::builder(
@@ -252,8 +272,14 @@ impl Desk {
             Arc::clone(&clock) as _,
             Arc::clone(&audit),
         )
-        .pinned_ask(pin)
         .approvals(approvals);
+        if let Some(goal) = setup.goal {
+            gate =
+                gate.pinned_ask(PinnedAsk::pin(goal, &session, Millis::from_secs(600), time(NOW)).unwrap());
+        }
+        if setup.without_plan == WithoutPlan::Refuse {
+            gate = gate.plan_first();
+        }
         if let Some(proposals) = setup.proposals {
             gate = gate.proposals(proposals);
         }
@@ -264,7 +290,7 @@ impl Desk {
                 Ok(CallId::new(&format!("call-{}", count.fetch_add(1, Ordering::SeqCst))).unwrap())
             })
         });
-        let gateway = Gateway::new(
+        let mut gateway = Gateway::new(
             setup.settings,
             gate.clone(),
             audit,
@@ -273,6 +299,12 @@ impl Desk {
             new_call_id,
             setup.before_call,
         );
+        if let Some(steps) = setup.plan {
+            let steps = json!({ "steps": steps }).to_string();
+            let server = ServerName::new("desk").unwrap();
+            let plan = read_plan(steps.as_bytes(), &server, gate.plan_context().unwrap()).unwrap();
+            gateway.start_plan(plan, None).unwrap();
+        }
         let (client_reads, client_out) = pipe().unwrap();
         let (server_reads, server_in) = pipe().unwrap();
         let (server_out, server) = pipe().unwrap();

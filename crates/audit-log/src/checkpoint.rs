@@ -1,0 +1,215 @@
+use std::fmt;
+use std::str::FromStr;
+
+use countersign_keys::note::{
+    Algorithm, KeyName, NoteError, OpenedNote, SignedNote, VerifierKey, VerifierKeyError, signature_line,
+};
+use countersign_keys::{SigningKey, VerifyingKey};
+use countersign_merkle::{HeadError, RootHash, TreeHead};
+
+use crate::base64;
+
+/// Holds what a log's checkpoints are verified by: its origin, which is also the name of its key, and the public key.
+///
+/// Its text form is the verifier key of C2SP signed-note: `origin+id+key`.
+///
+/// ```
+/// use countersign_audit_log::LogKey;
+/// use countersign_keys::{SigningKey, note::KeyName};
+/// let key = LogKey::new(KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]).verifying_key());
+/// assert_eq!(key.to_string().parse::<LogKey>()?, key);
+/// # Ok::<(), countersign_keys::note::VerifierKeyError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LogKey(VerifierKey);
+
+impl LogKey {
+    /// Puts an origin and a key together.
+    #[must_use]
+    pub const fn new(origin: KeyName, key: VerifyingKey) -> Self {
+        Self(VerifierKey::new(origin, key))
+    }
+
+    /// The log's origin.
+    #[must_use]
+    pub const fn origin(&self) -> &KeyName {
+        self.0.name()
+    }
+
+    /// The public key.
+    #[must_use]
+    pub const fn verifying_key(&self) -> &VerifyingKey {
+        self.0.verifying_key()
+    }
+
+    /// The key as notes have it.
+    #[must_use]
+    pub const fn verifier_key(&self) -> &VerifierKey {
+        &self.0
+    }
+}
+
+impl TryFrom<VerifierKey> for LogKey {
+    type Error = VerifierKeyError;
+    fn try_from(key: VerifierKey) -> Result<Self, VerifierKeyError> {
+        if key.algorithm() == Algorithm::Ed25519 { Ok(Self(key)) } else { Err(VerifierKeyError::Algorithm) }
+    }
+}
+
+impl FromStr for LogKey {
+    type Err = VerifierKeyError;
+    fn from_str(text: &str) -> Result<Self, VerifierKeyError> {
+        text.parse::<VerifierKey>()?.try_into()
+    }
+}
+
+impl fmt::Display for LogKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Why a note is not a checkpoint of a log's. Never holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// The note cannot be read, or is not signed by the log.
+    #[error(transparent)]
+    Note(#[from] NoteError),
+    /// The text is not an origin, a size and a root, a line each and nothing else.
+    #[error("a checkpoint is an origin, a size and a root, each on a line of its own")]
+    Malformed,
+    /// The checkpoint is of another log.
+    #[error("the checkpoint is of another log")]
+    Origin,
+    /// No tree has that size and that root.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+}
+
+impl CheckpointError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Note(error) => error.code(),
+            Self::Malformed => "CHECKPOINT_MALFORMED",
+            Self::Origin => "CHECKPOINT_ORIGIN",
+            Self::Head(error) => error.code(),
+        }
+    }
+}
+
+/// Says how many records a log has and what they hash to (C2SP tlog-checkpoint, RFC 9162, section 4.9).
+///
+/// As text it is three lines: the origin, the size in decimal, the root in base64. Extension lines are neither made nor
+/// read: nobody could audit what they say. Signed, it is a note ([`sign`](Self::sign), [`verify`](Self::verify)).
+///
+/// A checkpoint that verifies shows what the log said once, not that it says so to everybody: who is shown another one
+/// of the same size, or a later one that does not go on from it, holds the proof that the log forked.
+///
+/// ```
+/// use countersign_audit_log::{Checkpoint, LogKey};
+/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_merkle::{Frontier, LeafHash};
+/// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
+/// let mut tree = Frontier::new();
+/// tree.append(LeafHash::of(b"{}"))?;
+/// let note = Checkpoint::new(origin.clone(), tree.head()).sign(&key);
+/// let read = Checkpoint::verify(&note, &LogKey::new(origin, key.verifying_key()))?;
+/// assert_eq!(read.head(), &tree.head());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Checkpoint {
+    origin: KeyName,
+    head: TreeHead,
+}
+
+impl Checkpoint {
+    /// Makes one of a log's origin and the head of its tree.
+    #[must_use]
+    pub const fn new(origin: KeyName, head: TreeHead) -> Self {
+        Self { origin, head }
+    }
+
+    /// Reads the three lines of a checkpoint, on nobody's word.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Malformed`], [`CheckpointError::Head`].
+    pub fn from_text(text: &str) -> Result<Self, CheckpointError> {
+        let mut lines = text.strip_suffix('\n').ok_or(CheckpointError::Malformed)?.split('\n');
+        let (Some(origin), Some(size), Some(root), None) =
+            (lines.next(), lines.next(), lines.next(), lines.next())
+        else {
+            return Err(CheckpointError::Malformed);
+        };
+        let origin = KeyName::new(origin).map_err(|_| CheckpointError::Malformed)?;
+        let size = parse_decimal(size).ok_or(CheckpointError::Malformed)?;
+        let root = base64::decode_hash(root).ok_or(CheckpointError::Malformed)?;
+        Ok(Self { origin, head: TreeHead::new(size, RootHash::from_digest(root))? })
+    }
+
+    /// The three lines, each with its newline: what is signed.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        format!("{}\n{}\n{}\n", self.origin, self.size(), base64::encode(self.root().as_bytes()))
+    }
+
+    /// Signs it, under its origin as the key's name, and gives the whole note.
+    ///
+    /// A log signs no two checkpoints of which one does not go on from the other; that is for the caller to see to.
+    #[must_use]
+    pub fn sign(&self, key: &SigningKey) -> String {
+        let text = self.to_text();
+        let line = signature_line(&text, &self.origin, key);
+        format!("{text}\n{line}")
+    }
+
+    /// Reads a note and verifies that it is a checkpoint that this log signed. Signatures of others are left aside.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] when it is not.
+    pub fn verify(note: &str, key: &LogKey) -> Result<Self, CheckpointError> {
+        Self::of_opened(&SignedNote::parse(note)?.open(std::slice::from_ref(key.verifier_key()))?, key)
+    }
+
+    /// The checkpoint of a note that was opened with this log's key, perhaps among others.
+    pub(crate) fn of_opened(note: &OpenedNote<'_>, key: &LogKey) -> Result<Self, CheckpointError> {
+        if !note.signers().iter().any(|signer| &signer.key == key.verifier_key()) {
+            return Err(NoteError::Unsigned.into());
+        }
+        let checkpoint = Self::from_text(note.text())?;
+        if &checkpoint.origin == key.origin() { Ok(checkpoint) } else { Err(CheckpointError::Origin) }
+    }
+
+    /// The log's origin.
+    #[must_use]
+    pub const fn origin(&self) -> &KeyName {
+        &self.origin
+    }
+
+    /// How many records the log has.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.head.size()
+    }
+
+    /// What they hash to.
+    #[must_use]
+    pub const fn root(&self) -> &RootHash {
+        self.head.root()
+    }
+
+    /// The size and the root.
+    #[must_use]
+    pub const fn head(&self) -> &TreeHead {
+        &self.head
+    }
+}
+
+/// Reads a number in decimal: digits alone, no leading zeros.
+pub(crate) fn parse_decimal(text: &str) -> Option<u64> {
+    let canonical = text == "0" || !text.starts_with('0');
+    if canonical && text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}

@@ -1,0 +1,184 @@
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::{Disk, DiskFile};
+
+/// A folder of the file system.
+///
+/// ```
+/// use countersign_audit_log::{Disk, FolderDisk};
+/// # let folder = tempfile::tempdir()?;
+/// let disk = FolderDisk::create(folder.path().join("log"))?;
+/// disk.create("a")?.write_at(0, b"bytes")?;
+/// assert_eq!((disk.list()?, disk.size("a")?), (vec!["a".to_owned()], 5));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FolderDisk {
+    /// Absolute: it must lead to the same folder after the process has changed its own.
+    path: PathBuf,
+}
+
+impl FolderDisk {
+    /// Takes a folder that is there.
+    ///
+    /// # Errors
+    /// As the system reports them; [`io::ErrorKind::NotADirectory`] for anything but a folder.
+    pub fn existing(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = std::path::absolute(path)?;
+        if fs::metadata(&path)?.is_dir() {
+            Ok(Self { path })
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
+        }
+    }
+
+    /// Takes a folder, which it makes if it is not there, for its owner alone (mode 0700). What it lies in must be there.
+    ///
+    /// # Errors
+    /// As [`existing`](Self::existing).
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = std::path::absolute(path)?;
+        match private_folder().create(&path) {
+            Ok(()) => path.parent().map_or(Ok(()), sync_folder)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        Self::existing(path)
+    }
+
+    fn options() -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options
+    }
+
+    fn file(&self, name: &str, options: &OpenOptions) -> io::Result<FolderFile> {
+        let path = self.path.join(name);
+        let file = options.open(&path)?;
+        require_file(&file.metadata()?)?;
+        Ok(FolderFile { file, path })
+    }
+}
+
+#[cfg(unix)]
+fn private_folder() -> fs::DirBuilder {
+    let mut builder = fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+#[cfg(not(unix))]
+fn private_folder() -> fs::DirBuilder {
+    fs::DirBuilder::new()
+}
+
+/// Opening a FIFO would wait for its other end, so this is asked before, and again of the open file.
+fn require_file(metadata: &fs::Metadata) -> io::Result<()> {
+    if metadata.is_file() { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+impl Disk for FolderDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name().into_string()));
+        // A name that is no text is none of ours.
+        names.filter_map(|name: io::Result<_>| name.map(Result::ok).transpose()).collect()
+    }
+
+    fn size(&self, name: &str) -> io::Result<u64> {
+        let metadata = fs::metadata(self.path.join(name))?;
+        require_file(&metadata)?;
+        Ok(metadata.len())
+    }
+
+    fn read(&self, name: &str, from: u64) -> io::Result<Box<dyn Read + Send>> {
+        self.size(name)?;
+        let mut file = File::open(self.path.join(name))?;
+        require_file(&file.metadata()?)?;
+        file.seek(SeekFrom::Start(from))?;
+        Ok(Box::new(file))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(self.file(name, Self::options().create_new(true))?))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.size(name)?;
+        Ok(Box::new(self.file(name, &Self::options())?))
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
+        match self.size(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        let file = self.file(name, Self::options().create(true).truncate(false))?;
+        match file.file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        sync_folder(&self.path)
+    }
+}
+
+#[cfg(unix)]
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(not(unix))]
+const fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[derive(Debug)]
+struct FolderFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl DiskFile for FolderFile {
+    fn size(&mut self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(offset))?;
+        self.file.write_all(bytes)
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.file.set_len(size)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn is_in_place(&mut self) -> io::Result<bool> {
+        match self.path.metadata() {
+            Ok(there) => Ok(is_same(&self.file.metadata()?, &there)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+#[cfg(not(unix))]
+const fn is_same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
+    true
+}

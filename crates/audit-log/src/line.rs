@@ -1,0 +1,136 @@
+//! Record lines, written by hand where they are many: `serde_json` takes about as long for one as SHA-256 does.
+//!
+//! INVARIANT: they are the bytes that the derived `Serialize` gives; a test holds the two equal.
+
+use countersign_core::Digest;
+
+use crate::{AuditError, CallRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict};
+
+/// How much room is made for a line at first: most are shorter.
+pub(crate) const LINE: usize = 768;
+
+/// Adds the beginning of a record's line to a buffer, up to its sequence number.
+pub(crate) fn record_prefix(seq: u64, buffer: &mut Vec<u8>) {
+    number(buffer, "{\"seq\":", seq);
+}
+
+/// Puts what comes behind the sequence number of a record's line into an empty buffer, from the comma on.
+pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), AuditError> {
+    buffer.clear();
+    match record {
+        Record::Decision(call) => decision(buffer, call),
+        Record::Outcome(end) => {
+            outcome(buffer, end);
+            Ok(())
+        }
+        Record::Session(_) | Record::Gateway(_) | Record::Recovered(_) => {
+            json(buffer, record)?;
+            // A record is an object: its members follow on the first one.
+            if let Some(brace) = buffer.first_mut() {
+                *brace = b',';
+            }
+            Ok(())
+        }
+    }
+}
+
+fn decision(b: &mut Vec<u8>, call: &CallRecord) -> Result<(), AuditError> {
+    number(b, ",\"type\":\"decision\",\"time\":", call.time.as_millis());
+    text(b, ",\"session\":", call.session.as_str());
+    text(b, ",\"agent\":", call.agent.as_str());
+    text(b, ",\"principal\":", call.principal.as_str());
+    text(b, ",\"call_id\":", call.call_id.as_str());
+    maybe(b, ",\"request_id\":", call.request_id.as_ref().map(|id| id.as_str()), text);
+    let RecordedTool { server, name } = &call.tool;
+    text(b, ",\"tool\":{\"server\":", server.as_str());
+    text(b, ",\"name\":", name.as_str());
+    b.push(b'}');
+    maybe(b, ",\"definition\":", call.definition.as_ref(), digest);
+    maybe(b, ",\"args\":", call.args.as_ref(), digest);
+    maybe(b, ",\"args_recipe\":", call.args_recipe.as_ref().map(|recipe| recipe.as_str()), text);
+    maybe(b, ",\"impact\":", call.impact.as_ref().map(|impact| impact.as_str()), text);
+    b.extend_from_slice(match call.verdict {
+        Verdict::Accept => b",\"verdict\":\"accept\"",
+        Verdict::Reject => b",\"verdict\":\"reject\"",
+    });
+    maybe(b, ",\"code\":", call.code.as_ref().map(|code| code.as_str()), text);
+    maybe(b, ",\"reason\":", call.reason.as_ref().map(|reason| reason.as_str()), text);
+    number(b, ",\"registry_version\":", call.registry_version);
+    maybe(b, ",\"ask\":", call.ask.as_ref(), digest);
+    maybe(b, ",\"ask_restated\":", call.ask_restated.as_ref(), digest);
+    maybe(b, ",\"plan\":", call.plan.as_ref(), digest);
+    maybe(b, ",\"plan_step\":", call.plan_step, number);
+    maybe(b, ",\"approval\":", call.approval.as_ref().map(|id| id.as_str()), text);
+    maybe(b, ",\"approver\":", call.approver.as_ref().map(|id| id.as_str()), text);
+    if let Some(proposal) = &call.proposal {
+        b.extend_from_slice(b",\"proposal\":");
+        json(b, proposal)?;
+    }
+    b.push(b'}');
+    Ok(())
+}
+
+fn outcome(b: &mut Vec<u8>, end: &OutcomeRecord) {
+    number(b, ",\"type\":\"outcome\",\"time\":", end.time.as_millis());
+    text(b, ",\"session\":", end.session.as_str());
+    text(b, ",\"call_id\":", end.call_id.as_str());
+    number(b, ",\"decision\":", end.decision);
+    b.extend_from_slice(match end.outcome {
+        OutcomeKind::Returned => b",\"outcome\":\"returned\"",
+        OutcomeKind::Failed => b",\"outcome\":\"failed\"",
+        OutcomeKind::Unknown => b",\"outcome\":\"unknown\"",
+    });
+    maybe(b, ",\"duration_ms\":", end.duration_ms.map(|duration| duration.as_millis()), number);
+    b.push(b'}');
+}
+
+fn maybe<T>(b: &mut Vec<u8>, key: &str, value: Option<T>, add: impl FnOnce(&mut Vec<u8>, &str, T)) {
+    if let Some(value) = value {
+        add(b, key, value);
+    }
+}
+
+fn json(b: &mut Vec<u8>, value: &impl serde::Serialize) -> Result<(), AuditError> {
+    serde_json::to_writer(b, value).map_err(|e| AuditError::Write(e.into()))
+}
+
+fn text(b: &mut Vec<u8>, key: &str, value: &str) {
+    b.extend_from_slice(key.as_bytes());
+    // Without a way out of the loop, so that it takes many bytes at a time.
+    let escaped = |found, byte: u8| found | (byte < b' ') | (byte == b'"') | (byte == b'\\');
+    if value.bytes().fold(false, escaped) {
+        // A vector takes every byte, and a text is never refused.
+        let _ = json(b, &value);
+    } else {
+        b.push(b'"');
+        b.extend_from_slice(value.as_bytes());
+        b.push(b'"');
+    }
+}
+
+fn digest(b: &mut Vec<u8>, key: &str, value: &Digest) {
+    b.extend_from_slice(key.as_bytes());
+    let digit = |nibble: u8| {
+        let letter = if nibble > 9 { b'a'.wrapping_sub(b'0').wrapping_sub(10) } else { 0 };
+        nibble.wrapping_add(b'0').wrapping_add(letter)
+    };
+    let mut hex = [b'"'; 66];
+    let [_, digits @ .., _] = &mut hex;
+    for ([high, low], byte) in digits.as_chunks_mut().0.iter_mut().zip(value.as_bytes()) {
+        (*high, *low) = (digit(byte >> 4), digit(byte & 0xF));
+    }
+    b.extend_from_slice(&hex);
+}
+
+fn number(b: &mut Vec<u8>, key: &str, value: u64) {
+    b.extend_from_slice(key.as_bytes());
+    let (mut digits, mut rest, mut used) = ([b'0'; 20], value, 0_usize);
+    for digit in digits.iter_mut().rev() {
+        *digit = u8::try_from(rest % 10).unwrap_or_default().wrapping_add(b'0');
+        (rest, used) = (rest / 10, used.saturating_add(1));
+        if rest == 0 {
+            break;
+        }
+    }
+    b.extend_from_slice(digits.get(20_usize.saturating_sub(used)..).unwrap_or_default());
+}

@@ -1,0 +1,392 @@
+mod batch;
+mod open;
+mod options;
+mod writer;
+
+pub use options::{Durability, LogOptions};
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use countersign_core::Timestamp;
+use countersign_merkle::{Frontier, TreeHead};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::disk::{Disk, DiskFile};
+use crate::line::{LINE, record_body};
+use crate::segment::MAX_LINE;
+use crate::{AuditError, AuditSink, FolderDisk, LogKey, Record};
+use batch::{Batch, MAX_BATCH};
+use writer::Writer;
+
+/// The most bytes of a line that its sequence number takes: `{"seq":` and twenty digits.
+const MAX_PREFIX: usize = 27;
+
+/// Keeps records in a folder, so that they outlive a crash and no change of them goes unnoticed.
+///
+/// One JSON object a line: records, whose lines are the leaves of an RFC 9162 tree, and checkpoints of that tree, signed by
+/// the log's key (C2SP tlog-checkpoint). Segments of some size follow on each other; sequence numbers run from 1 for ever.
+/// One writer has the folder, by an advisory lock that ends with the log. [`verify_log`](crate::verify_log) reads all of it
+/// back, as [`Log::open`] does.
+///
+/// There is no thread: callers put their records into the open batch, and the first that finds nobody writing writes and
+/// syncs the batch for all of them ([`Durability`]). [`submit`](Self::submit) lets one thread have many in flight.
+///
+/// After a failed write or sync everybody who waits is refused, and the file is let go, never to be synced again. The next
+/// record first opens it anew, cuts what nobody was told of, verifies what is left and goes on in a new segment; or it is
+/// refused in turn. What was acknowledged is never given up, and what was refused may still be there after a crash.
+///
+/// What it does not do: whoever holds the signing key can write another log, and whoever can write the folder can cut its
+/// end behind a checkpoint or restore an older copy. Against both, keep [`checkpoint`](Self::checkpoint)s elsewhere, and
+/// give the latest one back when the log is opened ([`LogOptions::known_checkpoint`]).
+///
+/// ```
+/// use countersign_audit_log::{AuditSink, Direction, GatewayRecord, Log, LogKey, LogOptions, Record, verify_log};
+/// use countersign_core::Timestamp;
+/// use countersign_keys::{SigningKey, note::KeyName};
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path().join("log");
+/// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
+/// let public = LogKey::new(origin.clone(), key.verifying_key());
+/// let log = Log::open(&folder, LogOptions::new(origin, key))?;
+/// let record = GatewayRecord::new(Timestamp::EPOCH, Direction::ToServer, "MALFORMED_CALL");
+/// assert_eq!(log.record(&Record::Gateway(record))?, 1);
+/// assert_eq!(verify_log(&folder, &public, &[])?.records, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Log {
+    disk: Box<dyn Disk>,
+    options: LogOptions,
+    lock: Mutex<Box<dyn DiskFile>>,
+    state: Mutex<State>,
+    /// Told whenever a batch is done, or nobody writes any more.
+    wake: Condvar,
+    /// Held through a record where each is synced alone.
+    turn: Mutex<()>,
+}
+
+struct State {
+    life: Arc<Life>,
+    /// All records that have a number, in the open batch too.
+    frontier: Frontier,
+    /// Records that nobody writes yet.
+    open: Batch,
+    /// An empty batch, kept for its buffers.
+    spare: Batch,
+    /// None while somebody writes.
+    writer: Option<Writer>,
+    /// What is acknowledged, and the note of the last checkpoint.
+    head: TreeHead,
+    note: Arc<str>,
+    /// Somebody opens the log anew: numbers are not given until that is done.
+    reopening: bool,
+}
+
+/// The time between one opening and the failure that ends it.
+#[derive(Debug)]
+struct Life {
+    /// The last record that is acknowledged.
+    kept: AtomicU64,
+    failure: OnceLock<Failure>,
+}
+
+impl Life {
+    fn new(kept: u64) -> Arc<Self> {
+        Arc::new(Self { kept: AtomicU64::new(kept), failure: OnceLock::new() })
+    }
+}
+
+/// What everybody who waits is told.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    Replaced,
+    Corrupt { at: u64 },
+    TooLong,
+    System(i32),
+    Write(io::ErrorKind),
+}
+
+impl Failure {
+    fn of(error: &AuditError) -> Self {
+        match error {
+            AuditError::Replaced => Self::Replaced,
+            AuditError::Corrupt { at } => Self::Corrupt { at: *at },
+            AuditError::TooLong => Self::TooLong,
+            AuditError::Write(error) | AuditError::Unavailable(error) => {
+                error.raw_os_error().map_or(Self::Write(error.kind()), Self::System)
+            }
+            AuditError::NotAFile | AuditError::Locked | AuditError::Poisoned | AuditError::Log(_) => {
+                Self::Write(io::ErrorKind::Other)
+            }
+        }
+    }
+
+    fn error(self) -> AuditError {
+        match self {
+            Self::Replaced => AuditError::Replaced,
+            Self::Corrupt { at } => AuditError::Corrupt { at },
+            Self::TooLong => AuditError::TooLong,
+            Self::System(code) => AuditError::Write(io::Error::from_raw_os_error(code)),
+            Self::Write(kind) => AuditError::Write(kind.into()),
+        }
+    }
+}
+
+/// A record that has a number and waits to be kept. Dropped, it is kept with the next that is waited for, or when the log
+/// is closed.
+#[derive(Debug)]
+#[must_use = "a record counts once `wait` has returned"]
+pub struct Pending<'a> {
+    log: &'a Log,
+    life: Arc<Life>,
+    seq: u64,
+}
+
+impl Pending<'_> {
+    /// Waits until the record is kept, and writes it, and all others that wait, if nobody else does. Gives its number.
+    ///
+    /// # Errors
+    /// As [`AuditSink::record`].
+    pub fn wait(self) -> Result<u64, AuditError> {
+        self.log.wait(&self.life, self.seq).map(|()| self.seq)
+    }
+}
+
+impl Log {
+    /// Opens the log in a folder to be continued, or begins one; makes the folder if it is not there.
+    ///
+    /// Reads and verifies all segments that are there. What comes behind the last checkpoint nobody was told to be kept: it is
+    /// cut, and a [`RecoveredRecord`](crate::RecoveredRecord) says so.
+    ///
+    /// # Errors
+    /// [`AuditError::Locked`] while another writer has it; [`AuditError::Log`] when it does not verify, which leaves it as it
+    /// was; [`AuditError::Unavailable`] and [`AuditError::Write`] as the system reports them.
+    pub fn open(folder: impl AsRef<Path>, options: LogOptions) -> Result<Self, AuditError> {
+        Self::open_on(FolderDisk::create(folder).map_err(AuditError::Unavailable)?, options)
+    }
+
+    /// As [`open`](Self::open), on any disk.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(disk: impl Disk + 'static, options: LogOptions) -> Result<Self, AuditError> {
+        let disk = Box::new(disk);
+        let (lock, writer) = open::open(&*disk, &options)?;
+        let state = State {
+            life: Life::new(writer.frontier.size()),
+            frontier: writer.frontier.clone(),
+            open: Batch::default(),
+            spare: Batch::default(),
+            head: writer.frontier.head(),
+            note: writer.note.as_str().into(),
+            writer: Some(writer),
+            reopening: false,
+        };
+        Ok(Self {
+            disk,
+            options,
+            lock: Mutex::new(lock),
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            turn: Mutex::default(),
+        })
+    }
+
+    /// Gives a record its number and a place in the open batch. It counts once [`Pending::wait`] has returned.
+    ///
+    /// Under [`Durability::Every`] it is written and synced before this returns. Where 4 MiB wait already, those come first.
+    ///
+    /// # Errors
+    /// As [`AuditSink::record`].
+    pub fn submit(&self, record: &Record) -> Result<Pending<'_>, AuditError> {
+        if self.options.durability != Durability::Every {
+            return self.enqueue(record);
+        }
+        let _turn = self.turn.lock();
+        let pending = self.enqueue(record)?;
+        self.wait(&pending.life, pending.seq)?;
+        Ok(pending)
+    }
+
+    fn enqueue(&self, record: &Record) -> Result<Pending<'_>, AuditError> {
+        let mut body = Vec::with_capacity(LINE);
+        record_body(record, &mut body)?;
+        if body.len().saturating_add(MAX_PREFIX) > MAX_LINE {
+            return Err(AuditError::TooLong);
+        }
+        let mut guard = self.state.lock();
+        loop {
+            let broken = guard.writer.as_ref().is_some_and(Writer::is_broken);
+            if broken && !guard.reopening {
+                self.reopen(&mut guard, record.time())?;
+            } else if guard.reopening {
+                self.wake.wait(&mut guard);
+            } else if guard.open.len() >= MAX_BATCH {
+                // Those who wait are told of it if this fails, and it is tried again here.
+                self.lead_or_wait(&mut guard);
+            } else {
+                break;
+            }
+        }
+        // Hashed here and not by whoever writes, so that it is done while another batch is on its way to the disk.
+        let State { open, frontier, life, .. } = &mut *guard;
+        open.push(&body, frontier).map_err(|_| AuditError::TooLong)?;
+        Ok(Pending { log: self, life: Arc::clone(life), seq: frontier.size() })
+    }
+
+    fn wait(&self, life: &Life, seq: u64) -> Result<(), AuditError> {
+        let kept = || life.kept.load(Ordering::Acquire) >= seq;
+        if kept() {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        loop {
+            if kept() {
+                return Ok(());
+            }
+            if let Some(failure) = life.failure.get() {
+                return Err(failure.error());
+            }
+            self.lead_or_wait(&mut state);
+        }
+    }
+
+    /// Writes the open batch if nobody writes; otherwise waits until somebody is done.
+    fn lead_or_wait(&self, state: &mut MutexGuard<'_, State>) {
+        let Some(mut writer) = state.writer.take() else {
+            self.wake.wait(state);
+            return;
+        };
+        let spare = std::mem::take(&mut state.spare);
+        let mut batch = std::mem::replace(&mut state.open, spare);
+        let frontier = state.frontier.clone();
+        let append = || writer.append(&*self.disk, &self.options, &mut batch, frontier);
+        let written = MutexGuard::unlocked(state, append);
+        batch.clear();
+        state.spare = batch;
+        self.settle(state, writer, written.err());
+    }
+
+    /// Takes the writer back, and tells everybody how it went.
+    fn settle(&self, state: &mut MutexGuard<'_, State>, writer: Writer, error: Option<AuditError>) {
+        let kept = writer.frontier.size();
+        if state.head.size() != kept {
+            state.head = writer.frontier.head();
+        }
+        if *state.note != *writer.note {
+            state.note = writer.note.as_str().into();
+        }
+        match error {
+            None => state.life.kept.store(kept, Ordering::Release),
+            Some(error) => {
+                let _ = state.life.failure.set(Failure::of(&error));
+                state.life = Life::new(kept);
+                state.open.clear();
+                state.frontier.clone_from(&writer.frontier);
+            }
+        }
+        state.writer = Some(writer);
+        self.wake.notify_all();
+    }
+
+    /// Opens the log anew after a failure. INVARIANT: nobody waits for a record of the life that begins.
+    fn reopen(&self, state: &mut MutexGuard<'_, State>, time: Timestamp) -> Result<(), AuditError> {
+        let Some(mut writer) = state.writer.take() else { return Ok(()) };
+        state.reopening = true;
+        let done = MutexGuard::unlocked(state, || {
+            if !self.lock.lock().is_in_place().map_err(AuditError::Unavailable)? {
+                return Err(AuditError::Replaced);
+            }
+            open::reopen(&*self.disk, &self.options, &mut writer, time)
+        });
+        state.reopening = false;
+        state.frontier.clone_from(&writer.frontier);
+        state.life = Life::new(writer.frontier.size());
+        self.settle(state, writer, None);
+        done
+    }
+
+    /// Waits until everything that was submitted is kept, and gives the signed note of a checkpoint of it, to be kept elsewhere.
+    /// What it counts is synced, under any [`Durability`].
+    ///
+    /// # Errors
+    /// As [`AuditSink::record`].
+    pub fn checkpoint(&self) -> Result<String, AuditError> {
+        let mut state = self.state.lock();
+        let (life, last) = (Arc::clone(&state.life), state.frontier.size());
+        loop {
+            if let Some(failure) = life.failure.get() {
+                return Err(failure.error());
+            }
+            if life.kept.load(Ordering::Acquire) >= last
+                && let Some(mut writer) = state.writer.take()
+            {
+                if writer.is_broken() {
+                    state.writer = Some(writer);
+                    return Err(AuditError::Poisoned);
+                }
+                let done = MutexGuard::unlocked(&mut state, || writer.checkpoint(&self.options));
+                let note = writer.note.clone();
+                let failed = done.is_err();
+                self.settle(&mut state, writer, done.err());
+                if !failed {
+                    return Ok(note);
+                }
+                continue;
+            }
+            self.lead_or_wait(&mut state);
+        }
+    }
+
+    /// How many records are kept, and what they hash to.
+    #[must_use]
+    pub fn head(&self) -> TreeHead {
+        self.state.lock().head
+    }
+
+    /// The log's origin and public key.
+    #[must_use]
+    pub fn key(&self) -> LogKey {
+        self.options.log_key()
+    }
+
+    /// The signed note of the last checkpoint that stands in the log. Under [`Durability::System`] it may count fewer records
+    /// than [`head`](Self::head), and be lost with them.
+    #[must_use]
+    pub fn last_checkpoint(&self) -> String {
+        self.state.lock().note.to_string()
+    }
+
+    /// Writes and syncs what was submitted, with a checkpoint behind it, and ends the log.
+    ///
+    /// # Errors
+    /// As [`AuditSink::record`].
+    pub fn close(self) -> Result<String, AuditError> {
+        self.checkpoint()
+    }
+}
+
+impl AuditSink for Log {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        self.submit(record)?.wait()
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.checkpoint();
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("disk", &self.disk)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

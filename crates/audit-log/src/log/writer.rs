@@ -1,0 +1,170 @@
+use std::io;
+
+use countersign_core::{Digest, Timestamp};
+use countersign_merkle::Frontier;
+
+use super::batch::{Batch, MAX_BATCH};
+use super::options::{Durability, LogOptions};
+use crate::disk::{Disk, DiskFile};
+use crate::line::record_body;
+use crate::segment::{Head, checkpoint_line, segment_name};
+use crate::{AuditError, Checkpoint, Record, RecoveredRecord};
+
+/// What is acknowledged, and the file in which it goes on.
+#[derive(Debug)]
+pub(super) struct Writer {
+    /// None after a failure.
+    pub(super) file: Option<Box<dyn DiskFile>>,
+    /// Number of the segment.
+    pub(super) first: u64,
+    /// Where the segment ends.
+    pub(super) end: u64,
+    /// All records.
+    pub(super) frontier: Frontier,
+    /// Where its last checkpoint ends, and how many records that counts.
+    pub(super) signed_end: u64,
+    pub(super) signed_size: u64,
+    /// Note of the last checkpoint.
+    pub(super) note: String,
+    /// Length and SHA-256 of what was cut and is not recorded yet.
+    pub(super) cuts: Vec<(u64, Digest)>,
+}
+
+impl Writer {
+    pub(super) const fn is_broken(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Writes a batch, behind which the records are those of `frontier`, and syncs it if the options say so. Leaves everything
+    /// as it was, and no file, if that fails.
+    pub(super) fn append(
+        &mut self,
+        disk: &dyn Disk,
+        options: &LogOptions,
+        batch: &mut Batch,
+        frontier: Frontier,
+    ) -> Result<(), AuditError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        if self.end >= options.segment_bytes && self.frontier.size() >= self.first {
+            self.rotate(disk, options)?;
+        }
+        let bytes = self.end.saturating_sub(self.signed_end).saturating_add(batch.len() as u64);
+        let records = frontier.size().saturating_sub(self.signed_size);
+        let system = options.durability == Durability::System;
+        let signed = !system || records >= options.checkpoint_every || bytes >= MAX_BATCH as u64;
+        let mut note = None;
+        if signed {
+            let (new, line) = sign(options, &frontier)?;
+            batch.push_checkpoint(&line);
+            note = Some(new);
+        }
+        self.write(batch.bytes(), !system)?;
+        self.frontier = frontier;
+        if let Some(note) = note {
+            self.signed(note);
+        }
+        Ok(())
+    }
+
+    /// Puts a checkpoint behind the last record if there is none, and syncs what was not.
+    pub(super) fn checkpoint(&mut self, options: &LogOptions) -> Result<(), AuditError> {
+        if self.frontier.size() == self.signed_size {
+            // Written with the last batch; under `System`, nobody has synced it.
+            return if options.durability == Durability::System { self.write(&[], true) } else { Ok(()) };
+        }
+        let (note, line) = sign(options, &self.frontier)?;
+        self.write(&line, true)?;
+        self.signed(note);
+        Ok(())
+    }
+
+    fn signed(&mut self, note: String) {
+        (self.signed_end, self.signed_size, self.note) = (self.end, self.frontier.size(), note);
+    }
+
+    /// Writes at the end. INVARIANT: there is no file until all of it has succeeded.
+    fn write(&mut self, bytes: &[u8], sync: bool) -> Result<(), AuditError> {
+        let mut file = self.file.take().ok_or(AuditError::Poisoned)?;
+        if !file.is_in_place().map_err(AuditError::Write)? {
+            return Err(AuditError::Replaced);
+        }
+        let size = file.size().map_err(AuditError::Write)?;
+        if size != self.end {
+            return Err(AuditError::Corrupt { at: self.end.min(size) });
+        }
+        if !bytes.is_empty() {
+            file.write_at(self.end, bytes).map_err(AuditError::Write)?;
+        }
+        if sync {
+            file.sync().map_err(AuditError::Write)?;
+        }
+        self.end = self.end.saturating_add(bytes.len() as u64);
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Ends the segment with a checkpoint, synced, and begins the next one.
+    fn rotate(&mut self, disk: &dyn Disk, options: &LogOptions) -> Result<(), AuditError> {
+        self.checkpoint(options)?;
+        self.file = None;
+        self.begin_segment(disk).map_err(AuditError::Write)
+    }
+
+    /// Begins a segment behind the last record, which a checkpoint counts. What is there under its name was never finished.
+    pub(super) fn begin_segment(&mut self, disk: &dyn Disk) -> io::Result<()> {
+        let first = self.frontier.size().saturating_add(1);
+        let name = segment_name(first);
+        let head = Head::new(&self.frontier, &self.note).to_line()?;
+        let mut file = match disk.create(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let mut file = disk.open(&name)?;
+                file.truncate(0)?;
+                file.sync()?;
+                file
+            }
+            other => other?,
+        };
+        file.write_at(0, &head)?;
+        file.sync()?;
+        disk.sync_folder()?;
+        let end = head.len() as u64;
+        (self.first, self.end, self.signed_end, self.file) = (first, end, end, Some(file));
+        Ok(())
+    }
+
+    /// Remembers what is cut, until it is recorded.
+    pub(super) fn note_cut(&mut self, bytes: &[u8]) {
+        let cut = (bytes.len() as u64, Digest::of(bytes));
+        // What could not be cut the last time is the same now.
+        if !bytes.is_empty() && self.cuts.last() != Some(&cut) {
+            self.cuts.push(cut);
+        }
+    }
+
+    /// Records what was cut.
+    pub(super) fn record_cuts(
+        &mut self,
+        disk: &dyn Disk,
+        options: &LogOptions,
+        time: Timestamp,
+    ) -> Result<(), AuditError> {
+        let (mut batch, mut body, mut frontier) = (Batch::default(), Vec::new(), self.frontier.clone());
+        for (bytes, digest) in &self.cuts {
+            let record = Record::Recovered(RecoveredRecord::new(time, *bytes, *digest));
+            record_body(&record, &mut body)?;
+            batch.push(&body, &mut frontier).map_err(|_| AuditError::TooLong)?;
+        }
+        self.append(disk, options, &mut batch, frontier)?;
+        self.cuts.clear();
+        Ok(())
+    }
+}
+
+/// Signs a checkpoint: its note, and its line.
+pub(super) fn sign(options: &LogOptions, frontier: &Frontier) -> Result<(String, Vec<u8>), AuditError> {
+    let note = Checkpoint::new(options.origin.clone(), frontier.head()).sign(&options.key);
+    let line = checkpoint_line(&note).map_err(AuditError::Write)?;
+    Ok((note, line))
+}

@@ -1,0 +1,143 @@
+use std::io::{BufRead as _, BufReader, Read};
+use std::path::Path;
+
+use countersign_merkle::LeafHash;
+
+use crate::read::parse_line;
+use crate::segment::{Head, MAX_LINE, is_checkpoint, list_segments, segment_name};
+use crate::{Disk, FolderDisk, LogError, Place, Record};
+
+/// One record line of a log, as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    seq: u64,
+    line: Vec<u8>,
+    record: Record,
+}
+
+impl LogEntry {
+    /// The record's sequence number.
+    #[must_use]
+    pub const fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The exact bytes of the line, without its newline: what the leaf is the hash of.
+    #[must_use]
+    pub fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// The record.
+    #[must_use]
+    pub const fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Gives the record away.
+    #[must_use]
+    pub fn into_record(self) -> Record {
+        self.record
+    }
+
+    /// The leaf of the log's tree, of index `seq - 1`.
+    #[must_use]
+    pub fn leaf(&self) -> LeafHash {
+        LeafHash::of(&self.line)
+    }
+}
+
+/// Opens a log to be read from its first segment on, record by record. It may be written at the same time.
+///
+/// # Errors
+/// [`LogError`] when the folder cannot be read or holds no log.
+pub fn read_log(folder: impl AsRef<Path>) -> Result<LogEntries, LogError> {
+    read_disk(FolderDisk::existing(folder)?)
+}
+
+/// As [`read_log`], on any disk.
+///
+/// # Errors
+/// As [`read_log`].
+pub fn read_disk(disk: impl Disk + 'static) -> Result<LogEntries, LogError> {
+    let mut segments = list_segments(&disk)?;
+    let due = *segments.first().ok_or(LogError::Missing)?;
+    segments.reverse();
+    let (disk, place) = (Box::new(disk), Place { segment: due, line: 0, byte: 0 });
+    Ok(LogEntries { disk, segments, input: None, place, due, over: false })
+}
+
+/// Yields the records of a log in order, across its segments. It checks that the sequence numbers follow on each other and
+/// verifies nothing: that is for [`verify_log`](crate::verify_log). Ends after the first error. Holds one line at a time.
+///
+/// A last line that does not end yet is the end: it is being written, or was torn.
+pub struct LogEntries {
+    disk: Box<dyn Disk>,
+    /// What is still to be read, the next one last.
+    segments: Vec<u64>,
+    input: Option<BufReader<Box<dyn Read + Send>>>,
+    place: Place,
+    due: u64,
+    over: bool,
+}
+
+impl std::fmt::Debug for LogEntries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogEntries")
+            .field("disk", &self.disk)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LogEntries {
+    fn read_next(&mut self) -> Result<Option<LogEntry>, LogError> {
+        loop {
+            let Some(input) = &mut self.input else {
+                let Some(segment) = self.segments.pop() else { return Ok(None) };
+                let input = self.disk.read(&segment_name(segment), 0)?;
+                self.input = Some(BufReader::with_capacity(64 << 10, input));
+                self.place = Place { segment, line: 0, byte: 0 };
+                continue;
+            };
+            let mut line = Vec::new();
+            let most = (MAX_LINE as u64).saturating_add(1);
+            let read = input.by_ref().take(most).read_until(b'\n', &mut line)? as u64;
+            let at = Place { line: self.place.line.saturating_add(1), ..self.place };
+            if line.pop_if(|last| *last == b'\n').is_none() {
+                if read == most {
+                    return Err(LogError::TooLong(at));
+                }
+                if !line.is_empty() && !self.segments.is_empty() {
+                    return Err(LogError::Unfinished(at));
+                }
+                self.input = None;
+                continue;
+            }
+            self.place = Place { byte: at.byte.saturating_add(read), ..at };
+            let is_head = at.line == 1 && Head::parse(&line).is_some();
+            if is_head || is_checkpoint(&line) {
+                continue;
+            }
+            let (seq, record) = parse_line(&line).ok_or(LogError::Malformed(at))?;
+            if seq != self.due {
+                return Err(LogError::Sequence { at, expected: self.due });
+            }
+            self.due = seq.saturating_add(1);
+            return Ok(Some(LogEntry { seq, line, record }));
+        }
+    }
+}
+
+impl Iterator for LogEntries {
+    type Item = Result<LogEntry, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let read = self.read_next().transpose();
+        self.over = !matches!(read, Some(Ok(_)));
+        read
+    }
+}

@@ -1,0 +1,123 @@
+//! What stands in a segment: its head, record lines and checkpoint lines, each in one spelling.
+
+mod scan;
+mod tail;
+
+pub(crate) use scan::{Scan, Scanner, read_range};
+pub(crate) use tail::MAX_TAIL;
+
+use std::io;
+
+use countersign_core::Timestamp;
+use countersign_merkle::{Frontier, NodeHash};
+
+use crate::Disk;
+
+/// The longest line, without its newline: an entry of a C2SP tlog-tiles bundle has a length of two bytes.
+pub(crate) const MAX_LINE: usize = 65_535;
+
+const SUFFIX: &str = ".jsonl";
+
+/// What a checkpoint line begins with.
+const CHECKPOINT: &[u8] = b"{\"checkpoint\":";
+
+/// The name of the segment that begins with that record.
+pub(crate) fn segment_name(first: u64) -> String {
+    format!("{first:012}{SUFFIX}")
+}
+
+/// The segments in a folder by their first records, in order. Other files are left aside.
+pub(crate) fn list_segments(disk: &dyn Disk) -> io::Result<Vec<u64>> {
+    let number = |name: String| {
+        let first = name.strip_suffix(SUFFIX)?.parse().ok()?;
+        (first > 0 && segment_name(first) == name).then_some(first)
+    };
+    let mut segments: Vec<u64> = disk.list()?.into_iter().filter_map(number).collect();
+    segments.sort_unstable();
+    Ok(segments)
+}
+
+/// The checkpoint line of a note, its newline included.
+pub(crate) fn checkpoint_line(note: &str) -> io::Result<Vec<u8>> {
+    let mut line = CHECKPOINT.to_vec();
+    serde_json::to_writer(&mut line, note)?;
+    line.extend_from_slice(b"}\n");
+    Ok(line)
+}
+
+/// Says whether a line is to be read as a checkpoint line.
+pub(crate) fn is_checkpoint(line: &[u8]) -> bool {
+    line.starts_with(CHECKPOINT)
+}
+
+/// Reads the note of a checkpoint line without its newline, if it is one in the one spelling.
+pub(crate) fn parse_checkpoint(line: &[u8]) -> Option<String> {
+    let note: String = serde_json::from_slice(line.strip_prefix(CHECKPOINT)?.strip_suffix(b"}")?).ok()?;
+    let same = checkpoint_line(&note).ok()?.strip_suffix(b"\n")? == line;
+    // Three lines, an empty one and one signature: a cosignature is not for a log to keep.
+    (same && note.bytes().filter(|b| *b == b'\n').count() == 5).then_some(note)
+}
+
+/// The first line of a segment.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Head {
+    pub(crate) segment: HeadSegment,
+    /// Note of the checkpoint with which the log goes on here.
+    pub(crate) checkpoint: String,
+}
+
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeadSegment {
+    /// Sequence number of the first record that comes.
+    pub(crate) first: u64,
+    /// The roots of the full subtrees that all records before it make.
+    pub(crate) peaks: Vec<NodeHash>,
+}
+
+impl Head {
+    pub(crate) fn new(frontier: &Frontier, note: &str) -> Self {
+        let first = frontier.size().saturating_add(1);
+        Self { segment: HeadSegment { first, peaks: frontier.peaks().to_vec() }, checkpoint: note.to_owned() }
+    }
+
+    /// The line, its newline included.
+    pub(crate) fn to_line(&self) -> io::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    /// Reads a line without its newline, if it is a head in the one spelling.
+    pub(crate) fn parse(line: &[u8]) -> Option<Self> {
+        let head: Self = serde_json::from_slice(line).ok()?;
+        (head.to_line().ok()?.strip_suffix(b"\n")? == line).then_some(head)
+    }
+
+    /// What the line of the segment's head begins with.
+    pub(crate) fn prefix(first: u64) -> String {
+        format!("{{\"segment\":{{\"first\":{first},\"peaks\":[")
+    }
+}
+
+/// Says whether a record line ends as an object does, and is one line of text.
+pub(crate) fn is_object(line: &[u8]) -> bool {
+    // Without a way out of the loop, so that it takes many bytes at a time.
+    line.ends_with(b"}") && line.iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= b' '
+}
+
+/// Reads the time of a record line that begins as is due, behind its sequence number.
+pub(crate) fn time_of(rest: &[u8]) -> Option<Timestamp> {
+    let rest = rest.strip_prefix(b"\"type\":\"")?;
+    let quote = rest.iter().position(|b| !b.is_ascii_lowercase())?;
+    let rest = rest.get(quote..)?.strip_prefix(b"\",\"time\":")?;
+    let mut millis = 0_u64;
+    for byte in rest {
+        if !byte.is_ascii_digit() {
+            break;
+        }
+        millis = millis.checked_mul(10)?.checked_add(u64::from(byte.wrapping_sub(b'0')))?;
+    }
+    Timestamp::from_millis(millis).ok()
+}

@@ -1,0 +1,362 @@
+use std::io::{BufRead as _, BufReader, Read};
+
+use countersign_core::Timestamp;
+use countersign_merkle::{Frontier, LeafHash};
+
+use super::tail::{MAX_TAIL, is_crash, is_torn_head};
+use super::{CHECKPOINT, Head, MAX_LINE, is_checkpoint, is_object, parse_checkpoint, segment_name, time_of};
+use crate::line::record_prefix;
+use crate::{Checkpoint, Disk, LogError, LogKey, Place};
+
+/// How much is read at once.
+const BUFFER: usize = 256 << 10;
+
+/// The times of records, as the records have them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) first: Option<Timestamp>,
+    pub(crate) last: Option<Timestamp>,
+    /// How many records are older than the one before them.
+    pub(crate) went_back: u64,
+    pub(crate) first_went_back: Option<u64>,
+}
+
+impl Times {
+    fn add(&mut self, seq: u64, time: Timestamp) {
+        if self.last.is_some_and(|last| time < last) {
+            self.went_back = self.went_back.saturating_add(1);
+            self.first_went_back.get_or_insert(seq);
+        }
+        self.first.get_or_insert(time);
+        self.last = Some(time);
+    }
+}
+
+/// How far a segment goes, and what the log is up to there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mark {
+    /// Offset in the segment.
+    pub(crate) end: u64,
+    /// Lines up to there.
+    pub(crate) lines: u64,
+    /// All records up to there.
+    pub(crate) frontier: Frontier,
+    pub(crate) times: Times,
+}
+
+/// What a segment holds.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// Up to its last checkpoint.
+    pub(crate) kept: Mark,
+    /// Up to its last whole record, where nothing was lost before it; otherwise as `kept`.
+    pub(crate) whole: Mark,
+    /// Where what that checkpoint was written with begins.
+    pub(crate) batch: u64,
+    /// Note of that checkpoint.
+    pub(crate) note: String,
+    /// How long it is.
+    pub(crate) size: u64,
+}
+
+/// Reads segments one after the other, and holds one line, one frontier and no record.
+pub(crate) struct Scanner<'a> {
+    disk: &'a dyn Disk,
+    key: &'a LogKey,
+    /// Checkpoints that were kept elsewhere and are still to come, the smallest last.
+    known: Vec<Checkpoint>,
+    most_known: u64,
+    /// Is told of each leaf by its index, and of the subtrees that stand for what came before the first segment.
+    leaves: Option<Leaves<'a>>,
+    /// Where the log has got to; none before the first segment.
+    at: Option<Mark>,
+    note: String,
+    pub(crate) checkpoints: u64,
+}
+
+/// Takes the index and the hash of each leaf, and `None` at first with what comes before all of them.
+pub(crate) type Leaves<'a> = &'a mut dyn FnMut(Option<LeafHash>, &Frontier);
+
+impl std::fmt::Debug for Scanner<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scanner").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(disk: &'a dyn Disk, key: &'a LogKey, mut known: Vec<Checkpoint>) -> Self {
+        known.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.size()));
+        let most_known = known.first().map_or(0, Checkpoint::size);
+        Self { disk, key, known, most_known, leaves: None, at: None, note: String::new(), checkpoints: 0 }
+    }
+
+    pub(crate) fn with_leaves(mut self, leaves: Leaves<'a>) -> Self {
+        self.leaves = Some(leaves);
+        self
+    }
+
+    /// Reads one segment, of which the log may end with the last one. `Ok(None)` when the last one was never begun.
+    pub(crate) fn segment(&mut self, first: u64, last: bool) -> Result<Option<Scan>, LogError> {
+        let size = self.disk.size(&segment_name(first))?;
+        self.segment_upto(first, last, size)
+    }
+
+    /// As [`segment`](Self::segment), as if the file had that many bytes.
+    pub(crate) fn segment_upto(
+        &mut self,
+        first: u64,
+        last: bool,
+        size: u64,
+    ) -> Result<Option<Scan>, LogError> {
+        let mut lines = Lines::open(self.disk, first, size)?;
+        let mut mark = match self.head(&mut lines) {
+            Ok(mark) => mark,
+            Err(error) => return self.torn_head(error, first, last, size),
+        };
+        let mut scan =
+            Scan { kept: mark.clone(), whole: mark.clone(), batch: 0, note: self.note.clone(), size };
+        let trouble = loop {
+            match self.line(&mut lines, &mut mark, &mut scan) {
+                Ok(Step::Record) => {}
+                Ok(Step::Checkpoint) => {
+                    scan.batch = scan.kept.end;
+                    scan.kept.clone_from(&mark);
+                    scan.note.clone_from(&self.note);
+                }
+                Ok(Step::End) => break None,
+                Err(LogError::Io(error)) => return Err(error.into()),
+                Err(trouble) => break Some(trouble),
+            }
+        };
+        let torn = matches!(trouble, Some(LogError::Unfinished(_)));
+        if let Some(trouble) = trouble {
+            let rest = size.saturating_sub(scan.kept.end);
+            if !last || rest > MAX_TAIL {
+                return Err(trouble);
+            }
+            let rest = read_range(self.disk, first, scan.kept.end, size)?;
+            if !is_crash(&rest, torn, self.key) {
+                return Err(trouble);
+            }
+            if rest.contains(&0) {
+                mark.clone_from(&scan.kept);
+            }
+        } else if !last && scan.kept.end != size {
+            return Err(LogError::Unfinished(lines.place()));
+        }
+        scan.whole = mark;
+        self.at = Some(scan.kept.clone());
+        Ok(Some(scan))
+    }
+
+    /// The last segment may be all that a crash left of making it: the log then ends with the one before it.
+    fn torn_head(
+        &self,
+        error: LogError,
+        first: u64,
+        last: bool,
+        size: u64,
+    ) -> Result<Option<Scan>, LogError> {
+        let follows = first == self.at.as_ref().map_or(1, |mark| mark.frontier.size().saturating_add(1));
+        if !last || !follows || size > MAX_LINE as u64 {
+            return Err(error);
+        }
+        let bytes = read_range(self.disk, first, 0, size)?;
+        if is_torn_head(&bytes, first) { Ok(None) } else { Err(error) }
+    }
+
+    fn head(&mut self, lines: &mut Lines) -> Result<Mark, LogError> {
+        let place = lines.place();
+        let Found::Whole = lines.read()? else { return Err(LogError::Malformed(place)) };
+        let head = Head::parse(&lines.buffer).ok_or(LogError::Malformed(place))?;
+        let before = head.segment.first.checked_sub(1).filter(|_| head.segment.first == place.segment);
+        let before = before.ok_or(LogError::Malformed(place))?;
+        let frontier =
+            Frontier::from_parts(before, head.segment.peaks).map_err(|_| LogError::Malformed(place))?;
+        if self.at.is_none() || head.checkpoint != self.note {
+            let signed = Checkpoint::verify(&head.checkpoint, self.key)
+                .map_err(|source| LogError::Signature { at: place, source })?;
+            if signed.size() != before || *signed.root() != frontier.root() {
+                return Err(LogError::Root(place));
+            }
+        }
+        match &self.at {
+            Some(last) if last.frontier.size() != before => return Err(LogError::Gap(place)),
+            Some(last) if last.frontier.root() != frontier.root() => {
+                return Err(LogError::Fork { size: before });
+            }
+            Some(last) if last.frontier != frontier => return Err(LogError::Root(place)),
+            Some(_) => {}
+            None => self.begin(&frontier)?,
+        }
+        self.note = head.checkpoint;
+        let times = self.at.as_ref().map(|mark| mark.times).unwrap_or_default();
+        Ok(Mark { end: lines.end, lines: 1, frontier, times })
+    }
+
+    /// Nothing that was kept elsewhere may be of a time before the first segment: it could not be compared.
+    fn begin(&mut self, frontier: &Frontier) -> Result<(), LogError> {
+        if let Some(known) = self.known.last().filter(|known| known.size() < frontier.size()) {
+            return Err(LogError::Archived { first: frontier.size(), asked: known.size() });
+        }
+        if let Some(leaves) = &mut self.leaves {
+            leaves(None, frontier);
+        }
+        self.compare(frontier)
+    }
+
+    /// Compares what was kept elsewhere of this very size.
+    fn compare(&mut self, frontier: &Frontier) -> Result<(), LogError> {
+        while let Some(known) = self.known.pop_if(|known| known.size() == frontier.size()) {
+            if *known.root() != frontier.root() {
+                return Err(LogError::Fork { size: known.size() });
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, lines: &mut Lines, mark: &mut Mark, scan: &mut Scan) -> Result<Step, LogError> {
+        let place = lines.place();
+        let seq = mark.frontier.size().saturating_add(1);
+        lines.due.clear();
+        record_prefix(seq, &mut lines.due);
+        lines.due.push(b',');
+        match lines.read()? {
+            Found::Whole => {}
+            Found::End => return Ok(Step::End),
+            Found::TooLong => return Err(LogError::TooLong(place)),
+            Found::Unfinished if lines.can_be_due() => return Err(LogError::Unfinished(place)),
+            Found::Unfinished => return Err(LogError::Malformed(place)),
+        }
+        let line = lines.buffer.as_slice();
+        let step = if let Some(rest) = line.strip_prefix(lines.due.as_slice()) {
+            self.record(seq, line, rest, mark)
+                .map_err(|error| error.unwrap_or(LogError::Malformed(place)))?;
+            Step::Record
+        } else if is_checkpoint(line) {
+            self.note = self.checkpoint(line, place, mark, scan)?;
+            self.checkpoints = self.checkpoints.saturating_add(1);
+            Step::Checkpoint
+        } else if line.starts_with(b"{\"seq\":") {
+            return Err(LogError::Sequence { at: place, expected: seq });
+        } else {
+            return Err(LogError::Malformed(place));
+        };
+        (mark.end, mark.lines) = (lines.end, lines.number);
+        Ok(step)
+    }
+
+    /// Takes up a record line, of which `rest` comes behind the sequence number. An error without a cause is its form.
+    fn record(
+        &mut self,
+        seq: u64,
+        line: &[u8],
+        rest: &[u8],
+        mark: &mut Mark,
+    ) -> Result<(), Option<LogError>> {
+        let time = time_of(rest).filter(|_| is_object(line)).ok_or(None)?;
+        let leaf = LeafHash::of(line);
+        mark.frontier.append(leaf).map_err(|_| None)?;
+        mark.times.add(seq, time);
+        if let Some(leaves) = &mut self.leaves {
+            leaves(Some(leaf), &mark.frontier);
+        }
+        self.compare(&mark.frontier).map_err(Some)
+    }
+
+    /// Verifies a checkpoint line, and gives its note.
+    fn checkpoint(&self, line: &[u8], place: Place, mark: &Mark, scan: &Scan) -> Result<String, LogError> {
+        let note = parse_checkpoint(line).ok_or(LogError::Malformed(place))?;
+        let signed = Checkpoint::verify(&note, self.key)
+            .map_err(|source| LogError::Signature { at: place, source })?;
+        if signed.size() == scan.kept.frontier.size() {
+            // A second one for the same records: nobody writes that.
+            return Err(LogError::Malformed(place));
+        }
+        if *signed.head() != mark.frontier.head() {
+            let line = scan.kept.lines.saturating_add(1);
+            return Err(LogError::Root(Place { byte: scan.kept.end, line, ..place }));
+        }
+        Ok(note)
+    }
+
+    /// Says that all segments were read: what was kept elsewhere must have come by.
+    pub(crate) fn finish(&self, records: u64) -> Result<(), LogError> {
+        if self.most_known > records {
+            return Err(LogError::RolledBack { records, known: self.most_known });
+        }
+        Ok(())
+    }
+}
+
+/// Reads some bytes of a segment, no more than the caller can hold.
+pub(crate) fn read_range(disk: &dyn Disk, first: u64, from: u64, to: u64) -> Result<Vec<u8>, LogError> {
+    let mut bytes = Vec::new();
+    disk.read(&segment_name(first), from)?.take(to.saturating_sub(from)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What a line was.
+#[derive(Clone, Copy)]
+enum Step {
+    Record,
+    Checkpoint,
+    End,
+}
+
+/// What there was to read.
+#[derive(Clone, Copy)]
+enum Found {
+    Whole,
+    /// The file ends before the line does.
+    Unfinished,
+    TooLong,
+    End,
+}
+
+struct Lines {
+    input: BufReader<std::io::Take<Box<dyn Read + Send>>>,
+    segment: u64,
+    number: u64,
+    /// Offset behind the line that was read last.
+    end: u64,
+    buffer: Vec<u8>,
+    /// What the next record begins with.
+    due: Vec<u8>,
+}
+
+impl Lines {
+    fn open(disk: &dyn Disk, segment: u64, size: u64) -> Result<Self, LogError> {
+        let input = BufReader::with_capacity(BUFFER, disk.read(&segment_name(segment), 0)?.take(size));
+        Ok(Self { input, segment, number: 0, end: 0, buffer: Vec::new(), due: Vec::new() })
+    }
+
+    /// Reads a line into the buffer, without its newline.
+    fn read(&mut self) -> Result<Found, LogError> {
+        self.buffer.clear();
+        let most = (MAX_LINE as u64).saturating_add(1);
+        let read = self.input.by_ref().take(most).read_until(b'\n', &mut self.buffer)? as u64;
+        self.end = self.end.saturating_add(read);
+        self.number = self.number.saturating_add(1);
+        Ok(if self.buffer.pop_if(|last| *last == b'\n').is_some() {
+            Found::Whole
+        } else if read == 0 {
+            Found::End
+        } else if read == most {
+            Found::TooLong
+        } else {
+            Found::Unfinished
+        })
+    }
+
+    /// Where the line lies that is read next.
+    const fn place(&self) -> Place {
+        Place { segment: self.segment, line: self.number.saturating_add(1), byte: self.end }
+    }
+
+    /// Says whether the unfinished line can be the beginning of one that is due.
+    fn can_be_due(&self) -> bool {
+        let begins = |due: &[u8]| due.iter().zip(&self.buffer).all(|(due, found)| due == found);
+        begins(&self.due) || begins(CHECKPOINT)
+    }
+}

@@ -1,0 +1,196 @@
+#![expect(clippy::cast_possible_truncation, reason = "tests count with small numbers")]
+
+use super::log_support::*;
+use super::sim::{Crash, Faults, Rng, SimDisk};
+use super::{at, decision};
+use crate::*;
+
+const ALWAYS: u64 = 1;
+
+fn broken(disk: &SimDisk, faults: Faults) {
+    disk.set_faults(faults);
+}
+
+fn working(disk: &SimDisk) {
+    disk.set_faults(Faults::default());
+}
+
+fn verified(disk: &SimDisk) -> LogSummary {
+    verify_disk(disk, &key(), &[]).unwrap()
+}
+
+fn records(disk: &SimDisk) -> Vec<Record> {
+    read_disk(disk.clone()).unwrap().map(|entry| entry.unwrap().into_record()).collect()
+}
+
+#[test]
+fn disk_full_in_mid_record_refuses_until_there_is_room_and_records_what_was_cut() {
+    let disk = SimDisk::new(3, 64);
+    let log = Log::open_on(disk.clone(), options()).unwrap();
+    log.record(&decision("1")).unwrap();
+    let kept = disk.bytes("000000000001.jsonl").len();
+    broken(&disk, Faults { write: ALWAYS, ..Faults::default() });
+    assert_eq!(log.record(&decision("2")).unwrap_err().code(), "AUDIT_WRITE");
+    let left = disk.bytes("000000000001.jsonl").split_off(kept);
+    assert!(!left.is_empty(), "some of it was written");
+    for _ in 0..3 {
+        assert_eq!(log.record(&decision("2")).unwrap_err().code(), "AUDIT_UNAVAILABLE");
+    }
+    working(&disk);
+    assert_eq!(log.record(&decision("3")).unwrap(), 3);
+    assert_eq!(disk.bytes("000000000001.jsonl").len(), kept);
+    let cut = RecoveredRecord::new(at(1_000), left.len() as u64, countersign_core::Digest::of(&left));
+    assert_eq!(records(&disk), [decision("1"), Record::Recovered(cut), decision("3")]);
+    assert_eq!(verified(&disk).records, 3);
+}
+
+#[test]
+fn a_sync_error_fails_all_that_wait_and_the_handle_is_never_synced_again() {
+    for seed in 0..50 {
+        let disk = SimDisk::new(seed, 64);
+        let log = Log::open_on(disk.clone(), options()).unwrap();
+        log.record(&decision("1")).unwrap();
+        broken(&disk, Faults { sync: ALWAYS, ..Faults::default() });
+        let flying: Vec<_> = (0..5).map(|_| log.submit(&decision("2")).unwrap()).collect();
+        let syncs = disk.syncs();
+        for pending in flying {
+            assert_eq!(pending.wait().unwrap_err().code(), "AUDIT_WRITE");
+        }
+        assert_eq!(disk.syncs(), syncs + 1, "one sync for all, and none after it");
+        working(&disk);
+        assert_eq!(log.record(&decision("3")).unwrap(), 3);
+        drop(log);
+        disk.crash(Crash::Power);
+        let found = records(&disk);
+        assert_eq!((found.len(), &found[0], &found[2]), (3, &decision("1"), &decision("3")));
+        assert_eq!(verified(&disk).records, 3);
+    }
+}
+
+#[test]
+fn pages_that_a_failed_sync_took_for_clean_are_written_again_by_the_next_process() {
+    for seed in 0..200 {
+        let disk = SimDisk::new(seed, 64);
+        let log = Log::open_on(disk.clone(), options()).unwrap();
+        log.record(&decision("1")).unwrap();
+        broken(&disk, Faults { sync: ALWAYS, ..Faults::default() });
+        log.record(&decision("2")).unwrap_err();
+        disk.crash(Crash::Process);
+        drop(log);
+        working(&disk);
+        // Reads show all of the batch, and its checkpoint verifies.
+        let log = Log::open_on(disk.clone(), options()).unwrap();
+        assert_eq!(log.record(&decision("3")).unwrap(), 3);
+        drop(log);
+        disk.crash(Crash::Power);
+        assert_eq!(verified(&disk).records, 3, "seed {seed}");
+        assert_eq!(records(&disk)[2], decision("3"));
+    }
+}
+
+#[test]
+fn a_checkpoint_for_an_unsynced_tail_is_never_given_out() {
+    for seed in 0..200 {
+        let mut rng = Rng(seed);
+        let durability = rng.pick(&[Durability::Every, Durability::Group, Durability::System]);
+        let disk = SimDisk::new(rng.next(), rng.pick(&[16, 512]));
+        let log = Log::open_on(disk.clone(), options().durability(durability).checkpoint_every(3)).unwrap();
+        for n in 0..rng.below(10) {
+            log.record(&decision(&n.to_string())).unwrap();
+        }
+        let before = log.checkpoint().unwrap();
+        for n in 0..rng.below(5) {
+            drop(log.submit(&decision(&n.to_string())).unwrap());
+        }
+        broken(&disk, Faults { sync: ALWAYS, ..Faults::default() });
+        let note = match log.checkpoint() {
+            Ok(note) => note,
+            Err(error) => {
+                assert_eq!(error.code(), "AUDIT_WRITE");
+                before
+            }
+        };
+        let known = Checkpoint::verify(&note, &key()).unwrap();
+        disk.crash(Crash::Power);
+        drop(log);
+        working(&disk);
+        verify_disk(&disk, &key(), &[known]).unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+        Log::open_on(disk.clone(), options().known_checkpoint(note)).unwrap();
+    }
+}
+
+#[test]
+fn the_system_durability_outlives_the_process_with_records_between_checkpoints() {
+    for seed in 0..200 {
+        let mut rng = Rng(seed);
+        let disk = SimDisk::new(rng.next(), 64);
+        let mut kept: Vec<(u64, String)> = Vec::new();
+        for life in 0..4 {
+            let segment = rng.pick(&[1, 2_000, 1 << 20]);
+            let options = options().durability(Durability::System).checkpoint_every(1 + rng.below(7));
+            let log = Log::open_on(disk.clone(), options.segment_bytes(segment)).unwrap();
+            for n in 0..rng.below(12) {
+                if rng.one_in(8) {
+                    disk.set_faults(Faults { write: 3, create: 2, ..Faults::default() });
+                }
+                let call = format!("{life}-{n}");
+                if let Ok(seq) = log.record(&decision(&call)) {
+                    kept.push((seq, call));
+                }
+                working(&disk);
+            }
+            disk.crash(Crash::Process);
+            drop(log);
+        }
+        drop(Log::open_on(disk.clone(), options().durability(Durability::System)).unwrap());
+        let found = records(&disk);
+        assert_eq!(verified(&disk).records, found.len() as u64);
+        assert!(kept.is_sorted_by(|one, next| one.0 < next.0));
+        for (seq, call) in kept {
+            assert_eq!(found[seq as usize - 1], decision(&call), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn no_room_for_the_next_segment_refuses_the_record_and_not_those_before_it() {
+    let disk = SimDisk::new(5, 64);
+    let log = Log::open_on(disk.clone(), options().segment_bytes(500)).unwrap();
+    assert_eq!(log.record(&decision("1")).unwrap(), 1);
+    broken(&disk, Faults { create: ALWAYS, ..Faults::default() });
+    assert_eq!(log.record(&decision("2")).unwrap_err().code(), "AUDIT_WRITE");
+    assert_eq!(log.record(&decision("2")).unwrap_err().code(), "AUDIT_UNAVAILABLE");
+    assert_eq!(log.head().size(), 1);
+    working(&disk);
+    assert_eq!(log.record(&decision("3")).unwrap(), 2);
+    assert_eq!(verified(&disk).segments, 2);
+}
+
+#[test]
+fn a_name_that_was_not_synced_is_not_relied_on() {
+    for seed in 0..100 {
+        let disk = SimDisk::new(seed, 64);
+        let log = Log::open_on(disk.clone(), options().segment_bytes(500)).unwrap();
+        log.record(&decision("1")).unwrap();
+        broken(&disk, Faults { folder: ALWAYS, ..Faults::default() });
+        log.record(&decision("2")).unwrap_err();
+        disk.crash(Crash::Power);
+        drop(log);
+        working(&disk);
+        let log = Log::open_on(disk.clone(), options()).unwrap();
+        let seq = log.record(&decision("3")).unwrap();
+        assert!(seq == 2 || seq == 3, "seed {seed}: with or without a record of what was cut");
+        drop(log);
+        assert_eq!(verified(&disk).records, seq);
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_read_is_not_opened() {
+    let disk = SimDisk::new(5, 64);
+    drop(Log::open_on(disk.clone(), options()).unwrap());
+    broken(&disk, Faults { read: ALWAYS, ..Faults::default() });
+    assert_eq!(Log::open_on(disk.clone(), options()).unwrap_err().code(), "AUDIT_UNAVAILABLE");
+    working(&disk);
+    assert_eq!(Log::open_on(disk.clone(), options()).unwrap().record(&decision("1")).unwrap(), 1);
+}

@@ -1,0 +1,185 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "tests count with small numbers"
+)]
+
+use std::collections::BTreeMap;
+
+use super::log_support::*;
+use super::sim::{Crash, Faults, Rng, SimDisk};
+use super::{at, call_record};
+use crate::*;
+
+/// What somebody outside knows of a log.
+#[derive(Default)]
+struct Told {
+    /// The call of each acknowledged record.
+    kept: BTreeMap<u64, String>,
+    /// The latest checkpoint that was given out.
+    note: Option<String>,
+}
+
+impl Told {
+    fn keep(&mut self, seq: u64, call: String) {
+        assert_eq!(self.kept.insert(seq, call), None, "number {seq} was given twice");
+    }
+
+    fn size(note: &str) -> u64 {
+        Checkpoint::verify(note, &key()).unwrap().size()
+    }
+
+    fn note(&mut self, note: String) {
+        if self.note.as_ref().is_none_or(|old| Self::size(old) < Self::size(&note)) {
+            self.note = Some(note);
+        }
+    }
+
+    /// Everything that was acknowledged is there as it was, and the log goes on from what was given out.
+    fn check(&self, disk: &SimDisk) {
+        let known: Vec<_> = self.note.iter().map(|note| Checkpoint::verify(note, &key()).unwrap()).collect();
+        let summary = verify_disk(disk, &key(), &known).unwrap();
+        assert_eq!(summary.tail_bytes, 0);
+        let there: BTreeMap<u64, Record> = read_disk(disk.clone())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.seq(), entry.into_record()))
+            .collect();
+        assert_eq!(there.len() as u64, summary.records);
+        for (seq, call) in &self.kept {
+            let Some(Record::Decision(found)) = there.get(seq) else { panic!("record {seq} is lost") };
+            assert_eq!(found.call_id.as_str(), call, "record {seq} was changed");
+        }
+    }
+}
+
+fn record(call: &str) -> Record {
+    let mut record = call_record(call);
+    record.time = at(1_000);
+    Record::Decision(record)
+}
+
+fn some_faults(rng: &mut Rng) -> Faults {
+    let mut rare = |often: u64| if rng.one_in(2) { 0 } else { often };
+    Faults {
+        write: rare(6),
+        sync: rare(6),
+        read: rare(30),
+        create: rare(3),
+        truncate: rare(4),
+        folder: rare(4),
+    }
+}
+
+/// One seeded history: several lives of a log, each with records in flight, faults and a crash at its end.
+fn history(seed: u64) {
+    let mut rng = Rng(seed);
+    let disk = SimDisk::new(rng.next(), rng.pick(&[16, 64, 512, 4_096]));
+    let durability = rng.pick(&[Durability::Every, Durability::Group, Durability::Group]);
+    let segment = rng.pick(&[1, 1_500, 4_000, 1 << 20]);
+    let mut told = Told::default();
+    let mut calls = 0;
+    for _ in 0..rng.below(4) + 2 {
+        let mut options = options().durability(durability).segment_bytes(segment);
+        if let Some(note) = &told.note {
+            options = options.known_checkpoint(note.clone());
+        }
+        if rng.one_in(3) {
+            disk.set_faults(some_faults(&mut rng));
+        }
+        match Log::open_on(disk.clone(), options) {
+            Ok(log) => {
+                if rng.one_in(2) {
+                    told.check_quiet(&disk);
+                }
+                live(&mut rng, &disk, &log, &mut told, &mut calls);
+                disk.crash(rng.pick(&[Crash::Process, Crash::Power]));
+            }
+            Err(error) => {
+                let code = error.code();
+                assert!(["AUDIT_UNAVAILABLE", "AUDIT_WRITE"].contains(&code), "{error:?}");
+                disk.crash(rng.pick(&[Crash::Process, Crash::Power]));
+            }
+        }
+    }
+    disk.set_faults(Faults::default());
+    drop(Log::open_on(disk.clone(), options()).unwrap());
+    told.check(&disk);
+    disk.crash(Crash::Power);
+    told.check(&disk);
+    let log = Log::open_on(disk.clone(), options()).unwrap();
+    told.keep(log.record(&record("last")).unwrap(), "last".into());
+    drop(log);
+    told.check(&disk);
+}
+
+impl Told {
+    /// As `check`, of a disk that may fail while it is read.
+    fn check_quiet(&self, disk: &SimDisk) {
+        disk.set_faults(Faults::default());
+        self.check(disk);
+    }
+}
+
+fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u64) {
+    let mut flying: Vec<(Pending<'_>, String)> = Vec::new();
+    for _ in 0..rng.below(30) {
+        match rng.below(16) {
+            0..8 => {
+                *calls += 1;
+                let call = format!("call-{calls}-{}", "x".repeat(rng.below(200) as usize));
+                if let Ok(pending) = log.submit(&record(&call)) {
+                    flying.push((pending, call));
+                }
+            }
+            8..12 if !flying.is_empty() => {
+                let (pending, call) = flying.swap_remove(rng.below(flying.len() as u64) as usize);
+                if let Ok(seq) = pending.wait() {
+                    told.keep(seq, call);
+                }
+            }
+            12 => {
+                if let Ok(note) = log.checkpoint() {
+                    told.note(note);
+                }
+            }
+            13 => told.note(log.last_checkpoint()),
+            14 => disk.set_faults(some_faults(rng)),
+            _ => {
+                disk.set_faults(Faults::default());
+                // Once the disk works, so does the log; what was in flight may have failed before.
+                *calls += 1;
+                let call = format!("call-{calls}");
+                let seq = log.record(&record(&call)).or_else(|_| log.record(&record(&call)));
+                told.keep(seq.unwrap(), call);
+            }
+        }
+    }
+}
+
+fn run(seeds: impl Iterator<Item = u64>) {
+    if let Ok(seed) = std::env::var("COUNTERSIGN_SEED") {
+        history(seed.parse().unwrap());
+        return;
+    }
+    for seed in seeds {
+        if let Err(panic) = std::panic::catch_unwind(|| history(seed)) {
+            eprintln!("COUNTERSIGN_SEED={seed} replays this history");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn five_hundred_histories_of_a_failing_disk_lose_and_change_nothing_acknowledged() {
+    run(0..500);
+}
+
+#[test]
+#[ignore = "takes a minute or two; run by name"]
+fn twenty_thousand_histories_of_a_failing_disk_lose_and_change_nothing_acknowledged() {
+    std::thread::scope(|scope| {
+        let halves = [0, 1].map(|half| scope.spawn(move || run((0..10_000).map(|n| 1_000 + 2 * n + half))));
+        halves.into_iter().for_each(|half| half.join().unwrap());
+    });
+}

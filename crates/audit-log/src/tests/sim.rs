@@ -1,0 +1,365 @@
+//! A disk in memory that fails as disks do.
+//!
+//! What is written lies in pages of a cache until it is synced. Before that, any page may reach the disk at any time, in any
+//! order. A power cut keeps, loses or tears each of the others; it keeps or loses each new name and each change of size that was
+//! not synced. A sync that fails keeps some pages and takes the others for clean: reads still show them, later syncs do not
+//! write them (as Linux does). A write that fails may have written some of its bytes. What a file system keeps in its journal,
+//! names and sizes, is not taken for clean by a failure. When the process ends, the cache stays and handles do not.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "tests count with small numbers"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Cursor, Read};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::{Disk, DiskFile};
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): small, and the same everywhere.
+#[derive(Clone, Debug)]
+pub(super) struct Rng(pub(super) u64);
+
+impl Rng {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `bound`.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
+        n > 0 && self.below(n) == 0
+    }
+
+    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// How often things fail: one in so many; 0 is never.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Faults {
+    pub(super) write: u64,
+    pub(super) sync: u64,
+    pub(super) read: u64,
+    pub(super) create: u64,
+    pub(super) truncate: u64,
+    pub(super) folder: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Crash {
+    Process,
+    Power,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Inode {
+    /// What reads show.
+    cache: Vec<u8>,
+    /// What is on the disk.
+    disk: Vec<u8>,
+    dirty: BTreeSet<usize>,
+}
+
+#[derive(Debug)]
+struct World {
+    rng: Rng,
+    page: usize,
+    faults: Faults,
+    inodes: Vec<Inode>,
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
+    locked: BTreeSet<usize>,
+    /// Counts crashes: handles of before are of no use.
+    life: u64,
+    syncs: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct SimDisk(Arc<Mutex<World>>);
+
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    id: usize,
+    name: String,
+    life: u64,
+    lock: bool,
+    /// A sync of this handle has failed.
+    failed: bool,
+}
+
+impl SimDisk {
+    pub(super) fn new(seed: u64, page: usize) -> Self {
+        Self(Arc::new(Mutex::new(World {
+            rng: Rng(seed),
+            page,
+            faults: Faults::default(),
+            inodes: Vec::new(),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            locked: BTreeSet::new(),
+            life: 0,
+            syncs: 0,
+        })))
+    }
+
+    pub(super) fn set_faults(&self, faults: Faults) {
+        self.0.lock().faults = faults;
+    }
+
+    pub(super) fn syncs(&self) -> u64 {
+        self.0.lock().syncs
+    }
+
+    /// Ends the process, or takes the power away.
+    pub(super) fn crash(&self, crash: Crash) {
+        let mut world = self.0.lock();
+        world.life += 1;
+        world.locked.clear();
+        if crash == Crash::Power {
+            world.lose_power();
+        }
+    }
+
+    /// A file's bytes as reads show them.
+    pub(super) fn bytes(&self, name: &str) -> Vec<u8> {
+        let world = self.0.lock();
+        world.inodes[world.names[name]].cache.clone()
+    }
+
+    /// Puts a file there, synced.
+    pub(super) fn put(&self, name: &str, bytes: Vec<u8>) {
+        let mut world = self.0.lock();
+        let id = world.inodes.len();
+        world.inodes.push(Inode { cache: bytes.clone(), disk: bytes, dirty: BTreeSet::new() });
+        world.names.insert(name.into(), id);
+        world.durable_names.insert(name.into(), id);
+    }
+
+    fn handle(&self, world: &World, name: &str, id: usize, lock: bool) -> Box<dyn DiskFile> {
+        let (disk, name, life) = (self.clone(), name.into(), world.life);
+        Box::new(SimFile { disk, id, name, life, lock, failed: false })
+    }
+}
+
+fn eio() -> io::Error {
+    io::Error::from_raw_os_error(5)
+}
+
+impl World {
+    fn strike(&mut self, one_in: u64) -> bool {
+        self.rng.one_in(one_in)
+    }
+
+    fn lookup(&self, name: &str) -> io::Result<usize> {
+        self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// One page reaches the disk, as far as `upto`.
+    fn flush(&mut self, id: usize, page: usize, upto: usize) {
+        let start = page * self.page;
+        let inode = &mut self.inodes[id];
+        let end = inode.cache.len().min(start + upto);
+        if start < end {
+            if inode.disk.len() < end {
+                inode.disk.resize(end, 0);
+            }
+            inode.disk[start..end].copy_from_slice(&inode.cache[start..end]);
+        }
+    }
+
+    fn flush_some(&mut self, id: usize) {
+        for page in self.inodes[id].dirty.clone() {
+            if self.rng.one_in(2) {
+                self.flush(id, page, self.page);
+            }
+        }
+    }
+
+    fn lose_power(&mut self) {
+        for id in 0..self.inodes.len() {
+            let resized = self.rng.one_in(2);
+            let size = self.inodes[id].cache.len();
+            if resized {
+                self.inodes[id].disk.resize(size, 0);
+            }
+            for page in std::mem::take(&mut self.inodes[id].dirty) {
+                match self.rng.below(3) {
+                    0 => {}
+                    1 => self.flush(id, page, self.page),
+                    _ => {
+                        let upto = self.rng.below(self.page as u64) as usize;
+                        self.flush(id, page, upto);
+                    }
+                }
+            }
+            self.inodes[id].cache = self.inodes[id].disk.clone();
+        }
+        for (name, id) in self.names.clone() {
+            if self.durable_names.get(&name) != Some(&id) && self.rng.one_in(2) {
+                self.durable_names.insert(name, id);
+            }
+        }
+        self.names = self.durable_names.clone();
+    }
+}
+
+impl Disk for SimDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut world = self.0.lock();
+        let read = world.faults.read;
+        if world.strike(read) { Err(eio()) } else { Ok(world.names.keys().cloned().collect()) }
+    }
+
+    fn size(&self, name: &str) -> io::Result<u64> {
+        let world = self.0.lock();
+        Ok(world.inodes[world.lookup(name)?].cache.len() as u64)
+    }
+
+    fn read(&self, name: &str, from: u64) -> io::Result<Box<dyn Read + Send>> {
+        let mut world = self.0.lock();
+        let (id, read) = (world.lookup(name)?, world.faults.read);
+        if world.strike(read) {
+            return Err(eio());
+        }
+        Ok(Box::new(Cursor::new(world.inodes[id].cache[from as usize..].to_vec())))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let mut world = self.0.lock();
+        if world.names.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let create = world.faults.create;
+        if world.strike(create) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let id = world.inodes.len();
+        world.inodes.push(Inode::default());
+        world.names.insert(name.into(), id);
+        Ok(self.handle(&world, name, id, false))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let world = self.0.lock();
+        Ok(self.handle(&world, name, world.lookup(name)?, false))
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
+        let mut world = self.0.lock();
+        let id = world.lookup(name).unwrap_or(world.inodes.len());
+        if id == world.inodes.len() {
+            world.inodes.push(Inode::default());
+            world.names.insert(name.into(), id);
+        }
+        if world.locked.insert(id) { Ok(Some(self.handle(&world, name, id, true))) } else { Ok(None) }
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        let mut world = self.0.lock();
+        let folder = world.faults.folder;
+        if world.strike(folder) {
+            return Err(eio());
+        }
+        world.durable_names = world.names.clone();
+        Ok(())
+    }
+}
+
+impl SimFile {
+    fn world(&self) -> io::Result<parking_lot::MutexGuard<'_, World>> {
+        let world = self.disk.0.lock();
+        if world.life == self.life { Ok(world) } else { Err(eio()) }
+    }
+}
+
+impl DiskFile for SimFile {
+    fn size(&mut self) -> io::Result<u64> {
+        Ok(self.world()?.inodes[self.id].cache.len() as u64)
+    }
+
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut world = self.world()?;
+        assert!(!self.failed, "written by a handle whose sync failed");
+        let write = world.faults.write;
+        let failed = world.strike(write);
+        let count = if failed { world.rng.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
+        let (start, end, page) = (offset as usize, offset as usize + count, world.page);
+        let inode = &mut world.inodes[self.id];
+        if inode.cache.len() < end {
+            inode.cache.resize(end, 0);
+        }
+        inode.cache[start..end].copy_from_slice(&bytes[..count]);
+        if count > 0 {
+            inode.dirty.extend(start / page..=(end - 1) / page);
+        }
+        if world.rng.one_in(8) {
+            world.flush_some(self.id);
+        }
+        if failed { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        let mut world = self.world()?;
+        let truncate = world.faults.truncate;
+        if world.strike(truncate) {
+            return Err(eio());
+        }
+        let (size, page) = (size as usize, world.page);
+        let inode = &mut world.inodes[self.id];
+        inode.cache.truncate(size);
+        inode.dirty.retain(|dirty| dirty * page < size);
+        if !size.is_multiple_of(page) {
+            inode.dirty.insert(size / page);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut world = self.world()?;
+        assert!(!self.failed, "synced again by a handle whose sync failed");
+        world.syncs += 1;
+        let sync = world.faults.sync;
+        if world.strike(sync) {
+            world.flush_some(self.id);
+            world.inodes[self.id].dirty.clear();
+            drop(world);
+            self.failed = true;
+            return Err(eio());
+        }
+        for page in std::mem::take(&mut world.inodes[self.id].dirty) {
+            let whole = world.page;
+            world.flush(self.id, page, whole);
+        }
+        let size = world.inodes[self.id].cache.len();
+        world.inodes[self.id].disk.resize(size, 0);
+        Ok(())
+    }
+
+    fn is_in_place(&mut self) -> io::Result<bool> {
+        let world = self.world()?;
+        Ok(world.names.get(&self.name) == Some(&self.id))
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        let mut world = self.disk.0.lock();
+        if self.lock && world.life == self.life {
+            world.locked.remove(&self.id);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The public vectors under `tests/vectors/audit-log`: one test makes them anew and compares, another runs what is on
+//! disk. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use countersign_keys::SigningKey;
+use countersign_keys::note::sign;
+use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, TreeHead};
+use serde_json::{Value, json};
+
+use super::checkpoint::{ORIGIN, log_key, name, note, signing_key, tree};
+use super::receipt::{lines, receipt, receipt_of, records};
+use super::{at, witness};
+use crate::*;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/audit-log")
+}
+
+fn of_checkpoint(about: &str, expect: &str, note: &str) -> Value {
+    let key = log_key().to_string();
+    json!({ "description": about, "kind": "checkpoint", "key": key, "note": note, "expect": expect })
+}
+
+fn of_receipt(about: &str, expect: &str, text: &str) -> Value {
+    let key = log_key().to_string();
+    json!({ "description": about, "kind": "receipt", "key": key, "receipt": text, "expect": expect })
+}
+
+/// A witness that knows the log at `latest`, or not at all, and what it is sent.
+fn of_request(about: &str, expect: &str, latest: Option<&str>, body: &str) -> Value {
+    let key = log_key().to_string();
+    let kind = "add-checkpoint";
+    json!({ "description": about, "kind": kind, "key": key, "latest": latest, "body": body, "expect": expect })
+}
+
+fn cosigned(seed: u8) -> (Value, String) {
+    let all = lines(&records());
+    let tree: MerkleTree = all.iter().map(|line| LeafHash::of(line.as_bytes())).collect();
+    let checkpoint = Checkpoint::new(name(ORIGIN), tree.head());
+    let key = SigningKey::from_seed([seed; 32]);
+    let line = cosign(&checkpoint, &name("w1.example"), &key, at(1_679_315_147_000));
+    let note = checkpoint.sign(&signing_key()) + &line;
+    let receipt = Receipt::new(all[5].as_bytes(), &tree.prove_inclusion(5).unwrap(), &note).unwrap();
+    (
+        json!([WitnessKey::new(name("w1.example"), key.verifying_key()).to_string()]),
+        receipt.to_json().to_owned(),
+    )
+}
+
+fn accepted() -> Vec<(&'static str, Value)> {
+    let tree = tree(12);
+    let (witnesses, by_a_witness) = cosigned(1);
+    let mut witnessed = of_receipt("a checkpoint that a known witness cosigned", "ok", &by_a_witness);
+    witnessed["witnesses"] = witnesses;
+    let sent = |old, new| witness::request(&tree, old, new).to_body();
+    vec![
+        ("checkpoint", of_checkpoint("a checkpoint of twelve records", "ok", &note(&tree, 12))),
+        ("checkpoint_of_an_empty_log", of_checkpoint("no records", "ok", &note(&tree, 0))),
+        ("receipt_of_an_accepted_call", of_receipt("an accepted call", "ok", receipt(5).to_json())),
+        ("receipt_of_a_refused_call", of_receipt("a refused call", "ok", receipt(2).to_json())),
+        ("receipt_of_the_last_record", of_receipt("a record that moved up", "ok", receipt(10).to_json())),
+        (
+            "receipt_of_the_only_record",
+            of_receipt("no hashes", "ok", receipt_of(&lines(&records()[..1]), 0).to_json()),
+        ),
+        ("receipt_with_a_cosignature", witnessed),
+        ("first_checkpoint", of_request("a log that was never seen", "ok", None, &sent(0, 5))),
+        ("grown", of_request("a log that grew", "ok", Some(&note(&tree, 5)), &sent(5, 12))),
+        ("the_same_again", of_request("nothing new", "ok", Some(&note(&tree, 5)), &sent(5, 5))),
+    ]
+}
+
+fn rejected() -> Vec<(&'static str, Value)> {
+    let tree = tree(12);
+    let good = note(&tree, 12);
+    let other_key = SigningKey::from_seed([8; 32]);
+    let twelve = Checkpoint::new(name(ORIGIN), tree.head());
+    let signed = |text: &str| sign(text, &name(ORIGIN), &signing_key()).unwrap();
+    let of_another = Checkpoint::new(name("log.example/other"), tree.head()).to_text();
+    let checkpoints = [
+        ("changed_size", "another size", "NOTE_SIGNATURE", good.replace("\n12\n", "\n13\n")),
+        ("other_key", "signed by another key", "NOTE_UNSIGNED", twelve.sign(&other_key)),
+        ("unsigned", "no signature", "NOTE_MALFORMED", twelve.to_text()),
+        ("carriage_return", "lines that end in two characters", "NOTE_MALFORMED", good.replace('\n', "\r\n")),
+        (
+            "other_origin",
+            "another log's text under this log's name",
+            "CHECKPOINT_ORIGIN",
+            signed(&of_another),
+        ),
+        ("extension", "a fourth line", "CHECKPOINT_MALFORMED", signed(&(twelve.to_text() + "more\n"))),
+        (
+            "leading_zero",
+            "a size of 012",
+            "CHECKPOINT_MALFORMED",
+            signed(&twelve.to_text().replace("12", "012")),
+        ),
+    ];
+    let json = receipt(5).to_json().to_owned();
+    let (all, first) = (lines(&records()), receipt_of(&lines(&records()[..1]), 0));
+    let log: MerkleTree = all.iter().map(|line| LeafHash::of(line.as_bytes())).collect();
+    let log_note = Checkpoint::new(name(ORIGIN), log.head()).sign(&signing_key());
+    let put = |line: &str, proof: &InclusionProof, note: &str| {
+        Receipt::new(line.as_bytes(), proof, note).unwrap().to_json().to_owned()
+    };
+    let moved = {
+        let three: MerkleTree = all[..3].iter().map(|line| LeafHash::of(line.as_bytes())).collect();
+        let head = TreeHead::new(2, *three.head().root()).unwrap();
+        let proof = InclusionProof::new(1, 2, three.prove_inclusion(2).unwrap().path().to_vec()).unwrap();
+        put(&all[2], &proof, &Checkpoint::new(name(ORIGIN), head).sign(&signing_key()))
+    };
+    let short = InclusionProof::new(5, 11, log.prove_inclusion(5).unwrap().path()[1..].to_vec()).unwrap();
+    let receipts = [
+        ("verdict_changed", "a call that was refused is said to be accepted", "MERKLE_ROOT", {
+            receipt(2).to_json().replace("\\\"verdict\\\":\\\"reject\\\"", "\\\"verdict\\\":\\\"accept\\\"")
+        }),
+        ("no_newline", "no newline at the end", "RECEIPT_MALFORMED", json.trim_end().to_owned()),
+        ("two_newlines", "a newline more", "RECEIPT_MALFORMED", format!("{json}\n")),
+        (
+            "white_space",
+            "a space behind a colon",
+            "RECEIPT_MALFORMED",
+            json.replace("\"index\":", "\"index\": "),
+        ),
+        (
+            "unknown_member",
+            "a member more",
+            "RECEIPT_MALFORMED",
+            json.replace("\"proof\":", "\"note\":1,\"proof\":"),
+        ),
+        (
+            "other_form",
+            "a form that does not exist yet",
+            "RECEIPT_MALFORMED",
+            json.replace("receipt-1", "receipt-2"),
+        ),
+        (
+            "index_as_double",
+            "an index of 5.0",
+            "RECEIPT_MALFORMED",
+            json.replace("\"index\":5", "\"index\":5.0"),
+        ),
+        ("other_index", "the neighbour's index", "MERKLE_ROOT", json.replace("\"index\":5", "\"index\":4")),
+        (
+            "other_record",
+            "the neighbour's record",
+            "MERKLE_ROOT",
+            put(&all[4], &log.prove_inclusion(5).unwrap(), &log_note),
+        ),
+        ("missing_hash", "a hash left out", "MERKLE_LENGTH", put(&all[5], &short, &log_note)),
+        ("other_key", "a checkpoint by another key", "NOTE_UNSIGNED", {
+            let note = Checkpoint::new(name(ORIGIN), log.head()).sign(&other_key);
+            put(&all[5], &log.prove_inclusion(5).unwrap(), &note)
+        }),
+        ("other_place", "a record under the size of another tree", "RECEIPT_RECORD", moved),
+        ("stranger", "a signature of nobody known", "RECEIPT_STRANGER", cosigned(1).1),
+        ("no_note", "no checkpoint", "NOTE_MALFORMED", first.to_json().replace("\\n\\n", "\\n")),
+    ];
+    let sent = |old, new| witness::request(&tree, old, new).to_body();
+    let fork: MerkleTree = (0..12_u64).map(|n| LeafHash::of(&n.max(1).to_be_bytes())).collect();
+    let five = note(&tree, 5);
+    let requests = [
+        ("cut_tail", "fewer records than were seen", "WITNESS_CONFLICT", sent(3, 4)),
+        ("never_seen", "as if nothing had been seen", "WITNESS_CONFLICT", sent(0, 12)),
+        ("fork", "a log that does not go on", "WITNESS_PROOF", witness::request(&fork, 5, 12).to_body()),
+        ("fork_of_one_size", "another root", "WITNESS_CONFLICT", witness::request(&fork, 5, 5).to_body()),
+        (
+            "backwards",
+            "an old size above the new one",
+            "WITNESS_OLD_SIZE",
+            sent(5, 5).replace("old 5", "old 6"),
+        ),
+        ("unsigned", "another key", "WITNESS_UNSIGNED", sent(5, 12).replace(&good, &twelve.sign(&other_key))),
+        ("unknown_log", "another origin", "WITNESS_UNKNOWN_LOG", {
+            let other = Checkpoint::new(name("log.example/other"), tree.head()).sign(&signing_key());
+            sent(5, 12).replace(&good, &other)
+        }),
+        ("leading_zero", "an old size of 05", "NOTE_MALFORMED", sent(5, 12).replace("old 5", "old 05")),
+    ];
+    let checkpoints = checkpoints
+        .map(|(slug, about, code, note)| (format!("checkpoint_{slug}"), of_checkpoint(about, code, &note)));
+    let receipts =
+        receipts.map(|(slug, about, code, text)| (format!("receipt_{slug}"), of_receipt(about, code, &text)));
+    let requests = requests.map(|(slug, about, code, body)| {
+        (format!("request_{slug}"), of_request(about, code, Some(&five), &body))
+    });
+    let all = checkpoints.into_iter().chain(receipts).chain(requests);
+    all.map(|(slug, case)| (&*slug.leak(), case)).collect()
+}
+
+/// Path within the folder, and text.
+fn made() -> BTreeMap<String, String> {
+    let folders = [("accept", accepted()), ("reject", rejected())];
+    let numbered = folders.into_iter().flat_map(|(folder, cases)| {
+        (1..).zip(cases).map(move |(at, (slug, case)): (u32, _)| {
+            let text = serde_json::to_string_pretty(&case).unwrap();
+            (format!("{folder}/{:03}_{slug}.json", at), text + "\n")
+        })
+    });
+    numbered.collect()
+}
+
+fn on_disk() -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for kind in ["accept", "reject"] {
+        for entry in fs::read_dir(folder().join(kind)).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{kind}/{}", entry.file_name().into_string().unwrap());
+            files.insert(name, fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    files
+}
+
+#[test]
+fn the_vectors_on_disk_are_those_that_are_made() {
+    let made = made();
+    if std::env::var_os("COUNTERSIGN_WRITE_VECTORS").is_some() {
+        for kind in ["accept", "reject"] {
+            let _ = fs::remove_dir_all(folder().join(kind));
+            fs::create_dir_all(folder().join(kind)).unwrap();
+        }
+        for (name, text) in &made {
+            fs::write(folder().join(name), text).unwrap();
+        }
+    }
+    let on_disk = on_disk();
+    assert_eq!(on_disk.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());
+    for (name, text) in &made {
+        assert_eq!(&on_disk[name], text, "{name}");
+    }
+}
+
+#[test]
+fn every_vector_on_disk_has_its_verdict() {
+    let files = on_disk();
+    let mut kinds = BTreeSet::new();
+    for (name, text) in &files {
+        let case: Value = serde_json::from_str(text).unwrap();
+        let expected = case["expect"].as_str().unwrap();
+        assert_eq!(name.starts_with("accept/"), expected == "ok", "{name}");
+        assert_eq!(run(&case).map_or_else(|code| code, |()| "ok"), expected, "{name}");
+        kinds.insert((case["kind"].as_str().unwrap().to_owned(), expected == "ok"));
+    }
+    assert!(files.len() >= 39 && kinds.len() == 6, "{kinds:?}");
+}
+
+fn run(case: &Value) -> Result<(), &'static str> {
+    let text = |name: &str| case[name].as_str().unwrap();
+    let log: LogKey = text("key").parse().unwrap();
+    match text("kind") {
+        "checkpoint" => Checkpoint::verify(text("note"), &log).map(|_| ()).map_err(|error| error.code()),
+        "receipt" => {
+            let none = Vec::new();
+            let witnesses = case.get("witnesses").map_or(&none, |keys| keys.as_array().unwrap());
+            let witnesses: Vec<WitnessKey> =
+                witnesses.iter().map(|key| key.as_str().unwrap().parse().unwrap()).collect();
+            let receipt = Receipt::from_json(text("receipt").as_bytes());
+            let verified = receipt.and_then(|receipt| receipt.verify_witnessed(&log, &witnesses));
+            verified.map(|_| ()).map_err(|error| error.code())
+        }
+        "add-checkpoint" => {
+            let latest = case["latest"].as_str().map(|note| Checkpoint::verify(note, &log).unwrap());
+            let request = AddCheckpoint::from_body(text("body")).map_err(|error| error.code())?;
+            WitnessedLog::new(log, latest).check(&request).map(|_| ()).map_err(|error| error.code())
+        }
+        kind => panic!("{kind}"),
+    }
+}

@@ -1,0 +1,219 @@
+use std::io;
+
+use countersign_merkle::{Frontier, LeafHash, NodeHash};
+
+use crate::{Checkpoint, CheckpointError, LogKey};
+
+/// How many hashes or entries a full tile has.
+const WIDTH: usize = 256;
+
+/// Why a log cannot be written as tiles.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TilesError {
+    /// A file could not be written.
+    #[error("a tile cannot be written")]
+    Write(#[source] io::Error),
+    /// An earlier file could not be written, so that what is there now is not whole.
+    #[error("an earlier tile could not be written")]
+    Broken,
+    /// The entry is longer than 65,535 bytes.
+    #[error("the entry is longer than a tile can hold")]
+    TooLong,
+    /// The note is not a checkpoint of the log's.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The checkpoint is not of the entries that were written.
+    #[error("the checkpoint is not of these entries")]
+    Head,
+}
+
+impl TilesError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Write(_) | Self::Broken => "TILES_WRITE",
+            Self::TooLong => "TILES_TOO_LONG",
+            Self::Checkpoint(error) => error.code(),
+            Self::Head => "TILES_HEAD",
+        }
+    }
+}
+
+/// Turns a log into files that any web server can serve and any client of C2SP tlog-tiles can audit: `checkpoint`, tiles of
+/// hashes `tile/<level>/<index>[.p/<width>]` and bundles of entries `tile/entries/<index>[.p/<width>]`.
+///
+/// It writes no file itself: it hands every path, relative and with `/` between its parts, and the bytes to the function
+/// that it was made with. A full tile comes as soon as its last entry does and is the same in every later export, so that
+/// it need not be written again where it is already; partial ones come at the end, and `checkpoint` last of all: who
+/// replaces that file in one step never serves a checkpoint whose tiles are missing.
+///
+/// It remembers fewer than 256 hashes of each level and one bundle, less than 17 MB.
+///
+/// ```
+/// use countersign_audit_log::{Checkpoint, LogKey, TileWriter};
+/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_merkle::{LeafHash, MerkleTree};
+/// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
+/// let tree: MerkleTree = [LeafHash::of(b"{}")].into_iter().collect();
+/// let note = Checkpoint::new(origin.clone(), tree.head()).sign(&key);
+/// let mut files = Vec::new();
+/// let mut tiles = TileWriter::new(|path: &str, bytes: &[u8]| Ok(files.push((path.to_owned(), bytes.len()))));
+/// tiles.append(b"{}")?;
+/// tiles.finish(&note, &LogKey::new(origin, key.verifying_key()))?;
+/// assert_eq!(files[..2], [("tile/entries/000.p/1".to_owned(), 4), ("tile/0/000.p/1".to_owned(), 32)]);
+/// assert_eq!(files[2].0, "checkpoint");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TileWriter<W> {
+    write: W,
+    /// How many entries there are.
+    size: u64,
+    /// The hashes of each level that are in no full tile yet, the leaves first.
+    levels: Vec<Level>,
+    /// The entries that are in no full bundle yet, as they are written.
+    bundle: Vec<u8>,
+    state: State,
+}
+
+#[derive(Debug, Default)]
+struct Level {
+    /// How many full tiles there are.
+    full: u64,
+    hashes: Vec<NodeHash>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Whole,
+    Broken,
+}
+
+impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
+    /// Starts with the first entry of a log.
+    #[must_use]
+    pub const fn new(write: W) -> Self {
+        Self { write, size: 0, levels: Vec::new(), bundle: Vec::new(), state: State::Whole }
+    }
+
+    /// Takes the next entry of the log: the line of a record, without its newline.
+    ///
+    /// # Errors
+    /// [`TilesError::TooLong`], and nothing has happened; [`TilesError::Write`], and [`TilesError::Broken`] from then on.
+    pub fn append(&mut self, entry: &[u8]) -> Result<(), TilesError> {
+        let length = u16::try_from(entry.len()).map_err(|_| TilesError::TooLong)?;
+        if self.state == State::Broken {
+            return Err(TilesError::Broken);
+        }
+        self.bundle.extend_from_slice(&length.to_be_bytes());
+        self.bundle.extend_from_slice(entry);
+        self.size = self.size.saturating_add(1);
+        let (full, partial) = self.leaves();
+        if partial.saturating_add(1) == WIDTH {
+            let bundle = std::mem::take(&mut self.bundle);
+            self.put(&format!("tile/entries/{}", number(full)), &bundle)?;
+        }
+        self.push(LeafHash::of(entry).into())
+    }
+
+    /// How many full tiles of leaves there are, and how many leaves are in none of them.
+    fn leaves(&self) -> (u64, usize) {
+        self.levels.first().map_or((0, 0), |leaves| (leaves.full, leaves.hashes.len()))
+    }
+
+    /// Adds a hash to its level, and that of each full tile to the level above.
+    fn push(&mut self, leaf: NodeHash) -> Result<(), TilesError> {
+        let mut hash = leaf;
+        for at in 0.. {
+            if self.levels.len() == at {
+                self.levels.push(Level::default());
+            }
+            let Some(level) = self.levels.get_mut(at) else { break };
+            level.hashes.push(hash);
+            if level.hashes.len() < WIDTH {
+                break;
+            }
+            let (index, hashes) = (level.full, std::mem::take(&mut level.hashes));
+            level.full = index.saturating_add(1);
+            self.put(&format!("tile/{at}/{}", number(index)), &tile(&hashes))?;
+            let Some(root) = root(&hashes) else { break };
+            hash = root;
+        }
+        Ok(())
+    }
+
+    /// Writes the partial tiles, and the checkpoint if it is of just these entries.
+    ///
+    /// # Errors
+    /// [`TilesError`] when the note is another log's, or of other entries, or something cannot be written.
+    pub fn finish(mut self, note: &str, log: &LogKey) -> Result<Checkpoint, TilesError> {
+        if self.state == State::Broken {
+            return Err(TilesError::Broken);
+        }
+        let checkpoint = Checkpoint::verify(note, log)?;
+        if self.frontier().is_none_or(|frontier| &frontier.head() != checkpoint.head()) {
+            return Err(TilesError::Head);
+        }
+        let (full, partial) = self.leaves();
+        if partial > 0 {
+            let bundle = std::mem::take(&mut self.bundle);
+            self.put(&format!("tile/entries/{}.p/{partial}", number(full)), &bundle)?;
+        }
+        for (at, level) in std::mem::take(&mut self.levels).iter().enumerate() {
+            if !level.hashes.is_empty() {
+                let path = format!("tile/{at}/{}.p/{}", number(level.full), level.hashes.len());
+                self.put(&path, &tile(&level.hashes))?;
+            }
+        }
+        self.put("checkpoint", note.as_bytes())?;
+        Ok(checkpoint)
+    }
+
+    /// The tree of the entries, from what is in no full tile: the higher a level, the larger its subtrees.
+    fn frontier(&self) -> Option<Frontier> {
+        let mut peaks = Vec::new();
+        for level in self.levels.iter().rev() {
+            let mut rest = level.hashes.as_slice();
+            while let Some(size) = rest.len().checked_ilog2() {
+                let (subtree, others) = rest.split_at_checked(1_usize.checked_shl(size)?)?;
+                peaks.push(root(subtree)?);
+                rest = others;
+            }
+        }
+        Frontier::from_parts(self.size, peaks).ok()
+    }
+
+    fn put(&mut self, path: &str, bytes: &[u8]) -> Result<(), TilesError> {
+        (self.write)(path, bytes).map_err(|error| {
+            self.state = State::Broken;
+            TilesError::Write(error)
+        })
+    }
+}
+
+/// The number of a tile in its path: three digits a part, an `x` before every part but the last.
+pub(crate) fn number(index: u64) -> String {
+    let mut text = format!("{:03}", index % 1_000);
+    let mut rest = index / 1_000;
+    while rest > 0 {
+        text = format!("x{:03}/{text}", rest % 1_000);
+        rest /= 1_000;
+    }
+    text
+}
+
+fn tile(hashes: &[NodeHash]) -> Vec<u8> {
+    hashes.iter().flat_map(|hash| *hash.as_bytes()).collect()
+}
+
+/// The hash over as many hashes as a power of two has, pair by pair; none over none.
+fn root(hashes: &[NodeHash]) -> Option<NodeHash> {
+    let mut row = hashes.to_vec();
+    while row.len() > 1 {
+        row =
+            row.chunks_exact(2).filter_map(|pair| Some(NodeHash::of(pair.first()?, pair.last()?))).collect();
+    }
+    row.first().copied()
+}

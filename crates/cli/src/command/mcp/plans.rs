@@ -1,0 +1,195 @@
+//! How a gateway's session is held to plans: what the operator says, and the plan that is there from the start.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use countersign_committed_plan::{Plan, PlanUseError};
+use countersign_core::ServerName;
+use countersign_mcp::{GatewaySettings, PlanApprovals, read_plan};
+use countersign_tool_gate::{StartPlanError, commit_plan};
+use serde::Deserialize;
+
+use crate::failure::{Failure, chain};
+use crate::files::{TEXT_BYTES, read_file, read_text_file};
+use crate::session::PreparedSession;
+
+/// Which calls need a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Rule {
+    /// Those to tools whose rule asks for one.
+    #[default]
+    ByTool,
+    /// Every call.
+    Always,
+}
+
+/// Which plans that a client submits have to be approved as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Approve {
+    /// Those with a step that needs an approval, and amendments.
+    #[default]
+    WhereNeeded,
+    /// Every one.
+    Whole,
+}
+
+/// The configuration's `[plan]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PlanPart {
+    #[serde(default)]
+    rule: Rule,
+    file: Option<PathBuf>,
+    approval_file: Option<PathBuf>,
+    #[serde(default)]
+    submit: bool,
+    #[serde(default)]
+    approve: Approve,
+}
+
+/// What the command line says instead of the configuration.
+#[derive(Debug, Args)]
+pub(crate) struct PlanFlags {
+    /// Which calls need a plan.
+    #[arg(long, value_name = "RULE")]
+    plan_rule: Option<Rule>,
+    /// Start with this plan.
+    #[arg(long, value_name = "FILE")]
+    plan_file: Option<PathBuf>,
+    /// Start the plan with this approval of the whole of it. It binds the session: name it with --session.
+    #[arg(long, value_name = "FILE")]
+    plan_approval: Option<PathBuf>,
+    /// Let the client submit plans.
+    #[arg(long)]
+    plan_submit: bool,
+    /// Which of those have to be approved as a whole.
+    #[arg(long, value_name = "WHICH")]
+    plan_approve: Option<Approve>,
+}
+
+/// What else the configuration says that plans depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    pub(crate) has_goal: bool,
+    pub(crate) has_approvals: bool,
+    pub(crate) names_session: bool,
+}
+
+/// A plan that the session starts with, checked against what the session may do.
+#[derive(Debug)]
+pub(crate) struct FirstPlan {
+    pub(crate) plan: Plan,
+    pub(crate) approval: Option<String>,
+}
+
+impl PlanPart {
+    /// Every path in it.
+    pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        [&mut self.file, &mut self.approval_file].into_iter().flatten()
+    }
+
+    /// The same with what the command line says instead.
+    #[must_use]
+    pub(crate) fn or(self, flags: &PlanFlags) -> Self {
+        Self {
+            rule: flags.plan_rule.unwrap_or(self.rule),
+            file: flags.plan_file.clone().or(self.file),
+            approval_file: flags.plan_approval.clone().or(self.approval_file),
+            submit: flags.plan_submit || self.submit,
+            approve: flags.plan_approve.unwrap_or(self.approve),
+        }
+    }
+
+    /// Refuses what cannot be meant together.
+    pub(crate) fn check(&self, around: &Around) -> Result<(), Failure> {
+        let conflict = |text: &str| Err(Failure::new("CONFIG_CONFLICT", text));
+        let no_approvals = |text: &str| Err(Failure::new("CONFIG_NO_APPROVALS", text));
+        let whole = self.approve == Approve::Whole;
+        match self {
+            Self { file: None, submit: false, rule: Rule::Always, .. } => {
+                conflict("every call needs a plan, and there is none: `plan` needs a `file` or `submit`")
+            }
+            Self { file: None, submit: false, .. } if whole => {
+                conflict("`plan` says what to approve, and lets no plan in: it needs a `file` or `submit`")
+            }
+            Self { file: None, approval_file: Some(_), .. } => {
+                conflict("the approval in `plan` is of a plan, and there is none: it needs a `file`")
+            }
+            Self { file: Some(_), approval_file: None, .. } if whole => {
+                conflict("the plan has to be approved as a whole: `plan` needs an `approval_file`")
+            }
+            Self { approval_file: Some(_), .. } if !around.names_session => {
+                conflict("an approval of a plan binds the session: name it with --session")
+            }
+            Self { file: None, submit: false, .. } => Ok(()),
+            _ if !around.has_goal => {
+                let text = "a plan is for a pinned goal: `session` needs a `goal` or a `goal_file`";
+                Err(Failure::new("CONFIG_NO_GOAL", text))
+            }
+            _ if !around.has_approvals && (whole || self.approval_file.is_some()) => {
+                no_approvals("the plan is to be approved, and the configuration has no `approval`")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says whether every call needs a plan.
+    pub(crate) const fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// The gateway's settings with what the client may do about plans.
+    pub(crate) fn settings(&self, settings: GatewaySettings) -> Result<GatewaySettings, Failure> {
+        if !self.submit {
+            return Ok(settings);
+        }
+        Ok(settings.with_plans(match self.approve {
+            Approve::WhereNeeded => PlanApprovals::WhereNeeded,
+            Approve::Whole => PlanApprovals::Always,
+        })?)
+    }
+
+    /// Reads the plan that the session starts with, and checks it as the gate will. No file is made.
+    pub(crate) fn prepare(
+        &self,
+        session: &PreparedSession,
+        server: &ServerName,
+    ) -> Result<Option<FirstPlan>, Failure> {
+        let Some(path) = &self.file else {
+            return Ok(None);
+        };
+        let bytes = read_file(path, TEXT_BYTES)?;
+        let plan = checked(&bytes, session, server).map_err(|error| failure(&error).about(path.display()))?;
+        let approval = match &self.approval_file {
+            Some(path) => Some(read_text_file(path)?.trim().to_owned()),
+            None => None,
+        };
+        Ok(Some(FirstPlan { plan, approval }))
+    }
+}
+
+/// The plan, if the session may start it.
+fn checked(bytes: &[u8], session: &PreparedSession, server: &ServerName) -> Result<Plan, StartPlanError> {
+    let context = session.plan_context()?;
+    let plan = read_plan(bytes, server, context.clone())?;
+    plan.header().check(&context)?;
+    if plan.header().amends().is_some() {
+        return Err(PlanUseError::Link.into());
+    }
+    commit_plan(plan.clone(), session.contract(), &session.registry().view())?;
+    Ok(plan)
+}
+
+/// A plan that is malformed is a mishap; one that the session may not start is a refusal.
+pub(crate) fn failure(error: &StartPlanError) -> Failure {
+    let text = chain(error);
+    if matches!(error, StartPlanError::Plan(_)) {
+        Failure::new(error.code(), text)
+    } else {
+        Failure::refused(error.code(), text)
+    }
+}

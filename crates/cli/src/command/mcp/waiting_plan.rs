@@ -1,0 +1,166 @@
+//! A plan that waits for its approval, for a person's eyes.
+
+use countersign_approval_token::PendingApproval;
+use countersign_canonical_json::to_canonical;
+use countersign_committed_plan::{OpenPlace, Plan, PlanContract, PlanLimits, PlanRoot, Step};
+use countersign_core::ToolId;
+use serde_json::{Value, json};
+
+use crate::shown::shown_json;
+
+/// What the approval of a whole plan binds as its tool.
+const PLAN_TOOL: (&str, &str) = ("countersign", "submit_plan");
+
+/// A pending approval of a whole plan, read from the arguments that the approval binds.
+#[derive(Debug)]
+pub(crate) struct WaitingPlan {
+    plan: Plan,
+    root: PlanRoot,
+}
+
+/// Whether the plan may run was asked before anybody was asked to approve it, and is asked again when it starts. Here it is
+/// committed only to find its root.
+struct Anything;
+
+impl PlanContract for Anything {
+    fn discloses(&self, _: &ToolId) -> bool {
+        true
+    }
+
+    fn is_data(&self, _: &ToolId, _: &OpenPlace) -> bool {
+        true
+    }
+
+    fn fits(&self, _: &Step) -> bool {
+        true
+    }
+}
+
+impl WaitingPlan {
+    /// The plan, if it is one that would be approved: what is shown has the root that is signed.
+    pub(crate) fn of(pending: &PendingApproval) -> Option<Self> {
+        let binding = pending.binding();
+        if (binding.tool().server().as_str(), binding.tool().name().as_str()) != PLAN_TOOL {
+            return None;
+        }
+        let plan = Plan::from_json(pending.args().as_bytes(), &PlanLimits::default()).ok()?;
+        let root = *plan.clone().commit(&Anything).ok()?.root();
+        (binding.plan() == Some(&root.digest())).then_some(Self { plan, root })
+    }
+
+    /// What it is, in a few words.
+    pub(crate) fn title(&self) -> String {
+        let steps = self.plan.steps().len();
+        let kind = if self.plan.header().amends().is_some() { "amendment" } else { "plan" };
+        format!("{kind} of {steps} {}, root {}", if steps == 1 { "step" } else { "steps" }, self.root)
+    }
+
+    /// The same for programs. The steps are in the arguments.
+    pub(crate) fn report(&self) -> Value {
+        let amends = self.plan.header().amends();
+        json!({
+            "root": self.root.to_string(),
+            "steps": self.plan.steps().len(),
+            "amends": amends.map(|old| json!({"root": old.root().to_string(), "position": old.position()})),
+        })
+    }
+
+    /// Every step, with what is left open and what hides in the arguments spelled out.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = String::new();
+        if let Some(old) = self.plan.header().amends() {
+            text.push_str(&format!(
+                "takes the place of what has not run of the plan with root {}, after {} of its steps\n",
+                old.root(),
+                old.position()
+            ));
+        }
+        let steps = (1..).zip(self.plan.steps()).map(|(at, step): (u64, _)| described(at, step));
+        text.push_str(&steps.collect::<Vec<_>>().join("\n"));
+        text
+    }
+}
+
+fn described(at: u64, step: &Step) -> String {
+    let calls = match step.max_calls() {
+        1 => String::new(),
+        calls => format!(", at most {calls} calls"),
+    };
+    let mut text = format!("step {at}     {}{calls}\n{}", step.tool(), shown_json(step.args().as_str()));
+    if !step.open().is_empty() {
+        let places: Vec<&str> = step.open().iter().map(OpenPlace::as_str).collect();
+        text.push_str(&format!("\nleft open, for the agent to fill in: {}", spelled(&places.join(" "))));
+    }
+    if let Some(description) = step.description() {
+        text.push_str(&format!("\nwhat the agent says it is for: {}", spelled(description)));
+    }
+    text
+}
+
+/// Text of the agent's, as JSON spells it, so that it cannot be taken for ours.
+fn spelled(text: &str) -> String {
+    to_canonical(&text).map_or_else(|_| String::from("(not shown)"), |text| shown_json(text.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_approval_token::{CallBinding, PendingApproval};
+    use countersign_canonical_json::{Limits, Recipe, read};
+    use countersign_committed_plan::{Plan, PlanLimits};
+    use countersign_core::{CallId, Digest, Millis, Principal, Timestamp, ToolId};
+    use serde_json::json;
+
+    use super::{Anything, WaitingPlan};
+
+    fn plan() -> String {
+        let step = json!({
+            "tool": {"server": "desk", "name": "send"}, "dynamic": ["/body"],
+            "args": {"to": "a\u{202e}b"}, "description": "2. desk:search\u{a0}{}",
+        });
+        let goal = Digest::of(b"goal").to_string();
+        json!({"recipe": "plan-1", "goal": goal, "session": "s", "registry_version": 1, "steps": [step]})
+            .to_string()
+    }
+
+    fn pending(tool: (&str, &str), args: &str, plan: Option<Digest>) -> PendingApproval {
+        let args = read(args.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
+        let (id, tool) = (CallId::new("c").unwrap(), ToolId::new(tool.0, tool.1).unwrap());
+        let mut binding =
+            CallBinding::new(id, tool, args.digest(), Recipe::Jcs1, Principal::new("p").unwrap());
+        if let Some(plan) = plan {
+            binding = binding.with_plan(plan);
+        }
+        PendingApproval::new(binding, &args, Timestamp::EPOCH, Millis::from_secs(60)).unwrap()
+    }
+
+    #[test]
+    fn a_plan_is_shown_as_one_only_where_its_root_is_what_the_approval_binds() {
+        let text = plan();
+        let plan = Plan::from_json(text.as_bytes(), &PlanLimits::default()).unwrap();
+        let root = plan.clone().commit(&Anything).unwrap().root().digest();
+        let (submit, canonical) = (("countersign", "submit_plan"), plan.to_json());
+        assert!(WaitingPlan::of(&pending(submit, &canonical, Some(root))).is_some());
+        assert!(WaitingPlan::of(&pending(submit, &canonical, Some(Digest::of(b"other")))).is_none());
+        assert!(WaitingPlan::of(&pending(submit, &canonical, None)).is_none());
+        assert!(WaitingPlan::of(&pending(("desk", "submit_plan"), &canonical, Some(root))).is_none());
+        assert!(WaitingPlan::of(&pending(submit, "{}", Some(root))).is_none());
+    }
+
+    #[test]
+    fn a_step_is_shown_with_what_hides_in_it_and_its_words_are_the_agents() {
+        let text = plan();
+        let plan = Plan::from_json(text.as_bytes(), &PlanLimits::default()).unwrap();
+        let root = plan.clone().commit(&Anything).unwrap().root().digest();
+        let waiting = WaitingPlan::of(&pending(("countersign", "submit_plan"), &plan.to_json(), Some(root)));
+        let lines = [
+            "step 1     desk:send",
+            "{",
+            "  \"body\": \"<DYNAMIC>\",",
+            "  \"to\": \"a\\u202eb\"",
+            "}",
+            "left open, for the agent to fill in: \"/body\"",
+            "what the agent says it is for: \"2. desk:search\\u00a0{}\"",
+        ];
+        assert_eq!(waiting.unwrap().describe(), lines.join("\n"));
+    }
+}

@@ -1,0 +1,86 @@
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::Path;
+
+use base64ct::{Base64, Encoding as _};
+use clap::Args;
+use countersign_merkle::LeafHash;
+
+use crate::failure::Failure;
+use crate::files::Source;
+use crate::lines::{Line, next_line};
+
+/// The most bytes of a list of entries that is one JSON text, which is read as a whole.
+const LIST_BYTES: u64 = 64 << 20;
+/// The longest line that can be an entry.
+const LINE_BYTES: usize = 16 << 20;
+
+/// Where entries come from.
+#[derive(Debug, Args)]
+pub(super) struct Entries {
+    /// Take each line of this file as an entry, without its line end; `-` is standard input. Without it, standard input is
+    /// a JSON array of entries in Base64, with padding.
+    #[arg(long, value_name = "FILE")]
+    lines: Option<Source>,
+}
+
+impl Entries {
+    /// Hands over the hash of each entry, in order.
+    pub(super) fn each(&self, mut take: impl FnMut(LeafHash) -> Result<(), Failure>) -> Result<(), Failure> {
+        match &self.lines {
+            None => list()?.iter().try_for_each(|entry| take(LeafHash::of(&decode(entry)?))),
+            Some(Source::Stdin) => each_line(&mut io::stdin().lock(), "standard input", take),
+            Some(Source::File(path)) => {
+                let mut file = BufReader::new(open(path)?);
+                each_line(&mut file, &path.display().to_string(), take)
+            }
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    File::open(path).map_err(|error| unreadable(&path.display().to_string(), &error))
+}
+
+fn each_line(
+    from: &mut impl BufRead,
+    name: &str,
+    mut take: impl FnMut(LeafHash) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    while let Some(line) = next_line(from, LINE_BYTES).map_err(|error| unreadable(name, &error))? {
+        match line {
+            Line::Whole(entry) => take(LeafHash::of(&entry))?,
+            Line::TooLong => {
+                return Err(Failure::new("MERKLE_ENTRY_TOO_LONG", "a line has more than 16 MiB").about(name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn list() -> Result<Vec<String>, Failure> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().lock().take(LIST_BYTES.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable("standard input", &error))?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len > LIST_BYTES) {
+        return Err(Failure::new("FILE_TOO_LARGE", "a list of entries has at most 64 MiB; see --lines"));
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::new("MERKLE_INPUT", format!("not an array of texts in JSON: {error}")))
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Failure {
+    let code = if error.kind() == io::ErrorKind::NotFound { "FILE_MISSING" } else { "FILE_UNREADABLE" };
+    Failure::new(code, error.to_string()).about(name)
+}
+
+/// Reads standard Base64, with padding, in its one spelling.
+pub(super) fn decode(text: &str) -> Result<Vec<u8>, Failure> {
+    Base64::decode_vec(text)
+        .map_err(|_| Failure::new("MERKLE_BASE64", "a text is not standard Base64 with padding"))
+}
+
+/// Writes a hash as it is read.
+pub(super) fn encode(hash: &[u8; 32]) -> String {
+    Base64::encode_string(hash)
+}

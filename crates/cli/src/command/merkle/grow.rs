@@ -1,0 +1,88 @@
+use clap::Args;
+use countersign_merkle::{Frontier, MerkleTree, NodeHash, TreeError};
+use serde_json::{Value, json};
+
+use super::entries::{Entries, encode};
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Root {
+    #[command(flatten)]
+    entries: Entries,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prove {
+    #[command(flatten)]
+    entries: Entries,
+    /// Prove that the entry with this index, from 0 on, is in the list.
+    #[arg(long, value_name = "N", required_unless_present = "old_size", conflicts_with = "old_size")]
+    index: Option<u64>,
+    /// Prove that the list goes on from what it was when it had as many entries.
+    #[arg(long, value_name = "N")]
+    old_size: Option<u64>,
+    /// Prove it of the list as it was when it had as many entries; of the whole list without it.
+    #[arg(long, value_name = "N")]
+    size: Option<u64>,
+}
+
+impl Root {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        // The list may be larger than memory; a frontier grows with its logarithm.
+        let mut tree = Frontier::new();
+        self.entries.each(|leaf| tree.append(leaf).map(drop).map_err(|error| failure(&error)))?;
+        let head = tree.head();
+        let root = encode(head.root().as_bytes());
+        let report = json!({"ok": true, "size": head.size(), "root": root, "root_hex": head.root()});
+        out.result(&report, &format!("{} {root}", head.size()))?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Prove {
+    /// What is printed is what the verifying verbs read, in either form of output.
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let mut tree = MerkleTree::new();
+        self.entries.each(|leaf| tree.append(leaf).map(drop).map_err(|error| failure(&error)))?;
+        let size = self.size.unwrap_or_else(|| tree.size());
+        let proof = match (self.index, self.old_size) {
+            (Some(index), None) => inclusion(&tree, index, size),
+            (None, Some(old_size)) => consistency(&tree, old_size, size),
+            _ => return Err(Failure::usage("give --index or --old-size, and not both")),
+        };
+        out.json(&proof.map_err(|error| failure(&error))?)?;
+        Ok(Exit::Done)
+    }
+}
+
+pub(crate) fn inclusion(tree: &MerkleTree, index: u64, size: u64) -> Result<Value, TreeError> {
+    let proof = tree.prove_inclusion_at(index, size)?;
+    let leaf = tree.leaf(index).ok_or(TreeError::NoSuchLeaf)?;
+    Ok(json!({
+        "leafIdx": index,
+        "treeSize": size,
+        "root": encode(tree.head_at(size)?.root().as_bytes()),
+        "leafHash": encode(leaf.as_bytes()),
+        "proof": path(proof.path()),
+    }))
+}
+
+pub(crate) fn consistency(tree: &MerkleTree, old_size: u64, size: u64) -> Result<Value, TreeError> {
+    let proof = tree.prove_consistency_at(old_size, size)?;
+    Ok(json!({
+        "size1": old_size,
+        "size2": size,
+        "root1": encode(tree.head_at(old_size)?.root().as_bytes()),
+        "root2": encode(tree.head_at(size)?.root().as_bytes()),
+        "proof": path(proof.path()),
+    }))
+}
+
+fn path(hashes: &[NodeHash]) -> Vec<String> {
+    hashes.iter().map(|hash| encode(hash.as_bytes())).collect()
+}
+
+fn failure(error: &TreeError) -> Failure {
+    Failure::new(error.code(), error.to_string())
+}

@@ -1,0 +1,139 @@
+use countersign_canonical_json::{Kind, Limits, Recipe, ValueRef, read};
+use countersign_committed_plan::{
+    CommittedPlan, OpenPlace, Plan, PlanContext, PlanContract, PlanError, PlanLimits, Step,
+};
+use countersign_core::{SessionId, ToolId};
+use serde_json::json;
+
+use super::failure;
+use crate::failure::Failure;
+use crate::files::Source;
+
+/// What a plan's file holds. Nothing of it is checked but its form.
+#[derive(Debug)]
+pub(super) enum PlanFile {
+    /// A plan that says what it is for, and whether it is spelled as it is committed.
+    Whole(Plan, Spelling),
+    /// Steps alone.
+    Steps(Vec<Step>),
+}
+
+/// How a whole plan is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// Its canonical JSON is what is committed.
+    AsCommitted,
+    /// Something in it can be said in other ways, and was.
+    Other,
+}
+
+impl PlanFile {
+    /// Reads a plan's file strictly, in whichever of its forms.
+    pub(super) fn read(from: &Source) -> Result<Self, Failure> {
+        let limits = PlanLimits::default();
+        // One more than the reader takes, so that what is too large is refused with the reader's own code.
+        let cap = u64::try_from(limits.max_bytes()).unwrap_or(u64::MAX).saturating_add(1);
+        let bytes = from.read_prefix(cap)?;
+        Self::parse(&bytes, &limits).map_err(|error| failure(error.code(), &error))
+    }
+
+    fn parse(bytes: &[u8], limits: &PlanLimits) -> Result<Self, PlanError> {
+        // Which form it is: what cannot be read here is for the reader of whole plans to refuse.
+        let Ok(json) = read(bytes, Recipe::Jcs1, &Limits::hard_caps()) else {
+            return Ok(Self::Whole(Plan::from_json(bytes, limits)?, Spelling::Other));
+        };
+        match list_of(json.value()).filter(|_| bytes.len() <= limits.max_bytes()) {
+            Some(list) => Step::list_from_json(spelled_out(list).as_bytes(), limits).map(Self::Steps),
+            None => {
+                let plan = Plan::from_json(bytes, limits)?;
+                let is_same = plan.to_json() == json.as_str();
+                Ok(Self::Whole(plan, if is_same { Spelling::AsCommitted } else { Spelling::Other }))
+            }
+        }
+    }
+
+    /// The steps.
+    pub(super) fn steps(&self) -> &[Step] {
+        match self {
+            Self::Whole(plan, _) => plan.steps(),
+            Self::Steps(steps) => steps,
+        }
+    }
+
+    /// Whether the file's canonical JSON is what an approval of the whole plan binds as arguments.
+    pub(super) const fn is_as_committed(&self) -> bool {
+        matches!(self, Self::Whole(_, Spelling::AsCommitted))
+    }
+
+    /// What the plan says that it is for.
+    pub(super) fn context(&self) -> Option<&PlanContext> {
+        match self {
+            Self::Whole(plan, _) => Some(plan.header().context()),
+            Self::Steps(_) => None,
+        }
+    }
+
+    /// The session that the plan says it is for.
+    pub(super) fn session(&self) -> Option<&SessionId> {
+        self.context().map(PlanContext::session)
+    }
+
+    /// Makes the plan for a session, a goal and a registry, or sees that it is for them.
+    pub(super) fn for_context(self, context: PlanContext) -> Result<Plan, Failure> {
+        match self {
+            Self::Whole(plan, _) => {
+                plan.header()
+                    .check(&context)
+                    .map_err(|error| failure(error.code(), &error).into_refusal())?;
+                Ok(plan)
+            }
+            Self::Steps(steps) => Plan::new(context, steps).map_err(|error| failure(error.code(), &error)),
+        }
+    }
+}
+
+/// The list of steps, where the file is one, or an object that has it and nothing else.
+fn list_of(value: ValueRef<'_>) -> Option<ValueRef<'_>> {
+    let list = if value.kind() == Kind::Object && value.len() == 1 { value.get("steps")? } else { value };
+    Some(list).filter(|list| list.kind() == Kind::Array)
+}
+
+/// The list with each tool that is named `server:name` as server and name. What is wrong with a step is found by its reader.
+fn spelled_out(list: ValueRef<'_>) -> String {
+    let step = |step: ValueRef<'_>| {
+        if step.kind() != Kind::Object {
+            return step.canonical_text();
+        }
+        let members = step.members().map(|(name, value)| {
+            let tool = value.as_str().filter(|_| name == "tool").and_then(|tool| tool.split_once(':'));
+            let value = tool.map_or_else(
+                || value.canonical_text(),
+                |(server, name)| json!({"server": server, "name": name}).to_string(),
+            );
+            format!("{}:{value}", json!(name))
+        });
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    };
+    format!("[{}]", list.elements().map(step).collect::<Vec<_>>().join(","))
+}
+
+/// Commits a plan as it stands, for its tree alone: nobody has said that any of it is allowed, and nothing runs by it.
+pub(super) fn unchecked(plan: Plan) -> Result<CommittedPlan, Failure> {
+    plan.commit(&Unchecked).map_err(|error| failure(error.code(), &error))
+}
+
+struct Unchecked;
+
+impl PlanContract for Unchecked {
+    fn discloses(&self, _: &ToolId) -> bool {
+        true
+    }
+
+    fn is_data(&self, _: &ToolId, _: &OpenPlace) -> bool {
+        true
+    }
+
+    fn fits(&self, _: &Step) -> bool {
+        true
+    }
+}

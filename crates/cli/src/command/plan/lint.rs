@@ -1,0 +1,105 @@
+use clap::Args;
+use countersign_committed_plan::{CommitError, OpenPlace, Plan, PlanContext, Step};
+use countersign_core::Digest;
+use countersign_registry::ArgPlace;
+use countersign_tool_gate::commit_plan;
+use serde::Serialize;
+use serde_json::json;
+
+use super::failure;
+use super::file::PlanFile;
+use super::options::{SessionOptions, plan_for};
+use crate::failure::{Exit, Failure, one_line};
+use crate::files::Source;
+use crate::output::Output;
+use crate::session::PreparedSession;
+
+#[derive(Debug, Args)]
+pub(crate) struct Lint {
+    /// The plan: the whole of it, or steps alone; `-` is standard input.
+    file: Source,
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+/// One step that is not allowed.
+#[derive(Debug, Serialize)]
+struct Finding {
+    step: u64,
+    tool: String,
+    code: &'static str,
+    message: String,
+}
+
+impl Lint {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let file = PlanFile::read(&self.file).map_err(|failure| match failure.code() {
+            code if code.starts_with("FILE_") => failure,
+            _ => failure.into_refusal(),
+        })?;
+        let steps = file.steps().to_vec();
+        if !self.session.has_registry() {
+            let report = json!({"ok": true, "steps": steps.len(), "checked": false, "findings": []});
+            let text = format!("{} steps; without a registry, only their form was looked at", steps.len());
+            out.result(&report, &text)?;
+            return Ok(Exit::Done);
+        }
+        let session = self.session.prepare(&file)?;
+        if file.context().is_some() {
+            plan_for(file, &session)?;
+        }
+        let findings = findings(&steps, &session)?;
+        let (agent, version) = (session.contract().agent(), session.registry().view().snapshot().version());
+        let report = json!({
+            "ok": findings.is_empty(), "steps": steps.len(), "checked": true, "agent": agent,
+            "registry_version": version, "findings": findings,
+        });
+        let lines = findings.iter().map(|found| {
+            format!("step {} {} {}: {}", found.step, found.tool, found.code, one_line(&found.message))
+        });
+        let text = if findings.is_empty() {
+            format!("{} steps, allowed to {agent} under registry {version}", steps.len())
+        } else {
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        out.result(&report, &text)?;
+        Ok(if findings.is_empty() { Exit::Done } else { Exit::Refused })
+    }
+}
+
+/// Every step that the session's contract does not allow: each is committed as if it were alone.
+fn findings(steps: &[Step], session: &PreparedSession) -> Result<Vec<Finding>, Failure> {
+    let view = session.registry().view();
+    // What a step may be does not depend on the goal.
+    let context =
+        PlanContext::new(Digest::of(b""), session.contract().session().clone(), view.snapshot().version());
+    let context = context.map_err(|error| failure(error.code(), &error))?;
+    let mut findings = Vec::new();
+    for (number, step) in (1..).zip(steps) {
+        let alone = Plan::new(context.clone(), vec![step.clone()]);
+        let alone = alone.map_err(|error| failure(error.code(), &error))?;
+        if let Err(error) = commit_plan(alone, session.contract(), &view) {
+            let (tool, message) = (step.tool().to_string(), message(&error, step, session));
+            findings.push(Finding { step: number, tool, code: error.code(), message });
+        }
+    }
+    Ok(findings)
+}
+
+/// What is wrong, with the places that it is about, and never a value.
+fn message(error: &CommitError, step: &Step, session: &PreparedSession) -> String {
+    let places: Vec<_> = step.open().iter().map(OpenPlace::as_str).collect();
+    match error {
+        CommitError::Undisclosed { .. } => "the tool is not disclosed to the session".to_owned(),
+        CommitError::ControlOpen { .. } => {
+            format!("an argument that is not data is left open, of {}", places.join(", "))
+        }
+        CommitError::Args { .. } | _ => {
+            let view = session.registry().view();
+            let places: Option<Vec<_>> = places.iter().map(|place| ArgPlace::new(place).ok()).collect();
+            let rules = session.contract().disclosed(&view, step.tool()).zip(places);
+            let misfit = rules.and_then(|(rules, open)| rules.check_planned_args(step.args(), &open).err());
+            misfit.map_or_else(|| error.to_string(), |misfit| misfit.to_string())
+        }
+    }
+}

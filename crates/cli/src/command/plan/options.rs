@@ -1,0 +1,174 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use countersign_committed_plan::{CommittedPlan, Plan, PlanContext};
+use countersign_core::{AgentId, Digest, Millis, Principal, ServerName, SessionId};
+use countersign_pinned_ask::PinnedAsk;
+use countersign_tool_gate::StartPlanError;
+
+use super::failure;
+use super::file::{PlanFile, unchecked};
+use crate::command::registry::DEFAULT_MAX_AGE;
+use crate::failure::Failure;
+use crate::files::Source;
+use crate::output::internal;
+use crate::random;
+use crate::session::{PreparedSession, SessionPlan};
+use crate::time::now;
+
+/// A plan's file, and what steps alone are for.
+#[derive(Debug, Args)]
+pub(super) struct PlainPlan {
+    /// The plan: the whole of it, or steps alone; `-` is standard input.
+    #[arg(value_name = "FILE")]
+    file: Source,
+    /// Steps alone: the session's goal.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    goal: Option<String>,
+    /// Steps alone: the session.
+    #[arg(long)]
+    session: Option<SessionId>,
+    /// Steps alone: the version of the registry.
+    #[arg(long, value_name = "N")]
+    registry_version: Option<u64>,
+}
+
+impl PlainPlan {
+    /// Reads the plan and makes its tree; gives the plan's whole text as well. Whether any of it is allowed is not looked at.
+    pub(super) fn commit(&self) -> Result<(CommittedPlan, String), Failure> {
+        let plan = self.read()?;
+        let whole = plan.to_json();
+        Ok((unchecked(plan)?, whole))
+    }
+
+    fn read(&self) -> Result<Plan, Failure> {
+        let file = PlanFile::read(&self.file)?;
+        let context = match (file.context(), &self.goal, &self.session, self.registry_version) {
+            (Some(context), None, None, None) => context.clone(),
+            (Some(_), ..) => {
+                let text = "the plan says itself what it is for; --goal, --session and --registry-version are for \
+                            steps alone";
+                return Err(Failure::usage(text));
+            }
+            (None, Some(goal), Some(session), Some(version)) => {
+                let goal = goal_digest(goal, session)?;
+                PlanContext::new(goal, session.clone(), version)
+                    .map_err(|error| failure(error.code(), &error))?
+            }
+            (None, ..) => {
+                let text = "the file has steps alone: say what they are for with --goal, --session and \
+                            --registry-version";
+                return Err(Failure::usage(text));
+            }
+        };
+        file.for_context(context)
+    }
+}
+
+/// The digest that a goal has when it is pinned to a session. How long the pin counts is none of it.
+fn goal_digest(goal: &str, session: &SessionId) -> Result<Digest, Failure> {
+    Ok(PinnedAsk::pin(goal, session, Millis::from_secs(1), now()?)?.digest())
+}
+
+/// The session that a plan is for, as far as its steps depend on it.
+#[derive(Debug, Args)]
+pub(super) struct SessionOptions {
+    /// The signed registry.
+    #[arg(long, value_name = "FILE", requires_all = ["trust_root", "agent"])]
+    registry: Option<PathBuf>,
+    /// The trust root: whose signatures count.
+    #[arg(long, value_name = "FILE", requires = "registry")]
+    trust_root: Option<PathBuf>,
+    /// The agent that makes the calls.
+    #[arg(long, requires = "registry")]
+    agent: Option<AgentId>,
+    /// The tools that the session may use, as name or server:name; all that the registry lists without it.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "registry")]
+    tools: Option<Vec<String>>,
+    /// The session's goal.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, requires = "registry")]
+    goal: Option<String>,
+    /// Id of the session; the plan's own without it, and a random one where the plan has none.
+    #[arg(long)]
+    pub(super) session: Option<SessionId>,
+    /// How long the session may last; as long as the registry allows without it.
+    #[arg(long, requires = "registry")]
+    ttl: Option<Millis>,
+    /// Where the highest registry version ever accepted is remembered, so that no older one is taken later.
+    #[arg(long, value_name = "FILE", requires = "registry")]
+    state: Option<PathBuf>,
+    /// How old the registry's signature may be; 30 days without it.
+    #[arg(long, value_name = "SPAN", requires = "registry")]
+    max_age: Option<Millis>,
+}
+
+impl SessionOptions {
+    /// Whether there is a registry to go by.
+    pub(super) const fn has_registry(&self) -> bool {
+        self.registry.is_some()
+    }
+
+    /// Makes the plan of a session that neither takes approvals nor keeps a record.
+    pub(super) fn session_plan(
+        &self,
+        session: SessionId,
+        server: Option<ServerName>,
+    ) -> Result<SessionPlan, Failure> {
+        let (Some(registry), Some(trust_root), Some(agent)) = (&self.registry, &self.trust_root, &self.agent)
+        else {
+            return Err(Failure::usage("--registry, --trust-root and --agent are needed"));
+        };
+        let principal = Principal::new("local").map_err(|error| Failure::usage(error.to_string()))?;
+        let max_age = match self.max_age {
+            Some(max_age) => max_age,
+            None => DEFAULT_MAX_AGE.parse().map_err(|_| internal("the default age is no span"))?,
+        };
+        Ok(SessionPlan {
+            registry: registry.clone(),
+            trust_root: trust_root.clone(),
+            state: self.state.clone(),
+            max_age,
+            session,
+            agent: agent.clone(),
+            principal,
+            ttl: self.ttl,
+            tools: self.tools.clone(),
+            server,
+            goal: self.goal.clone(),
+            approvals: None,
+            proposals: None,
+            record: None,
+            definitions: std::collections::BTreeMap::new(),
+        })
+    }
+
+    /// The session's id: what was asked for, or the plan's own, or a fresh one.
+    pub(super) fn session_of(&self, file: &PlanFile) -> Result<SessionId, Failure> {
+        match self.session.as_ref().or_else(|| file.session()) {
+            Some(session) => Ok(session.clone()),
+            None => random::id("session"),
+        }
+    }
+
+    /// Reads and checks what a session is made from, for its contract alone: it decides no call, and no file is made.
+    pub(super) fn prepare(&self, file: &PlanFile) -> Result<PreparedSession, Failure> {
+        self.session_plan(self.session_of(file)?, None)?.prepare()
+    }
+}
+
+/// Makes the plan for a session. Where no goal was given, a whole plan's own is not compared with any.
+pub(super) fn plan_for(file: PlanFile, session: &PreparedSession) -> Result<Plan, Failure> {
+    let context = match (session.plan_context(), file.context()) {
+        (Ok(context), _) => context,
+        (Err(StartPlanError::NoGoal), Some(own)) => {
+            let version = session.registry().view().snapshot().version();
+            PlanContext::new(*own.goal(), session.contract().session().clone(), version)
+                .map_err(|error| failure(error.code(), &error))?
+        }
+        (Err(StartPlanError::NoGoal), None) => {
+            return Err(Failure::usage("the file has steps alone: --goal says what they are for"));
+        }
+        (Err(error), _) => return Err(failure(error.code(), &error)),
+    };
+    file.for_context(context)
+}

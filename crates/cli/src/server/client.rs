@@ -1,0 +1,198 @@
+use std::io::{BufReader, Write as _};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::time::Duration;
+
+use countersign_canonical_json::{Canonical, Limits, Recipe, ValueRef, read};
+use countersign_core::{Millis, ToolName};
+use serde_json::json;
+
+use crate::command::json::malformed;
+use crate::failure::{Failure, one_line};
+use crate::lines::{Line, next_line};
+
+/// The longest line that is taken from a server.
+const LINE_BYTES: usize = 16 << 20;
+/// The most messages that a server may send before it answers.
+const MAX_MESSAGES: usize = 1_000;
+/// The most pages of tools that are asked for.
+const MAX_PAGES: usize = 256;
+/// The protocol revision that is offered.
+const REVISION: &str = "2025-11-25";
+
+/// Asks one MCP server, one request at a time.
+#[derive(Debug)]
+pub(crate) struct Client {
+    to: Sender<String>,
+    from: Receiver<Result<Canonical, Failure>>,
+    wait: Duration,
+    next_id: u64,
+    tools_changed: bool,
+}
+
+/// How a call ended that the server has answered.
+#[derive(Debug)]
+pub(crate) enum CallEnd {
+    /// The result, as canonical JSON.
+    Returned(Vec<u8>),
+    /// The server answered with an error, or the result says of itself that it is one.
+    Failed,
+}
+
+impl Client {
+    pub(crate) fn new(mut to: ChildStdin, from: ChildStdout, wait: Millis) -> Self {
+        // A thread writes, so that a server that does not read is not waited for longer than for its answers. It ends with
+        // the client, and so does the server's input.
+        let (lines, waiting) = channel::<String>();
+        std::thread::spawn(move || {
+            for line in waiting {
+                if writeln!(to, "{line}").and_then(|()| to.flush()).is_err() {
+                    break;
+                }
+            }
+        });
+        // A thread reads, so that waiting can end; it ends with the server's output.
+        let (sender, receiver) = sync_channel(16);
+        std::thread::spawn(move || {
+            let mut from = BufReader::new(from);
+            while let Some(message) = next_message(&mut from) {
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        let wait = Duration::from_millis(wait.as_millis());
+        Self { to: lines, from: receiver, wait, next_id: 1, tools_changed: false }
+    }
+
+    /// Shakes hands.
+    pub(crate) fn initialize(&mut self) -> Result<(), Failure> {
+        let params = json!({
+            "protocolVersion": REVISION,
+            "capabilities": {},
+            "clientInfo": {"name": "countersign", "version": env!("CARGO_PKG_VERSION")},
+        });
+        self.ask_for_result("initialize", &params.to_string())?;
+        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())
+    }
+
+    /// Lists all tools, page by page: each answer to `tools/list` as it was read.
+    pub(crate) fn list_tools(&mut self) -> Result<Vec<Canonical>, Failure> {
+        self.tools_changed = false;
+        let mut pages = Vec::new();
+        let mut cursor: Option<String> = None;
+        while pages.len() < MAX_PAGES {
+            let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
+            let page = self.ask_for_result("tools/list", &params.to_string())?;
+            let next = page.value().pointer("/result/nextCursor").and_then(ValueRef::as_str);
+            cursor = next.map(str::to_owned);
+            pages.push(page);
+            if cursor.is_none() {
+                return Ok(pages);
+            }
+        }
+        Err(answered_badly("it has more than 256 pages of tools"))
+    }
+
+    /// Says whether the server has announced other tools since they were listed.
+    pub(crate) const fn have_tools_changed(&self) -> bool {
+        self.tools_changed
+    }
+
+    /// Calls a tool with exactly these arguments.
+    pub(crate) fn call(&mut self, tool: &ToolName, args: &Canonical) -> Result<CallEnd, Failure> {
+        let params = format!(r#"{{"arguments":{},"name":{}}}"#, args.as_str(), json!(tool));
+        let answer = self.ask("tools/call", &params)?;
+        let Some(result) = answer.value().get("result") else {
+            return Ok(CallEnd::Failed);
+        };
+        if result.get("isError").and_then(ValueRef::as_bool) == Some(true) {
+            return Ok(CallEnd::Failed);
+        }
+        Ok(CallEnd::Returned(result.canonical_text().into_bytes()))
+    }
+
+    fn ask_for_result(&mut self, method: &str, params: &str) -> Result<Canonical, Failure> {
+        let answer = self.ask(method, params)?;
+        if let Some(error) = answer.value().pointer("/error/message").and_then(ValueRef::as_str) {
+            return Err(answered_badly(&format!(
+                "it answered `{method}` with an error: {}",
+                one_line(error)
+            )));
+        }
+        if answer.value().get("result").is_none() {
+            return Err(answered_badly(&format!("its answer to `{method}` has no result")));
+        }
+        Ok(answer)
+    }
+
+    /// Sends a request and waits for its answer, be it a result or an error.
+    fn ask(&mut self, method: &str, params: &str) -> Result<Canonical, Failure> {
+        let id = self.next_id;
+        self.next_id = id.saturating_add(1);
+        self.send(format!(r#"{{"id":{id},"jsonrpc":"2.0","method":"{method}","params":{params}}}"#))?;
+        for _ in 0..MAX_MESSAGES {
+            let message = match self.from.recv_timeout(self.wait) {
+                Ok(message) => message?,
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(Failure::new(
+                        "SERVER_TIMEOUT",
+                        format!("the server did not answer `{method}` in time"),
+                    ));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new(
+                        "SERVER_ENDED",
+                        format!("the server ended before it answered `{method}`"),
+                    ));
+                }
+            };
+            let value = message.value();
+            if let Some(asked) = value.get("method").and_then(ValueRef::as_str) {
+                self.tools_changed |= asked == "notifications/tools/list_changed";
+                self.answer(asked, value.get("id"))?;
+                continue;
+            }
+            if value.get("id").and_then(ValueRef::as_u64) == Some(id) {
+                return Ok(message);
+            }
+        }
+        Err(answered_badly("it sends messages and no answer"))
+    }
+
+    /// A server that asks back gets an answer to a ping and a no to everything else.
+    fn answer(&self, method: &str, id: Option<ValueRef<'_>>) -> Result<(), Failure> {
+        let Some(id) = id else {
+            return Ok(());
+        };
+        let answer = if method == "ping" {
+            json!({"jsonrpc": "2.0", "id": id, "result": {}})
+        } else {
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}})
+        };
+        self.send(answer.to_string())
+    }
+
+    fn send(&self, message: String) -> Result<(), Failure> {
+        self.to.send(message).map_err(|_| Failure::new("SERVER_ENDED", "the server takes no input any more"))
+    }
+}
+
+fn next_message(from: &mut BufReader<ChildStdout>) -> Option<Result<Canonical, Failure>> {
+    let limits = Limits::hard_caps();
+    match next_line(from, LINE_BYTES) {
+        Ok(None) | Err(_) => None,
+        Ok(Some(Line::TooLong)) => Some(Err(answered_badly("it wrote a line of more than 16 MiB"))),
+        Ok(Some(Line::Whole(line))) => Some(read(&line, Recipe::Rfc8785, &limits).map_err(|error| {
+            let failure = malformed(&error);
+            Failure::new(
+                "SERVER_ANSWER",
+                format!("the server wrote a line that is not JSON: {}", failure.line()),
+            )
+        })),
+    }
+}
+
+fn answered_badly(what: &str) -> Failure {
+    Failure::new("SERVER_ANSWER", format!("the server does not speak MCP as it should: {what}"))
+}

@@ -1,0 +1,245 @@
+//! A machine that has the root of a plan and nothing else of it.
+
+use super::*;
+
+fn root_cursor(plan: &CommittedPlan) -> RootCursor {
+    RootCursor::start(plan.header_proof().unwrap().verify(plan.root()).unwrap(), &context()).unwrap()
+}
+
+fn check_proved(
+    cursor: &mut RootCursor,
+    plan: &CommittedPlan,
+    at: u64,
+    call: (&str, &str),
+) -> Result<PlannedCall, PlanBreach> {
+    let proof = plan.prove_step(at).unwrap();
+    cursor.check(&StepCall::new(&tool(call.0), &json(call.1), 7).proved_by(&proof), &Desk)
+}
+
+fn run_proved(
+    cursor: &mut RootCursor,
+    plan: &CommittedPlan,
+    at: u64,
+    call: (&str, &str),
+) -> Result<(), PlanBreach> {
+    let planned = check_proved(cursor, plan, at, call)?;
+    cursor.accept(planned)
+}
+
+#[test]
+fn calls_pass_in_order_and_a_gap_is_not_seen() {
+    let plan = plan_of(steps());
+    let mut cursor = root_cursor(&plan);
+    assert_eq!((cursor.root(), cursor.header().steps(), cursor.position()), (plan.root(), 3, 0));
+    run_proved(&mut cursor, &plan, 2, REFUND).unwrap();
+    run_proved(&mut cursor, &plan, 2, REFUND).unwrap();
+    run_proved(&mut cursor, &plan, 3, SEND).unwrap();
+    assert_eq!(cursor.position(), 3);
+    let back = run_proved(&mut cursor, &plan, 1, SEARCH).unwrap_err();
+    assert_eq!(why(back), ("PLAN_OUT_OF_ORDER", "behind"));
+    assert_eq!(cursor.halted(), Some(back));
+}
+
+#[test]
+fn a_step_repeated_beyond_its_count_is_exhausted() {
+    let plan = plan_of(steps());
+    let mut cursor = root_cursor(&plan);
+    for expected in [None, None, Some(("PLAN_EXHAUSTED", "count"))] {
+        assert_eq!(run_proved(&mut cursor, &plan, 2, REFUND).err().map(why), expected);
+    }
+}
+
+#[test]
+fn only_an_accepted_call_counts_and_one_at_a_time_has_its_turn() {
+    let plan = plan_of(steps());
+    let mut cursor = root_cursor(&plan);
+    let held = check_proved(&mut cursor, &plan, 1, SEARCH).unwrap();
+    let busy = check_proved(&mut cursor, &plan, 2, REFUND).unwrap_err();
+    assert_eq!(why(busy), ("PLAN_OUT_OF_ORDER", "busy"));
+    cursor.give_back(held).unwrap();
+    assert_eq!(cursor.position(), 0);
+    run_proved(&mut cursor, &plan, 1, SEARCH).unwrap();
+    let mut twin = root_cursor(&plan);
+    let other = check_proved(&mut twin, &plan, 2, REFUND).unwrap();
+    assert_eq!(cursor.accept(other).map_err(why), Err(("PLAN_OUT_OF_ORDER", "other-turn")));
+}
+
+#[test]
+fn the_proof_comes_before_anything_else_of_the_step() {
+    let plan = plan_of(steps());
+    let other = plan_of(vec![step("send", r#"{"to":"eve@example.com"}"#)]);
+    let cases: [(Option<StepProof>, Option<u64>, &str); 4] = [
+        (None, Some(1), "no-proof"),
+        (other.prove_step(1), None, "leaf"),
+        (plan.prove_step(1), Some(2), "other-index"),
+        (plan.prove_step(2), None, "other-tool"),
+    ];
+    for (proof, named, reason) in cases {
+        let mut cursor = root_cursor(&plan);
+        let (tool, args) = (tool(SEARCH.0), json(SEARCH.1));
+        let mut call = StepCall::new(&tool, &args, 7);
+        if let Some(proof) = &proof {
+            call = call.proved_by(proof);
+        }
+        if let Some(named) = named {
+            call = call.at_step(named);
+        }
+        assert_eq!(why(cursor.check(&call, &Desk).unwrap_err()), ("PLAN_STEP_MISMATCH", reason));
+        let honest = check_proved(&mut cursor, &plan, 1, SEARCH).unwrap_err();
+        assert_eq!(why(honest), ("PLAN_STEP_MISMATCH", reason), "the first breach halts");
+    }
+}
+
+#[test]
+fn a_step_that_this_operator_does_not_allow_is_refused() {
+    let cases = [
+        (step("wipe", "{}"), ("wipe", "{}"), "undisclosed-tool"),
+        (step("send", r#"{"to":"<DYNAMIC>"}"#), ("send", r#"{"to":"eve@example.com"}"#), "control-open"),
+        (step("refund", r#"{"amount":"all"}"#), ("refund", r#"{"amount":"all"}"#), "unfit-arguments"),
+    ];
+    for (planned, call, reason) in cases {
+        let plan = Plan::new(context(), vec![planned]).unwrap().commit(&Anything).unwrap();
+        let mut cursor = root_cursor(&plan);
+        let no = check_proved(&mut cursor, &plan, 1, call).unwrap_err();
+        assert_eq!(why(no), ("PLAN_STEP_MISMATCH", reason));
+    }
+}
+
+#[test]
+fn a_registry_that_changed_asks_for_a_new_plan_and_halts_nothing() {
+    let plan = plan_of(steps());
+    let mut cursor = root_cursor(&plan);
+    let proof = plan.prove_step(1).unwrap();
+    let call = |version| {
+        let (tool, args) = (tool(SEARCH.0), json(SEARCH.1));
+        root_cursor(&plan).check(&StepCall::new(&tool, &args, version).proved_by(&proof), &Desk).map(|_| ())
+    };
+    assert_eq!(call(8).map_err(why), Err(("PLAN_REQUIRED", "other-registry")));
+    assert_eq!(call(7), Ok(()));
+    let (tool, args) = (tool(SEARCH.0), json(SEARCH.1));
+    assert!(cursor.check(&StepCall::new(&tool, &args, 8).proved_by(&proof), &Desk).is_err());
+    assert_eq!(cursor.halted(), None);
+}
+
+#[test]
+fn a_plan_starts_for_its_own_session_goal_and_registry_and_not_as_an_amendment() {
+    let plan = plan_of(steps());
+    let verified = || plan.header_proof().unwrap().verify(plan.root()).unwrap();
+    let start = |context: &PlanContext| RootCursor::start(verified(), context).map(|_| ());
+    let of =
+        |goal: &[u8], id: &str, version| PlanContext::new(Digest::of(goal), session(id), version).unwrap();
+    assert_eq!(start(&of(b"goal", "s-1", 7)), Ok(()));
+    assert_eq!(start(&of(b"goal", "s-2", 7)), Err(PlanUseError::OtherSession));
+    assert_eq!(start(&of(b"other", "s-1", 7)), Err(PlanUseError::OtherGoal));
+    assert_eq!(start(&of(b"goal", "s-1", 8)), Err(PlanUseError::OtherRegistry));
+    let amendment = Plan::new(context(), steps()).unwrap().amending(*plan.root(), 0).commit(&Desk).unwrap();
+    let verified = amendment.header_proof().unwrap().verify(amendment.root()).unwrap();
+    assert_eq!(RootCursor::start(verified, &context()).map(|_| ()).unwrap_err(), PlanUseError::Link);
+}
+
+#[test]
+fn a_header_is_proved_for_its_own_root_and_read_strictly() {
+    let (plan, other) = (plan_of(steps()), plan_of(vec![step("search", r#"{"query":"a"}"#)]));
+    let proof = plan.header_proof().unwrap();
+    assert_eq!(proof.clone().verify(other.root()).unwrap_err(), PlanUseError::Header);
+    assert_eq!(PlanUseError::Header.code(), "PLAN_HEADER_UNPROVED");
+    assert_eq!(
+        HeaderProof::new(other.header().clone(), plan.prove_header().unwrap()),
+        Err(PlanUseError::Header)
+    );
+    let text = proof.to_json();
+    let limits = PlanLimits::default();
+    let code = |text: &str| HeaderProof::from_json(text.as_bytes(), &limits).map_err(|error| error.code());
+    assert_eq!(code(&text), Ok(proof));
+    assert_eq!(code(&text.replace("\"path\"", "\"more\":1,\"path\"")), Err("PLAN_SHAPE"));
+    assert_eq!(code(&text.replace("\"steps\":3", "\"steps\":0")), Err("PLAN_EMPTY"));
+    assert_eq!(code(&text.replace("\"steps\":3", "\"steps\":\"3\"")), Err("PLAN_SHAPE"));
+    assert_eq!(code(&text.replace("plan-1", "plan-2")), Err("PLAN_RECIPE"));
+    assert_eq!(code(&text.replacen("[\"", "[7,\"", 1)), Err("PLAN_SHAPE"));
+    assert_eq!(code(&format!("{text} x")), Err("PLAN_JSON"));
+    assert_eq!(code("{}"), Err("PLAN_SHAPE"));
+}
+
+#[test]
+fn a_root_is_amended_from_the_last_step_that_ran_here_or_later() {
+    let plan = plan_of(steps());
+    let amended = |root: &PlanRoot, position| {
+        let steps = vec![step("send", r#"{"to":"desk@example.com"}"#)];
+        Plan::new(context(), steps).unwrap().amending(*root, position).commit(&Desk).unwrap()
+    };
+    let verified = |plan: &CommittedPlan| plan.header_proof().unwrap().verify(plan.root()).unwrap();
+    let mut cursor = root_cursor(&plan);
+    run_proved(&mut cursor, &plan, 2, REFUND).unwrap();
+    let stranger = PlanRoot::from_digest(Digest::of(b"other"));
+    for wrong in [amended(plan.root(), 1), amended(&stranger, 2), plan_of(steps())] {
+        let no = cursor.check_amendment(verified(&wrong), &context());
+        assert_eq!(no.map(|_| ()).unwrap_err(), PlanUseError::Link);
+    }
+    let new = amended(plan.root(), 3);
+    let planned = cursor.check_amendment(verified(&new), &context()).unwrap();
+    let busy = check_proved(&mut cursor, &plan, 3, SEND).unwrap_err();
+    assert_eq!(why(busy), ("PLAN_OUT_OF_ORDER", "busy"));
+    assert_eq!(cursor.check_amendment(verified(&new), &context()).map(|_| ()), Err(PlanUseError::Busy));
+    assert_eq!(cursor.accept_amendment(planned, plan.root()), Err(PlanUseError::NotApproved));
+    assert_eq!(cursor.root(), plan.root(), "and the turn is free");
+    let planned = cursor.check_amendment(verified(&new), &context()).unwrap();
+    cursor.give_back_amendment(planned).unwrap();
+    let planned = cursor.check_amendment(verified(&new), &context()).unwrap();
+    assert_eq!(planned.root(), new.root());
+    cursor.accept_amendment(planned, new.root()).unwrap();
+    assert_eq!((cursor.root(), cursor.position()), (new.root(), 0));
+    run_proved(&mut cursor, &new, 1, ("send", r#"{"to":"desk@example.com"}"#)).unwrap();
+    check_proved(&mut cursor, &plan, 3, SEND).unwrap_err();
+    let halted = cursor.check_amendment(verified(&amended(new.root(), 1)), &context());
+    assert_eq!(halted.map(|_| ()), Err(PlanUseError::Halted));
+}
+
+#[test]
+fn a_root_is_amended_as_often_as_a_plan() {
+    let mut cursor = root_cursor(&plan_of(steps()));
+    let next = |cursor: &RootCursor| {
+        let plan = Plan::new(context(), steps()).unwrap().amending(*cursor.root(), 0).commit(&Desk).unwrap();
+        plan.header_proof().unwrap().verify(plan.root()).unwrap()
+    };
+    for _ in 0..64 {
+        let new = next(&cursor);
+        let root = *new.root();
+        let planned = cursor.check_amendment(new, &context()).unwrap();
+        cursor.accept_amendment(planned, &root).unwrap();
+    }
+    let one_more = next(&cursor);
+    assert_eq!(cursor.can_amend(&one_more, &context()), Err(PlanUseError::TooMany));
+}
+
+#[test]
+fn an_amendment_of_a_whole_plan_holds_the_turn_until_it_is_accepted_or_given_back() {
+    let mut cursor = cursor();
+    let new = || {
+        let plan = Plan::new(context(), steps()).unwrap();
+        plan.amending(*plan_of(steps()).root(), 0).commit(&Desk).unwrap()
+    };
+    let planned = cursor.check_amendment(new(), &context()).unwrap();
+    assert_eq!(planned.root(), new().root());
+    assert_eq!(why(check(&mut cursor, SEARCH).unwrap_err()), ("PLAN_OUT_OF_ORDER", "busy"));
+    assert_eq!(cursor.is_complete(), Err(FinishError::Busy));
+    assert_eq!(cursor.can_amend(&new(), &context()), Ok(()), "to ask holds nothing");
+    cursor.give_back_amendment(planned).unwrap();
+    assert_eq!(run(&mut cursor, SEARCH), Ok(1), "nothing was halted");
+}
+
+#[test]
+fn a_whole_plan_verifies_a_proof_that_comes_with_a_call() {
+    let other = plan_of(vec![step("search", r#"{"query":"ticket 7","limit":10}"#)]);
+    let plan = plan_of(steps());
+    let asked = |proof: StepProof, named: Option<u64>| {
+        let (tool, args) = (tool(SEARCH.0), json(SEARCH.1));
+        let call = StepCall::new(&tool, &args, 7).proved_by(&proof);
+        let call = if let Some(step) = named { call.at_step(step) } else { call };
+        cursor().check(&call).map(|planned| planned.index()).map_err(why)
+    };
+    assert_eq!(asked(plan.prove_step(1).unwrap(), None), Ok(1));
+    assert_eq!(asked(plan.prove_step(1).unwrap(), Some(1)), Ok(1));
+    assert_eq!(asked(plan.prove_step(1).unwrap(), Some(2)), Err(("PLAN_STEP_MISMATCH", "other-index")));
+    assert_eq!(asked(other.prove_step(1).unwrap(), None), Err(("PLAN_STEP_MISMATCH", "leaf")));
+    assert_eq!(asked(plan.prove_step(2).unwrap(), None), Err(("PLAN_OUT_OF_ORDER", "skipped")));
+}

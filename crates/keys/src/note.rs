@@ -1,0 +1,259 @@
+//! Signed notes (C2SP signed-note): a text, an empty line, and one line for each signature over the text.
+//!
+//! [`SignedNote`] is a note as it was read, and says nothing for sure; [`SignedNote::open`] verifies it against
+//! [`VerifierKey`]s and gives the text. [`sign`] makes a note. Two kinds of signature are known: Ed25519 over the text
+//! (0x01), and the timestamped cosignatures of witnesses (0x04, C2SP tlog-cosignature).
+//!
+//! The text is signed as it is, with no label before it, since the format is not ours. So a key that signs notes signs
+//! nothing else, and whoever uses it for two kinds of text sees to it that none can be taken for one of the other.
+//!
+//! ```
+//! use countersign_keys::SigningKey;
+//! use countersign_keys::note::{KeyName, SignedNote, VerifierKey, sign};
+//! let (name, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
+//! let note = sign("first line\nother line\n", &name, &key)?;
+//! let trusted = VerifierKey::new(name, key.verifying_key());
+//! assert_eq!(SignedNote::parse(&note)?.open(&[trusted])?.text(), "first line\nother line\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod key;
+
+pub use key::{Algorithm, KeyName, VerifierKey, VerifierKeyError};
+
+use countersign_core::Timestamp;
+
+use crate::base64;
+use crate::{Signature, SigningKey};
+
+/// The most bytes that a note has: sixteen of the largest signatures in use take less than half.
+pub const MAX_NOTE_BYTES: usize = 256 << 10;
+
+/// The most signature lines that a note has. The specification asks for 16 or more.
+pub const MAX_SIGNATURES: usize = 100;
+
+/// The most seconds since 1970 that a cosignature can name (C2SP tlog-cosignature).
+pub const MAX_COSIGNED_SECONDS: u64 = (1 << 63) - 1;
+
+/// What a signature line begins with: an em dash and a space.
+const DASH: &str = "\u{2014} ";
+
+/// Why a note cannot be read, made or believed. Never holds any of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoteError {
+    /// The note is longer than [`MAX_NOTE_BYTES`] or has more than [`MAX_SIGNATURES`] signature lines.
+    #[error("the note is too long")]
+    TooLong,
+    /// The note is no text that ends in a newline, an empty line and signature lines, or has control characters.
+    #[error("the note is malformed")]
+    Malformed,
+    /// No known key signed the note.
+    #[error("the note is not signed by a known key")]
+    Unsigned,
+    /// A signature line says that it is of a known key's, and is not.
+    #[error("a signature of the note does not verify")]
+    Signature,
+}
+
+impl NoteError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooLong => "NOTE_TOO_LONG",
+            Self::Malformed => "NOTE_MALFORMED",
+            Self::Unsigned => "NOTE_UNSIGNED",
+            Self::Signature => "NOTE_SIGNATURE",
+        }
+    }
+}
+
+/// Signs a text and gives the whole note: the text, an empty line, the signature line.
+///
+/// # Errors
+/// [`NoteError::Malformed`] when the text does not end in a newline or has other control characters;
+/// [`NoteError::TooLong`] when the note would be.
+pub fn sign(text: &str, name: &KeyName, key: &SigningKey) -> Result<String, NoteError> {
+    if !text.ends_with('\n') || !is_plain(text) {
+        return Err(NoteError::Malformed);
+    }
+    let note = format!("{text}\n{}", signature_line(text, name, key));
+    if note.len() > MAX_NOTE_BYTES { Err(NoteError::TooLong) } else { Ok(note) }
+}
+
+/// Signs a text (0x01) and gives the signature line alone, its newline included, to be put at the end of a note of that
+/// text. The text is not looked at.
+#[must_use]
+pub fn signature_line(text: &str, name: &KeyName, key: &SigningKey) -> String {
+    let signature = key.sign(text.as_bytes());
+    line(&VerifierKey::new(name.clone(), key.verifying_key()), &[], &signature)
+}
+
+/// Cosigns a text as a witness does (0x04): as of that time, in whole seconds, this was the latest of its log. Gives the
+/// signature line alone, its newline included. The text is not looked at.
+#[must_use]
+pub fn cosignature_line(text: &str, name: &KeyName, key: &SigningKey, at: Timestamp) -> String {
+    let seconds = at.as_millis() / 1_000;
+    let signature = key.sign(cosigned(text, seconds).as_bytes());
+    line(&VerifierKey::cosigner(name.clone(), key.verifying_key()), &seconds.to_be_bytes(), &signature)
+}
+
+/// What a witness signs: two lines of its own, then the text.
+fn cosigned(text: &str, seconds: u64) -> String {
+    format!("cosignature/v1\ntime {seconds}\n{text}")
+}
+
+fn line(key: &VerifierKey, prefix: &[u8], signature: &Signature) -> String {
+    let bytes = [&key.id(), prefix, signature.as_bytes()].concat();
+    format!("{DASH}{} {}\n", key.name(), base64::encode(&bytes))
+}
+
+/// Says whether a text has no control characters below U+0020 but newlines.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|b| b >= 0x20 || b == b'\n')
+}
+
+/// Holds a note as it was read: nothing of it counts before [`open`](Self::open) found a signature of a known key.
+///
+/// ```
+/// use countersign_keys::note::{NoteError, SignedNote};
+/// let note = SignedNote::parse("a text\n\n\u{2014} somebody AAAAAAA=\n")?;
+/// assert_eq!(note.open(&[]).map_err(|e| e.code()).err(), Some("NOTE_UNSIGNED"));
+/// # Ok::<(), NoteError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedNote<'a> {
+    text: &'a str,
+    lines: Vec<SignatureLine<'a>>,
+}
+
+/// One signature line, apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SignatureLine<'a> {
+    name: &'a str,
+    id: [u8; 4],
+    signature: Vec<u8>,
+}
+
+impl<'a> SignedNote<'a> {
+    /// Reads a note: the text up to its last empty line, and behind it nothing but signature lines, one or more.
+    ///
+    /// # Errors
+    /// [`NoteError::TooLong`], [`NoteError::Malformed`].
+    pub fn parse(note: &'a str) -> Result<Self, NoteError> {
+        if note.len() > MAX_NOTE_BYTES {
+            return Err(NoteError::TooLong);
+        }
+        if !is_plain(note) {
+            return Err(NoteError::Malformed);
+        }
+        let gap = note.rfind("\n\n").ok_or(NoteError::Malformed)?;
+        let (text, rest) = note.split_at_checked(gap.saturating_add(1)).ok_or(NoteError::Malformed)?;
+        let rest = rest.strip_prefix('\n').ok_or(NoteError::Malformed)?;
+        Ok(Self { text, lines: parse_lines(rest)? })
+    }
+
+    /// The text, on nobody's word: for finding out whose note this claims to be, and so which keys to open it with.
+    #[must_use]
+    pub const fn unverified_text(&self) -> &'a str {
+        self.text
+    }
+
+    /// How many signature lines there are, of whomever.
+    #[must_use]
+    pub const fn signature_lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Verifies every signature line that is of one of these keys, by name and id, and ignores the others.
+    ///
+    /// # Errors
+    /// [`NoteError::Signature`] when one of those does not verify; [`NoteError::Unsigned`] when there is none.
+    pub fn open(&self, keys: &[VerifierKey]) -> Result<OpenedNote<'a>, NoteError> {
+        let mut signers = Vec::new();
+        for line in &self.lines {
+            // Two keys of one name and id are made to collide: which of them is meant is not ours to guess.
+            let mut known = keys.iter().filter(|key| key.name().as_str() == line.name && key.id() == line.id);
+            let Some(key) = known.next() else { continue };
+            if known.any(|other| other != key) {
+                return Err(NoteError::Signature);
+            }
+            signers.push(Signer { key: key.clone(), seconds: self.verify(key, &line.signature)? });
+        }
+        if signers.is_empty() {
+            return Err(NoteError::Unsigned);
+        }
+        Ok(OpenedNote { text: self.text, signers })
+    }
+
+    /// Verifies one signature and gives the time of a cosignature.
+    fn verify(&self, key: &VerifierKey, signature: &[u8]) -> Result<Option<u64>, NoteError> {
+        let (seconds, signature) = match key.algorithm() {
+            Algorithm::Ed25519 => (None, signature),
+            Algorithm::Cosignature => {
+                let (time, rest) = signature.split_first_chunk::<8>().ok_or(NoteError::Signature)?;
+                (Some(u64::from_be_bytes(*time)), rest)
+            }
+        };
+        if seconds.is_some_and(|seconds| seconds > MAX_COSIGNED_SECONDS) {
+            return Err(NoteError::Signature);
+        }
+        let signature = signature.try_into().map(Signature::from_bytes).map_err(|_| NoteError::Signature)?;
+        let verified = match seconds {
+            None => key.verifying_key().verify(self.text.as_bytes(), &signature),
+            Some(seconds) => key.verifying_key().verify(cosigned(self.text, seconds).as_bytes(), &signature),
+        };
+        verified.map(|()| seconds).map_err(|_| NoteError::Signature)
+    }
+}
+
+/// Reads signature lines, one or more, each with its newline.
+fn parse_lines(text: &str) -> Result<Vec<SignatureLine<'_>>, NoteError> {
+    let lines = text.strip_suffix('\n').ok_or(NoteError::Malformed)?;
+    if lines.split('\n').count() > MAX_SIGNATURES {
+        return Err(NoteError::TooLong);
+    }
+    lines.split('\n').map(|line| parse_line(line).ok_or(NoteError::Malformed)).collect()
+}
+
+fn parse_line(line: &str) -> Option<SignatureLine<'_>> {
+    let (name, signature) = line.strip_prefix(DASH)?.split_once(' ')?;
+    let bytes = base64::decode(signature)?;
+    let (id, signature) = bytes.split_first_chunk::<4>()?;
+    if !key::is_name(name) || signature.is_empty() {
+        return None;
+    }
+    Some(SignatureLine { name, id: *id, signature: signature.to_vec() })
+}
+
+/// Holds the text of a note that a known key signed, and by which keys. Only [`SignedNote::open`] gives one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedNote<'a> {
+    text: &'a str,
+    signers: Vec<Signer>,
+}
+
+impl<'a> OpenedNote<'a> {
+    /// The text that was signed, its last newline included.
+    #[must_use]
+    pub const fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Who signed, in the order of the lines: one for each line that verified, so that a key can be there twice.
+    #[must_use]
+    pub fn signers(&self) -> &[Signer] {
+        &self.signers
+    }
+}
+
+/// One signature that verified: by which key, and when a witness says that it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Signer {
+    /// The key, as it was known beforehand.
+    pub key: VerifierKey,
+    /// The time that a cosignature names, in seconds since 1970; none for an ordinary signature.
+    pub seconds: Option<u64>,
+}

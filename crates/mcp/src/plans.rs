@@ -1,0 +1,267 @@
+//! Plans through the gateway: submitted by the client, approved where they are to be, finished when they are done.
+
+use countersign_approval_token::ApprovalToken;
+use countersign_audit_log::{CallRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict};
+use countersign_canonical_json::Recipe;
+use countersign_committed_plan::{FinishError, Plan, PlanRoot, PlanUseError};
+use countersign_core::{CallId, Digest};
+use countersign_registry::ApprovalRule;
+use countersign_tool_gate::{FinishPlanError, PlanSettings, RejectionCode, Retry, StartPlanError};
+
+use crate::calls::{HeldCall, NotFiled, file, is_over, note, withdraw};
+use crate::definitions::know_definition;
+use crate::last_step::LastStep;
+use crate::link::Link;
+use crate::results::{Committed, Kind, Refusal, committed_line, refusal_line};
+use crate::settings::PlanApprovals;
+use crate::submission::read_plan;
+
+/// What plans are on record as.
+pub(crate) const OWN_SERVER: &str = "countersign";
+const SUBMIT: &str = "submit_plan";
+const FINISH: &str = "finish_plan";
+
+/// The id under which a plan is on record that has no root: it could not be read or committed.
+const NO_ROOT: &str = "plan";
+
+/// Says no to a plan. Everything in it is for the client.
+#[derive(Debug)]
+struct Refused {
+    code: &'static str,
+    message: String,
+    retry: Retry,
+    unlock: Option<&'static str>,
+    approval: Option<CallId>,
+    record: Option<u64>,
+}
+
+impl From<&StartPlanError> for Refused {
+    fn from(error: &StartPlanError) -> Self {
+        let (retry, unlock) = match error {
+            StartPlanError::Refused(code) => (code.retry(), code.unlock()),
+            StartPlanError::Plan(_) | StartPlanError::Commit(_) => {
+                (Retry::AfterChange, Some("a plan of the tool's form that the operator allows"))
+            }
+            // Something came between that the gateway had taken care of.
+            StartPlanError::Use(PlanUseError::Busy | PlanUseError::Link | PlanUseError::OtherRegistry) => {
+                (Retry::AfterChange, Some("the plan once more"))
+            }
+            StartPlanError::Started
+            | StartPlanError::NoPlan
+            | StartPlanError::NoGoal
+            | StartPlanError::Contract(_)
+            | StartPlanError::Use(_)
+            | _ => (Retry::Never, Some("a new session")),
+        };
+        Self { code: error.code(), message: error.to_string(), retry, unlock, approval: None, record: None }
+    }
+}
+
+impl Refused {
+    fn told(&self) -> Refusal<'_> {
+        Refusal {
+            code: self.code,
+            message: &self.message,
+            retry: self.retry.as_str(),
+            unlock: self.unlock,
+            approval_id: self.approval.as_ref().map(CallId::as_str),
+            call_id: None,
+            tells_call_id: false,
+            record: self.record,
+        }
+    }
+}
+
+/// Answers a call of the gateway's own tool.
+pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
+    let decided = match read(link, call) {
+        Ok(plan) => {
+            for step in plan.steps() {
+                know_definition(link, step.tool());
+            }
+            if is_over(link, call) {
+                return;
+            }
+            change(link, plan, approvals)
+        }
+        Err(error) => Err(refuse(link, Digest::of(call.own_args().as_bytes()), &error)),
+    };
+    let answer = match decided {
+        Ok(committed) => committed_line(call.id(), &committed),
+        Err(refused) => refusal_line(call.id(), refused.told()),
+    };
+    if withdraw(link, call) {
+        link.tell_client(answer);
+    }
+}
+
+/// Asks for the plan's approval where it needs one, and starts it or puts it in the place of what has not run.
+fn change(link: &Link, plan: Plan, approvals: PlanApprovals) -> Result<Committed, Refused> {
+    let kind = if plan.header().amends().is_some() { Kind::Amendment } else { Kind::Plan };
+    let approved =
+        if needs_approval(link, &plan, kind, approvals) { Some(approval_of(link, &plan)?) } else { None };
+    let (steps, last_step) = (plan.header().steps(), LastStep::of(&plan));
+    let mut settings = PlanSettings::new(plan);
+    if let Some((_, token)) = &approved {
+        settings = settings.approval(token.as_str());
+    }
+    let changed = match kind {
+        Kind::Plan => link.gate.start_plan(settings),
+        Kind::Amendment => link.gate.amend_plan(settings),
+    };
+    if let (Some((id, _)), Some(approvals)) = (&approved, &link.approvals) {
+        match &changed {
+            Ok(_) => note(link, approvals.retire(id, None)),
+            Err(StartPlanError::Refused(code)) => note(link, approvals.retire(id, Some(*code))),
+            Err(_) => None,
+        };
+    }
+    // The gate has put its decision on record.
+    let root = changed.map_err(|error| Refused::from(&error))?;
+    *link.last_step.lock() = Some(last_step);
+    Ok(Committed { root: root.to_string(), steps, kind })
+}
+
+/// The plan that the client means. What it is for, and what it amends, is the gateway's to say. Nobody is asked to approve a plan
+/// of an agent that may do nothing, or for a goal that is over.
+fn read(link: &Link, call: &HeldCall) -> Result<Plan, StartPlanError> {
+    let (gate, contract) = (&link.gate, link.gate.contract());
+    let now = link.clock.now().map_err(|_| RejectionCode::Internal)?;
+    contract.check(&gate.registry().view(), now)?;
+    let goal = gate.pinned_ask().map_or(Ok(()), |pin| match call.ask() {
+        Some(restated) => pin.verify(restated, contract.session(), now),
+        None => pin.alive(now),
+    });
+    goal.map_err(|error| match error.code() {
+        "ASK_DRIFT" => RejectionCode::AskDrift,
+        _ => RejectionCode::AskExpired,
+    })?;
+    let context = gate.plan_context()?;
+    let plan = read_plan(call.own_args().as_bytes(), link.settings.server(), context)?;
+    Ok(match gate.plan_root().zip(gate.plan_position()) {
+        Some((root, position)) => plan.amending(root, position),
+        None => plan,
+    })
+}
+
+/// Says whether somebody has to approve the whole plan: an amendment, any plan where the operator says so, and one with a
+/// step that would need an approval of its own otherwise.
+fn needs_approval(link: &Link, plan: &Plan, kind: Kind, approvals: PlanApprovals) -> bool {
+    let view = link.gate.registry().view();
+    let is_covered = |rule: ApprovalRule| !matches!(rule, ApprovalRule::NotRequired | ApprovalRule::EachCall);
+    let mut rules = plan.steps().iter().filter_map(|step| view.snapshot().tool(step.tool()));
+    kind == Kind::Amendment
+        || approvals == PlanApprovals::Always
+        || rules.any(|rules| is_covered(rules.entry().approval()))
+}
+
+/// The approval that was given to exactly this plan; where there is none, it is asked for, and the plan is refused.
+fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refused> {
+    let required = |approval, record| Refused {
+        code: RejectionCode::ApprovalRequired.as_str(),
+        message: "a person must approve this plan".into(),
+        retry: Retry::AfterApproval,
+        unlock: Some("an approval of exactly this plan"),
+        approval,
+        record,
+    };
+    let args = Digest::of(plan.to_json().as_bytes());
+    let Some(approvals) = &link.approvals else {
+        let record =
+            record(link, SUBMIT, None, Some(args), Some(("APPROVAL_REQUIRED", "no approvals are taken")));
+        return Err(required(None, record));
+    };
+    let request = link.gate.plan_approval_request(plan).map_err(|error| refuse(link, args, &error))?;
+    let now = link.clock.now().ok();
+    if let Some(found) = now.and_then(|now| note(link, approvals.find_approved(&request, now))?) {
+        return Ok(found);
+    }
+    let root = request.binding().plan().copied();
+    let why = ("APPROVAL_REQUIRED", "no approval of the plan was given");
+    let Some(record) = record(link, SUBMIT, root, Some(args), Some(why)) else {
+        return Err(Refused::from(&StartPlanError::Refused(RejectionCode::AuditUnavailable)));
+    };
+    match file(link, &request) {
+        Ok(id) => Err(required(id, Some(record))),
+        // Its root was asked about before and answered, or the question is over: only another plan is another question.
+        Err(NotFiled::IdInUse) => Err(Refused {
+            retry: Retry::AfterChange,
+            unlock: Some("a plan that was not asked about before"),
+            ..required(None, Some(record))
+        }),
+        Err(NotFiled::Unavailable) => {
+            Err(Refused::from(&StartPlanError::Refused(RejectionCode::StoreUnavailable)))
+        }
+    }
+}
+
+/// Refuses a plan that the gate was not asked to start, and puts that on record.
+fn refuse(link: &Link, args: Digest, error: &StartPlanError) -> Refused {
+    let reason = error.to_string();
+    let record = record(link, SUBMIT, None, Some(args), Some((error.code(), &reason)));
+    Refused { record, ..Refused::from(error) }
+}
+
+/// Finishes the plan if it is done: its root is recomputed, and that it was found again is on record. What the steps returned
+/// goes to nobody: the client had each result when it came.
+pub(crate) fn finish(link: &Link) {
+    match link.gate.finish_plan() {
+        Ok(trace) => {
+            let root = trace.roots().last().map(PlanRoot::digest);
+            if let Some(decision) = record(link, FINISH, root, None, None) {
+                let id = root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
+                let session = link.gate.contract().session().clone();
+                let outcome = OutcomeKind::Returned;
+                let outcome = OutcomeRecord::new(link.now(), session, &id, decision, outcome);
+                link.keep(&Record::Outcome(outcome));
+            }
+        }
+        Err(FinishPlanError::Unfinished(error @ FinishError::Root)) => {
+            record(
+                link,
+                FINISH,
+                link.gate.plan_root().map(|root| root.digest()),
+                None,
+                Some((error.code(), "")),
+            );
+        }
+        Err(_) => {}
+    }
+}
+
+/// Finishes the plan if nothing more can come of it.
+pub(crate) fn finish_if_over(link: &Link) {
+    let is_over = link.last_step.lock().as_ref().is_some_and(LastStep::is_over);
+    if is_over {
+        finish(link);
+    }
+}
+
+/// Puts what was decided about a plan on record, as the gate does for those that it is asked to start.
+fn record(
+    link: &Link,
+    what: &str,
+    root: Option<Digest>,
+    args: Option<Digest>,
+    refused: Option<(&str, &str)>,
+) -> Option<u64> {
+    let (gate, contract) = (&link.gate, link.gate.contract());
+    let call_id = root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
+    let mut record = CallRecord::new(
+        link.now(),
+        contract.session().clone(),
+        contract.agent().clone(),
+        gate.principal().clone(),
+        &call_id,
+        RecordedTool::new(OWN_SERVER, what),
+        if refused.is_some() { Verdict::Reject } else { Verdict::Accept },
+        gate.registry().view().snapshot().version(),
+    );
+    record.args = args;
+    record.args_recipe = args.map(|_| Recipe::Jcs1.as_str().into());
+    record.ask = gate.pinned_ask().map(|pin| pin.digest());
+    record.plan = root;
+    record.code = refused.map(|(code, _)| code.into());
+    record.reason = refused.filter(|(_, reason)| !reason.is_empty()).map(|(_, reason)| reason.into());
+    link.keep(&Record::Decision(record))
+}

@@ -1,0 +1,123 @@
+//! The answers to calls that are the gateway's own: refusals, and plans that were committed.
+
+use countersign_tool_gate::RejectionCode;
+
+use crate::compose::Object;
+use crate::era_2025::{DECISION, PLAN};
+use crate::message::{RpcId, result_line};
+
+/// What a refused client is told. Nothing in it comes from the arguments or from inside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal<'a> {
+    pub(crate) code: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) retry: &'a str,
+    pub(crate) unlock: Option<&'a str>,
+    pub(crate) approval_id: Option<&'a str>,
+    pub(crate) call_id: Option<&'a str>,
+    /// Whether the text says the call's id, too. A model reads the text and may never see the metadata.
+    pub(crate) tells_call_id: bool,
+    pub(crate) record: Option<u64>,
+}
+
+impl<'a> Refusal<'a> {
+    /// What a code says of itself, about the call with that id.
+    pub(crate) fn of(code: RejectionCode, call_id: &'a str) -> Self {
+        Self {
+            code: code.as_str(),
+            message: code.message(),
+            retry: code.retry().as_str(),
+            unlock: code.unlock(),
+            approval_id: None,
+            call_id: Some(call_id),
+            tells_call_id: is_unlocked_by_name(code),
+            record: None,
+        }
+    }
+}
+
+/// Says whether what would help names the call: somebody approves it or attests to it under its id.
+const fn is_unlocked_by_name(code: RejectionCode) -> bool {
+    matches!(
+        code,
+        RejectionCode::ApprovalRequired
+            | RejectionCode::ApprovalInvalid
+            | RejectionCode::ApprovalExpired
+            | RejectionCode::ApprovalSpent
+            | RejectionCode::PicInvalidRequest
+            | RejectionCode::PicEvidenceRequired
+            | RejectionCode::PicEvidenceFailed
+            | RejectionCode::PicVerifierFailed
+    )
+}
+
+/// The answer to a refused call: a result, so that the model reads it, that says it is an error.
+pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
+    let mut text = format!("Refused by Countersign: {}. {}.", refusal.code, refusal.message);
+    let told = refusal.call_id.filter(|_| refusal.tells_call_id);
+    let ids = [
+        (" What would help: ", refusal.unlock),
+        (" Approval id: ", refusal.approval_id),
+        (" Call id: ", told.filter(|_| refusal.approval_id.is_none())),
+    ];
+    for (what, value) in ids {
+        if let Some(value) = value {
+            text.extend([what, value, "."]);
+        }
+    }
+    let mut decision = Object::new()
+        .maybe_string("approval_id", refusal.approval_id)
+        .maybe_string("call_id", refusal.call_id)
+        .string("code", refusal.code);
+    if let Some(record) = refusal.record {
+        decision = decision.raw("record", &record.to_string());
+    }
+    let decision = decision.string("retry", refusal.retry).maybe_string("unlock", refusal.unlock).finish();
+    let result = Object::new()
+        .raw("_meta", &Object::new().raw(DECISION, &decision).finish())
+        .raw("content", &content(&text))
+        .raw("isError", "true")
+        .finish();
+    result_line(id, &result)
+}
+
+/// A plan that the gate holds the session to from now on.
+#[derive(Clone, Debug)]
+pub(crate) struct Committed {
+    pub(crate) root: String,
+    pub(crate) steps: u64,
+    pub(crate) kind: Kind,
+}
+
+/// Whether a plan is the session's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plan,
+    /// It took the place of the steps that had not run.
+    Amendment,
+}
+
+/// The answer to a plan that was committed.
+pub(crate) fn committed_line(id: &RpcId, plan: &Committed) -> String {
+    let (root, steps) = (&plan.root, plan.steps);
+    let what = match plan.kind {
+        Kind::Plan => "the plan",
+        Kind::Amendment => "the amendment, in place of the steps that had not run",
+    };
+    let text = format!(
+        "Committed by Countersign: {what}. Steps: {steps}. Root: {root}. \
+         Call the steps in their order now. The first call that is not the plan's next one ends the plan."
+    );
+    let plan = Object::new().string("root", root).raw("steps", &steps.to_string()).finish();
+    let result = Object::new()
+        .raw("_meta", &Object::new().raw(PLAN, &plan).finish())
+        .raw("content", &content(&text))
+        .raw("isError", "false")
+        .raw("structuredContent", &plan)
+        .finish();
+    result_line(id, &result)
+}
+
+fn content(text: &str) -> String {
+    format!("[{}]", Object::new().string("text", text).string("type", "text").finish())
+}

@@ -1,0 +1,206 @@
+use countersign_approval_token::{PendingApprovals as _, PendingState};
+use countersign_core::{CallId, Millis};
+use serde_json::{Value, json};
+
+use super::desk::{Desk, NOW, Setup, definitions, signed, time};
+use super::plans::{committed, planned, run, search, submit};
+use crate::PlanApprovals;
+
+/// The approval id in the refusal that the client gets next.
+fn asked(desk: &Desk) -> String {
+    let (line, code) = desk.refusal();
+    assert_eq!(code, "APPROVAL_REQUIRED");
+    let decision = &line["result"]["_meta"]["dev.countersign/decision"];
+    assert_eq!(decision["retry"], "after_approval", "{line}");
+    let id = decision["approval_id"].as_str().unwrap().to_owned();
+    assert!(line["result"]["content"][0]["text"].as_str().unwrap().contains(&id), "{line}");
+    id
+}
+
+fn with_a_refund(amount: u32) -> Value {
+    json!([search("a"), { "tool": "refund", "args": { "ticket": 7, "amount": amount } }, search("b")])
+}
+
+#[test]
+fn a_plan_with_a_step_that_needs_approval_is_approved_once_as_a_whole() {
+    let mut desk = planned();
+    submit(&mut desk, 1, &with_a_refund(10));
+    desk.list(&definitions());
+    let id = asked(&desk);
+    // Asking again before the answer asks the same question; another plan is another one.
+    submit(&mut desk, 2, &with_a_refund(10));
+    assert_eq!(asked(&desk), id);
+    submit(&mut desk, 3, &with_a_refund(10_000));
+    assert_ne!(asked(&desk), id);
+    assert_eq!(desk.gate.plan_root(), None);
+    desk.approve(&id);
+    submit(&mut desk, 4, &with_a_refund(10_000));
+    assert_ne!(asked(&desk), id);
+    submit(&mut desk, 5, &with_a_refund(10));
+    assert_eq!(committed(&desk, 5, 3), id, "what was approved is the root");
+    run(&mut desk, 6, "search", &json!({ "q": "a" }));
+    run(&mut desk, 7, "refund", &json!({ "amount": 10, "ticket": 7 }));
+    run(&mut desk, 8, "search", &json!({ "q": "b" }));
+    let waiting = desk.pending.list(time(NOW)).unwrap();
+    assert_eq!(waiting.len(), 1, "the one of the other plan");
+    let (_, state) = desk.pending.get(&CallId::new(&id).unwrap()).unwrap().unwrap();
+    assert!(matches!(state, PendingState::Used), "{state:?}");
+    // A session has one plan: nobody is asked about a second.
+    submit(&mut desk, 9, &with_a_refund(12));
+    assert_eq!(desk.refusal().1, "PLAN_STARTED");
+    assert_eq!(desk.pending.list(time(NOW)).unwrap().len(), 1);
+    let required = desk.record().into_iter().filter(|code| code == "APPROVAL_REQUIRED").count();
+    assert_eq!(required, 4, "each refusal is on record once");
+}
+
+#[test]
+fn a_plan_without_such_a_step_is_approved_where_the_operator_wants_every_plan_approved() {
+    let mut desk = Desk::with(Setup::default().patient().plans(PlanApprovals::Always));
+    submit(&mut desk, 1, &json!([search("a")]));
+    desk.list(&definitions());
+    let id = asked(&desk);
+    desk.approve(&id);
+    submit(&mut desk, 2, &json!([search("a")]));
+    committed(&desk, 2, 1);
+}
+
+#[test]
+fn what_is_submitted_while_a_plan_runs_amends_it_once_it_is_approved() {
+    let mut desk = planned();
+    submit(&mut desk, 1, &json!([search("a"), search("b")]));
+    desk.list(&definitions());
+    let first = committed(&desk, 1, 2);
+    run(&mut desk, 2, "search", &json!({ "q": "a" }));
+    // The same steps again are no retry: they would run in the place of the rest.
+    submit(&mut desk, 3, &json!([search("a"), search("b")]));
+    let same = asked(&desk);
+    assert_ne!(same, first);
+    submit(&mut desk, 4, &json!([search("c")]));
+    let id = asked(&desk);
+    desk.approve(&id);
+    submit(&mut desk, 5, &json!([search("c")]));
+    assert_eq!(committed(&desk, 5, 1), id);
+    assert_eq!(desk.gate.plan_root().unwrap().to_string(), id);
+    run(&mut desk, 6, "search", &json!({ "q": "c" }));
+    desk.call(7, "search", &json!({ "q": "b" }));
+    assert_eq!(desk.refusal().1, "PLAN_EXHAUSTED");
+    let (waiting, _) = desk.pending.get(&CallId::new(&id).unwrap()).unwrap().unwrap();
+    let amends = format!(r#""amends":{{"position":1,"root":"{first}"}}"#);
+    assert!(waiting.args().contains(&amends), "the approver sees what it amends: {}", waiting.args());
+}
+
+#[test]
+fn an_approved_amendment_is_of_the_place_where_the_plan_stood() {
+    let mut desk = planned();
+    submit(&mut desk, 1, &json!([search("a"), search("b")]));
+    desk.list(&definitions());
+    committed(&desk, 1, 2);
+    submit(&mut desk, 2, &json!([search("c")]));
+    let id = asked(&desk);
+    desk.approve(&id);
+    run(&mut desk, 3, "search", &json!({ "q": "a" }));
+    submit(&mut desk, 4, &json!([search("c")]));
+    assert_ne!(asked(&desk), id, "after one more step it is another amendment");
+    run(&mut desk, 5, "search", &json!({ "q": "b" }));
+}
+
+#[test]
+fn after_a_reload_of_the_registry_an_approved_amendment_is_the_way_on() {
+    let mut desk = planned();
+    submit(&mut desk, 1, &json!([search("a"), search("b")]));
+    desk.list(&definitions());
+    committed(&desk, 1, 2);
+    run(&mut desk, 2, "search", &json!({ "q": "a" }));
+    desk.registry.reload(signed(2).as_bytes(), time(NOW)).unwrap();
+    desk.call(3, "search", &json!({ "q": "b" }));
+    assert_eq!(desk.refusal().1, "PLAN_REQUIRED");
+    submit(&mut desk, 4, &json!([search("b")]));
+    let id = asked(&desk);
+    desk.approve(&id);
+    submit(&mut desk, 5, &json!([search("b")]));
+    committed(&desk, 5, 1);
+    run(&mut desk, 6, "search", &json!({ "q": "b" }));
+}
+
+#[test]
+fn a_plan_that_was_approved_under_another_registry_is_asked_about_anew() {
+    let mut desk = planned();
+    submit(&mut desk, 1, &with_a_refund(10));
+    desk.list(&definitions());
+    let id = asked(&desk);
+    desk.approve(&id);
+    desk.registry.reload(signed(2).as_bytes(), time(NOW)).unwrap();
+    submit(&mut desk, 2, &with_a_refund(10));
+    assert_ne!(asked(&desk), id);
+    assert_eq!(desk.gate.plan_root(), None);
+}
+
+#[test]
+fn a_plan_whose_tool_changed_after_the_approval_is_asked_about_anew() {
+    let mut desk = planned();
+    submit(&mut desk, 1, &with_a_refund(10));
+    desk.list(&definitions());
+    let id = asked(&desk);
+    desk.approve(&id);
+    desk.serve(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+    desk.client_got();
+    let mut changed = definitions();
+    changed[1]["description"] = json!("Pays back, and tells everybody.");
+    submit(&mut desk, 2, &with_a_refund(10));
+    desk.list(&changed);
+    let (line, code) = desk.refusal();
+    assert_eq!(code, "APPROVAL_REQUIRED", "{line}");
+    assert_eq!(desk.gate.plan_root(), None);
+}
+
+#[test]
+fn a_plan_that_was_denied_or_whose_time_is_over_is_not_asked_about_again() {
+    let mut desk = planned();
+    let unlock = |line: &Value| line["result"]["_meta"]["dev.countersign/decision"]["unlock"].clone();
+    submit(&mut desk, 1, &with_a_refund(10));
+    desk.list(&definitions());
+    let denied = asked(&desk);
+    desk.pending.deny(&CallId::new(&denied).unwrap()).unwrap();
+    submit(&mut desk, 2, &with_a_refund(10));
+    let (line, code) = desk.refusal();
+    assert_eq!(
+        (code.as_str(), unlock(&line)),
+        ("APPROVAL_REQUIRED", json!("a plan that was not asked about before"))
+    );
+    assert_eq!(line["result"]["_meta"]["dev.countersign/decision"].get("approval_id"), None);
+    submit(&mut desk, 3, &with_a_refund(11));
+    let late = asked(&desk);
+    desk.approve(&late);
+    desk.clock.advance(Millis::from_secs(61)).unwrap();
+    submit(&mut desk, 4, &with_a_refund(11));
+    let (line, _) = desk.refusal();
+    assert_eq!(unlock(&line), "a plan that was not asked about before");
+    assert_eq!(desk.gate.plan_root(), None);
+}
+
+#[test]
+fn a_step_that_needs_an_approval_of_its_own_is_asked_about_when_it_comes() {
+    let mut desk = Desk::with(Setup { plan: Some(with_a_refund(10)), ..Setup::default().patient() });
+    desk.call(1, "search", &json!({ "q": "a" }));
+    desk.list(&definitions());
+    desk.run_call();
+    desk.client_got();
+    // Nobody approved the plan that the session started with.
+    desk.call(2, "refund", &json!({ "ticket": 7, "amount": 10 }));
+    let id = asked(&desk);
+    desk.approve(&id);
+    run(&mut desk, 3, "refund", &json!({ "ticket": 7, "amount": 10 }));
+    run(&mut desk, 4, "search", &json!({ "q": "b" }));
+}
+
+#[test]
+fn nobody_is_asked_to_approve_a_plan_that_is_over_before_it_began() {
+    for (later, code) in [(600, "ASK_EXPIRED"), (3_600, "CONTRACT_EXPIRED")] {
+        let mut desk = planned();
+        desk.clock.advance(Millis::from_secs(later)).unwrap();
+        submit(&mut desk, 1, &with_a_refund(10));
+        assert_eq!(desk.refusal().1, code);
+        assert_eq!(desk.record(), [code]);
+        assert!(desk.pending.list(time(NOW)).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,86 @@
+use countersign_tool_gate::RejectionCode;
+
+use super::json;
+use crate::message::RpcId;
+use crate::results::{Committed, Kind, Refusal, committed_line, refusal_line};
+
+#[test]
+fn a_refusal_is_a_result_with_a_decision_for_programs_and_a_text_for_the_model() {
+    let line = refusal_line(
+        &RpcId::Number(1),
+        Refusal {
+            unlock: Some("an approval"),
+            approval_id: Some("c-1"),
+            record: Some(9),
+            ..Refusal::of(RejectionCode::ApprovalRequired, "c-1")
+        },
+    );
+    let read = json(&line);
+    assert_eq!(read.as_str(), line, "canonical");
+    let result = read.value().get("result").unwrap();
+    assert_eq!(result.get("isError").unwrap().as_bool(), Some(true));
+    assert_eq!(
+        result.get("_meta").unwrap().canonical_text(),
+        concat!(
+            r#"{"dev.countersign/decision":{"approval_id":"c-1","call_id":"c-1","code":"APPROVAL_REQUIRED","#,
+            r#""record":9,"retry":"after_approval","unlock":"an approval"}}"#
+        )
+    );
+    assert_eq!(
+        result.pointer("/content/0/text").unwrap().as_str(),
+        Some(
+            "Refused by Countersign: APPROVAL_REQUIRED. a person must approve this call. What would help: an approval. \
+             Approval id: c-1."
+        )
+    );
+}
+
+#[test]
+fn a_model_reads_the_id_of_a_call_that_somebody_could_approve_or_attest_to() {
+    let text = |code: RejectionCode, approval_id: Option<&str>| {
+        let refusal = Refusal { unlock: None, approval_id, ..Refusal::of(code, "c-1") };
+        let line = json(&refusal_line(&RpcId::Number(1), refusal));
+        line.value().pointer("/result/content/0/text").unwrap().as_str().unwrap().to_owned()
+    };
+    for (code, named) in [
+        (RejectionCode::ApprovalRequired, true),
+        (RejectionCode::ApprovalInvalid, true),
+        (RejectionCode::ApprovalExpired, true),
+        (RejectionCode::ApprovalSpent, true),
+        (RejectionCode::PicInvalidRequest, true),
+        (RejectionCode::PicEvidenceRequired, true),
+        (RejectionCode::PicEvidenceFailed, true),
+        (RejectionCode::PicVerifierFailed, true),
+        (RejectionCode::PicSchemaInvalid, false),
+        (RejectionCode::UndisclosedTool, false),
+        (RejectionCode::ArgsSchema, false),
+        (RejectionCode::StoreUnavailable, false),
+        (RejectionCode::Internal, false),
+    ] {
+        assert_eq!(text(code, None).ends_with(" Call id: c-1."), named, "{code}");
+    }
+    // One that waits for its approver has that id and no other.
+    let waiting = text(RejectionCode::ApprovalRequired, Some("c-0"));
+    assert!(waiting.ends_with(" Approval id: c-0.") && !waiting.contains("c-1"), "{waiting}");
+}
+
+#[test]
+fn a_committed_plan_is_named_in_the_text_to_programs_and_as_structured_content() {
+    for (kind, told) in [(Kind::Plan, "the plan. Steps: 3."), (Kind::Amendment, "in place of the steps")] {
+        let line = committed_line(&RpcId::Number(1), &Committed { root: "ab12".into(), steps: 3, kind });
+        let read = json(&line);
+        assert_eq!(read.as_str(), line, "canonical");
+        let at = |pointer: &str| read.value().pointer(pointer).unwrap().canonical_text();
+        let named = r#"{"root":"ab12","steps":3}"#;
+        assert_eq!(
+            (
+                at("/result/isError"),
+                at("/result/structuredContent"),
+                at("/result/_meta/dev.countersign~1plan")
+            ),
+            ("false".into(), named.into(), named.into())
+        );
+        let text = at("/result/content/0/text");
+        assert!(text.contains(told) && text.contains("ab12"), "{text}");
+    }
+}

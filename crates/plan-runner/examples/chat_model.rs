@@ -1,0 +1,82 @@
+//! Chat model: the safe flow with models behind an OpenAI-compatible endpoint. `COUNTERSIGN_CHAT_URL` (up to and including the
+//! version, `https://models.example/v1`) and `COUNTERSIGN_CHAT_MODEL` say which; `COUNTERSIGN_CHAT_KEY` holds the key, where one is
+//! needed. Without them, the example starts a small server of its own on this machine, and says so.
+#![expect(clippy::print_stdout, reason = "an example talks to people")]
+
+#[path = "common/desk.rs"]
+mod desk;
+#[path = "common/thinking.rs"]
+mod thinking;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+use countersign_plan_runner::ChatModel;
+use desk::{Desk, Failed, GOAL};
+
+/// Names the key's variable.
+const KEY: &str = "COUNTERSIGN_CHAT_KEY";
+
+fn main() -> Result<(), Failed> {
+    let (url, name) = match std::env::var("COUNTERSIGN_CHAT_URL") {
+        Ok(url) => (url, std::env::var("COUNTERSIGN_CHAT_MODEL")?),
+        Err(_) => {
+            let url = start_server()?;
+            println!(
+                "COUNTERSIGN_CHAT_URL is not set: a scripted server of the example's own answers, at {url}"
+            );
+            (url, "scripted".to_owned())
+        }
+    };
+    let model = ChatModel::builder(&url, &name);
+    let model = if std::env::var_os(KEY).is_some() { model.key_from_env(KEY) } else { model }.build()?;
+    println!("{GOAL}, with the model {name}.");
+    let desk = Desk::open("chat-model", "Where is my parcel?", "in Oslo, arrives on Friday")?;
+    let end = desk.run(&format!("{GOAL}, please."), &model, &model, &model)?;
+    println!("Answer: {}", end.answer());
+    for (to, body) in desk.outbox()? {
+        println!("In the outbox, to {to}: {body}");
+    }
+    Ok(())
+}
+
+/// Answers chat completions on this machine for as long as the example runs.
+fn start_server() -> Result<String, Failed> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}/v1", listener.local_addr()?);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // Who does not ask properly gets no answer.
+            let _answered = answer(stream);
+        }
+    });
+    Ok(url)
+}
+
+fn answer(stream: TcpStream) -> Result<(), Failed> {
+    let mut reader = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        if line.trim().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse()?;
+        }
+    }
+    let mut body = Vec::new();
+    reader.by_ref().take(length).read_to_end(&mut body)?;
+    let asked: serde_json::Value = serde_json::from_slice(&body)?;
+    let said = |place: &str| asked.pointer(place).and_then(|said| said.as_str()).unwrap_or_default();
+    let text = thinking::think(said("/messages/0/content"), said("/messages/1/content"));
+    let text = text.ok_or("nothing came to mind")?;
+    let answer = serde_json::json!({
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]
+    });
+    let answer = answer.to_string();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+    write!(reader.into_inner(), "{head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())?;
+    Ok(())
+}

@@ -1,0 +1,16 @@
+// A model that does what it is asked for.
+
+use countersign_plan_runner::{Chat, ChatMessage, ModelError};
+
+/// Thinks by the example's rules.
+pub(crate) struct Careful;
+
+impl Chat for Careful {
+    fn complete(&mut self, messages: &[ChatMessage]) -> Result<String, ModelError> {
+        let [instructions, about] = messages else {
+            return Err(ModelError::new("MODEL_CONFUSED", "two messages were expected"));
+        };
+        crate::thinking::think(instructions.content(), about.content())
+            .ok_or_else(|| ModelError::new("MODEL_CONFUSED", "nothing came to mind"))
+    }
+}

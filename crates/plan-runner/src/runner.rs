@@ -1,0 +1,210 @@
+use std::fmt;
+use std::sync::Arc;
+
+use countersign_committed_plan::VerifiedTrace;
+use countersign_core::{Clock, Timestamp, ToolId};
+use countersign_tool_gate::{AcceptedCall, ToolGate};
+
+use crate::approver::{Approval, Approver};
+use crate::error::RunError;
+use crate::event::RunEvent;
+use crate::inspect::Inspector;
+use crate::limits::RunLimits;
+use crate::model::{ModelError, Planner, Responder};
+use crate::stage::{Asked, Planned, Turned};
+use crate::task::Task;
+use crate::tools::{ToolError, Tools};
+
+/// Runs plans through a gate: it owns the control flow, and models and tools only answer.
+///
+/// A gate has one plan. Prompts that are answered without a plan can be as many as one likes. The [crate](crate)'s documentation
+/// shows a whole run.
+#[derive(Clone, Debug)]
+pub struct PlanRunner {
+    gate: ToolGate,
+    clock: Arc<dyn Clock>,
+    limits: RunLimits,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunEnd {
+    /// The planner answered without a plan; nothing was run.
+    Answered(String),
+    /// Every step has run and the plan was verified.
+    Finished {
+        /// The planner's final answer, which it wrote from the trace. Text, whatever it says.
+        answer: String,
+        /// What ran.
+        trace: VerifiedTrace<Vec<u8>>,
+    },
+}
+
+impl RunEnd {
+    /// The answer to the prompt.
+    #[must_use]
+    pub fn answer(&self) -> &str {
+        match self {
+            Self::Answered(answer) | Self::Finished { answer, .. } => answer,
+        }
+    }
+
+    /// What ran, where there was a plan.
+    #[must_use]
+    pub const fn trace(&self) -> Option<&VerifiedTrace<Vec<u8>>> {
+        match self {
+            Self::Answered(_) => None,
+            Self::Finished { trace, .. } => Some(trace),
+        }
+    }
+}
+
+/// Names whom a run asks: the models, the inspectors, the tools, and who approves and who watches, if anybody does.
+#[must_use]
+pub struct Actors<'a> {
+    planner: &'a mut dyn Planner,
+    inspectors: Vec<&'a mut dyn Inspector>,
+    responder: &'a mut dyn Responder,
+    tools: &'a mut dyn Tools,
+    approver: Option<&'a mut dyn Approver>,
+    observer: Option<&'a mut dyn FnMut(&RunEvent<'_>)>,
+}
+
+impl<'a> Actors<'a> {
+    /// Takes those that no run does without. Without an inspector, every plan is refused (`PLAN_UNINSPECTED`).
+    pub fn new(
+        planner: &'a mut dyn Planner,
+        inspectors: Vec<&'a mut dyn Inspector>,
+        responder: &'a mut dyn Responder,
+        tools: &'a mut dyn Tools,
+    ) -> Self {
+        Self { planner, inspectors, responder, tools, approver: None, observer: None }
+    }
+
+    /// Adds who is asked for approvals, at a gate that takes any. Without one, what needs an approval is refused.
+    pub fn approver(mut self, approver: &'a mut dyn Approver) -> Self {
+        self.approver = Some(approver);
+        self
+    }
+
+    /// Adds who is told what happens, as it happens.
+    pub fn observer(mut self, observer: &'a mut dyn FnMut(&RunEvent<'_>)) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+}
+
+impl fmt::Debug for Actors<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Actors").field("inspectors", &self.inspectors.len()).finish_non_exhaustive()
+    }
+}
+
+impl PlanRunner {
+    /// Takes the gate that decides about every call, and the clock that it tells the time by.
+    #[must_use]
+    pub fn new(gate: ToolGate, clock: Arc<dyn Clock>) -> Self {
+        Self { gate, clock, limits: RunLimits::default() }
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn limits(self, limits: RunLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// The gate.
+    #[must_use]
+    pub const fn gate(&self) -> &ToolGate {
+        &self.gate
+    }
+
+    /// Runs a task to its end.
+    ///
+    /// # Errors
+    /// [`RunError`] with the code of the first thing that went wrong; nothing is run after it.
+    pub fn run(&self, task: &Task<'_>, actors: Actors<'_>) -> Result<RunEnd, RunError> {
+        let mut actors = actors;
+        let mut observer = actors.observer.take();
+        let mut tell = |event: &RunEvent<'_>| {
+            if let Some(observer) = observer.as_mut() {
+                observer(event);
+            }
+        };
+        let end = self.drive(*task, actors, &mut tell);
+        end.inspect_err(|error| tell(&RunEvent::Halted { code: error.code() }))
+    }
+
+    fn drive(
+        &self,
+        task: Task<'_>,
+        actors: Actors<'_>,
+        tell: &mut impl FnMut(&RunEvent<'_>),
+    ) -> Result<RunEnd, RunError> {
+        let Actors { planner, inspectors, responder, tools, mut approver, .. } = actors;
+        let asked = Asked::new(self, task);
+        let text = planner.plan(&asked.request()).map_err(planner_failed)?;
+        let mut proposed = match asked.planned(text, tell)? {
+            Planned::Answer(answer) => return Ok(RunEnd::Answered(answer)),
+            Planned::Plan(proposed) => proposed,
+        };
+        for inspector in inspectors {
+            let word = inspector.inspect(&proposed.inspection());
+            proposed = proposed.inspected(inspector.name(), word, tell)?;
+        }
+        let approval = match approver.as_mut() {
+            Some(approver) => approver.approve_plan(&proposed.approval_request()?),
+            None => Approval::Abstain,
+        };
+        let mut running = proposed.start(approval, tell)?;
+        while let Some(request) = running.next()? {
+            let text = responder.turn(&request).map_err(responder_failed)?;
+            let call = match running.turn(&text, tell)? {
+                Turned::Next => continue,
+                Turned::Accepted(call) => *call,
+                Turned::Waiting(waiting) => {
+                    let approval = match approver.as_mut() {
+                        Some(approver) => approver.approve_call(waiting.request()),
+                        None => Approval::Abstain,
+                    };
+                    running.approved(*waiting, approval, tell)?
+                }
+            };
+            let (tool, returned) = dispatch(call, tools);
+            running.ran(tool, returned, tell)?;
+        }
+        let finished = running.finish(tell)?;
+        let answer = planner.answer(&finished.request()).map_err(planner_failed)?;
+        let (answer, trace) = finished.answered(answer, tell)?;
+        Ok(RunEnd::Finished { answer, trace })
+    }
+
+    pub(crate) const fn run_limits(&self) -> &RunLimits {
+        &self.limits
+    }
+
+    pub(crate) fn now(&self) -> Result<Timestamp, RunError> {
+        self.clock.now().map_err(|_| RunError::Clock)
+    }
+}
+
+/// Runs the tool of an accepted call. What it returns goes into the gate's trace, and to the responder.
+fn dispatch(call: AcceptedCall, tools: &mut dyn Tools) -> (ToolId, Result<Vec<u8>, ToolError>) {
+    let tool = call.tool().clone();
+    let mut seen = Vec::new();
+    let ran = call.run_step(|args| {
+        let returned = tools.run(&tool, args)?;
+        seen.clone_from(&returned);
+        Ok(returned)
+    });
+    (tool, ran.map(|()| seen))
+}
+
+pub(crate) const fn planner_failed(source: ModelError) -> RunError {
+    RunError::Model { role: "planner", source }
+}
+
+pub(crate) const fn responder_failed(source: ModelError) -> RunError {
+    RunError::Model { role: "responder", source }
+}

@@ -1,0 +1,90 @@
+use countersign_core::ToolId;
+use countersign_tool_gate::AcceptedCall;
+
+use crate::approver::Approval;
+use crate::async_actors::{AsyncActors, AsyncTools};
+use crate::error::RunError;
+use crate::event::RunEvent;
+use crate::runner::{PlanRunner, RunEnd, planner_failed, responder_failed};
+use crate::stage::{Asked, Planned, Turned};
+use crate::task::Task;
+use crate::tools::ToolError;
+
+impl PlanRunner {
+    /// Runs a task to its end, as [`run`](Self::run) does, for models and tools that are waited for. It needs no particular
+    /// runtime, and its future is `Send`. The gate itself does not wait: it decides, and puts on record, where it is polled.
+    ///
+    /// Dropped before it is done, the run stops where it is; a call under way is on record with an unknown outcome.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_async(&self, task: &Task<'_>, actors: AsyncActors<'_>) -> Result<RunEnd, RunError> {
+        let mut actors = actors;
+        let mut observer = actors.observer.take();
+        let mut tell = |event: &RunEvent<'_>| {
+            if let Some(observer) = observer.as_mut() {
+                observer(event);
+            }
+        };
+        let end = self.drive_async(*task, actors, &mut tell).await;
+        end.inspect_err(|error| tell(&RunEvent::Halted { code: error.code() }))
+    }
+
+    async fn drive_async(
+        &self,
+        task: Task<'_>,
+        actors: AsyncActors<'_>,
+        tell: &mut (impl FnMut(&RunEvent<'_>) + Send),
+    ) -> Result<RunEnd, RunError> {
+        let AsyncActors { planner, inspectors, responder, tools, mut approver, .. } = actors;
+        let asked = Asked::new(self, task);
+        let text = planner.plan(&asked.request()).await.map_err(planner_failed)?;
+        let mut proposed = match asked.planned(text, tell)? {
+            Planned::Answer(answer) => return Ok(RunEnd::Answered(answer)),
+            Planned::Plan(proposed) => proposed,
+        };
+        for inspector in inspectors {
+            let word = inspector.inspect(&proposed.inspection()).await;
+            proposed = proposed.inspected(inspector.name(), word, tell)?;
+        }
+        let approval = match approver.as_mut() {
+            Some(approver) => approver.approve_plan(&proposed.approval_request()?).await,
+            None => Approval::Abstain,
+        };
+        let mut running = proposed.start(approval, tell)?;
+        while let Some(request) = running.next()? {
+            let text = responder.turn(&request).await.map_err(responder_failed)?;
+            let call = match running.turn(&text, tell)? {
+                Turned::Next => continue,
+                Turned::Accepted(call) => *call,
+                Turned::Waiting(waiting) => {
+                    let approval = match approver.as_mut() {
+                        Some(approver) => approver.approve_call(waiting.request()).await,
+                        None => Approval::Abstain,
+                    };
+                    running.approved(*waiting, approval, tell)?
+                }
+            };
+            let (tool, returned) = dispatch(call, tools).await;
+            running.ran(tool, returned, tell)?;
+        }
+        let finished = running.finish(tell)?;
+        let answer = planner.answer(&finished.request()).await.map_err(planner_failed)?;
+        let (answer, trace) = finished.answered(answer, tell)?;
+        Ok(RunEnd::Finished { answer, trace })
+    }
+}
+
+/// Runs the tool of an accepted call. What it returns goes into the gate's trace, and to the responder.
+async fn dispatch(call: AcceptedCall, tools: &mut dyn AsyncTools) -> (ToolId, Result<Vec<u8>, ToolError>) {
+    let tool = call.tool().clone();
+    let mut seen = Vec::new();
+    let (asked, kept) = (&tool, &mut seen);
+    let ran = call.run_step_async(|args| async move {
+        let returned = tools.run(asked, &args).await?;
+        kept.clone_from(&returned);
+        Ok(returned)
+    });
+    let ran = ran.await;
+    (tool, ran.map(|()| seen))
+}

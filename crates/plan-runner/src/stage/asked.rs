@@ -1,0 +1,72 @@
+use countersign_committed_plan::Plan;
+use countersign_registry::RegistryView;
+use countersign_tool_gate::{StartPlanError, commit_plan};
+
+use super::Proposed;
+use crate::error::RunError;
+use crate::event::RunEvent;
+use crate::model::PlanRequest;
+use crate::plan_text::PlanText;
+use crate::runner::PlanRunner;
+use crate::task::{OfferedTool, Task, offered};
+
+/// Waits for the planner's text.
+pub(crate) struct Asked<'r> {
+    runner: &'r PlanRunner,
+    task: Task<'r>,
+    tools: Vec<OfferedTool>,
+}
+
+/// What a planner's text was.
+pub(crate) enum Planned<'r> {
+    /// The answer itself.
+    Answer(String),
+    /// A plan that may be committed.
+    Plan(Box<Proposed<'r>>),
+}
+
+impl<'r> Asked<'r> {
+    pub(crate) fn new(runner: &'r PlanRunner, task: Task<'r>) -> Self {
+        Self { runner, task, tools: offered(runner.gate()) }
+    }
+
+    pub(crate) fn request(&self) -> PlanRequest<'_> {
+        PlanRequest { task: self.task, tools: &self.tools }
+    }
+
+    /// Reads the text. A plan is for the pinned goal, and is committed under the contract, or the run ends.
+    pub(crate) fn planned(
+        self,
+        text: String,
+        tell: &mut impl FnMut(&RunEvent<'_>),
+    ) -> Result<Planned<'r>, RunError> {
+        let Some(written) = PlanText::parse(&text, self.runner.run_limits())? else {
+            tell(&RunEvent::Answered);
+            return Ok(Planned::Answer(text));
+        };
+        self.verify_goal(written.goal())?;
+        tell(&RunEvent::Planned { steps: written.steps().len() });
+        let gate = self.runner.gate();
+        let steps = written.to_steps(gate.contract())?;
+        let plan = Plan::new(gate.plan_context()?, steps).map_err(StartPlanError::from)?;
+        let proposed = self.commit(plan, &written, &gate.registry().view())?;
+        tell(&RunEvent::Committed { root: *proposed.root() });
+        Ok(Planned::Plan(Box::new(proposed)))
+    }
+
+    fn verify_goal(&self, goal: &str) -> Result<(), RunError> {
+        let gate = self.runner.gate();
+        let now = self.runner.now()?;
+        let pin = gate.pinned_ask().ok_or(StartPlanError::NoGoal)?;
+        pin.verify(goal, gate.contract().session(), now).map_err(RunError::Goal)
+    }
+
+    /// Commits the plan as the gate will, which does it again by itself when the plan is started.
+    fn commit(&self, plan: Plan, written: &PlanText, view: &RegistryView) -> Result<Proposed<'r>, RunError> {
+        let contract = self.runner.gate().contract();
+        let committed = commit_plan(plan.clone(), contract, view).map_err(StartPlanError::from)?;
+        let rules = committed.steps().iter().filter_map(|step| contract.disclosed(view, step.tool()));
+        let impacts = rules.map(|rules| rules.entry().impact()).collect();
+        Ok(Proposed::new(self.runner, self.task, plan, committed, written.goal(), impacts))
+    }
+}

@@ -1,0 +1,85 @@
+use countersign_committed_plan::{CommittedPlan, Plan, PlanRoot};
+use countersign_core::ImpactClass;
+use countersign_tool_gate::{ApprovalRequest, PlanSettings};
+
+use super::Running;
+use crate::approver::Approval;
+use crate::error::RunError;
+use crate::event::{PlanApproval, RunEvent};
+use crate::inspect::{Halt, Inspection};
+use crate::runner::PlanRunner;
+use crate::task::Task;
+
+/// Holds a committed plan that waits for its inspectors and its approver.
+pub(crate) struct Proposed<'r> {
+    runner: &'r PlanRunner,
+    task: Task<'r>,
+    plan: Plan,
+    committed: CommittedPlan,
+    goal: Box<str>,
+    /// Each step's, in order.
+    impacts: Vec<ImpactClass>,
+    inspected: bool,
+}
+
+impl<'r> Proposed<'r> {
+    pub(super) fn new(
+        runner: &'r PlanRunner,
+        task: Task<'r>,
+        plan: Plan,
+        committed: CommittedPlan,
+        goal: &str,
+        impacts: Vec<ImpactClass>,
+    ) -> Self {
+        Self { runner, task, plan, committed, goal: goal.into(), impacts, inspected: false }
+    }
+
+    pub(super) const fn root(&self) -> &PlanRoot {
+        self.committed.root()
+    }
+
+    pub(crate) fn inspection(&self) -> Inspection<'_> {
+        Inspection { goal: &self.goal, plan: &self.committed, impacts: &self.impacts }
+    }
+
+    /// Takes one inspector's word, and ends at the first that does not let the plan pass.
+    pub(crate) fn inspected(
+        mut self: Box<Self>,
+        inspector: &str,
+        word: Result<(), Halt>,
+        tell: &mut impl FnMut(&RunEvent<'_>),
+    ) -> Result<Box<Self>, RunError> {
+        word.map_err(|halt| RunError::Inspection { inspector: inspector.into(), halt })?;
+        tell(&RunEvent::Inspected { inspector });
+        self.inspected = true;
+        Ok(self)
+    }
+
+    /// What the approver is asked, once the plan was inspected.
+    pub(crate) fn approval_request(&self) -> Result<ApprovalRequest, RunError> {
+        self.require_inspected()?;
+        Ok(self.runner.gate().plan_approval_request(&self.plan)?)
+    }
+
+    /// Starts the plan, under the approver's token where there is one.
+    pub(crate) fn start(
+        self,
+        approval: Approval,
+        tell: &mut impl FnMut(&RunEvent<'_>),
+    ) -> Result<Running<'r>, RunError> {
+        self.require_inspected()?;
+        let settings = PlanSettings::new(self.plan);
+        let (settings, approval) = match approval {
+            Approval::Token(token) => (settings.approval(&token), PlanApproval::Spent),
+            Approval::Abstain => (settings, PlanApproval::None),
+            Approval::Deny => return Err(RunError::Denied),
+        };
+        let root = self.runner.gate().start_plan(settings)?;
+        tell(&RunEvent::Started { root, approval });
+        Ok(Running::new(self.runner, self.task, self.committed, root, self.goal))
+    }
+
+    fn require_inspected(&self) -> Result<(), RunError> {
+        if self.inspected { Ok(()) } else { Err(RunError::Uninspected) }
+    }
+}

@@ -1,0 +1,241 @@
+use countersign_canonical_json::Canonical;
+use countersign_committed_plan::{CommittedPlan, PlanRoot, VerifiedStep, VerifiedTrace};
+use countersign_core::ToolId;
+use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, ToolCall};
+
+use crate::approver::Approval;
+use crate::error::RunError;
+use crate::event::RunEvent;
+use crate::model::{AnswerRequest, Observation, TurnRequest};
+use crate::runner::PlanRunner;
+use crate::task::Task;
+use crate::tools::ToolError;
+use crate::turn_text::{TurnAction, TurnText, TurnTextError};
+use crate::written_tool::WrittenTool;
+
+/// Holds a plan that runs.
+pub(crate) struct Running<'r> {
+    runner: &'r PlanRunner,
+    task: Task<'r>,
+    plan: CommittedPlan,
+    root: PlanRoot,
+    goal: Box<str>,
+    /// The step whose turn it is, from 1 on, as it was verified for the responder.
+    step: Option<VerifiedStep>,
+    position: u64,
+    /// How many calls that step has had.
+    calls: u32,
+    turns: u64,
+    observations: Vec<Observation>,
+}
+
+/// What came of a turn.
+pub(crate) enum Turned {
+    /// The step is left; no call is made.
+    Next,
+    /// The call may run.
+    Accepted(Box<AcceptedCall>),
+    /// The call may run once it is approved.
+    Waiting(Box<Waiting>),
+}
+
+/// Holds a call that was refused for want of an approval of its own.
+pub(crate) struct Waiting {
+    call: Call,
+    refused: Rejection,
+    request: ApprovalRequest,
+}
+
+impl Waiting {
+    pub(crate) const fn request(&self) -> &ApprovalRequest {
+        &self.request
+    }
+}
+
+/// What a turn asks for, as it is sent to the gate: nothing of it is made up or put right here.
+struct Call {
+    id: String,
+    tool: WrittenTool,
+    args: Canonical,
+}
+
+impl<'r> Running<'r> {
+    pub(super) const fn new(
+        runner: &'r PlanRunner,
+        task: Task<'r>,
+        plan: CommittedPlan,
+        root: PlanRoot,
+        goal: Box<str>,
+    ) -> Self {
+        let observations = Vec::new();
+        Self { runner, task, plan, root, goal, step: None, position: 1, calls: 0, turns: 0, observations }
+    }
+
+    /// What the responder is asked next; nothing when every step has had its calls. The step is verified against the root of the
+    /// plan that the gate runs before the responder sees it.
+    pub(crate) fn next(&mut self) -> Result<Option<TurnRequest<'_>>, RunError> {
+        if self.step.as_ref().is_some_and(|step| self.calls >= step.step().max_calls()) {
+            self.leave();
+        }
+        if self.position > self.plan.header().steps() {
+            return Ok(None);
+        }
+        let step = self.position;
+        if self.turns >= self.runner.run_limits().turns() {
+            return Err(RunError::TurnsLimit { step });
+        }
+        self.turns = self.turns.saturating_add(1);
+        // Another root, and the proof does not verify: one check for a leaf that changed and for a plan that did.
+        let root = self.runner.gate().plan_root();
+        let proof = self.plan.prove_step(step).zip(root);
+        let verified = proof.and_then(|(proof, root)| proof.verify(&root).ok());
+        let verified = verified.ok_or(RunError::PlanChanged { step })?;
+        let step = self.step.insert(verified);
+        let Self { goal, calls, observations, .. } = self;
+        Ok(Some(TurnRequest { goal, step, calls: *calls, observations }))
+    }
+
+    /// Reads the responder's turn, and has the gate decide about its call.
+    pub(crate) fn turn(
+        &mut self,
+        text: &str,
+        tell: &mut impl FnMut(&RunEvent<'_>),
+    ) -> Result<Turned, RunError> {
+        let call = match self.read(text) {
+            Ok(Some(call)) => call,
+            Ok(None) => return Ok(Turned::Next),
+            Err(source) => return Err(self.unread(source, tell)),
+        };
+        match self.check(&call, None) {
+            Ok(accepted) => Ok(Turned::Accepted(Box::new(self.accepted(accepted, tell)))),
+            Err(refused) => match refused.approval_request().cloned() {
+                Some(request) => Ok(Turned::Waiting(Box::new(Waiting { call, refused, request }))),
+                None => Err(self.refused(refused, tell)),
+            },
+        }
+    }
+
+    /// The call that a turn asks for; nothing where it leaves the step.
+    fn read(&mut self, text: &str) -> Result<Option<Call>, TurnTextError> {
+        let turn = TurnText::parse(text, self.runner.run_limits())?;
+        match turn.action() {
+            TurnAction::Call(tool) => {
+                Ok(Some(Call { id: self.call_id(), tool: tool.clone(), args: turn.args().clone() }))
+            }
+            TurnAction::Next if self.calls > 0 => {
+                self.leave();
+                Ok(None)
+            }
+            TurnAction::Next => Err(TurnTextError::Next),
+        }
+    }
+
+    /// A turn that cannot be read is no call; it goes on record as a malformed one.
+    fn unread(&self, source: TurnTextError, tell: &mut impl FnMut(&RunEvent<'_>)) -> RunError {
+        let refused = self.runner.gate().refuse_malformed(&self.call_id(), source.code());
+        tell(&RunEvent::StepRefused { step: self.position, code: refused.code() });
+        RunError::Turn { step: self.position, source }
+    }
+
+    fn call_id(&self) -> String {
+        format!("{}/{}", self.root, self.turns)
+    }
+
+    /// Asks the gate again, with the approval that the call waited for.
+    pub(crate) fn approved(
+        &mut self,
+        waiting: Waiting,
+        approval: Approval,
+        tell: &mut impl FnMut(&RunEvent<'_>),
+    ) -> Result<AcceptedCall, RunError> {
+        match approval {
+            Approval::Token(token) => match self.check(&waiting.call, Some(&token)) {
+                Ok(accepted) => Ok(self.accepted(accepted, tell)),
+                Err(refused) => Err(self.refused(refused, tell)),
+            },
+            Approval::Abstain => Err(self.refused(waiting.refused, tell)),
+            Approval::Deny => Err(RunError::Denied),
+        }
+    }
+
+    /// Takes what the tool of an accepted call returned.
+    pub(crate) fn ran(
+        &mut self,
+        tool: ToolId,
+        returned: Result<Vec<u8>, ToolError>,
+        tell: &mut impl FnMut(&RunEvent<'_>),
+    ) -> Result<(), RunError> {
+        let step = self.position;
+        let bytes = returned.map_err(|source| RunError::Tool { step, source })?;
+        let held =
+            self.observations.iter().fold(bytes.len(), |sum, seen| sum.saturating_add(seen.bytes.len()));
+        if held > self.runner.run_limits().observation_bytes() {
+            return Err(RunError::ObservationLimit { step });
+        }
+        tell(&RunEvent::StepRan { step, bytes: bytes.len() });
+        self.observations.push(Observation { step, tool, bytes });
+        Ok(())
+    }
+
+    /// Ends the plan: the gate recomputes the root and gives out the trace.
+    pub(crate) fn finish(self, tell: &mut impl FnMut(&RunEvent<'_>)) -> Result<Finished<'r>, RunError> {
+        let trace = self.runner.gate().finish_plan()?;
+        tell(&RunEvent::Verified { calls: trace.steps().len() });
+        Ok(Finished { runner: self.runner, task: self.task, trace })
+    }
+
+    /// INVARIANT: the turn's own tool and arguments, and the step whose turn it is. The gate compares them with the plan.
+    fn check(&self, call: &Call, approval: Option<&str>) -> Result<AcceptedCall, Rejection> {
+        let (name, args) = (call.tool.name().as_str(), call.args.bytes());
+        let asked = match call.tool.server() {
+            Some(server) => ToolCall::new(&call.id, server.as_str(), name, args),
+            None => ToolCall::by_name(&call.id, name, args),
+        };
+        let asked = asked.ask(&self.goal).plan_step(self.position);
+        self.runner.gate().check(&match approval {
+            Some(token) => asked.approval(token),
+            None => asked,
+        })
+    }
+
+    fn accepted(&mut self, call: AcceptedCall, tell: &mut impl FnMut(&RunEvent<'_>)) -> AcceptedCall {
+        self.calls = self.calls.saturating_add(1);
+        tell(&RunEvent::StepVerified { step: self.position, tool: call.tool(), record: call.sequence() });
+        call
+    }
+
+    fn refused(&self, source: Rejection, tell: &mut impl FnMut(&RunEvent<'_>)) -> RunError {
+        tell(&RunEvent::StepRefused { step: self.position, code: source.code() });
+        RunError::Refused { step: self.position, source }
+    }
+
+    const fn leave(&mut self) {
+        self.position = self.position.saturating_add(1);
+        self.calls = 0;
+    }
+}
+
+/// Holds the trace of a plan that was verified, and waits for the planner's answer.
+pub(crate) struct Finished<'r> {
+    runner: &'r PlanRunner,
+    task: Task<'r>,
+    trace: VerifiedTrace<Vec<u8>>,
+}
+
+impl Finished<'_> {
+    pub(crate) const fn request(&self) -> AnswerRequest<'_> {
+        AnswerRequest { task: self.task, trace: &self.trace }
+    }
+
+    pub(crate) fn answered(
+        self,
+        answer: String,
+        tell: &mut impl FnMut(&RunEvent<'_>),
+    ) -> Result<(String, VerifiedTrace<Vec<u8>>), RunError> {
+        if answer.len() > self.runner.run_limits().text_bytes() {
+            return Err(RunError::AnswerTooLarge);
+        }
+        tell(&RunEvent::Finished);
+        Ok((answer, self.trace))
+    }
+}

@@ -1,0 +1,16 @@
+#![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
+
+mod amended;
+mod approvals;
+mod breaches;
+mod case;
+#[cfg(feature = "chat")]
+mod chat_models;
+#[cfg(feature = "chat")]
+mod chat_server;
+mod flows;
+mod plan_texts;
+mod prompts;
+mod routes;
+mod turn_texts;
+mod world;

@@ -1,0 +1,115 @@
+use super::case::*;
+use super::world::token;
+use crate::*;
+
+const REFUND: &str = r#""tool":"refund","args":{"amount":49}"#;
+const WIPE: &str = r#""tool":"wipe","args":{}"#;
+
+fn refund() -> Case {
+    Case::new(plan(&[REFUND])).turn(turn("refund", r#"{"amount":49}"#))
+}
+
+fn wipe() -> Case {
+    Case::new(plan(&[WIPE])).turn(turn("wipe", "{}"))
+}
+
+#[test]
+fn one_approval_of_the_whole_plan_is_enough_for_its_steps() {
+    let outcome = refund().approver(|request| Approval::Token(token(request, 1))).run();
+    assert_eq!((outcome.code(), outcome.ran.len()), ("", 1));
+    assert_eq!(outcome.approver_saw, ["countersign:submit_plan"]);
+    assert!(outcome.events.iter().any(|event| event.ends_with("approval: Spent }")));
+}
+
+#[test]
+fn without_an_approver_a_step_that_needs_an_approval_is_refused() {
+    let outcome = refund().run();
+    assert_eq!((outcome.code(), outcome.ran.len()), ("APPROVAL_REQUIRED", 0));
+    assert!(outcome.events.iter().any(|event| event.ends_with("approval: None }")));
+    let abstains = refund().approver(|_| Approval::Abstain).run();
+    assert_eq!((abstains.code(), abstains.ran.len()), ("APPROVAL_REQUIRED", 0));
+    assert_eq!(abstains.approver_saw, ["countersign:submit_plan", "desk:refund"]);
+}
+
+#[test]
+fn a_call_can_be_approved_where_the_plan_was_not() {
+    let outcome = refund()
+        .approver(|request| match request.binding().tool().name().as_str() {
+            "refund" => Approval::Token(token(request, 1)),
+            _ => Approval::Abstain,
+        })
+        .run();
+    assert_eq!((outcome.code(), outcome.ran.len()), ("", 1));
+}
+
+#[test]
+fn an_approver_who_says_no_ends_the_run_even_where_no_step_needs_a_yes() {
+    let outcome = Case::new(plan(&[READ])).turn(read_turn()).approver(|_| Approval::Deny).run();
+    assert_eq!((outcome.code(), outcome.ran.len()), ("APPROVAL_DENIED", 0));
+    assert_eq!(outcome.gate.plan_root(), None);
+}
+
+#[test]
+fn a_token_that_is_not_one_of_this_plan_starts_nothing() {
+    let outcome = refund().approver(|_| Approval::Token("cs1.a.b".to_owned())).run();
+    assert_eq!((outcome.code(), outcome.gate.plan_root()), ("APPROVAL_INVALID", None));
+}
+
+#[test]
+fn a_tool_whose_every_call_is_approved_is_asked_for_when_it_is_called() {
+    let outcome = wipe()
+        .approver(|request| {
+            let number = if request.binding().tool().name().as_str() == "wipe" { 2 } else { 1 };
+            Approval::Token(token(request, number))
+        })
+        .run();
+    assert_eq!((outcome.code(), outcome.ran.len()), ("", 1));
+    assert_eq!(outcome.approver_saw, ["countersign:submit_plan", "desk:wipe"]);
+}
+
+#[test]
+fn a_call_whose_approval_is_refused_or_wrong_is_not_run() {
+    let denied = wipe()
+        .approver(|request| match request.binding().tool().name().as_str() {
+            "wipe" => Approval::Deny,
+            _ => Approval::Token(token(request, 1)),
+        })
+        .run();
+    assert_eq!((denied.code(), denied.ran.len()), ("APPROVAL_DENIED", 0));
+    let forged = wipe()
+        .approver(|request| match request.binding().tool().name().as_str() {
+            "wipe" => Approval::Token("cs1.a.b".to_owned()),
+            _ => Approval::Token(token(request, 1)),
+        })
+        .run();
+    assert_eq!((forged.code(), forged.ran.len()), ("APPROVAL_INVALID", 0));
+}
+
+#[test]
+fn nobody_is_asked_to_approve_a_plan_that_an_inspector_halts() {
+    let outcome = refund()
+        .inspectors(vec![Ok(()), Err(Halt::new("TOO_RISKY").at_step(1).because("moves money"))])
+        .approver(|request| Approval::Token(token(request, 1)))
+        .run();
+    assert_eq!((outcome.code(), outcome.ran.len(), outcome.gate.plan_root()), ("TOO_RISKY", 0, None));
+    assert!(outcome.approver_saw.is_empty() && outcome.responder_saw.is_empty());
+    let error = outcome.end.unwrap_err();
+    assert_eq!(error.step(), Some(1));
+    assert!(!format!("{error:?} {error}").contains("moves money"));
+    assert!(!outcome.events.join(" ").contains("moves money"));
+}
+
+#[test]
+fn a_plan_without_an_inspector_is_refused() {
+    let outcome = Case::new(plan(&[READ])).inspectors(Vec::new()).turn(read_turn()).run();
+    assert_eq!((outcome.code(), outcome.gate.plan_root()), ("PLAN_UNINSPECTED", None));
+    let asked = refund().inspectors(Vec::new()).approver(|request| Approval::Token(token(request, 1))).run();
+    assert_eq!(asked.code(), "PLAN_UNINSPECTED");
+    assert!(asked.approver_saw.is_empty());
+    assert_eq!(Case::new("An answer.").inspectors(Vec::new()).run().code(), "", "an answer needs none");
+}
+
+#[test]
+fn an_approval_never_shows_its_token() {
+    assert_eq!(format!("{:?}", Approval::Token("cs1.secret".to_owned())), "Token(..)");
+}

@@ -1,0 +1,115 @@
+//! A server of HTTP/1.1 on this machine that says what a script says, and keeps what it was asked.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::thread::JoinHandle;
+
+/// What was asked: the first line, the headers in lower case, the body.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) line: String,
+    pub(super) headers: Vec<String>,
+    pub(super) body: String,
+}
+
+impl Asked {
+    pub(super) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find_map(|line| line.strip_prefix(&format!("{name}: ")))
+    }
+}
+
+/// What the server says to one request.
+pub(super) enum Says {
+    /// These bytes, and then it closes.
+    Bytes(Vec<u8>),
+    /// Nothing, until the client goes away.
+    Nothing,
+    /// The head of an answer, and then a byte at a time until the client goes away.
+    Drips,
+}
+
+pub(super) struct Server {
+    address: SocketAddr,
+    thread: JoinHandle<Vec<Asked>>,
+}
+
+impl Server {
+    /// Answers as many requests as there are things to say, one connection each.
+    pub(super) fn start(script: Vec<Says>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread =
+            std::thread::spawn(move || script.into_iter().map(|says| serve(&listener, says)).collect());
+        Self { address, thread }
+    }
+
+    pub(super) fn base(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// What it was asked, once it has said everything.
+    pub(super) fn asked(self) -> Vec<Asked> {
+        self.thread.join().unwrap()
+    }
+}
+
+fn serve(listener: &TcpListener, says: Says) -> Asked {
+    let (stream, _) = listener.accept().unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let line = lines.remove(0);
+    let headers: Vec<String> = lines
+        .iter()
+        .map(|line| line.split_once(':').unwrap())
+        .map(|(name, value)| format!("{}: {}", name.to_lowercase(), value.trim()))
+        .collect();
+    let length = headers.iter().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    reader.read_exact(&mut body).unwrap();
+    let mut stream = reader.into_inner();
+    match says {
+        Says::Bytes(bytes) => {
+            // A client that has seen enough may be gone already.
+            let _ = stream.write_all(&bytes);
+        }
+        Says::Nothing => {
+            let _ = stream.read(&mut [0]);
+        }
+        Says::Drips => {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n");
+            while stream.write_all(b" ").is_ok() {
+                std::thread::yield_now();
+            }
+        }
+    }
+    Asked { line, headers, body: String::from_utf8(body).unwrap() }
+}
+
+/// An answer of this status with this body.
+pub(super) fn status(status: &str, body: &str) -> Says {
+    let head =
+        format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    Says::Bytes(format!("{head}connection: close\r\n\r\n{body}").into_bytes())
+}
+
+/// A whole answer of a model.
+pub(super) fn text(content: &str) -> Says {
+    let body = serde_json::json!({
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1_790_000_000, "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+    });
+    status("200 OK", &body.to_string())
+}

@@ -1,0 +1,315 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
+use countersign_core::Millis;
+
+use super::case::*;
+use super::world::*;
+use crate::*;
+
+fn benign() -> Case {
+    Case::new(plan(&[READ, MAIL]))
+        .turn(read_turn())
+        .turn(turn("send_mail", r#"{"to":"ada@customers.example","body":"It arrives on Friday."}"#))
+        .returns("Where is my parcel?")
+        .returns("sent")
+        .answer(Ok("Ada was told.".to_owned()))
+}
+
+#[test]
+fn a_text_without_a_plan_token_is_the_answer_and_nothing_is_started() {
+    let outcome = Case::new("Forty-two.").run();
+    assert!(matches!(outcome.end, Ok(RunEnd::Answered(ref text)) if text == "Forty-two."));
+    assert_eq!(outcome.events, ["Answered"]);
+    assert_eq!(outcome.gate.plan_root(), None);
+    assert!(outcome.end.unwrap().trace().is_none());
+}
+
+#[test]
+fn a_plan_runs_step_by_step_to_a_verified_trace_and_an_answer() {
+    let outcome = benign().run();
+    let end = outcome.end.unwrap();
+    assert_eq!(end.answer(), "Ada was told.");
+    let trace = end.trace().unwrap();
+    let returned: Vec<_> = trace.steps().iter().map(|step| step.observation().as_slice()).collect();
+    assert_eq!(returned, [b"Where is my parcel?".as_slice(), b"sent"]);
+    assert_eq!(trace.roots(), [outcome.gate.plan_root().unwrap()]);
+    assert_eq!(
+        outcome.ran,
+        [
+            r#"desk:read_ticket {"id":"T-1001"}"#,
+            r#"desk:send_mail {"body":"It arrives on Friday.","to":"ada@customers.example"}"#
+        ]
+    );
+    let kinds: Vec<&str> = outcome.events.iter().map(|event| event.split(' ').next().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "Planned",
+            "Committed",
+            "Inspected",
+            "Started",
+            "StepVerified",
+            "StepRan",
+            "StepVerified",
+            "StepRan",
+            "Verified",
+            "Finished"
+        ]
+    );
+}
+
+#[test]
+fn no_event_holds_what_an_argument_is_or_a_tool_returned() {
+    let all = benign().run().events.join("\n");
+    for secret in ["T-1001", "customers.example", "Friday", "parcel", "sent", "Ada", "as planned"] {
+        assert!(!all.contains(secret), "{secret} in {all}");
+    }
+}
+
+#[test]
+fn the_planner_sees_nothing_of_what_tools_return_before_the_plan_is_verified() {
+    let outcome = benign().run();
+    assert_eq!(outcome.planner_saw.len(), 2, "it is asked for a plan and for an answer, and never between");
+    assert!(!outcome.planner_saw[0].contains("parcel"));
+    assert_eq!(outcome.planner_saw[1], "trace: Where is my parcel?|sent");
+    // And when the plan is halted after its first step, never.
+    let halted = Case::new(plan(&[READ, MAIL])).turn(read_turn()).returns("secret").turn("nonsense").run();
+    assert_eq!(halted.ran.len(), 1);
+    assert_eq!(halted.planner_saw.len(), 1);
+    assert!(!halted.planner_saw[0].contains("secret"));
+}
+
+#[test]
+fn the_planner_is_told_what_the_session_discloses_and_nothing_else() {
+    let outcome = Case::new("Hello.").run();
+    let saw = &outcome.planner_saw[0];
+    assert!(saw.contains("Please help.") && saw.contains(GOAL));
+    assert!(saw.contains("read_ticket") && saw.contains("/body"));
+    assert!(!saw.contains("hidden"));
+}
+
+#[test]
+fn each_turn_is_shown_what_the_tools_returned_before_it() {
+    let outcome = benign().run();
+    assert_eq!(outcome.responder_saw, [vec![], vec!["Where is my parcel?".to_owned()]]);
+}
+
+#[test]
+fn a_step_is_called_as_often_as_the_responder_asks_and_the_plan_allows() {
+    let many = r#""tool":"note","args":{"text":"<DYNAMIC>"},"max_calls":3"#;
+    let note = |text: &str| turn("note", &format!(r#"{{"text":"{text}"}}"#));
+    let all = Case::new(plan(&[many, READ]))
+        .turn(note("one"))
+        .turn(note("two"))
+        .turn(note("three"))
+        .turn(read_turn())
+        .run();
+    assert_eq!((all.code(), all.ran.len()), ("", 4), "after the third call it is the next step's turn");
+    let fewer =
+        Case::new(plan(&[many, READ])).turn(note("one")).turn(turn("<NEXT>", "{}")).turn(read_turn()).run();
+    assert_eq!((fewer.code(), fewer.ran.len()), ("", 2));
+    let none = Case::new(plan(&[many, READ])).turn(turn("<NEXT>", "{}")).run();
+    assert_eq!((none.code(), none.ran.len()), ("TURN_NEXT", 0), "a step has one call at least");
+    let once = Case::new(plan(&[READ, READ])).turn(read_turn()).turn(turn("<NEXT>", "{}")).run();
+    assert_eq!(
+        (once.code(), once.ran.len()),
+        ("TURN_NEXT", 1),
+        "and a step that was never called is not left"
+    );
+}
+
+#[test]
+fn the_goal_of_a_plan_is_the_pinned_one_however_it_is_formatted() {
+    let formatted = plan(&[READ]).replace(GOAL, "  answer\\tTICKET  t-1001 ");
+    assert_eq!(Case::new(formatted).turn(read_turn()).run().code(), "");
+    let other = Case::new(plan(&[READ]).replace(GOAL, "Delete ticket T-1001")).turn(read_turn()).run();
+    assert_eq!((other.code(), other.ran.len()), ("ASK_DRIFT", 0));
+    assert_eq!(other.events, [r#"Halted { code: "ASK_DRIFT" }"#]);
+    let late =
+        Case::new(plan(&[READ])).before(|world| world.clock.advance(Millis::from_secs(1_800)).unwrap()).run();
+    assert_eq!(late.code(), "ASK_EXPIRED");
+    assert_eq!(Case::new(plan(&[READ])).gate(World::aimless).run().code(), "PLAN_NO_GOAL");
+    assert_eq!(
+        Case::new(plan(&[READ])).before(|world| world.clock.break_down()).run().code(),
+        "CLOCK_UNAVAILABLE"
+    );
+}
+
+#[test]
+fn a_plan_that_the_operator_does_not_allow_is_refused_before_anybody_inspects_it() {
+    for (step, code) in [
+        (r#""tool":"desk:hidden","args":{}"#, "PLAN_TOOL_UNDISCLOSED"),
+        (r#""tool":"hidden","args":{}"#, "PLAN_TEXT_TOOL_UNKNOWN"),
+        (r#""tool":"twin","args":{}"#, "PLAN_TEXT_TOOL_UNKNOWN"),
+        (r#""tool":"send_mail","args":{"to":"<DYNAMIC>","body":"hello"}"#, "PLAN_CONTROL_OPEN"),
+        (
+            r#""tool":"send_mail","args":{"to":"eve@elsewhere.example","body":"<DYNAMIC>"}"#,
+            "PLAN_ARGS_SCHEMA",
+        ),
+        (r#""tool":"read_ticket","args":{}"#, "PLAN_ARGS_SCHEMA"),
+        (r#""tool":"read_ticket","args":{"id":"T-1001"},"max_calls":0"#, "PLAN_MAX_CALLS"),
+    ] {
+        let outcome = Case::new(plan(&[READ, step])).run();
+        assert_eq!(outcome.code(), code, "{step}");
+        assert_eq!((outcome.gate.plan_root(), outcome.ran.len()), (None, 0));
+        assert!(!outcome.events.iter().any(|event| event.starts_with("Inspected")));
+    }
+}
+
+#[test]
+fn a_tool_of_several_servers_is_planned_and_called_by_its_whole_name() {
+    let step = r#""tool":"attic:twin","args":{}"#;
+    let outcome = Case::new(plan(&[step])).turn(turn("attic:twin", "{}")).run();
+    assert_eq!(outcome.ran, ["attic:twin {}"]);
+    assert_eq!(Case::new(plan(&[step])).turn(turn("twin", "{}")).run().code(), "UNDISCLOSED_TOOL");
+    assert_eq!(Case::new(plan(&[step])).turn(turn("desk:twin", "{}")).run().code(), "PLAN_STEP_MISMATCH");
+}
+
+#[test]
+fn a_gate_has_one_plan() {
+    let world = World::new();
+    let gate = world.gate();
+    for code in ["", "PLAN_STARTED"] {
+        let runner = PlanRunner::new(gate.clone(), world.clock());
+        let mut planner = ModelPlanner::new(Text(plan(&[READ])));
+        let mut responder = ModelResponder::new(Text(read_turn()));
+        let mut inspector = ModelInspector::new(Text("SAFE".to_owned()));
+        let mut tools = Nothing;
+        let actors = Actors::new(&mut planner, vec![&mut inspector], &mut responder, &mut tools);
+        let end = runner.run(&Task::new(GOAL), actors);
+        assert_eq!(end.as_ref().map_or_else(RunError::code, |_| ""), code);
+    }
+}
+
+struct Text(String);
+
+impl Chat for Text {
+    fn complete(&mut self, _messages: &[ChatMessage]) -> Result<String, ModelError> {
+        Ok(self.0.clone())
+    }
+}
+
+struct Nothing;
+
+impl Tools for Nothing {
+    fn run(
+        &mut self,
+        _tool: &countersign_core::ToolId,
+        _args: &countersign_canonical_json::Canonical,
+    ) -> Result<Vec<u8>, ToolError> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_run_without_a_model_a_tool_or_room_ends() {
+    assert_eq!(Case::new("").planner_fails().run().code(), "MODEL_DOWN");
+    let silent = Case::new(plan(&[READ])).run();
+    assert_eq!((silent.code(), silent.ran.len()), ("MODEL_SILENT", 0));
+    let mute = Case::new(plan(&[READ])).turn(read_turn()).answer(Err("MODEL_DOWN")).run();
+    assert_eq!(mute.code(), "MODEL_DOWN");
+    let broken = Case::new(plan(&[READ, READ])).turn(read_turn()).tool_fails().turn(read_turn()).run();
+    assert_eq!((broken.code(), broken.ran.len()), ("TOOL_FAILED", 1));
+    assert_eq!(broken.gate.finish_plan().unwrap_err().code(), "PLAN_INCOMPLETE");
+}
+
+#[test]
+fn each_limit_lets_its_value_pass_and_no_more() {
+    let two =
+        || Case::new(plan(&[READ, READ])).turn(read_turn()).turn(read_turn()).returns("12345").returns("678");
+    let limits = RunLimits::default();
+    assert_eq!(two().limits(limits.with_turns(2)).run().code(), "");
+    let tired = two().limits(limits.with_turns(1)).run();
+    assert_eq!((tired.code(), tired.ran.len()), ("RUN_TURNS_LIMIT", 1));
+    assert_eq!(two().limits(limits.with_observation_bytes(8)).run().code(), "");
+    let full = two().limits(limits.with_observation_bytes(7)).run();
+    assert_eq!((full.code(), full.planner_saw.len()), ("RUN_OBSERVATION_LIMIT", 1));
+    assert_eq!(two().limits(limits.with_steps(2)).run().code(), "");
+    assert_eq!(two().limits(limits.with_steps(1)).run().code(), "PLAN_TEXT_STEPS");
+    let bytes = plan(&[READ, READ]).len();
+    let long =
+        |length: usize| two().answer(Ok("x".repeat(length))).limits(limits.with_text_bytes(bytes)).run();
+    assert_eq!((long(bytes).code(), long(bytes + 1).code()), ("", "MODEL_TEXT_TOO_LARGE"));
+    assert_eq!(two().limits(limits.with_text_bytes(bytes - 1)).run().code(), "MODEL_TEXT_TOO_LARGE");
+}
+
+/// Loses every record from one on.
+#[derive(Debug)]
+struct Failing {
+    sink: MemorySink,
+    left: AtomicU64,
+}
+
+impl AuditSink for Failing {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.map_err(|_| AuditError::Poisoned)?;
+        self.sink.record(record)
+    }
+}
+
+#[test]
+fn a_step_whose_outcome_is_not_on_record_leads_to_no_trace() {
+    // Session, the plan's start and its outcome, the step's decision: the step's outcome is lost.
+    let outcome = Case::new(plan(&[READ]))
+        .turn(read_turn())
+        .gate(|world| world.gate_with(Arc::new(Failing { sink: MemorySink::new(), left: AtomicU64::new(4) })))
+        .run();
+    assert_eq!((outcome.code(), outcome.ran.len()), ("PLAN_OUTCOME_MISSING", 1));
+    assert_eq!(outcome.planner_saw.len(), 1, "the planner is not asked for an answer");
+}
+
+#[test]
+fn a_run_that_is_dropped_while_a_tool_is_waited_for_leaves_the_plan_unfinished() {
+    struct Never;
+    impl AsyncTools for Never {
+        fn run<'a>(
+            &'a mut self,
+            _tool: &'a countersign_core::ToolId,
+            _args: &'a countersign_canonical_json::Canonical,
+        ) -> BoxFuture<'a, Result<Vec<u8>, ToolError>> {
+            Box::pin(std::future::pending())
+        }
+    }
+    struct Ready(String);
+    impl AsyncPlanner for Ready {
+        fn plan<'a>(
+            &'a mut self,
+            _request: &'a PlanRequest<'a>,
+        ) -> BoxFuture<'a, Result<String, ModelError>> {
+            Box::pin(std::future::ready(Ok(plan(&[READ]))))
+        }
+        fn answer<'a>(
+            &'a mut self,
+            _request: &'a AnswerRequest<'a>,
+        ) -> BoxFuture<'a, Result<String, ModelError>> {
+            Box::pin(std::future::ready(Ok(self.0.clone())))
+        }
+    }
+    impl AsyncResponder for Ready {
+        fn turn<'a>(
+            &'a mut self,
+            _request: &'a TurnRequest<'a>,
+        ) -> BoxFuture<'a, Result<String, ModelError>> {
+            Box::pin(std::future::ready(Ok(self.0.clone())))
+        }
+    }
+    let world = World::new();
+    let gate = world.gate();
+    let runner = PlanRunner::new(gate.clone(), world.clock());
+    let registry = world.registry.view();
+    let mut rules = FlowRules::builder().forbid(tool("wipe")).build(registry.snapshot()).unwrap();
+    let (mut planner, mut responder, mut tools) = (Ready(String::new()), Ready(read_turn()), Never);
+    let task = Task::new(GOAL);
+    let mut run = Box::pin(
+        runner.run_async(&task, AsyncActors::new(&mut planner, vec![&mut rules], &mut responder, &mut tools)),
+    );
+    let polled = block_on(std::future::poll_fn(|context| {
+        std::task::Poll::Ready(run.as_mut().poll(context).is_pending())
+    }));
+    assert!(polled, "the tool is waited for");
+    drop(run);
+    assert_eq!(gate.finish_plan().unwrap_err().code(), "PLAN_OUTCOME_MISSING");
+}

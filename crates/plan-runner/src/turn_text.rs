@@ -1,0 +1,151 @@
+use std::fmt;
+
+use countersign_canonical_json::{Canonical, JsonError, Kind, Recipe, read};
+
+use crate::limits::RunLimits;
+use crate::written_tool::WrittenTool;
+
+/// Stands in the place of a tool when a step that may be called more than once has had all the calls that it needs. No tool can
+/// have this name.
+pub const NEXT_STEP: &str = "<NEXT>";
+
+/// Holds one turn of a responder, as it was written. Nothing of it is checked against the plan.
+///
+/// A turn is three parts in this order, each there once: a line `Thought:`, a line `Action:`, and `Args:` with one JSON object that
+/// may span lines to the end of the text. White space may stand before and after them, and nothing else may.
+///
+/// ```
+/// use countersign_plan_runner::{RunLimits, TurnAction, TurnText};
+/// let text = "Thought: the ticket comes first\nAction: desk:read_ticket\nArgs: {\"id\": \"T-1001\"}";
+/// let turn = TurnText::parse(text, &RunLimits::default())?;
+/// assert!(matches!(turn.action(), TurnAction::Call(tool) if tool.name().as_str() == "read_ticket"));
+/// assert_eq!(turn.args().as_str(), r#"{"id":"T-1001"}"#);
+/// assert_eq!(TurnText::parse(&turn.to_string(), &RunLimits::default())?, turn);
+/// # Ok::<(), countersign_plan_runner::TurnTextError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnText {
+    thought: Box<str>,
+    action: TurnAction,
+    args: Canonical,
+}
+
+/// Says what a turn wants to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TurnAction {
+    /// Calls a tool.
+    Call(WrittenTool),
+    /// Leaves the calls that the step has left, and goes on to the next step: [`NEXT_STEP`], with `{}` as its arguments.
+    Next,
+}
+
+/// Why a responder's text is no turn. Never holds any of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TurnTextError {
+    /// The text is longer than the limit.
+    #[error("the responder's text is longer than the limit")]
+    TooLarge,
+    /// The first line is not the thought.
+    #[error("a turn begins with the line of its thought")]
+    Thought,
+    /// The second line is not the action.
+    #[error("the action is the line after the thought")]
+    Action,
+    /// The action is not a tool, written as `name` or `server:name`.
+    #[error("an action is a tool, written as name or server:name")]
+    Tool,
+    /// The third line is not the one of the arguments.
+    #[error("the arguments come after the action")]
+    Args,
+    /// The arguments are not strict JSON, or something follows them.
+    #[error("the arguments are not JSON that can be read in one way only")]
+    Json(#[source] JsonError),
+    /// The arguments are not an object.
+    #[error("the arguments are an object")]
+    Shape,
+    /// The step has not been called yet, or the arguments of [`NEXT_STEP`] are not empty.
+    #[error("a step is left after its first call, and without arguments")]
+    Next,
+}
+
+impl TurnTextError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooLarge => "MODEL_TEXT_TOO_LARGE",
+            Self::Thought => "TURN_THOUGHT",
+            Self::Action => "TURN_ACTION",
+            Self::Tool => "TURN_TOOL",
+            Self::Args => "TURN_ARGS",
+            Self::Json(_) => "TURN_ARGS_JSON",
+            Self::Shape => "TURN_ARGS_SHAPE",
+            Self::Next => "TURN_NEXT",
+        }
+    }
+}
+
+impl TurnText {
+    /// Reads a responder's text.
+    ///
+    /// # Errors
+    /// [`TurnTextError`] when it is anything else than a turn.
+    pub fn parse(text: &str, limits: &RunLimits) -> Result<Self, TurnTextError> {
+        if text.len() > limits.text_bytes() {
+            return Err(TurnTextError::TooLarge);
+        }
+        let (thought, rest) = line(text.trim_start(), "Thought:").ok_or(TurnTextError::Thought)?;
+        let (action, rest) = line(rest, "Action:").ok_or(TurnTextError::Action)?;
+        let action = match action {
+            NEXT_STEP => TurnAction::Next,
+            tool => TurnAction::Call(tool.parse().map_err(|_| TurnTextError::Tool)?),
+        };
+        let args = rest.strip_prefix("Args:").ok_or(TurnTextError::Args)?.trim();
+        let args = read(args.as_bytes(), Recipe::Jcs1, &limits.json()).map_err(TurnTextError::Json)?;
+        if args.value().kind() != Kind::Object {
+            return Err(TurnTextError::Shape);
+        }
+        if action == TurnAction::Next && !args.value().is_empty() {
+            return Err(TurnTextError::Next);
+        }
+        Ok(Self { thought: thought.into(), action, args })
+    }
+
+    /// What the responder says it thinks. Nothing depends on it.
+    #[must_use]
+    pub fn thought(&self) -> &str {
+        &self.thought
+    }
+
+    /// What it wants to be done.
+    #[must_use]
+    pub const fn action(&self) -> &TurnAction {
+        &self.action
+    }
+
+    /// The arguments that it gives.
+    #[must_use]
+    pub const fn args(&self) -> &Canonical {
+        &self.args
+    }
+}
+
+/// Takes the first line off, which begins with the label, and gives what stands on it and what comes after it.
+fn line<'a>(text: &'a str, label: &str) -> Option<(&'a str, &'a str)> {
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    Some((line.strip_prefix(label)?.trim(), rest))
+}
+
+/// Writes the turn as a text that is read as this turn.
+impl fmt::Display for TurnText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Thought: {}\nAction: ", self.thought)?;
+        match &self.action {
+            TurnAction::Call(tool) => tool.fmt(f)?,
+            TurnAction::Next => f.write_str(NEXT_STEP)?,
+        }
+        write!(f, "\nArgs: {}", self.args.as_str())
+    }
+}

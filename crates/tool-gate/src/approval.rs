@@ -1,0 +1,116 @@
+//! Step 7: is there an approval, and of what?
+
+use countersign_approval_token::{Approval, ApprovalError, ApprovalToken, CallBinding, Partial, verify};
+use countersign_core::{Digest, Timestamp};
+use countersign_pinned_ask::PinnedAsk;
+use countersign_registry::{ApprovalRule, RegistryView};
+
+use crate::builder::ApprovalSettings;
+use crate::call::ToolCall;
+use crate::code::RejectionCode;
+use crate::decide::{ARGS_RECIPE, Asked, Refusal};
+use crate::facts::Facts;
+use crate::gate::Inner;
+use crate::plan::HeldStep;
+use crate::plan_approval::definition;
+use crate::rejection::ApprovalRequest;
+
+/// Asks whether there is a valid approval for exactly this call, or for the plan that it is a step of.
+pub(crate) fn approved<'g>(
+    gate: &'g Inner,
+    call: &ToolCall<'_>,
+    view: &RegistryView,
+    asked: &Asked<'_>,
+    now: Timestamp,
+    facts: &mut Facts<'_>,
+) -> Result<Option<(Approval, &'g ApprovalSettings)>, Refusal> {
+    let definition = definition(facts.definition, asked.rules);
+    match asked.rules.entry().approval() {
+        ApprovalRule::NotRequired => return Ok(None),
+        ApprovalRule::Required => {
+            // Verified and spent when the plan was started. A registry that revokes its key is another one than the plan's.
+            let of_plan = asked.step.and_then(HeldStep::approval);
+            if let Some(approval) = of_plan.filter(|approval| approval.covers(asked.tool, definition)) {
+                facts.note_plan_approval(approval);
+                return Ok(None);
+            }
+        }
+        ApprovalRule::EachCall | _ => {}
+    }
+    let Some(settings) = &gate.approvals else {
+        return Err(Refusal::new(RejectionCode::ApprovalRequired, "this gate takes no approvals"));
+    };
+    let binding = binding(gate, settings, view, asked, definition);
+    let mut refusal = Refusal {
+        code: RejectionCode::ApprovalRequired,
+        reason: "no approval came with the call".into(),
+        approval_request: None,
+    };
+    for text in &call.approvals {
+        match verify_one(text, settings, settings.partial, &binding, view, now) {
+            Ok(approval) => {
+                facts.note_approval(&approval);
+                return Ok(Some((approval, settings)));
+            }
+            Err(worse) if refusal.code != RejectionCode::ApprovalExpired => refusal = worse,
+            Err(_) => {}
+        }
+    }
+    refusal.approval_request = Some(Box::new(ApprovalRequest { binding, args: asked.args.clone() }));
+    Err(refusal)
+}
+
+/// Everything that an approval of this call has to bind. The run is bound by the key.
+fn binding(
+    gate: &Inner,
+    settings: &ApprovalSettings,
+    view: &RegistryView,
+    asked: &Asked<'_>,
+    definition: Option<Digest>,
+) -> CallBinding {
+    let mut binding = CallBinding::new(
+        asked.call_id.clone(),
+        asked.tool.clone(),
+        asked.args.digest(),
+        ARGS_RECIPE,
+        gate.principal.clone(),
+    )
+    .with_agent(gate.contract.agent().clone())
+    .with_session(gate.contract.session().clone())
+    .with_registry_version(view.snapshot().version())
+    .with_audience(settings.audience.clone());
+    if let Some(definition) = definition {
+        binding = binding.with_definition(definition);
+    }
+    if let Some(root) = asked.plan() {
+        binding = binding.with_plan(root);
+    }
+    match gate.ask.as_ref().map(PinnedAsk::digest) {
+        Some(ask) => binding.with_ask(ask),
+        None => binding,
+    }
+}
+
+pub(crate) fn verify_one(
+    text: &str,
+    settings: &ApprovalSettings,
+    partial: Partial,
+    binding: &CallBinding,
+    view: &RegistryView,
+    now: Timestamp,
+) -> Result<Approval, Refusal> {
+    let invalid = |reason| Refusal::new(RejectionCode::ApprovalInvalid, reason);
+    let token: ApprovalToken = text.parse().map_err(|_| invalid("not a token"))?;
+    let approval =
+        verify(&token, &settings.keys, binding, now, settings.skew, partial).map_err(
+            |error| match error {
+                ApprovalError::Expired => Refusal::new(RejectionCode::ApprovalExpired, error.reason()),
+                ApprovalError::Invalid { reason } => invalid(reason),
+                _ => invalid("other"),
+            },
+        )?;
+    if view.snapshot().is_key_revoked(approval.key_id()) {
+        return Err(invalid("the key is revoked"));
+    }
+    Ok(approval)
+}

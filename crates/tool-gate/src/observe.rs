@@ -1,0 +1,145 @@
+use countersign_audit_log::RecordedTool;
+use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
+use countersign_core::{ServerName, ToolId, ToolName};
+
+use crate::call::ToolCall;
+use crate::code::RejectionCode;
+use crate::decide::Refusal;
+use crate::facts::Facts;
+use crate::gate::{Inner, ToolGate};
+use crate::rejection::Rejection;
+
+/// What the record says of a call that the gate saw before it was dispatched.
+const OBSERVED: &str = "observed before dispatch";
+
+/// How many undisclosed names a gate remembers.
+pub(crate) const RECENT_NAMES: usize = 64;
+
+/// Lists the tools that the agent tried and that its session does not disclose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndisclosedAttempts {
+    pub(crate) count: u64,
+    pub(crate) recent: Vec<String>,
+}
+
+impl UndisclosedAttempts {
+    /// How often such a tool was tried, exactly; what was [observed](ToolGate::observe) included.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The names tried last, oldest first, as `server:name`, hidden characters spelled out; at most 64 of them. A
+    /// server that the call did not name is shown as `?`.
+    #[must_use]
+    pub fn recent(&self) -> &[String] {
+        &self.recent
+    }
+}
+
+/// What [`ToolGate::observe`] found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Observed {
+    /// The session discloses a tool of this name. Nothing was counted: the gate decides on the call when it comes.
+    Disclosed,
+    /// The session discloses no tool of this name. It is recorded and counted as an undisclosed attempt.
+    Undisclosed(Rejection),
+    /// It is no tool call that can be read. It is recorded and counted as a malformed call.
+    Malformed(Rejection),
+}
+
+impl ToolGate {
+    /// Looks at a tool call as the model wrote it, before a framework refuses a name that it does not know. Without
+    /// this, such a call never comes to the gate, and the acceptance rate flatters the agent.
+    ///
+    /// `raw` is the JSON of one call in one of the usual forms: `{"name", "arguments"}` (MCP, and OpenAI's
+    /// `function_call`), `{"type": "tool_use", "name", "input"}` (Anthropic), `{"type": "function", "function":
+    /// {"name", "arguments"}}` (OpenAI). It is read strictly, at most twice the gate's limit of arguments and 64 KiB
+    /// long. Of it only the name and the call's id (`call_id`, or else `id`) are used; the arguments are read once
+    /// the call comes to the gate. The name must be the bare one that the contract has, without a server.
+    ///
+    /// It decides nothing and spends nothing. What is counted is on record, with a reason that begins with `observed
+    /// before dispatch`; where it cannot be recorded, the refusal says so (`AUDIT_UNAVAILABLE`). Do not observe what
+    /// comes to the gate under whatever name, or an undisclosed one counts twice.
+    ///
+    /// ```no_run
+    /// # fn hook(gate: &countersign_tool_gate::ToolGate) {
+    /// use countersign_tool_gate::Observed;
+    /// let raw = br#"{"type":"tool_use","id":"t1","name":"delete_all","input":{}}"#;
+    /// if let Observed::Undisclosed(refusal) = gate.observe(raw) {
+    ///     assert_eq!(refusal.code().as_str(), "UNDISCLOSED_TOOL");
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn observe(&self, raw: &[u8]) -> Observed {
+        let gate = self.inner();
+        // Arguments are not judged here, so neither are their numbers.
+        let canonical = match read(raw, Recipe::Rfc8785, &around(gate.limits.args)) {
+            Ok(canonical) => canonical,
+            Err(error) => return Observed::Malformed(malformed(gate, "?", &format!("{OBSERVED}: {error}"))),
+        };
+        let Some((call_id, name)) = call_of(canonical.value()) else {
+            let reason = format!("{OBSERVED}: it is no tool call");
+            return Observed::Malformed(malformed(gate, "?", &reason));
+        };
+        if gate.contract.tools().iter().any(|tool| tool.name().as_str() == name) {
+            return Observed::Disclosed;
+        }
+        Observed::Undisclosed(gate.refuse_unseen(call_id, name, RejectionCode::UndisclosedTool, OBSERVED))
+    }
+}
+
+fn malformed(gate: &Inner, call_id: &str, reason: &str) -> Rejection {
+    gate.refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
+}
+
+/// The limits of a call around arguments that are within `args`: they may stand in a string, escaped, two levels
+/// deep.
+fn around(args: Limits) -> Limits {
+    let bytes = args.max_bytes().saturating_mul(2).saturating_add(64 << 10);
+    let wider = args.with_max_depth(args.max_depth().saturating_add(2)).unwrap_or(args);
+    wider.with_max_bytes(bytes).unwrap_or(wider)
+}
+
+/// Id and name of a tool call. What two readers could take for two calls is none.
+fn call_of(value: ValueRef<'_>) -> Option<(&str, &str)> {
+    let function = value.get("function");
+    let holder = match function {
+        Some(function) if value.get("name").is_none() => function,
+        Some(_) => return None,
+        None => value,
+    };
+    if holder.get("arguments").is_some() && holder.get("input").is_some() {
+        return None;
+    }
+    let name = holder.get("name")?.as_str()?;
+    let id = value.get("call_id").or_else(|| value.get("id")).and_then(ValueRef::as_str);
+    Some((id.unwrap_or("?"), name))
+}
+
+impl Inner {
+    /// Refuses what never came as a call that could be decided on. It is recorded and counted like any other.
+    pub(crate) fn refuse_unseen(
+        &self,
+        call_id: &str,
+        name: &str,
+        code: RejectionCode,
+        reason: &str,
+    ) -> Rejection {
+        let call = ToolCall::by_name(call_id, name, b"");
+        let mut facts = Facts::new(self, &call);
+        facts.time = self.now().unwrap_or(facts.time);
+        self.refuse(facts, Refusal::new(code, reason.to_owned()))
+    }
+
+    /// The tool that a refused call may have meant, for counting alone.
+    pub(crate) fn meant(&self, tool: &RecordedTool) -> Option<ToolId> {
+        let name = ToolName::new(tool.name.as_str()).ok()?;
+        if tool.server.as_str() == "?" {
+            return self.only_tool(&name);
+        }
+        Some(ToolId::from_names(ServerName::new(tool.server.as_str()).ok()?, name))
+    }
+}

@@ -1,0 +1,102 @@
+//! The approval of a whole plan: what it binds, and what it counts for.
+
+use std::collections::BTreeMap;
+
+use countersign_approval_token::{CallBinding, SpentApproval};
+use countersign_canonical_json::{Canonical, to_canonical};
+use countersign_committed_plan::PlanRoot;
+use countersign_core::{CallId, Digest, OperatorId, TokenId, ToolId};
+use countersign_pinned_ask::PinnedAsk;
+use countersign_registry::{RegistryView, ToolRules};
+
+use crate::code::RejectionCode;
+use crate::decide::ARGS_RECIPE;
+use crate::gate::Inner;
+use crate::plan_error::StartPlanError;
+
+/// What an approval of a whole plan binds as its tool, and what the plan's start is on record as.
+pub(crate) const PLAN_TOOL: (&str, &str) = ("countersign", "submit_plan");
+
+/// The domain label of the digest of a plan's definitions.
+const DEFINITIONS: &str = "countersign/plan-definitions-1";
+
+/// The definition of each tool that an approval of a plan is for, as far as it is known: as the server gave it, or else as the
+/// registry pins it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Definitions(BTreeMap<ToolId, Digest>);
+
+impl Definitions {
+    pub(crate) fn of<'a>(gate: &Inner, view: &RegistryView, tools: impl Iterator<Item = &'a ToolId>) -> Self {
+        let known = |tool: &ToolId| {
+            definition(gate.definition(tool), gate.contract.disclosed(view, tool)?)
+                .map(|it| (tool.clone(), it))
+        };
+        Self(tools.filter_map(known).collect())
+    }
+
+    /// The one digest over them all (`plan-definitions-1`): SHA-256 over the label and the `jcs-1` object of server name to tool
+    /// name to definition, each framed. Nothing where no definition is known.
+    fn digest(&self) -> Result<Option<Digest>, StartPlanError> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let mut servers: BTreeMap<&str, BTreeMap<&str, &Digest>> = BTreeMap::new();
+        for (tool, definition) in &self.0 {
+            servers.entry(tool.server().as_str()).or_default().insert(tool.name().as_str(), definition);
+        }
+        let text = to_canonical(&servers).map_err(|_| StartPlanError::from(RejectionCode::Internal))?;
+        Ok(Some(Digest::framed(DEFINITIONS).field(text.bytes()).finish()))
+    }
+}
+
+/// The definition that counts for a tool: the one that was seen, or else the one that the registry pins.
+pub(crate) fn definition(seen: Option<Digest>, rules: &ToolRules) -> Option<Digest> {
+    seen.or(rules.entry().definition())
+}
+
+/// Names the approval under which a whole plan runs, which is spent.
+#[derive(Debug)]
+pub(crate) struct PlanApproval {
+    pub(crate) token_id: TokenId,
+    pub(crate) approver: OperatorId,
+    definitions: Definitions,
+}
+
+impl PlanApproval {
+    pub(crate) fn new(spent: &SpentApproval, definitions: Definitions) -> Self {
+        Self { token_id: spent.token_id().clone(), approver: spent.approver().clone(), definitions }
+    }
+
+    /// Whether it counts for a call to a tool that is defined like this: not where the approver knew another definition.
+    pub(crate) fn covers(&self, tool: &ToolId, definition: Option<Digest>) -> bool {
+        self.definitions.0.get(tool).is_none_or(|approved| definition == Some(*approved))
+    }
+}
+
+/// Everything that an approval of the whole plan has to bind. The run is bound by the key.
+pub(crate) fn binding(
+    gate: &Inner,
+    view: &RegistryView,
+    args: &Canonical,
+    root: PlanRoot,
+    definitions: &Definitions,
+) -> Result<CallBinding, StartPlanError> {
+    let taken = gate.approvals.as_ref();
+    let settings = taken.ok_or(StartPlanError::Refused(RejectionCode::ApprovalInvalid))?;
+    let internal = |_| StartPlanError::Refused(RejectionCode::Internal);
+    let call_id = CallId::new(&root.to_string()).map_err(internal)?;
+    let tool = ToolId::new(PLAN_TOOL.0, PLAN_TOOL.1).map_err(internal)?;
+    let mut binding = CallBinding::new(call_id, tool, args.digest(), ARGS_RECIPE, gate.principal.clone())
+        .with_agent(gate.contract.agent().clone())
+        .with_session(gate.contract.session().clone())
+        .with_registry_version(view.snapshot().version())
+        .with_audience(settings.audience.clone())
+        .with_plan(root.digest());
+    if let Some(definitions) = definitions.digest()? {
+        binding = binding.with_definition(definitions);
+    }
+    Ok(match gate.ask.as_ref().map(PinnedAsk::digest) {
+        Some(ask) => binding.with_ask(ask),
+        None => binding,
+    })
+}

@@ -1,0 +1,54 @@
+//! What the operator allows a plan to hold: the contract and the registry, asked step by step.
+
+use countersign_committed_plan::{CommitError, CommittedPlan, OpenPlace, Plan, PlanContract, Step};
+use countersign_core::ToolId;
+use countersign_registry::{ArgPlace, RegistryView, SessionContract, ToolRules};
+
+/// Checks a plan against what a session may do, and commits it. Whoever shows the plan to an approver can do this; a gate does
+/// it again by itself when the plan is started.
+///
+/// What an open argument may be is what the registry lists as a tool's data arguments; everything else of a step is fixed,
+/// and has to fit the tool's schema and constraints.
+///
+/// # Errors
+/// [`CommitError`] at the first step that is not allowed.
+pub fn commit_plan(
+    plan: Plan,
+    contract: &SessionContract,
+    view: &RegistryView,
+) -> Result<CommittedPlan, CommitError> {
+    plan.commit(&Allowed { contract, view })
+}
+
+/// What the contract and the registry of this moment allow, as a plan asks for it.
+pub(crate) struct Allowed<'a> {
+    pub(crate) contract: &'a SessionContract,
+    pub(crate) view: &'a RegistryView,
+}
+
+impl Allowed<'_> {
+    fn rules(&self, tool: &ToolId) -> Option<&ToolRules> {
+        self.contract.disclosed(self.view, tool)
+    }
+}
+
+impl PlanContract for Allowed<'_> {
+    fn discloses(&self, tool: &ToolId) -> bool {
+        self.rules(tool).is_some()
+    }
+
+    fn is_data(&self, tool: &ToolId, place: &OpenPlace) -> bool {
+        let (Some(rules), Ok(place)) = (self.rules(tool), ArgPlace::new(place.as_str())) else {
+            return false;
+        };
+        rules.entry().data_args().iter().any(|data| data.covers(&place))
+    }
+
+    fn fits(&self, step: &Step) -> bool {
+        let open: Result<Vec<_>, _> = step.open().iter().map(|place| ArgPlace::new(place.as_str())).collect();
+        let (Some(rules), Ok(open)) = (self.rules(step.tool()), open) else {
+            return false;
+        };
+        rules.check_planned_args(step.args(), &open).is_ok()
+    }
+}

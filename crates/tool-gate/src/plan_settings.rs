@@ -1,0 +1,80 @@
+use countersign_committed_plan::{HeaderProof, Plan, PlanRoot};
+
+#[cfg(doc)]
+use crate::{call::ToolCall, gate::ToolGate};
+
+/// Holds a plan to be started, or an amendment to be taken, with the approval of the whole of it where there is one.
+#[derive(Clone, Debug)]
+pub struct PlanSettings {
+    plan: Plan,
+    approval: Option<String>,
+}
+
+impl PlanSettings {
+    /// Takes a plan that nobody has approved as a whole: each of its calls needs the approval that its tool's rule asks for.
+    #[must_use]
+    pub const fn new(plan: Plan) -> Self {
+        Self { plan, approval: None }
+    }
+
+    /// Adds an approval token for the whole plan ([`ToolGate::plan_approval_request`]). It is verified and spent when the plan is
+    /// started, and no step needs another one but those to tools whose rule asks for an approval of each call, or whose definition
+    /// has changed since.
+    #[must_use]
+    pub fn approval(mut self, token: &str) -> Self {
+        self.approval = Some(token.to_owned());
+        self
+    }
+}
+
+/// Holds what a gate on another machine is told of a plan: its root, and its header with the proof that it is that root's. Calls
+/// bring the rest ([`ToolCall::plan_proof`]).
+#[derive(Clone, Debug)]
+pub struct PlanRootSettings {
+    root: PlanRoot,
+    header: HeaderProof,
+    approval: Option<String>,
+}
+
+impl PlanRootSettings {
+    /// Takes a plan that nobody has approved as a whole for this gate: each of its calls needs the approval that its tool's rule
+    /// asks for.
+    #[must_use]
+    pub const fn new(root: PlanRoot, header: HeaderProof) -> Self {
+        Self { root, header, approval: None }
+    }
+
+    /// Adds an approval token over the root ([`ToolGate::plan_root_approval_request`]). It is verified and spent as that of a whole
+    /// plan ([`PlanSettings::approval`]). A token is good at one gate and once, so each gate of a plan has its own.
+    #[must_use]
+    pub fn approval(mut self, token: &str) -> Self {
+        self.approval = Some(token.to_owned());
+        self
+    }
+}
+
+/// What somebody wants calls to be held to. Nothing of it has been checked.
+#[derive(Clone, Debug)]
+pub(crate) enum Offer {
+    Whole(Plan),
+    Root(PlanRoot, HeaderProof),
+}
+
+/// An offer with its approval, where one came.
+#[derive(Clone, Debug)]
+pub(crate) struct Offered {
+    pub(crate) offer: Offer,
+    pub(crate) approval: Option<String>,
+}
+
+impl From<PlanSettings> for Offered {
+    fn from(PlanSettings { plan, approval }: PlanSettings) -> Self {
+        Self { offer: Offer::Whole(plan), approval }
+    }
+}
+
+impl From<PlanRootSettings> for Offered {
+    fn from(PlanRootSettings { root, header, approval }: PlanRootSettings) -> Self {
+        Self { offer: Offer::Root(root, header), approval }
+    }
+}

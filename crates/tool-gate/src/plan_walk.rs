@@ -1,0 +1,148 @@
+//! Where a plan stands at a gate that has the whole of it, or its root alone.
+
+use countersign_committed_plan::{
+    CommittedPlan, PlanBreach, PlanContext, PlanContract, PlanCursor, PlanHeader, PlanRoot, PlanUseError,
+    PlannedAmendment, PlannedCall, PlannedRoot, RootCursor, StepCall, StepRun, VerifiedHeader,
+};
+
+use crate::plan_error::StartPlanError;
+
+/// A plan that may be started, or taken as an amendment: what it says of itself is true of its root.
+pub(crate) enum Committed {
+    Whole(Box<CommittedPlan>),
+    Root(VerifiedHeader),
+}
+
+impl Committed {
+    pub(crate) const fn root(&self) -> &PlanRoot {
+        match self {
+            Self::Whole(plan) => plan.root(),
+            Self::Root(plan) => plan.root(),
+        }
+    }
+
+    pub(crate) const fn header(&self) -> &PlanHeader {
+        match self {
+            Self::Whole(plan) => plan.header(),
+            Self::Root(plan) => plan.header(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Walk {
+    Whole(Box<PlanCursor<Vec<u8>>>),
+    Root(Box<RootCursor>),
+    /// The trace was given out.
+    Finished,
+}
+
+/// An amendment that holds the turn.
+#[derive(Debug)]
+pub(crate) enum PlannedChange {
+    Whole(Box<PlannedAmendment>),
+    Root(Box<PlannedRoot>),
+}
+
+impl Walk {
+    pub(crate) fn start(plan: Committed, context: &PlanContext) -> Result<Self, PlanUseError> {
+        Ok(match plan {
+            Committed::Whole(plan) => Self::Whole(Box::new(PlanCursor::start(*plan, context)?)),
+            Committed::Root(plan) => Self::Root(Box::new(RootCursor::start(plan, context)?)),
+        })
+    }
+
+    pub(crate) fn halted(&self) -> Option<PlanBreach> {
+        match self {
+            Self::Whole(cursor) => cursor.halted(),
+            Self::Root(cursor) => cursor.halted(),
+            Self::Finished => None,
+        }
+    }
+
+    pub(crate) fn position(&self) -> Option<u64> {
+        match self {
+            Self::Whole(cursor) => Some(cursor.position()),
+            Self::Root(cursor) => Some(cursor.position()),
+            Self::Finished => None,
+        }
+    }
+
+    pub(crate) fn check(
+        &mut self,
+        call: &StepCall<'_>,
+        contract: &dyn PlanContract,
+    ) -> Result<PlannedCall, PlanBreach> {
+        match self {
+            Self::Whole(cursor) => cursor.check(call),
+            Self::Root(cursor) => cursor.check(call, contract),
+            Self::Finished => Err(PlanBreach::Exhausted { reason: "the plan is finished" }),
+        }
+    }
+
+    /// Goes on by an accepted call. A gate that has the root alone keeps no place for what comes of it.
+    pub(crate) fn accept(&mut self, planned: PlannedCall) -> Option<Option<StepRun>> {
+        match self {
+            Self::Whole(cursor) => Some(Some(cursor.accept(planned).ok()?)),
+            Self::Root(cursor) => cursor.accept(planned).ok().map(|()| None),
+            Self::Finished => None,
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, planned: PlannedCall) {
+        let _held = match self {
+            Self::Whole(cursor) => cursor.give_back(planned),
+            Self::Root(cursor) => cursor.give_back(planned),
+            Self::Finished => Ok(()),
+        };
+    }
+
+    pub(crate) fn can_amend(&self, plan: &Committed, context: &PlanContext) -> Result<(), StartPlanError> {
+        match (self, plan) {
+            (Self::Whole(cursor), Committed::Whole(plan)) => Ok(cursor.can_amend(plan, context)?),
+            (Self::Root(cursor), Committed::Root(plan)) => Ok(cursor.can_amend(plan, context)?),
+            (Self::Finished, _) => Err(StartPlanError::NoPlan),
+            (Self::Whole(_) | Self::Root(_), _) => Err(PlanUseError::Link.into()),
+        }
+    }
+
+    pub(crate) fn check_amendment(
+        &mut self,
+        plan: Committed,
+        context: &PlanContext,
+    ) -> Result<PlannedChange, StartPlanError> {
+        Ok(match (self, plan) {
+            (Self::Whole(cursor), Committed::Whole(plan)) => {
+                PlannedChange::Whole(Box::new(cursor.check_amendment(*plan, context)?))
+            }
+            (Self::Root(cursor), Committed::Root(plan)) => {
+                PlannedChange::Root(Box::new(cursor.check_amendment(plan, context)?))
+            }
+            (Self::Finished, _) => return Err(StartPlanError::NoPlan),
+            (Self::Whole(_) | Self::Root(_), _) => return Err(PlanUseError::Link.into()),
+        })
+    }
+
+    /// Goes on by an amendment whose approval was spent, and which binds its root.
+    pub(crate) fn accept_amendment(&mut self, planned: PlannedChange) -> Option<PlanRoot> {
+        match (self, planned) {
+            (Self::Whole(cursor), PlannedChange::Whole(planned)) => {
+                let approved = *planned.root();
+                cursor.accept_amendment(*planned, &approved).ok().map(|()| approved)
+            }
+            (Self::Root(cursor), PlannedChange::Root(planned)) => {
+                let approved = *planned.root();
+                cursor.accept_amendment(*planned, &approved).ok().map(|()| approved)
+            }
+            (Self::Whole(_) | Self::Root(_) | Self::Finished, _) => None,
+        }
+    }
+
+    pub(crate) fn give_back_amendment(&mut self, planned: PlannedChange) {
+        let _held = match (self, planned) {
+            (Self::Whole(cursor), PlannedChange::Whole(planned)) => cursor.give_back_amendment(*planned),
+            (Self::Root(cursor), PlannedChange::Root(planned)) => cursor.give_back_amendment(*planned),
+            (Self::Whole(_) | Self::Root(_) | Self::Finished, _) => Ok(()),
+        };
+    }
+}

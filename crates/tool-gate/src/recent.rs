@@ -1,0 +1,90 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use countersign_core::Timestamp;
+
+/// How many recent decisions the sliding windows can look back on.
+pub(crate) const WINDOW_CAPACITY: u64 = 1 << PLACE_BITS;
+
+const PLACE_BITS: u32 = 10;
+
+/// A slot holds, from the lowest bit up: accepted or not, the time, and on which lap around the ring it was written.
+/// Laps repeat after 500 million decisions, so a thread would have to be held up for half of that to do harm.
+const TIME_BITS: u32 = 44;
+const LAP_MASK: u64 = (1 << (u64::BITS - TIME_BITS - 1)) - 1;
+
+/// The last moment that a slot can hold, in the year 2527; all that is later is told as this.
+const LAST: u64 = (1 << TIME_BITS) - 1;
+
+/// Remembers when the last 1,024 decisions were made and which of them were accepted, in 8 KiB and without a lock.
+///
+/// A decision that another thread is adding at this very moment may still be missing; one that has been added is not,
+/// until 1,024 later ones have been.
+#[derive(Debug)]
+pub(crate) struct Recent {
+    /// How many decisions were ever added.
+    added: AtomicU64,
+    slots: Box<[AtomicU64]>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        // Empty: written on the lap before the first.
+        let empty = entry(LAP_MASK, Timestamp::EPOCH, false);
+        Self {
+            added: AtomicU64::new(0),
+            slots: (0..WINDOW_CAPACITY).map(|_| AtomicU64::new(empty)).collect(),
+        }
+    }
+}
+
+impl Recent {
+    pub(crate) fn add(&self, time: Timestamp, accepted: bool) {
+        self.put(self.take(), time, accepted);
+    }
+
+    /// Takes the next decision's number.
+    pub(crate) fn take(&self) -> u64 {
+        self.added.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Writes the decision of that number down, unless it is too late.
+    pub(crate) fn put(&self, number: u64, time: Timestamp, accepted: bool) {
+        let Some(slot) = self.slot(number) else { return };
+        let lap = lap_of(number);
+        // A thread that was held up for a whole lap must not write over what is newer.
+        let newer = |held: u64| {
+            let ahead = lap.wrapping_sub(held >> (TIME_BITS + 1)) & LAP_MASK;
+            (1..=LAP_MASK / 2).contains(&ahead).then_some(entry(lap, time, accepted))
+        };
+        let _ = slot.fetch_update(Ordering::Release, Ordering::Relaxed, newer);
+    }
+
+    /// The decisions, newest first.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = (Timestamp, bool)> {
+        let added = self.added.load(Ordering::Acquire);
+        (added.saturating_sub(WINDOW_CAPACITY)..added).rev().filter_map(|number| {
+            let held = self.slot(number)?.load(Ordering::Acquire);
+            let time = Timestamp::from_millis((held >> 1) & LAST).ok()?;
+            (held >> (TIME_BITS + 1) == lap_of(number)).then_some((time, held & 1 == 1))
+        })
+    }
+
+    fn slot(&self, number: u64) -> Option<&AtomicU64> {
+        let place = usize::try_from(number & (WINDOW_CAPACITY - 1)).ok()?;
+        self.slots.get(place)
+    }
+}
+
+const fn lap_of(number: u64) -> u64 {
+    (number >> PLACE_BITS) & LAP_MASK
+}
+
+/// The moment as a slot tells it.
+pub(crate) fn told(time: Timestamp) -> Timestamp {
+    Timestamp::from_millis(time.as_millis().min(LAST)).unwrap_or(time)
+}
+
+/// INVARIANT: `lap` is within its mask.
+fn entry(lap: u64, time: Timestamp, accepted: bool) -> u64 {
+    (lap << (TIME_BITS + 1)) | (told(time).as_millis() << 1) | u64::from(accepted)
+}
