@@ -9,13 +9,12 @@ mod made;
 mod shapes;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::{Audience, Digest, ImpactClass, ManualClock, Timestamp};
 use countersign_keys::TrustRoot;
+use countersign_test_vectors::{Vectors, numbered};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -28,59 +27,32 @@ use crate::{
 /// What a vector comes to: its verdict, its code, and the place where a proposal fails.
 type Came = (&'static str, Option<&'static str>, Option<String>);
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/action-proposal")
+fn vectors() -> Vectors {
+    Vectors::of("action-proposal").with("artifacts")
 }
 
-/// Path within the folder, and text.
-fn made() -> BTreeMap<String, String> {
-    let refused = [shapes::refused(), bound::refused(), files::refused(), keys::refused()].concat();
-    let numbered =
-        [("accept", accepted::accepted()), ("reject", refused)].into_iter().flat_map(|(kind, cases)| {
-            cases.into_iter().enumerate().map(move |(index, (slug, mut case))| {
-                let name = format!("{kind}/{:03}_{slug}.json", index + 1);
-                case["id"] = format!("{kind}-{:03}", index + 1).into();
-                (name, serde_json::to_string_pretty(&case).unwrap() + "\n")
-            })
-        });
-    numbered.chain(files::artifacts()).collect()
-}
-
-fn on_disk() -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for kind in ["accept", "artifacts", "reject"] {
-        for entry in fs::read_dir(folder().join(kind)).unwrap() {
-            let entry = entry.unwrap();
-            let name = format!("{kind}/{}", entry.file_name().into_string().unwrap());
-            all.insert(name, fs::read_to_string(entry.path()).unwrap());
-        }
-    }
-    all
+/// The cases of one kind, each with its id.
+fn named(kind: &str, cases: Vec<(&'static str, Value)>) -> BTreeMap<String, String> {
+    let cases = (1_u32..).zip(cases).map(|(at, (slug, mut case))| {
+        case["id"] = format!("{kind}-{at:03}").into();
+        (slug, case)
+    });
+    numbered(kind, cases)
 }
 
 #[test]
 fn the_vectors_on_disk_are_those_that_are_made() {
-    let made = made();
-    if std::env::var_os("COUNTERSIGN_WRITE_VECTORS").is_some() {
-        for kind in ["accept", "artifacts", "reject"] {
-            let _ = fs::remove_dir_all(folder().join(kind));
-            fs::create_dir_all(folder().join(kind)).unwrap();
-        }
-        for (name, text) in &made {
-            fs::write(folder().join(name), text).unwrap();
-        }
-    }
-    let on_disk = on_disk();
-    assert_eq!(on_disk.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());
-    for (name, text) in &made {
-        assert_eq!(&on_disk[name], text, "{name}");
-    }
+    let refused = [shapes::refused(), bound::refused(), files::refused(), keys::refused()].concat();
+    let mut made = named("accept", accepted::accepted());
+    made.extend(named("reject", refused));
+    made.extend(files::artifacts());
+    vectors().hold(&made);
 }
 
 #[test]
 fn every_vector_on_disk_has_its_verdict() {
     let (mut accepted, mut refused, mut codes, mut others) = (0, 0, BTreeSet::new(), Vec::new());
-    for (name, text) in on_disk() {
+    for (name, text) in vectors().on_disk() {
         if name.starts_with("artifacts/") {
             continue;
         }

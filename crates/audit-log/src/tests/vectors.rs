@@ -1,23 +1,18 @@
 //! The public vectors under `tests/vectors/audit-log`: one test makes them anew and compares, another runs what is on
 //! disk. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 
 use countersign_keys::SigningKey;
 use countersign_keys::note::sign;
 use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, TreeHead};
+use countersign_test_vectors::{Vectors, numbered};
 use serde_json::{Value, json};
 
 use super::checkpoint::{ORIGIN, log_key, name, note, signing_key, tree};
 use super::receipt::{lines, receipt, receipt_of, records};
 use super::{at, witness};
 use crate::*;
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/audit-log")
-}
 
 fn of_checkpoint(about: &str, expect: &str, note: &str) -> Value {
     let key = log_key().to_string();
@@ -191,52 +186,16 @@ fn rejected() -> Vec<(&'static str, Value)> {
     all.map(|(slug, case)| (&*slug.leak(), case)).collect()
 }
 
-/// Path within the folder, and text.
-fn made() -> BTreeMap<String, String> {
-    let folders = [("accept", accepted()), ("reject", rejected())];
-    let numbered = folders.into_iter().flat_map(|(folder, cases)| {
-        (1..).zip(cases).map(move |(at, (slug, case)): (u32, _)| {
-            let text = serde_json::to_string_pretty(&case).unwrap();
-            (format!("{folder}/{:03}_{slug}.json", at), text + "\n")
-        })
-    });
-    numbered.collect()
-}
-
-fn on_disk() -> BTreeMap<String, String> {
-    let mut files = BTreeMap::new();
-    for kind in ["accept", "reject"] {
-        for entry in fs::read_dir(folder().join(kind)).unwrap() {
-            let entry = entry.unwrap();
-            let name = format!("{kind}/{}", entry.file_name().into_string().unwrap());
-            files.insert(name, fs::read_to_string(entry.path()).unwrap());
-        }
-    }
-    files
-}
-
 #[test]
 fn the_vectors_on_disk_are_those_that_are_made() {
-    let made = made();
-    if std::env::var_os("COUNTERSIGN_WRITE_VECTORS").is_some() {
-        for kind in ["accept", "reject"] {
-            let _ = fs::remove_dir_all(folder().join(kind));
-            fs::create_dir_all(folder().join(kind)).unwrap();
-        }
-        for (name, text) in &made {
-            fs::write(folder().join(name), text).unwrap();
-        }
-    }
-    let on_disk = on_disk();
-    assert_eq!(on_disk.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());
-    for (name, text) in &made {
-        assert_eq!(&on_disk[name], text, "{name}");
-    }
+    let mut made = numbered("accept", accepted());
+    made.extend(numbered("reject", rejected()));
+    Vectors::of("audit-log").hold(&made);
 }
 
 #[test]
 fn every_vector_on_disk_has_its_verdict() {
-    let files = on_disk();
+    let files = Vectors::of("audit-log").on_disk();
     let mut kinds = BTreeSet::new();
     for (name, text) in &files {
         let case: Value = serde_json::from_str(text).unwrap();

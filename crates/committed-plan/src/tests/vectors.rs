@@ -1,17 +1,12 @@
 //! The public vectors under `tests/vectors/committed-plan`: one test makes them anew and compares, another runs what is on
 //! disk. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 
+use countersign_test_vectors::{Vectors, numbered};
 use serde_json::{Value, json};
 
 use super::*;
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/committed-plan")
-}
 
 /// What the operator allows, as data: the tools of `desk`, with the places that are data.
 struct Allowed(Value);
@@ -345,52 +340,16 @@ fn rejected() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Path within the folder, and text.
-fn made() -> BTreeMap<String, String> {
-    let folders = [("accept", accepted()), ("reject", rejected())];
-    let numbered = folders.into_iter().flat_map(|(folder, cases)| {
-        cases.into_iter().enumerate().map(move |(at, (slug, case))| {
-            let text = serde_json::to_string_pretty(&case).unwrap();
-            (format!("{folder}/{:03}_{slug}.json", at + 1), text + "\n")
-        })
-    });
-    numbered.collect()
-}
-
-fn on_disk() -> BTreeMap<String, String> {
-    let mut files = BTreeMap::new();
-    for kind in ["accept", "reject"] {
-        for entry in fs::read_dir(folder().join(kind)).unwrap() {
-            let entry = entry.unwrap();
-            let name = format!("{kind}/{}", entry.file_name().into_string().unwrap());
-            files.insert(name, fs::read_to_string(entry.path()).unwrap());
-        }
-    }
-    files
-}
-
 #[test]
 fn the_vectors_on_disk_are_those_that_are_made() {
-    let made = made();
-    if std::env::var_os("COUNTERSIGN_WRITE_VECTORS").is_some() {
-        for kind in ["accept", "reject"] {
-            let _ = fs::remove_dir_all(folder().join(kind));
-            fs::create_dir_all(folder().join(kind)).unwrap();
-        }
-        for (name, text) in &made {
-            fs::write(folder().join(name), text).unwrap();
-        }
-    }
-    let on_disk = on_disk();
-    assert_eq!(on_disk.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());
-    for (name, text) in &made {
-        assert_eq!(&on_disk[name], text, "{name}");
-    }
+    let mut made = numbered("accept", accepted());
+    made.extend(numbered("reject", rejected()));
+    Vectors::of("committed-plan").hold(&made);
 }
 
 #[test]
 fn every_vector_on_disk_has_its_verdict() {
-    let files = on_disk();
+    let files = Vectors::of("committed-plan").on_disk();
     let mut codes = BTreeSet::new();
     for (name, text) in &files {
         let case: Value = serde_json::from_str(text).unwrap();
