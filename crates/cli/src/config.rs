@@ -12,6 +12,7 @@ use crate::command::registry::DEFAULT_MAX_AGE;
 use crate::failure::{Failure, one_line};
 use crate::files::read_text_file;
 use crate::proposals::ProposalPlan;
+use crate::record::RecordPart;
 use crate::session::{ApprovalPlan, Bindings, SessionPlan};
 
 /// What the file says, with its paths made whole.
@@ -90,12 +91,6 @@ impl TryFrom<String> for ProfileName {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RecordPart {
-    file: PathBuf,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ServerPart {
     name: ServerName,
     #[serde(default)]
@@ -130,12 +125,8 @@ impl Config {
         let text = read_text_file(path)?;
         let mut config: Self = toml::from_str(&text).map_err(|error| malformed(path, &text, &error))?;
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
-        let mut paths = vec![
-            &mut config.registry.file,
-            &mut config.registry.trust_root,
-            &mut config.registry.state,
-            &mut config.record.file,
-        ];
+        let mut paths =
+            vec![&mut config.registry.file, &mut config.registry.trust_root, &mut config.registry.state];
         paths.extend(&mut config.session.goal_file);
         if let Some(approval) = &mut config.approval {
             paths.extend([&mut approval.key_file, &mut approval.store]);
@@ -144,6 +135,7 @@ impl Config {
             paths.extend(proposals.paths());
         }
         paths.extend(config.plan.paths());
+        paths.extend(config.record.paths());
         for path in paths {
             *path = folder.join(&*path);
         }
@@ -227,7 +219,7 @@ impl Config {
             goal,
             approvals,
             proposals,
-            record: Some(self.record.file.clone()),
+            record: Some(self.record.plan()?),
             definitions: std::collections::BTreeMap::new(),
         })
     }

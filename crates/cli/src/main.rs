@@ -15,6 +15,7 @@ mod marks;
 mod output;
 mod proposals;
 mod random;
+mod record;
 mod server;
 mod session;
 mod shown;

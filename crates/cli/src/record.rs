@@ -211,11 +211,11 @@ impl PreparedRecord {
 impl OpenRecord {
     /// Takes away again what was made in vain.
     pub(crate) fn unmake(self) {
-        // A log writes its last checkpoint when it ends.
-        drop(self.sink);
-        for path in self.made {
-            let _ = if path.is_dir() { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) };
+        // As long as the record is open, nobody else has it.
+        for path in &self.made {
+            let _ = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
         }
+        drop(self.sink);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use countersign_action_proposal::ProposalVerifier;
 use countersign_approval_token::MemorySpentTokens;
-use countersign_audit_log::{AuditSink, FileSink, MemorySink};
+use countersign_audit_log::{AuditSink, MemorySink};
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 use countersign_committed_plan::PlanContext;
 use countersign_core::{
@@ -30,6 +30,7 @@ use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file};
 use crate::marks::LateMarks;
 use crate::proposals::ProposalPlan;
+use crate::record::{PreparedRecord, RecordPlan};
 use crate::time::now;
 
 /// Everything that a session is opened with.
@@ -51,8 +52,8 @@ pub(crate) struct SessionPlan {
     pub(crate) goal: Option<String>,
     pub(crate) approvals: Option<ApprovalPlan>,
     pub(crate) proposals: Option<ProposalPlan>,
-    /// The record's file; without it, nothing of the record outlives the process.
-    pub(crate) record: Option<PathBuf>,
+    /// Where the record goes; without it, nothing of the record outlives the process.
+    pub(crate) record: Option<RecordPlan>,
     /// What servers say now that their tools' definitions are.
     pub(crate) definitions: BTreeMap<ToolId, Digest>,
 }
@@ -87,7 +88,7 @@ pub(crate) struct PreparedSession {
     approvals: Option<(ApprovalPlan, RunKeys)>,
     /// What proposals are judged by, and where attestations are spent.
     proposals: Option<(Arc<ProposalVerifier>, Option<PathBuf>)>,
-    record: Option<PathBuf>,
+    record: Option<PreparedRecord>,
     definitions: BTreeMap<ToolId, Digest>,
     rule: Rule,
 }
@@ -140,7 +141,7 @@ impl PreparedSession {
     }
 
     /// Opens the session: makes or opens the files that it writes.
-    pub(crate) fn open(self) -> Result<OpenSession, Failure> {
+    pub(crate) fn open(mut self) -> Result<OpenSession, Failure> {
         let Files { sink, stores } = self.files()?;
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -175,18 +176,15 @@ impl PreparedSession {
     }
 
     /// Opens the record and the stores. A record that was made in vain is taken away again.
-    fn files(&self) -> Result<Files, Failure> {
-        let Some(path) = &self.record else {
+    fn files(&mut self) -> Result<Files, Failure> {
+        let Some(record) = self.record.take() else {
             return Ok(Files { sink: Arc::new(MemorySink::keeping(0)), stores: self.stores()? });
         };
-        let fresh = path.symlink_metadata().is_err();
-        let sink = FileSink::open(path).map_err(|error| Failure::from(error).about(path.display()))?;
+        let record = record.open()?;
         match self.stores() {
-            Ok(stores) => Ok(Files { sink: Arc::new(sink), stores }),
+            Ok(stores) => Ok(Files { sink: record.sink, stores }),
             Err(failure) => {
-                if fresh {
-                    let _ = std::fs::remove_file(path);
-                }
+                record.unmake();
                 Err(failure)
             }
         }
@@ -220,6 +218,7 @@ impl SessionPlan {
             None => None,
         };
         let root = read_trust_root(&self.trust_root)?;
+        let record = self.record.as_ref().map(|record| record.prepare(&root, now)).transpose()?;
         let marks = Arc::new(LateMarks::new(self.state.as_deref()));
         let registry = Arc::new(self.load_registry(&root, Arc::clone(&marks), now)?);
         let proposals = match &self.proposals {
@@ -242,7 +241,7 @@ impl SessionPlan {
             ask,
             approvals: self.approvals.zip(approvals),
             proposals,
-            record: self.record,
+            record,
             definitions: self.definitions,
             rule: Rule::ByTool,
         })

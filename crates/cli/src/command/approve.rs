@@ -3,12 +3,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_approval_token::{
-    DEFAULT_TTL_CAP, MintTerms, PendingApproval, PendingApprovals as _, PendingState, mint,
+    CallBinding, DEFAULT_TTL_CAP, MintTerms, PendingApproval, PendingApprovals as _, PendingState, mint,
 };
-use countersign_core::{CallId, OperatorId, TokenId};
+use countersign_core::{CallId, OperatorId, Timestamp, TokenId};
 use serde_json::{Value, json};
 
-use crate::command::mcp::waiting_plan::WaitingPlan;
+use crate::command::mcp::waiting_plan::{WaitingPlan, spelled};
+use crate::command::plan::goal_digest;
 use crate::command::token::run_keys;
 use crate::config::{ApprovalPart, Config, run_of};
 use crate::failure::{Exit, Failure};
@@ -51,7 +52,7 @@ pub(crate) struct Approve {
 impl Approve {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let config = Config::read(&self.config)?;
-        let approval = config.approval.ok_or_else(|| {
+        let approval = config.approval.as_ref().ok_or_else(|| {
             Failure::new("CONFIG_NO_APPROVALS", "the configuration has no `approval`")
                 .about(self.config.display())
         })?;
@@ -59,13 +60,20 @@ impl Approve {
             if self.yes || self.deny || self.show {
                 return Err(Failure::usage("--yes, --deny and --show need the id of a call"));
             }
-            return list(out, &approval);
+            return list(out, approval);
         }
         let id = CallId::new(&self.id).map_err(|_| unknown())?;
-        let store = open_existing(&approval)?;
+        let store = open_existing(approval)?;
         let (pending, state) = store.get(&id)?.ok_or_else(unknown)?;
+        let goal = goal_of(&config, pending.binding());
+        let goal = goal.as_deref();
         if self.show {
-            out.result(&report(&pending), &describe(&pending))?;
+            let (mut report, state) = (report(&pending), named(&state, &pending, now()?));
+            if let Some(members) = report.as_object_mut() {
+                members.insert("state".to_owned(), json!(state));
+                members.insert("goal".to_owned(), json!(goal));
+            }
+            out.result(&report, &format!("state      {state}\n{}", describe(&pending, goal)))?;
             return Ok(Exit::Done);
         }
         if self.deny {
@@ -77,9 +85,9 @@ impl Approve {
             return Err(Failure::new("PENDING_DECIDED", "the call was decided already"));
         }
         if !self.yes {
-            confirm(&pending)?;
+            confirm(&pending, goal)?;
         }
-        self.mint(out, &approval, &pending)
+        self.mint(out, approval, &pending)
     }
 
     fn mint(
@@ -144,6 +152,11 @@ fn report(pending: &PendingApproval) -> Value {
         "principal": binding.principal(),
         "agent": binding.agent(),
         "session": binding.session(),
+        "audience": binding.audience(),
+        "definition": binding.definition(),
+        "ask": binding.ask(),
+        "plan_root": binding.plan(),
+        "registry_version": binding.registry_version(),
         "requested": pending.requested(),
         "expires": pending.expires(),
     });
@@ -153,15 +166,27 @@ fn report(pending: &PendingApproval) -> Value {
     report
 }
 
+/// What became of the question so far.
+fn named(state: &PendingState, pending: &PendingApproval, now: Timestamp) -> &'static str {
+    match state {
+        PendingState::Waiting if pending.expires() <= now => "over",
+        PendingState::Waiting => "waiting",
+        PendingState::Approved(_) => "approved",
+        PendingState::Denied => "denied",
+        PendingState::Used => "used",
+        _ => "decided",
+    }
+}
+
 /// Shows the call on the terminal and asks. The question goes to standard error: standard output is for the result.
-fn confirm(pending: &PendingApproval) -> Result<(), Failure> {
+fn confirm(pending: &PendingApproval, goal: Option<&str>) -> Result<(), Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
         return Err(Failure::new("NOT_A_TERMINAL", "nobody can be asked here: use a terminal, or --yes"));
     }
     let mut screen = std::io::stderr().lock();
     let mut answer = String::new();
-    let asked = write!(screen, "{}\n{} [yes/no] ", describe(pending), question(pending))
+    let asked = write!(screen, "{}\n{} [yes/no] ", describe(pending, goal), question(pending))
         .and_then(|()| screen.flush())
         .and_then(|()| stdin.lock().read_line(&mut answer));
     asked.map_err(|error| Failure::new("NOT_A_TERMINAL", error.to_string()))?;
@@ -171,8 +196,16 @@ fn confirm(pending: &PendingApproval) -> Result<(), Failure> {
     Err(Failure::refused("NOT_APPROVED", "nothing was approved; the call still waits (--deny refuses it)"))
 }
 
-/// The exact call, or the whole plan, for a person. Ids hold nothing hidden; the arguments are shown with it spelled out.
-fn describe(pending: &PendingApproval) -> String {
+/// The goal's words, where the configuration has those that the approval binds the digest of.
+fn goal_of(config: &Config, binding: &CallBinding) -> Option<String> {
+    let (session, bound) = binding.session().zip(binding.ask())?;
+    let goal = config.plan(session.clone()).ok()?.goal?;
+    (goal_digest(&goal, session).ok()? == *bound).then_some(goal)
+}
+
+/// The exact call, or the whole plan, for a person: all that the approval binds. Ids hold nothing hidden; the goal and the
+/// arguments are shown with it spelled out.
+fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
     let binding = pending.binding();
     let plan = WaitingPlan::of(pending);
     let (kind, what) = match &plan {
@@ -187,8 +220,25 @@ fn describe(pending: &PendingApproval) -> String {
     if let Some(session) = binding.session() {
         text.push_str(&format!("\nsession    {session}"));
     }
-    if let Some(goal) = binding.ask() {
-        text.push_str(&format!("\ngoal       (sha-256 {goal})"));
+    if let Some(bound) = binding.ask() {
+        text.push_str(&format!("\ngoal       (sha-256 {bound})"));
+    }
+    if let Some(goal) = goal {
+        text.push_str(&format!("\n           {}", spelled(goal)));
+    }
+    // The title of a plan says its root.
+    if let Some(root) = binding.plan().filter(|_| plan.is_none()) {
+        text.push_str(&format!("\nin plan    {root}"));
+    }
+    if let Some(version) = binding.registry_version() {
+        text.push_str(&format!("\nregistry   {version}"));
+    }
+    if let Some(audience) = binding.audience() {
+        text.push_str(&format!("\naudience   {audience}"));
+    }
+    if let Some(definition) = binding.definition() {
+        let what = if plan.is_some() { "definitions" } else { "definition" };
+        text.push_str(&format!("\n{what} (sha-256 {definition})"));
     }
     text.push_str(&format!(
         "\nrequested  {}\nwaits till {}\narguments  (sha-256 {})\n",
@@ -258,7 +308,12 @@ mod tests {
     #[test]
     fn the_goal_is_shown_where_the_approval_binds_one() {
         let goal = Digest::of(b"Help alice");
-        assert!(describe(&pending(Some(goal))).contains(&format!("\ngoal       (sha-256 {goal})\n")));
-        assert!(!describe(&pending(None)).contains("goal"));
+        assert!(describe(&pending(Some(goal)), None).contains(&format!("\ngoal       (sha-256 {goal})\n")));
+        assert!(!describe(&pending(None), None).contains("goal"));
+        let words = describe(&pending(Some(goal)), Some("Help\nplan       \u{202e}"));
+        assert!(
+            words.contains(&format!("(sha-256 {goal})\n           \"Help\\nplan       \\u202e\"\n")),
+            "{words}"
+        );
     }
 }

@@ -3,12 +3,12 @@ use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::time::Duration;
 
-use countersign_canonical_json::{Canonical, Limits, Recipe, ValueRef, read};
+use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read};
 use countersign_core::{Millis, ToolName};
 use serde_json::json;
 
 use crate::command::json::malformed;
-use crate::failure::{Failure, one_line};
+use crate::failure::Failure;
 use crate::lines::{Line, next_line};
 
 /// The longest line that is taken from a server.
@@ -17,6 +17,8 @@ const LINE_BYTES: usize = 16 << 20;
 const MAX_MESSAGES: usize = 1_000;
 /// The most pages of tools that are asked for.
 const MAX_PAGES: usize = 256;
+/// How much of a server's own words is shown, in characters.
+const SHOWN_CHARS: usize = 200;
 /// The protocol revision that is offered.
 const REVISION: &str = "2025-11-25";
 
@@ -103,22 +105,20 @@ impl Client {
     pub(crate) fn call(&mut self, tool: &ToolName, args: &Canonical) -> Result<CallEnd, Failure> {
         let params = format!(r#"{{"arguments":{},"name":{}}}"#, args.as_str(), json!(tool));
         let answer = self.ask("tools/call", &params)?;
-        let Some(result) = answer.value().get("result") else {
-            return Ok(CallEnd::Failed);
+        // What says in another way than MCP does whether it is an error is no success.
+        let is_success = |result: &ValueRef<'_>| {
+            let is_error = result.get("isError").map(ValueRef::as_bool);
+            result.kind() == Kind::Object && is_error.is_none_or(|is_error| is_error == Some(false))
         };
-        if result.get("isError").and_then(ValueRef::as_bool) == Some(true) {
-            return Ok(CallEnd::Failed);
-        }
-        Ok(CallEnd::Returned(result.canonical_text().into_bytes()))
+        let result = answer.value().get("result").filter(is_success);
+        Ok(result.map_or(CallEnd::Failed, |result| CallEnd::Returned(result.canonical_text().into_bytes())))
     }
 
     fn ask_for_result(&mut self, method: &str, params: &str) -> Result<Canonical, Failure> {
         let answer = self.ask(method, params)?;
         if let Some(error) = answer.value().pointer("/error/message").and_then(ValueRef::as_str) {
-            return Err(answered_badly(&format!(
-                "it answered `{method}` with an error: {}",
-                one_line(error)
-            )));
+            let error: String = error.chars().take(SHOWN_CHARS).collect();
+            return Err(answered_badly(&format!("it answered `{method}` with an error: {error}")));
         }
         if answer.value().get("result").is_none() {
             return Err(answered_badly(&format!("its answer to `{method}` has no result")));
@@ -154,7 +154,11 @@ impl Client {
                 continue;
             }
             if value.get("id").and_then(ValueRef::as_u64) == Some(id) {
-                return Ok(message);
+                return if is_answer(value) {
+                    Ok(message)
+                } else {
+                    Err(answered_badly(&format!("its answer to `{method}` is no answer of JSON-RPC 2.0")))
+                };
             }
         }
         Err(answered_badly("it sends messages and no answer"))
@@ -191,6 +195,12 @@ fn next_message(from: &mut BufReader<ChildStdout>) -> Option<Result<Canonical, F
             )
         })),
     }
+}
+
+/// JSON-RPC 2.0, section 5: an answer has a result or an error, and not both.
+fn is_answer(value: ValueRef<'_>) -> bool {
+    value.get("jsonrpc").and_then(ValueRef::as_str) == Some("2.0")
+        && value.get("result").is_some() != value.get("error").is_some()
 }
 
 fn answered_badly(what: &str) -> Failure {

@@ -13,6 +13,9 @@
 
 mod ask;
 mod audit;
+mod audit_log;
+mod audit_log_gateway;
+mod audit_log_proofs;
 mod bench;
 mod check;
 mod check_proposals;

@@ -56,6 +56,16 @@ fn a_plan_that_ran_to_its_end_is_finished_on_record() {
 }
 
 #[test]
+fn the_file_may_be_the_list_of_steps_that_the_plan_verbs_take() {
+    let bench = planned("file = \"plan.json\"");
+    bench.write("plan.json", json!([{"tool": "desk:search", "args": {"query": "a"}}]).to_string());
+    bench.ok("plan lint plan.json");
+    let mut client = Client::start(&bench);
+    done(&client.call("search", json!({"query": "a"})));
+    assert_eq!(client.end(), (0, String::new()));
+}
+
+#[test]
 fn a_step_out_of_its_order_is_refused_and_ends_the_plan() {
     let bench = planned("file = \"plan.json\"");
     bench.write("plan.json", json!({"steps": [search("a"), search("b")]}).to_string());

@@ -143,6 +143,21 @@ fn a_submitted_plan_is_shown_approved_once_and_runs() {
     }
     let report = bench.run(&format!("approve {id} --config gateway.toml --show --json")).value();
     assert_eq!(report["plan"], json!({"root": id, "steps": 3, "amends": null}));
+    // All that the approval will bind, for a person and for a program.
+    let shows = |line: &str| shown.lines().any(|shown| shown == line);
+    assert!(shows("state      waiting") && shows("registry   1") && shows("audience   desk"), "{shown}");
+    let definitions = report["definition"].as_str().unwrap();
+    assert!(shows(&format!("definitions (sha-256 {definitions})")), "{shown}");
+    assert!(shows(&format!("goal       (sha-256 {})", report["ask"].as_str().unwrap())), "{shown}");
+    assert!(shows("           \"Help alice\"") && report["goal"] == "Help alice", "{shown}");
+    // The words are shown only where they are those that the approval binds.
+    let config = bench.read("gateway.toml");
+    bench.write("gateway.toml", config.replace("Help alice", "Help bob"));
+    let others = bench.ok(&format!("approve {id} --config gateway.toml --show"));
+    assert!(!others.contains("Help bob") && others.contains("goal       (sha-256 "), "{others}");
+    bench.write("gateway.toml", config);
+    let named = ["state", "audience", "registry_version", "plan_root"].map(|name| report[name].clone());
+    assert_eq!(named, [json!("waiting"), json!("desk"), json!(1), json!(id)]);
     bench.fails(&format!("approve {id} --config gateway.toml --show --yes"), 2, "USAGE");
     bench.fails("approve list --config gateway.toml --show", 2, "USAGE");
     bench.ok(&format!("approve {id} --config gateway.toml --yes"));
@@ -208,6 +223,8 @@ fn a_denied_plan_stays_refused() {
     let refused = submit(&mut client, &steps);
     let id = decision(&refused)["approval_id"].as_str().unwrap().to_owned();
     bench.ok(&format!("approve {id} --config gateway.toml --deny"));
+    let shown = bench.ok(&format!("approve {id} --config gateway.toml --show"));
+    assert!(shown.starts_with("state      denied\n"), "{shown}");
     let again = submit(&mut client, &steps);
     assert_eq!((code(&again), decision(&again).get("approval_id")), ("APPROVAL_REQUIRED", None));
     client.end();

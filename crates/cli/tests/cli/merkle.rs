@@ -117,6 +117,37 @@ fn entries_that_are_none_are_told_apart() {
 }
 
 #[test]
+fn a_proof_is_an_object_and_nothing_of_what_else_comes_is_said_again() {
+    let bench = Bench::new();
+    let inclusion: Value = serde_json::from_str(&bench.feed("merkle prove --index 2", THREE).done()).unwrap();
+    let consistency: Value =
+        serde_json::from_str(&bench.feed("merkle prove --old-size 2", THREE).done()).unwrap();
+    let list = |proof: &Value, names: &[&str]| {
+        let members = names.iter().map(|name| proof[*name].clone());
+        Value::from_iter(members.chain([json!(null), json!(null)])).to_string()
+    };
+    let names = ["leafIdx", "treeSize", "root", "leafHash", "proof"];
+    bench.fails_with(&["merkle", "verify-inclusion"], &list(&inclusion, &names), 1, "MERKLE_INPUT");
+    let names = ["size1", "size2", "root1", "root2", "proof"];
+    bench.fails_with(&["merkle", "verify-consistency"], &list(&consistency, &names), 1, "MERKLE_INPUT");
+    for text in ["planted".to_owned(), "planted".repeat(10_000), "\u{1b}[2Jplanted".to_owned()] {
+        for input in
+            [json!({ &text: 1 }), json!(text), json!({"leafIdx": text, "size1": text}), json!([[text]])]
+        {
+            for verb in ["verify-inclusion", "verify-consistency", "root"] {
+                let run = bench.feed(&format!("merkle {verb}"), &input.to_string());
+                assert_eq!(run.code, 1, "{run:?}");
+                assert!(
+                    run.err.starts_with("error MERKLE_INPUT: ") && !run.err.contains("planted"),
+                    "{run:?}"
+                );
+                assert!(run.err.len() < 120 && !run.err.contains("struct"), "{run:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_proof_is_read_strictly() {
     let bench = Bench::new();
     let inclusion = bench.feed("merkle prove --index 2", THREE).done();

@@ -90,7 +90,10 @@ fn a_call_that_needs_an_approval_of_its_own_is_not_covered_by_the_plans() {
     bench.write("args.json", r#"{"to":"ada"}"#);
     let token = format!("1={}", approve_with(&bench, &asked.out).trim());
     let other = token.replacen("1=", "2=", 1);
-    ends(&run(&bench, &steps, &[&key[..], &["--step-approval", &other]].concat()), 3, "APPROVAL_REQUIRED");
+    let nowhere = [&key[..], &["--step-approval", "9=cs1.a.b"]].concat();
+    ends(&run(&bench, &steps, &nowhere), 1, "PLAN_NO_SUCH_STEP");
+    let two = json!([steps[0], search("x")]);
+    ends(&run(&bench, &two, &[&key[..], &["--step-approval", &other]].concat()), 3, "APPROVAL_REQUIRED");
     let given = [&key[..], &["--step-approval", &token]].concat();
     let ran = run(&bench, &steps, &given);
     assert_eq!(ran.code, 0, "{ran:?}");

@@ -24,6 +24,12 @@ while IFS= read -r line; do
         *'"query":"hangs"'*) ;;
         *'"query":"dies"'*) exit 7 ;;
         *'"query":"garbles"'*) echo SECRET ;;
+        *'"query":"says null"'*) answer '"result":null' ;;
+        *'"query":"says text"'*) answer '"result":"SECRET"' ;;
+        *'"query":"says no in text"'*) answer '"result":{"content":[],"isError":"true"}' ;;
+        *'"query":"says both"'*) answer '"result":{"content":[]},"error":{"code":1,"message":"SECRET"}' ;;
+        *'"query":"says neither"'*) answer '"results":{}' ;;
+        *'"query":"is of another protocol"'*) printf '{"id":%s,"result":{"content":[]}}\n' "$id" ;;
         *'"query":"naps"'*) answer '"result":{}'; exec sleep 600 ;;
         *'"query":"asks"'*)
           printf '{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{}}\n'
@@ -228,6 +234,12 @@ fn a_tool_that_fails_ends_the_run_and_nothing_is_given_out() {
         ("hangs", 1, "SERVER_TIMEOUT"),
         ("dies", 1, "SERVER_ENDED"),
         ("garbles", 1, "SERVER_ANSWER"),
+        ("says null", 1, "PLAN_STEP_FAILED"),
+        ("says text", 1, "PLAN_STEP_FAILED"),
+        ("says no in text", 1, "PLAN_STEP_FAILED"),
+        ("says both", 1, "SERVER_ANSWER"),
+        ("says neither", 1, "SERVER_ANSWER"),
+        ("is of another protocol", 1, "SERVER_ANSWER"),
     ] {
         let steps = json!([search("first"), search(query), search("third")]);
         let ran = run(&bench, &steps, &["--wait", "2s"]);
@@ -238,6 +250,17 @@ fn a_tool_that_fails_ends_the_run_and_nothing_is_given_out() {
         let last = outcomes(&bench).pop().unwrap();
         assert_eq!(last, if code == "PLAN_STEP_FAILED" { "failed" } else { "unknown" }, "{query}");
     }
+}
+
+#[test]
+fn of_what_a_server_says_went_wrong_only_the_beginning_is_shown() {
+    let bench = open();
+    let long = format!(r#"answer '"error":{{"code":1,"message":"a\u001b[2J{}"}}'"#, "b".repeat(100_000));
+    let lists = "*'\"method\":\"tools/list\"'*)";
+    bench.write("server.sh", SERVER.replace(lists, &format!("{lists} {long} ;;\n    *never*)")));
+    let ran = run(&bench, &json!([search("x")]), &[]);
+    ends(&ran, 1, "SERVER_ANSWER");
+    assert!(ran.err.contains(r"with an error: a\u{1b}[2Jbbb") && ran.err.len() < 400, "{ran:?}");
 }
 
 #[test]

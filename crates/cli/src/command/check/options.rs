@@ -8,6 +8,7 @@ use super::proposals::{ProposalOptions, beside};
 use crate::command::token::DEFAULT_RUN;
 use crate::failure::Failure;
 use crate::random;
+use crate::record::RecordArgs;
 use crate::session::{ApprovalPlan, Bindings, SessionPlan, read_definitions};
 
 /// What the session is opened with.
@@ -34,9 +35,8 @@ pub(crate) struct Options {
     /// The gate's HMAC key file. Without it no approval is taken.
     #[arg(long, value_name = "FILE")]
     approval_key: Option<PathBuf>,
-    /// Append every decision to this record.
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
+    #[command(flatten)]
+    record: RecordArgs,
     /// Server of the tools that are named without one, where several servers have a tool of that name.
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<ServerName>,
@@ -115,7 +115,7 @@ impl Options {
             goal: self.goal.clone(),
             approvals,
             proposals: self.proposals.plan(&self.audience, spent),
-            record: self.record.clone(),
+            record: self.record.plan(),
             definitions,
         })
     }

@@ -1,47 +1,60 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use countersign_audit_log::LogKey;
 use countersign_core::KeyId;
 use countersign_keys::file::{KeyFileError, write_public_key, write_server_secret, write_signing_key};
+use countersign_keys::note::KeyName;
 use countersign_keys::{ServerSecret, SigningKey};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
-use crate::files::{Replace, must_be_free};
+use crate::files::{Replace, must_be_free, write_file};
 use crate::output::Output;
 use crate::random;
 
 #[derive(Debug, Args)]
 pub(crate) struct Generate {
-    /// `ed25519` signs registries, `hmac` mints approvals.
+    /// `ed25519` signs registries, `hmac` mints approvals, `log` signs the checkpoints of a log.
     #[arg(long, value_enum)]
     kind: Kind,
     /// File to write the secret key to. It must not exist.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// File to write the public half of an Ed25519 key to. It must not exist.
+    /// File to write the public half of an Ed25519 key to, for a log as `origin+id+key`. It must not exist.
     #[arg(long, value_name = "FILE")]
     public_out: Option<PathBuf>,
     /// Id of an HMAC key. An Ed25519 key's id is derived from the key.
     #[arg(long)]
     id: Option<KeyId>,
+    /// A log's origin, which is also the name of its key: best a URL without its scheme, as example.com/log.
+    #[arg(long, value_name = "NAME")]
+    origin: Option<KeyName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
     Ed25519,
     Hmac,
+    Log,
 }
 
 impl Generate {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        match self.kind {
-            Kind::Ed25519 => self.ed25519(out),
-            Kind::Hmac => self.hmac(out),
+        match (self.kind, &self.origin) {
+            (Kind::Log, Some(origin)) => self.log(out, origin),
+            (Kind::Log, None) => Err(Failure::usage("the key of a log has a name: give --origin")),
+            (_, Some(_)) => Err(Failure::usage("--origin is for the key of a log")),
+            (Kind::Ed25519, None) => self.ed25519(out),
+            (Kind::Hmac, None) => self.hmac(out),
         }
     }
 
-    fn ed25519(&self, out: &mut Output) -> Result<Exit, Failure> {
+    /// Makes a key, and writes both halves, or neither.
+    fn pair(
+        &self,
+        write_public: impl Fn(&Path, &SigningKey) -> Result<(), Failure>,
+    ) -> Result<SigningKey, Failure> {
         if self.id.is_some() {
             return Err(Failure::usage("the id of an Ed25519 key is derived from the key: leave --id out"));
         }
@@ -52,15 +65,39 @@ impl Generate {
             must_be_free(path, Replace::Never)?;
         }
         let key = SigningKey::from_seed(*random::secret::<32>()?);
-        let public = key.verifying_key();
         write_signing_key(&self.out, &key).map_err(|error| about(&self.out, error))?;
         if let Some(path) = &self.public_out {
-            write_public_key(path, &public).map_err(|error| {
+            write_public(path, &key).inspect_err(|_| {
                 // Half a pair is no result: the secret half was made just now and nobody has it.
                 let _ = std::fs::remove_file(&self.out);
-                about(path, error)
             })?;
         }
+        Ok(key)
+    }
+
+    /// The kind of file is the same as an operator's; that no key is both is seen to where a log is opened.
+    fn log(&self, out: &mut Output, origin: &KeyName) -> Result<Exit, Failure> {
+        let named = |key: &SigningKey| LogKey::new(origin.clone(), key.verifying_key()).to_string();
+        let key =
+            self.pair(|path, key| write_file(path, format!("{}\n", named(key)).as_bytes(), Replace::Never))?;
+        let verifier = named(&key);
+        let report = json!({
+            "ok": true,
+            "kind": "log",
+            "key_id": key.key_id(),
+            "origin": origin.as_str(),
+            "verifier_key": verifier,
+            "out": self.out.display().to_string(),
+            "public_out": self.public_out.as_ref().map(|path| path.display().to_string()),
+        });
+        self.tell(out, &report, &verifier)
+    }
+
+    fn ed25519(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let key = self.pair(|path, key| {
+            write_public_key(path, &key.verifying_key()).map_err(|error| about(path, error))
+        })?;
+        let public = key.verifying_key();
         let report = json!({
             "ok": true,
             "kind": "ed25519",
@@ -69,12 +106,16 @@ impl Generate {
             "out": self.out.display().to_string(),
             "public_out": self.public_out.as_ref().map(|path| path.display().to_string()),
         });
-        let text = format!("{}\nsecret key in {}", key.key_id(), self.out.display());
+        self.tell(out, &report, key.key_id().as_str())
+    }
+
+    fn tell(&self, out: &mut Output, report: &Value, name: &str) -> Result<Exit, Failure> {
+        let text = format!("{name}\nsecret key in {}", self.out.display());
         let text = match &self.public_out {
             Some(path) => format!("{text}\npublic key in {}", path.display()),
             None => text,
         };
-        out.result(&report, &text)?;
+        out.result(report, &text)?;
         Ok(Exit::Done)
     }
 

@@ -17,18 +17,21 @@ use crate::output::Output;
 
 /// Make and show keys, and say which keys are trusted.
 ///
-/// Two kinds of keys are used. Ed25519 keys belong to operators, who sign what agents may do; a trust root names
-/// the public halves that count. HMAC keys belong to gates, which mint and verify approvals with them. A keyring holds
-/// the public halves of those who may back an action proposal's claims.
+/// Ed25519 keys belong to operators, who sign what agents may do; a trust root names the public halves that count. HMAC
+/// keys belong to gates, which mint and verify approvals with them. The record, where it is a log, has an Ed25519 key of
+/// its own, which signs what the log holds. A keyring holds the public halves of those who may back an action
+/// proposal's claims.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
     /// Make a new key and write it to a file that only its owner can read.
     #[command(after_help = "Examples:\n  \
         countersign keys generate --kind ed25519 --out operator.key.json --public-out operator.pub.json\n  \
-        countersign keys generate --kind hmac --out approval.key.json")]
+        countersign keys generate --kind hmac --out approval.key.json\n  \
+        countersign keys generate --kind log --origin example.com/log --out log.key.json --public-out log.vkey")]
     Generate(generate::Generate),
     /// Show what a key file holds; never its secret.
-    #[command(after_help = "Example:\n  countersign keys show operator.key.json")]
+    #[command(after_help = "Examples:\n  countersign keys show operator.key.json\n  \
+        countersign keys show log.key.json --origin example.com/log")]
     Show(show::Show),
     /// Make a trust root: the operators' public keys, and how many of them must sign.
     #[command(after_help = "Example:\n  \

@@ -1,8 +1,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use countersign_audit_log::LogKey;
 use countersign_keys::VerifyingKey;
 use countersign_keys::file::{AnyKey, read_any_key};
+use countersign_keys::note::KeyName;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -12,13 +14,19 @@ use crate::output::{Output, internal};
 pub(crate) struct Show {
     /// The key file.
     file: PathBuf,
+    /// The key is that of the log with this origin: show what its checkpoints are verified by, `origin+id+key`.
+    #[arg(long, value_name = "NAME")]
+    origin: Option<KeyName>,
 }
 
 impl Show {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         match read_any_key(&self.file).map_err(|error| Failure::from(error).about(self.file.display()))? {
-            AnyKey::Signing(key) => public(out, "ed25519-signing", &key.verifying_key())?,
-            AnyKey::Public(key) => public(out, "ed25519-public", &key)?,
+            AnyKey::Signing(key) => self.public(out, "ed25519-signing", &key.verifying_key())?,
+            AnyKey::Public(key) => self.public(out, "ed25519-public", &key)?,
+            AnyKey::Server(_) if self.origin.is_some() => {
+                return Err(Failure::usage("an HMAC key is not the key of a log"));
+            }
             AnyKey::Server(secret) => {
                 let report = json!({"ok": true, "kind": "hmac", "key_id": secret.key_id()});
                 out.result(&report, &format!("kind   hmac\nkey id {}", secret.key_id()))?;
@@ -27,21 +35,28 @@ impl Show {
         }
         Ok(Exit::Done)
     }
-}
 
-fn public(out: &mut Output, kind: &str, key: &VerifyingKey) -> Result<(), Failure> {
-    let report = json!({
-        "ok": true,
-        "kind": kind,
-        "key_id": key.key_id(),
-        "public": key.to_base64(),
-        "fingerprint": key.fingerprint(),
-    });
-    let text = format!(
-        "kind        {kind}\nkey id      {}\npublic      {}\nfingerprint {}",
-        key.key_id(),
-        key.to_base64(),
-        key.fingerprint()
-    );
-    out.result(&report, &text)
+    fn public(&self, out: &mut Output, kind: &str, key: &VerifyingKey) -> Result<(), Failure> {
+        let mut report = json!({
+            "ok": true,
+            "kind": kind,
+            "key_id": key.key_id(),
+            "public": key.to_base64(),
+            "fingerprint": key.fingerprint(),
+        });
+        let mut text = format!(
+            "kind        {kind}\nkey id      {}\npublic      {}\nfingerprint {}",
+            key.key_id(),
+            key.to_base64(),
+            key.fingerprint()
+        );
+        if let Some(origin) = &self.origin {
+            let verifier = LogKey::new(origin.clone(), *key).to_string();
+            text.push_str(&format!("\nlog         {verifier}"));
+            if let Some(report) = report.as_object_mut() {
+                report.insert("verifier_key".to_owned(), verifier.into());
+            }
+        }
+        out.result(&report, &text)
+    }
 }

@@ -72,7 +72,12 @@ gateway.toml (paths are taken from its own folder):
   # file = \"plan.json\"             # a plan to start with
   # approval_file = \"plan.token\"   # an approval of that plan; it needs --session
   [record]
-  file = \"record.jsonl\"            # made by the gateway
+  file = \"record.jsonl\"            # made by the gateway; or in its place a log:
+  # folder = \"log\"                 # made by the gateway, and signed by a key of its own
+  # key_file = \"log.key.json\"
+  # origin = \"example.com/log\"     # the name of that key
+  # durability = \"group\"           # or every, system
+  # checkpoint_file = \"kept.note\"  # kept elsewhere: the log has to go on from it
   [server]
   name = \"desk\"
   methods = []                       # further client methods, by exact name

@@ -97,8 +97,8 @@ fn described(at: u64, step: &Step) -> String {
     text
 }
 
-/// Text of the agent's, as JSON spells it, so that it cannot be taken for ours.
-fn spelled(text: &str) -> String {
+/// Text that is not ours, as JSON spells it, so that it cannot be taken for ours.
+pub(crate) fn spelled(text: &str) -> String {
     to_canonical(&text).map_or_else(|_| String::from("(not shown)"), |text| shown_json(text.as_str()))
 }
 

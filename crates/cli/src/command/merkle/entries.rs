@@ -65,8 +65,14 @@ fn list() -> Result<Vec<String>, Failure> {
     if u64::try_from(bytes.len()).is_ok_and(|len| len > LIST_BYTES) {
         return Err(Failure::new("FILE_TOO_LARGE", "a list of entries has at most 64 MiB; see --lines"));
     }
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::new("MERKLE_INPUT", format!("not an array of texts in JSON: {error}")))
+    serde_json::from_slice(&bytes).map_err(|error| malformed("not an array of texts", &error))
+}
+
+/// Why input cannot be read, and where, with nothing of what it says: that may be long, and somebody else's.
+pub(super) fn malformed(what: &str, error: &serde_json::Error) -> Failure {
+    let why = if error.is_data() { what } else { "not JSON" };
+    let text = format!("{why}, at line {} column {}", error.line(), error.column());
+    Failure::new("MERKLE_INPUT", text)
 }
 
 fn unreadable(name: &str, error: &io::Error) -> Failure {

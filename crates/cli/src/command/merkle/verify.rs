@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
-use super::entries::decode;
+use super::entries::{decode, malformed};
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, TEXT_BYTES};
 use crate::output::Output;
@@ -111,8 +111,12 @@ fn input<T: DeserializeOwned>() -> Result<T, Failure> {
     if u64::try_from(bytes.len()).is_ok_and(|len| len > TEXT_BYTES) {
         return Err(Failure::new("FILE_TOO_LARGE", "a proof has at most 1 MiB"));
     }
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::new("MERKLE_INPUT", format!("not a proof of this kind: {error}")))
+    let what = "a member is missing, unknown, there twice or of the wrong kind";
+    // Where an object is due, the reader would take a list of what its members hold as well.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(Failure::new("MERKLE_INPUT", "not an object in JSON"));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| malformed(what, &error))
 }
 
 fn bytes(text: Option<&String>) -> Result<Vec<u8>, Failure> {

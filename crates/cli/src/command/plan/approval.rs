@@ -110,7 +110,7 @@ impl Approvals {
                 let id = store.request(&pending).map_err(|error| {
                     if matches!(error, PendingError::Conflict) {
                         let text =
-                            "it was denied or used already; the plan for another session is another question";
+                            "it was denied, was used or is over; the plan for another session is another question";
                         return Failure::refused(error.code(), text);
                     }
                     error.into()

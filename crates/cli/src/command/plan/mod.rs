@@ -11,6 +11,8 @@ mod steps;
 mod tree;
 mod verify;
 
+pub(crate) use options::goal_digest;
+
 use std::error::Error;
 
 use clap::Subcommand;
@@ -74,7 +76,7 @@ pub(crate) enum Plan {
         --trust-root trust-root.json \\\n    --agent support-bot --goal 'Answer ticket 7' --record record.jsonl \
         -- ./desk-server\n  \
         countersign plan run plan.json --config gateway.toml --fill fill.json -- ./desk-server")]
-    Run(run::Run),
+    Run(Box<run::Run>),
 }
 
 impl Plan {

@@ -66,7 +66,7 @@ impl PlainPlan {
 }
 
 /// The digest that a goal has when it is pinned to a session. How long the pin counts is none of it.
-fn goal_digest(goal: &str, session: &SessionId) -> Result<Digest, Failure> {
+pub(crate) fn goal_digest(goal: &str, session: &SessionId) -> Result<Digest, Failure> {
     Ok(PinnedAsk::pin(goal, session, Millis::from_secs(1), now()?)?.digest())
 }
 

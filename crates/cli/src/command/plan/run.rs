@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
 use crate::output::{Output, internal};
+use crate::record::RecordArgs;
 use crate::server::{Client, Server};
 use crate::session::{ApprovalPlan, Bindings, OpenSession, PreparedSession, SessionPlan};
 
@@ -43,9 +44,8 @@ pub(crate) struct Run {
     /// What the registry calls the server; what the plan calls it without this.
     #[arg(long, value_name = "NAME", requires = "registry")]
     server: Option<ServerName>,
-    /// Append every decision to this record.
-    #[arg(long, value_name = "FILE", requires = "registry")]
-    record: Option<PathBuf>,
+    #[command(flatten)]
+    record: RecordArgs,
     /// The gate's HMAC key file. Without it no approval is taken.
     #[arg(long, value_name = "FILE", requires = "registry")]
     approval_key: Option<PathBuf>,
@@ -111,6 +111,10 @@ impl Run {
         }
         let file = PlanFile::read(&self.file)?;
         let runs = runs(file.steps(), read_fill(self.fill.as_ref())?.as_ref())?;
+        if self.step_approval.iter().any(|(step, _)| runs.iter().all(|run| run.step != *step)) {
+            let text = format!("--step-approval: the plan's steps are 1 to {}", file.steps().len());
+            return Err(Failure::new("PLAN_NO_SUCH_STEP", text));
+        }
         let (session, asking) = self.session_plan(&file)?;
         let server = server_of(file.steps(), session.server.as_ref())?;
         let (goal, session) = (session.goal.clone(), session.prepare()?);
@@ -130,6 +134,11 @@ impl Run {
     fn session_plan(&self, file: &PlanFile) -> Result<(SessionPlan, Asking), Failure> {
         let session = self.session.session_of(file)?;
         if let Some(path) = &self.config {
+            if self.record.is_given() {
+                return Err(Failure::usage(
+                    "--record is for a session without --config, which says it itself",
+                ));
+            }
             let config = Config::read(path)?;
             let asking = config
                 .approval
@@ -141,7 +150,7 @@ impl Run {
         if let Some(principal) = &self.principal {
             plan.principal = principal.clone();
         }
-        plan.record.clone_from(&self.record);
+        plan.record = self.record.plan();
         let Some(key) = &self.approval_key else {
             return Ok((plan, Asking::Nobody));
         };

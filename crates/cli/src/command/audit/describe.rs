@@ -1,109 +1,7 @@
-use std::path::PathBuf;
-
-use clap::{Args, Subcommand, ValueEnum};
-use countersign_audit_log::{ProposalRecord, ReadError, Record, Summary, Verdict, read_lines, verify};
-use countersign_core::{AgentId, SessionId, Timestamp};
-use serde::Serialize;
-use serde_json::json;
-
-use crate::failure::{Exit, Failure};
-use crate::output::Output;
-
-/// Read the record of decisions.
-///
-/// The record is a file of JSON lines: one for every session, decision, outcome and refused message. It holds
-/// digests of arguments and never their values.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Audit {
-    /// Print the record, one line for each entry.
-    #[command(after_help = "Example:\n  countersign audit show record.jsonl --verdict reject")]
-    Show(Show),
-    /// Check that every line is an entry and that none is missing between the first and the last.
-    #[command(after_help = "Example:\n  countersign audit verify record.jsonl")]
-    Verify(Verify),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Show {
-    /// The record's file.
-    path: PathBuf,
-    /// Only what concerns this agent.
-    #[arg(long)]
-    agent: Option<AgentId>,
-    /// Only what belongs to this session.
-    #[arg(long)]
-    session: Option<SessionId>,
-    /// Only decisions with this verdict.
-    #[arg(long, value_enum)]
-    verdict: Option<Wanted>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Wanted {
-    Accept,
-    Reject,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Verify {
-    /// The record's file.
-    path: PathBuf,
-}
-
-/// One entry as the file has it.
-#[derive(Serialize)]
-struct Line<'a> {
-    seq: u64,
-    #[serde(flatten)]
-    record: &'a Record,
-}
-
-impl Audit {
-    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        match self {
-            Self::Show(verb) => verb.run(out),
-            Self::Verify(verb) => verb.run(out),
-        }
-    }
-}
-
-impl Show {
-    fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let about = |error: ReadError| Failure::from(error).about(self.path.display());
-        for read in read_lines(&self.path).map_err(about)? {
-            let (seq, record) = read.map_err(about)?;
-            if !self.wants(&record) {
-                continue;
-            }
-            if out.is_json() {
-                out.json(&Line { seq, record: &record })?;
-            } else {
-                out.line(&describe(seq, &record))?;
-            }
-        }
-        Ok(Exit::Done)
-    }
-
-    fn wants(&self, record: &Record) -> bool {
-        let (session, agent, verdict) = match record {
-            Record::Session(r) => (Some(&r.session), Some(&r.agent), None),
-            Record::Decision(r) => (Some(&r.session), Some(&r.agent), Some(r.verdict)),
-            Record::Outcome(r) => (Some(&r.session), None, None),
-            Record::Gateway(r) => (r.session.as_ref(), None, None),
-            _ => (None, None, None),
-        };
-        let right_verdict = |wanted| match wanted {
-            Wanted::Accept => verdict == Some(Verdict::Accept),
-            Wanted::Reject => verdict == Some(Verdict::Reject),
-        };
-        self.agent.as_ref().is_none_or(|wanted| agent == Some(wanted))
-            && self.session.as_ref().is_none_or(|wanted| session == Some(wanted))
-            && self.verdict.is_none_or(right_verdict)
-    }
-}
+use countersign_audit_log::{ProposalRecord, Record, Verdict};
 
 /// One entry for a person. What agents wrote was escaped when it was recorded.
-fn describe(seq: u64, record: &Record) -> String {
+pub(super) fn describe(seq: u64, record: &Record) -> String {
     match record {
         Record::Session(r) => {
             let came_of_it = match &r.code {
@@ -123,9 +21,10 @@ fn describe(seq: u64, record: &Record) -> String {
             };
             let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let backing = r.proposal.as_deref().map(backing).unwrap_or_default();
+            let step = r.plan_step.map(|step| format!(" (step {step} of the plan)")).unwrap_or_default();
             let (server, name) = (&r.tool.server, &r.tool.name);
             format!(
-                "{seq:>6} {} decision {} {} {server}:{name} {verdict}{reason}{backing}",
+                "{seq:>6} {} decision {} {} {server}:{name}{step} {verdict}{reason}{backing}",
                 r.time, r.agent, r.call_id
             )
         }
@@ -138,6 +37,9 @@ fn describe(seq: u64, record: &Record) -> String {
             let method = r.method.as_ref().map(|method| format!(" {method}")).unwrap_or_default();
             let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             format!("{seq:>6} {} gateway {method} {}{reason}", r.time, r.code)
+        }
+        Record::Recovered(r) => {
+            format!("{seq:>6} {} recovered {} bytes were cut, sha-256 {}", r.time, r.bytes, r.digest)
         }
         _ => format!("{seq:>6} {} (an entry of a newer version)", record.time()),
     }
@@ -163,43 +65,10 @@ fn backing(record: &ProposalRecord) -> String {
     text
 }
 
-impl Verify {
-    fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let summary = verify(&self.path).map_err(|error| {
-            let damaged = !matches!(error, ReadError::Io(_) | ReadError::NotAFile);
-            let failure = Failure::from(error).about(self.path.display());
-            if damaged { failure.into_refusal() } else { failure }
-        })?;
-        let report = json!({"ok": true, "summary": summary});
-        out.result(&report, &summed_up(&summary))?;
-        Ok(Exit::Done)
-    }
-}
-
-fn summed_up(summary: &Summary) -> String {
-    let at = |time: Option<Timestamp>| time.map(|time| time.to_string()).unwrap_or_default();
-    if summary.records == 0 {
-        return "0 entries".to_owned();
-    }
-    let mut text = format!(
-        "{} entries, none missing between the first and the last\nfrom {}\nto   {}",
-        summary.records,
-        at(summary.first),
-        at(summary.last)
-    );
-    if let Some(first) = summary.first_went_back {
-        text.push_str(&format!(
-            "\nwarning: {} entries are older than the one before them, first number {first}",
-            summary.time_went_back
-        ));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use countersign_audit_log::{CallRecord, EvidenceRecord, RecordedTool, SessionRecord};
-    use countersign_core::{Digest, Millis, Principal, ToolId};
+    use countersign_audit_log::{CallRecord, EvidenceRecord, RecordedTool, RecoveredRecord, SessionRecord};
+    use countersign_core::{AgentId, Digest, Millis, Principal, SessionId, Timestamp, ToolId};
 
     use super::*;
 
@@ -217,6 +86,19 @@ mod tests {
         record.code = Some("REVOKED\u{1b}[2J".into());
         let refused = describe(2, &Record::Session(record));
         assert!(refused.ends_with("bot for alice under registry 7: refused REVOKED\\u{1b}[2J"), "{refused}");
+    }
+
+    #[test]
+    fn a_step_of_a_plan_is_shown_as_one_and_what_was_cut_is_told() {
+        let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("bot").unwrap());
+        let (by, tool) = (Principal::new("alice").unwrap(), RecordedTool::new("desk", "refund"));
+        let mut record = CallRecord::new(Timestamp::EPOCH, session, agent, by, "c", tool, Verdict::Accept, 7);
+        record.plan_step = Some(2);
+        let shown = describe(1, &Record::Decision(record));
+        assert!(shown.ends_with("c desk:refund (step 2 of the plan) accept"), "{shown}");
+        let cut = RecoveredRecord::new(Timestamp::EPOCH, 7, Digest::of(b"x"));
+        let shown = describe(1, &Record::Recovered(cut));
+        assert!(shown.contains(" recovered 7 bytes were cut, sha-256 "), "{shown}");
     }
 
     #[test]

@@ -1,0 +1,148 @@
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use countersign_audit_log::{Checkpoint, LogEntry, LogError, LogKey, LogSummary, read_log, verify_log};
+use countersign_keys::note::VerifierKeyError;
+use countersign_merkle::MerkleTree;
+
+use crate::failure::Failure;
+use crate::files::{TEXT_BYTES, read_file, read_text_file};
+
+/// A log, and what it is verified by.
+#[derive(Debug, Args)]
+pub(super) struct LogArgs {
+    /// The log's folder.
+    folder: PathBuf,
+    /// The log's public key, `origin+id+key`, or a file that holds it.
+    #[arg(long, value_name = "KEY")]
+    key: KeySource,
+    /// A checkpoint that was kept elsewhere: the log has to go on from it. May be used several times.
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Vec<PathBuf>,
+}
+
+/// A log that was verified, and all it takes to prove what is in it.
+pub(super) struct Verified {
+    pub(super) key: LogKey,
+    pub(super) summary: LogSummary,
+}
+
+impl LogArgs {
+    /// Verifies the log.
+    pub(super) fn verify(&self) -> Result<Verified, Failure> {
+        self.verify_with(&[])
+    }
+
+    /// Verifies the log, which has to go on from these checkpoints too.
+    pub(super) fn verify_with(&self, more: &[PathBuf]) -> Result<Verified, Failure> {
+        let key = self.key.read()?;
+        let kept: Vec<_> = self.checkpoint.iter().chain(more).cloned().collect();
+        let summary = verify(&self.folder, &key, &kept)?;
+        Ok(Verified { key, summary })
+    }
+
+    /// Hands over every entry under the last checkpoint, from the first that the log ever had.
+    pub(super) fn each(
+        &self,
+        verified: &Verified,
+        mut take: impl FnMut(&LogEntry) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let about = |error| failure(error).about(self.folder.display());
+        let first = verified.summary.first_here;
+        if first > 1 {
+            return Err(about(LogError::Archived { first: first.saturating_sub(1), asked: 1 }));
+        }
+        let mut entries = read_log(&self.folder).map_err(about)?;
+        // What comes behind the checkpoint is not looked at.
+        for _ in 0..verified.summary.records {
+            take(&entries.next().ok_or_else(changed)?.map_err(about)?)?;
+        }
+        Ok(())
+    }
+
+    /// As [`each`](Self::each), with the tree of them all, which is compared with the one that was verified.
+    pub(super) fn tree(
+        &self,
+        verified: &Verified,
+        mut take: impl FnMut(&LogEntry) -> Result<(), Failure>,
+    ) -> Result<MerkleTree, Failure> {
+        let mut tree = MerkleTree::new();
+        self.each(verified, |entry| {
+            tree.extend([entry.leaf()]);
+            take(entry)
+        })?;
+        if tree.head() != *verified.summary.checkpoint.head() {
+            return Err(changed().about(self.folder.display()));
+        }
+        Ok(tree)
+    }
+
+    /// That there is no such entry, or no such size.
+    pub(super) fn no_such_size(&self) -> Failure {
+        failure(LogError::NoSuchSize).about(self.folder.display())
+    }
+}
+
+/// What was read the second time is not what was verified the first time.
+pub(super) fn changed() -> Failure {
+    Failure::refused("AUDIT_CORRUPT", "the log was changed while it was read")
+}
+
+/// Verifies a log against its key and the checkpoints in these files.
+pub(super) fn verify(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<LogSummary, Failure> {
+    let kept = kept.iter().map(|path| read_checkpoint(path, key)).collect::<Result<Vec<_>, _>>()?;
+    verify_log(folder, key, &kept).map_err(|error| {
+        // Once there were entries.
+        let gone = matches!(error, LogError::Missing) && kept.iter().any(|kept| kept.size() > 0);
+        let failure = failure(error).about(folder.display());
+        if gone { failure.into_refusal() } else { failure }
+    })
+}
+
+fn read_checkpoint(path: &Path, key: &LogKey) -> Result<Checkpoint, Failure> {
+    Checkpoint::verify(&read_text_file(path)?, key)
+        .map_err(|error| failure(LogError::Known(error)).about(path.display()))
+}
+
+/// What does not verify is an answer; what cannot be looked at is a mishap.
+fn failure(error: LogError) -> Failure {
+    let mishap = matches!(
+        error,
+        LogError::Io(_) | LogError::Missing | LogError::Archived { .. } | LogError::NoSuchSize
+    );
+    let failure = Failure::from(error);
+    if mishap { failure } else { failure.into_refusal() }
+}
+
+/// Where the public key of a log comes from.
+#[derive(Clone, Debug)]
+pub(super) enum KeySource {
+    Given(LogKey),
+    /// Not read as a key, which may be because it is none.
+    File(PathBuf, VerifierKeyError),
+}
+
+impl FromStr for KeySource {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(text.parse().map_or_else(|error| Self::File(text.into(), error), Self::Given))
+    }
+}
+
+impl KeySource {
+    pub(super) fn read(&self) -> Result<LogKey, Failure> {
+        let (path, given) = match self {
+            Self::Given(key) => return Ok(key.clone()),
+            Self::File(path, given) => (path, given),
+        };
+        if *given != VerifierKeyError::Malformed && path.symlink_metadata().is_err() {
+            return Err(Failure::from(*given));
+        }
+        let bytes = read_file(path, TEXT_BYTES)?;
+        let text = str::from_utf8(&bytes).map_err(|_| VerifierKeyError::Malformed);
+        text.and_then(|text| text.strip_suffix('\n').unwrap_or(text).parse())
+            .map_err(|error| Failure::from(error).about(path.display()))
+    }
+}

@@ -1,0 +1,80 @@
+mod checkpoint;
+mod describe;
+mod entries;
+mod export;
+mod follow;
+mod log;
+mod prove;
+mod receipt;
+mod show;
+mod tail;
+mod verify;
+
+pub(crate) use entries::{Entries, is_torn};
+
+use clap::Subcommand;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Read the record of decisions, verify it, and prove what is in it.
+///
+/// The record is a file of JSON lines, or a log: a folder of such files whose lines are the leaves of a Merkle tree, with
+/// checkpoints of it that are signed by the log's key. It has one line for every session, decision, outcome and refused
+/// message, and holds digests of arguments and never their values. A log is verified, and what it holds is proved, with
+/// its public key alone, by whoever has it.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// Print the record, one line for each entry. Nothing is verified.
+    #[command(after_help = "Examples:\n  countersign audit show record.jsonl --verdict reject\n  \
+        countersign audit show log/ --agent support-bot")]
+    Show(show::Show),
+    /// Print the last entries of the record, and with --follow those that come. Nothing is verified.
+    #[command(after_help = "Example:\n  countersign audit tail log/ -n 20 --follow")]
+    Tail(tail::Tail),
+    /// Check a file for missing entries, or verify a log: exit code 0 when it holds, 3 when not.
+    ///
+    /// Of a file it is checked that every line is an entry and that none is missing between the first and the last. Of a log,
+    /// with its public key, every entry, root and signature is verified. That nothing was cut from the end of a log,
+    /// and no older copy restored, only shows with a checkpoint that was kept elsewhere (see `audit checkpoint`).
+    #[command(after_help = "Examples:\n  countersign audit verify record.jsonl\n  \
+        countersign audit verify log/ --key log.vkey --checkpoint kept.note")]
+    Verify(verify::Verify),
+    /// Verify a log and print its last signed checkpoint, to be kept elsewhere.
+    #[command(after_help = "Example:\n  countersign audit checkpoint log/ --key log.vkey > kept.note")]
+    Checkpoint(checkpoint::Checkpoint),
+    /// Verify a log and prove that an entry is in it, or that it only grew: prints the proof as JSON.
+    #[command(after_help = "Examples:\n  \
+        countersign audit prove log/ --key log.vkey --seq 7 | countersign merkle verify-inclusion\n  \
+        countersign audit prove log/ --key log.vkey --from 10 --to 20 | countersign merkle verify-consistency")]
+    Prove(prove::Prove),
+    /// Verify a log and make the receipt of one entry: all that somebody with the log's public key needs to be sure of it.
+    #[command(after_help = "Examples:\n  \
+        countersign audit receipt log/ --key log.vkey --call-id c7 --out c7.receipt\n  \
+        countersign audit verify-receipt c7.receipt --key log.vkey")]
+    Receipt(receipt::Make),
+    /// Verify a receipt with the log's public key alone, and show its entry: exit code 0 when it holds, 3 when not.
+    #[command(after_help = "Example:\n  countersign audit verify-receipt c7.receipt --key log.vkey")]
+    VerifyReceipt(receipt::Verify),
+    /// Verify a log and write it as files that any web server can serve (C2SP tlog-tiles).
+    ///
+    /// The folder is made if it is not there. An earlier export of the same log may be in it: files that are there stay as they
+    /// are, and only `checkpoint` is replaced, last of all. A file with other content is never replaced.
+    #[command(after_help = "Example:\n  countersign audit export log/ --key log.vkey --tiles public/")]
+    Export(export::Export),
+}
+
+impl Audit {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Show(verb) => verb.run(out),
+            Self::Tail(verb) => verb.run(out),
+            Self::Verify(verb) => verb.run(out),
+            Self::Checkpoint(verb) => verb.run(out),
+            Self::Prove(verb) => verb.run(out),
+            Self::Receipt(verb) => verb.run(out),
+            Self::VerifyReceipt(verb) => verb.run(out),
+            Self::Export(verb) => verb.run(out),
+        }
+    }
+}

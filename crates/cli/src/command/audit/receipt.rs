@@ -1,0 +1,172 @@
+use std::path::PathBuf;
+
+use base64ct::{Base64, Encoding as _};
+use clap::Args;
+use countersign_audit_log::{CallRecord, MAX_RECEIPT_BYTES, Receipt, Record, VerifiedReceipt, WitnessKey};
+use serde_json::{Value, json};
+
+use super::describe::describe;
+use super::log::{KeySource, LogArgs};
+use crate::failure::{Exit, Failure};
+use crate::files::{Replace, must_be_free, read_file, write_file};
+use crate::output::{Output, internal};
+
+#[derive(Debug, Args)]
+pub(crate) struct Make {
+    #[command(flatten)]
+    log: LogArgs,
+    /// The entry with this sequence number, from 1 on.
+    #[arg(long, value_name = "N", required_unless_present = "call_id", conflicts_with = "call_id")]
+    seq: Option<u64>,
+    /// The decision on the call with this id.
+    #[arg(long, value_name = "ID")]
+    call_id: Option<String>,
+    /// File to write the receipt to; standard output without it. It must not exist.
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The receipt.
+    file: PathBuf,
+    /// The log's public key, `origin+id+key`, or a file that holds it.
+    #[arg(long, value_name = "KEY")]
+    key: KeySource,
+    /// The public key of a witness that cosigned the checkpoint, `name+id+key`. May be used several times.
+    #[arg(long, value_name = "KEY")]
+    witness: Vec<WitnessKey>,
+}
+
+impl Make {
+    /// What is printed without `--out` is the receipt itself, in either form of output.
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        if let Some(path) = &self.out {
+            must_be_free(path, Replace::Never)?;
+        }
+        let (seq, receipt) = self.make()?;
+        let Some(path) = &self.out else {
+            out.bytes(receipt.to_json().as_bytes())?;
+            return Ok(Exit::Done);
+        };
+        write_file(path, receipt.to_json().as_bytes(), Replace::Never)?;
+        let report = json!({"ok": true, "seq": seq, "out": path.display().to_string()});
+        out.result(&report, &format!("receipt of entry {seq} in {}", path.display()))?;
+        Ok(Exit::Done)
+    }
+
+    fn make(&self) -> Result<(u64, Receipt), Failure> {
+        let verified = self.log.verify()?;
+        if self.seq.is_some_and(|seq| seq == 0 || seq > verified.summary.records) {
+            return Err(self.log.no_such_size());
+        }
+        let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
+        let tree = self.log.tree(&verified, |entry| {
+            if self.wants(entry.seq(), entry.record()) && found.len() < 2 {
+                found.push((entry.seq(), entry.line().to_vec()));
+            }
+            Ok(())
+        })?;
+        let (seq, line) = match found.as_slice() {
+            [one] => one,
+            [] => {
+                let text = "no call of that id was decided on, under the last checkpoint";
+                return Err(Failure::new("AUDIT_NO_SUCH_CALL", text));
+            }
+            [(first, _), (second, _), ..] => {
+                let text = format!(
+                    "the id was decided on more than once: as entry {first}, as entry {second}, and perhaps \
+                     later; choose one with --seq"
+                );
+                return Err(Failure::new("AUDIT_SEVERAL_CALLS", text));
+            }
+        };
+        let proof = tree
+            .prove_inclusion(seq.saturating_sub(1))
+            .map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        Ok((*seq, Receipt::new(line, &proof, &verified.summary.note)?))
+    }
+
+    fn wants(&self, seq: u64, record: &Record) -> bool {
+        let Some(id) = &self.call_id else { return self.seq == Some(seq) };
+        // Ids are in the record with what hides in them spelled out.
+        matches!(record, Record::Decision(call) if call.call_id == id.as_str().into())
+    }
+}
+
+impl Verify {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let key = self.key.read()?;
+        let most = u64::try_from(MAX_RECEIPT_BYTES).map_err(|_| internal("a receipt has no end"))?;
+        let bytes = read_file(&self.file, most)?;
+        let verified = Receipt::from_json(&bytes)
+            .and_then(|receipt| receipt.verify_witnessed(&key, &self.witness))
+            .map_err(|error| Failure::from(error).about(self.file.display()).into_refusal())?;
+        if out.is_json() {
+            out.json(&report(&verified)?)?;
+        } else {
+            tell(out, &verified)?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn report(receipt: &VerifiedReceipt) -> Result<Value, Failure> {
+    let checkpoint = receipt.checkpoint();
+    let cosigned: Vec<_> = receipt
+        .cosignatures()
+        .iter()
+        .map(|one| json!({"witness": one.witness.name().as_str(), "seconds": one.seconds}))
+        .collect();
+    Ok(json!({
+        "ok": true,
+        "origin": checkpoint.origin().as_str(),
+        "size": checkpoint.size(),
+        "root": Base64::encode_string(checkpoint.root().as_bytes()),
+        "cosigned": cosigned,
+        "seq": receipt.sequence(),
+        "record": serde_json::to_value(receipt.record()).map_err(|_| internal("a record is not JSON"))?,
+    }))
+}
+
+fn tell(out: &mut Output, receipt: &VerifiedReceipt) -> Result<(), Failure> {
+    let checkpoint = receipt.checkpoint();
+    out.line(&format!(
+        "entry {} of {}, under its checkpoint of {}",
+        receipt.sequence(),
+        checkpoint.origin(),
+        checkpoint.size()
+    ))?;
+    for one in receipt.cosignatures() {
+        out.line(&format!("cosigned by {}", one.witness.name()))?;
+    }
+    out.line(&describe(receipt.sequence(), receipt.record()))?;
+    receipt.decision().map_or(Ok(()), |call| details(out, call))
+}
+
+/// What a decision was bound to, as far as it was to anything.
+fn details(out: &mut Output, call: &CallRecord) -> Result<(), Failure> {
+    let text = |value: Option<&dyn std::fmt::Display>| value.map(ToString::to_string);
+    let proposal = call.proposal.as_deref();
+    let rows = [
+        ("session", Some(call.session.to_string())),
+        ("principal", Some(call.principal.to_string())),
+        ("registry", Some(call.registry_version.to_string())),
+        ("arguments", text(call.args.as_ref().map(|it| it as _))),
+        ("definition", text(call.definition.as_ref().map(|it| it as _))),
+        ("goal", text(call.ask.as_ref().map(|it| it as _))),
+        ("plan", text(call.plan.as_ref().map(|it| it as _))),
+        ("approval", text(call.approval.as_ref().map(|it| it as _))),
+        ("approver", text(call.approver.as_ref().map(|it| it as _))),
+        ("proposal", text(proposal.and_then(|it| it.digest.as_ref()).map(|it| it as _))),
+    ];
+    for (what, value) in rows {
+        if let Some(value) = value {
+            out.line(&format!("  {what:<10} {value}"))?;
+        }
+    }
+    for piece in proposal.into_iter().flat_map(|proposal| proposal.evidence()) {
+        out.line(&format!("  {:<10} {} {}", "evidence", piece.digest, piece.id))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use countersign_audit_log::{Record, Verdict};
+use countersign_core::{AgentId, SessionId};
+
+use super::entries::{Entries, print};
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, note};
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The record: a file, or the folder of a log.
+    path: PathBuf,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+/// Which entries are printed.
+#[derive(Debug, Args)]
+pub(super) struct Wanted {
+    /// Only what concerns this agent.
+    #[arg(long)]
+    agent: Option<AgentId>,
+    /// Only what belongs to this session.
+    #[arg(long)]
+    session: Option<SessionId>,
+    /// Only decisions with this verdict.
+    #[arg(long, value_enum)]
+    verdict: Option<WantedVerdict>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WantedVerdict {
+    Accept,
+    Reject,
+}
+
+impl Show {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let entries = Entries::read(&self.path)?;
+        say_unverified(&self.path);
+        for read in entries {
+            let (seq, record) = read?;
+            if self.wanted.wants(&record) {
+                print(out, seq, &record)?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Of a log somebody may think that what is shown of it was verified.
+pub(super) fn say_unverified(path: &Path) {
+    if path.is_dir() {
+        note("note: nothing was verified; `audit verify` does that, with the log's public key");
+    }
+}
+
+impl Wanted {
+    pub(super) fn wants(&self, record: &Record) -> bool {
+        let (session, agent, verdict) = match record {
+            Record::Session(r) => (Some(&r.session), Some(&r.agent), None),
+            Record::Decision(r) => (Some(&r.session), Some(&r.agent), Some(r.verdict)),
+            Record::Outcome(r) => (Some(&r.session), None, None),
+            Record::Gateway(r) => (r.session.as_ref(), None, None),
+            Record::Recovered(_) | _ => (None, None, None),
+        };
+        let right_verdict = |wanted| match wanted {
+            WantedVerdict::Accept => verdict == Some(Verdict::Accept),
+            WantedVerdict::Reject => verdict == Some(Verdict::Reject),
+        };
+        self.agent.as_ref().is_none_or(|wanted| agent == Some(wanted))
+            && self.session.as_ref().is_none_or(|wanted| session == Some(wanted))
+            && self.verdict.is_none_or(right_verdict)
+    }
+}

@@ -1,0 +1,253 @@
+#![cfg(unix)]
+
+use std::process::{Child, Stdio};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use countersign_audit_log::{AuditSink as _, Direction, GatewayRecord, Log, LogOptions, Record};
+use countersign_core::Timestamp;
+use countersign_keys::SigningKey;
+use countersign_keys::note::KeyName;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, lines_of};
+use crate::mcp::{Client, gateway};
+use crate::plan_run;
+
+const LOG: &str = "[record]\nfolder = \"log\"\nkey_file = \"log.key\"\norigin = \"example.com/log\"";
+
+/// A gateway whose record is a log.
+fn with_log(more: &str) -> Bench {
+    let bench = gateway();
+    bench.ok("keys generate --kind log --origin example.com/log --out log.key --public-out log.vkey");
+    record(&bench, &format!("{LOG}\n{more}"));
+    bench
+}
+
+fn record(bench: &Bench, part: &str) {
+    let config = bench.read("gateway.toml");
+    let (before, rest) = config.split_once("[record]").unwrap();
+    let (_, after) = rest.split_once("[server]").unwrap();
+    bench.write("gateway.toml", format!("{before}{part}\n[server]{after}"));
+}
+
+/// `audit tail --follow`, which ends with the test.
+struct Follow {
+    child: Child,
+    from: Receiver<String>,
+}
+
+impl Follow {
+    fn start(bench: &Bench, line: &str) -> Self {
+        let mut child = bench
+            .command(&line.split_whitespace().collect::<Vec<_>>())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let from = lines_of(child.stdout.take().unwrap());
+        Self { child, from }
+    }
+
+    fn next(&self) -> String {
+        self.from.recv_timeout(Duration::from_secs(30)).expect("an entry")
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_log_that_a_gateway_is_writing_can_be_read_and_verified_and_has_no_second_writer() {
+    let bench = with_log("durability = \"every\"");
+    let mut client = Client::start(&bench);
+    client.call("search", json!({"query": "x"}));
+    let summary = || bench.run("audit verify log --key log.vkey --json").value()["summary"].clone();
+    let before = summary()["records"].as_u64().unwrap();
+    assert!(before >= 3, "{before}");
+    let follow = Follow::start(&bench, "audit tail log -n 1 --follow --json");
+    assert!(follow.next().contains(&format!("{{\"seq\":{before},")));
+    let second = bench.run("mcp run --config gateway.toml -- sh server.sh");
+    assert!(second.code == 1 && second.err.starts_with("error AUDIT_LOCKED: `"), "{second:?}");
+    bench.write("kept", bench.ok("audit checkpoint log --key log.vkey"));
+    let receipt = bench.ok(&format!("audit receipt log --key log.vkey --seq {before}"));
+    bench.write("receipt", receipt);
+    bench.ok("audit verify-receipt receipt --key log.vkey");
+
+    client.call("wipe", json!({}));
+    let next = follow.next();
+    assert!(next.contains(&format!("{{\"seq\":{},", before + 1)) && next.contains("wipe"), "{next}");
+    assert_eq!(client.end(), (0, String::new()));
+    let told = bench.run("audit verify log --key log.vkey --checkpoint kept --json").value();
+    assert!(told["summary"]["records"].as_u64().unwrap() > before);
+    assert_eq!((&told["summary"]["tail_bytes"], &told["summary"]["kept_elsewhere"]), (&json!(0), &json!(1)));
+    assert!(!bench.path("record.jsonl").exists());
+    // The next life goes on from what was kept.
+    record(&bench, &format!("{LOG}\ncheckpoint_file = \"kept\""));
+    assert_eq!(Client::start(&bench).end().0, 0);
+    std::fs::remove_dir_all(bench.path("log")).unwrap();
+    let lost = bench.run("mcp run --config gateway.toml -- sh server.sh");
+    assert!(lost.code == 1 && lost.err.starts_with("error AUDIT_ROLLED_BACK: "), "{lost:?}");
+}
+
+#[test]
+fn a_configuration_says_either_a_file_or_a_whole_log() {
+    let bench = with_log("");
+    let fails = |part: &str, code: &str| {
+        record(&bench, part);
+        let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
+        assert!(run.code == 1 && run.err.starts_with(&format!("error {code}: ")), "{part}: {run:?}");
+        assert!(!bench.path("log").exists() && !bench.path("r").exists(), "{part}");
+    };
+    fails("[record]", "CONFIG_CONFLICT");
+    fails(&format!("{LOG}\nfile = \"r\""), "CONFIG_CONFLICT");
+    fails("[record]\nfile = \"r\"\nkey_file = \"log.key\"", "CONFIG_CONFLICT");
+    fails("[record]\nfile = \"r\"\ndurability = \"every\"", "CONFIG_CONFLICT");
+    fails("[record]\nfolder = \"log\"\nkey_file = \"log.key\"", "CONFIG_CONFLICT");
+    fails("[record]\nfolder = \"log\"\norigin = \"example.com/log\"", "CONFIG_CONFLICT");
+    fails(&LOG.replace("example.com/log", "two words"), "CONFIG_MALFORMED");
+    fails(&format!("{LOG}\ndurability = \"never\""), "CONFIG_MALFORMED");
+    fails(&LOG.replace("log.key", "op.key"), "RECORD_KEY_REUSED");
+    fails(&format!("{LOG}\ncheckpoint_file = \"none\""), "FILE_MISSING");
+}
+
+#[test]
+fn the_log_in_the_help_is_one() {
+    let bench = with_log("");
+    let help = bench.ok("mcp run --help");
+    let part = help.split("[record]\n").nth(1).unwrap().split("  [server]").next().unwrap();
+    let hinted: Vec<_> = part.lines().skip(1).map(|line| line.trim().strip_prefix("# ").unwrap()).collect();
+    let hinted = hinted.join("\n").replace("log.key.json", "log.key");
+    record(&bench, &format!("[record]\n{}", hinted.replace("checkpoint_file", "# ")));
+    assert_eq!(Client::start(&bench).end().0, 0);
+    bench.write("kept.note", bench.ok("audit checkpoint log --key log.vkey"));
+    record(&bench, &format!("[record]\n{hinted}"));
+    assert_eq!(Client::start(&bench).end().0, 0);
+    bench.ok("audit verify log --key log.vkey --checkpoint kept.note");
+}
+
+#[test]
+fn a_plan_that_is_run_is_in_the_log_and_in_the_receipts_of_its_steps() {
+    let bench = plan_run::open();
+    bench.ok("keys generate --kind log --origin example.com/log --out log.key --public-out log.vkey");
+    bench.write("steps.json", json!({"steps": [plan_run::search("x"), plan_run::search("y")]}).to_string());
+    let log = "--record log --record-key log.key --record-origin example.com/log --record-durability system";
+    let run = |session: &str| {
+        bench.run(&format!("plan run {session} {log} --session s1 steps.json -- sh server.sh"))
+    };
+    let ran = run("--registry reg.json --trust-root root.json --agent bot --goal Help");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let root = ran.out.split_whitespace().nth(1).unwrap();
+    assert_eq!(bench.run("audit verify log --key log.vkey --json").value()["summary"]["tail_bytes"], 0);
+    let steps = bench.run("audit show log --json").out;
+    let steps: Vec<Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let second = steps.iter().find(|record| record["plan_step"] == 2).unwrap();
+    let receipt = bench.ok(&format!("audit receipt log --key log.vkey --seq {}", second["seq"]));
+    bench.write("receipt", receipt);
+    let shown = bench.ok("audit verify-receipt receipt --key log.vkey");
+    assert!(
+        shown.contains("(step 2 of the plan) accept") && shown.contains(&format!("plan       {root}")),
+        "{shown}"
+    );
+    bench.write("gateway.toml", "");
+    let both = run("--config gateway.toml");
+    assert!(both.code == 2 && both.err.starts_with("error USAGE: "), "{both:?}");
+}
+
+#[test]
+fn what_comes_behind_the_last_checkpoint_is_told_and_cut_by_the_next_writer() {
+    let bench = with_log("");
+    assert_eq!(Client::start(&bench).end().0, 0);
+    let first = "log/000000000001.jsonl";
+    let good = bench.read(first);
+    let told = || bench.run("audit verify log --key log.vkey --json").value()["summary"].clone();
+    let before = told();
+    let records = before["records"].as_u64().unwrap();
+    let late = "\"type\":\"gateway\",\"time\":0,\"direction\":\"to_server\",\"code\":\"LATE\"}";
+    let behind = format!("{{\"seq\":{},{late}\n{{\"seq\":", records + 1);
+    bench.write(first, format!("{good}{behind}"));
+    let bytes = behind.len();
+    assert_eq!((&told()["records"], &told()["root"]), (&before["records"], &before["root"]));
+    assert!(bench.ok("audit verify log --key log.vkey").contains(&format!("{bytes} bytes come behind")));
+    bench.ok("audit prove log --key log.vkey --seq 1");
+    bench.ok("audit receipt log --key log.vkey --seq 1");
+    bench.ok("audit export log --key log.vkey --tiles out");
+    let next = records + 1;
+    bench.fails(&format!("audit receipt log --key log.vkey --seq {next}"), 1, "AUDIT_NO_SUCH_SIZE");
+    for verb in ["show", "tail"] {
+        assert!(bench.run(&format!("audit {verb} log")).out.ends_with(" gateway  LATE\n"), "{verb}");
+    }
+    assert_eq!(Client::start(&bench).end().0, 0);
+    let shown = bench.run("audit show log").out;
+    let cut = shown.lines().nth(usize::try_from(records).unwrap()).unwrap();
+    assert!(cut.contains(&format!(" recovered {bytes} bytes were cut, sha-256 ")), "{shown}");
+    assert!(!shown.contains("LATE"), "{shown}");
+    bench.ok("audit verify log --key log.vkey");
+}
+
+/// A log with short segments, as no gateway of a test gets to write them.
+fn short_segments(bench: &Bench) -> Log {
+    let origin = KeyName::new("example.com/log").unwrap();
+    Log::open(bench.path("log"), LogOptions::new(origin, SigningKey::from_seed([7; 32])).segment_bytes(600))
+        .unwrap()
+}
+
+fn write(log: &Log, code: &str) -> u64 {
+    log.record(&Record::Gateway(GatewayRecord::new(Timestamp::EPOCH, Direction::ToServer, code))).unwrap()
+}
+
+#[test]
+fn the_tail_follows_a_log_from_one_segment_into_the_next() {
+    let bench = Bench::new();
+    let log = short_segments(&bench);
+    for at in 1..=20 {
+        write(&log, &format!("BEFORE_{at}"));
+    }
+    let segments = || std::fs::read_dir(bench.path("log")).unwrap().count() - 1;
+    let before = segments();
+    assert!(before > 5, "{before}");
+    let shown = bench.run("audit tail log -n 12");
+    assert_eq!(shown.out.lines().count(), 12, "{shown:?}");
+    assert!(shown.out.lines().next().unwrap().contains("BEFORE_9") && shown.out.ends_with("BEFORE_20\n"));
+    assert_eq!(bench.run("audit tail log -n 100").out, bench.run("audit show log").out);
+    let follow = Follow::start(&bench, "audit tail log -n 1 --follow");
+    assert!(follow.next().contains("BEFORE_20"));
+    for at in 21..=40 {
+        assert_eq!(write(&log, "MALFORMED_CALL\u{1b}[2J"), at);
+        let next = follow.next();
+        assert!(next.trim_start().starts_with(&format!("{at} ")), "{next}");
+        assert!(next.contains("MALFORMED_CALL\\u{1b}[2J"), "hidden characters are spelled out: {next}");
+    }
+    assert!(segments() > before);
+    let key = log.key().to_string();
+    drop(log);
+    let told = bench.run(&format!("audit verify log --key {key} --json")).value();
+    assert_eq!((&told["summary"]["records"], &told["summary"]["segments"]), (&json!(40), &json!(segments())));
+    let shown = bench.run("audit show log");
+    assert_eq!(shown.out.lines().count(), 40);
+    let proof = bench.ok(&format!("audit prove log --key {key} --seq 33"));
+    bench.feed("merkle verify-inclusion", &proof).done();
+}
+
+#[test]
+fn what_needs_every_entry_says_so_when_older_segments_were_archived() {
+    let bench = Bench::new();
+    let log = short_segments(&bench);
+    for _ in 0..10 {
+        write(&log, "MALFORMED_CALL");
+    }
+    let key = log.key().to_string();
+    drop(log);
+    std::fs::remove_file(bench.path("log/000000000001.jsonl")).unwrap();
+    let told = bench.run(&format!("audit verify log --key {key} --json")).value();
+    assert!(told["summary"]["first_here"].as_u64().unwrap() > 1, "{told}");
+    for verb in ["prove log --seq 10", "receipt log --seq 10", "export log --tiles out"] {
+        bench.fails(&format!("audit {verb} --key {key}"), 1, "AUDIT_ARCHIVED");
+    }
+    let middle = bench.run("audit tail log -n 100");
+    assert!(middle.code == 0 && middle.out.lines().count() < 10, "{middle:?}");
+}

@@ -1,0 +1,210 @@
+use base64ct::{Base64, Encoding as _};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::audit_log::{FIRST, copy, log, open, summary};
+use crate::bench::Bench;
+
+fn proof(bench: &Bench, line: &str) -> String {
+    bench.ok(&format!("audit prove log --key log.vkey {line}"))
+}
+
+fn refused(bench: &Bench, verb: &str, proof: &str) {
+    let run = bench.feed(&format!("merkle {verb}"), proof);
+    assert_eq!(run.code, 3, "{run:?}");
+}
+
+/// The lines of the log's first segment that are entries.
+fn entries(bench: &Bench) -> Vec<String> {
+    bench.read(FIRST).lines().filter(|line| line.starts_with("{\"seq\":")).map(str::to_owned).collect()
+}
+
+fn leaf(line: &str) -> [u8; 32] {
+    Sha256::digest([b"\0", line.as_bytes()].concat()).into()
+}
+
+#[test]
+fn every_entry_is_proved_to_be_in_the_log_by_a_proof_that_anybody_can_verify() {
+    let bench = open();
+    log(&bench, "a", 3);
+    let root = summary(&bench)["root"].clone();
+    for (seq, line) in (1..).zip(entries(&bench)) {
+        let text = proof(&bench, &format!("--seq {seq}"));
+        bench.feed("merkle verify-inclusion", &text).done();
+        let mut told: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&told["leafIdx"], &told["treeSize"], &told["root"]), (&json!(seq - 1), &json!(8), &root));
+        assert_eq!(told["leafHash"], Base64::encode_string(&leaf(&line)));
+        told["leafHash"] = json!(Base64::encode_string(&leaf("{}")));
+        refused(&bench, "verify-inclusion", &told.to_string());
+        assert_eq!(bench.ok(&format!("audit prove log --key log.vkey --seq {seq} --json")), text);
+    }
+    assert_eq!(entries(&bench).len(), 8);
+    let small = proof(&bench, "--seq 2 --size 3");
+    assert!(bench.feed("merkle verify-inclusion", &small).done().contains("the tree of 3"));
+    for wrong in [
+        "--seq 0",
+        "--seq 9",
+        "--seq 3 --size 2",
+        "--seq 1 --size 9",
+        "--from 0",
+        "--from 9",
+        "--from 5 --to 4",
+    ] {
+        bench.fails(&format!("audit prove log --key log.vkey {wrong}"), 1, "AUDIT_NO_SUCH_SIZE");
+    }
+    for wrong in ["", "--seq 1 --from 1", "--size 3", "--to 3", "--seq 1 --to 3"] {
+        bench.fails(&format!("audit prove log --key log.vkey {wrong}"), 2, "USAGE");
+    }
+    bench.fails("audit prove log --seq 1", 2, "USAGE");
+}
+
+#[test]
+fn a_log_is_proved_to_have_only_grown() {
+    let bench = open();
+    log(&bench, "a", 1);
+    let (before, old) = (summary(&bench)["root"].clone(), bench.ok("audit checkpoint log --key log.vkey"));
+    log(&bench, "b", 2);
+    let text = proof(&bench, "--from 4");
+    bench.feed("merkle verify-consistency", &text).done();
+    let mut told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&told["size1"], &told["size2"], &told["root1"]), (&json!(4), &json!(10), &before));
+    assert_eq!(told["root2"], summary(&bench)["root"]);
+    assert!(old.starts_with(&format!("example.com/log\n4\n{}\n\n", before.as_str().unwrap())), "{old}");
+    told["root1"] = told["root2"].clone();
+    refused(&bench, "verify-consistency", &told.to_string());
+    for sizes in ["--from 1 --to 3", "--from 3 --to 7", "--from 10 --to 10"] {
+        bench.feed("merkle verify-consistency", &proof(&bench, sizes)).done();
+    }
+    let kept = bench.run("audit checkpoint log --key log.vkey --json").value();
+    assert_eq!(kept["note"], bench.ok("audit checkpoint log --key log.vkey"));
+    assert_eq!((&kept["size"], &kept["root"]), (&json!(10), &summary(&bench)["root"]));
+}
+
+#[test]
+fn a_receipt_holds_without_the_log_for_accepted_and_for_refused_calls() {
+    let bench = open();
+    log(&bench, "a", 2);
+    let receipt = "audit receipt log --key log.vkey";
+    let text = bench.ok(&format!("{receipt} --call-id a-refused"));
+    assert_eq!(bench.ok(&format!("{receipt} --call-id a-refused --json")), text);
+    assert_eq!(
+        bench.ok(&format!("{receipt} --call-id a-refused -o refused")),
+        "receipt of entry 6 in refused\n"
+    );
+    assert_eq!(bench.read("refused"), text);
+    bench.fails(&format!("{receipt} --seq 1 --out refused"), 1, "FILE_EXISTS");
+    bench.ok(&format!("{receipt} --seq 4 -o accepted"));
+    bench.ok(&format!("{receipt} --seq 1 -o session"));
+    std::fs::rename(bench.path("log"), bench.path("gone")).unwrap();
+
+    let shown = bench.ok("audit verify-receipt refused --key log.vkey");
+    assert!(shown.starts_with("entry 6 of example.com/log, under its checkpoint of 6\n"), "{shown}");
+    assert!(shown.contains("a-refused") && shown.contains("reject UNDISCLOSED_TOOL"), "{shown}");
+    let told = bench.run("audit verify-receipt refused --key log.vkey --json").value();
+    assert_eq!((&told["seq"], &told["record"]["verdict"]), (&json!(6), &json!("reject")));
+    assert_eq!(
+        (&told["origin"], &told["record"]["call_id"]),
+        (&json!("example.com/log"), &json!("a-refused"))
+    );
+    let shown = bench.ok("audit verify-receipt accepted --key log.vkey");
+    assert!(
+        shown.contains("a2 desk:search accept\n  session") && shown.contains("  registry   1\n"),
+        "{shown}"
+    );
+    assert!(bench.ok("audit verify-receipt session --key log.vkey").contains("session  support-bot"));
+
+    bench.ok("keys generate --kind log --origin example.com/log --out other.key --public-out other.vkey");
+    bench.fails("audit verify-receipt refused --key other.vkey", 3, "NOTE_UNSIGNED");
+    let text = text.into_bytes();
+    for at in (0..text.len()).step_by(7).chain([text.len() - 1]) {
+        let mut changed = text.clone();
+        changed[at] ^= 1;
+        bench.write("changed", &changed);
+        let run = bench.run("audit verify-receipt changed --key log.vkey");
+        assert_eq!(run.code, 3, "byte {at}: {run:?}");
+    }
+    bench.write("changed", &text[..text.len() - 1]);
+    bench.fails("audit verify-receipt changed --key log.vkey", 3, "RECEIPT_MALFORMED");
+    bench.fails("audit verify-receipt none --key log.vkey", 1, "FILE_MISSING");
+    bench.fails("audit verify-receipt refused", 2, "USAGE");
+}
+
+#[test]
+fn a_receipt_is_of_one_decision_and_of_no_other() {
+    let bench = open();
+    log(&bench, "a", 1);
+    log(&bench, "a", 1);
+    let receipt = "audit receipt log --key log.vkey";
+    bench.fails(&format!("{receipt} --call-id a1"), 1, "AUDIT_SEVERAL_CALLS");
+    let run = bench.run(&format!("{receipt} --call-id a1"));
+    assert!(run.err.contains("as entry 2, as entry 6"), "{run:?}");
+    bench.fails(&format!("{receipt} --call-id none"), 1, "AUDIT_NO_SUCH_CALL");
+    bench.fails(&format!("{receipt} --seq 0"), 1, "AUDIT_NO_SUCH_SIZE");
+    bench.fails(&format!("{receipt} --seq 9"), 1, "AUDIT_NO_SUCH_SIZE");
+    bench.fails(receipt, 2, "USAGE");
+    bench.fails(&format!("{receipt} --seq 1 --call-id a1"), 2, "USAGE");
+}
+
+const EXPORT: &str = "audit export log --key log.vkey --tiles out/tiles";
+
+#[test]
+fn a_log_is_written_as_tiles_that_hash_to_its_checkpoint_and_the_next_export_adds_to_them() {
+    let bench = open();
+    log(&bench, "a", 2);
+    let told = bench.run(&format!("{EXPORT} --json")).value();
+    assert_eq!(
+        (&told["size"], &told["files_written"], &told["files_kept"]),
+        (&json!(6), &json!(3), &json!(0))
+    );
+    let note = bench.ok("audit checkpoint log --key log.vkey");
+    assert_eq!(bench.read("out/tiles/checkpoint"), note);
+    let lines = entries(&bench);
+    let hashes: Vec<u8> = lines.iter().flat_map(|line| leaf(line)).collect();
+    assert_eq!(std::fs::read(bench.path("out/tiles/tile/0/000.p/6")).unwrap(), hashes);
+    assert!(bench.ok(EXPORT).contains("0 files written, 3 there already"));
+
+    log(&bench, "b", 130);
+    bench.ok(EXPORT);
+    let lines = entries(&bench);
+    assert_eq!(lines.len(), 268);
+    let bundle = std::fs::read(bench.path("out/tiles/tile/entries/000")).unwrap();
+    let mut rest = bundle.as_slice();
+    for line in &lines[..256] {
+        let (length, entry) = rest.split_at(2);
+        let (entry, after) = entry.split_at(usize::from(u16::from_be_bytes([length[0], length[1]])));
+        assert_eq!(entry, line.as_bytes());
+        rest = after;
+    }
+    assert!(rest.is_empty());
+    for name in ["tile/0/000", "tile/0/001.p/12", "tile/1/000.p/1", "tile/entries/001.p/12"] {
+        assert!(bench.path("out/tiles").join(name).exists(), "{name}");
+    }
+    assert_eq!(bench.read("out/tiles/checkpoint"), bench.ok("audit checkpoint log --key log.vkey"));
+}
+
+#[test]
+fn an_export_replaces_nothing_that_is_not_its_own() {
+    let bench = open();
+    log(&bench, "a", 1);
+    copy(&bench.path("log"), &bench.path("old"));
+    bench.fails("audit export log --key log.vkey", 2, "USAGE");
+    bench.fails("audit export log --tiles out", 2, "USAGE");
+    std::fs::create_dir_all(bench.path("out/tiles/tile/0/000.p")).unwrap();
+    bench.write("out/tiles/tile/0/000.p/4", "mine");
+    bench.fails(EXPORT, 1, "FILE_EXISTS");
+    assert_eq!(bench.read("out/tiles/tile/0/000.p/4"), "mine");
+    assert!(!bench.path("out/tiles/checkpoint").exists());
+    bench.write("out/tiles/checkpoint", "hello\n");
+    bench.fails(EXPORT, 3, "AUDIT_SIGNATURE");
+    assert_eq!(bench.read("out/tiles/checkpoint"), "hello\n");
+    std::fs::remove_dir_all(bench.path("out")).unwrap();
+
+    // What was published once, an older log does not take back.
+    log(&bench, "b", 1);
+    bench.ok(EXPORT);
+    std::fs::remove_dir_all(bench.path("log")).unwrap();
+    copy(&bench.path("old"), &bench.path("log"));
+    bench.fails(EXPORT, 3, "AUDIT_ROLLED_BACK");
+    bench.write("file", "");
+    bench.fails(&EXPORT.replace("out/tiles", "file"), 1, "FILE_UNWRITABLE");
+}
