@@ -11,7 +11,8 @@ With --every-byte it then changes every byte of the receipt in three ways, and e
 --vectors it judges every receipt among the vectors in FOLDER, and exits with 1 if it judges one otherwise than is written.
 
 Needs Python 3.10 or newer and the package `cryptography`. Written from RFC 9162 (section 2.1.3.2), C2SP signed-note and
-C2SP tlog-checkpoint. A checkpoint that witnesses signed as well is refused: their keys are not known here.
+C2SP tlog-checkpoint. A checkpoint that witnesses signed as well is refused: their keys are not known here. Of a record's
+members, those that are printed are looked at, and no more.
 """
 
 import base64
@@ -27,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 MEMBERS = {"checkpoint": str, "index": int, "proof": list, "receipt": str, "record": str}
 MAX_BYTES = 1 << 20
 DASH = "\u2014 "
+KINDS = ("decision", "outcome", "session", "gateway", "recovered")
 
 
 class Refused(Exception):
@@ -123,6 +125,34 @@ def verify_inclusion(leaf, index, size, path, root):
     need(r == root, "the proof does not lead to the root")
 
 
+def members_once(pairs):
+    members = dict(pairs)
+    need(len(members) == len(pairs), "the record says something twice")
+    return members
+
+
+def no_number(_):
+    raise Refused("the record is not JSON")
+
+
+def read_record(line):
+    """The record of a line: what a reader of JSON could take for one thing or another is refused."""
+    try:
+        record = json.loads(line, object_pairs_hook=members_once, parse_constant=no_number, parse_float=no_number)
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise Refused("the record is not JSON") from error
+    need(type(record) is dict and record.get("type") in KINDS, "the record is none")
+    if record["type"] == "decision":
+        tool, proposal = record.get("tool"), record.get("proposal", {})
+        need(type(tool) is dict and all(type(tool.get(name)) is str for name in ("server", "name")), "the tool is none")
+        need(type(record.get("call_id")) is str, "the decision is of no call")
+        need(record.get("verdict") in ("accept", "reject"), "the decision has no verdict")
+        need(type(proposal) is dict and type(proposal.get("evidence", [])) is list, "the proposal is none")
+        need(all(type(piece) is dict for piece in proposal.get("evidence", [])), "the evidence is none")
+    return record
+
+
 def verify(data, vkey):
     """The record of a receipt that holds."""
     receipt = read_receipt(data)
@@ -131,16 +161,8 @@ def verify(data, vkey):
     need(all(len(entry) == 32 for entry in path), "a hash has not 32 bytes")
     leaf = sha256(b"\x00" + receipt["record"].encode("utf-8"))
     verify_inclusion(leaf, receipt["index"], size, path, root)
-    try:
-        record = json.loads(receipt["record"])
-    except (ValueError, RecursionError) as error:
-        raise Refused("the record is not JSON") from error
-    need(type(record) is dict and type(record.get("type")) is str, "the record is none")
+    record = read_record(receipt["record"])
     need(type(record.get("seq")) is int and record["seq"] == receipt["index"] + 1, "the record is of another place")
-    if record["type"] == "decision":
-        tool, verdict = record.get("tool"), record.get("verdict")
-        need(type(tool) is dict and {"server", "name"} <= tool.keys() and "call_id" in record, "the decision is of no call")
-        need(verdict in ("accept", "reject"), "the decision has no verdict")
     return record
 
 

@@ -107,7 +107,13 @@ impl WitnessedCheckpoint {
         let opened = note.open(&keys)?;
         let checkpoint = Checkpoint::of_opened(&opened, log)?;
         let cosignatures = opened.signers().iter().filter_map(Cosignature::of).collect();
-        let strangers = note.signature_lines().saturating_sub(opened.signers().len());
+        let mut known: Vec<&Signer> = Vec::new();
+        for signer in opened.signers() {
+            if !known.contains(&signer) {
+                known.push(signer);
+            }
+        }
+        let strangers = note.signature_lines().saturating_sub(known.len());
         Ok(Self { checkpoint, cosignatures, strangers })
     }
 
@@ -130,7 +136,7 @@ impl WitnessedCheckpoint {
         keys.collect::<std::collections::BTreeSet<_>>().len()
     }
 
-    /// How many signature lines are of nobody known.
+    /// How many signature lines are of nobody known, or repeat another.
     pub(crate) const fn strangers(&self) -> usize {
         self.strangers
     }

@@ -7,6 +7,7 @@ pub use options::{Durability, LogOptions};
 
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +16,7 @@ use countersign_core::Timestamp;
 use countersign_merkle::{Frontier, TreeHead};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::Disk;
 use crate::line::{LINE, record_body};
 use crate::segment::MAX_LINE;
 use crate::{AuditError, AuditSink, FolderDisk, LogKey, Record};
@@ -60,7 +61,6 @@ const MAX_PREFIX: usize = 27;
 pub struct Log {
     disk: Box<dyn Disk>,
     options: LogOptions,
-    lock: Mutex<Box<dyn DiskFile>>,
     state: Mutex<State>,
     /// Told whenever a batch is done, or nobody writes any more.
     wake: Condvar,
@@ -159,7 +159,8 @@ impl Log {
     /// Opens the log in a folder to be continued, or begins one; makes the folder if it is not there.
     ///
     /// Reads and verifies all segments that are there. What comes behind the last checkpoint nobody was told to be kept: it is
-    /// cut, and a [`RecoveredRecord`](crate::RecoveredRecord) says so.
+    /// cut, and a [`RecoveredRecord`](crate::RecoveredRecord) says so. An empty folder begins a log, whatever was there once:
+    /// that it was another only a checkpoint kept elsewhere can tell.
     ///
     /// # Errors
     /// [`AuditError::Locked`] while another writer has it; [`AuditError::Log`] when it does not verify, which leaves it as it
@@ -174,7 +175,7 @@ impl Log {
     /// As [`open`](Self::open).
     pub fn open_on(disk: impl Disk + 'static, options: LogOptions) -> Result<Self, AuditError> {
         let disk = Box::new(disk);
-        let (lock, writer) = open::open(&*disk, &options)?;
+        let writer = open::open(&*disk, &options)?;
         let state = State {
             life: Life::new(writer.frontier.size()),
             frontier: writer.frontier.clone(),
@@ -185,14 +186,7 @@ impl Log {
             writer: Some(writer),
             reopening: false,
         };
-        Ok(Self {
-            disk,
-            options,
-            lock: Mutex::new(lock),
-            state: Mutex::new(state),
-            wake: Condvar::new(),
-            turn: Mutex::default(),
-        })
+        Ok(Self { disk, options, state: Mutex::new(state), wake: Condvar::new(), turn: Mutex::default() })
     }
 
     /// Gives a record its number and a place in the open batch. It counts once [`Pending::wait`] has returned.
@@ -263,11 +257,28 @@ impl Log {
         let spare = std::mem::take(&mut state.spare);
         let mut batch = std::mem::replace(&mut state.open, spare);
         let frontier = state.frontier.clone();
-        let append = || writer.append(&*self.disk, &self.options, &mut batch, frontier);
-        let written = MutexGuard::unlocked(state, append);
+        let written = Self::write(state, &mut writer, |writer| {
+            writer.append(&*self.disk, &self.options, &mut batch, frontier)
+        });
         batch.clear();
         state.spare = batch;
         self.settle(state, writer, written.err());
+    }
+
+    /// Lets the writer work while others have the state. A disk that panics has failed: who waits must not wait for ever.
+    fn write(
+        state: &mut MutexGuard<'_, State>,
+        writer: &mut Writer,
+        work: impl FnOnce(&mut Writer) -> Result<(), AuditError>,
+    ) -> Result<(), AuditError> {
+        MutexGuard::unlocked(state, || {
+            let done = catch_unwind(AssertUnwindSafe(|| work(writer)))
+                .unwrap_or_else(|_| Err(AuditError::Write(io::ErrorKind::Other.into())));
+            if done.is_err() {
+                writer.file = None;
+            }
+            done
+        })
     }
 
     /// Takes the writer back, and tells everybody how it went.
@@ -296,12 +307,8 @@ impl Log {
     fn reopen(&self, state: &mut MutexGuard<'_, State>, time: Timestamp) -> Result<(), AuditError> {
         let Some(mut writer) = state.writer.take() else { return Ok(()) };
         state.reopening = true;
-        let done = MutexGuard::unlocked(state, || {
-            if !self.lock.lock().is_in_place().map_err(AuditError::Unavailable)? {
-                return Err(AuditError::Replaced);
-            }
-            open::reopen(&*self.disk, &self.options, &mut writer, time)
-        });
+        let done =
+            Self::write(state, &mut writer, |writer| open::reopen(&*self.disk, &self.options, writer, time));
         state.reopening = false;
         state.frontier.clone_from(&writer.frontier);
         state.life = Life::new(writer.frontier.size());
@@ -328,7 +335,7 @@ impl Log {
                     state.writer = Some(writer);
                     return Err(AuditError::Poisoned);
                 }
-                let done = MutexGuard::unlocked(&mut state, || writer.checkpoint(&self.options));
+                let done = Self::write(&mut state, &mut writer, |writer| writer.checkpoint(&self.options));
                 let note = writer.note.clone();
                 let failed = done.is_err();
                 self.settle(&mut state, writer, done.err());

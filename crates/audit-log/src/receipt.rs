@@ -32,8 +32,8 @@ pub enum ReceiptError {
     /// The checkpoint is none, or is not the log's.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The checkpoint has signatures of others than the log and the witnesses that are known.
-    #[error("the checkpoint of the receipt has a signature of nobody known")]
+    /// The checkpoint has signatures of others than the log and the witnesses that are known, or has one twice.
+    #[error("the checkpoint of the receipt has a signature of nobody known, or one twice")]
     Stranger,
     /// The proof does not lead from the record to the checkpoint.
     #[error(transparent)]
@@ -62,7 +62,7 @@ impl ReceiptError {
 /// checkpoint with that root. Who has the log's public key needs nothing else, and no connection to anything.
 ///
 /// Its text form is canonical JSON (RFC 8785, recipe `jcs-1`) with one newline at its end, and no byte of it can be changed
-/// unseen: each is in what is hashed, or signed, or has one spelling.
+/// unseen: each is in what is hashed, or signed, or has one spelling. Only cosignatures can be left out or be in another order.
 ///
 /// A receipt says what the log holds, for an accepted call as for a refused one. It does not say that the log's owner
 /// shows everybody the same log; cosignatures of witnesses do ([`verify_witnessed`](Self::verify_witnessed)).

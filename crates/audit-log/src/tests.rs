@@ -4,6 +4,7 @@ mod log;
 mod log_faults;
 mod log_fork;
 mod log_histories;
+mod log_hostile;
 mod log_kill;
 mod log_moved;
 mod log_proofs;

@@ -237,7 +237,7 @@ impl<'a> Scanner<'a> {
 
 /// Which of eight bytes is the first that does not mean itself within a string: a quotation mark, a backslash or a control
 /// character. All eight are looked at at once.
-fn first_special(bytes: [u8; 8]) -> Option<usize> {
+pub(crate) fn first_special(bytes: [u8; 8]) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
     /// Sets the high bit of the first byte below `least`, and perhaps of some after it: only there does a borrow get.

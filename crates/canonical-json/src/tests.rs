@@ -11,6 +11,7 @@ mod numbers;
 mod suites;
 mod values;
 mod vectors;
+mod verbatim;
 mod wire_types;
 
 use crate::*;

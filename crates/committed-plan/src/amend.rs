@@ -93,7 +93,8 @@ impl<O> PlanCursor<O> {
     /// Goes on by an amendment, whose root somebody with authority has approved; that this is so is for the caller to verify.
     ///
     /// # Errors
-    /// [`PlanUseError::NotApproved`] when it is another root; the plan goes on as it was.
+    /// [`PlanUseError::NotApproved`] when it is another root; the plan goes on as it was. [`PlanUseError::Halted`] when the plan was
+    /// halted while the turn was held.
     pub fn accept_amendment(
         &mut self,
         planned: PlannedAmendment,
@@ -101,6 +102,9 @@ impl<O> PlanCursor<O> {
     ) -> Result<(), PlanUseError> {
         let PlannedAmendment { turn, plan: amendment } = planned;
         self.turns.release(&turn).map_err(|_| PlanUseError::Busy)?;
+        if self.halted.is_some() {
+            return Err(PlanUseError::Halted);
+        }
         if amendment.root() != approved {
             return Err(PlanUseError::NotApproved);
         }

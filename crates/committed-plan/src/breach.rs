@@ -23,7 +23,7 @@ pub enum PlanBreach {
     /// The step, or the plan, has had all its calls.
     #[error("the plan has no call left for this")]
     Exhausted {
-        /// What has run out: `count` or `ended`.
+        /// What has run out: `count` or `ended`; or who has [halted](crate::PlanCursor::halt) the plan.
         reason: &'static str,
     },
 }

@@ -171,11 +171,13 @@ impl<O> PlanCursor<O> {
     /// Goes on by a call that was accepted.
     ///
     /// # Errors
-    /// [`PlanBreach::OutOfOrder`] when the turn is not this call's, which only happens between two cursors.
+    /// [`PlanBreach`]: that of the [halt](Self::halt), if the plan was halted while the turn was held; [`PlanBreach::OutOfOrder`] when
+    /// the turn is not this call's, which only happens between two cursors.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<StepRun, PlanBreach> {
         let turn = planned.turn;
         self.turns.release(&turn)?;
+        self.halted.map_or(Ok(()), Err)?;
         self.used = if turn.index == self.position { self.used.saturating_add(1) } else { 1 };
         self.position = turn.index;
         self.runs.push(Run { turn, outcome: None });
@@ -189,6 +191,16 @@ impl<O> PlanCursor<O> {
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
     pub fn give_back(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
         self.turns.release(&planned.turn)
+    }
+
+    /// Halts the plan, as a breach does. `reason` is one of the caller's own words, such as `by-host`.
+    ///
+    /// # Errors
+    /// [`PlanBreach`], the first one, when the plan was halted before.
+    pub fn halt(&mut self, reason: &'static str) -> Result<(), PlanBreach> {
+        self.halted.map_or(Ok(()), Err)?;
+        self.halted = Some(PlanBreach::Exhausted { reason });
+        Ok(())
     }
 
     /// Keeps what came of an accepted call, and the number under which it is on record, until the plan is finished. There

@@ -156,7 +156,8 @@ impl VerifiedStep {
         self.index
     }
 
-    /// How many steps the plan has.
+    /// How many steps the step's leaf says that the plan has. Whoever has the header compares: a root that somebody made up can be
+    /// that of a tree whose leaves disagree.
     #[must_use]
     pub const fn steps(&self) -> u64 {
         self.steps

@@ -29,7 +29,9 @@ impl PlanSealError {
 /// Identifies a committed plan: the root of the Merkle tree over its header and its steps. What an approval for the whole
 /// plan is bound to, as [`digest`](Self::digest).
 ///
-/// Every leaf says how many steps the plan has, so that no other size can be claimed for the root.
+/// Every leaf says how many steps the plan has, so that no other size can be claimed for the root of a plan that was committed. A root
+/// that somebody made up can be that of a tree whose leaves say different numbers; a [`RootCursor`](crate::RootCursor) takes only
+/// steps that say what the header says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct PlanRoot(RootHash);

@@ -18,7 +18,8 @@ use crate::turn::{PlannedCall, StepCall, Turn, Turns};
 ///
 /// It sees the steps that come to this machine and no others. So it **cannot refuse a gap**: whether the steps between two calls
 /// ran elsewhere, or at all, it does not know. And it counts the calls that it sees: whoever sends one step to two machines lets
-/// each of them count from nothing. It keeps no results and has no trace; both are for whoever has the whole plan.
+/// each of them count from nothing. Nor does it hear of an amendment or a halt elsewhere, unless somebody brings it here. It keeps
+/// no results and has no trace; both are for whoever has the whole plan.
 ///
 /// ```
 /// # use countersign_canonical_json::{Limits, Recipe, read};
@@ -115,6 +116,10 @@ impl RootCursor {
         // INVARIANT: the proof comes first; before it, what it holds is anybody's word.
         call.named(self.root())?;
         let (index, step) = (proof.index(), proof.proved());
+        // Whoever makes a root can make a tree that fits two sizes; of one size, each index has one leaf.
+        if proof.steps() != self.header().steps() {
+            return Err(PlanBreach::StepMismatch { reason: "other-size" });
+        }
         if index < self.position {
             return Err(PlanBreach::OutOfOrder { reason: "behind" });
         }
@@ -135,11 +140,13 @@ impl RootCursor {
     /// Goes on by a call that was accepted.
     ///
     /// # Errors
-    /// [`PlanBreach::OutOfOrder`] when the turn is not this call's, which only happens between two cursors.
+    /// [`PlanBreach`]: that of the [halt](Self::halt), if the plan was halted while the turn was held; [`PlanBreach::OutOfOrder`] when
+    /// the turn is not this call's, which only happens between two cursors.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
         let turn = planned.turn;
         self.turns.release(&turn)?;
+        self.halted.map_or(Ok(()), Err)?;
         self.used = if turn.index == self.position { self.used.saturating_add(1) } else { 1 };
         self.position = turn.index;
         Ok(())
@@ -152,6 +159,16 @@ impl RootCursor {
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
     pub fn give_back(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
         self.turns.release(&planned.turn)
+    }
+
+    /// Halts the plan here, as a breach does. `reason` is one of the caller's own words, such as `by-host`.
+    ///
+    /// # Errors
+    /// [`PlanBreach`], the first one, when the plan was halted before.
+    pub fn halt(&mut self, reason: &'static str) -> Result<(), PlanBreach> {
+        self.halted.map_or(Ok(()), Err)?;
+        self.halted = Some(PlanBreach::Exhausted { reason });
+        Ok(())
     }
 
     /// Says whether an amendment could be taken now, but for a call that is being decided. Holds nothing.
@@ -193,13 +210,17 @@ impl RootCursor {
     /// Goes on by an amendment, whose root somebody with authority has approved; that this is so is for the caller to verify.
     ///
     /// # Errors
-    /// [`PlanUseError::NotApproved`] when it is another root; the plan goes on as it was.
+    /// [`PlanUseError::NotApproved`] when it is another root; the plan goes on as it was. [`PlanUseError::Halted`] when the plan was
+    /// halted while the turn was held.
     pub fn accept_amendment(
         &mut self,
         planned: PlannedRoot,
         approved: &PlanRoot,
     ) -> Result<(), PlanUseError> {
         self.turns.release(&planned.turn).map_err(|_| PlanUseError::Busy)?;
+        if self.halted.is_some() {
+            return Err(PlanUseError::Halted);
+        }
         if planned.root() != approved {
             return Err(PlanUseError::NotApproved);
         }

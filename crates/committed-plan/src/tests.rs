@@ -10,6 +10,7 @@ mod arguments;
 mod attacks;
 mod commits;
 mod finish;
+mod halts;
 mod laws;
 mod laws_root;
 mod order;

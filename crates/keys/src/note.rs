@@ -38,6 +38,9 @@ pub const MAX_COSIGNED_SECONDS: u64 = (1 << 63) - 1;
 /// What a signature line begins with: an em dash and a space.
 const DASH: &str = "\u{2014} ";
 
+/// The first line of what a witness signs.
+const COSIGNATURE: &str = "cosignature/v1\n";
+
 /// Why a note cannot be read, made or believed. Never holds any of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -72,10 +75,11 @@ impl NoteError {
 /// Signs a text and gives the whole note: the text, an empty line, the signature line.
 ///
 /// # Errors
-/// [`NoteError::Malformed`] when the text does not end in a newline or has other control characters;
+/// [`NoteError::Malformed`] when the text does not end in a newline or has other control characters, or begins as what
+/// witnesses sign does, so that the signature could be taken for a cosignature of the same key;
 /// [`NoteError::TooLong`] when the note would be.
 pub fn sign(text: &str, name: &KeyName, key: &SigningKey) -> Result<String, NoteError> {
-    if !text.ends_with('\n') || !is_plain(text) {
+    if !text.ends_with('\n') || !is_plain(text) || text.starts_with(COSIGNATURE) {
         return Err(NoteError::Malformed);
     }
     let note = format!("{text}\n{}", signature_line(text, name, key));
@@ -101,7 +105,7 @@ pub fn cosignature_line(text: &str, name: &KeyName, key: &SigningKey, at: Timest
 
 /// What a witness signs: two lines of its own, then the text.
 fn cosigned(text: &str, seconds: u64) -> String {
-    format!("cosignature/v1\ntime {seconds}\n{text}")
+    format!("{COSIGNATURE}time {seconds}\n{text}")
 }
 
 fn line(key: &VerifierKey, prefix: &[u8], signature: &Signature) -> String {

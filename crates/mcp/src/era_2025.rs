@@ -278,10 +278,14 @@ pub(crate) fn is_known_version(body: Body<'_>) -> bool {
     }
 }
 
-/// Says whether an answer to a call tells of success.
+/// Says whether an answer to a call tells of success: a result that is one, and does not say that it is an error. What says so in
+/// another way than MCP does is no success.
 pub(crate) fn is_success(body: Body<'_>) -> bool {
     match body {
-        Body::Result(result) => result.get("isError").and_then(ValueRef::as_bool) != Some(true),
+        Body::Result(result) => {
+            let says_no_error = |is_error: ValueRef<'_>| is_error.as_bool() == Some(false);
+            result.kind() == Kind::Object && result.get("isError").is_none_or(says_no_error)
+        }
         Body::Error => false,
     }
 }

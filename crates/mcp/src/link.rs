@@ -201,12 +201,13 @@ impl Link {
 
     /// Nothing more comes from the server: whatever it owes, it will never answer.
     pub(crate) fn server_ended(&self) {
-        self.fail_outstanding();
-        self.to_server.kill();
+        // Before the client hears of it, and perhaps ends because of it.
         self.note(|life| {
-            life.server_ended = true;
             life.first.get_or_insert(End::Server);
         });
+        self.fail_outstanding();
+        self.to_server.kill();
+        self.note(|life| life.server_ended = true);
     }
 
     /// The server does not read any more. It may still have answers on the way.

@@ -1,12 +1,12 @@
 //! Plans through the gateway: submitted by the client, approved where they are to be, finished when they are done.
 
 use countersign_approval_token::ApprovalToken;
-use countersign_audit_log::{CallRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict};
+use countersign_audit_log::{CallRecord, Record, RecordedTool, Verdict};
 use countersign_canonical_json::Recipe;
-use countersign_committed_plan::{FinishError, Plan, PlanRoot, PlanUseError};
+use countersign_committed_plan::{Plan, PlanUseError};
 use countersign_core::{CallId, Digest};
 use countersign_registry::ApprovalRule;
-use countersign_tool_gate::{FinishPlanError, PlanSettings, RejectionCode, Retry, StartPlanError};
+use countersign_tool_gate::{PlanSettings, RejectionCode, Retry, StartPlanError};
 
 use crate::calls::{HeldCall, NotFiled, file, is_over, note, withdraw};
 use crate::definitions::know_definition;
@@ -19,7 +19,6 @@ use crate::submission::read_plan;
 /// What plans are on record as.
 pub(crate) const OWN_SERVER: &str = "countersign";
 const SUBMIT: &str = "submit_plan";
-const FINISH: &str = "finish_plan";
 
 /// The id under which a plan is on record that has no root: it could not be read or committed.
 const NO_ROOT: &str = "plan";
@@ -189,9 +188,10 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
             unlock: Some("a plan that was not asked about before"),
             ..required(None, Some(record))
         }),
-        Err(NotFiled::Unavailable) => {
-            Err(Refused::from(&StartPlanError::Refused(RejectionCode::StoreUnavailable)))
-        }
+        Err(NotFiled::Unavailable) => Err(Refused {
+            record: Some(record),
+            ..Refused::from(&StartPlanError::Refused(RejectionCode::StoreUnavailable))
+        }),
     }
 }
 
@@ -202,31 +202,10 @@ fn refuse(link: &Link, args: Digest, error: &StartPlanError) -> Refused {
     Refused { record, ..Refused::from(error) }
 }
 
-/// Finishes the plan if it is done: its root is recomputed, and that it was found again is on record. What the steps returned
-/// goes to nobody: the client had each result when it came.
+/// Finishes the plan if it is done: its root is recomputed, and the gate puts on record that it was found again. What the steps
+/// returned goes to nobody: the client had each result when it came.
 pub(crate) fn finish(link: &Link) {
-    match link.gate.finish_plan() {
-        Ok(trace) => {
-            let root = trace.roots().last().map(PlanRoot::digest);
-            if let Some(decision) = record(link, FINISH, root, None, None) {
-                let id = root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
-                let session = link.gate.contract().session().clone();
-                let outcome = OutcomeKind::Returned;
-                let outcome = OutcomeRecord::new(link.now(), session, &id, decision, outcome);
-                link.keep(&Record::Outcome(outcome));
-            }
-        }
-        Err(FinishPlanError::Unfinished(error @ FinishError::Root)) => {
-            record(
-                link,
-                FINISH,
-                link.gate.plan_root().map(|root| root.digest()),
-                None,
-                Some((error.code(), "")),
-            );
-        }
-        Err(_) => {}
-    }
+    let _ = link.gate.finish_plan();
 }
 
 /// Finishes the plan if nothing more can come of it.

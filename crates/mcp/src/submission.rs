@@ -34,7 +34,7 @@ pub(crate) const DEFINITION: &str = concat!(
 );
 
 /// Reads a plan for the tools of one server: the steps alone, as a client submits them (`{"steps": [..]}`, where a tool is
-/// `name` or `server:name`), or a whole plan ([`Plan::from_json`]), which has to say by itself what it is for.
+/// `name` or `server:name`) or as the list that they are, or a whole plan ([`Plan::from_json`]), which has to say by itself what it is for.
 ///
 /// ```
 /// use countersign_committed_plan::PlanContext;
@@ -67,10 +67,12 @@ pub fn read_plan(json: &[u8], server: &ServerName, context: PlanContext) -> Resu
     }
 }
 
-/// Reads the steps of `{"steps": [..]}`. Each is handed on with its tool spelled out; what is wrong with one is found there.
+/// Reads the steps of `{"steps": [..]}`, or of the list alone. Each is handed on with its tool spelled out; what is wrong with one
+/// is found there.
 fn read_steps(value: ValueRef<'_>, server: &ServerName, limits: &PlanLimits) -> Result<Vec<Step>, PlanError> {
-    let list = value.get("steps").filter(|list| list.kind() == Kind::Array && value.len() == 1);
-    let list = list.ok_or(PlanProblem::Shape)?;
+    let is_object = value.kind() == Kind::Object;
+    let list = if is_object { value.get("steps").filter(|_| value.len() == 1) } else { Some(value) };
+    let list = list.filter(|list| list.kind() == Kind::Array).ok_or(PlanProblem::Shape)?;
     let steps: Vec<String> = list.elements().map(|step| spelled_out(step, server)).collect();
     Step::list_from_json(format!("[{}]", steps.join(",")).as_bytes(), limits)
 }

@@ -12,9 +12,10 @@
 //! 6. What the tool returned goes to the responder's next turn and into the gate's trace. The planner does not see it.
 //! 7. After the last step the gate recomputes the root and gives out the trace, and the planner writes the answer from it.
 //!
-//! A mismatch is never tried again. Whoever watches is told each [`RunEvent`] as it happens; none holds an argument's value or
-//! anything that a tool or a model said. [`PlanRunner::run_async`] does the same for models and tools that are waited for, on any
-//! runtime.
+//! A mismatch is never tried again. A run that ends before its plan does, be it dropped or in a panic, halts the plan at the gate
+//! ([`ToolGate::halt_plan`](countersign_tool_gate::ToolGate::halt_plan)), so that nobody goes on with it. Whoever watches is told each
+//! [`RunEvent`] as it happens; none holds an argument's value or anything that a tool or a model said. [`PlanRunner::run_async`] does
+//! the same for models and tools that are waited for, on any runtime.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -85,8 +86,7 @@
 //! What it does not do: it decides no call itself, that is the gate's; it does not know whether a plan is a good one beyond what
 //! its inspectors say; it does not clean what tools return. A responder that was talked into something can still write what it
 //! likes into the arguments that the plan leaves open, which the operator lists and which can only be data. The final answer is a
-//! model's text, written after reading what tools returned. Who holds a clone of the gate can go on with the plan by hand after a
-//! run has ended early; the gate itself halts a plan at a breach of the plan alone.
+//! model's text, written after reading what tools returned.
 
 mod approver;
 mod async_actors;
@@ -119,6 +119,7 @@ mod stage;
 mod task;
 mod tools;
 mod turn_text;
+mod watch;
 mod written_tool;
 
 #[cfg(test)]

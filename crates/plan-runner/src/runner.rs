@@ -14,6 +14,7 @@ use crate::model::{ModelError, Planner, Responder};
 use crate::stage::{Asked, Planned, Turned};
 use crate::task::Task;
 use crate::tools::{ToolError, Tools};
+use crate::watch::Watch;
 
 /// Runs plans through a gate: it owns the control flow, and models and tools only answer.
 ///
@@ -123,7 +124,8 @@ impl PlanRunner {
     /// Runs a task to its end.
     ///
     /// # Errors
-    /// [`RunError`] with the code of the first thing that went wrong; nothing is run after it.
+    /// [`RunError`] with the code of the first thing that went wrong; nothing is run after it. A plan that was started is halted
+    /// ([`ToolGate::halt_plan`]) before this returns.
     pub fn run(&self, task: &Task<'_>, actors: Actors<'_>) -> Result<RunEnd, RunError> {
         let mut actors = actors;
         let mut observer = actors.observer.take();
@@ -132,14 +134,16 @@ impl PlanRunner {
                 observer(event);
             }
         };
-        let end = self.drive(*task, actors, &mut tell);
-        end.inspect_err(|error| tell(&RunEvent::Halted { code: error.code() }))
+        let mut watch = Watch::new(&self.gate);
+        let end = self.drive(*task, actors, &mut watch, &mut tell);
+        watch.ended(end).inspect_err(|error| tell(&RunEvent::Halted { code: error.code() }))
     }
 
     fn drive(
         &self,
         task: Task<'_>,
         actors: Actors<'_>,
+        watch: &mut Watch<'_>,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<RunEnd, RunError> {
         let Actors { planner, inspectors, responder, tools, mut approver, .. } = actors;
@@ -157,7 +161,7 @@ impl PlanRunner {
             Some(approver) => approver.approve_plan(&proposed.approval_request()?),
             None => Approval::Abstain,
         };
-        let mut running = proposed.start(approval, tell)?;
+        let mut running = proposed.start(approval, watch, tell)?;
         while let Some(request) = running.next()? {
             let text = responder.turn(&request).map_err(responder_failed)?;
             let call = match running.turn(&text, tell)? {

@@ -9,12 +9,14 @@ use crate::runner::{PlanRunner, RunEnd, planner_failed, responder_failed};
 use crate::stage::{Asked, Planned, Turned};
 use crate::task::Task;
 use crate::tools::ToolError;
+use crate::watch::Watch;
 
 impl PlanRunner {
     /// Runs a task to its end, as [`run`](Self::run) does, for models and tools that are waited for. It needs no particular
     /// runtime, and its future is `Send`. The gate itself does not wait: it decides, and puts on record, where it is polled.
     ///
-    /// Dropped before it is done, the run stops where it is; a call under way is on record with an unknown outcome.
+    /// Dropped before it is done, the run stops where it is and its plan is halted; a call under way is on record with an unknown
+    /// outcome.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -26,14 +28,16 @@ impl PlanRunner {
                 observer(event);
             }
         };
-        let end = self.drive_async(*task, actors, &mut tell).await;
-        end.inspect_err(|error| tell(&RunEvent::Halted { code: error.code() }))
+        let mut watch = Watch::new(self.gate());
+        let end = self.drive_async(*task, actors, &mut watch, &mut tell).await;
+        watch.ended(end).inspect_err(|error| tell(&RunEvent::Halted { code: error.code() }))
     }
 
     async fn drive_async(
         &self,
         task: Task<'_>,
         actors: AsyncActors<'_>,
+        watch: &mut Watch<'_>,
         tell: &mut (impl FnMut(&RunEvent<'_>) + Send),
     ) -> Result<RunEnd, RunError> {
         let AsyncActors { planner, inspectors, responder, tools, mut approver, .. } = actors;
@@ -51,7 +55,7 @@ impl PlanRunner {
             Some(approver) => approver.approve_plan(&proposed.approval_request()?).await,
             None => Approval::Abstain,
         };
-        let mut running = proposed.start(approval, tell)?;
+        let mut running = proposed.start(approval, watch, tell)?;
         while let Some(request) = running.next()? {
             let text = responder.turn(&request).await.map_err(responder_failed)?;
             let call = match running.turn(&text, tell)? {

@@ -9,6 +9,7 @@ mod chat_models;
 #[cfg(feature = "chat")]
 mod chat_server;
 mod flows;
+mod halts;
 mod plan_texts;
 mod prompts;
 mod routes;

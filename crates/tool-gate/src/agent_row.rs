@@ -107,10 +107,21 @@ impl AgentRow {
     }
 }
 
-/// Whether a refusal says something of what the agent does. Step 1 is about whether it may call anything at all, a
-/// call that waits is not decided, and a full disk or a panic is the host's: an outage must not put every agent into
-/// quarantine.
+/// Whether a refusal says something of what the agent does. Step 1 is about whether it may call anything at all, and so is a goal
+/// that has expired; a call that waits is not decided; a definition that changed is the server's doing, and a full disk or
+/// a panic the host's: neither an outage nor a server must put every agent into quarantine.
 const fn is_conduct(code: RejectionCode) -> bool {
-    use RejectionCode::{ApprovalRequired, AuditUnavailable, Internal, StoreUnavailable};
-    code.step() != 1 && !matches!(code, ApprovalRequired | AuditUnavailable | Internal | StoreUnavailable)
+    use RejectionCode::{
+        ApprovalRequired, AskExpired, AuditUnavailable, Internal, StoreUnavailable, ToolDefinitionChanged,
+    };
+    code.step() != 1
+        && !matches!(
+            code,
+            ToolDefinitionChanged
+                | AskExpired
+                | ApprovalRequired
+                | StoreUnavailable
+                | AuditUnavailable
+                | Internal
+        )
 }

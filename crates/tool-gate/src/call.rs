@@ -1,3 +1,5 @@
+use std::fmt;
+
 /// Asks for one tool call: raw strings and bytes as the agent gave them. The gate's step 0 checks every one, and reads
 /// the arguments itself, once.
 ///
@@ -6,7 +8,7 @@
 /// Two members of the arguments are none of the tool's: `__pic`, an action proposal, and `__pic_request_id`, by which the
 /// agent's side correlates the request. Whatever the gate makes of them, they are taken off before anything else looks at
 /// the arguments, and the tool never sees them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ToolCall<'a> {
     pub(crate) call_id: &'a str,
     pub(crate) server: Option<&'a str>,
@@ -91,5 +93,19 @@ impl<'a> ToolCall<'a> {
     pub const fn plan_proof(mut self, json: &'a [u8]) -> Self {
         self.plan_proof = Some(json);
         self
+    }
+}
+
+/// Shows which call it is and how much came with it: no argument, no goal, no proposal and no approval token.
+impl fmt::Debug for ToolCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolCall")
+            .field("call_id", &self.call_id)
+            .field("server", &self.server)
+            .field("name", &self.name)
+            .field("args_bytes", &self.args.len())
+            .field("approval_tokens", &self.approvals.len())
+            .field("plan_step", &self.plan_step)
+            .finish_non_exhaustive()
     }
 }

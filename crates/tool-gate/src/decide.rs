@@ -21,7 +21,7 @@ use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::facts::Facts;
 use crate::gate::Inner;
-use crate::plan::{HeldStep, next_step};
+use crate::plan::{HeldStep, next_step, still_free};
 use crate::proposal::{ProposalSettings, Reserved, backed, take_off};
 use crate::rejection::ApprovalRequest;
 use crate::usage::Reservation;
@@ -85,6 +85,7 @@ pub(crate) fn decide<'g>(
     let approval = approved(gate, call, &view, &asked, now, facts)?;
     let backing = backed(gate, call, &read.reserved, &view, &asked, &mut reservation, facts)?;
     user_checks(gate, &asked, backing.impact)?;
+    still_free(gate, step.as_ref())?;
     let (proposal, approval) = spend(gate, backing.proposal, approval)?;
     let Read { call_id, args, .. } = read;
     Ok(Ready { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step })

@@ -18,7 +18,7 @@ use crate::counts::{Counts, Window};
 use crate::decide::{Ready, Refusal, decide};
 use crate::facts::Facts;
 use crate::observe::{RECENT_NAMES, UndisclosedAttempts};
-use crate::plan::{HeldStep, RunningPlan, WithoutPlan};
+use crate::plan::{RunningPlan, WithoutPlan, keep};
 use crate::proposal::ProposalSettings;
 use crate::rejection::Rejection;
 use crate::rows::Rows;
@@ -147,10 +147,10 @@ impl ToolGate {
         };
         inner.count(time, None, Some(&tool));
         reservation.keep();
-        let (held, step) = (step.is_some(), step.and_then(HeldStep::keep));
+        let (step, refused) = keep(inner, step).map_or_else(|code| (None, Some(code)), |step| (step, None));
         let in_flight = InFlight::new(Arc::clone(inner), call_id, sequence, time, step);
-        if held && in_flight.plan_step().is_none() {
-            return Err(Inner::refuse_unplanned(call.call_id, sequence));
+        if let Some(code) = refused {
+            return Err(Inner::refuse_unplanned(call.call_id, sequence, code));
         }
         // INVARIANT: the one place where an `AcceptedCall` is made. The record above is durable as the sink says.
         Ok(AcceptedCall { tool, args, impact, approval, proposal, in_flight })
@@ -341,9 +341,9 @@ impl Inner {
         Rejection { code, call_id: call_id.into(), sequence: Some(sequence), approval_request }
     }
 
-    /// Refuses a call whose acceptance is on record and for which the plan has no turn after all: its outcome is unknown.
-    fn refuse_unplanned(call_id: &str, sequence: u64) -> Rejection {
-        let code = RejectionCode::Internal;
+    /// Refuses a call whose acceptance is on record and for which the plan has no turn after all, because it was halted or
+    /// started in between: its outcome is unknown.
+    fn refuse_unplanned(call_id: &str, sequence: u64, code: RejectionCode) -> Rejection {
         Rejection { code, call_id: call_id.into(), sequence: Some(sequence), approval_request: None }
     }
 

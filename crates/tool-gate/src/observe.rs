@@ -1,3 +1,5 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use countersign_audit_log::RecordedTool;
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 use countersign_core::{ServerName, ToolId, ToolName};
@@ -130,7 +132,9 @@ impl Inner {
     ) -> Rejection {
         let call = ToolCall::by_name(call_id, name, b"");
         let mut facts = Facts::new(self, &call);
-        facts.time = self.now().unwrap_or(facts.time);
+        // The clock is the host's, and may panic.
+        let now = catch_unwind(AssertUnwindSafe(|| self.now()));
+        facts.time = now.ok().and_then(Result::ok).unwrap_or(facts.time);
         self.refuse(facts, Refusal::new(code, reason.to_owned()))
     }
 

@@ -33,6 +33,19 @@ pub(crate) struct RunningPlan {
     state: Mutex<State>,
 }
 
+/// What came of a halt.
+pub(crate) enum Halting {
+    /// The plan with that root is halted.
+    Halted(PlanRoot),
+    /// It was halted before.
+    Before,
+    /// Its trace was given out.
+    Finished,
+}
+
+/// Why a plan lets nothing through that its host has halted.
+const BY_HOST: &str = "by-host";
+
 /// Root, approval and place change together.
 #[derive(Debug)]
 struct State {
@@ -99,7 +112,17 @@ impl RunningPlan {
         }
     }
 
-    fn finish(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
+    /// Halts the plan, whatever is under way: no call and no amendment that holds the turn now is kept.
+    pub(crate) fn halt(&self) -> Halting {
+        let mut state = self.state.lock();
+        match state.walk.halt(BY_HOST) {
+            Some(Ok(())) => Halting::Halted(state.root),
+            Some(Err(_)) => Halting::Before,
+            None => Halting::Finished,
+        }
+    }
+
+    pub(crate) fn finish(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
         let mut state = self.state.lock();
         match &state.walk {
             Walk::Whole(cursor) => cursor.is_complete()?,
@@ -145,12 +168,13 @@ impl HeldStep<'_> {
         self.approval.as_deref()
     }
 
-    /// Goes on by the call, whose acceptance is on record. The turn is held, so the cursor takes it; nothing runs if it does not.
-    pub(crate) fn keep(mut self) -> Option<AcceptedStep> {
-        let planned = self.planned.take()?;
+    /// Goes on by the call, whose acceptance is on record. The turn is held, so the cursor takes it, unless the plan was halted
+    /// meanwhile; nothing runs if it does not.
+    fn keep(mut self) -> Result<AcceptedStep, RejectionCode> {
+        let planned = self.planned.take().ok_or(RejectionCode::Internal)?;
         let index = planned.index();
-        let run = self.plan.state.lock().walk.accept(planned)?;
-        Some(AcceptedStep { index, run })
+        let run = self.plan.state.lock().walk.accept(planned).map_err(|breach| breach_code(&breach))?;
+        Ok(AcceptedStep { index, run })
     }
 }
 
@@ -171,14 +195,14 @@ pub(crate) struct HeldAmendment<'g> {
 }
 
 impl HeldAmendment<'_> {
-    /// Goes on by the amendment, whose approval is spent and which is on record.
-    pub(crate) fn keep(mut self, approval: Option<PlanApproval>) -> Option<()> {
-        let approval = approval?;
-        let planned = self.planned.take()?;
+    /// Goes on by the amendment, whose approval is spent and which is on record, unless the plan was halted meanwhile.
+    pub(crate) fn keep(mut self, approval: Option<PlanApproval>) -> Result<(), StartPlanError> {
+        let approval = approval.ok_or(RejectionCode::Internal)?;
+        let planned = self.planned.take().ok_or(RejectionCode::Internal)?;
         let mut state = self.plan.state.lock();
         let root = state.walk.accept_amendment(planned)?;
         (state.root, state.approval) = (root, Some(Arc::new(approval)));
-        Some(())
+        Ok(())
     }
 }
 
@@ -233,6 +257,20 @@ pub(crate) fn next_step<'g>(
     plan.hold(&asked, &Allowed { contract: &gate.contract, view }, facts).map(Some)
 }
 
+/// Asks again at the end: a call that is no step is decided in its own time, and a plan can be started meanwhile.
+pub(crate) fn still_free(gate: &Inner, step: Option<&HeldStep<'_>>) -> Result<(), Refusal> {
+    if step.is_some() || gate.plan.get().is_none() {
+        return Ok(());
+    }
+    Err(Refusal::new(RejectionCode::PlanRequired, "a plan was started meanwhile"))
+}
+
+/// Goes on by a call whose acceptance is on record. One that is no step has to have come before the plan.
+pub(crate) fn keep(gate: &Inner, step: Option<HeldStep<'_>>) -> Result<Option<AcceptedStep>, RejectionCode> {
+    still_free(gate, step.as_ref()).map_err(|refusal| refusal.code)?;
+    step.map(HeldStep::keep).transpose()
+}
+
 impl ToolGate {
     /// The root of the plan that the gate holds its calls to: that of its last amendment, where it was amended.
     #[must_use]
@@ -245,14 +283,5 @@ impl ToolGate {
     #[must_use]
     pub fn plan_position(&self) -> Option<u64> {
         self.inner().plan.get().and_then(RunningPlan::position)
-    }
-
-    /// Ends the plan and gives out what its steps returned ([`AcceptedCall::run_step`](crate::AcceptedCall::run_step)): once, when
-    /// every step has run and its outcome is on record, and the plan's root was found again. Every later call is refused.
-    ///
-    /// # Errors
-    /// [`FinishPlanError`] without a plan, before it is complete, after it was halted, and where the gate has its root alone.
-    pub fn finish_plan(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
-        self.inner().plan.get().ok_or(FinishPlanError::NoPlan)?.finish()
     }
 }

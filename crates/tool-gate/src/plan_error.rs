@@ -73,6 +73,9 @@ pub enum FinishPlanError {
     /// The gate knows the plan by its root alone. The trace is with the gate that has the whole plan.
     #[error("a gate that knows a plan by its root alone has no trace of it")]
     RootOnly,
+    /// The plan is over, and that could not be recorded: its trace is not given out.
+    #[error("the plan is over, and the record of that could not be kept")]
+    Unrecorded,
     /// The plan is not finished, or was halted.
     #[error(transparent)]
     Unfinished(#[from] FinishError),
@@ -85,7 +88,31 @@ impl FinishPlanError {
         match self {
             Self::NoPlan => "PLAN_NOT_STARTED",
             Self::RootOnly => "PLAN_NO_TRACE",
+            Self::Unrecorded => "AUDIT_UNAVAILABLE",
             Self::Unfinished(error) => error.code(),
+        }
+    }
+}
+
+/// Why a gate does not halt its plan, or does and cannot say so on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HaltPlanError {
+    /// The gate has no plan, or has given out its trace already.
+    #[error("no plan is under way")]
+    NoPlan,
+    /// The plan is halted, and that could not be recorded.
+    #[error("the plan is halted, and the record of that could not be kept")]
+    Unrecorded,
+}
+
+impl HaltPlanError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoPlan => "PLAN_NOT_STARTED",
+            Self::Unrecorded => "AUDIT_UNAVAILABLE",
         }
     }
 }

@@ -1,10 +1,12 @@
+use std::fmt;
+
 use countersign_committed_plan::{HeaderProof, Plan, PlanRoot};
 
 #[cfg(doc)]
 use crate::{call::ToolCall, gate::ToolGate};
 
 /// Holds a plan to be started, or an amendment to be taken, with the approval of the whole of it where there is one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PlanSettings {
     plan: Plan,
     approval: Option<String>,
@@ -27,9 +29,17 @@ impl PlanSettings {
     }
 }
 
+/// Shows the plan, and never the token.
+impl fmt::Debug for PlanSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.approval.as_ref().map(|_| "token(..)");
+        f.debug_struct("PlanSettings").field("plan", &self.plan).field("approval", &token).finish()
+    }
+}
+
 /// Holds what a gate on another machine is told of a plan: its root, and its header with the proof that it is that root's. Calls
 /// bring the rest ([`ToolCall::plan_proof`]).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PlanRootSettings {
     root: PlanRoot,
     header: HeaderProof,
@@ -53,15 +63,27 @@ impl PlanRootSettings {
     }
 }
 
+/// Shows root and header, and never the token.
+impl fmt::Debug for PlanRootSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.approval.as_ref().map(|_| "token(..)");
+        f.debug_struct("PlanRootSettings")
+            .field("root", &self.root)
+            .field("header", &self.header)
+            .field("approval", &token)
+            .finish()
+    }
+}
+
 /// What somebody wants calls to be held to. Nothing of it has been checked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Offer {
     Whole(Plan),
     Root(PlanRoot, HeaderProof),
 }
 
 /// An offer with its approval, where one came.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Offered {
     pub(crate) offer: Offer,
     pub(crate) approval: Option<String>,

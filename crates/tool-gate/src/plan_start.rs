@@ -174,13 +174,12 @@ impl ToolGate {
         let id =
             CallId::new(&root.to_string()).map_err(|_| StartPlanError::Refused(RejectionCode::Internal))?;
         let in_flight = InFlight::new(Arc::clone(inner), id, decision, now, None);
-        let is_made = match next {
-            Next::Start(walk) => inner.plan.set(RunningPlan::new(root, approval, walk)).is_ok(),
-            Next::Amend(held) => held.keep(approval).is_some(),
-        };
-        // The turn and the lock are held, so nothing came between; were it otherwise, the outcome would be unknown.
-        if !is_made {
-            return Err(internal);
+        // The turn and the lock are held, so nothing came between but a halt; the outcome is unknown then, and nothing has changed.
+        match next {
+            Next::Start(walk) => {
+                inner.plan.set(RunningPlan::new(root, approval, walk)).map_err(|_| internal)?
+            }
+            Next::Amend(held) => held.keep(approval)?,
         }
         in_flight.finish(OutcomeKind::Returned);
         Ok(root)
@@ -227,6 +226,9 @@ impl<'g> Change<'g> {
     fn commit(&mut self, offer: Offer) -> Result<Committed, StartPlanError> {
         self.inner.contract.check(&self.view, self.now)?;
         self.inner.rows.check()?;
+        // No call of a plan passes whose goal is over, so its approval would be spent for nothing.
+        let goal = self.inner.ask.as_ref().map_or(Ok(()), |pin| pin.alive(self.now));
+        goal.map_err(|_| RejectionCode::AskExpired)?;
         self.args = Some(canonical(&offer)?);
         let committed = commit(self.inner, offer, &self.view)?;
         self.root = Some(*committed.root());

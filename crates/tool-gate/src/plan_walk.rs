@@ -5,6 +5,7 @@ use countersign_committed_plan::{
     PlannedAmendment, PlannedCall, PlannedRoot, RootCursor, StepCall, StepRun, VerifiedHeader,
 };
 
+use crate::code::RejectionCode;
 use crate::plan_error::StartPlanError;
 
 /// A plan that may be started, or taken as an amendment: what it says of itself is true of its root.
@@ -28,6 +29,9 @@ impl Committed {
         }
     }
 }
+
+/// Why a plan lets nothing through whose trace was given out.
+const FINISHED: PlanBreach = PlanBreach::Exhausted { reason: "the plan is finished" };
 
 #[derive(Debug)]
 pub(crate) enum Walk {
@@ -76,15 +80,24 @@ impl Walk {
         match self {
             Self::Whole(cursor) => cursor.check(call),
             Self::Root(cursor) => cursor.check(call, contract),
-            Self::Finished => Err(PlanBreach::Exhausted { reason: "the plan is finished" }),
+            Self::Finished => Err(FINISHED),
         }
     }
 
     /// Goes on by an accepted call. A gate that has the root alone keeps no place for what comes of it.
-    pub(crate) fn accept(&mut self, planned: PlannedCall) -> Option<Option<StepRun>> {
+    pub(crate) fn accept(&mut self, planned: PlannedCall) -> Result<Option<StepRun>, PlanBreach> {
         match self {
-            Self::Whole(cursor) => Some(Some(cursor.accept(planned).ok()?)),
-            Self::Root(cursor) => cursor.accept(planned).ok().map(|()| None),
+            Self::Whole(cursor) => cursor.accept(planned).map(Some),
+            Self::Root(cursor) => cursor.accept(planned).map(|()| None),
+            Self::Finished => Err(FINISHED),
+        }
+    }
+
+    /// Nothing where there is nothing to halt; the first breach, where one has halted the plan.
+    pub(crate) fn halt(&mut self, reason: &'static str) -> Option<Result<(), PlanBreach>> {
+        match self {
+            Self::Whole(cursor) => Some(cursor.halt(reason)),
+            Self::Root(cursor) => Some(cursor.halt(reason)),
             Self::Finished => None,
         }
     }
@@ -124,17 +137,19 @@ impl Walk {
     }
 
     /// Goes on by an amendment whose approval was spent, and which binds its root.
-    pub(crate) fn accept_amendment(&mut self, planned: PlannedChange) -> Option<PlanRoot> {
+    pub(crate) fn accept_amendment(&mut self, planned: PlannedChange) -> Result<PlanRoot, StartPlanError> {
         match (self, planned) {
             (Self::Whole(cursor), PlannedChange::Whole(planned)) => {
                 let approved = *planned.root();
-                cursor.accept_amendment(*planned, &approved).ok().map(|()| approved)
+                cursor.accept_amendment(*planned, &approved)?;
+                Ok(approved)
             }
             (Self::Root(cursor), PlannedChange::Root(planned)) => {
                 let approved = *planned.root();
-                cursor.accept_amendment(*planned, &approved).ok().map(|()| approved)
+                cursor.accept_amendment(*planned, &approved)?;
+                Ok(approved)
             }
-            (Self::Whole(_) | Self::Root(_) | Self::Finished, _) => None,
+            (Self::Whole(_) | Self::Root(_) | Self::Finished, _) => Err(RejectionCode::Internal.into()),
         }
     }
 

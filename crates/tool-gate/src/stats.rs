@@ -18,10 +18,12 @@ use crate::snapshot::{Standing, StatsSnapshot};
 /// and is in the registry), and all other names share one ([`unknown_tools`](Self::unknown_tools)). What is counted
 /// per session is in the gate ([`ToolGate::counts`]) and goes with it.
 ///
-/// The alarm ([`AlarmRule`] says how it is decided) is fed with every decision about a call of the agent, with two
-/// exceptions: refusals of step 1, which say that the agent may call nothing at all (quarantine is one of them), and
-/// those that are the host's fault (`STORE_UNAVAILABLE`, `AUDIT_UNAVAILABLE`, `INTERNAL`). Unless said otherwise it
-/// only shows.
+/// The alarm ([`AlarmRule`] says how it is decided) is fed with every decision about a call of the agent but those that
+/// say nothing of what it does: refusals of step 1, which say that it may call nothing at all (quarantine is one of
+/// them), as `ASK_EXPIRED` does; `TOOL_DEFINITION_CHANGED`, or a server could have its callers quarantined; and what is
+/// the host's fault (`STORE_UNAVAILABLE`, `AUDIT_UNAVAILABLE`, `INTERNAL`). Unless said otherwise it only shows.
+/// A call counts for the agent that made it and for no other, in a session that another agent's led to as well: who may
+/// open sessions of an agent can make it look bad, and it is quarantined in all of them.
 ///
 /// A quarantine refuses every call of the agent, and of sessions that its own led to, at every gate that shares these
 /// counts (`AGENT_QUARANTINED`), and lets it start no plan; a call that came before it is not recalled. It is held in
@@ -58,7 +60,8 @@ impl CallStats {
         Self::default()
     }
 
-    /// Sets by which rule agents are watched and what follows, where [`watch`](Self::watch) says nothing else.
+    /// Sets by which rule agents are watched and what follows, where [`watch`](Self::watch) says nothing else. It comes
+    /// before any agent is named: those that have a row keep their rule.
     #[must_use]
     pub const fn alarm(mut self, rule: AlarmRule, action: AlarmAction) -> Self {
         self.rule = rule;

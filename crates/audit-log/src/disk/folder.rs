@@ -56,8 +56,14 @@ impl FolderDisk {
         options
     }
 
+    /// Opens a file to be written, never through a link: what it leads to is not the log's.
     fn file(&self, name: &str, options: &OpenOptions) -> io::Result<FolderFile> {
         let path = self.path.join(name);
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+            Ok(metadata) => require_file(&metadata)?,
+        }
         let file = options.open(&path)?;
         require_file(&file.metadata()?)?;
         Ok(FolderFile { file, path })
@@ -107,15 +113,10 @@ impl Disk for FolderDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        self.size(name)?;
         Ok(Box::new(self.file(name, &Self::options())?))
     }
 
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
-        match self.size(name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(_) | Err(_) => {}
-        }
         let file = self.file(name, Self::options().create(true).truncate(false))?;
         match file.file.try_lock() {
             Ok(()) => Ok(Some(Box::new(file))),

@@ -13,7 +13,7 @@ use crate::{AuditError, Checkpoint, LogError, Place};
 const LOCK: &str = "lock";
 
 /// Takes the lock, verifies what is there, cuts what nobody was told of, and stands ready behind it.
-pub(super) fn open(disk: &dyn Disk, options: &LogOptions) -> Result<(Box<dyn DiskFile>, Writer), AuditError> {
+pub(super) fn open(disk: &dyn Disk, options: &LogOptions) -> Result<Writer, AuditError> {
     let mut lock = disk.lock(LOCK).map_err(AuditError::Unavailable)?.ok_or(AuditError::Locked)?;
     // Another writer may have moved it between opening and locking.
     if !lock.is_in_place().map_err(AuditError::Unavailable)? {
@@ -30,24 +30,27 @@ pub(super) fn open(disk: &dyn Disk, options: &LogOptions) -> Result<(Box<dyn Dis
         let scan = scanner.segment(*segment, Some(segment) == segments.last())?;
         end = scan.map(|scan| (*segment, scan)).or(end);
     }
-    let Some((first, scan)) = end else {
-        scanner.finish(0)?;
-        return Ok((lock, begin(disk, options)?));
+    scanner.finish(end.as_ref().map_or(0, |(_, scan)| scan.kept.frontier.size()))?;
+    let unbegun = segments.last().filter(|last| end.as_ref().is_none_or(|(first, _)| first != *last));
+    let left = unbegun.map(|last| read_range(disk, *last, 0, MAX_TAIL)).transpose()?.unwrap_or_default();
+    let (mut writer, time) = match &end {
+        Some((first, scan)) => (resume(disk, options, *first, scan, lock)?, scan.kept.times.last),
+        None => (begin(options, lock)?, None),
     };
-    scanner.finish(scan.kept.frontier.size())?;
-    let unbegun = segments.last().is_some_and(|last| *last != first);
-    let writer = resume(disk, options, first, &scan, unbegun)?;
-    Ok((lock, writer))
+    if unbegun.is_some() || end.is_none() {
+        // The segment before it, where there is one, was found to end with a checkpoint.
+        writer.note_cut(&left);
+        writer.begin_segment(disk).map_err(AuditError::Write)?;
+    }
+    writer.record_cut(disk, options, options.opened_at.or(time).unwrap_or(Timestamp::EPOCH))?;
+    Ok(writer)
 }
 
-/// Begins a log: its first checkpoint is of no records.
-fn begin(disk: &dyn Disk, options: &LogOptions) -> Result<Writer, AuditError> {
-    let (note, _) = sign(options, &Frontier::new())?;
-    let (signed_end, signed_size, frontier) = (0, 0, Frontier::new());
-    let cuts = Vec::new();
-    let mut writer = Writer { file: None, first: 1, end: 0, frontier, signed_end, signed_size, note, cuts };
-    writer.begin_segment(disk).map_err(AuditError::Write)?;
-    Ok(writer)
+/// Begins a log: its first checkpoint is of no records, and its first segment is still to be begun.
+fn begin(options: &LogOptions, lock: Box<dyn DiskFile>) -> Result<Writer, AuditError> {
+    let (frontier, (note, _)) = (Frontier::new(), sign(options, &Frontier::new())?);
+    let (signed_end, signed_size) = (0, 0);
+    Ok(Writer { lock, file: None, first: 1, end: 0, frontier, signed_end, signed_size, note, cut: None })
 }
 
 /// Goes on behind what was verified.
@@ -56,9 +59,8 @@ fn resume(
     options: &LogOptions,
     first: u64,
     scan: &Scan,
-    unbegun: bool,
+    lock: Box<dyn DiskFile>,
 ) -> Result<Writer, AuditError> {
-    let time = options.opened_at.or(scan.kept.times.last).unwrap_or(Timestamp::EPOCH);
     let kept = if options.durability == Durability::System { &scan.whole } else { &scan.kept };
     // What a process wrote and could not sync may be what a read shows now, and not be on the disk; a sync of it would then
     // do nothing. Only the last batch can be like that. It is written again.
@@ -72,6 +74,7 @@ fn resume(
     file.sync().map_err(AuditError::Write)?;
     disk.sync_folder().map_err(AuditError::Write)?;
     let mut writer = Writer {
+        lock,
         file: Some(file),
         first,
         end: kept.end,
@@ -79,14 +82,9 @@ fn resume(
         signed_end: scan.kept.end,
         signed_size: scan.kept.frontier.size(),
         note: scan.note.clone(),
-        cuts: Vec::new(),
+        cut: None,
     };
     writer.note_cut(&cut);
-    if unbegun {
-        writer.checkpoint(options)?;
-        writer.begin_segment(disk).map_err(AuditError::Write)?;
-    }
-    writer.record_cuts(disk, options, time)?;
     Ok(writer)
 }
 
@@ -97,6 +95,7 @@ pub(super) fn reopen(
     writer: &mut Writer,
     time: Timestamp,
 ) -> Result<(), AuditError> {
+    writer.require_lock()?;
     let due = writer.frontier.size().saturating_add(1);
     let segments = list_segments(disk).map_err(AuditError::Unavailable)?;
     // Of the segments behind the last one that counts, only the next can be ours: it was being made.
@@ -114,11 +113,7 @@ pub(super) fn reopen(
         end_segment(disk, options, writer, size)?;
     }
     let began = writer.begin_segment(disk).map_err(AuditError::Unavailable);
-    let recorded = began.and_then(|()| writer.record_cuts(disk, options, time));
-    if recorded.is_err() {
-        writer.file = None;
-    }
-    recorded
+    began.and_then(|()| writer.record_cut(disk, options, time))
 }
 
 /// Cuts a segment to what was acknowledged, which must still be there, and puts a checkpoint behind it if there is none.
@@ -137,9 +132,7 @@ fn end_segment(
     file.sync().map_err(AuditError::Unavailable)?;
     verify(disk, options, writer)?;
     writer.file = Some(file);
-    let ended = writer.checkpoint(options);
-    writer.file = None;
-    ended
+    writer.checkpoint(options)
 }
 
 /// Makes sure that the segment is what was written to it, up to what was acknowledged.

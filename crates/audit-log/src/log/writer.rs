@@ -13,6 +13,8 @@ use crate::{AuditError, Checkpoint, Record, RecoveredRecord};
 /// What is acknowledged, and the file in which it goes on.
 #[derive(Debug)]
 pub(super) struct Writer {
+    /// What makes this the only writer.
+    pub(super) lock: Box<dyn DiskFile>,
     /// None after a failure.
     pub(super) file: Option<Box<dyn DiskFile>>,
     /// Number of the segment.
@@ -27,7 +29,7 @@ pub(super) struct Writer {
     /// Note of the last checkpoint.
     pub(super) note: String,
     /// Length and SHA-256 of what was cut and is not recorded yet.
-    pub(super) cuts: Vec<(u64, Digest)>,
+    pub(super) cut: Option<(u64, Digest)>,
 }
 
 impl Writer {
@@ -72,7 +74,7 @@ impl Writer {
     pub(super) fn checkpoint(&mut self, options: &LogOptions) -> Result<(), AuditError> {
         if self.frontier.size() == self.signed_size {
             // Written with the last batch; under `System`, nobody has synced it.
-            return if options.durability == Durability::System { self.write(&[], true) } else { Ok(()) };
+            return self.write(&[], options.durability == Durability::System);
         }
         let (note, line) = sign(options, &self.frontier)?;
         self.write(&line, true)?;
@@ -84,9 +86,19 @@ impl Writer {
         (self.signed_end, self.signed_size, self.note) = (self.end, self.frontier.size(), note);
     }
 
+    /// Refuses once another writer could take a lock of that name: the folder is another, or the lock was deleted.
+    pub(super) fn require_lock(&mut self) -> Result<(), AuditError> {
+        if self.lock.is_in_place().map_err(AuditError::Unavailable)? {
+            Ok(())
+        } else {
+            Err(AuditError::Replaced)
+        }
+    }
+
     /// Writes at the end. INVARIANT: there is no file until all of it has succeeded.
     fn write(&mut self, bytes: &[u8], sync: bool) -> Result<(), AuditError> {
         let mut file = self.file.take().ok_or(AuditError::Poisoned)?;
+        self.require_lock()?;
         if !file.is_in_place().map_err(AuditError::Write)? {
             return Err(AuditError::Replaced);
         }
@@ -100,6 +112,8 @@ impl Writer {
         if sync {
             file.sync().map_err(AuditError::Write)?;
         }
+        // Whoever takes the folder over from here on finds all of it, and does not cut it.
+        self.require_lock()?;
         self.end = self.end.saturating_add(bytes.len() as u64);
         self.file = Some(file);
         Ok(())
@@ -136,28 +150,25 @@ impl Writer {
 
     /// Remembers what is cut, until it is recorded.
     pub(super) fn note_cut(&mut self, bytes: &[u8]) {
-        let cut = (bytes.len() as u64, Digest::of(bytes));
-        // What could not be cut the last time is the same now.
-        if !bytes.is_empty() && self.cuts.last() != Some(&cut) {
-            self.cuts.push(cut);
+        // Until it is recorded nothing else is written: what is there is the same, or was to be the record of it.
+        if !bytes.is_empty() {
+            self.cut.get_or_insert_with(|| (bytes.len() as u64, Digest::of(bytes)));
         }
     }
 
     /// Records what was cut.
-    pub(super) fn record_cuts(
+    pub(super) fn record_cut(
         &mut self,
         disk: &dyn Disk,
         options: &LogOptions,
         time: Timestamp,
     ) -> Result<(), AuditError> {
+        let Some((bytes, digest)) = self.cut else { return Ok(()) };
         let (mut batch, mut body, mut frontier) = (Batch::default(), Vec::new(), self.frontier.clone());
-        for (bytes, digest) in &self.cuts {
-            let record = Record::Recovered(RecoveredRecord::new(time, *bytes, *digest));
-            record_body(&record, &mut body)?;
-            batch.push(&body, &mut frontier).map_err(|_| AuditError::TooLong)?;
-        }
+        record_body(&Record::Recovered(RecoveredRecord::new(time, bytes, digest)), &mut body)?;
+        batch.push(&body, &mut frontier).map_err(|_| AuditError::TooLong)?;
         self.append(disk, options, &mut batch, frontier)?;
-        self.cuts.clear();
+        self.cut = None;
         Ok(())
     }
 }

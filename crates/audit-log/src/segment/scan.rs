@@ -129,11 +129,11 @@ impl<'a> Scanner<'a> {
             }
         };
         let torn = matches!(trouble, Some(LogError::Unfinished(_)));
+        let rest = size.saturating_sub(scan.kept.end);
+        if (!last && rest > 0) || rest > MAX_TAIL {
+            return Err(trouble.unwrap_or(LogError::Unfinished(lines.place())));
+        }
         if let Some(trouble) = trouble {
-            let rest = size.saturating_sub(scan.kept.end);
-            if !last || rest > MAX_TAIL {
-                return Err(trouble);
-            }
             let rest = read_range(self.disk, first, scan.kept.end, size)?;
             if !is_crash(&rest, torn, self.key) {
                 return Err(trouble);
@@ -141,8 +141,6 @@ impl<'a> Scanner<'a> {
             if rest.contains(&0) {
                 mark.clone_from(&scan.kept);
             }
-        } else if !last && scan.kept.end != size {
-            return Err(LogError::Unfinished(lines.place()));
         }
         scan.whole = mark;
         self.at = Some(scan.kept.clone());

@@ -225,7 +225,7 @@ fn what_a_crash_left_behind_the_last_checkpoint_is_cut_and_the_cut_is_recorded()
 }
 
 #[test]
-fn a_torn_head_of_the_last_segment_is_made_again() {
+fn a_torn_head_of_the_last_segment_is_made_again_and_what_was_there_is_recorded() {
     let (_folder, path) = place();
     let log = Log::open(&path, options().segment_bytes(1_000)).unwrap();
     fill(&log, 9, 1);
@@ -243,9 +243,14 @@ fn a_torn_head_of_the_last_segment_is_made_again() {
             let summary = verify_all(&path).unwrap();
             assert_eq!((summary.records, summary.tail_bytes), (before - 1, torn.len() as u64));
             let log = Log::open(&path, options().segment_bytes(1_000_000)).unwrap();
-            assert_eq!(log.record(&decision("c")).unwrap(), before);
+            let next = before + u64::from(!torn.is_empty());
+            assert_eq!(log.record(&decision("c")).unwrap(), next);
             drop(log);
-            assert_eq!(verify_all(&path).unwrap().records, before);
+            assert_eq!(verify_all(&path).unwrap().records, next);
+            if !torn.is_empty() {
+                let cut = RecoveredRecord::new(at(1_000), torn.len() as u64, Digest::of(&torn));
+                assert_eq!(calls(&path)[before as usize - 1].1, Record::Recovered(cut));
+            }
         }
     }
 }

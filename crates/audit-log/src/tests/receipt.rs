@@ -199,7 +199,7 @@ fn a_proof_read_under_another_size_does_not_move_a_record() {
 }
 
 #[test]
-fn signatures_of_nobody_known_are_refused_and_those_of_known_witnesses_are_told() {
+fn signatures_of_nobody_known_or_given_twice_are_refused_and_those_of_known_witnesses_are_told() {
     let lines = lines(&records());
     let tree = tree(&lines);
     let (plain, checkpoint) = (checkpoint(&tree).sign(&signing_key()), checkpoint(&tree));
@@ -228,7 +228,12 @@ fn signatures_of_nobody_known_are_refused_and_those_of_known_witnesses_are_told(
     let text = checkpoint.to_text();
     let only = receipt(&format!("{text}\n{first_line}"));
     let unsigned = ReceiptError::Checkpoint(NoteError::Unsigned.into());
-    assert_eq!(only.verify_witnessed(&log_key(), &[first]), Err(unsigned));
+    assert_eq!(only.verify_witnessed(&log_key(), std::slice::from_ref(&first)), Err(unsigned));
+    // A signature that is there twice says nothing more, and is a byte that could be added unseen.
+    let (_, own_line) = plain.split_once("\n\n").unwrap();
+    assert_eq!(receipt(&format!("{plain}{own_line}")).verify(&log_key()), Err(ReceiptError::Stranger));
+    let again = receipt(&format!("{plain}{first_line}{first_line}"));
+    assert_eq!(again.verify_witnessed(&log_key(), std::slice::from_ref(&first)), Err(ReceiptError::Stranger));
     // An ordinary signature of somebody else is a stranger's as well.
     let line = signature_line(&text, &KeyName::new("else.example").unwrap(), &SigningKey::from_seed([9; 32]));
     assert_eq!(receipt(&format!("{plain}{line}")).verify(&log_key()), Err(ReceiptError::Stranger));

@@ -5,7 +5,7 @@ use crate::*;
 
 /// A JSON value as a test makes it up. Names of one object differ.
 #[derive(Clone, Debug)]
-enum Doc {
+pub(super) enum Doc {
     Null,
     Bool(bool),
     /// `digits * 10^power`, exact in a double's shortest text because it has at most 15 digits.
@@ -41,7 +41,7 @@ fn texts() -> impl Strategy<Value = String> {
     ]
 }
 
-fn docs() -> impl Strategy<Value = Doc> {
+pub(super) fn docs() -> impl Strategy<Value = Doc> {
     let leaf = prop_oneof![
         Just(Doc::Null),
         any::<bool>().prop_map(Doc::Bool),
@@ -109,7 +109,7 @@ impl Doc {
         blank(dice, out);
     }
 
-    fn spelled(&self, seed: u64) -> String {
+    pub(super) fn spelled(&self, seed: u64) -> String {
         let mut out = String::new();
         self.spell(&mut Dice(seed | 1), &mut out);
         out
@@ -219,12 +219,12 @@ fn spell_text(text: &str, dice: &mut Dice, out: &mut String) {
     out.push('"');
 }
 
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits::default()
 }
 
 /// Bytes that look like JSON more often than not.
-fn jsonish() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn jsonish() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&'static [u8]> = vec![
         b"{",
         b"}",

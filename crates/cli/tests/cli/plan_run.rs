@@ -141,10 +141,11 @@ fn every_step_runs_and_is_shown_when_all_have() {
         ["ended", "ended"],
         "once for `mcp inspect`, and once for the run"
     );
-    // The record has the plan's start, and each call as a step of it.
-    assert_eq!(outcomes(&bench), ["returned", "returned", "returned"]);
+    // The record has the plan's start, each call as a step of it, and its end.
+    assert_eq!(outcomes(&bench), ["returned"; 4]);
     let shown = bench.ok("audit show record.jsonl --verdict accept");
     assert!(shown.contains("step-2 desk:search (step 2 of the plan) accept"), "{shown}");
+    assert_eq!(shown.matches("countersign:finish_plan accept").count(), 1, "{shown}");
     assert_eq!(shown.matches(" of the plan)").count(), 2, "the start is no step: {shown}");
 }
 

@@ -1,5 +1,7 @@
 //! A machine that has the root of a plan and nothing else of it.
 
+use countersign_merkle::{InclusionProof, LeafHash, MerkleTree};
+
 use super::*;
 
 fn root_cursor(plan: &CommittedPlan) -> RootCursor {
@@ -242,4 +244,33 @@ fn a_whole_plan_verifies_a_proof_that_comes_with_a_call() {
     assert_eq!(asked(plan.prove_step(1).unwrap(), Some(2)), Err(("PLAN_STEP_MISMATCH", "other-index")));
     assert_eq!(asked(other.prove_step(1).unwrap(), None), Err(("PLAN_STEP_MISMATCH", "leaf")));
     assert_eq!(asked(plan.prove_step(2).unwrap(), None), Err(("PLAN_OUT_OF_ORDER", "skipped")));
+}
+
+/// A tree whose header says fewer steps than the tree has leaves for: a proof for leaf 0 fits both sizes.
+fn short_header() -> (HeaderProof, PlanRoot, StepProof) {
+    let header = PlanHeader::new(context(), None, 2);
+    let hidden = step("refund", r#"{"amount":900}"#);
+    let mut leaves = vec![header.to_json()];
+    leaves.extend([
+        step("search", r#"{"query":"a"}"#).leaf(1, 2),
+        step("search", r#"{"query":"b"}"#).leaf(2, 2),
+    ]);
+    leaves.push(hidden.leaf(3, 3));
+    let tree: MerkleTree = leaves.iter().map(|leaf| LeafHash::of(leaf.as_bytes())).collect();
+    let root = PlanRoot::new(tree.root());
+    // The path of leaf 0 among four leaves is also one among three.
+    let path = tree.prove_inclusion(0).unwrap().path().to_vec();
+    let proof = HeaderProof::new(header, InclusionProof::new(0, 3, path).unwrap()).unwrap();
+    (proof, root, StepProof::new(hidden, tree.prove_inclusion(3).unwrap()))
+}
+
+#[test]
+fn a_step_that_the_header_does_not_count_is_refused() {
+    let (header, root, hidden) = short_header();
+    let mut cursor = RootCursor::start(header.verify(&root).unwrap(), &context()).unwrap();
+    assert_eq!(hidden.clone().verify(&root).map(|step| step.index()), Ok(3), "it is in the tree");
+    let (tool, args) = (tool("refund"), json(r#"{"amount":900}"#));
+    let refused = cursor.check(&StepCall::new(&tool, &args, 7).proved_by(&hidden), &Desk);
+    assert_eq!(refused.map(|_| ()).map_err(why), Err(("PLAN_STEP_MISMATCH", "other-size")));
+    assert!(cursor.halted().is_some());
 }

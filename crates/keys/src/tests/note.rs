@@ -324,6 +324,21 @@ fn a_text_that_could_not_be_read_back_is_not_signed() {
 }
 
 #[test]
+fn nobody_is_made_to_cosign_by_being_asked_to_sign() {
+    let (name, key) = (name("w"), key(3));
+    let asked = format!("cosignature/v1\ntime 7\n{TEXT}");
+    assert_eq!(sign(&asked, &name, &key), Err(NoteError::Malformed));
+    // It would have been one.
+    let witness = VerifierKey::cosigner(name.clone(), key.verifying_key());
+    let bytes = [&witness.id()[..], &7_u64.to_be_bytes(), key.sign(asked.as_bytes()).as_bytes()].concat();
+    let note = format!("{TEXT}\n\u{2014} w {}\n", base64::encode(&bytes));
+    assert_eq!(open(&note, &[witness]), Ok(TEXT));
+    assert!(
+        sign(&format!(" {asked}"), &name, &key).is_ok() && sign("cosignature/v1 of\n", &name, &key).is_ok()
+    );
+}
+
+#[test]
 fn every_note_error_has_a_stable_code_and_one_plain_line() {
     for (error, code) in [
         (NoteError::TooLong, "NOTE_TOO_LONG"),

@@ -232,6 +232,16 @@ fn a_protocol_version_of_another_era_is_not_known() {
 fn a_result_that_says_it_is_an_error_is_a_failure() {
     assert!(is_success(Body::Result(json("{}").value())));
     assert!(is_success(Body::Result(json(r#"{"isError":false}"#).value())));
-    assert!(!is_success(Body::Result(json(r#"{"isError":true}"#).value())));
+    for no_success in [
+        r#"{"isError":true}"#,
+        r#"{"isError":"true"}"#,
+        r#"{"isError":1}"#,
+        r#"{"isError":null}"#,
+        "null",
+        r#""x""#,
+        "[]",
+    ] {
+        assert!(!is_success(Body::Result(json(no_success).value())), "{no_success}");
+    }
     assert!(!is_success(Body::Error));
 }

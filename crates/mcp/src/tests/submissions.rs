@@ -33,6 +33,7 @@ fn a_tool_is_one_of_the_wrapped_servers_with_or_without_its_name() {
     assert_eq!(bare, steps(&json!([{ "tool": "desk:search", "args": { "q": "x" } }])).unwrap());
     let spelled_out = json!([{ "tool": { "server": "desk", "name": "search" }, "args": { "q": "x" } }]);
     assert_eq!(bare, steps(&spelled_out).unwrap());
+    assert_eq!(bare, plan(&spelled_out.to_string()).unwrap(), "the list alone says the same");
     assert!(bare.contains(r#""tool":{"name":"search","server":"desk"}"#), "{bare}");
     assert!(
         bare.contains(r#""registry_version":7,"session":"s-1""#),
@@ -51,11 +52,12 @@ fn a_tool_is_one_of_the_wrapped_servers_with_or_without_its_name() {
 #[test]
 fn whatever_else_is_in_it_is_refused() {
     let step = json!({ "tool": "search", "args": {} });
-    for text in ["[]", "{}", "7", r#"{"steps":{}}"#, r#"{"steps":null}"#, r#"{"steps":[],"goal":"x"}"#] {
+    for text in ["{}", "7", "null", r#"{"steps":{}}"#, r#"{"steps":null}"#, r#"{"steps":[],"goal":"x"}"#] {
         let refused = plan(text).unwrap_err();
         assert!(refused.0 == "PLAN_SHAPE", "{text}: {refused:?}");
     }
     assert_eq!(code(&json!([])), "PLAN_EMPTY");
+    assert_eq!(plan("[]").unwrap_err().0, "PLAN_EMPTY");
     let told = |list: Value| steps(&list).unwrap_err();
     let at_2 = ("PLAN_SHAPE", "step 2: a member is missing, unknown or of the wrong kind".to_owned());
     for bad in [

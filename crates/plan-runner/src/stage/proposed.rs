@@ -9,6 +9,7 @@ use crate::event::{PlanApproval, RunEvent};
 use crate::inspect::{Halt, Inspection};
 use crate::runner::PlanRunner;
 use crate::task::Task;
+use crate::watch::Watch;
 
 /// Holds a committed plan that waits for its inspectors and its approver.
 pub(crate) struct Proposed<'r> {
@@ -65,6 +66,7 @@ impl<'r> Proposed<'r> {
     pub(crate) fn start(
         self,
         approval: Approval,
+        watch: &mut Watch<'_>,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<Running<'r>, RunError> {
         self.require_inspected()?;
@@ -75,6 +77,7 @@ impl<'r> Proposed<'r> {
             Approval::Deny => return Err(RunError::Denied),
         };
         let root = self.runner.gate().start_plan(settings)?;
+        watch.started(root);
         tell(&RunEvent::Started { root, approval });
         Ok(Running::new(self.runner, self.task, self.committed, root, self.goal))
     }

@@ -3,7 +3,7 @@
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::{Plan, Step};
 use countersign_core::ToolId;
-use countersign_tool_gate::{PlanSettings, ToolGate};
+use countersign_tool_gate::{PlanSettings, ToolCall, ToolGate};
 
 use super::case::*;
 use super::world::*;
@@ -44,6 +44,9 @@ fn a_runner_whose_plan_was_amended_under_it_stops() {
     let mut responder = ModelResponder::new(Says(read_turn()));
     let mut tools = Amending { gate: gate.clone(), ran: 0 };
     let actors = Actors::new(&mut planner, vec![&mut inspector], &mut responder, &mut tools);
-    let error = PlanRunner::new(gate, world.clock()).run(&Task::new(GOAL), actors).unwrap_err();
+    let error = PlanRunner::new(gate.clone(), world.clock()).run(&Task::new(GOAL), actors).unwrap_err();
     assert_eq!((error.code(), error.step(), tools.ran), ("RUN_PLAN_CHANGED", Some(2), 1));
+    // The amendment is not the run's to halt: somebody has approved it.
+    let call = ToolCall::new("by-hand", "desk", "read_ticket", br#"{"id":"T-1002"}"#);
+    assert!(gate.check(&call).is_ok());
 }

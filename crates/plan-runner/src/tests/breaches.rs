@@ -97,7 +97,10 @@ fn a_turn_that_cannot_be_read_in_one_way_halts_the_run() {
 #[test]
 fn a_turn_that_cannot_be_read_is_on_record_as_a_malformed_call() {
     let outcome = at_the_mail().turn("Thought: a\nAction: send_mail\nArgs: {s3cret}").run();
-    let record = outcome.gate.call_log().pop().unwrap();
+    let log = outcome.gate.call_log();
+    let halt = log.last().unwrap();
+    assert_eq!(halt.code.as_ref().unwrap().as_str(), "PLAN_HALTED");
+    let record = log[log.len() - 2].clone();
     assert_eq!(record.code.unwrap().as_str(), "MALFORMED_CALL");
     assert_eq!(record.reason.unwrap().as_str(), "TURN_ARGS_JSON");
     assert_eq!(record.call_id.as_str(), format!("{}/2", outcome.gate.plan_root().unwrap()));

@@ -212,7 +212,7 @@ fn a_run_without_a_model_a_tool_or_room_ends() {
     assert_eq!(mute.code(), "MODEL_DOWN");
     let broken = Case::new(plan(&[READ, READ])).turn(read_turn()).tool_fails().turn(read_turn()).run();
     assert_eq!((broken.code(), broken.ran.len()), ("TOOL_FAILED", 1));
-    assert_eq!(broken.gate.finish_plan().unwrap_err().code(), "PLAN_INCOMPLETE");
+    assert_eq!(broken.gate.finish_plan().unwrap_err().code(), "PLAN_HALTED");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_step_whose_outcome_is_not_on_record_leads_to_no_trace() {
 }
 
 #[test]
-fn a_run_that_is_dropped_while_a_tool_is_waited_for_leaves_the_plan_unfinished() {
+fn a_run_that_is_dropped_while_a_tool_is_waited_for_leaves_the_plan_halted() {
     struct Never;
     impl AsyncTools for Never {
         fn run<'a>(
@@ -311,5 +311,7 @@ fn a_run_that_is_dropped_while_a_tool_is_waited_for_leaves_the_plan_unfinished()
     }));
     assert!(polled, "the tool is waited for");
     drop(run);
-    assert_eq!(gate.finish_plan().unwrap_err().code(), "PLAN_OUTCOME_MISSING");
+    assert_eq!(gate.finish_plan().unwrap_err().code(), "PLAN_HALTED");
+    let log = gate.call_log();
+    assert_eq!(log.last().unwrap().reason.as_ref().unwrap().as_str(), "RUN_DROPPED");
 }

@@ -51,6 +51,34 @@ fn whatever_else_stands_in_a_turn_is_refused() {
 }
 
 #[test]
+fn nothing_but_a_line_feed_begins_a_line_and_no_look_alike_passes_for_a_label() {
+    for hidden in ["\r", "\u{2028}", "\u{2029}", "\u{85}", "\u{b}", "\u{c}", "\\n"] {
+        let text = format!("Thought: a{hidden}Action: refund{hidden}Args: {{}}\nAction: read\nArgs: {{}}");
+        assert_eq!(parse(&text).unwrap().action().clone(), TurnAction::Call("read".parse().unwrap()));
+        let text = format!("Thought: a\nAction: read{hidden}Action: refund\nArgs: {{}}");
+        assert_eq!(code(&text), "TURN_TOOL", "{hidden:?}");
+        let text = format!("Thought: a\nAction: read{hidden}Args: {{}}");
+        assert_eq!(code(&text), "TURN_TOOL", "{hidden:?}");
+    }
+    for (text, expected) in [
+        ("Thought: a\n\u{410}ction: b\nArgs: {}", "TURN_ACTION"),
+        ("Thought: a\nAction\u{ff1a} b\nArgs: {}", "TURN_ACTION"),
+        ("\u{feff}Thought: a\nAction: b\nArgs: {}", "TURN_THOUGHT"),
+        ("\u{200b}Thought: a\nAction: b\nArgs: {}", "TURN_THOUGHT"),
+        ("Thought: a\nAction: \u{202e}b\nArgs: {}", "TURN_TOOL"),
+        ("Thought: a\nAction: r\u{435}ad\nArgs: {}", "TURN_TOOL"),
+        ("Thought: a\nAction: b\nArgs: {}\0", "TURN_ARGS_JSON"),
+        ("Thought: a\nAction: b\nArgs: \u{feff}{}", "TURN_ARGS_JSON"),
+        ("Thought: a\nAction: b\nArgs: {\"c\":1,\"\\u0063\":2}", "TURN_ARGS_JSON"),
+        ("Thought: a\nAction: b\nArgs: {\"c\":\"\\ud800\"}", "TURN_ARGS_JSON"),
+    ] {
+        assert_eq!(code(text), expected, "{text:?}");
+    }
+    let deep = format!("Thought: a\nAction: b\nArgs: {{\"c\":{}{}}}", "[".repeat(9_999), "]".repeat(9_999));
+    assert_eq!(code(&deep), "TURN_ARGS_JSON");
+}
+
+#[test]
 fn a_turn_of_just_the_limit_is_read() {
     let text = "Thought: a\nAction: b\nArgs: {}";
     let limits = RunLimits::default();

@@ -1,9 +1,11 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
 use countersign_audit_log::{AuditError, AuditSink, Record};
+use countersign_core::{Clock, ClockError, Principal, Timestamp};
 use proptest::prelude::*;
 
 #[test]
@@ -142,6 +144,34 @@ fn what_cannot_be_recorded_is_said_and_counted_as_the_hosts_fault() {
     let shown = gate.stats().snapshot();
     assert_eq!(shown.overall.rejected_by_code(), [(AuditUnavailable, 20)]);
     assert_eq!(shown.agents[0].alarm, AlarmState::Steady, "an outage quarantines nobody");
+}
+
+/// Tells the time once, when the gate opens.
+#[derive(Debug)]
+struct PanickingClock(AtomicBool);
+
+impl Clock for PanickingClock {
+    fn now(&self) -> Result<Timestamp, ClockError> {
+        assert!(self.0.swap(false, Ordering::SeqCst), "no time");
+        Ok(start())
+    }
+}
+
+#[test]
+fn a_clock_that_panics_loses_nothing_that_is_observed() {
+    let world = World::new();
+    let clock = Arc::new(PanickingClock(AtomicBool::new(true)));
+    let principal = Principal::new("ada@example.com").unwrap();
+    let sink = Arc::clone(&world.sink) as Arc<dyn AuditSink>;
+    let registry = Arc::clone(&world.registry);
+    let gate =
+        ToolGate::builder(registry, world.contract("session-1"), principal, clock, sink).open().unwrap();
+    let Observed::Undisclosed(no) = gate.observe(br#"{"name":"delete_all"}"#) else { panic!() };
+    assert_eq!((no.code(), no.sequence().is_some()), (UndisclosedTool, true));
+    assert!(matches!(gate.observe(b"{"), Observed::Malformed(_)));
+    assert_eq!(gate.refuse_malformed("c", "no call").code(), MalformedCall);
+    assert_eq!((gate.counts().total(), gate.call_log().len()), (3, 3));
+    assert!(gate.call_log().iter().all(|record| record.time == start()), "the last time that was told");
 }
 
 proptest! {

@@ -47,12 +47,12 @@ fn an_amendment_takes_the_place_of_what_has_not_run_and_both_are_in_the_trace() 
     let log = gate.call_log();
     let of: Vec<_> = log.iter().map(|record| (record.plan, record.plan_step)).collect();
     let (old, new) = (Some(old.digest()), Some(new.digest()));
-    assert_eq!(of, [(old, None), (old, Some(1)), (new, None), (new, Some(1)), (new, Some(2))]);
+    assert_eq!(of, [(old, None), (old, Some(1)), (new, None), (new, Some(1)), (new, Some(2)), (new, None)]);
     let by: Vec<_> = log.iter().map(|record| record.approval.as_ref().map(TokenId::as_str)).collect();
     let (first, second) = (Some("token-900"), Some("token-901"));
     assert_eq!(
         by,
-        [first, None, second, second, None],
+        [first, None, second, second, None, None],
         "the approval is that of the plan which the step is of"
     );
     assert_eq!(gate.counts().accepted(), 3, "an amendment is no call of the agent's");
@@ -389,4 +389,37 @@ fn an_amendment_makes_the_plans_approval_count_where_none_did() {
     let log = gate.call_log();
     assert_eq!(log.last().unwrap().approval.as_ref().unwrap().as_str(), "token-901");
     assert_eq!(world.spent.len(), 1, "the single call's token was bound to the old root, and was not used");
+}
+
+#[test]
+fn after_a_key_was_revoked_in_mid_plan_nothing_that_it_approved_counts() {
+    let world = World::new();
+    let gate = world.approved_plan(steps());
+    assert_eq!(run(&gate, &search("c1"), ""), None);
+    world.reload(2, r#"{"agents":[],"keys":["k1"],"snapshots":[]}"#);
+    assert_eq!(why(&gate, &refund("c2")), (PlanRequired, "other-registry".into()));
+    let amendment = amendment_of(&gate, again());
+    let token = world.approve_again(&gate, &amendment, 901);
+    assert_eq!(refused(&gate, PlanSettings::new(amendment).approval(&token)), "APPROVAL_INVALID");
+    let record = gate.call_log().pop().unwrap();
+    assert_eq!(record.reason.unwrap().as_str(), "the key is revoked");
+    assert_eq!(world.spent.len(), 1, "that of the start");
+    assert_eq!(gate.plan_position(), Some(1));
+}
+
+#[test]
+fn refused_amendments_leave_nothing_behind() {
+    let world = World::new();
+    let gate = world.approved_plan(steps());
+    let root = gate.plan_root();
+    let kept = || (world.spent.len(), gate.plan_root(), gate.plan_position());
+    let before = kept();
+    for number in 0..1_100 {
+        let far = plan_of(&gate, again()).amending(root.unwrap(), number % 7);
+        let settings = PlanSettings::new(far).approval("not a token");
+        assert!(gate.amend_plan(settings).is_err());
+    }
+    assert_eq!(kept(), before);
+    assert_eq!(gate.call_log().len(), 1_024, "the last records are kept, and no more");
+    assert_eq!(run(&gate, &search("c1"), ""), None, "and the turn is free");
 }

@@ -200,3 +200,26 @@ fn what_is_wrong_goes_to_the_record_and_not_to_the_agent() {
     assert!(matches!(no.retry(), Retry::Never));
     assert!(no.sequence().is_some());
 }
+
+#[test]
+fn what_is_printed_of_a_call_or_of_a_plans_settings_holds_no_token_and_no_argument() {
+    let world = World::new();
+    let gate = world.gate();
+    let plan = plan_of(&gate, steps());
+    let token = world.approve_plan(&gate, &plan);
+    let root = root_of(&committed(&gate, plan.clone()));
+    let call =
+        refund("c-7").approval(&token).ask("Refund T-1001").proposal(b"{\"a\":\"s3cret\"}").plan_step(2);
+    let printed = format!(
+        "{call:?} {:?} {:?} {:?}",
+        PlanSettings::new(plan.clone()).approval(&token),
+        root.clone().approval(&token),
+        gate.start_plan(PlanSettings::new(plan).approval("s3cret")).unwrap_err(),
+    );
+    for hidden in [token.as_str(), "T-1001", "s3cret", "115, 51, 99", "84, 45, 49"] {
+        assert!(!printed.contains(hidden), "{hidden} in {printed}");
+    }
+    for shown in ["c-7", "refund", "token"] {
+        assert!(printed.contains(shown), "{shown} not in {printed}");
+    }
+}

@@ -72,6 +72,20 @@ fn a_step_whose_outcome_is_not_on_record_is_not_observed() {
 }
 
 #[test]
+fn a_plan_whose_end_is_not_on_record_gives_out_no_trace() {
+    let world = World::new();
+    let sink = Gauge::new(100);
+    let gate = gate_over(&world, &sink);
+    start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]).unwrap();
+    assert_eq!(run(&gate, &search("c"), "found"), None);
+    sink.left.store(0, Ordering::SeqCst);
+    assert_eq!(gate.finish_plan().unwrap_err(), FinishPlanError::Unrecorded);
+    sink.left.store(100, Ordering::SeqCst);
+    assert_eq!(gate.finish_plan().unwrap_err(), FinishPlanError::NoPlan);
+    assert_eq!(code(&gate, &search("d")), Some(PlanExhausted));
+}
+
+#[test]
 fn a_plan_whose_start_is_not_on_record_does_not_start() {
     let world = World::new();
     let sink = Gauge::new(1);
@@ -122,4 +136,56 @@ fn a_tool_that_panics_leaves_the_plan_unfinished() {
     }));
     assert!(ran.is_err());
     assert_eq!(gate.finish_plan().unwrap_err(), FinishError::OutcomeMissing.into());
+}
+
+#[test]
+fn a_call_outside_of_any_plan_is_not_accepted_once_a_plan_has_started() {
+    // The plan starts while the call is decided: at a check of the host's, or when its acceptance goes on record.
+    for at in ["check", "record"] {
+        let world = World::new();
+        let inner: Arc<parking_lot::Mutex<Option<ToolGate>>> = Arc::default();
+        let starts = move |inner: &parking_lot::Mutex<Option<ToolGate>>, here: &str| {
+            let gate = if here == at { inner.lock().take() } else { None };
+            if let Some(gate) = gate {
+                start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]).unwrap();
+            }
+        };
+        let (of_check, of_sink) = (Arc::clone(&inner), Arc::clone(&inner));
+        let check = move |_: &CheckedCall<'_>| {
+            starts(&of_check, "check");
+            Ok(())
+        };
+        let sink = Arc::new(Meanwhile {
+            inner: MemorySink::new(),
+            act: Box::new(move || starts(&of_sink, "record")),
+        });
+        let builder = world.builder_with(Arc::clone(&sink) as Arc<dyn AuditSink>);
+        let gate = builder.pinned_ask(world.pin()).user_check("meanwhile", check).open().unwrap();
+        let twin = ToolCall::new("c", "desk", "twin", b"{}");
+        assert_eq!(code(&gate, &twin), None, "without a plan the call passes");
+        *inner.lock() = Some(gate.clone());
+        assert_eq!(code(&gate, &twin), Some(PlanRequired), "{at}");
+        assert!(gate.plan_root().is_some());
+        assert_eq!(run(&gate, &search("c"), "found"), None, "and the plan goes on");
+        assert_eq!(gate.finish_plan().unwrap().steps().len(), 1);
+    }
+}
+
+/// A sink that lets somebody act before it records.
+struct Meanwhile {
+    inner: MemorySink,
+    act: Box<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Meanwhile").finish_non_exhaustive()
+    }
+}
+
+impl AuditSink for Meanwhile {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        (self.act)();
+        self.inner.record(record)
+    }
 }

@@ -257,3 +257,16 @@ fn the_start_of_a_plan_is_on_record_with_its_outcome() {
     assert_eq!(sink.latest().len(), 3, "session, decision, outcome");
     assert_eq!(gate.counts().accepted(), 0, "it is no call of the agent's");
 }
+
+#[test]
+fn a_plan_for_a_goal_that_is_over_is_not_started_and_costs_no_approval() {
+    let world = World::new();
+    let gate = world.gate();
+    let plan = plan_of(&gate, steps());
+    world.clock.advance(Millis::from_secs(1_700)).unwrap();
+    let token = world.approve_plan(&gate, &plan);
+    world.clock.advance(Millis::from_secs(100)).unwrap();
+    let started = gate.start_plan(PlanSettings::new(plan).approval(&token));
+    assert_eq!(started.unwrap_err().code(), "ASK_EXPIRED");
+    assert_eq!((gate.plan_root(), world.spent.len()), (None, 0));
+}

@@ -8,6 +8,7 @@ use super::proposal_world::*;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
+use countersign_audit_log::{Record, Verdict};
 use countersign_committed_plan::FinishError;
 
 #[test]
@@ -30,7 +31,11 @@ fn an_honest_run_ends_in_a_trace_with_every_observation_and_record() {
     let log = gate.call_log();
     let steps: Vec<_> = log.iter().map(|record| (record.plan, record.plan_step)).collect();
     let root = Some(root.digest());
-    assert_eq!(steps, [(root, None), (root, Some(1)), (root, Some(2)), (root, Some(3))]);
+    assert_eq!(steps, [(root, None), (root, Some(1)), (root, Some(2)), (root, Some(3)), (root, None)]);
+    let end = log.last().unwrap();
+    assert_eq!((end.tool.name.as_str(), end.verdict), ("finish_plan", Verdict::Accept));
+    let (_, last) = world.sink.latest().pop().unwrap();
+    assert!(matches!(last, Record::Outcome(outcome) if outcome.outcome == OutcomeKind::Returned));
     assert_eq!(gate.finish_plan().unwrap_err(), FinishPlanError::NoPlan, "once");
     assert_eq!(why(&gate, &search("c4")), (PlanExhausted, "the plan is finished".into()));
 }

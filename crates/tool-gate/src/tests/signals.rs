@@ -9,15 +9,15 @@ use countersign_audit_log::AuditSink;
 use countersign_core::*;
 use countersign_registry::{NegotiationRequest, SessionContract};
 
-fn agent() -> AgentId {
+pub(super) fn agent() -> AgentId {
     AgentId::new("support-bot").unwrap()
 }
 
-fn tool(name: &str) -> ToolId {
+pub(super) fn tool(name: &str) -> ToolId {
     ToolId::new("desk", name).unwrap()
 }
 
-fn open(world: &World, stats: &Arc<CallStats>, session: &str) -> ToolGate {
+pub(super) fn open(world: &World, stats: &Arc<CallStats>, session: &str) -> ToolGate {
     let sink = Arc::clone(&world.sink) as Arc<dyn AuditSink>;
     world.builder_for(session, sink).stats(Arc::clone(stats)).open().unwrap()
 }
@@ -30,7 +30,7 @@ fn open_with(world: &World, stats: &Arc<CallStats>, contract: SessionContract) -
     builder.stats(Arc::clone(stats)).open().unwrap()
 }
 
-fn capped() -> AgentId {
+pub(super) fn capped() -> AgentId {
     AgentId::new("capped-bot").unwrap()
 }
 
@@ -45,7 +45,7 @@ fn none(id: &str) -> ToolCall<'_> {
 }
 
 /// Tools that the agent has but that fail on their arguments: a rejection of step 3.
-fn misfit(id: &str) -> ToolCall<'_> {
+pub(super) fn misfit(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "search", br#"{"query":7}"#)
 }
 

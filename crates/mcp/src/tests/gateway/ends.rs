@@ -26,6 +26,19 @@ fn when_the_server_dies_every_outstanding_request_gets_an_error_and_calls_are_un
 }
 
 #[test]
+fn a_client_that_ends_because_the_server_did_ended_second() {
+    for _ in 0..30 {
+        let mut desk = Desk::open();
+        desk.send(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#);
+        desk.server_got();
+        desk.close_server();
+        assert_eq!(desk.error(&json!(2)), (-32603, "SERVER_ENDED".into()));
+        desk.close_client();
+        assert_eq!(desk.ended(), GatewayEnd::ServerEnded);
+    }
+}
+
+#[test]
 fn a_call_that_waits_for_its_decision_when_the_server_dies_never_runs() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));

@@ -179,6 +179,24 @@ fn a_plan_that_was_denied_or_whose_time_is_over_is_not_asked_about_again() {
 }
 
 #[test]
+fn a_plan_that_nobody_can_be_asked_about_is_refused_with_its_record() {
+    let mut desk = planned();
+    submit(&mut desk, 1, &with_a_refund(1));
+    desk.list(&definitions());
+    asked(&desk);
+    // As many questions wait as may.
+    let refused = (2..200).find_map(|at: u32| {
+        submit(&mut desk, at.into(), &with_a_refund(at));
+        let (line, code) = desk.refusal();
+        (code == "STORE_UNAVAILABLE").then_some(line)
+    });
+    let line = refused.unwrap();
+    let record = line["result"]["_meta"]["dev.countersign/decision"]["record"].as_u64();
+    assert!(record.is_some(), "{line}");
+    assert_eq!(line["result"]["_meta"]["dev.countersign/decision"].get("approval_id"), None);
+}
+
+#[test]
 fn a_step_that_needs_an_approval_of_its_own_is_asked_about_when_it_comes() {
     let mut desk = Desk::with(Setup { plan: Some(with_a_refund(10)), ..Setup::default().patient() });
     desk.call(1, "search", &json!({ "q": "a" }));

@@ -291,17 +291,21 @@ fn a_goal_that_comes_with_a_plan_is_the_pinned_one_or_the_plan_is_refused() {
 
 #[test]
 fn a_step_that_failed_leaves_the_plan_unfinished() {
-    let mut desk = planned();
-    submit(&mut desk, 1, &json!([search("a")]));
-    desk.list(&definitions());
-    committed(&desk, 1, 1);
-    desk.call(2, "search", &json!({ "q": "a" }));
-    let call = desk.server_got();
-    desk.answer(&call["id"], &json!({ "content": [], "isError": true }));
-    desk.client_got();
-    desk.close_client();
-    desk.ended();
-    assert_eq!(desk.record(), ["ACCEPT", "Returned", "ACCEPT", "Failed"]);
+    // What says that it failed in another way than MCP does, or is no result of a call at all, has not succeeded.
+    let odd = [json!({ "content": [], "isError": "true" }), json!(null), json!("done"), json!([])];
+    for result in odd.into_iter().chain([json!({ "content": [], "isError": true })]) {
+        let mut desk = planned();
+        submit(&mut desk, 1, &json!([search("a")]));
+        desk.list(&definitions());
+        committed(&desk, 1, 1);
+        desk.call(2, "search", &json!({ "q": "a" }));
+        let call = desk.server_got();
+        desk.answer(&call["id"], &result);
+        desk.client_got();
+        desk.close_client();
+        desk.ended();
+        assert_eq!(desk.record(), ["ACCEPT", "Returned", "ACCEPT", "Failed"], "{result}");
+    }
 }
 
 #[test]

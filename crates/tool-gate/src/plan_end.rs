@@ -1,0 +1,102 @@
+//! How a plan ends: finished, or halted by its host before it is done.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use countersign_audit_log::{CallRecord, OutcomeKind, RecordedTool, Verdict};
+use countersign_committed_plan::{FinishError, PlanRoot, VerifiedTrace};
+use countersign_core::CallId;
+use countersign_pinned_ask::PinnedAsk;
+
+use crate::accepted::InFlight;
+use crate::gate::{Inner, ToolGate};
+use crate::plan::Halting;
+use crate::plan_approval::PLAN_TOOL;
+use crate::plan_error::{FinishPlanError, HaltPlanError};
+
+/// What the end of a plan is on record as.
+const FINISH: &str = "finish_plan";
+
+/// What a halt is on record as.
+const HALT: &str = "halt_plan";
+
+/// The code on record, which is that of every change of a halted plan.
+const HALTED: &str = "PLAN_HALTED";
+
+impl ToolGate {
+    /// Ends the plan and gives out what its steps returned ([`AcceptedCall::run_step`](crate::AcceptedCall::run_step)): once, when
+    /// every step has run and its outcome is on record, and the plan's root was found again. Every later call is refused. That the
+    /// root was found, or was not, is on record before this returns.
+    ///
+    /// # Errors
+    /// [`FinishPlanError`] without a plan, before it is complete, after it was halted, and where the gate has its root alone. When the
+    /// end cannot be recorded, the plan is over and its trace is not given out.
+    pub fn finish_plan(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
+        let inner = self.inner();
+        let plan = inner.plan.get().ok_or(FinishPlanError::NoPlan)?;
+        let ended = plan.finish();
+        let refused = match &ended {
+            Ok(_) => None,
+            // What has run is not what was committed.
+            Err(FinishPlanError::Unfinished(error @ FinishError::Root)) => Some((error.code(), "")),
+            Err(_) => return ended,
+        };
+        let root = plan.root();
+        let entry = || {
+            let record = record(inner, &root, FINISH, refused);
+            let time = record.time;
+            inner.record(record).map(|decision| (decision, time))
+        };
+        let recorded = catch_unwind(AssertUnwindSafe(entry)).unwrap_or(Err(()));
+        let (decision, time) = recorded.map_err(|()| FinishPlanError::Unrecorded)?;
+        if let (None, Ok(id)) = (refused, CallId::new(&root.to_string())) {
+            InFlight::new(std::sync::Arc::clone(inner), id, decision, time, None)
+                .finish(OutcomeKind::Returned);
+        }
+        ended
+    }
+
+    /// Halts the plan: every later call is refused (`PLAN_EXHAUSTED`), no amendment is taken, and the trace is not given out. A call
+    /// that was accepted before may still run; one that is being decided is not accepted any more. For a host whose run ended
+    /// badly, so that nobody who has a clone of the gate goes on with the plan.
+    ///
+    /// The halt is on record once, before this returns. `reason` goes on record with it (hidden characters spelled out, at most 512
+    /// bytes): the code of what went wrong, and nothing that a model or a tool has said. A plan that is halted already, by a breach or
+    /// by this, stays as it is, and nothing is recorded.
+    ///
+    /// # Errors
+    /// [`HaltPlanError`] when there is no plan under way, or the record cannot be kept; the plan is halted then as well.
+    pub fn halt_plan(&self, reason: &str) -> Result<(), HaltPlanError> {
+        let inner = self.inner();
+        let plan = inner.plan.get().ok_or(HaltPlanError::NoPlan)?;
+        match plan.halt() {
+            Halting::Halted(root) => {
+                // The clock is the embedder's. Who halts may be on the way out of a panic already.
+                let recorded = catch_unwind(AssertUnwindSafe(|| {
+                    inner.record(record(inner, &root, HALT, Some((HALTED, reason)))).is_ok()
+                }));
+                if recorded.unwrap_or(false) { Ok(()) } else { Err(HaltPlanError::Unrecorded) }
+            }
+            Halting::Before => Ok(()),
+            Halting::Finished => Err(HaltPlanError::NoPlan),
+        }
+    }
+}
+
+fn record(inner: &Inner, root: &PlanRoot, what: &str, refused: Option<(&str, &str)>) -> CallRecord {
+    let contract = &inner.contract;
+    let mut record = CallRecord::new(
+        inner.now().unwrap_or_else(|_| inner.latest()),
+        contract.session().clone(),
+        contract.agent().clone(),
+        inner.principal.clone(),
+        &root.to_string(),
+        RecordedTool::new(PLAN_TOOL.0, what),
+        if refused.is_some() { Verdict::Reject } else { Verdict::Accept },
+        inner.registry.view().snapshot().version(),
+    );
+    record.ask = inner.ask.as_ref().map(PinnedAsk::digest);
+    record.plan = Some(root.digest());
+    record.code = refused.map(|(code, _)| code.into());
+    record.reason = refused.filter(|(_, reason)| !reason.is_empty()).map(|(_, reason)| reason.into());
+    record
+}

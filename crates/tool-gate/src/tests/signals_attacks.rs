@@ -1,0 +1,85 @@
+//! Who would bend counts and alarms: a host's parts that meddle, a server that changes its tools, time.
+
+use std::sync::Arc;
+
+use super::signals::{agent, capped, misfit, open, tool};
+use super::world::*;
+use crate::RejectionCode::*;
+use crate::*;
+use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
+use countersign_core::*;
+
+/// Looks at everything and changes everything while a decision goes on record.
+#[derive(Debug)]
+struct MeddlingSink(Arc<CallStats>, MemorySink);
+
+impl AuditSink for MeddlingSink {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        let _seen = (self.0.snapshot(), self.0.standing(&agent()), self.0.alarm_state(&agent()));
+        self.0.watch(&capped(), AlarmRule::default(), AlarmAction::Flag);
+        self.0.quarantine(&capped());
+        self.0.lift_quarantine(&capped());
+        self.1.record(record)
+    }
+}
+
+#[test]
+fn whoever_observes_decides_quarantines_lifts_and_reads_at_once_loses_no_count_and_waits_for_nobody() {
+    const ROUNDS: u64 = 300;
+    let world = World::new();
+    let stats = Arc::new(CallStats::new().alarm(AlarmRule::default(), AlarmAction::Quarantine));
+    let sink = Arc::new(MeddlingSink(Arc::clone(&stats), MemorySink::new()));
+    let builder = world.builder_for("session-1", Arc::clone(&sink) as Arc<dyn AuditSink>);
+    let gate = builder.stats(Arc::clone(&stats)).open().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..ROUNDS).for_each(|_| drop(gate.check(&search("c")))));
+            scope.spawn(|| (0..ROUNDS).for_each(|_| drop(gate.check(&misfit("c")))));
+            scope.spawn(|| (0..ROUNDS).for_each(|_| drop(gate.observe(br#"{"name":"delete_all"}"#))));
+            scope.spawn(|| (0..ROUNDS).for_each(|_| drop(gate.observe(b"{"))));
+        }
+        scope.spawn(|| (0..ROUNDS).map(|_| stats.lift_quarantine(&agent())).collect::<Vec<_>>());
+        scope.spawn(|| (0..ROUNDS).for_each(|_| drop(stats.snapshot())));
+    });
+    let shown = stats.snapshot();
+    let tools = shown.tools.iter().map(|(_, row)| row.total()).sum::<u64>();
+    let own = shown.agents.iter().find(|row| row.agent == agent()).unwrap();
+    let rows = [&shown.overall, &own.counts, &gate.counts().snapshot()];
+    for row in rows {
+        assert_eq!((row.total(), row.accepted() + row.rejected()), (8 * ROUNDS, 8 * ROUNDS));
+        assert_eq!(row.rejected_with(UndisclosedTool), 2 * ROUNDS);
+        assert_eq!(row.rejected_with(MalformedCall), 2 * ROUNDS);
+    }
+    assert_eq!(tools + shown.unknown_tools.total(), 8 * ROUNDS);
+    // The session, each decision once, and an outcome (unknown) of each call that was accepted.
+    assert_eq!(sink.1.count(), 1 + 8 * ROUNDS + shown.overall.accepted());
+}
+
+#[test]
+fn a_server_that_changes_its_tools_gets_nobody_quarantined() {
+    let world = World::new();
+    let stats = Arc::new(CallStats::new().alarm(AlarmRule::default(), AlarmAction::Quarantine));
+    let gate = open(&world, &stats, "session-1");
+    let call = ToolCall::new("c", "desk", "pinned", b"{}");
+    for definition in [None, Some(Digest::of(b"a rug pull"))] {
+        definition.iter().for_each(|definition| gate.note_definition(&tool("pinned"), *definition));
+        for _ in 0..50 {
+            assert_eq!(code(&gate, &call), Some(ToolDefinitionChanged));
+        }
+    }
+    let shown = &stats.snapshot().agents[0];
+    assert_eq!((shown.alarm_level, shown.standing), (0.0, Standing::Free));
+    assert_eq!(shown.counts.rejected_with(ToolDefinitionChanged), 100, "it is counted, and seen in the rate");
+    assert_eq!(code(&gate, &search("c")), None, "other servers' tools go on");
+}
+
+#[test]
+fn a_goal_that_has_expired_is_over_like_a_session_and_not_held_against_the_agent() {
+    let world = World::new();
+    let gate = world.gate();
+    world.clock.advance(Millis::from_secs(1_800)).unwrap();
+    for _ in 0..50 {
+        assert_eq!(code(&gate, &search("c")), Some(AskExpired));
+    }
+    assert_eq!(gate.stats().snapshot().agents[0].alarm_level, 0.0);
+}
