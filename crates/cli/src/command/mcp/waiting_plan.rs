@@ -2,10 +2,10 @@
 
 use countersign_approval_token::PendingApproval;
 use countersign_canonical_json::to_canonical;
-use countersign_committed_plan::{OpenPlace, Plan, PlanContract, PlanLimits, PlanRoot, Step};
-use countersign_core::ToolId;
+use countersign_committed_plan::{OpenPlace, Plan, PlanLimits, PlanRoot, Step};
 use serde_json::{Value, json};
 
+use crate::command::plan::unchecked;
 use crate::shown::shown_json;
 
 /// What the approval of a whole plan binds as its tool.
@@ -18,24 +18,6 @@ pub(crate) struct WaitingPlan {
     root: PlanRoot,
 }
 
-/// Whether the plan may run was asked before anybody was asked to approve it, and is asked again when it starts. Here it is
-/// committed only to find its root.
-struct Anything;
-
-impl PlanContract for Anything {
-    fn discloses(&self, _: &ToolId) -> bool {
-        true
-    }
-
-    fn is_data(&self, _: &ToolId, _: &OpenPlace) -> bool {
-        true
-    }
-
-    fn fits(&self, _: &Step) -> bool {
-        true
-    }
-}
-
 impl WaitingPlan {
     /// The plan, if it is one that would be approved: what is shown has the root that is signed.
     pub(crate) fn of(pending: &PendingApproval) -> Option<Self> {
@@ -44,7 +26,8 @@ impl WaitingPlan {
             return None;
         }
         let plan = Plan::from_json(pending.args().as_bytes(), &PlanLimits::default()).ok()?;
-        let root = *plan.clone().commit(&Anything).ok()?.root();
+        // Whether it may run was asked before anybody was asked to approve it, and is asked again when it starts.
+        let root = *unchecked(plan.clone()).ok()?.root();
         (binding.plan() == Some(&root.digest())).then_some(Self { plan, root })
     }
 
@@ -110,7 +93,7 @@ mod tests {
     use countersign_core::{CallId, Digest, Millis, Principal, Timestamp, ToolId};
     use serde_json::json;
 
-    use super::{Anything, WaitingPlan};
+    use super::{WaitingPlan, unchecked};
 
     fn plan() -> String {
         let step = json!({
@@ -137,7 +120,7 @@ mod tests {
     fn a_plan_is_shown_as_one_only_where_its_root_is_what_the_approval_binds() {
         let text = plan();
         let plan = Plan::from_json(text.as_bytes(), &PlanLimits::default()).unwrap();
-        let root = plan.clone().commit(&Anything).unwrap().root().digest();
+        let root = unchecked(plan.clone()).unwrap().root().digest();
         let (submit, canonical) = (("countersign", "submit_plan"), plan.to_json());
         assert!(WaitingPlan::of(&pending(submit, &canonical, Some(root))).is_some());
         assert!(WaitingPlan::of(&pending(submit, &canonical, Some(Digest::of(b"other")))).is_none());
@@ -150,7 +133,7 @@ mod tests {
     fn a_step_is_shown_with_what_hides_in_it_and_its_words_are_the_agents() {
         let text = plan();
         let plan = Plan::from_json(text.as_bytes(), &PlanLimits::default()).unwrap();
-        let root = plan.clone().commit(&Anything).unwrap().root().digest();
+        let root = unchecked(plan.clone()).unwrap().root().digest();
         let waiting = WaitingPlan::of(&pending(("countersign", "submit_plan"), &plan.to_json(), Some(root)));
         let lines = [
             "step 1     desk:send",

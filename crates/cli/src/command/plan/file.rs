@@ -118,7 +118,7 @@ fn spelled_out(list: ValueRef<'_>) -> String {
 }
 
 /// Commits a plan as it stands, for its tree alone: nobody has said that any of it is allowed, and nothing runs by it.
-pub(super) fn unchecked(plan: Plan) -> Result<CommittedPlan, Failure> {
+pub(crate) fn unchecked(plan: Plan) -> Result<CommittedPlan, Failure> {
     plan.commit(&Unchecked).map_err(|error| failure(error.code(), &error))
 }
 

@@ -20,6 +20,8 @@ use clap::Subcommand;
 use crate::failure::{Exit, Failure, chain};
 use crate::output::Output;
 
+pub(crate) use file::unchecked;
+
 /// Commit a plan of tool calls before the first of them runs, and hold the calls to it.
 ///
 /// A plan is a file: either the whole of it, as `plan commit --out` writes it (what it is for, and its steps), or the steps
