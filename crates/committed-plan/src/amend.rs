@@ -60,12 +60,12 @@ impl<O> PlanCursor<O> {
     /// [`PlanUseError`] when the plan was halted, or the amendment is for another session, goal or registry, does not name the
     /// plan that runs and the place where it stands, or is one too many.
     pub fn can_amend(&self, amendment: &CommittedPlan, context: &PlanContext) -> Result<(), PlanUseError> {
-        if self.halted.is_some() {
+        if self.progress.halted().is_some() {
             return Err(PlanUseError::Halted);
         }
         amendment.header().check(context)?;
         goes_on(self.plan.header(), amendment.header())?;
-        if !is_linked(amendment.header(), self.plan.root(), self.position) {
+        if !is_linked(amendment.header(), self.plan.root(), self.progress.position()) {
             return Err(PlanUseError::Link);
         }
         if self.amended.len() >= MAX_AMENDMENTS { Err(PlanUseError::TooMany) } else { Ok(()) }
@@ -82,11 +82,7 @@ impl<O> PlanCursor<O> {
         context: &PlanContext,
     ) -> Result<PlannedAmendment, PlanUseError> {
         self.can_amend(&amendment, context)?;
-        if !self.turns.are_free() {
-            return Err(PlanUseError::Busy);
-        }
-        // Leaf 0 is the header: no call has this turn.
-        let turn = self.turns.take(*self.plan.root(), 0, amendment.root().digest());
+        let turn = self.progress.hold_amendment(*self.plan.root(), amendment.root())?;
         Ok(PlannedAmendment { turn, plan: amendment })
     }
 
@@ -101,16 +97,9 @@ impl<O> PlanCursor<O> {
         approved: &PlanRoot,
     ) -> Result<(), PlanUseError> {
         let PlannedAmendment { turn, plan: amendment } = planned;
-        self.turns.release(&turn).map_err(|_| PlanUseError::Busy)?;
-        if self.halted.is_some() {
-            return Err(PlanUseError::Halted);
-        }
-        if amendment.root() != approved {
-            return Err(PlanUseError::NotApproved);
-        }
+        let position = self.progress.accept_amendment(&turn, amendment.root(), approved)?;
         let plan = std::mem::replace(&mut self.plan, amendment);
-        self.amended.push(Amended { plan, position: self.position });
-        (self.position, self.used) = (0, 0);
+        self.amended.push(Amended { plan, position });
         Ok(())
     }
 
@@ -120,7 +109,7 @@ impl<O> PlanCursor<O> {
     /// [`PlanUseError::Busy`] when the turn is not this amendment's, which only happens between two cursors.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
     pub fn give_back_amendment(&mut self, planned: PlannedAmendment) -> Result<(), PlanUseError> {
-        self.turns.release(&planned.turn).map_err(|_| PlanUseError::Busy)
+        self.progress.release_amendment(&planned.turn)
     }
 }
 

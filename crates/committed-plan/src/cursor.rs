@@ -6,9 +6,10 @@ use crate::breach::PlanBreach;
 use crate::commit::CommittedPlan;
 use crate::cursor_error::{FinishError, PlanUseError};
 use crate::header::PlanContext;
+use crate::progress::Progress;
 use crate::step::Step;
 use crate::trace::{TraceStep, VerifiedTrace};
-use crate::turn::{PlannedCall, StepCall, StepRun, Turn, Turns};
+use crate::turn::{PlannedCall, StepCall, StepRun, Turn};
 
 /// One accepted call.
 struct Run<O> {
@@ -49,13 +50,8 @@ struct Run<O> {
 pub struct PlanCursor<O> {
     pub(crate) plan: CommittedPlan,
     pub(crate) amended: Vec<Amended>,
-    /// The last step that has an accepted call; 0 before the first.
-    pub(crate) position: u64,
-    /// How many accepted calls that step has.
-    pub(crate) used: u32,
+    pub(crate) progress: Progress,
     runs: Vec<Run<O>>,
-    pub(crate) turns: Turns,
-    pub(crate) halted: Option<PlanBreach>,
 }
 
 impl<O> PlanCursor<O> {
@@ -68,15 +64,7 @@ impl<O> PlanCursor<O> {
         if plan.header().amends().is_some() {
             return Err(PlanUseError::Link);
         }
-        Ok(Self {
-            plan,
-            amended: Vec::new(),
-            position: 0,
-            used: 0,
-            runs: Vec::new(),
-            turns: Turns::default(),
-            halted: None,
-        })
+        Ok(Self { plan, amended: Vec::new(), progress: Progress::default(), runs: Vec::new() })
     }
 
     /// Says whether a call is the plan's next one, and holds its turn. The plan goes on when the call is accepted, not before.
@@ -86,26 +74,17 @@ impl<O> PlanCursor<O> {
     /// # Errors
     /// [`PlanBreach`], after which the plan is halted but for the two cases that [`PlanCursor`] names.
     pub fn check(&mut self, call: &StepCall<'_>) -> Result<PlannedCall, PlanBreach> {
-        if let Some(first) = self.halted {
-            return Err(first);
-        }
-        if call.registry_version != self.plan.header().context().registry_version() {
-            return Err(PlanBreach::Required { reason: "other-registry" });
-        }
-        if !self.turns.are_free() {
-            return Err(PlanBreach::OutOfOrder { reason: "busy" });
-        }
+        self.progress.is_open(self.plan.header(), call)?;
         let found = call.named(self.plan.root()).and_then(|named| match named {
             Some(step) => self.named(step, call).map(|()| step),
             None => self.fitting(call),
         });
-        let index = found.inspect_err(|breach| self.halted = Some(*breach))?;
-        Ok(PlannedCall { turn: self.turns.take(*self.plan.root(), index, call.args.digest()) })
+        self.progress.hold(*self.plan.root(), found, call)
     }
 
     /// Asks whether it is the turn of the step that the caller names, and whether the call is that step's.
     fn named(&self, step: u64, call: &StepCall<'_>) -> Result<(), PlanBreach> {
-        let next = self.position.saturating_add(1);
+        let next = self.progress.position().saturating_add(1);
         if step > self.plan.header().steps() {
             let ended = next > self.plan.header().steps();
             return Err(if ended {
@@ -117,13 +96,13 @@ impl<O> PlanCursor<O> {
         if step == 0 {
             return Err(PlanBreach::OutOfOrder { reason: "unknown-step" });
         }
-        if step < self.position {
+        if step < self.progress.position() {
             return Err(PlanBreach::OutOfOrder { reason: "behind" });
         }
         if step > next {
             return Err(PlanBreach::OutOfOrder { reason: "skipped" });
         }
-        if step == self.position && !self.repeats() {
+        if step == self.progress.position() && !self.repeats() {
             return Err(PlanBreach::Exhausted { reason: "count" });
         }
         self.admits(step, call)
@@ -133,9 +112,9 @@ impl<O> PlanCursor<O> {
     fn fitting(&self, call: &StepCall<'_>) -> Result<u64, PlanBreach> {
         let mut found = Err(PlanBreach::Exhausted { reason: "ended" });
         if self.repeats() {
-            found = self.admits(self.position, call).map(|()| self.position);
+            found = self.admits(self.progress.position(), call).map(|()| self.progress.position());
         }
-        let next = self.position.saturating_add(1);
+        let next = self.progress.position().saturating_add(1);
         if found.is_err() && next <= self.plan.header().steps() {
             found = self.admits(next, call).map(|()| next);
         }
@@ -144,7 +123,7 @@ impl<O> PlanCursor<O> {
 
     /// Whether the step under way has calls left.
     fn repeats(&self) -> bool {
-        self.plan.step(self.position).is_some_and(|step| self.used < step.max_calls())
+        self.plan.step(self.progress.position()).is_some_and(|step| self.progress.used() < step.max_calls())
     }
 
     fn admits(&self, step: u64, call: &StepCall<'_>) -> Result<(), PlanBreach> {
@@ -158,11 +137,11 @@ impl<O> PlanCursor<O> {
             return breach;
         }
         let fits = |step: &Step| admit(step, call.tool, call.args).is_ok();
-        if self.plan.step(self.position).is_some_and(fits) {
+        if self.plan.step(self.progress.position()).is_some_and(fits) {
             return PlanBreach::Exhausted { reason: "count" };
         }
         match (1..).zip(self.plan.steps()).find(|(_, step)| fits(step)) {
-            Some((step, _)) if step < self.position => PlanBreach::OutOfOrder { reason: "behind" },
+            Some((step, _)) if step < self.progress.position() => PlanBreach::OutOfOrder { reason: "behind" },
             Some(_) => PlanBreach::OutOfOrder { reason: "skipped" },
             None => breach,
         }
@@ -176,10 +155,7 @@ impl<O> PlanCursor<O> {
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<StepRun, PlanBreach> {
         let turn = planned.turn;
-        self.turns.release(&turn)?;
-        self.halted.map_or(Ok(()), Err)?;
-        self.used = if turn.index == self.position { self.used.saturating_add(1) } else { 1 };
-        self.position = turn.index;
+        self.progress.accept(&turn)?;
         self.runs.push(Run { turn, outcome: None });
         Ok(StepRun { turn })
     }
@@ -190,7 +166,7 @@ impl<O> PlanCursor<O> {
     /// As [`accept`](Self::accept).
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
     pub fn give_back(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
-        self.turns.release(&planned.turn)
+        self.progress.release(&planned.turn)
     }
 
     /// Halts the plan, as a breach does. `reason` is one of the caller's own words, such as `by-host`.
@@ -198,9 +174,7 @@ impl<O> PlanCursor<O> {
     /// # Errors
     /// [`PlanBreach`], the first one, when the plan was halted before.
     pub fn halt(&mut self, reason: &'static str) -> Result<(), PlanBreach> {
-        self.halted.map_or(Ok(()), Err)?;
-        self.halted = Some(PlanBreach::Exhausted { reason });
-        Ok(())
+        self.progress.halt(PlanBreach::Exhausted { reason })
     }
 
     /// Keeps what came of an accepted call, and the number under which it is on record, until the plan is finished. There
@@ -225,13 +199,13 @@ impl<O> PlanCursor<O> {
     /// # Errors
     /// [`FinishError`] naming what is in the way.
     pub fn is_complete(&self) -> Result<(), FinishError> {
-        if self.halted.is_some() {
+        if self.progress.halted().is_some() {
             return Err(FinishError::Halted);
         }
-        if !self.turns.are_free() {
+        if self.progress.is_held() {
             return Err(FinishError::Busy);
         }
-        if self.position != self.plan.header().steps() {
+        if self.progress.position() != self.plan.header().steps() {
             return Err(FinishError::Incomplete);
         }
         if self.runs.iter().any(|run| run.outcome.is_none()) {
@@ -290,13 +264,13 @@ impl<O> PlanCursor<O> {
     /// The last step that has run, from 1 on; 0 before the first. What an amendment has to name.
     #[must_use]
     pub const fn position(&self) -> u64 {
-        self.position
+        self.progress.position()
     }
 
     /// The breach that halted the plan, if one has.
     #[must_use]
     pub const fn halted(&self) -> Option<PlanBreach> {
-        self.halted
+        self.progress.halted()
     }
 }
 
@@ -305,11 +279,11 @@ impl<O> fmt::Debug for PlanCursor<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PlanCursor")
             .field("root", self.plan.root())
-            .field("position", &self.position)
-            .field("used", &self.used)
+            .field("position", &self.progress.position())
+            .field("used", &self.progress.used())
             .field("runs", &self.runs.len())
             .field("amended", &self.amended.len())
-            .field("halted", &self.halted)
+            .field("halted", &self.progress.halted())
             .finish_non_exhaustive()
     }
 }

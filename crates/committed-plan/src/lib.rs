@@ -25,6 +25,7 @@ mod limits;
 mod open;
 mod place;
 mod plan;
+mod progress;
 mod proof;
 mod read;
 mod root;

@@ -6,8 +6,9 @@ use crate::cursor_error::PlanUseError;
 use crate::error::CommitError;
 use crate::header::{PlanContext, PlanHeader};
 use crate::header_proof::VerifiedHeader;
+use crate::progress::Progress;
 use crate::root::PlanRoot;
-use crate::turn::{PlannedCall, StepCall, Turn, Turns};
+use crate::turn::{PlannedCall, StepCall, Turn};
 
 /// Holds calls to a plan of which this machine knows the root and the header, and nothing else. Each call brings the proof of its
 /// step.
@@ -49,12 +50,8 @@ use crate::turn::{PlannedCall, StepCall, Turn, Turns};
 pub struct RootCursor {
     plan: VerifiedHeader,
     amended: usize,
-    /// The last step that has an accepted call here; 0 before the first.
-    position: u64,
-    /// How many accepted calls that step has here.
-    used: u32,
-    turns: Turns,
-    halted: Option<PlanBreach>,
+    /// As far as it has come here.
+    progress: Progress,
 }
 
 /// Proves that an amendment goes on from the plan that runs, and holds the turn. Made by [`RootCursor::check_amendment`] alone; it
@@ -84,7 +81,7 @@ impl RootCursor {
         if plan.header().amends().is_some() {
             return Err(PlanUseError::Link);
         }
-        Ok(Self { plan, amended: 0, position: 0, used: 0, turns: Turns::default(), halted: None })
+        Ok(Self { plan, amended: 0, progress: Progress::default() })
     }
 
     /// Says whether a call is one of the plan's, and holds its turn. The plan goes on when the call is accepted, not before.
@@ -98,17 +95,9 @@ impl RootCursor {
         call: &StepCall<'_>,
         contract: &dyn PlanContract,
     ) -> Result<PlannedCall, PlanBreach> {
-        if let Some(first) = self.halted {
-            return Err(first);
-        }
-        if call.registry_version != self.plan.header().context().registry_version() {
-            return Err(PlanBreach::Required { reason: "other-registry" });
-        }
-        if !self.turns.are_free() {
-            return Err(PlanBreach::OutOfOrder { reason: "busy" });
-        }
-        let index = self.next(call, contract).inspect_err(|breach| self.halted = Some(*breach))?;
-        Ok(PlannedCall { turn: self.turns.take(*self.root(), index, call.args.digest()) })
+        self.progress.is_open(self.header(), call)?;
+        let found = self.next(call, contract);
+        self.progress.hold(*self.root(), found, call)
     }
 
     fn next(&self, call: &StepCall<'_>, contract: &dyn PlanContract) -> Result<u64, PlanBreach> {
@@ -120,10 +109,10 @@ impl RootCursor {
         if proof.steps() != self.header().steps() {
             return Err(PlanBreach::StepMismatch { reason: "other-size" });
         }
-        if index < self.position {
+        if index < self.progress.position() {
             return Err(PlanBreach::OutOfOrder { reason: "behind" });
         }
-        if index == self.position && self.used >= step.max_calls() {
+        if index == self.progress.position() && self.progress.used() >= step.max_calls() {
             return Err(PlanBreach::Exhausted { reason: "count" });
         }
         allowed(step, index, contract).map_err(|error| {
@@ -144,12 +133,7 @@ impl RootCursor {
     /// the turn is not this call's, which only happens between two cursors.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
-        let turn = planned.turn;
-        self.turns.release(&turn)?;
-        self.halted.map_or(Ok(()), Err)?;
-        self.used = if turn.index == self.position { self.used.saturating_add(1) } else { 1 };
-        self.position = turn.index;
-        Ok(())
+        self.progress.accept(&planned.turn)
     }
 
     /// Gives the turn back: the call was refused by a later check, and the plan stands where it stood.
@@ -158,7 +142,7 @@ impl RootCursor {
     /// As [`accept`](Self::accept).
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
     pub fn give_back(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
-        self.turns.release(&planned.turn)
+        self.progress.release(&planned.turn)
     }
 
     /// Halts the plan here, as a breach does. `reason` is one of the caller's own words, such as `by-host`.
@@ -166,9 +150,7 @@ impl RootCursor {
     /// # Errors
     /// [`PlanBreach`], the first one, when the plan was halted before.
     pub fn halt(&mut self, reason: &'static str) -> Result<(), PlanBreach> {
-        self.halted.map_or(Ok(()), Err)?;
-        self.halted = Some(PlanBreach::Exhausted { reason });
-        Ok(())
+        self.progress.halt(PlanBreach::Exhausted { reason })
     }
 
     /// Says whether an amendment could be taken now, but for a call that is being decided. Holds nothing.
@@ -177,14 +159,14 @@ impl RootCursor {
     /// [`PlanUseError`] when the plan was halted, or the amendment is for another session, goal or registry, does not name the plan
     /// that runs, names a place before the last step that ran here, or is one too many.
     pub fn can_amend(&self, amendment: &VerifiedHeader, context: &PlanContext) -> Result<(), PlanUseError> {
-        if self.halted.is_some() {
+        if self.progress.halted().is_some() {
             return Err(PlanUseError::Halted);
         }
         amendment.header().check(context)?;
         goes_on(self.plan.header(), amendment.header())?;
         let amends = amendment.header().amends().ok_or(PlanUseError::Link)?;
         // Steps beyond the last one here may have run elsewhere.
-        if amends.root() != self.root() || amends.position() < self.position {
+        if amends.root() != self.root() || amends.position() < self.progress.position() {
             return Err(PlanUseError::Link);
         }
         if self.amended >= MAX_AMENDMENTS { Err(PlanUseError::TooMany) } else { Ok(()) }
@@ -200,10 +182,7 @@ impl RootCursor {
         context: &PlanContext,
     ) -> Result<PlannedRoot, PlanUseError> {
         self.can_amend(&amendment, context)?;
-        if !self.turns.are_free() {
-            return Err(PlanUseError::Busy);
-        }
-        let turn = self.turns.take(*self.root(), 0, amendment.root().digest());
+        let turn = self.progress.hold_amendment(*self.root(), amendment.root())?;
         Ok(PlannedRoot { turn, plan: amendment })
     }
 
@@ -217,16 +196,9 @@ impl RootCursor {
         planned: PlannedRoot,
         approved: &PlanRoot,
     ) -> Result<(), PlanUseError> {
-        self.turns.release(&planned.turn).map_err(|_| PlanUseError::Busy)?;
-        if self.halted.is_some() {
-            return Err(PlanUseError::Halted);
-        }
-        if planned.root() != approved {
-            return Err(PlanUseError::NotApproved);
-        }
+        self.progress.accept_amendment(&planned.turn, planned.root(), approved)?;
         self.plan = planned.plan;
         self.amended = self.amended.saturating_add(1);
-        (self.position, self.used) = (0, 0);
         Ok(())
     }
 
@@ -236,7 +208,7 @@ impl RootCursor {
     /// [`PlanUseError::Busy`] when the turn is not this amendment's, which only happens between two cursors.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
     pub fn give_back_amendment(&mut self, planned: PlannedRoot) -> Result<(), PlanUseError> {
-        self.turns.release(&planned.turn).map_err(|_| PlanUseError::Busy)
+        self.progress.release_amendment(&planned.turn)
     }
 
     /// The root of the plan that runs: the one that was started, or the last amendment.
@@ -254,12 +226,12 @@ impl RootCursor {
     /// The last step that has run here, from 1 on; 0 before the first.
     #[must_use]
     pub const fn position(&self) -> u64 {
-        self.position
+        self.progress.position()
     }
 
     /// The breach that halted the plan here, if one has.
     #[must_use]
     pub const fn halted(&self) -> Option<PlanBreach> {
-        self.halted
+        self.progress.halted()
     }
 }

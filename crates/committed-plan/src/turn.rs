@@ -69,35 +69,6 @@ pub(crate) struct Turn {
     pub(crate) args: Digest,
 }
 
-/// Says whose turn it is. It is one call's at a time, or one amendment's.
-#[derive(Debug, Default)]
-pub(crate) struct Turns {
-    number: u64,
-    held: Option<Turn>,
-}
-
-impl Turns {
-    pub(crate) const fn are_free(&self) -> bool {
-        self.held.is_none()
-    }
-
-    /// Holds a turn that nobody else has.
-    pub(crate) fn take(&mut self, root: PlanRoot, index: u64, args: Digest) -> Turn {
-        self.number = self.number.saturating_add(1);
-        let turn = Turn { number: self.number, root, index, args };
-        self.held = Some(turn);
-        turn
-    }
-
-    pub(crate) fn release(&mut self, turn: &Turn) -> Result<(), PlanBreach> {
-        if self.held.as_ref() != Some(turn) {
-            return Err(PlanBreach::OutOfOrder { reason: "other-turn" });
-        }
-        self.held = None;
-        Ok(())
-    }
-}
-
 impl PlannedCall {
     /// The root of the plan, or of the amendment, that the step is of.
     #[must_use]

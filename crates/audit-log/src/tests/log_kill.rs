@@ -148,7 +148,7 @@ fn twenty_kills_under_load_lose_nothing_acknowledged() {
 }
 
 #[test]
-#[ignore = "takes minutes; run by name"]
+#[ignore = "takes minutes"]
 fn two_thousand_kills_under_load_lose_nothing_acknowledged() {
     std::thread::scope(|scope| {
         let halves = [0, 1_000].map(|start| scope.spawn(move || kill(1_000, start)));

@@ -95,7 +95,7 @@ fn any_byte_changed_is_found_and_named_by_no_later_line() {
 }
 
 #[test]
-#[ignore = "takes a minute or two; run by name"]
+#[ignore = "takes a minute or two"]
 fn every_byte_changed_in_three_ways_is_found() {
     std::thread::scope(|scope| {
         let halves = [0, 1].map(|half| scope.spawn(move || change_bytes(2, half)));

@@ -1,0 +1,130 @@
+use countersign_core::Digest;
+
+use crate::breach::PlanBreach;
+use crate::cursor_error::PlanUseError;
+use crate::header::PlanHeader;
+use crate::root::PlanRoot;
+use crate::turn::{PlannedCall, StepCall, Turn};
+
+/// How far a plan has come, and whose turn it is: one call's at a time, or one amendment's. The same for a cursor over the whole
+/// plan and for one over its root.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// The last step that has an accepted call; 0 before the first.
+    position: u64,
+    /// How many accepted calls that step has.
+    used: u32,
+    turns: u64,
+    held: Option<Turn>,
+    halted: Option<PlanBreach>,
+}
+
+impl Progress {
+    pub(crate) const fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(crate) const fn used(&self) -> u32 {
+        self.used
+    }
+
+    pub(crate) const fn halted(&self) -> Option<PlanBreach> {
+        self.halted
+    }
+
+    pub(crate) const fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Halts the plan, unless it was halted before: then gives the first breach.
+    pub(crate) fn halt(&mut self, breach: PlanBreach) -> Result<(), PlanBreach> {
+        self.halted.map_or(Ok(()), Err)?;
+        self.halted = Some(breach);
+        Ok(())
+    }
+
+    /// Says whether a call can be looked at now. Of these three, none halts the plan.
+    pub(crate) fn is_open(&self, plan: &PlanHeader, call: &StepCall<'_>) -> Result<(), PlanBreach> {
+        self.halted.map_or(Ok(()), Err)?;
+        if call.registry_version != plan.context().registry_version() {
+            return Err(PlanBreach::Required { reason: "other-registry" });
+        }
+        if self.is_held() {
+            return Err(PlanBreach::OutOfOrder { reason: "busy" });
+        }
+        Ok(())
+    }
+
+    /// Holds the turn for a call of the step that was found for it, or halts the plan because none was.
+    pub(crate) fn hold(
+        &mut self,
+        root: PlanRoot,
+        found: Result<u64, PlanBreach>,
+        call: &StepCall<'_>,
+    ) -> Result<PlannedCall, PlanBreach> {
+        let index = found.inspect_err(|breach| self.halted = Some(*breach))?;
+        Ok(PlannedCall { turn: self.take(root, index, call.args.digest()) })
+    }
+
+    /// Goes on by a call that was accepted.
+    pub(crate) fn accept(&mut self, turn: &Turn) -> Result<(), PlanBreach> {
+        self.release(turn)?;
+        self.halted.map_or(Ok(()), Err)?;
+        self.used = if turn.index == self.position { self.used.saturating_add(1) } else { 1 };
+        self.position = turn.index;
+        Ok(())
+    }
+
+    /// Holds the turn for an amendment.
+    pub(crate) fn hold_amendment(
+        &mut self,
+        root: PlanRoot,
+        amendment: &PlanRoot,
+    ) -> Result<Turn, PlanUseError> {
+        if self.is_held() {
+            return Err(PlanUseError::Busy);
+        }
+        // Leaf 0 is the header: no call has this turn.
+        Ok(self.take(root, 0, amendment.digest()))
+    }
+
+    /// Goes on at the start of an amendment, and gives the place where the plan before it stood.
+    pub(crate) fn accept_amendment(
+        &mut self,
+        turn: &Turn,
+        root: &PlanRoot,
+        approved: &PlanRoot,
+    ) -> Result<u64, PlanUseError> {
+        self.release_amendment(turn)?;
+        if self.halted.is_some() {
+            return Err(PlanUseError::Halted);
+        }
+        if root != approved {
+            return Err(PlanUseError::NotApproved);
+        }
+        self.used = 0;
+        Ok(std::mem::take(&mut self.position))
+    }
+
+    /// Gives the turn of a call back.
+    pub(crate) fn release(&mut self, turn: &Turn) -> Result<(), PlanBreach> {
+        if self.held.as_ref() != Some(turn) {
+            return Err(PlanBreach::OutOfOrder { reason: "other-turn" });
+        }
+        self.held = None;
+        Ok(())
+    }
+
+    /// Gives the turn of an amendment back.
+    pub(crate) fn release_amendment(&mut self, turn: &Turn) -> Result<(), PlanUseError> {
+        self.release(turn).map_err(|_| PlanUseError::Busy)
+    }
+
+    /// Makes a turn that nobody else has.
+    fn take(&mut self, root: PlanRoot, index: u64, args: Digest) -> Turn {
+        self.turns = self.turns.saturating_add(1);
+        let turn = Turn { number: self.turns, root, index, args };
+        self.held = Some(turn);
+        turn
+    }
+}
