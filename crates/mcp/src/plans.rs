@@ -6,7 +6,7 @@ use countersign_canonical_json::Recipe;
 use countersign_committed_plan::{Plan, PlanUseError};
 use countersign_core::{CallId, Digest};
 use countersign_registry::ApprovalRule;
-use countersign_tool_gate::{PlanSettings, RejectionCode, Retry, StartPlanError};
+use countersign_tool_gate::{PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError};
 
 use crate::calls::{HeldCall, NotFiled, file, is_over, note, withdraw};
 use crate::definitions::know_definition;
@@ -15,10 +15,6 @@ use crate::link::Link;
 use crate::results::{Committed, Kind, Refusal, committed_line, refusal_line};
 use crate::settings::PlanApprovals;
 use crate::submission::read_plan;
-
-/// What plans are on record as.
-pub(crate) const OWN_SERVER: &str = "countersign";
-const SUBMIT: &str = "submit_plan";
 
 /// The id under which a plan is on record that has no root: it could not be read or committed.
 const NO_ROOT: &str = "plan";
@@ -156,8 +152,9 @@ fn needs_approval(link: &Link, plan: &Plan, kind: Kind, approvals: PlanApprovals
 
 /// The approval that was given to exactly this plan; where there is none, it is asked for, and the plan is refused.
 fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refused> {
+    let code = RejectionCode::ApprovalRequired.as_str();
     let required = |approval, record| Refused {
-        code: RejectionCode::ApprovalRequired.as_str(),
+        code,
         message: "a person must approve this plan".into(),
         retry: Retry::AfterApproval,
         unlock: Some("an approval of exactly this plan"),
@@ -166,8 +163,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     };
     let args = Digest::of(plan.to_json().as_bytes());
     let Some(approvals) = &link.approvals else {
-        let record =
-            record(link, SUBMIT, None, Some(args), Some(("APPROVAL_REQUIRED", "no approvals are taken")));
+        let record = record_refused(link, None, args, code, "no approvals are taken");
         return Err(required(None, record));
     };
     let request = link.gate.plan_approval_request(plan).map_err(|error| refuse(link, args, &error))?;
@@ -176,8 +172,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
         return Ok(found);
     }
     let root = request.binding().plan().copied();
-    let why = ("APPROVAL_REQUIRED", "no approval of the plan was given");
-    let Some(record) = record(link, SUBMIT, root, Some(args), Some(why)) else {
+    let Some(record) = record_refused(link, root, args, code, "no approval of the plan was given") else {
         return Err(Refused::from(&StartPlanError::Refused(RejectionCode::AuditUnavailable)));
     };
     match file(link, &request) {
@@ -198,7 +193,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
 /// Refuses a plan that the gate was not asked to start, and puts that on record.
 fn refuse(link: &Link, args: Digest, error: &StartPlanError) -> Refused {
     let reason = error.to_string();
-    let record = record(link, SUBMIT, None, Some(args), Some((error.code(), &reason)));
+    let record = record_refused(link, None, args, error.code(), &reason);
     Refused { record, ..Refused::from(error) }
 }
 
@@ -216,14 +211,8 @@ pub(crate) fn finish_if_over(link: &Link) {
     }
 }
 
-/// Puts what was decided about a plan on record, as the gate does for those that it is asked to start.
-fn record(
-    link: &Link,
-    what: &str,
-    root: Option<Digest>,
-    args: Option<Digest>,
-    refused: Option<(&str, &str)>,
-) -> Option<u64> {
+/// Puts the refusal of a plan on record, as the gate does for those that it is asked to start.
+fn record_refused(link: &Link, root: Option<Digest>, args: Digest, code: &str, reason: &str) -> Option<u64> {
     let (gate, contract) = (&link.gate, link.gate.contract());
     let call_id = root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
     let mut record = CallRecord::new(
@@ -232,15 +221,15 @@ fn record(
         contract.agent().clone(),
         gate.principal().clone(),
         &call_id,
-        RecordedTool::new(OWN_SERVER, what),
-        if refused.is_some() { Verdict::Reject } else { Verdict::Accept },
+        RecordedTool::new(PLAN_TOOL.0, PLAN_TOOL.1),
+        Verdict::Reject,
         gate.registry().view().snapshot().version(),
     );
-    record.args = args;
-    record.args_recipe = args.map(|_| Recipe::Jcs1.as_str().into());
+    record.args = Some(args);
+    record.args_recipe = Some(Recipe::Jcs1.as_str().into());
     record.ask = gate.pinned_ask().map(|pin| pin.digest());
     record.plan = root;
-    record.code = refused.map(|(code, _)| code.into());
-    record.reason = refused.filter(|(_, reason)| !reason.is_empty()).map(|(_, reason)| reason.into());
+    record.code = Some(code.into());
+    record.reason = Some(reason.into());
     link.keep(&Record::Decision(record))
 }

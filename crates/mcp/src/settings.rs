@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use countersign_core::{Millis, ServerName};
+use countersign_tool_gate::PLAN_TOOL;
 
 use crate::error::SettingsError;
-use crate::plans::OWN_SERVER;
 
 /// The longest line that any setting allows, as the strict reader's own cap: 256 MiB.
 const MAX_LINE: usize = 256 << 20;
@@ -100,7 +100,7 @@ impl GatewaySettings {
     /// # Errors
     /// [`SettingsError::Server`] where the server is called `countersign`: an approver could not tell a plan from a call.
     pub fn with_plans(mut self, approvals: PlanApprovals) -> Result<Self, SettingsError> {
-        if self.server.as_str() == OWN_SERVER {
+        if self.server.as_str() == PLAN_TOOL.0 {
             return Err(SettingsError::Server);
         }
         self.plans = Some(approvals);

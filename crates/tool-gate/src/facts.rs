@@ -116,22 +116,12 @@ impl<'a> Facts<'a> {
     fn into_record(self, verdict: Verdict) -> CallRecord {
         let tool = self.recorded_tool();
         let (gate, call) = (self.gate, self.call);
-        let mut record = CallRecord::new(
-            self.time,
-            gate.contract.session().clone(),
-            gate.contract.agent().clone(),
-            gate.principal.clone(),
-            call.call_id,
-            tool,
-            verdict,
-            self.registry_version,
-        );
+        let mut record = gate.entry(self.time, call.call_id, tool, verdict, self.registry_version);
         record.request_id = self.request_id;
         record.definition = self.definition;
         record.args = self.args;
         record.args_recipe = self.args.map(|_| crate::decide::ARGS_RECIPE.as_str().into());
         record.impact = self.impact.map(|impact| Escaped::new(impact.as_str()));
-        record.ask = gate.ask.as_ref().map(countersign_pinned_ask::PinnedAsk::digest);
         record.ask_restated = self.ask_restated;
         record.plan = self.plan.map(|root| root.digest());
         record.plan_step = self.plan_step;

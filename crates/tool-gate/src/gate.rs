@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool};
+use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool, Verdict};
 use countersign_canonical_json::Canonical;
 use countersign_core::{Clock, ClockError, Digest, Principal, Timestamp, ToolId, ToolName};
 use countersign_pinned_ask::PinnedAsk;
@@ -351,6 +351,23 @@ impl Inner {
         let code = RejectionCode::AuditUnavailable;
         self.count(time, Some(code), tool);
         Rejection { code, call_id: call_id.into(), sequence: None, approval_request: None }
+    }
+
+    /// What is the same on every record of this gate's decisions.
+    pub(crate) fn entry(
+        &self,
+        time: Timestamp,
+        call_id: &str,
+        tool: RecordedTool,
+        verdict: Verdict,
+        registry_version: u64,
+    ) -> CallRecord {
+        let (session, agent) = (self.contract.session().clone(), self.contract.agent().clone());
+        let principal = self.principal.clone();
+        let mut record =
+            CallRecord::new(time, session, agent, principal, call_id, tool, verdict, registry_version);
+        record.ask = self.ask.as_ref().map(PinnedAsk::digest);
+        record
     }
 
     /// Puts a decision on record, and only then among the recent ones.

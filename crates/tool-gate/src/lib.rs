@@ -51,6 +51,7 @@ pub use counts::{Counts, Window};
 pub use gate::{CallError, ToolGate};
 pub use histogram::{HistogramSnapshot, Ticks};
 pub use observe::{Observed, UndisclosedAttempts};
+pub use plan_approval::PLAN_TOOL;
 pub use plan_commit::commit_plan;
 pub use plan_error::{FinishPlanError, HaltPlanError, StartPlanError};
 pub use plan_settings::{PlanRootSettings, PlanSettings};

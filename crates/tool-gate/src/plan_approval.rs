@@ -14,8 +14,8 @@ use crate::decide::ARGS_RECIPE;
 use crate::gate::Inner;
 use crate::plan_error::StartPlanError;
 
-/// What an approval of a whole plan binds as its tool, and what the plan's start is on record as.
-pub(crate) const PLAN_TOOL: (&str, &str) = ("countersign", "submit_plan");
+/// What an approval of a whole plan binds as its tool, by server and name, and what the plan's start is on record as.
+pub const PLAN_TOOL: (&str, &str) = ("countersign", "submit_plan");
 
 /// The domain label of the digest of a plan's definitions.
 const DEFINITIONS: &str = "countersign/plan-definitions-1";

@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use countersign_audit_log::{CallRecord, OutcomeKind, RecordedTool, Verdict};
 use countersign_committed_plan::{FinishError, PlanRoot, VerifiedTrace};
 use countersign_core::CallId;
-use countersign_pinned_ask::PinnedAsk;
 
 use crate::accepted::InFlight;
 use crate::gate::{Inner, ToolGate};
@@ -83,18 +82,11 @@ impl ToolGate {
 }
 
 fn record(inner: &Inner, root: &PlanRoot, what: &str, refused: Option<(&str, &str)>) -> CallRecord {
-    let contract = &inner.contract;
-    let mut record = CallRecord::new(
-        inner.now().unwrap_or_else(|_| inner.latest()),
-        contract.session().clone(),
-        contract.agent().clone(),
-        inner.principal.clone(),
-        &root.to_string(),
-        RecordedTool::new(PLAN_TOOL.0, what),
-        if refused.is_some() { Verdict::Reject } else { Verdict::Accept },
-        inner.registry.view().snapshot().version(),
-    );
-    record.ask = inner.ask.as_ref().map(PinnedAsk::digest);
+    let time = inner.now().unwrap_or_else(|_| inner.latest());
+    let tool = RecordedTool::new(PLAN_TOOL.0, what);
+    let verdict = if refused.is_some() { Verdict::Reject } else { Verdict::Accept };
+    let version = inner.registry.view().snapshot().version();
+    let mut record = inner.entry(time, &root.to_string(), tool, verdict, version);
     record.plan = Some(root.digest());
     record.code = refused.map(|(code, _)| code.into());
     record.reason = refused.filter(|(_, reason)| !reason.is_empty()).map(|(_, reason)| reason.into());

@@ -256,21 +256,13 @@ impl<'g> Change<'g> {
     }
 
     fn record(&self, refused: Option<&StartPlanError>) -> CallRecord {
-        let contract = &self.inner.contract;
         let call_id = self.root.map_or_else(|| "plan".to_owned(), |root| root.to_string());
-        let mut record = CallRecord::new(
-            self.now,
-            contract.session().clone(),
-            contract.agent().clone(),
-            self.inner.principal.clone(),
-            &call_id,
-            RecordedTool::new(PLAN_TOOL.0, PLAN_TOOL.1),
-            if refused.is_some() { Verdict::Reject } else { Verdict::Accept },
-            self.view.snapshot().version(),
-        );
+        let tool = RecordedTool::new(PLAN_TOOL.0, PLAN_TOOL.1);
+        let verdict = if refused.is_some() { Verdict::Reject } else { Verdict::Accept };
+        let version = self.view.snapshot().version();
+        let mut record = self.inner.entry(self.now, &call_id, tool, verdict, version);
         record.args = self.args.as_ref().map(Canonical::digest);
         record.args_recipe = self.args.as_ref().map(|_| ARGS_RECIPE.as_str().into());
-        record.ask = self.inner.ask.as_ref().map(PinnedAsk::digest);
         record.plan = self.root.map(|root| root.digest());
         record.code = refused.map(|error| error.code().into());
         record.reason = refused.map(|error| match &self.reason {

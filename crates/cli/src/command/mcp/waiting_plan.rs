@@ -3,13 +3,11 @@
 use countersign_approval_token::PendingApproval;
 use countersign_canonical_json::to_canonical;
 use countersign_committed_plan::{OpenPlace, Plan, PlanLimits, PlanRoot, Step};
+use countersign_tool_gate::PLAN_TOOL;
 use serde_json::{Value, json};
 
 use crate::command::plan::unchecked;
 use crate::shown::shown_json;
-
-/// What the approval of a whole plan binds as its tool.
-const PLAN_TOOL: (&str, &str) = ("countersign", "submit_plan");
 
 /// A pending approval of a whole plan, read from the arguments that the approval binds.
 #[derive(Debug)]
