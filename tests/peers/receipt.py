@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 MEMBERS = {"checkpoint": str, "index": int, "proof": list, "receipt": str, "record": str}
 MAX_BYTES = 1 << 20
 DASH = "\u2014 "
-KINDS = ("decision", "outcome", "session", "gateway", "recovered")
+KINDS = ("decision", "outcome", "session", "gateway", "recovered", "standing")
 
 
 class Refused(Exception):

@@ -51,7 +51,7 @@ pub use read::{Lines, Summary, read_lines, verify};
 pub use receipt::{MAX_RECEIPT_BYTES, Receipt, ReceiptError, VerifiedReceipt};
 pub use record::{
     CallRecord, ClaimsRecord, Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool,
-    RecoveredRecord, SessionRecord, Verdict,
+    RecordedValue, RecoveredRecord, SessionRecord, StandingChange, StandingRecord, Verdict,
 };
 pub use sink::AuditSink;
 pub use text::{Escaped, EscapedError};

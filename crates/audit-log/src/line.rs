@@ -23,7 +23,7 @@ pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), A
             outcome(buffer, end);
             Ok(())
         }
-        Record::Session(_) | Record::Gateway(_) | Record::Recovered(_) => {
+        Record::Session(_) | Record::Gateway(_) | Record::Recovered(_) | Record::Standing(_) => {
             json(buffer, record)?;
             // A record is an object: its members follow on the first one.
             if let Some(brace) = buffer.first_mut() {
@@ -41,6 +41,7 @@ fn decision(b: &mut Vec<u8>, call: &CallRecord) -> Result<(), AuditError> {
     text(b, ",\"principal\":", call.principal.as_str());
     text(b, ",\"call_id\":", call.call_id.as_str());
     maybe(b, ",\"request_id\":", call.request_id.as_ref().map(|id| id.as_str()), text);
+    maybe(b, ",\"trace\":", call.trace.as_ref().map(|trace| trace.as_str()), text);
     let RecordedTool { server, name } = &call.tool;
     text(b, ",\"tool\":{\"server\":", server.as_str());
     text(b, ",\"name\":", name.as_str());
@@ -48,6 +49,10 @@ fn decision(b: &mut Vec<u8>, call: &CallRecord) -> Result<(), AuditError> {
     maybe(b, ",\"definition\":", call.definition.as_ref(), digest);
     maybe(b, ",\"args\":", call.args.as_ref(), digest);
     maybe(b, ",\"args_recipe\":", call.args_recipe.as_ref().map(|recipe| recipe.as_str()), text);
+    if !call.values.is_empty() {
+        b.extend_from_slice(b",\"values\":");
+        json(b, &call.values)?;
+    }
     maybe(b, ",\"impact\":", call.impact.as_ref().map(|impact| impact.as_str()), text);
     b.extend_from_slice(match call.verdict {
         Verdict::Accept => b",\"verdict\":\"accept\"",

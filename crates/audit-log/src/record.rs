@@ -11,6 +11,7 @@ const MAX_CLAIMS: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "nearly all records are the largest")]
 pub enum Record {
     /// A session began, or was refused.
     Session(SessionRecord),
@@ -22,6 +23,8 @@ pub enum Record {
     Gateway(GatewayRecord),
     /// A log that was opened again was cut behind its last checkpoint.
     Recovered(RecoveredRecord),
+    /// An agent was put into quarantine, or let out of it.
+    Standing(StandingRecord),
 }
 
 impl Record {
@@ -34,6 +37,7 @@ impl Record {
             Self::Outcome(r) => r.time,
             Self::Gateway(r) => r.time,
             Self::Recovered(r) => r.time,
+            Self::Standing(r) => r.time,
         }
     }
 }
@@ -55,6 +59,9 @@ pub struct SessionRecord {
     pub registry_version: u64,
     /// The tools that the contract discloses.
     pub tools: Vec<ToolId>,
+    /// Whether fewer tools were asked for than the registry lists for the agent.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub narrowed: bool,
     /// Digest of the pinned goal.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ask: Option<Digest>,
@@ -80,8 +87,20 @@ impl SessionRecord {
         tools: Vec<ToolId>,
         expires: Timestamp,
     ) -> Self {
-        let (ask, claims, code) = (None, None, None);
-        Self { time, session, agent, principal, registry_version, tools, ask, expires, claims, code }
+        let (narrowed, ask, claims, code) = (false, None, None, None);
+        Self {
+            time,
+            session,
+            agent,
+            principal,
+            registry_version,
+            tools,
+            narrowed,
+            ask,
+            expires,
+            claims,
+            code,
+        }
     }
 }
 
@@ -158,7 +177,26 @@ impl From<&ToolId> for RecordedTool {
     }
 }
 
-/// One decision. Argument values are never in it.
+/// The value of one argument, which the operator asked to have on record.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RecordedValue {
+    /// Which one, as a JSON Pointer (RFC 6901) into the arguments; empty for all of them.
+    pub pointer: Escaped<256>,
+    /// Its canonical JSON, escaped.
+    pub value: Escaped<4096>,
+}
+
+impl RecordedValue {
+    /// Escapes and shortens both.
+    #[must_use]
+    pub fn new(pointer: &str, value: &str) -> Self {
+        Self { pointer: pointer.into(), value: value.into() }
+    }
+}
+
+/// One decision. Argument values are not in it, but for those that the operator asked for one by one.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -176,6 +214,9 @@ pub struct CallRecord {
     /// The host's id for the request.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request_id: Option<RequestId>,
+    /// The host's place in a trace, as a W3C `traceparent`. It proves nothing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trace: Option<Escaped<64>>,
     /// The tool, as it was named.
     pub tool: RecordedTool,
     /// Digest of the tool's definition.
@@ -187,6 +228,9 @@ pub struct CallRecord {
     /// Recipe of that digest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub args_recipe: Option<Escaped<32>>,
+    /// The values that the operator asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub values: Vec<RecordedValue>,
     /// The tool's impact class, as the registry has it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub impact: Option<Escaped<32>>,
@@ -248,10 +292,12 @@ impl CallRecord {
             principal,
             call_id: call_id.into(),
             request_id: None,
+            trace: None,
             tool,
             definition: None,
             args: None,
             args_recipe: None,
+            values: Vec::new(),
             impact: None,
             verdict,
             code: None,
@@ -375,5 +421,42 @@ impl RecoveredRecord {
     #[must_use]
     pub const fn new(time: Timestamp, bytes: u64, digest: Digest) -> Self {
         Self { time, bytes, digest }
+    }
+}
+
+/// Whether an agent may call anything, as far as alarm and operators go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum StandingChange {
+    /// It may call nothing from now on.
+    Quarantined,
+    /// It may call again what its sessions disclose.
+    Lifted,
+}
+
+/// An agent was put into quarantine, or let out of it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct StandingRecord {
+    /// When a gate learnt of it.
+    pub time: Timestamp,
+    /// The agent.
+    pub agent: AgentId,
+    /// How it stands from then on.
+    pub standing: StandingChange,
+    /// Who or what did it: an operator's name, or `alarm`.
+    pub by: Escaped<128>,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<Escaped<512>>,
+}
+
+impl StandingRecord {
+    /// Makes one without a reason.
+    #[must_use]
+    pub fn new(time: Timestamp, agent: AgentId, standing: StandingChange, by: &str) -> Self {
+        Self { time, agent, standing, by: by.into(), reason: None }
     }
 }

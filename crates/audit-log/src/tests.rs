@@ -66,6 +66,8 @@ fn hostile(text: &str) -> Vec<Record> {
     call.impact = Some(text.into());
     call.definition = Some(Digest::of(b"d"));
     call.args = Some(Digest::of(b"a"));
+    call.values = vec![RecordedValue::new(text, text), RecordedValue::new("", text)];
+    call.trace = Some(text.into());
     call.ask = Some(Digest::of(b"k"));
     call.ask_restated = Some(Digest::of(b"r"));
     call.plan = Some(Digest::of(b"p"));
@@ -91,8 +93,22 @@ fn hostile(text: &str) -> Vec<Record> {
     let mut session = session(vec![ToolId::new("desk", "search").unwrap()]);
     session.ask = Some(Digest::of(b"k"));
     session.code = Some(text.into());
+    session.narrowed = true;
     session.claims = Some(ClaimsRecord::new(Digest::of(b"c"), [text, text]));
-    vec![Record::Session(session), Record::Decision(call), Record::Outcome(outcome), Record::Gateway(gateway)]
+    let mut standing = StandingRecord::new(
+        at(4_000),
+        AgentId::new("support-bot").unwrap(),
+        StandingChange::Quarantined,
+        text,
+    );
+    standing.reason = Some(text.into());
+    vec![
+        Record::Session(session),
+        Record::Decision(call),
+        Record::Outcome(outcome),
+        Record::Gateway(gateway),
+        Record::Standing(standing),
+    ]
 }
 
 #[test]

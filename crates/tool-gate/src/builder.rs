@@ -7,7 +7,7 @@ use countersign_canonical_json::Limits;
 use countersign_core::{Audience, Clock, Digest, Millis, Principal, SpentTokens, ToolId};
 use countersign_keys::RunKeys;
 use countersign_pinned_ask::PinnedAsk;
-use countersign_registry::{AgentClaims, CapabilityRegistry, SessionContract};
+use countersign_registry::{AgentClaims, AgentEntry, CapabilityRegistry, SessionContract};
 
 use crate::gate::{Inner, ToolGate};
 use crate::plan::WithoutPlan;
@@ -249,6 +249,9 @@ impl ToolGateBuilder {
             contract.tools().iter().cloned().collect(),
             contract.expires(),
         );
+        let view = self.registry.view();
+        let listed = view.snapshot().agent(contract.agent()).map(AgentEntry::tools);
+        record.narrowed = listed.is_some_and(|listed| listed != contract.tools());
         record.ask = self.ask.as_ref().map(PinnedAsk::digest);
         record.claims = self.claims.as_ref().map(|claims| {
             let differing = claims.differences(contract);

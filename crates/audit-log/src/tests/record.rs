@@ -24,6 +24,9 @@ fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
     all.extend([super::decision("c"), super::decision("")]);
     for member in [
         "request_id",
+        "trace",
+        "values",
+        "narrowed",
         "definition",
         "args",
         "args_recipe",
@@ -86,7 +89,7 @@ fn newline_or_ansi_in_a_tool_name_or_any_other_field_stays_on_one_line() {
 fn a_megabyte_in_every_field_makes_a_short_line() {
     for filler in ["a", "\n", "\u{1f600}", "\\"] {
         for record in hostile(&filler.repeat(1 << 20)) {
-            assert!(line(&record).len() < 48 << 10);
+            assert!(line(&record).len() < 1 << 16);
         }
     }
 }
@@ -158,6 +161,7 @@ fn an_unknown_missing_or_repeated_member_is_no_record() {
     for record in hostile("x") {
         let line = line(&record);
         assert!(parse_line(line.as_bytes()).is_some());
+        let name = if line.contains("\"s1\"") { "s1" } else { "support-bot" };
         for bad in [
             line.replacen('{', "{\"extra\":1,", 1),
             line.replacen("\"time\":", "\"tome\":", 1),
@@ -166,7 +170,7 @@ fn an_unknown_missing_or_repeated_member_is_no_record() {
             line.replacen("\"seq\":7", "\"seq\":\"7\"", 1),
             line.replacen("\"type\":\"", "\"type\":\"x", 1),
             format!("{line} {{}}"),
-            line.replacen("\"s1\"", "\"s\\n1\"", 1),
+            line.replacen(name, "s\\n1", 1),
         ] {
             assert_ne!(bad, line);
             assert_eq!(parse_line(bad.as_bytes()), None, "{bad}");

@@ -1,4 +1,4 @@
-use countersign_audit_log::{ProposalRecord, Record, Verdict};
+use countersign_audit_log::{ProposalRecord, Record, StandingChange, Verdict};
 
 /// One entry for a person. What agents wrote was escaped when it was recorded.
 pub(super) fn describe(seq: u64, record: &Record) -> String {
@@ -40,6 +40,15 @@ pub(super) fn describe(seq: u64, record: &Record) -> String {
         }
         Record::Recovered(r) => {
             format!("{seq:>6} {} recovered {} bytes were cut, sha-256 {}", r.time, r.bytes, r.digest)
+        }
+        Record::Standing(r) => {
+            let what = match r.standing {
+                StandingChange::Quarantined => "put into quarantine",
+                StandingChange::Lifted => "let out of quarantine",
+                _ => "changed",
+            };
+            let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("{seq:>6} {} standing {} {what} by {}{reason}", r.time, r.agent, r.by)
         }
         _ => format!("{seq:>6} {} (an entry of a newer version)", record.time()),
     }
