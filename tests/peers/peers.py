@@ -54,6 +54,7 @@ def set_up(folder, name, command, rules):
     """Keys, a registry drafted from what the server says and lowered on purpose, and the gateway's configuration."""
     countersign(folder, "keys", "generate", "--kind", "ed25519", "--out", "op.key", "--public-out", "op.pub")
     countersign(folder, "keys", "generate", "--kind", "hmac", "--out", "approval.key")
+    countersign(folder, "keys", "generate", "--kind", "log", "--origin", "peers.example/log", "--out", "log.key")
     countersign(folder, "keys", "trust", "--threshold", "1", "--out", "root.json", "op.pub")
     draft = json.loads(countersign(folder, "mcp", "inspect", "--name", name, "--", *command))
     tools = [dict(tool, **rules[tool["name"]]) for tool in draft["tools"] if tool["name"] in rules]
@@ -84,7 +85,9 @@ store = "approvals.sqlite"
 audience = "peers"
 ttl = "10m"
 [record]
-file = "record.jsonl"
+folder = "log"
+key_file = "log.key"
+origin = "peers.example/log"
 [server]
 name = "{name}"
 """)
@@ -109,7 +112,8 @@ def refusal(result):
 
 
 def record(folder):
-    return [json.loads(line) for line in (folder / "record.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for file in sorted((folder / "log").glob("*.jsonl")) for line in file.read_text().splitlines()]
+    return [line for line in lines if "seq" in line]
 
 
 async def filesystem(folder):

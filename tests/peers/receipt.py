@@ -1,20 +1,23 @@
 """Verifies a receipt of the record with the log's public key alone: no connection, none of this project's code.
 
-Usage: receipt.py RECEIPT VKEY [--every-byte]
+Usage: receipt.py RECEIPT VKEY [--witness VKEY]... [--quorum N] [--every-byte]
        receipt.py --vectors FOLDER
 
 RECEIPT is a file, VKEY the log's key as C2SP signed-note writes it: `origin+id+key`. Prints the record's call, tool and
 verdict, or for another kind of record its type, and exits with 0; exits with 1 and says why when anything is not as it
 has to be, and with 2 when it is used wrongly.
 
+A checkpoint may be cosigned, by witnesses whose keys are all given: a signature of anybody else is refused, since it
+could be changed unseen. N of the witnesses have to have cosigned; all that are given, without --quorum.
+
 With --every-byte it then changes every byte of the receipt in three ways, and exits with 1 if one of them verifies. With
 --vectors it judges every receipt among the vectors in FOLDER, and exits with 1 if it judges one otherwise than is written.
 
-Needs Python 3.10 or newer and the package `cryptography`. Written from RFC 9162 (section 2.1.3.2), C2SP signed-note and
-C2SP tlog-checkpoint. A checkpoint that witnesses signed as well is refused: their keys are not known here. Of a record's
-members, those that are printed are looked at, and no more.
+Needs Python 3.10 or newer and the package `cryptography`. Written from RFC 9162 (section 2.1.3.2), C2SP signed-note,
+C2SP tlog-checkpoint and C2SP tlog-cosignature. Of a record's members, those that are printed are looked at, and no more.
 """
 
+import argparse
 import base64
 import binascii
 import hashlib
@@ -27,6 +30,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 MEMBERS = {"checkpoint": str, "index": int, "proof": list, "receipt": str, "record": str}
 MAX_BYTES = 1 << 20
+MAX_NOTE_BYTES = 256 << 10
+MAX_SIGNATURES = 100
+LOG, WITNESS = 0x01, 0x04
 DASH = "\u2014 "
 KINDS = ("decision", "outcome", "session", "gateway", "recovered", "standing")
 
@@ -53,16 +59,31 @@ def from_base64(text, why):
     return data
 
 
-def read_key(vkey):
-    """The origin, the four bytes of the id and the public key."""
-    parts = vkey.split("+", 2)
-    need(len(parts) == 3, "the key is not `origin+id+key`")
-    origin, identity, material = parts[0], parts[1], from_base64(parts[2], "the key is not base64")
-    need(origin and not any(c.isspace() for c in origin), "the key has no name")
-    need(len(material) == 33 and material[0] == 0x01, "the key is no Ed25519 key of a log")
-    digest = sha256(origin.encode() + b"\n" + material)[:4]
-    need(digest.hex() == identity, "the key's id is not that of its name and bytes")
-    return origin, digest, Ed25519PublicKey.from_public_bytes(material[1:])
+class Key:
+    """A key as C2SP signed-note writes it, `name+id+key`: of a log, or of a witness."""
+
+    def __init__(self, vkey, kind):
+        parts = vkey.split("+", 2)
+        need(len(parts) == 3, "the key is not `name+id+key`")
+        self.name, identity, material = parts[0], parts[1], from_base64(parts[2], "the key is not base64")
+        need(self.name and not any(c.isspace() for c in self.name), "the key has no name")
+        need(len(material) == 33 and material[0] == kind, "the key is of another kind")
+        self.id, self.kind, self.bytes = sha256(self.name.encode() + b"\n" + material)[:4], kind, material[1:]
+        need(self.id.hex() == identity, "the key's id is not that of its name and bytes")
+
+    def signed(self, text, signature):
+        """Verifies a signature on a text and gives the time that a witness names."""
+        seconds = None
+        if self.kind == WITNESS:
+            need(len(signature) == 72, "a cosignature is too short or too long")
+            seconds, signature = int.from_bytes(signature[:8], "big"), signature[8:]
+            need(seconds < 2**63, "the time of a cosignature is out of range")
+            text = f"cosignature/v1\ntime {seconds}\n{text}"
+        try:
+            Ed25519PublicKey.from_public_bytes(self.bytes).verify(signature, text.encode("utf-8"))
+        except InvalidSignature as error:
+            raise Refused("a signature does not verify") from error
+        return seconds
 
 
 def read_receipt(data):
@@ -84,20 +105,36 @@ def read_receipt(data):
     return value
 
 
-def open_checkpoint(note, vkey):
-    """The size and the root that the log signed, of a note with no other signature."""
-    origin, identity, key = read_key(vkey)
+def signer(line, text, keys):
+    """Which of the keys signed the text in that line, and when it says so."""
+    name, gap, signature = line.removeprefix(DASH).partition(" ")
+    need(line.startswith(DASH) and gap, "a signature line is none")
+    signature = from_base64(signature, "a signature is not base64")
+    known = [key for key in keys if key.name == name and key.id == signature[:4]]
+    need(len(known) == 1, "the note has a signature of nobody known")
+    return known[0].kind, known[0].name, known[0].bytes, known[0].signed(text, signature[4:])
+
+
+def open_note(note, log, witnesses):
+    """The text that the log signed, and the public keys of the witnesses that cosigned it."""
+    need(len(note.encode("utf-8")) <= MAX_NOTE_BYTES, "the note is too long")
     need(all(c >= " " or c == "\n" for c in note), "the note has control characters")
-    text, gap, line = note.rpartition("\n\n")
-    need(gap and line.endswith("\n") and line.count("\n") == 1, "the note has not exactly one signature")
-    need(line.startswith(DASH + origin + " "), "the note is not signed under the log's name")
-    signed = from_base64(line[len(DASH + origin + " ") : -1], "the signature is not base64")
-    need(signed[:4] == identity and len(signed) == 68, "the note is not signed by the log's key")
-    text += "\n"
-    try:
-        key.verify(signed[4:], text.encode("utf-8"))
-    except InvalidSignature as error:
-        raise Refused("the signature does not verify") from error
+    text, gap, block = note.rpartition("\n\n")
+    need(gap and block.endswith("\n"), "the note is not a text and signatures")
+    text, lines = text + "\n", block[:-1].split("\n")
+    need(len(lines) <= MAX_SIGNATURES, "the note has too many signatures")
+    signers = [signer(line, text, [log, *witnesses]) for line in lines]
+    need(len(set(signers)) == len(signers), "the note has a signature twice")
+    need(any(kind == LOG for kind, _, _, _ in signers), "the note is not signed by the log")
+    return text, {key for kind, _, key, _ in signers if kind == WITNESS}
+
+
+def open_checkpoint(note, vkey, witnesses=(), quorum=0):
+    """The size and the root that the log signed and that many witnesses cosigned."""
+    log, witnesses = Key(vkey, LOG), [Key(witness, WITNESS) for witness in dict.fromkeys(witnesses)]
+    text, cosigned = open_note(note, log, witnesses)
+    need(len(cosigned) >= quorum, "too few witnesses cosigned")
+    origin = log.name
     lines = text.split("\n")
     need(len(lines) == 4 and lines[3] == "", "the checkpoint is not three lines")
     need(lines[0] == origin, "the checkpoint is of another log")
@@ -153,10 +190,10 @@ def read_record(line):
     return record
 
 
-def verify(data, vkey):
+def verify(data, vkey, witnesses=(), quorum=0):
     """The record of a receipt that holds."""
     receipt = read_receipt(data)
-    size, root = open_checkpoint(receipt["checkpoint"], vkey)
+    size, root = open_checkpoint(receipt["checkpoint"], vkey, witnesses, quorum)
     path = [from_base64(entry, "a hash is not base64") for entry in receipt["proof"]]
     need(all(len(entry) == 32 for entry in path), "a hash has not 32 bytes")
     leaf = sha256(b"\x00" + receipt["record"].encode("utf-8"))
@@ -180,21 +217,21 @@ def describe(record):
             yield f"evidence: {json.dumps(piece.get('id'))} {json.dumps(piece.get('digest'))}"
 
 
-def holds(data, vkey):
+def holds(data, *known):
     try:
-        verify(data, vkey)
+        verify(data, *known)
     except Refused:
         return False
     return True
 
 
-def every_byte(data, vkey):
+def every_byte(data, *known):
     """How many changes were tried, and where one was not noticed."""
     tried, missed = 0, []
     for at, byte in enumerate(data):
         for other in (byte ^ 0x01, byte ^ 0x20, (byte + 13) % 256):
             tried += 1
-            if holds(data[:at] + bytes([other]) + data[at + 1 :], vkey):
+            if holds(data[:at] + bytes([other]) + data[at + 1 :], *known):
                 missed.append(at)
     return tried, missed
 
@@ -204,9 +241,10 @@ def judge_vectors(folder):
     judged, wrong = 0, []
     for path in sorted(folder.glob("*/*.json")):
         vector = json.loads(path.read_text(encoding="utf-8"))
-        if vector["kind"] == "receipt" and not vector.get("witnesses"):
+        if vector["kind"] == "receipt":
             judged += 1
-            if holds(vector["receipt"].encode("utf-8"), vector["key"]) != (vector["expect"] == "ok"):
+            known = (vector["key"], vector.get("witnesses", ()), vector.get("quorum", 0))
+            if holds(vector["receipt"].encode("utf-8"), *known) != (vector["expect"] == "ok"):
                 wrong.append(path.name)
     return judged, wrong
 
@@ -216,19 +254,23 @@ def main(args):
         judged, wrong = judge_vectors(Path(args[1]))
         print(f"{judged} receipts judged, {len(wrong)} otherwise than is written {wrong or ''}".rstrip())
         return 1 if wrong or judged == 0 else 0
-    whole = args[2:] == ["--every-byte"]
-    if len(args) != 2 and not whole:
-        print(__doc__, file=sys.stderr)
-        return 2
-    data, vkey = Path(args[0]).read_bytes(), args[1]
+    usage = argparse.ArgumentParser(usage=__doc__)
+    usage.add_argument("receipt", type=Path)
+    usage.add_argument("vkey")
+    usage.add_argument("--witness", action="append", default=[])
+    usage.add_argument("--quorum", type=int)
+    usage.add_argument("--every-byte", action="store_true")
+    given = usage.parse_args(args)
+    quorum = len(set(given.witness)) if given.quorum is None else given.quorum
+    data, known = given.receipt.read_bytes(), (given.vkey, given.witness, quorum)
     try:
-        record = verify(data, vkey)
+        record = verify(data, *known)
     except Refused as why:
         print(f"refused: {why}", file=sys.stderr)
         return 1
     print("\n".join(describe(record)))
-    if whole:
-        tried, missed = every_byte(data, vkey)
+    if given.every_byte:
+        tried, missed = every_byte(data, *known)
         print(f"{tried} changes of one byte, {len(missed)} not noticed {missed[:8] or ''}".rstrip())
         return 1 if missed else 0
     return 0

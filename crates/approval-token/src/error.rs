@@ -83,6 +83,9 @@ pub enum PendingError {
     /// Another call is pending under this id.
     #[error("another call is pending under this id")]
     Conflict,
+    /// Somebody said no to the same act, and is not asked again.
+    #[error("the same was asked before and denied")]
+    Denied,
     /// Nothing is pending under this id.
     #[error("no approval is pending under this id")]
     Unknown,
@@ -109,6 +112,7 @@ impl PendingError {
             Self::Ttl => "PENDING_TTL",
             Self::Full => "PENDING_FULL",
             Self::Conflict => "PENDING_CONFLICT",
+            Self::Denied => "PENDING_DENIED",
             Self::Unknown => "PENDING_UNKNOWN",
             Self::Decided => "PENDING_DECIDED",
             Self::Expired => "PENDING_EXPIRED",

@@ -1,11 +1,12 @@
 use std::fmt;
 
 use countersign_canonical_json::{Canonical, Limits, read};
-use countersign_core::{CallId, Millis, Timestamp};
+use countersign_core::{CallId, Millis, OperatorId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::binding::CallBinding;
 use crate::error::PendingError;
+use crate::payload::present;
 use crate::token::ApprovalToken;
 
 /// Holds a call that waits for somebody to approve it: the binding that a token will be minted over and the arguments,
@@ -18,6 +19,8 @@ pub struct PendingApproval {
     args: String,
     requested: Timestamp,
     expires: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_ends: Option<Timestamp>,
 }
 
 impl PendingApproval {
@@ -34,6 +37,13 @@ impl PendingApproval {
     ) -> Result<Self, PendingError> {
         let expires = requested.checked_add(ttl).map_err(|_| PendingError::Ttl)?;
         Self::checked(binding, args, requested, expires)
+    }
+
+    /// Says when the session ends that the call is made in. Until then a no to it counts; without it, until the question
+    /// lapses.
+    #[must_use]
+    pub fn with_session_end(self, at: Timestamp) -> Self {
+        Self { session_ends: Some(at), ..self }
     }
 
     /// The id under which the call waits; the token binds it.
@@ -66,6 +76,12 @@ impl PendingApproval {
         self.expires
     }
 
+    /// Until when a no to it counts.
+    #[must_use]
+    pub fn denied_until(&self) -> Timestamp {
+        self.session_ends.map_or(self.expires, |end| end.max(self.expires))
+    }
+
     fn checked(
         binding: CallBinding,
         args: &Canonical,
@@ -78,7 +94,7 @@ impl PendingApproval {
         if expires <= requested {
             return Err(PendingError::Ttl);
         }
-        Ok(Self { binding, args: args.as_str().to_owned(), requested, expires })
+        Ok(Self { binding, args: args.as_str().to_owned(), requested, expires, session_ends: None })
     }
 }
 
@@ -100,6 +116,8 @@ struct WirePending {
     args: String,
     requested: Timestamp,
     expires: Timestamp,
+    #[serde(default, deserialize_with = "present")]
+    session_ends: Option<Timestamp>,
 }
 
 impl TryFrom<WirePending> for PendingApproval {
@@ -112,7 +130,8 @@ impl TryFrom<WirePending> for PendingApproval {
         if canonical.bytes() != args {
             return Err(PendingError::Args);
         }
-        Self::checked(wire.binding, &canonical, wire.requested, wire.expires)
+        let pending = Self::checked(wire.binding, &canonical, wire.requested, wire.expires)?;
+        Ok(Self { session_ends: wire.session_ends, ..pending })
     }
 }
 
@@ -141,7 +160,12 @@ pub enum PendingState {
 /// arguments. Of those, at most 64 with at most 4 MiB wait for one session ([`CallBinding::asker`]), so that one agent
 /// cannot take the room of the others; a question without a session counts under its principal.
 ///
-/// An id is for one question. Once that was denied, used or has expired, the same act is a new question under a new id,
+/// A no is about the act ([`CallBinding::act`]) and counts until the session ends ([`PendingApproval::denied_until`]): the
+/// same act is not asked about again before that, so that nobody is asked until they give in. Under another registry
+/// version, definition or goal, and in another session, it is another act. A no takes one of the session's 64 places for as
+/// long as it counts: an agent that varies its arguments can be told no 64 times, and then asks nothing more.
+///
+/// An id is for one question. Once that was used or has expired, the same act is a new question under a new id,
 /// since tokens bind the id: what was said about the old one says nothing about the new one.
 pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// Asks for approval at the moment [`PendingApproval::requested`]. Gives the id under which to approve: that of an
@@ -149,7 +173,8 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// Where the approval of one has expired, that question is over, and this one is asked.
     ///
     /// # Errors
-    /// [`PendingError::Full`] when the session or the store holds as many as it may, [`PendingError::Conflict`] when
+    /// [`PendingError::Denied`] when somebody said no to the same act and that counts still, [`PendingError::Full`] when the
+    /// session or the store holds as many as it may, [`PendingError::Conflict`] when
     /// the id has been used for another question that is kept, or [`PendingError::Unavailable`].
     fn request(&self, pending: &PendingApproval) -> Result<CallId, PendingError>;
 
@@ -173,11 +198,22 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unavailable`].
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError>;
 
-    /// Says no to one that waits, or takes an unused approval back. The others stay as they are.
+    /// Says no to the act of one that waits, has expired, or is approved and unused, in the name of `by`. Whatever else is
+    /// open about the same act is denied with it; the others stay as they are.
     ///
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`] or [`PendingError::Unavailable`].
-    fn deny(&self, id: &CallId) -> Result<(), PendingError>;
+    fn deny(&self, id: &CallId, by: &OperatorId) -> Result<(), PendingError>;
+
+    /// Finds who said no to the same act, and under which id, for as long as that counts.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn find_denied(
+        &self,
+        act: &CallBinding,
+        now: Timestamp,
+    ) -> Result<Option<(CallId, OperatorId)>, PendingError>;
 
     /// Finds the token that was left for the same act and has not expired, whatever call id the retry carries and
     /// whenever the question would have lapsed. The token binds the id that is given beside it.

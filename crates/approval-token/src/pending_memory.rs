@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use countersign_core::{CallId, Digest, Timestamp};
+use countersign_core::{CallId, Digest, OperatorId, Timestamp};
 use parking_lot::Mutex;
 
 use crate::binding::CallBinding;
@@ -26,8 +26,25 @@ const MAX_CLOSED: usize = 256;
 /// Keeps pending approvals for as long as the process lives.
 #[derive(Debug, Default)]
 pub struct MemoryPendingApprovals {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
     // By the order in which they came, so that the oldest is listed and forgotten first.
-    entries: Mutex<BTreeMap<u64, Item>>,
+    entries: BTreeMap<u64, Item>,
+    /// What somebody said no to. People make these, one at a time.
+    denied: Vec<Denial>,
+}
+
+/// A no, without the arguments.
+#[derive(Clone, Debug)]
+struct Denial {
+    act: Digest,
+    id: CallId,
+    by: OperatorId,
+    asker: Digest,
+    until: Timestamp,
 }
 
 #[derive(Clone, Debug)]
@@ -41,9 +58,12 @@ struct Item {
 }
 
 impl Item {
+    const fn is_decided(&self) -> bool {
+        matches!(self.state, PendingState::Denied | PendingState::Used)
+    }
+
     fn is_open(&self, now: Timestamp) -> bool {
-        let decided = matches!(self.state, PendingState::Denied | PendingState::Used);
-        !decided && now < self.open_until
+        !self.is_decided() && now < self.open_until
     }
 
     fn is_waiting(&self, now: Timestamp) -> bool {
@@ -64,8 +84,8 @@ impl MemoryPendingApprovals {
         id: &CallId,
         change: impl FnOnce(&mut Item) -> Result<(), PendingError>,
     ) -> Result<(), PendingError> {
-        let mut entries = self.entries.lock();
-        let item = entries.values_mut().find(|item| item.pending.id() == id);
+        let mut kept = self.kept.lock();
+        let item = kept.entries.values_mut().find(|item| item.pending.id() == id);
         change(item.ok_or(PendingError::Unknown)?)
     }
 }
@@ -73,7 +93,12 @@ impl MemoryPendingApprovals {
 impl PendingApprovals for MemoryPendingApprovals {
     fn request(&self, pending: &PendingApproval) -> Result<CallId, PendingError> {
         let (now, act) = (pending.requested(), pending.binding().act());
-        let mut entries = self.entries.lock();
+        let mut kept = self.kept.lock();
+        let Kept { entries, denied } = &mut *kept;
+        denied.retain(|denial| now < denial.until);
+        if denied.iter().any(|denial| denial.act == act) {
+            return Err(PendingError::Denied);
+        }
         let open = || entries.values().filter(|item| item.is_open(now));
         if let Some(same) = open().find(|item| item.act == act) {
             return Ok(same.pending.id().clone());
@@ -83,15 +108,16 @@ impl PendingApprovals for MemoryPendingApprovals {
         }
         let asker = pending.binding().asker();
         let of_asker = || entries.values().filter(|item| item.asker == asker && item.is_waiting(now));
-        if of_asker().count() >= MAX_WAITING_EACH
+        let denied_of_asker = denied.iter().filter(|denial| denial.asker == asker).count();
+        if of_asker().count().saturating_add(denied_of_asker) >= MAX_WAITING_EACH
             || bytes_with(of_asker(), pending) > MAX_ARGS_BYTES_EACH
             || open().count() >= MAX_OPEN
         {
             return Err(PendingError::Full);
         }
-        forget_closed(&mut entries, now, MAX_CLOSED);
+        forget_closed(entries, now, MAX_CLOSED);
         if bytes_with(entries.values(), pending) > MAX_ARGS_BYTES {
-            forget_closed(&mut entries, now, 0);
+            forget_closed(entries, now, 0);
         }
         if bytes_with(entries.values(), pending) > MAX_ARGS_BYTES {
             return Err(PendingError::Full);
@@ -103,14 +129,15 @@ impl PendingApprovals for MemoryPendingApprovals {
     }
 
     fn get(&self, id: &CallId) -> Result<Option<(PendingApproval, PendingState)>, PendingError> {
-        let entries = self.entries.lock();
-        let item = entries.values().find(|item| item.pending.id() == id);
+        let kept = self.kept.lock();
+        let item = kept.entries.values().find(|item| item.pending.id() == id);
         Ok(item.map(|item| (item.pending.clone(), item.state.clone())))
     }
 
     fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError> {
-        let entries = self.entries.lock();
-        Ok(entries.values().filter(|item| item.is_waiting(now)).map(|item| item.pending.clone()).collect())
+        let kept = self.kept.lock();
+        let waiting = kept.entries.values().filter(|item| item.is_waiting(now));
+        Ok(waiting.map(|item| item.pending.clone()).collect())
     }
 
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError> {
@@ -128,14 +155,29 @@ impl PendingApprovals for MemoryPendingApprovals {
         })
     }
 
-    fn deny(&self, id: &CallId) -> Result<(), PendingError> {
-        self.change(id, |item| {
-            if matches!(item.state, PendingState::Denied | PendingState::Used) {
-                return Err(PendingError::Decided);
-            }
-            item.state = PendingState::Denied;
-            Ok(())
-        })
+    fn deny(&self, id: &CallId, by: &OperatorId) -> Result<(), PendingError> {
+        let mut kept = self.kept.lock();
+        let item = kept.entries.values().find(|item| item.pending.id() == id).ok_or(PendingError::Unknown)?;
+        if item.is_decided() {
+            return Err(PendingError::Decided);
+        }
+        let (act, asker, until) = (item.act, item.asker, item.pending.denied_until());
+        for same in kept.entries.values_mut().filter(|item| item.act == act && !item.is_decided()) {
+            same.state = PendingState::Denied;
+        }
+        kept.denied.push(Denial { act, id: id.clone(), by: by.clone(), asker, until });
+        Ok(())
+    }
+
+    fn find_denied(
+        &self,
+        act: &CallBinding,
+        now: Timestamp,
+    ) -> Result<Option<(CallId, OperatorId)>, PendingError> {
+        let act = act.act();
+        let kept = self.kept.lock();
+        let denial = kept.denied.iter().rfind(|denial| denial.act == act && now < denial.until);
+        Ok(denial.map(|denial| (denial.id.clone(), denial.by.clone())))
     }
 
     fn find_approved(
@@ -144,7 +186,7 @@ impl PendingApprovals for MemoryPendingApprovals {
         now: Timestamp,
     ) -> Result<Option<(CallId, ApprovalToken)>, PendingError> {
         let act = act.act();
-        let entries = self.entries.lock();
+        let kept = self.kept.lock();
         let token = |item: &Item| match &item.state {
             PendingState::Approved(token) if item.act == act && item.is_open(now) => {
                 Some((item.pending.id().clone(), token.clone()))
@@ -153,7 +195,7 @@ impl PendingApprovals for MemoryPendingApprovals {
                 None
             }
         };
-        Ok(entries.values().find_map(token))
+        Ok(kept.entries.values().find_map(token))
     }
 
     fn mark_used(&self, id: &CallId) -> Result<(), PendingError> {

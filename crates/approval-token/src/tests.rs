@@ -7,6 +7,7 @@
 mod bits;
 mod field;
 mod pending;
+mod recipes;
 mod spend;
 mod text;
 mod time;

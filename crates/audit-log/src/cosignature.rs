@@ -168,13 +168,20 @@ pub fn attach_cosignatures(note: &str, lines: &str, witnesses: &[WitnessKey]) ->
     let known: Vec<VerifierKey> = witnesses.iter().map(|witness| witness.0.clone()).collect();
     let mut whole = note.to_owned();
     for line in lines.split_inclusive('\n') {
-        match SignedNote::parse(&format!("{text}\n{line}"))?.open(&known) {
-            Ok(_) if whole.split_inclusive('\n').any(|old| old == line) => {}
-            Ok(_) => whole.push_str(line),
-            Err(NoteError::Unsigned) => {}
-            Err(error) => return Err(error),
+        let known = signer_of(text, line, &known)?.is_some();
+        if known && !whole.split_inclusive('\n').any(|old| old == line) {
+            whole.push_str(line);
         }
     }
     SignedNote::parse(&whole)?;
     Ok(whole)
+}
+
+/// Reads one signature line under a text, its newline included, and says whose it is; `None` for a line of nobody known.
+pub(crate) fn signer_of(text: &str, line: &str, known: &[VerifierKey]) -> Result<Option<Signer>, NoteError> {
+    match SignedNote::parse(&format!("{text}\n{line}"))?.open(known) {
+        Ok(opened) => Ok(opened.signers().first().cloned()),
+        Err(NoteError::Unsigned) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

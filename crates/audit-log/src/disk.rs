@@ -57,11 +57,11 @@ pub trait Disk: Debug + Send + Sync {
 
 /// One open file of a [`Disk`].
 pub trait DiskFile: Debug + Send {
-    /// How long the file is, in bytes.
+    /// How long the file is, in bytes, if its name still leads to it, and not to another or to none.
     ///
     /// # Errors
     /// As the system reports them.
-    fn size(&mut self) -> io::Result<u64>;
+    fn size_in_place(&mut self) -> io::Result<Option<u64>>;
 
     /// Writes all of the bytes at an offset.
     ///
@@ -80,10 +80,4 @@ pub trait DiskFile: Debug + Send {
     /// # Errors
     /// As the system reports them. What was not synced before may then be lost, whatever a later sync says.
     fn sync(&mut self) -> io::Result<()>;
-
-    /// Says whether its name still leads to this file, and not to another or to none.
-    ///
-    /// # Errors
-    /// As the system reports them.
-    fn is_in_place(&mut self) -> io::Result<bool>;
 }

@@ -3,10 +3,10 @@
 //! A record goes in through [`AuditSink::record`], which returns its sequence number once it is kept and an error
 //! otherwise; whoever asked then refuses. [`Log`] keeps records in a folder, durable, under signed checkpoints of a Merkle
 //! tree; [`verify_log`] verifies all of it, [`read_log`] reads it, [`prove_inclusion`] and [`prove_consistency`] prove it.
-//! [`MemorySink`] keeps the latest records of this process and the tree of all. [`FileSink`] writes JSON lines without
-//! checkpoints, which [`read_lines`] and [`verify`] read back: that finds accidents, not forgers.
+//! [`MemorySink`] keeps the latest records of this process and the tree of all.
+//! [`Submission`] has a witness cosign a checkpoint, and a [`Receipt`] proves one record to who has public keys alone.
 //!
-//! What it does not do: it decides nothing, reads no clock, and holds no argument values (digests only). Whoever has a log's
+//! What it does not do: it decides nothing, reads no clock, and holds no values of arguments but those that an operator named. Whoever has a log's
 //! signing key can write another log, and whoever can write its folder can cut its end: a checkpoint that was kept elsewhere
 //! finds both.
 
@@ -15,7 +15,6 @@ mod checkpoint;
 mod cosignature;
 mod disk;
 mod error;
-mod file;
 mod line;
 mod log;
 mod log_error;
@@ -28,9 +27,10 @@ mod receipt;
 mod record;
 mod segment;
 mod sink;
-mod tail;
+mod submission;
 mod text;
 mod tiles;
+mod value;
 mod witness;
 
 #[cfg(test)]
@@ -39,21 +39,21 @@ mod tests;
 pub use checkpoint::{Checkpoint, CheckpointError, LogKey};
 pub use cosignature::{Cosignature, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
 pub use disk::{Disk, DiskFile, FolderDisk};
-pub use error::{AuditError, ReadError};
-pub use file::FileSink;
+pub use error::AuditError;
 pub use log::{Durability, Log, LogOptions, Pending};
 pub use log_error::{LogError, Place};
 pub use log_read::{LogEntries, LogEntry, read_disk, read_log};
 pub use log_verify::{LogSummary, prove_consistency, prove_inclusion, verify_disk, verify_log};
 pub use memory::MemorySink;
 pub use proposal::{EvidenceKind, EvidenceRecord, ProposalRecord};
-pub use read::{Lines, Summary, read_lines, verify};
 pub use receipt::{MAX_RECEIPT_BYTES, Receipt, ReceiptError, VerifiedReceipt};
 pub use record::{
     CallRecord, ClaimsRecord, Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool,
-    RecordedValue, RecoveredRecord, SessionRecord, StandingChange, StandingRecord, Verdict,
+    RecoveredRecord, SessionRecord, StandingChange, StandingRecord, Verdict,
 };
 pub use sink::AuditSink;
+pub use submission::{MAX_WITNESS_ANSWER_BYTES, Submission, SubmissionError};
 pub use text::{Escaped, EscapedError};
 pub use tiles::{TileWriter, TilesError};
+pub use value::{RecordedValue, RecordedValues, RecordedValuesError};
 pub use witness::{AddCheckpoint, WitnessRefusal, WitnessedLog};

@@ -67,6 +67,7 @@ fn decision(b: &mut Vec<u8>, call: &CallRecord) -> Result<(), AuditError> {
     maybe(b, ",\"plan_step\":", call.plan_step, number);
     maybe(b, ",\"approval\":", call.approval.as_ref().map(|id| id.as_str()), text);
     maybe(b, ",\"approver\":", call.approver.as_ref().map(|id| id.as_str()), text);
+    maybe(b, ",\"denied_by\":", call.denied_by.as_ref().map(|by| by.as_str()), text);
     if let Some(proposal) = &call.proposal {
         b.extend_from_slice(b",\"proposal\":");
         json(b, proposal)?;

@@ -1,6 +1,9 @@
-mod batch;
+pub(crate) mod batch;
+mod life;
 mod open;
 mod options;
+mod reopen;
+mod state;
 mod writer;
 
 pub use options::{Durability, LogOptions};
@@ -9,22 +12,28 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use countersign_core::Timestamp;
-use countersign_merkle::{Frontier, TreeHead};
+use countersign_merkle::{LeafHash, MAX_SIZE, TreeHead};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::disk::Disk;
-use crate::line::{LINE, record_body};
+use crate::line::{LINE, record_body, record_prefix};
 use crate::segment::MAX_LINE;
 use crate::{AuditError, AuditSink, FolderDisk, LogKey, Record};
 use batch::{Batch, MAX_BATCH};
+use life::{Failure, Life};
+use state::State;
 use writer::Writer;
 
 /// The most bytes of a line that its sequence number takes: `{"seq":` and twenty digits.
 const MAX_PREFIX: usize = 27;
+
+/// How often a caller gives way to others before it writes or sleeps: for some fifty microseconds where there is nobody else to
+/// run, and no longer than others run where there is.
+const PATIENCE: u32 = 128;
 
 /// Keeps records in a folder, so that they outlive a crash and no change of them goes unnoticed.
 ///
@@ -37,8 +46,9 @@ const MAX_PREFIX: usize = 27;
 /// syncs the batch for all of them ([`Durability`]). [`submit`](Self::submit) lets one thread have many in flight.
 ///
 /// After a failed write or sync everybody who waits is refused, and the file is let go, never to be synced again. The next
-/// record first opens it anew, cuts what nobody was told of, verifies what is left and goes on in a new segment; or it is
-/// refused in turn. What was acknowledged is never given up, and what was refused may still be there after a crash.
+/// record first opens it anew, verifies it and goes on in a new segment; or it is refused in turn. What was acknowledged is
+/// never given up. What was refused may still be in the log: a batch that reads show whole, with its checkpoint, is kept,
+/// for somebody may have read it; anything else that nobody was told of is cut, and the cut recorded.
 ///
 /// What it does not do: whoever holds the signing key can write another log, and whoever can write the folder can cut its
 /// end behind a checkpoint or restore an older copy. Against both, keep [`checkpoint`](Self::checkpoint)s elsewhere, and
@@ -66,73 +76,6 @@ pub struct Log {
     wake: Condvar,
     /// Held through a record where each is synced alone.
     turn: Mutex<()>,
-}
-
-struct State {
-    life: Arc<Life>,
-    /// All records that have a number, in the open batch too.
-    frontier: Frontier,
-    /// Records that nobody writes yet.
-    open: Batch,
-    /// An empty batch, kept for its buffers.
-    spare: Batch,
-    /// None while somebody writes.
-    writer: Option<Writer>,
-    /// What is acknowledged, and the note of the last checkpoint.
-    head: TreeHead,
-    note: Arc<str>,
-    /// Somebody opens the log anew: numbers are not given until that is done.
-    reopening: bool,
-}
-
-/// The time between one opening and the failure that ends it.
-#[derive(Debug)]
-struct Life {
-    /// The last record that is acknowledged.
-    kept: AtomicU64,
-    failure: OnceLock<Failure>,
-}
-
-impl Life {
-    fn new(kept: u64) -> Arc<Self> {
-        Arc::new(Self { kept: AtomicU64::new(kept), failure: OnceLock::new() })
-    }
-}
-
-/// What everybody who waits is told.
-#[derive(Clone, Copy, Debug)]
-enum Failure {
-    Replaced,
-    Corrupt { at: u64 },
-    TooLong,
-    System(i32),
-    Write(io::ErrorKind),
-}
-
-impl Failure {
-    fn of(error: &AuditError) -> Self {
-        match error {
-            AuditError::Replaced => Self::Replaced,
-            AuditError::Corrupt { at } => Self::Corrupt { at: *at },
-            AuditError::TooLong => Self::TooLong,
-            AuditError::Write(error) | AuditError::Unavailable(error) => {
-                error.raw_os_error().map_or(Self::Write(error.kind()), Self::System)
-            }
-            AuditError::NotAFile | AuditError::Locked | AuditError::Poisoned | AuditError::Log(_) => {
-                Self::Write(io::ErrorKind::Other)
-            }
-        }
-    }
-
-    fn error(self) -> AuditError {
-        match self {
-            Self::Replaced => AuditError::Replaced,
-            Self::Corrupt { at } => AuditError::Corrupt { at },
-            Self::TooLong => AuditError::TooLong,
-            Self::System(code) => AuditError::Write(io::Error::from_raw_os_error(code)),
-            Self::Write(kind) => AuditError::Write(kind.into()),
-        }
-    }
 }
 
 /// A record that has a number and waits to be kept. Dropped, it is kept with the next that is waited for, or when the log
@@ -181,9 +124,10 @@ impl Log {
             frontier: writer.frontier.clone(),
             open: Batch::default(),
             spare: Batch::default(),
-            head: writer.frontier.head(),
+            kept: writer.frontier.clone(),
             note: writer.note.as_str().into(),
             writer: Some(writer),
+            crowd: 0,
             reopening: false,
         };
         Ok(Self { disk, options, state: Mutex::new(state), wake: Condvar::new(), turn: Mutex::default() })
@@ -225,10 +169,24 @@ impl Log {
                 break;
             }
         }
-        // Hashed here and not by whoever writes, so that it is done while another batch is on its way to the disk.
-        let State { open, frontier, life, .. } = &mut *guard;
-        open.push(&body, frontier).map_err(|_| AuditError::TooLong)?;
-        Ok(Pending { log: self, life: Arc::clone(life), seq: frontier.size() })
+        let seq = guard.given().saturating_add(1);
+        if seq > MAX_SIZE {
+            return Err(AuditError::TooLong);
+        }
+        guard.open.push(seq, &body);
+        let life = Arc::clone(&guard.life);
+        // Hashed by whoever brings it, many at a time, and while another batch is on its way to the disk.
+        let leaf = MutexGuard::unlocked(&mut guard, || {
+            let mut line = Vec::with_capacity(body.len().saturating_add(MAX_PREFIX));
+            record_prefix(seq, &mut line);
+            line.extend_from_slice(&body);
+            LeafHash::of(&line)
+        });
+        if Arc::ptr_eq(&guard.life, &life) {
+            let State { open, frontier, .. } = &mut *guard;
+            open.put(seq, leaf, frontier).map_err(|_| AuditError::TooLong)?;
+        }
+        Ok(Pending { log: self, life, seq })
     }
 
     fn wait(&self, life: &Life, seq: u64) -> Result<(), AuditError> {
@@ -237,6 +195,7 @@ impl Log {
             return Ok(());
         }
         let mut state = self.state.lock();
+        let mut patience = PATIENCE;
         loop {
             if kept() {
                 return Ok(());
@@ -244,7 +203,23 @@ impl Log {
             if let Some(failure) = life.failure.get() {
                 return Err(failure.error());
             }
+            if patience > 0 && self.is_moment(&state) {
+                patience = patience.saturating_sub(1);
+                MutexGuard::unlocked(&mut state, std::thread::yield_now);
+                continue;
+            }
             self.lead_or_wait(&mut state);
+        }
+    }
+
+    /// Says whether to give way for a moment does better than to write now, or to go to sleep: while those who were told
+    /// together are about to come with their next records. They would fall into two crowds otherwise, and each wait for the
+    /// write of the other. And under `System`, since somebody else's write is done sooner than a thread sleeps and wakes.
+    fn is_moment(&self, state: &State) -> bool {
+        match self.options.durability {
+            Durability::Every => false,
+            Durability::Group => state.writer.is_some() && state.is_early(),
+            Durability::System => state.writer.is_none() || state.is_early(),
         }
     }
 
@@ -256,8 +231,10 @@ impl Log {
         };
         let spare = std::mem::take(&mut state.spare);
         let mut batch = std::mem::replace(&mut state.open, spare);
+        let complete = batch.complete(&mut state.frontier).map_err(|_| AuditError::TooLong);
         let frontier = state.frontier.clone();
         let written = Self::write(state, &mut writer, |writer| {
+            complete?;
             writer.append(&*self.disk, &self.options, &mut batch, frontier)
         });
         batch.clear();
@@ -284,9 +261,8 @@ impl Log {
     /// Takes the writer back, and tells everybody how it went.
     fn settle(&self, state: &mut MutexGuard<'_, State>, writer: Writer, error: Option<AuditError>) {
         let kept = writer.frontier.size();
-        if state.head.size() != kept {
-            state.head = writer.frontier.head();
-        }
+        state.crowd = state.in_flight();
+        state.kept.clone_from(&writer.frontier);
         if *state.note != *writer.note {
             state.note = writer.note.as_str().into();
         }
@@ -307,8 +283,9 @@ impl Log {
     fn reopen(&self, state: &mut MutexGuard<'_, State>, time: Timestamp) -> Result<(), AuditError> {
         let Some(mut writer) = state.writer.take() else { return Ok(()) };
         state.reopening = true;
-        let done =
-            Self::write(state, &mut writer, |writer| open::reopen(&*self.disk, &self.options, writer, time));
+        let done = Self::write(state, &mut writer, |writer| {
+            reopen::reopen(&*self.disk, &self.options, writer, time)
+        });
         state.reopening = false;
         state.frontier.clone_from(&writer.frontier);
         state.life = Life::new(writer.frontier.size());
@@ -323,7 +300,7 @@ impl Log {
     /// As [`AuditSink::record`].
     pub fn checkpoint(&self) -> Result<String, AuditError> {
         let mut state = self.state.lock();
-        let (life, last) = (Arc::clone(&state.life), state.frontier.size());
+        let (life, last) = (Arc::clone(&state.life), state.given());
         loop {
             if let Some(failure) = life.failure.get() {
                 return Err(failure.error());
@@ -351,7 +328,8 @@ impl Log {
     /// How many records are kept, and what they hash to.
     #[must_use]
     pub fn head(&self) -> TreeHead {
-        self.state.lock().head
+        let kept = self.state.lock().kept.clone();
+        kept.head()
     }
 
     /// The log's origin and public key.

@@ -15,7 +15,7 @@ const DEFAULT_KEPT: usize = 4_096;
 /// [`Log`](crate::Log) would hold. For tests and for hosts that keep no file.
 ///
 /// Nothing in it outlives the process: whoever needs to know afterwards what happened uses a
-/// [`FileSink`](crate::FileSink).
+/// [`Log`](crate::Log).
 ///
 /// ```
 /// use countersign_audit_log::{AuditSink, Direction, GatewayRecord, MemorySink, Record};

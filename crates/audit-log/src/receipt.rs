@@ -35,6 +35,9 @@ pub enum ReceiptError {
     /// The checkpoint has signatures of others than the log and the witnesses that are known, or has one twice.
     #[error("the checkpoint of the receipt has a signature of nobody known, or one twice")]
     Stranger,
+    /// Fewer of the known witnesses cosigned the checkpoint than have to.
+    #[error("the checkpoint of the receipt is cosigned by too few witnesses")]
+    Quorum,
     /// The proof does not lead from the record to the checkpoint.
     #[error(transparent)]
     Proof(#[from] ProofError),
@@ -52,6 +55,7 @@ impl ReceiptError {
             Self::TooLong => "RECEIPT_TOO_LONG",
             Self::Checkpoint(error) => error.code(),
             Self::Stranger => "RECEIPT_STRANGER",
+            Self::Quorum => "RECEIPT_QUORUM",
             Self::Proof(error) => error.code(),
             Self::Record => "RECEIPT_RECORD",
         }
@@ -161,11 +165,11 @@ impl Receipt {
     /// # Errors
     /// [`ReceiptError`] when it does not hold.
     pub fn verify(&self, log: &LogKey) -> Result<VerifiedReceipt, ReceiptError> {
-        self.verify_witnessed(log, &[])
+        self.verify_witnessed(log, &[], 0)
     }
 
-    /// Verifies it with the log's key and the keys of witnesses, all those at least that cosigned its checkpoint. How many of
-    /// them have to is the caller's rule: see [`VerifiedReceipt::cosignatures`].
+    /// Verifies it with the log's key and the keys of witnesses: of all those at least that cosigned its checkpoint. As many of
+    /// them have to have cosigned as `quorum` says, each public key counted once.
     ///
     /// # Errors
     /// [`ReceiptError`] when it does not hold.
@@ -173,10 +177,14 @@ impl Receipt {
         &self,
         log: &LogKey,
         witnesses: &[WitnessKey],
+        quorum: usize,
     ) -> Result<VerifiedReceipt, ReceiptError> {
         let witnessed = WitnessedCheckpoint::verify(&self.checkpoint, log, witnesses)?;
         if witnessed.strangers() > 0 {
             return Err(ReceiptError::Stranger);
+        }
+        if witnessed.witnesses() < quorum {
+            return Err(ReceiptError::Quorum);
         }
         let leaf = LeafHash::of(self.record.as_bytes());
         verify_inclusion(&leaf, self.index, witnessed.checkpoint().head(), &self.proof)?;

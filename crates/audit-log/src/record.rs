@@ -2,7 +2,7 @@ use countersign_core::{
     AgentId, Digest, Millis, OperatorId, Principal, RequestId, SessionId, Timestamp, TokenId, ToolId,
 };
 
-use crate::{Escaped, ProposalRecord};
+use crate::{Escaped, ProposalRecord, RecordedValues};
 
 /// The most names of differing claims that one record holds.
 const MAX_CLAIMS: usize = 32;
@@ -177,25 +177,6 @@ impl From<&ToolId> for RecordedTool {
     }
 }
 
-/// The value of one argument, which the operator asked to have on record.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct RecordedValue {
-    /// Which one, as a JSON Pointer (RFC 6901) into the arguments; empty for all of them.
-    pub pointer: Escaped<256>,
-    /// Its canonical JSON, escaped.
-    pub value: Escaped<4096>,
-}
-
-impl RecordedValue {
-    /// Escapes and shortens both.
-    #[must_use]
-    pub fn new(pointer: &str, value: &str) -> Self {
-        Self { pointer: pointer.into(), value: value.into() }
-    }
-}
-
 /// One decision. Argument values are not in it, but for those that the operator asked for one by one.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -229,8 +210,8 @@ pub struct CallRecord {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub args_recipe: Option<Escaped<32>>,
     /// The values that the operator asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub values: Vec<RecordedValue>,
+    #[serde(skip_serializing_if = "RecordedValues::is_empty", default)]
+    pub values: RecordedValues,
     /// The tool's impact class, as the registry has it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub impact: Option<Escaped<32>>,
@@ -263,6 +244,9 @@ pub struct CallRecord {
     /// Who approved by that token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approver: Option<OperatorId>,
+    /// Who said no to exactly this call, as far as the host knows.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub denied_by: Option<Escaped<256>>,
     /// The action proposal that came with the call, and how it was judged; none where no proposals are taken.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub proposal: Option<Box<ProposalRecord>>,
@@ -297,7 +281,7 @@ impl CallRecord {
             definition: None,
             args: None,
             args_recipe: None,
-            values: Vec::new(),
+            values: RecordedValues::default(),
             impact: None,
             verdict,
             code: None,
@@ -309,6 +293,7 @@ impl CallRecord {
             plan_step: None,
             approval: None,
             approver: None,
+            denied_by: None,
             proposal: None,
         }
     }

@@ -3,7 +3,7 @@
 mod scan;
 mod tail;
 
-pub(crate) use scan::{Scan, Scanner, read_range};
+pub(crate) use scan::{Mark, Scan, Scanner, read_range};
 pub(crate) use tail::MAX_TAIL;
 
 use std::io;

@@ -19,12 +19,15 @@ pub struct EscapedError {
 /// marked with an ellipsis.
 ///
 /// Two long texts can have one such form. It is for people to read; what has to be told apart is recorded as a
-/// digest.
+/// digest. What was not cut can be read back ([`unescape`](Self::unescape)): an ellipsis at the end always is the mark,
+/// since a text's own one there is spelled out.
 ///
 /// ```
 /// use countersign_audit_log::Escaped;
 /// assert_eq!(Escaped::<64>::new("send\u{1b}[2J\n").as_str(), "send\\u{1b}[2J\\u{a}");
 /// assert_eq!(Escaped::<8>::new("a very long name").as_str(), "a ver\u{2026}");
+/// assert_eq!(Escaped::<64>::new("two\nlines").unescape().as_deref(), Some("two\nlines"));
+/// assert_eq!(Escaped::<8>::new("a very long name").unescape(), None);
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Escaped<const MAX: usize>(Box<str>);
@@ -33,25 +36,38 @@ impl<const MAX: usize> Escaped<MAX> {
     /// Escapes and shortens any text. Reads no more of it than can fit.
     #[must_use]
     pub fn new(text: &str) -> Self {
+        Self::within(text, usize::MAX)
+    }
+
+    /// Does so for a text that may take `most` bytes of a JSON string besides.
+    pub(crate) fn within(text: &str, most: usize) -> Self {
         let plain = |c: char| c != '\\' && !is_hidden(c);
-        if text.len() <= MAX && text.chars().all(plain) {
+        if text.len() <= MAX && most == usize::MAX && text.chars().all(plain) && !text.ends_with(CUT) {
             return Self(text.into());
         }
-        let mut kept = String::new();
+        let (mut kept, mut json) = (String::new(), 0_usize);
+        let has_room = |kept: &str, json: usize, more: usize| {
+            kept.len().saturating_add(more) <= MAX && json.saturating_add(more) <= most
+        };
         // How much can stay if the ellipsis has to follow.
         let mut end = 0;
-        for c in text.chars() {
-            if kept.len().saturating_add(CUT.len_utf8()) <= MAX {
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            if has_room(&kept, json, CUT.len_utf8()) {
                 end = kept.len();
             }
-            if plain(c) {
+            let before = kept.len();
+            if c == CUT && chars.as_str().is_empty() {
+                kept.extend(c.escape_unicode());
+            } else if plain(c) {
                 kept.push(c);
             } else {
                 kept.push_str(&escape_hidden(c.encode_utf8(&mut [0; 4])));
             }
-            if kept.len() > MAX {
+            json = json.saturating_add(kept.get(before..).map_or(0, json_len));
+            if !has_room(&kept, json, 0) {
                 kept.truncate(end);
-                if kept.len().saturating_add(CUT.len_utf8()) <= MAX {
+                if has_room(&kept, json_len(&kept), CUT.len_utf8()) {
                     kept.push(CUT);
                 }
                 break;
@@ -60,11 +76,46 @@ impl<const MAX: usize> Escaped<MAX> {
         Self(kept.into())
     }
 
+    /// The text as it was before it was escaped; nothing where some of it was left out, or where this is no text that
+    /// [`new`](Self::new) gives.
+    #[must_use]
+    pub fn unescape(&self) -> Option<String> {
+        // Where the mark has no room, nothing tells what was cut.
+        if MAX < CUT.len_utf8() || self.0.ends_with(CUT) {
+            return None;
+        }
+        let (mut text, mut rest) = (String::with_capacity(self.0.len()), &*self.0);
+        while let Some((plain, escape)) = rest.split_once('\\') {
+            text.push_str(plain);
+            rest = if let Some(rest) = escape.strip_prefix('\\') {
+                text.push('\\');
+                rest
+            } else {
+                let (digits, rest) = escape.strip_prefix("u{")?.split_once('}')?;
+                text.push(char::from_u32(u32::from_str_radix(digits, 16).ok()?)?);
+                rest
+            };
+        }
+        text.push_str(rest);
+        (Self::new(&text) == *self).then_some(text)
+    }
+
+    /// How many bytes it takes inside a JSON string.
+    pub(crate) fn json_len(&self) -> usize {
+        json_len(&self.0)
+    }
+
     /// The escaped text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// What is escaped has no control characters, which leaves these two to JSON.
+fn json_len(escaped: &str) -> usize {
+    let spelled = escaped.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+    escaped.len().saturating_add(spelled)
 }
 
 impl<const MAX: usize> From<&str> for Escaped<MAX> {

@@ -9,11 +9,13 @@ use serde::Deserialize;
 
 use crate::command::mcp::plans::{Around, PlanFlags, PlanPart};
 use crate::command::registry::DEFAULT_MAX_AGE;
+use crate::export::{self, Exports, MetricsPart, TracesPart};
 use crate::failure::{Failure, one_line};
 use crate::files::read_text_file;
 use crate::proposals::ProposalPlan;
 use crate::record::RecordPart;
 use crate::session::{ApprovalPlan, Bindings, SessionPlan};
+use crate::signals::{SignalsPart, SignalsPlan};
 
 /// What the file says, with its paths made whole.
 #[derive(Debug, Deserialize)]
@@ -26,6 +28,10 @@ pub(crate) struct Config {
     #[serde(default)]
     plan: PlanPart,
     record: RecordPart,
+    #[serde(default)]
+    signals: SignalsPart,
+    metrics: Option<MetricsPart>,
+    traces: Option<TracesPart>,
     server: ServerPart,
 }
 
@@ -102,13 +108,20 @@ struct ServerPart {
 /// A span of time in its text form, `10m`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct Span(Millis);
+pub(crate) struct Span(Millis);
 
 impl TryFrom<String> for Span {
     type Error = countersign_core::TimeError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse().map(Self)
+    }
+}
+
+#[cfg(feature = "prometheus")]
+impl Span {
+    pub(crate) const fn millis(self) -> Millis {
+        self.0
     }
 }
 
@@ -136,6 +149,8 @@ impl Config {
         }
         paths.extend(config.plan.paths());
         paths.extend(config.record.paths());
+        paths.extend(config.signals.paths());
+        paths.extend(export::paths(&mut config.metrics));
         for path in paths {
             *path = folder.join(&*path);
         }
@@ -156,6 +171,16 @@ impl Config {
             names_session: session.is_some(),
         })?;
         Ok(plans)
+    }
+
+    /// How the session's agent is watched.
+    pub(crate) fn signals(&self) -> Result<SignalsPlan, Failure> {
+        self.signals.plan()
+    }
+
+    /// What is exported beside the record.
+    pub(crate) fn exports(&self) -> Result<Exports, Failure> {
+        Exports::prepare(self.metrics.as_ref(), self.traces.as_ref())
     }
 
     /// The server's name, as the registry knows it.
@@ -219,7 +244,7 @@ impl Config {
             goal,
             approvals,
             proposals,
-            record: Some(self.record.plan()?),
+            record: Some(self.record.plan()),
             definitions: std::collections::BTreeMap::new(),
         })
     }

@@ -117,7 +117,6 @@ from_coded!(
     countersign_action_proposal::VerifierError,
     countersign_audit_log::AuditError,
     countersign_audit_log::LogError,
-    countersign_audit_log::ReadError,
     countersign_audit_log::ReceiptError,
     countersign_keys::KeyError,
     countersign_keys::RootError,
@@ -139,7 +138,9 @@ from_coded!(
     countersign_mcp::GatewayError,
     countersign_mcp::SettingsError,
     countersign_sqlite::OpenError,
+    countersign_tool_gate::AlarmRuleError,
     countersign_tool_gate::OpenError,
+    countersign_tool_gate::QuarantineError,
 );
 
 /// An error and its sources in one line: `outer: inner: innermost`. Where one and its source say the same, as the errors

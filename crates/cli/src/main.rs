@@ -8,17 +8,22 @@ mod cli;
 mod command;
 mod config;
 mod demo;
+mod export;
 mod failure;
 mod files;
 mod lines;
+#[cfg(any(feature = "otel", feature = "witness"))]
+mod loopback;
 mod marks;
 mod output;
 mod proposals;
 mod random;
 mod record;
+mod recorded;
 mod server;
 mod session;
 mod shown;
+mod signals;
 mod time;
 
 use std::process::ExitCode;

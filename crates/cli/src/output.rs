@@ -80,7 +80,7 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-fn closed(error: &io::Error) -> Failure {
+pub(crate) fn closed(error: &io::Error) -> Failure {
     Failure::new("OUTPUT_CLOSED", format!("standard output cannot be written: {error}"))
 }
 

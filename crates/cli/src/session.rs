@@ -20,17 +20,22 @@ use countersign_registry::{
     definition_digest,
 };
 use countersign_sqlite::SqliteStore;
-use countersign_tool_gate::{ApprovalSettings, ProposalSettings, StartPlanError, ToolGate};
+use countersign_tool_gate::{
+    ApprovalSettings, ProposalSettings, Quarantines, RecordedFields, StartPlanError, ToolGate,
+};
 
 use crate::command::json::malformed;
 use crate::command::keys::read_trust_root;
 use crate::command::mcp::plans::Rule;
 use crate::command::token::run_keys;
+use crate::export::Exports;
 use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file};
 use crate::marks::LateMarks;
 use crate::proposals::ProposalPlan;
 use crate::record::{PreparedRecord, RecordPlan};
+use crate::recorded::recorded_failure;
+use crate::signals::SignalsPlan;
 use crate::time::now;
 
 /// Everything that a session is opened with.
@@ -90,7 +95,9 @@ pub(crate) struct PreparedSession {
     proposals: Option<(Arc<ProposalVerifier>, Option<PathBuf>)>,
     record: Option<PreparedRecord>,
     definitions: BTreeMap<ToolId, Digest>,
+    recorded: RecordedFields,
     rule: Rule,
+    signals: SignalsPlan,
 }
 
 /// An open session with the parts that a gateway needs beside the gate.
@@ -115,6 +122,8 @@ struct Stores {
     approvals: Option<Arc<SqliteStore>>,
     /// Those of attestations.
     attestations: Option<Arc<dyn SpentTokens>>,
+    /// Which agents are quarantined.
+    quarantines: Option<Arc<dyn Quarantines>>,
 }
 
 impl PreparedSession {
@@ -122,6 +131,13 @@ impl PreparedSession {
     #[must_use]
     pub(crate) const fn hold_to_plans(mut self, rule: Rule) -> Self {
         self.rule = rule;
+        self
+    }
+
+    /// Says how the agent is watched.
+    #[must_use]
+    pub(crate) fn watched_by(mut self, signals: SignalsPlan) -> Self {
+        self.signals = signals;
         self
     }
 
@@ -141,8 +157,14 @@ impl PreparedSession {
     }
 
     /// Opens the session: makes or opens the files that it writes.
-    pub(crate) fn open(mut self) -> Result<OpenSession, Failure> {
+    pub(crate) fn open(self) -> Result<OpenSession, Failure> {
+        self.open_watched(&Exports::default())
+    }
+
+    /// The same, with what is exported around the record.
+    pub(crate) fn open_watched(mut self, exports: &Exports) -> Result<OpenSession, Failure> {
         let Files { sink, stores } = self.files()?;
+        let sink = exports.around(sink);
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let mut builder = ToolGate::builder(
@@ -151,7 +173,9 @@ impl PreparedSession {
             self.principal,
             Arc::clone(&clock),
             Arc::clone(&sink),
-        );
+        )
+        .stats(self.signals.stats(stores.quarantines))
+        .recorded_fields(self.recorded);
         if let Some(ask) = self.ask {
             builder = builder.pinned_ask(ask);
         }
@@ -205,7 +229,14 @@ impl PreparedSession {
                 _ => Arc::new(open_store(path)?),
             }),
         };
-        Ok(Stores { approvals, attestations })
+        let quarantines: Option<Arc<dyn Quarantines>> = match &self.signals.store {
+            None => None,
+            Some(path) => Some(match shared {
+                Some((same, store)) if same == path => Arc::clone(store) as _,
+                _ => Arc::new(open_store(path)?),
+            }),
+        };
+        Ok(Stores { approvals, attestations, quarantines })
     }
 }
 
@@ -221,6 +252,8 @@ impl SessionPlan {
         let record = self.record.as_ref().map(|record| record.prepare(&root, now)).transpose()?;
         let marks = Arc::new(LateMarks::new(self.state.as_deref()));
         let registry = Arc::new(self.load_registry(&root, Arc::clone(&marks), now)?);
+        let recorded = self.record.as_ref().map(|record| record.arguments.clone()).unwrap_or_default();
+        recorded.check(&registry).map_err(recorded_failure)?;
         let proposals = match &self.proposals {
             Some(plan) => Some((plan.prepare(&root, &registry, now)?, plan.store.clone())),
             None => None,
@@ -243,7 +276,9 @@ impl SessionPlan {
             proposals,
             record,
             definitions: self.definitions,
+            recorded,
             rule: Rule::ByTool,
+            signals: SignalsPlan::default(),
         })
     }
 

@@ -1,14 +1,19 @@
 //! Hallucinated tool: the agent calls a tool that does not exist, and one that exists and is not its own. Both are
-//! refused alike, before any implementation is touched, and the attempts are on record.
+//! refused alike, before any implementation is touched, and the attempts are in a log that verifies.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/operator.rs"]
 mod operator;
 
 use countersign::Countersign;
-use countersign::audit_log::FileSink;
+use countersign::audit_log::{Log, LogOptions, verify_log};
 use countersign::canonical_json::Canonical;
+use countersign::keys::SigningKey;
+use countersign::keys::note::KeyName;
 use countersign::tool_gate::{CallError, RejectionCode, Window};
+
+/// The log's signing key. An example's alone: a real one comes from `countersign keys generate --kind log`.
+const LOG_SEED: [u8; 32] = [9; 32];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = operator::desk("hallucinated-tool")?;
@@ -17,9 +22,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         folder.join("trust-root.json"),
         folder.join("registry.state"),
     )?;
-    let gate = countersign
-        .session("support-bot", "session-1", "ada@example.com")?
-        .open(FileSink::open(folder.join("record.jsonl"))?)?;
+    let options = LogOptions::new(KeyName::new("example.com/log")?, SigningKey::from_seed(LOG_SEED));
+    let log = Log::open(folder.join("log"), options)?;
+    let log_key = log.key();
+    let gate = countersign.session("support-bot", "session-1", "ada@example.com")?.open(log)?;
 
     let mut touched = Vec::new();
     for (tool, args) in
@@ -40,6 +46,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("attempted and not disclosed: {:?}", gate.attempted_undisclosed().recent());
     println!("acceptance rate: {:?}", gate.acceptance_rate(Window::All));
+    let verified = verify_log(folder.join("log"), &log_key, &[])?;
+    println!("{} entries verified, under {} checkpoints", verified.records, verified.checkpoints);
+    assert_eq!(verified.records, 5, "the session, three decisions, one outcome");
     assert_eq!((touched.as_slice(), gate.attempted_undisclosed().count()), (&["search"][..], 2));
     Ok(())
 }

@@ -7,6 +7,8 @@ use countersign_core::{AgentId, Clock, IdError, Principal, SessionId, SystemCloc
 use countersign_keys::{RootError, TrustRoot};
 use countersign_registry::{CapabilityRegistry, FileHighWater, LoadOptions, RegistryError};
 use countersign_tool_gate::CallStats;
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+use countersign_tool_gate::SystemTicks;
 
 use crate::session::SessionBuilder;
 
@@ -87,6 +89,15 @@ impl CountersignBuilder {
     /// Counts into `stats`.
     pub fn stats(mut self, stats: Arc<CallStats>) -> Self {
         self.stats = stats;
+        self
+    }
+
+    /// Times every answer by the system's monotonic clock, in counts that begin at zero: they take the place of those that
+    /// were given before ([`stats`](Self::stats)). Counts that are given are timed where they are made
+    /// ([`CallStats::ticks`]).
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+    pub fn time_answers(mut self) -> Self {
+        self.stats = Arc::new(CallStats::new().ticks(Arc::new(SystemTicks::new())));
         self
     }
 

@@ -54,6 +54,26 @@ fn a_registry_file_leads_to_a_gated_call() {
 }
 
 #[test]
+fn answers_are_timed_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let file = |name: &str| folder.path().join(name);
+    let builder = || {
+        Countersign::builder(file("registry.json"), file("root.json"), file("state"))
+            .clock(Arc::new(ManualClock::new(start())))
+    };
+    let timed = |countersign: Countersign| {
+        let gate = countersign.session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+        gate.call("search", b"{}", |_| Ok::<_, ()>(())).unwrap();
+        countersign.stats().snapshot().answer_time
+    };
+    assert_eq!(timed(builder().load().unwrap()), None);
+    let times = timed(builder().time_answers().load().unwrap()).unwrap();
+    assert_eq!(times.count, 1);
+    assert!(times.sum_seconds > 0.0, "the clock of the session stands still, this one does not");
+}
+
+#[test]
 fn a_session_starts_with_a_plan_or_waits_for_one() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, "");

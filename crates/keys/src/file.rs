@@ -3,8 +3,11 @@
 //! ```json
 //! {"format":"countersign-key-1","kind":"ed25519-signing","key_id":"ed25519:..","secret":"<32 bytes in base64>"}
 //! {"format":"countersign-key-1","kind":"ed25519-public","key_id":"ed25519:..","public":"<32 bytes in base64>"}
+//! {"format":"countersign-key-1","kind":"ed25519-log","key_id":"ed25519:..","secret":"<32 bytes in base64>"}
 //! {"format":"countersign-key-1","kind":"hmac","key_id":"2026-01","secret":"<32 to 1024 bytes in base64>"}
 //! ```
+//!
+//! An operator's signing key and a log's have kinds of their own, so that neither is taken for the other.
 //!
 //! A file is opened once; its kind, permissions and size are those of the open handle. Writing makes a new file and
 //! never replaces one. Secrets are read into buffers that are wiped, for which reason these files do not pass through
@@ -105,6 +108,8 @@ pub enum AnyKey {
     Signing(SigningKey),
     /// An operator's public key.
     Public(VerifyingKey),
+    /// The key that signs the checkpoints of a log.
+    Log(SigningKey),
     /// A gate's server secret.
     Server(ServerSecret),
 }
@@ -124,7 +129,22 @@ pub fn read_any_key(path: &Path) -> Result<AnyKey, KeyFileError> {
 pub fn read_signing_key(path: &Path) -> Result<SigningKey, KeyFileError> {
     match read_key(path, SIGNING)? {
         AnyKey::Signing(key) => Ok(key),
-        AnyKey::Public(_) | AnyKey::Server(_) => Err(KeyFileError::Kind { expected: SIGNING }),
+        AnyKey::Public(_) | AnyKey::Log(_) | AnyKey::Server(_) => {
+            Err(KeyFileError::Kind { expected: SIGNING })
+        }
+    }
+}
+
+/// Reads the key of a log.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub fn read_log_key(path: &Path) -> Result<SigningKey, KeyFileError> {
+    match read_key(path, LOG)? {
+        AnyKey::Log(key) => Ok(key),
+        AnyKey::Signing(_) | AnyKey::Public(_) | AnyKey::Server(_) => {
+            Err(KeyFileError::Kind { expected: LOG })
+        }
     }
 }
 
@@ -135,7 +155,9 @@ pub fn read_signing_key(path: &Path) -> Result<SigningKey, KeyFileError> {
 pub fn read_public_key(path: &Path) -> Result<VerifyingKey, KeyFileError> {
     match read_key(path, PUBLIC)? {
         AnyKey::Public(key) => Ok(key),
-        AnyKey::Signing(_) | AnyKey::Server(_) => Err(KeyFileError::Kind { expected: PUBLIC }),
+        AnyKey::Signing(_) | AnyKey::Log(_) | AnyKey::Server(_) => {
+            Err(KeyFileError::Kind { expected: PUBLIC })
+        }
     }
 }
 
@@ -146,7 +168,7 @@ pub fn read_public_key(path: &Path) -> Result<VerifyingKey, KeyFileError> {
 pub fn read_server_secret(path: &Path) -> Result<ServerSecret, KeyFileError> {
     match read_key(path, HMAC)? {
         AnyKey::Server(secret) => Ok(secret),
-        AnyKey::Signing(_) | AnyKey::Public(_) => Err(KeyFileError::Kind { expected: HMAC }),
+        AnyKey::Signing(_) | AnyKey::Public(_) | AnyKey::Log(_) => Err(KeyFileError::Kind { expected: HMAC }),
     }
 }
 
@@ -156,6 +178,14 @@ pub fn read_server_secret(path: &Path) -> Result<ServerSecret, KeyFileError> {
 /// [`KeyFileError::Exists`] or [`KeyFileError::Write`].
 pub fn write_signing_key(path: &Path, key: &SigningKey) -> Result<(), KeyFileError> {
     write_secret(path, SIGNING, &key.key_id(), key.seed())
+}
+
+/// Writes the key of a log to a new file that its owner alone can read.
+///
+/// # Errors
+/// [`KeyFileError::Exists`] or [`KeyFileError::Write`].
+pub fn write_log_key(path: &Path, key: &SigningKey) -> Result<(), KeyFileError> {
+    write_secret(path, LOG, &key.key_id(), key.seed())
 }
 
 /// Writes a gate's server secret to a new file that its owner alone can read.
@@ -177,6 +207,7 @@ pub fn write_public_key(path: &Path, key: &VerifyingKey) -> Result<(), KeyFileEr
 
 const SIGNING: &str = "ed25519-signing";
 const PUBLIC: &str = "ed25519-public";
+const LOG: &str = "ed25519-log";
 const HMAC: &str = "hmac";
 
 /// What a key file holds. Borrows from the buffer that is wiped; a secret with a JSON escape in it, which would have to
@@ -207,7 +238,7 @@ impl<'a> WireKey<'a> {
 
     fn key(&self, expected: &'static str) -> Result<AnyKey, KeyFileError> {
         match (self.kind, self.secret, self.public) {
-            (SIGNING, Some(secret), None) => {
+            (kind @ (SIGNING | LOG), Some(secret), None) => {
                 let seed = decode_secret(secret)?;
                 let seed = Zeroizing::new(<[u8; 32]>::try_from(seed.as_slice()).map_err(|_| {
                     if seed.len() < 32 {
@@ -219,7 +250,7 @@ impl<'a> WireKey<'a> {
                 crate::mac::check_secret(seed.as_ref()).map_err(KeyFileError::Key)?;
                 let key = SigningKey::from_seed(*seed);
                 self.check_id(&key.key_id())?;
-                Ok(AnyKey::Signing(key))
+                Ok(if kind == LOG { AnyKey::Log(key) } else { AnyKey::Signing(key) })
             }
             (PUBLIC, None, Some(public)) => {
                 let key = VerifyingKey::from_base64(public).map_err(KeyFileError::Key)?;
@@ -231,7 +262,7 @@ impl<'a> WireKey<'a> {
                 let secret = ServerSecret::new(id, &decode_secret(secret)?).map_err(KeyFileError::Key)?;
                 Ok(AnyKey::Server(secret))
             }
-            (SIGNING | PUBLIC | HMAC, _, _) => Err(KeyFileError::Malformed),
+            (SIGNING | PUBLIC | LOG | HMAC, _, _) => Err(KeyFileError::Malformed),
             _ => Err(KeyFileError::Kind { expected }),
         }
     }

@@ -9,6 +9,7 @@ mod ed25519;
 mod file;
 mod keyring;
 mod note;
+mod recipes;
 mod root;
 mod sealed;
 

@@ -4,14 +4,23 @@ use std::sync::Arc;
 use countersign_approval_token::{
     ApprovalToken, CallBinding, PendingApproval, PendingApprovals, PendingError,
 };
-use countersign_core::{CallId, Digest, Millis, Timestamp, ToolId};
+use countersign_core::{CallId, Digest, Millis, OperatorId, Timestamp, ToolId};
 use countersign_tool_gate::{ApprovalRequest, RejectionCode};
 use parking_lot::Mutex;
 
 /// How many calls that wait for approval are remembered: as many as a store holds open.
 const MAX_ASKED: usize = 1_024;
 
-/// Files calls that need an approval, and finds the approval when the client tries the same call again.
+/// What was answered about a call.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// Somebody approved; the token binds the id beside it.
+    Approved(CallId, ApprovalToken),
+    /// Somebody said no to this.
+    Denied(CallBinding, OperatorId),
+}
+
+/// Files calls that need an approval, and finds the answer when the client tries the same call again.
 ///
 /// What has to be bound is the gate's to say, and it says so when it refuses. So what it said is kept here until the
 /// retry; approvals bind the session, and a session has one gateway, so nobody else can have asked.
@@ -27,42 +36,51 @@ impl Approvals {
         Self { store, ttl, asked: Mutex::new(VecDeque::new()) }
     }
 
-    /// The approval that was given to exactly this.
-    pub(crate) fn find_approved(
+    /// The answer that was given about exactly this.
+    pub(crate) fn answer(
         &self,
-        request: &ApprovalRequest,
+        binding: &CallBinding,
         now: Timestamp,
-    ) -> Result<Option<(CallId, ApprovalToken)>, PendingError> {
-        self.store.find_approved(request.binding(), now)
+    ) -> Result<Option<Answer>, PendingError> {
+        if let Some((_, by)) = self.store.find_denied(binding, now)? {
+            return Ok(Some(Answer::Denied(binding.clone(), by)));
+        }
+        let approved = self.store.find_approved(binding, now)?;
+        Ok(approved.map(|(id, token)| Answer::Approved(id, token)))
     }
 
-    /// Files what an approver would have to approve, and gives the id to approve it under.
+    /// Files what an approver would have to approve, and gives the id to approve it under. What was denied before is
+    /// remembered as well, so that the gate is told so at the next try.
     pub(crate) fn ask(&self, request: &ApprovalRequest, now: Timestamp) -> Result<CallId, PendingError> {
         let binding = request.binding();
-        let wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?;
-        let id = self.store.request(&wanted)?;
+        let wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?
+            .with_session_end(request.session_ends());
+        let filed = self.store.request(&wanted);
+        if !matches!(filed, Ok(_) | Err(PendingError::Denied)) {
+            return filed;
+        }
         let mut asked = self.asked.lock();
         asked.retain(|old| !is_same_call(old, binding.tool(), *binding.args()));
         if asked.len() >= MAX_ASKED {
             asked.pop_front();
         }
         asked.push_back(binding.clone());
-        Ok(id)
+        filed
     }
 
-    /// The approval that was given to this call, with the call id that it binds. One that was asked for under another
-    /// version of the registry is of no use any more.
+    /// The answer that was given about this call. One that was asked for under another version of the registry is about
+    /// another call.
     pub(crate) fn find(
         &self,
         tool: &ToolId,
         args: Digest,
         registry_version: u64,
         now: Timestamp,
-    ) -> Result<Option<(CallId, ApprovalToken)>, PendingError> {
+    ) -> Result<Option<Answer>, PendingError> {
         let binding = self.asked.lock().iter().find(|old| is_same_call(old, tool, args)).cloned();
         match binding {
             Some(binding) if binding.registry_version() == Some(registry_version) => {
-                self.store.find_approved(&binding, now)
+                self.answer(&binding, now)
             }
             _ => Ok(None),
         }

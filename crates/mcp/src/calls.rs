@@ -1,6 +1,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_approval_token::{ApprovalToken, PendingError};
+use countersign_approval_token::PendingError;
 use countersign_audit_log::Direction;
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, Digest, RequestId, ToolId};
@@ -9,6 +9,7 @@ use countersign_tool_gate::{
     ToolCall, own_arguments,
 };
 
+use crate::approvals::Answer;
 use crate::definitions::know_definition;
 use crate::era_2025::{self, CallParams};
 use crate::fault::Fault;
@@ -38,6 +39,8 @@ pub(crate) struct HeldCall {
     /// The id that the client gave the call.
     call_id: Option<CallId>,
     plan_step: Option<u64>,
+    /// The call's place in a trace, as the client says it.
+    trace: Option<String>,
 }
 
 impl HeldCall {
@@ -66,6 +69,7 @@ impl HeldCall {
             ask: call.ask.map(Into::into),
             call_id: call.call_id,
             plan_step: call.plan_step,
+            trace: call.trace.map(Into::into),
         }
     }
 
@@ -138,9 +142,13 @@ fn decide(link: &Link, call: &HeldCall) {
     if is_over(link, call) {
         return;
     }
-    let approved = tool.and_then(|tool| find_approved(link, &tool, call.args_digest()));
+    let answer = tool.and_then(|tool| find_answer(link, &tool, call.args_digest()));
+    let approved = match &answer {
+        Some(Answer::Approved(id, token)) => Some((id, token)),
+        Some(Answer::Denied(..)) | None => None,
+    };
     // An approval binds the id of the call that was refused for want of it, whatever the client calls this one.
-    let named = approved.as_ref().map(|(approved, _)| approved).or(call.call_id.as_ref());
+    let named = approved.map(|(approved, _)| approved).or(call.call_id.as_ref());
     let call_id = match named.cloned().map_or_else(|| (link.new_call_id)(), Ok) {
         Ok(call_id) => call_id,
         Err(_) => {
@@ -163,11 +171,16 @@ fn decide(link: &Link, call: &HeldCall) {
     if let Some(step) = call.plan_step {
         asked = asked.plan_step(step);
     }
-    if let Some((_, token)) = &approved {
-        asked = asked.approval(token.as_str());
+    if let Some(trace) = &call.trace {
+        asked = asked.trace(trace);
+    }
+    match &answer {
+        Some(Answer::Approved(_, token)) => asked = asked.approval(token.as_str()),
+        Some(Answer::Denied(binding, by)) => asked = asked.denied_as(binding, by.as_str()),
+        None => {}
     }
     let decision = link.gate.check(&asked);
-    if let (Some((approved, _)), Some(approvals)) = (&approved, &link.approvals) {
+    if let (Some((approved, _)), Some(approvals)) = (approved, &link.approvals) {
         note(link, approvals.retire(approved, decision.as_ref().err().map(Rejection::code)));
     }
     match decision {
@@ -187,8 +200,8 @@ pub(crate) fn is_over(link: &Link, call: &HeldCall) -> bool {
     !link.asked.lock().is_held(&call.id, call.serial)
 }
 
-/// An approval that was given to exactly this call. A store that cannot be asked has none.
-fn find_approved(link: &Link, tool: &ToolId, args: Digest) -> Option<(CallId, ApprovalToken)> {
+/// The answer that was given about exactly this call. A store that cannot be asked has none.
+fn find_answer(link: &Link, tool: &ToolId, args: Digest) -> Option<Answer> {
     let (approvals, now) = (link.approvals.as_ref()?, link.clock.now().ok()?);
     let version = link.gate.registry().view().snapshot().version();
     let found = approvals.find(tool, args, version, now);
@@ -228,12 +241,13 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
     // An approval that nobody can be asked for is nothing to wait for.
     let code = match filed {
         Ok(_) | Err(NotFiled::IdInUse) => rejection.code(),
+        Err(NotFiled::Denied) => RejectionCode::ApprovalDenied,
         Err(NotFiled::Unavailable) => RejectionCode::StoreUnavailable,
     };
     // An id that was asked about before cannot be asked about again. The store is well, and only the client can mend that.
     let (retry, unlock) = match filed {
         Err(NotFiled::IdInUse) => (Retry::AfterChange, Some("the call under another call id")),
-        Ok(_) | Err(NotFiled::Unavailable) => (code.retry(), code.unlock()),
+        Ok(_) | Err(NotFiled::Denied | NotFiled::Unavailable) => (code.retry(), code.unlock()),
     };
     let approval = filed.ok().flatten();
     let refusal = Refusal {
@@ -253,6 +267,8 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
 pub(crate) enum NotFiled {
     /// The call's id is that of another question.
     IdInUse,
+    /// Somebody said no to it before.
+    Denied,
     Unavailable,
 }
 
@@ -266,8 +282,12 @@ pub(crate) fn file(link: &Link, request: &ApprovalRequest) -> Result<Option<Call
         return Err(NotFiled::Unavailable);
     };
     let filed = approvals.ask(request, now);
-    let in_use = matches!(filed, Err(PendingError::Conflict));
-    note(link, filed).map(Some).ok_or(if in_use { NotFiled::IdInUse } else { NotFiled::Unavailable })
+    let why = match &filed {
+        Err(PendingError::Conflict) => NotFiled::IdInUse,
+        Err(PendingError::Denied) => NotFiled::Denied,
+        Ok(_) | Err(_) => NotFiled::Unavailable,
+    };
+    note(link, filed).map(Some).ok_or(why)
 }
 
 fn fail(link: &Link, call: &HeldCall, fault: Fault) {

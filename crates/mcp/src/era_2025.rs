@@ -22,6 +22,10 @@ const PROPOSAL: &str = "dev.countersign/proposal";
 const CALL_ID: &str = "dev.countersign/call_id";
 /// The client says under this name which step of the plan its call is, from 1 on.
 const PLAN_STEP: &str = "dev.countersign/plan_step";
+/// The client says under this name where the call stands in a trace (W3C Trace Context).
+const TRACE: &str = "traceparent";
+/// What is longer is none: version 00 has 55 bytes.
+const MAX_TRACE_BYTES: usize = 64;
 /// Where an approver names a call, this word stands for all of them.
 const LIST: &str = "list";
 /// A refusal explains itself to programs under this name.
@@ -153,6 +157,8 @@ pub(crate) struct CallParams<'a> {
     pub(crate) call_id: Option<CallId>,
     /// Which step of the plan the call is, where the client says so.
     pub(crate) plan_step: Option<u64>,
+    /// The call's place in a trace, where the client says it in a text that one could be.
+    pub(crate) trace: Option<&'a str>,
 }
 
 /// Reads the params of a call. `None` when they are anything but a name, arguments and metadata: a `task` would have
@@ -185,7 +191,9 @@ pub(crate) fn read_call(params: Option<ValueRef<'_>>) -> Option<CallParams<'_>> 
     if !is_object(proposal) {
         return None;
     }
-    Some(CallParams { name, arguments, meta, ask, proposal, call_id, plan_step })
+    // It is not the gateway's own and goes on to the server; whether it is one, is for the gate to say.
+    let trace = meta.and_then(|meta| meta.get(TRACE)?.as_str()).filter(|text| text.len() <= MAX_TRACE_BYTES);
+    Some(CallParams { name, arguments, meta, ask, proposal, call_id, plan_step, trace })
 }
 
 /// An id that a client may give its call. People find it in lists and type it into command lines, so it is nothing that

@@ -8,6 +8,7 @@ use countersign_core::{CallId, Digest};
 use countersign_registry::ApprovalRule;
 use countersign_tool_gate::{PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError};
 
+use crate::approvals::Answer;
 use crate::calls::{HeldCall, NotFiled, file, is_over, note, withdraw};
 use crate::definitions::know_definition;
 use crate::last_step::LastStep;
@@ -168,26 +169,51 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     };
     let request = link.gate.plan_approval_request(plan).map_err(|error| refuse(link, args, &error))?;
     let now = link.clock.now().ok();
-    if let Some(found) = now.and_then(|now| note(link, approvals.find_approved(&request, now))?) {
-        return Ok(found);
-    }
     let root = request.binding().plan().copied();
-    let Some(record) = record_refused(link, root, args, code, "no approval of the plan was given") else {
-        return Err(Refused::from(&StartPlanError::Refused(RejectionCode::AuditUnavailable)));
-    };
+    match now.and_then(|now| note(link, approvals.answer(request.binding(), now))?) {
+        Some(Answer::Approved(id, token)) => return Ok((id, token)),
+        Some(Answer::Denied(_, by)) => {
+            let mut entry =
+                refusal(link, root, args, RejectionCode::ApprovalDenied.as_str(), "a person refused it");
+            entry.denied_by = Some(by.as_str().into());
+            let record = link.keep(&Record::Decision(entry)).ok_or_else(unrecorded)?;
+            return Err(denied(record));
+        }
+        None => {}
+    }
+    let record = record_refused(link, root, args, code, "no approval of the plan was given");
+    let record = record.ok_or_else(unrecorded)?;
     match file(link, &request) {
         Ok(id) => Err(required(id, Some(record))),
-        // Its root was asked about before and answered, or the question is over: only another plan is another question.
+        // Its root was asked about before, and approved or never answered: only another plan is another question.
         Err(NotFiled::IdInUse) => Err(Refused {
             retry: Retry::AfterChange,
             unlock: Some("a plan that was not asked about before"),
             ..required(None, Some(record))
         }),
+        Err(NotFiled::Denied) => Err(denied(record)),
         Err(NotFiled::Unavailable) => Err(Refused {
             record: Some(record),
             ..Refused::from(&StartPlanError::Refused(RejectionCode::StoreUnavailable))
         }),
     }
+}
+
+/// Refuses a plan that somebody said no to.
+fn denied(record: u64) -> Refused {
+    Refused {
+        code: RejectionCode::ApprovalDenied.as_str(),
+        message: "a person refused this plan".into(),
+        retry: RejectionCode::ApprovalDenied.retry(),
+        unlock: Some("a plan that was not asked about before"),
+        approval: None,
+        record: Some(record),
+    }
+}
+
+/// Refuses a plan whose refusal cannot be put on record.
+fn unrecorded() -> Refused {
+    Refused::from(&StartPlanError::Refused(RejectionCode::AuditUnavailable))
 }
 
 /// Refuses a plan that the gate was not asked to start, and puts that on record.
@@ -213,6 +239,10 @@ pub(crate) fn finish_if_over(link: &Link) {
 
 /// Puts the refusal of a plan on record, as the gate does for those that it is asked to start.
 fn record_refused(link: &Link, root: Option<Digest>, args: Digest, code: &str, reason: &str) -> Option<u64> {
+    link.keep(&Record::Decision(refusal(link, root, args, code, reason)))
+}
+
+fn refusal(link: &Link, root: Option<Digest>, args: Digest, code: &str, reason: &str) -> CallRecord {
     let (gate, contract) = (&link.gate, link.gate.contract());
     let call_id = root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
     let mut record = CallRecord::new(
@@ -231,5 +261,5 @@ fn record_refused(link: &Link, root: Option<Digest>, args: Digest, code: &str, r
     record.plan = root;
     record.code = Some(code.into());
     record.reason = Some(reason.into());
-    link.keep(&Record::Decision(record))
+    record
 }

@@ -172,7 +172,7 @@ impl PlanRunner {
                         Some(approver) => approver.approve_call(waiting.request()),
                         None => Approval::Abstain,
                     };
-                    running.approved(*waiting, approval, tell)?
+                    running.approved(*waiting, &approval, tell)?
                 }
             };
             let (tool, returned) = dispatch(call, tools);

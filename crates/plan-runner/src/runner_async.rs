@@ -66,7 +66,7 @@ impl PlanRunner {
                         Some(approver) => approver.approve_call(waiting.request()).await,
                         None => Approval::Abstain,
                     };
-                    running.approved(*waiting, approval, tell)?
+                    running.approved(*waiting, &approval, tell)?
                 }
             };
             let (tool, returned) = dispatch(call, tools).await;

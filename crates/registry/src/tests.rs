@@ -8,5 +8,6 @@ mod laws;
 mod marks;
 mod negotiation;
 mod races;
+mod recipes;
 mod schemas;
 mod vectors;

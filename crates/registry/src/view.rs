@@ -39,6 +39,14 @@ pub struct RegistryView {
     snapshot: Arc<RegistrySnapshot>,
     revoked: Arc<BTreeSet<AgentId>>,
     max_age: Millis,
+    age: Age,
+}
+
+/// Whether a snapshot can be too old.
+#[derive(Clone, Copy, Debug)]
+enum Age {
+    Counts,
+    Ignored,
 }
 
 impl RegistryView {
@@ -47,7 +55,15 @@ impl RegistryView {
         revoked: Arc<BTreeSet<AgentId>>,
         max_age: Millis,
     ) -> Self {
-        Self { snapshot, revoked, max_age }
+        Self { snapshot, revoked, max_age, age: Age::Counts }
+    }
+
+    /// The same, for looking back: it is in force at every moment, before it was issued and after it expires. No gate can
+    /// be given it; a contract that is negotiated by it is still held against the registry of its gate.
+    #[must_use]
+    pub fn dangerous_always_in_force(&self) -> Self {
+        let (snapshot, revoked) = (Arc::clone(&self.snapshot), Arc::clone(&self.revoked));
+        Self { snapshot, revoked, max_age: self.max_age, age: Age::Ignored }
     }
 
     /// The snapshot.
@@ -67,7 +83,10 @@ impl RegistryView {
     /// # Errors
     /// [`FreshnessError`] when they may not.
     pub fn check_fresh(&self, now: Timestamp) -> Result<(), FreshnessError> {
-        self.snapshot.check_fresh(now, self.max_age)
+        match self.age {
+            Age::Counts => self.snapshot.check_fresh(now, self.max_age),
+            Age::Ignored => Ok(()),
+        }
     }
 
     /// Says whether an agent is revoked, by the registry or in this process.

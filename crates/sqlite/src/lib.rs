@@ -1,6 +1,6 @@
-//! Spent tokens and pending approvals in one SQLite file that all processes of a host share.
+//! Spent tokens, pending approvals and quarantines in one SQLite file that all processes of a host share.
 //!
-//! [`SqliteStore`] implements [`SpentTokens`] and [`PendingApprovals`]. A spend is one unique insert in one
+//! [`SqliteStore`] implements [`SpentTokens`], [`PendingApprovals`] and [`Quarantines`]. A spend is one unique insert in one
 //! transaction that is synced before it counts (`WAL`, `synchronous=FULL`): of all who try, in whatever thread or
 //! process, one succeeds, and a `kill -9` or a power cut afterwards does not undo it. A store that is full, damaged,
 //! read-only, replaced or locked for too long refuses.
@@ -12,10 +12,12 @@
 //!
 //! [`SpentTokens`]: countersign_core::SpentTokens
 //! [`PendingApprovals`]: countersign_approval_token::PendingApprovals
+//! [`Quarantines`]: countersign_tool_gate::Quarantines
 
 mod error;
 mod open;
 mod pending;
+mod quarantine;
 mod spent;
 mod store;
 mod trouble;

@@ -13,11 +13,11 @@ use crate::OpenError;
 const APPLICATION_ID: i64 = 0x4353_474e;
 
 /// The version of the schema below (`PRAGMA user_version`).
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 
 /// What a store holds. The statements are compared with what the file says, so that a trigger or a looser table is
 /// noticed.
-const SCHEMA: [(&str, &str); 5] = [
+const SCHEMA: [(&str, &str); 7] = [
     (
         "spent",
         "CREATE TABLE spent (id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32), \
@@ -37,6 +37,17 @@ const SCHEMA: [(&str, &str); 5] = [
          token TEXT CHECK ((token IS NOT NULL) = (state = 'approved')), request TEXT NOT NULL) STRICT",
     ),
     ("pending_by_act", "CREATE INDEX pending_by_act ON pending (act)"),
+    (
+        "denied",
+        "CREATE TABLE denied (act BLOB PRIMARY KEY NOT NULL CHECK (length(act) = 32), \
+         asker BLOB NOT NULL CHECK (length(asker) = 32), call_id TEXT NOT NULL, denier TEXT NOT NULL, \
+         until INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    ),
+    (
+        "standing",
+        "CREATE TABLE standing (agent TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL UNIQUE CHECK (number > 0), \
+         quarantined INTEGER NOT NULL CHECK (quarantined IN (0, 1)), change TEXT NOT NULL) STRICT, WITHOUT ROWID",
+    ),
 ];
 
 /// How long one attempt at opening waits. SQLite does not wait at all for some locks (changing to WAL, recovery), so

@@ -1,7 +1,7 @@
 use countersign_approval_token::{
     ApprovalToken, CallBinding, PendingApproval, PendingApprovals, PendingError, PendingState,
 };
-use countersign_core::{CallId, Digest, Timestamp};
+use countersign_core::{CallId, Digest, OperatorId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use crate::store::{SqliteStore, sql_time};
@@ -73,11 +73,29 @@ impl PendingApprovals for SqliteStore {
         }))
     }
 
-    fn deny(&self, id: &CallId) -> Result<(), PendingError> {
+    fn deny(&self, id: &CallId, by: &OperatorId) -> Result<(), PendingError> {
         flat(self.write(|tx| match state(tx, id)? {
             None => Ok(Err(PendingError::Unknown)),
             Some((state, _)) if state == "denied" || state == "used" => Ok(Err(PendingError::Decided)),
-            Some(_) => close(tx, id, "denied"),
+            Some(_) => deny(tx, id, by),
+        }))
+    }
+
+    fn find_denied(
+        &self,
+        act: &CallBinding,
+        now: Timestamp,
+    ) -> Result<Option<(CallId, OperatorId)>, PendingError> {
+        flat(self.read(|db| {
+            let found: Option<(String, String)> = db
+                .query_row(
+                    "SELECT call_id, denier FROM denied WHERE act = ?1 AND until > ?2",
+                    (act.act().as_bytes(), sql_time(now)),
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+                .optional()?;
+            let read = |(id, by): (String, String)| Ok((read_id(&id)?, read_operator(&by)?));
+            found.map(read).transpose().map(Ok)
         }))
     }
 
@@ -117,6 +135,11 @@ fn flat<T>(answer: Answer<T>) -> Result<T, PendingError> {
 
 fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
     let (now, id, act) = (sql_time(pending.requested()), pending.id(), pending.binding().act());
+    tx.execute("DELETE FROM denied WHERE until <= ?1", [now])?;
+    let is_denied = "SELECT EXISTS (SELECT 1 FROM denied WHERE act = ?1)";
+    if tx.query_row(is_denied, [act.as_bytes()], |row| row.get(0))? {
+        return Ok(Err(PendingError::Denied));
+    }
     let same: Option<String> = tx
         .query_row(
             "SELECT call_id FROM pending WHERE act = ?1 AND state IN ('waiting', 'approved') AND open_until > ?2 \
@@ -149,8 +172,11 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
     Ok(Ok(id.clone()))
 }
 
-/// Says whether there is room for one more of `size` bytes: of all that are open, and of all that wait for this asker.
+/// Says whether there is room for one more of `size` bytes: of all that are open, and of all that wait for this asker or
+/// were denied to it.
 fn has_room(tx: &Transaction<'_>, asker: &Digest, size: i64, now: i64) -> Result<bool, Trouble> {
+    let denied: i64 =
+        tx.query_row("SELECT count(*) FROM denied WHERE asker = ?1", [asker.as_bytes()], |row| row.get(0))?;
     let (open, bytes, own, own_bytes): (i64, i64, i64, i64) = tx.query_row(
         "SELECT count(*), coalesce(sum(size), 0), count(*) FILTER (WHERE asker = ?2 AND state = 'waiting'), \
          coalesce(sum(size) FILTER (WHERE asker = ?2 AND state = 'waiting'), 0) FROM pending \
@@ -160,7 +186,7 @@ fn has_room(tx: &Transaction<'_>, asker: &Digest, size: i64, now: i64) -> Result
     )?;
     Ok(open < MAX_OPEN
         && bytes.saturating_add(size) <= MAX_ARGS_BYTES
-        && own < MAX_WAITING_EACH
+        && own.saturating_add(denied) < MAX_WAITING_EACH
         && own_bytes.saturating_add(size) <= MAX_ARGS_BYTES_EACH)
 }
 
@@ -171,6 +197,26 @@ fn state(db: &Connection, id: &CallId) -> Result<Option<(String, i64)>, Trouble>
             Ok((row.get(0)?, row.get(1)?))
         });
     Ok(found.optional()?)
+}
+
+/// Denies the act of one and whatever is open about it, and keeps that for as long as it counts.
+fn deny(tx: &Transaction<'_>, id: &CallId, by: &OperatorId) -> Answer<()> {
+    let item = tx.query_row(
+        "SELECT call_id, request, state, token FROM pending WHERE call_id = ?1",
+        [id.as_str()],
+        columns,
+    )?;
+    let pending = read_item(item)?.0;
+    let (act, asker) = (pending.binding().act(), pending.binding().asker());
+    tx.execute(
+        "UPDATE pending SET state = 'denied', token = NULL WHERE act = ?1 AND state IN ('waiting', 'approved')",
+        [act.as_bytes()],
+    )?;
+    tx.execute(
+        "INSERT OR REPLACE INTO denied (act, asker, call_id, denier, until) VALUES (?1, ?2, ?3, ?4, ?5)",
+        (act.as_bytes(), asker.as_bytes(), id.as_str(), by.as_str(), sql_time(pending.denied_until())),
+    )?;
+    Ok(Ok(()))
 }
 
 /// Gives one its last state, without a token.
@@ -204,6 +250,10 @@ fn read_item((id, request, state, token): Columns) -> Result<(PendingApproval, P
 
 fn read_id(text: &str) -> Result<CallId, Trouble> {
     CallId::new(text).map_err(|_| Trouble::Damaged)
+}
+
+fn read_operator(text: &str) -> Result<OperatorId, Trouble> {
+    OperatorId::new(text).map_err(|_| Trouble::Damaged)
 }
 
 fn read_token(text: &str) -> Result<ApprovalToken, Trouble> {

@@ -13,7 +13,7 @@ use crate::trouble::Trouble;
 /// How long a store waits for other threads and processes unless said otherwise: 5 seconds.
 pub const DEFAULT_BUSY_TIMEOUT: Millis = Millis::from_secs(5);
 
-/// Keeps spent tokens and pending approvals in one file, shared by all processes of a host that open it.
+/// Keeps spent tokens, pending approvals and quarantines in one file, shared by all processes of a host that open it.
 ///
 /// Answers that it may use the file come after every other promise was kept; where one was not, the answer is a
 /// refusal. After a failure that leaves it unknown what the file holds (a failed write or sync, a damaged page, a

@@ -3,6 +3,7 @@
 mod open;
 mod pending;
 mod processes;
+mod quarantine;
 mod spent;
 
 use std::path::PathBuf;

@@ -5,6 +5,10 @@
 
 #![expect(clippy::expect_used, clippy::missing_panics_doc, reason = "a helper of tests fails by panicking")]
 
+mod framed;
+
+pub use framed::{Framed, hex};
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
@@ -28,6 +32,12 @@ impl Vectors {
     pub fn of(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors").join(name);
         Self { folder, kinds: vec!["accept", "reject"] }
+    }
+
+    /// Those in the folder of this name, of the kind `recipes` alone: how byte strings that are hashed, tagged or signed are made.
+    #[must_use]
+    pub fn recipes(name: &str) -> Self {
+        Self { kinds: vec!["recipes"], ..Self::of(name) }
     }
 
     /// Adds a kind of file.

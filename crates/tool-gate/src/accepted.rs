@@ -243,7 +243,9 @@ impl InFlight {
             self.gate.sink.record(&Record::Outcome(record)).is_ok()
         }));
         let is_recorded = recorded.unwrap_or(false);
-        if !is_recorded {
+        if is_recorded {
+            self.gate.rows.stats.metrics.outcome(outcome);
+        } else {
             self.gate.lose_record();
         }
         is_recorded

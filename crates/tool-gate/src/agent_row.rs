@@ -1,21 +1,30 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use countersign_audit_log::{StandingChange, StandingRecord};
 use countersign_core::{AgentId, Timestamp};
 use parking_lot::Mutex;
 
 use crate::alarm::{Alarm, AlarmAction, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
 use crate::counts::Counts;
+use crate::metrics::AgentMetrics;
+use crate::quarantine::{BY_ALARM, QuarantineError, Quarantines};
 use crate::snapshot::{AgentSnapshot, Standing};
 
 /// What is counted and known of one agent over all its sessions.
 #[derive(Debug)]
 pub(crate) struct AgentRow {
     pub(crate) counts: Arc<Counts>,
+    pub(crate) metrics: AgentMetrics,
+    agent: AgentId,
     watch: Mutex<Watch>,
-    /// Written under the lock of `watch` alone, read at every call.
-    quarantined: AtomicBool,
+    /// How often its standing changed; odd while it is quarantined. Written under the lock of `watch` alone, read at
+    /// every call.
+    changes: AtomicU64,
+    /// Number of the store's change that was taken over last. Held while the store is used, and no other lock with it.
+    kept: Mutex<Option<u64>>,
 }
 
 #[derive(Debug)]
@@ -23,67 +32,157 @@ struct Watch {
     alarm: Alarm,
     action: AlarmAction,
     raised: Option<Timestamp>,
-}
-
-impl Watch {
-    const fn new(rule: AlarmRule, action: AlarmAction) -> Self {
-        Self { alarm: Alarm::new(rule), action, raised: None }
-    }
-
-    const fn reset(&mut self) {
-        self.alarm.reset();
-        self.raised = None;
-    }
+    /// The last change of its standing.
+    last: Option<StandingRecord>,
+    /// A quarantine that the store does not have yet.
+    unsaved: Option<StandingRecord>,
 }
 
 impl AgentRow {
-    pub(crate) fn new(rule: AlarmRule, action: AlarmAction) -> Self {
+    pub(crate) fn new(agent: &AgentId, rule: AlarmRule, action: AlarmAction) -> Self {
+        let watch = Watch { alarm: Alarm::new(rule), action, raised: None, last: None, unsaved: None };
         Self {
             counts: Arc::default(),
-            watch: Mutex::new(Watch::new(rule, action)),
-            quarantined: AtomicBool::new(false),
+            metrics: AgentMetrics::new(agent),
+            agent: agent.clone(),
+            watch: Mutex::new(watch),
+            changes: AtomicU64::new(0),
+            kept: Mutex::new(None),
         }
     }
 
+    /// Counts one answer, and puts the agent into quarantine if that raises the alarm and the alarm does so.
     pub(crate) fn count(&self, time: Timestamp, refused: Option<RejectionCode>) {
         self.counts.count(time, refused);
-        if !refused.is_none_or(is_conduct) {
+        self.metrics.decided(refused, &self.counts);
+        if !refused.is_none_or(RejectionCode::is_conduct) {
             return;
         }
         let mut watch = self.watch.lock();
-        if watch.raised.is_none() && watch.alarm.observe(refused.is_none()) == AlarmState::Raised {
+        if watch.raised.is_some() {
+            return;
+        }
+        if watch.alarm.observe(refused.is_none()) == AlarmState::Raised {
             watch.raised = Some(time);
-            if watch.action == AlarmAction::Quarantine {
-                self.quarantined.store(true, Ordering::SeqCst);
+            if watch.action == AlarmAction::Quarantine && self.standing() == Standing::Free {
+                let change = self.by_alarm(time, watch.alarm.rule());
+                watch.unsaved = Some(change.clone());
+                self.apply(&mut watch, change);
             }
         }
+        self.metrics.alarm(&watch.alarm);
     }
 
+    fn by_alarm(&self, time: Timestamp, rule: &AlarmRule) -> StandingRecord {
+        let mut change = StandingRecord::new(time, self.agent.clone(), StandingChange::Quarantined, BY_ALARM);
+        let (baseline, dropped, decisions) = (rule.baseline(), rule.dropped(), rule.decisions());
+        let reason =
+            format!("acceptance dropped from {baseline} to {dropped}, one false alarm in {decisions}");
+        change.reason = Some(reason.as_str().into());
+        change
+    }
+
+    /// Makes the change, where it is one. Whoever is let out starts with no evidence, so that the old does not raise the
+    /// alarm again at once.
+    fn apply(&self, watch: &mut Watch, change: StandingRecord) {
+        use Standing::{Free, Quarantined};
+        let after = Standing::after(change.standing);
+        let by = match (self.standing(), after) {
+            (Free, Free) => 0,
+            (Quarantined, Quarantined) if watch.last.as_ref() == Some(&change) => 0,
+            (Quarantined, Quarantined) => 2,
+            (Free, Quarantined) | (Quarantined, Free) => 1,
+        };
+        if after == Free {
+            watch.unsaved = None;
+            self.restart(watch);
+        }
+        watch.last = Some(change);
+        self.changes.fetch_add(by, Ordering::SeqCst);
+        self.metrics.standing(self.standing());
+    }
+
+    fn restart(&self, watch: &mut Watch) {
+        watch.alarm.reset();
+        watch.raised = None;
+        self.metrics.alarm(&watch.alarm);
+    }
+
+    /// How the agent stands, as far as this process knows.
     pub(crate) fn standing(&self) -> Standing {
-        if self.quarantined.load(Ordering::SeqCst) { Standing::Quarantined } else { Standing::Free }
+        standing_after(self.changes.load(Ordering::SeqCst))
     }
 
-    pub(crate) fn quarantine(&self) {
-        let _held = self.watch.lock();
-        self.quarantined.store(true, Ordering::SeqCst);
+    /// How often that changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
     }
 
-    /// Lifts the quarantine and starts the alarm anew, so that the old evidence does not raise it again at once. Says
-    /// how the agent stood.
-    pub(crate) fn lift(&self) -> Standing {
-        let mut watch = self.watch.lock();
+    /// How often that changed, and the last change.
+    pub(crate) fn last_change(&self) -> (u64, Option<StandingRecord>) {
+        let watch = self.watch.lock();
+        (self.changes(), watch.last.clone())
+    }
+
+    /// Gives the store what it does not have yet, and takes over what it says.
+    pub(crate) fn sync(&self, store: &dyn Quarantines) -> Result<(), QuarantineError> {
+        self.sync_held(store, &mut self.kept.lock())
+    }
+
+    fn sync_held(&self, store: &dyn Quarantines, kept: &mut Option<u64>) -> Result<(), QuarantineError> {
+        let unsaved = self.watch.lock().unsaved.clone();
+        if let Some(change) = unsaved {
+            guarded(|| store.change(&change))?;
+            self.watch.lock().unsaved = None;
+        }
+        // A store that does not know the agent any more has lifted nothing.
+        let Some(latest) = guarded(|| store.latest(&self.agent))? else { return Ok(()) };
+        if latest.change.agent != self.agent {
+            return Err(QuarantineError::Unavailable("the store answered for another agent".into()));
+        }
+        if *kept != Some(latest.number) {
+            self.apply(&mut self.watch.lock(), latest.change);
+            *kept = Some(latest.number);
+        }
+        Ok(())
+    }
+
+    /// Changes how the agent stands, here and in the store. Says how it stood before. A quarantine holds here even where
+    /// the store cannot keep it; what the store does not lift is not lifted.
+    pub(crate) fn set_standing(
+        &self,
+        change: &StandingRecord,
+        store: Option<&dyn Quarantines>,
+    ) -> Result<Standing, QuarantineError> {
+        let mut kept = self.kept.lock();
+        let synced = store.map_or(Ok(()), |store| self.sync_held(store, &mut kept));
         let before = self.standing();
-        watch.reset();
-        self.quarantined.store(false, Ordering::SeqCst);
-        before
+        if Standing::after(change.standing) == Standing::Free {
+            synced?;
+            if let Some(store) = store {
+                guarded(|| store.change(change))?;
+            }
+            self.apply(&mut self.watch.lock(), change.clone());
+        } else if before == Standing::Free {
+            let mut watch = self.watch.lock();
+            watch.unsaved = store.map(|_| change.clone());
+            self.apply(&mut watch, change.clone());
+        }
+        if let Some(store) = store {
+            self.sync_held(store, &mut kept)?;
+        }
+        Ok(before)
     }
 
     pub(crate) fn reset_alarm(&self) {
-        self.watch.lock().reset();
+        self.restart(&mut self.watch.lock());
     }
 
     pub(crate) fn watch(&self, rule: AlarmRule, action: AlarmAction) {
-        *self.watch.lock() = Watch::new(rule, action);
+        let mut watch = self.watch.lock();
+        watch.alarm = Alarm::new(rule);
+        watch.action = action;
+        self.restart(&mut watch);
     }
 
     pub(crate) fn alarm(&self) -> AlarmState {
@@ -107,21 +206,13 @@ impl AgentRow {
     }
 }
 
-/// Whether a refusal says something of what the agent does. Step 1 is about whether it may call anything at all, and so is a goal
-/// that has expired; a call that waits is not decided; a definition that changed is the server's doing, and a full disk or
-/// a panic the host's: neither an outage nor a server must put every agent into quarantine.
-const fn is_conduct(code: RejectionCode) -> bool {
-    use RejectionCode::{
-        ApprovalRequired, AskExpired, AuditUnavailable, Internal, StoreUnavailable, ToolDefinitionChanged,
-    };
-    code.step() != 1
-        && !matches!(
-            code,
-            ToolDefinitionChanged
-                | AskExpired
-                | ApprovalRequired
-                | StoreUnavailable
-                | AuditUnavailable
-                | Internal
-        )
+/// How an agent stands after so many changes.
+pub(crate) const fn standing_after(changes: u64) -> Standing {
+    if changes & 1 == 1 { Standing::Quarantined } else { Standing::Free }
+}
+
+/// The store may be the host's own, and panic.
+fn guarded<T>(ask: impl FnOnce() -> Result<T, QuarantineError>) -> Result<T, QuarantineError> {
+    catch_unwind(AssertUnwindSafe(ask))
+        .unwrap_or_else(|_| Err(QuarantineError::Unavailable("the store panicked".into())))
 }

@@ -6,7 +6,7 @@ use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{ApprovalRule, RegistryView};
 
 use crate::builder::ApprovalSettings;
-use crate::call::ToolCall;
+use crate::call::{Denial, ToolCall};
 use crate::code::RejectionCode;
 use crate::decide::{ARGS_RECIPE, Asked, Refusal};
 use crate::facts::Facts;
@@ -25,6 +25,14 @@ pub(crate) fn approved<'g>(
     facts: &mut Facts<'_>,
 ) -> Result<Option<(Approval, &'g ApprovalSettings)>, Refusal> {
     let definition = definition(facts.definition, asked.rules);
+    let to_bind = || {
+        let settings = gate.approvals.as_ref()?;
+        Some((settings, binding(gate, settings, view, asked, definition)))
+    };
+    if let Some(denial) = call.denied.filter(|denial| denial.is_of(|| Some(to_bind()?.1))) {
+        facts.note_denial(denial);
+        return Err(Refusal::new(RejectionCode::ApprovalDenied, "a person refused it"));
+    }
     match asked.rules.entry().approval() {
         ApprovalRule::NotRequired => return Ok(None),
         ApprovalRule::Required => {
@@ -37,10 +45,9 @@ pub(crate) fn approved<'g>(
         }
         ApprovalRule::EachCall | _ => {}
     }
-    let Some(settings) = &gate.approvals else {
+    let Some((settings, binding)) = to_bind() else {
         return Err(Refusal::new(RejectionCode::ApprovalRequired, "this gate takes no approvals"));
     };
-    let binding = binding(gate, settings, view, asked, definition);
     let mut refusal = Refusal {
         code: RejectionCode::ApprovalRequired,
         reason: "no approval came with the call".into(),
@@ -56,8 +63,16 @@ pub(crate) fn approved<'g>(
             Err(_) => {}
         }
     }
-    refusal.approval_request = Some(Box::new(ApprovalRequest { binding, args: asked.args.clone() }));
+    let (args, session_ends) = (asked.args.clone(), gate.contract.expires());
+    refusal.approval_request = Some(Box::new(ApprovalRequest { binding, args, session_ends }));
     Err(refusal)
+}
+
+impl Denial<'_> {
+    /// Whether it is about the call that an approval would have to bind like this.
+    fn is_of(&self, call: impl FnOnce() -> Option<CallBinding>) -> bool {
+        self.asked.is_none_or(|asked| call().is_some_and(|call| call.act() == asked.act()))
+    }
 }
 
 /// Everything that an approval of this call has to bind. The run is bound by the key.

@@ -14,6 +14,7 @@ use crate::plan::WithoutPlan;
 use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offered, PlanRootSettings, PlanSettings};
 use crate::proposal::ProposalSettings;
+use crate::recorded_fields::{RecordedFields, RecordedFieldsError};
 use crate::stats::CallStats;
 use crate::user_check::UserCheck;
 
@@ -104,6 +105,9 @@ pub enum OpenError {
     /// The session cannot be put on record.
     #[error("the session cannot be recorded")]
     Audit(#[source] countersign_audit_log::AuditError),
+    /// A value is to be recorded of a tool that the registry does not know.
+    #[error("the recorded fields do not fit the registry")]
+    RecordedFields(#[from] RecordedFieldsError),
     /// The plan cannot be started.
     #[error("the plan cannot be started")]
     Plan(#[from] StartPlanError),
@@ -117,6 +121,7 @@ impl OpenError {
             Self::OtherSession => "ASK_OTHER_SESSION",
             Self::Clock => "CLOCK_UNAVAILABLE",
             Self::Audit(_) => "AUDIT_UNAVAILABLE",
+            Self::RecordedFields(error) => error.code(),
             Self::Plan(error) => error.code(),
         }
     }
@@ -140,6 +145,7 @@ pub struct ToolGateBuilder {
     pub(crate) stats: Arc<CallStats>,
     pub(crate) definitions: BTreeMap<ToolId, Digest>,
     pub(crate) claims: Option<AgentClaims>,
+    pub(crate) recorded: RecordedFields,
 }
 
 impl std::fmt::Debug for ToolGateBuilder {
@@ -219,14 +225,23 @@ impl ToolGateBuilder {
         self
     }
 
+    /// Puts the values of these arguments on record, which cannot be taken out of it again. Without it, there are digests
+    /// alone.
+    pub fn recorded_fields(mut self, fields: RecordedFields) -> Self {
+        self.recorded = fields;
+        self
+    }
+
     /// Opens the gate, once the session is on record.
     ///
     /// # Errors
-    /// [`OpenError`] when the goal is another session's, the plan cannot be started, or time or record cannot be had.
+    /// [`OpenError`] when the goal is another session's, a recorded field is of a tool that the registry does not know, the plan
+    /// cannot be started, or time or record cannot be had.
     pub fn open(mut self) -> Result<ToolGate, OpenError> {
         if self.ask.as_ref().is_some_and(|ask| ask.session() != self.contract.session()) {
             return Err(OpenError::OtherSession);
         }
+        self.recorded.check(&self.registry)?;
         let now = self.clock.now().map_err(|_| OpenError::Clock)?;
         let record = self.session_record(now);
         self.sink.record(&Record::Session(record)).map_err(OpenError::Audit)?;

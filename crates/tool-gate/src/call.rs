@@ -1,5 +1,7 @@
 use std::fmt;
 
+use countersign_approval_token::CallBinding;
+
 /// Asks for one tool call: raw strings and bytes as the agent gave them. The gate's step 0 checks every one, and reads
 /// the arguments itself, once.
 ///
@@ -20,6 +22,16 @@ pub struct ToolCall<'a> {
     pub(crate) request_id: Option<&'a str>,
     pub(crate) plan_step: Option<u64>,
     pub(crate) plan_proof: Option<&'a [u8]>,
+    pub(crate) denied: Option<Denial<'a>>,
+    pub(crate) trace: Option<&'a str>,
+}
+
+/// A person's no to exactly this call.
+#[derive(Clone, Copy)]
+pub(crate) struct Denial<'a> {
+    pub(crate) by: Option<&'a str>,
+    /// What the person was asked; without it, the host knows that it was this call.
+    pub(crate) asked: Option<&'a CallBinding>,
 }
 
 impl<'a> ToolCall<'a> {
@@ -46,6 +58,8 @@ impl<'a> ToolCall<'a> {
             request_id: None,
             plan_step: None,
             plan_proof: None,
+            denied: None,
+            trace: None,
         }
     }
 
@@ -92,6 +106,40 @@ impl<'a> ToolCall<'a> {
     #[must_use]
     pub const fn plan_proof(mut self, json: &'a [u8]) -> Self {
         self.plan_proof = Some(json);
+        self
+    }
+
+    /// Says that a person was asked to approve exactly this call, and refused. Steps 0 to 6 are asked as ever; at step 7 the
+    /// call is refused (`APPROVAL_DENIED`), whatever approval comes along and whether or not the tool's rule asks for one:
+    /// the host's word can only tighten.
+    #[must_use]
+    pub const fn denied(mut self) -> Self {
+        self.denied = Some(Denial { by: None, asked: None });
+        self
+    }
+
+    /// Says so of the person with that name, which goes on record. At most 256 bytes of it, hidden characters spelled out.
+    #[must_use]
+    pub const fn denied_by(mut self, person: &'a str) -> Self {
+        self.denied = Some(Denial { by: Some(person), asked: None });
+        self
+    }
+
+    /// Says what exactly that person was asked and refused ([`ApprovalRequest::binding`]). It counts where this call would be
+    /// asked about in the same words, whatever its id; under another plan, goal, definition or registry version, it does not.
+    ///
+    /// [`ApprovalRequest::binding`]: crate::ApprovalRequest::binding
+    #[must_use]
+    pub const fn denied_as(mut self, asked: &'a CallBinding, person: &'a str) -> Self {
+        self.denied = Some(Denial { by: Some(person), asked: Some(asked) });
+        self
+    }
+
+    /// Adds the call's place in a trace, as a W3C `traceparent` of version 00. It goes on record and decides nothing;
+    /// what is none, is left out.
+    #[must_use]
+    pub const fn trace(mut self, traceparent: &'a str) -> Self {
+        self.trace = Some(traceparent);
         self
     }
 }

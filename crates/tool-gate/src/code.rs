@@ -144,6 +144,9 @@ codes! {
     /// The approval was of this call and is past its time.
     7 ApprovalExpired "APPROVAL_EXPIRED", AfterApproval,
         "the approval has expired", Some("a new approval of exactly this call");
+    /// A person was asked to approve this very call, and said no.
+    7 ApprovalDenied "APPROVAL_DENIED", Never,
+        "a person refused this call", None;
     /// The call must come with an action proposal and has none, or what came is not an object.
     8 PicInvalidRequest ProposalCode::InvalidRequest.as_str(), AfterChange,
         ProposalCode::InvalidRequest.message(), Some("an action proposal for exactly this call");

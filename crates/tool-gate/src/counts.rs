@@ -6,7 +6,8 @@ use crate::code::RejectionCode;
 use crate::recent::{Recent, WINDOW_CAPACITY, told};
 use crate::snapshot::CountsSnapshot;
 
-const CODES: usize = RejectionCode::ALL.len();
+/// How many codes there are.
+pub(crate) const CODES: usize = RejectionCode::ALL.len();
 
 /// Chooses which decisions an acceptance rate is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,8 @@ impl Window {
 /// Every answer is counted once. The one code that is no decision is `APPROVAL_REQUIRED`: the call waits, and however
 /// often it is asked again meanwhile, it is not decided. Once it comes with its approval it is accepted, and that is
 /// one decision; if it comes with one that has expired or is not valid, it is rejected, once for each time that it
-/// comes so. Where a person says no or nobody answers, the gate does not learn of it, and there is no decision. The
-/// acceptance rate, its windows and [`decided`](Self::decided) are over decisions; [`total`](Self::total) is over
+/// comes so. Where a person says no, it is rejected once the host says so (`APPROVAL_DENIED`), and again each time that
+/// it comes; where nobody answers, there is no decision. The acceptance rate, its windows and [`decided`](Self::decided) are over decisions; [`total`](Self::total) is over
 /// answers, as the record is.
 ///
 /// Counters are 64 bits wide: at a billion answers a second they last for five centuries. While other threads count,
@@ -150,6 +151,6 @@ pub(crate) fn share(accepted: u64, decided: u64) -> Option<f64> {
 }
 
 /// Finds a code's counter. `ALL` is in the order of declaration (tested), so its discriminant is its place.
-const fn slot(code: RejectionCode) -> usize {
+pub(crate) const fn slot(code: RejectionCode) -> usize {
     code as usize
 }

@@ -10,12 +10,12 @@ use countersign_committed_plan::{PlanLimits, PlanProblem, StepProof};
 use countersign_core::{
     CallId, Digest, IdError, ImpactClass, RequestId, ServerName, SpendError, Timestamp, ToolId, ToolName,
 };
-use countersign_pinned_ask::AskDrift;
 use countersign_registry::{
-    AgentEntry, AgentError, ArgsError, AskRule, ContractError, RegistryView, ToolRules,
+    AgentEntry, AgentError, ArgsError, ContractError, RegistryView, SessionContract, ToolRules,
 };
 
 use crate::approval::approved;
+use crate::ask::pinned_goal;
 use crate::builder::ApprovalSettings;
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
@@ -74,7 +74,8 @@ pub(crate) fn decide<'g>(
     facts.registry_version = view.snapshot().version();
     let agent = living_agent(gate, &view, now)?;
     let (tool, rules) = disclosed_tool(gate, &view, &read, facts)?;
-    rules.check_args(&read.args).map_err(|error| args_refusal(&error))?;
+    facts.note_values(&tool, &read.args);
+    fitting_args(rules, &read.args)?;
     let mut reservation = gate
         .usage
         .reserve(&tool, now, agent.limits(), rules.entry().limits())
@@ -162,19 +163,35 @@ fn read_proof(json: &[u8]) -> Result<StepProof, Refusal> {
 
 /// Step 1: is the contract alive, the registry fresh, the agent neither revoked nor quarantined now?
 fn living_agent<'v>(gate: &Inner, view: &'v RegistryView, now: Timestamp) -> Result<&'v AgentEntry, Refusal> {
-    gate.contract.check(view, now).map_err(|error| {
-        let code = match error {
-            ContractError::Agent(AgentError::Freshness(_)) => RejectionCode::RegistryStale,
-            ContractError::Agent(AgentError::NotRegistered) => RejectionCode::AgentNotRegistered,
-            ContractError::Agent(AgentError::Revoked) => RejectionCode::AgentRevoked,
-            ContractError::Expired | ContractError::Superseded | _ => RejectionCode::ContractExpired,
-        };
-        Refusal::new(code, error.to_string())
-    })?;
-    gate.rows.check().map_err(|code| Refusal::new(code, ""))?;
+    holding_contract(&gate.contract, view, now)?;
+    gate.rows.check(now)?;
     view.snapshot()
         .agent(gate.contract.agent())
         .ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
+}
+
+/// Step 1, but for quarantine.
+pub(crate) fn holding_contract(
+    contract: &SessionContract,
+    view: &RegistryView,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    contract.check(view, now).map_err(|error| {
+        let code = match error {
+            ContractError::Agent(error) => agent_code(error),
+            ContractError::Expired | ContractError::Superseded | _ => RejectionCode::ContractExpired,
+        };
+        Refusal::new(code, error.to_string())
+    })
+}
+
+pub(crate) const fn agent_code(error: AgentError) -> RejectionCode {
+    match error {
+        AgentError::Freshness(_) => RejectionCode::RegistryStale,
+        AgentError::NotRegistered => RejectionCode::AgentNotRegistered,
+        AgentError::Revoked => RejectionCode::AgentRevoked,
+        _ => RejectionCode::ContractExpired,
+    }
 }
 
 /// Step 2: is the tool disclosed, then and now, and is its definition the pinned one?
@@ -184,78 +201,70 @@ fn disclosed_tool<'v>(
     read: &Read,
     facts: &mut Facts<'_>,
 ) -> Result<(ToolId, &'v ToolRules), Refusal> {
-    let undisclosed = |reason| Refusal::new(RejectionCode::UndisclosedTool, reason);
-    let tool = match &read.server {
-        Some(server) => ToolId::from_names(server.clone(), read.name.clone()),
-        None => gate.only_tool(&read.name).ok_or_else(|| undisclosed("no one server discloses the name"))?,
-    };
+    let tool = meant_tool(&gate.contract, read.server.as_ref(), &read.name)?;
     facts.tool = Some(tool.clone());
-    let rules = gate.contract.disclosed(view, &tool).ok_or_else(|| {
-        let listed_once = gate.contract.discloses(&tool);
-        undisclosed(if listed_once { "no longer listed for the agent" } else { "not in the contract" })
-    })?;
+    let rules = listed_tool(&gate.contract, view, &tool)?;
     facts.impact = Some(rules.entry().impact());
-    let seen = gate.definition(&tool);
-    facts.definition = seen;
+    facts.definition = gate.definition(&tool);
+    pinned_definition(rules, facts.definition)?;
+    Ok((tool, rules))
+}
+
+/// The tool that the call names, or the only one of that name where it names no server.
+pub(crate) fn meant_tool(
+    contract: &SessionContract,
+    server: Option<&ServerName>,
+    name: &ToolName,
+) -> Result<ToolId, Refusal> {
+    let unclear = || Refusal::new(RejectionCode::UndisclosedTool, "no one server discloses the name");
+    match server {
+        Some(server) => Ok(ToolId::from_names(server.clone(), name.clone())),
+        None => only_tool(contract.tools(), name).cloned().ok_or_else(unclear),
+    }
+}
+
+/// The tool of this name, if there is one of one server alone.
+pub(crate) fn only_tool<'a>(
+    tools: impl IntoIterator<Item = &'a ToolId>,
+    name: &ToolName,
+) -> Option<&'a ToolId> {
+    let mut named = tools.into_iter().filter(|tool| tool.name() == name);
+    let found = named.next()?;
+    if named.next().is_some() { None } else { Some(found) }
+}
+
+pub(crate) fn listed_tool<'v>(
+    contract: &SessionContract,
+    view: &'v RegistryView,
+    tool: &ToolId,
+) -> Result<&'v ToolRules, Refusal> {
+    contract.disclosed(view, tool).ok_or_else(|| {
+        let listed_once = contract.discloses(tool);
+        let reason = if listed_once { "no longer listed for the agent" } else { "not in the contract" };
+        Refusal::new(RejectionCode::UndisclosedTool, reason)
+    })
+}
+
+pub(crate) fn pinned_definition(rules: &ToolRules, seen: Option<Digest>) -> Result<(), Refusal> {
+    let changed = |reason| Err(Refusal::new(RejectionCode::ToolDefinitionChanged, reason));
     match (rules.entry().definition(), seen) {
-        (Some(pinned), Some(seen)) if pinned == seen => Ok((tool, rules)),
-        (Some(_), Some(_)) => {
-            Err(Refusal::new(RejectionCode::ToolDefinitionChanged, "the server's definition is another one"))
-        }
-        (Some(_), None) => {
-            Err(Refusal::new(RejectionCode::ToolDefinitionChanged, "the server's definition was not seen"))
-        }
-        (None, _) => Ok((tool, rules)),
+        (Some(pinned), Some(seen)) if pinned == seen => Ok(()),
+        (Some(_), Some(_)) => changed("the server's definition is another one"),
+        (Some(_), None) => changed("the server's definition was not seen"),
+        (None, _) => Ok(()),
     }
 }
 
-/// Step 3's error, with the place and the rule and never the value.
-fn args_refusal(error: &ArgsError) -> Refusal {
-    let code = match error {
-        ArgsError::Schema { .. } => RejectionCode::ArgsSchema,
-        ArgsError::Constraint { .. } => RejectionCode::ArgsConstraint,
-        _ => RejectionCode::Internal,
-    };
-    Refusal::new(code, error.to_string())
-}
-
-/// Step 5: is the stated goal the pinned one, and the pin alive?
-fn pinned_goal(
-    gate: &Inner,
-    call: &ToolCall<'_>,
-    rules: &ToolRules,
-    now: Timestamp,
-    facts: &mut Facts<'_>,
-) -> Result<(), Refusal> {
-    let required = |reason| Refusal::new(RejectionCode::AskRequired, reason);
-    let Some(pin) = &gate.ask else {
-        return if call.ask.is_some() || rules.entry().ask() == AskRule::Required {
-            Err(required("no goal is pinned"))
-        } else {
-            Ok(())
+/// Step 3, whose refusal says the place and the rule and never the value.
+pub(crate) fn fitting_args(rules: &ToolRules, args: &Canonical) -> Result<(), Refusal> {
+    rules.check_args(args).map_err(|error| {
+        let code = match error {
+            ArgsError::Schema { .. } => RejectionCode::ArgsSchema,
+            ArgsError::Constraint { .. } => RejectionCode::ArgsConstraint,
+            _ => RejectionCode::Internal,
         };
-    };
-    // A pin past its time refuses even where no goal is asked for; `verify` looks at the time first.
-    let checked = match call.ask {
-        Some(restated) => pin.verify(restated, gate.contract.session(), now),
-        None => pin.alive(now),
-    };
-    checked.map_err(|error| ask_refusal(&error, facts))?;
-    if call.ask.is_some() {
-        facts.ask_restated = Some(pin.digest());
-    } else if rules.entry().ask() == AskRule::Required {
-        return Err(required("the call does not restate the goal"));
-    }
-    Ok(())
-}
-
-fn ask_refusal(error: &AskDrift, facts: &mut Facts<'_>) -> Refusal {
-    facts.ask_restated = error.restated();
-    let code = match error.code() {
-        "ASK_DRIFT" => RejectionCode::AskDrift,
-        _ => RejectionCode::AskExpired,
-    };
-    Refusal::new(code, error.to_string())
+        Refusal::new(code, error.to_string())
+    })
 }
 
 /// Step 9: do the embedder's own checks agree?

@@ -1,14 +1,18 @@
 use countersign_action_proposal::{ActionProposal, VerifiedProposal};
 use countersign_approval_token::Approval;
-use countersign_audit_log::{CallRecord, Escaped, EvidenceRecord, ProposalRecord, RecordedTool, Verdict};
+use countersign_audit_log::{
+    CallRecord, Escaped, EvidenceRecord, ProposalRecord, RecordedTool, RecordedValues, Verdict,
+};
+use countersign_canonical_json::Canonical;
 use countersign_committed_plan::PlanRoot;
 use countersign_core::{Digest, ImpactClass, OperatorId, RequestId, Timestamp, TokenId, ToolId};
 
-use crate::call::ToolCall;
+use crate::call::{Denial, ToolCall};
 use crate::code::RejectionCode;
 use crate::gate::Inner;
 use crate::plan::RunningPlan;
 use crate::plan_approval::PlanApproval;
+use crate::trace::is_traceparent;
 
 /// Gathers what is learnt about a call while it is decided, for its record.
 pub(crate) struct Facts<'a> {
@@ -24,6 +28,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) impact: Option<ImpactClass>,
     pub(crate) ask_restated: Option<Digest>,
     approval: Option<(TokenId, OperatorId)>,
+    denied_by: Option<Escaped<256>>,
+    values: RecordedValues,
     plan: Option<PlanRoot>,
     pub(crate) plan_step: Option<u64>,
     /// How the gate judges proposals, and what is learnt of the one that came.
@@ -44,6 +50,8 @@ impl<'a> Facts<'a> {
             impact: None,
             ask_restated: None,
             approval: None,
+            denied_by: None,
+            values: RecordedValues::default(),
             plan: gate.plan.get().map(RunningPlan::root),
             plan_step: None,
             proposal: gate
@@ -67,6 +75,16 @@ impl<'a> Facts<'a> {
 
     pub(crate) fn note_approval(&mut self, approval: &Approval) {
         self.approval = Some((approval.token_id().clone(), approval.approver().clone()));
+    }
+
+    /// Who said no to the call.
+    pub(crate) fn note_denial(&mut self, denial: Denial<'_>) {
+        self.denied_by = denial.by.map(Escaped::new);
+    }
+
+    /// The values that the operator wants on record. From here on the tool is known to be one of the session's.
+    pub(crate) fn note_values(&mut self, tool: &ToolId, args: &Canonical) {
+        self.values = self.gate.recorded.values(tool, args);
     }
 
     pub(crate) const fn note_plan(&mut self, root: PlanRoot) {
@@ -118,6 +136,9 @@ impl<'a> Facts<'a> {
         let (gate, call) = (self.gate, self.call);
         let mut record = gate.entry(self.time, call.call_id, tool, verdict, self.registry_version);
         record.request_id = self.request_id;
+        record.trace = call.trace.filter(|text| is_traceparent(text)).map(Escaped::new);
+        record.values = self.values;
+        record.denied_by = self.denied_by;
         record.definition = self.definition;
         record.args = self.args;
         record.args_recipe = self.args.map(|_| crate::decide::ARGS_RECIPE.as_str().into());

@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool, Verdict};
+use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool, RecordedValues, Verdict};
 use countersign_canonical_json::Canonical;
 use countersign_core::{Clock, ClockError, Digest, Principal, Timestamp, ToolId, ToolName};
 use countersign_pinned_ask::PinnedAsk;
@@ -15,11 +15,12 @@ use crate::builder::{ApprovalSettings, GateLimits, ToolGateBuilder};
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::counts::{Counts, Window};
-use crate::decide::{Ready, Refusal, decide};
+use crate::decide::{Ready, Refusal, decide, only_tool};
 use crate::facts::Facts;
 use crate::observe::{RECENT_NAMES, UndisclosedAttempts};
 use crate::plan::{RunningPlan, WithoutPlan, keep};
 use crate::proposal::ProposalSettings;
+use crate::recorded_fields::RecordedFields;
 use crate::rejection::Rejection;
 use crate::rows::Rows;
 use crate::stats::CallStats;
@@ -60,6 +61,7 @@ pub(crate) struct Inner {
     pub(crate) changing_plan: Mutex<()>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
+    pub(crate) recorded: RecordedFields,
     pub(crate) usage: Usage,
     clock: Arc<dyn Clock>,
     definitions: RwLock<BTreeMap<ToolId, Digest>>,
@@ -112,6 +114,7 @@ impl ToolGate {
             stats: Arc::default(),
             definitions: BTreeMap::new(),
             claims: None,
+            recorded: RecordedFields::new(),
         }
     }
 
@@ -250,7 +253,7 @@ impl ToolGate {
         }
     }
 
-    /// The last decisions, oldest first, accepted and rejected ones.
+    /// The last decisions, oldest first, accepted and rejected ones, without values of arguments.
     #[must_use]
     pub fn call_log(&self) -> Vec<CallRecord> {
         self.inner.recent.lock().records.iter().cloned().collect()
@@ -266,7 +269,7 @@ impl Clock for Inner {
 
 impl Inner {
     pub(crate) fn new(builder: ToolGateBuilder, now: Timestamp) -> Self {
-        let rows = Rows::new(builder.stats, &builder.contract);
+        let rows = Rows::new(builder.stats, &builder.contract, Arc::clone(&builder.sink));
         let definitions = builder
             .definitions
             .into_iter()
@@ -285,6 +288,7 @@ impl Inner {
             changing_plan: Mutex::new(()),
             checks: builder.checks,
             limits: builder.limits,
+            recorded: builder.recorded,
             usage: Usage::default(),
             clock: builder.clock,
             definitions: RwLock::new(definitions),
@@ -313,9 +317,7 @@ impl Inner {
 
     /// The tool of this name, if the contract discloses one of one server alone.
     pub(crate) fn only_tool(&self, name: &ToolName) -> Option<ToolId> {
-        let mut tools = self.contract.tools().iter().filter(|tool| tool.name() == name);
-        let found = tools.next()?;
-        if tools.next().is_some() { None } else { Some(found.clone()) }
+        only_tool(self.contract.tools(), name).cloned()
     }
 
     pub(crate) fn lose_record(&self) {
@@ -381,7 +383,8 @@ impl Inner {
         if recent.records.len() >= self.limits.recent_records {
             recent.records.pop_front();
         }
-        if let (true, Record::Decision(record)) = (self.limits.recent_records > 0, entry) {
+        if let (true, Record::Decision(mut record)) = (self.limits.recent_records > 0, entry) {
+            record.values = RecordedValues::default();
             recent.records.push_back(record);
         }
         Ok(sequence)

@@ -22,6 +22,45 @@ pub trait Ticks: Send + Sync + std::fmt::Debug {
     fn nanos(&self) -> u64;
 }
 
+/// Reads the system's monotonic clock. There is none on `wasm32-unknown-unknown`, and this type is not there either.
+///
+/// ```
+/// use std::sync::Arc;
+/// use countersign_tool_gate::{CallStats, SystemTicks};
+/// let stats = CallStats::new().ticks(Arc::new(SystemTicks::new()));
+/// assert_eq!(stats.snapshot().answer_time.map(|times| times.count), Some(0));
+/// ```
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+#[derive(Clone, Copy, Debug)]
+pub struct SystemTicks {
+    start: std::time::Instant,
+}
+
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+impl SystemTicks {
+    /// Starts now.
+    #[must_use]
+    pub fn new() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
+        let start = std::time::Instant::now();
+        Self { start }
+    }
+}
+
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+impl Default for SystemTicks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+impl Ticks for SystemTicks {
+    fn nanos(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
 /// The longest time that each bucket counts, in nanoseconds: 1 microsecond to 10 seconds, by 1, 2.5 and 5. A last
 /// bucket without a bound counts the rest.
 const BOUNDS: [u64; 22] = [
@@ -49,8 +88,9 @@ const BOUNDS: [u64; 22] = [
     10_000_000_000,
 ];
 
-/// The same in seconds, as they are to be shown; each is the closest `f64` to its decimal text.
-const SECONDS: [f64; BOUNDS.len()] = [
+/// The bounds of the buckets in which answers are timed, in seconds: for whoever exports them. Each is the closest `f64` to its
+/// decimal text.
+pub const ANSWER_SECONDS: [f64; BOUNDS.len()] = [
     0.000_001,
     0.000_002_5,
     0.000_005,
@@ -104,7 +144,7 @@ impl Histogram {
     pub(crate) fn snapshot(&self) -> HistogramSnapshot {
         let mut below: u64 = 0;
         let mut buckets = Vec::with_capacity(BOUNDS.len());
-        for (bound, bucket) in SECONDS.iter().zip(&self.buckets) {
+        for (bound, bucket) in ANSWER_SECONDS.iter().zip(&self.buckets) {
             below = below.saturating_add(bucket.load(Ordering::Relaxed));
             buckets.push((*bound, below));
         }

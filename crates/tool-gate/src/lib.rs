@@ -12,14 +12,21 @@ mod accepted;
 mod agent_row;
 mod alarm;
 mod approval;
+mod ask;
 mod builder;
 mod call;
 mod code;
+mod conduct;
 mod counts;
 mod decide;
 mod facts;
 mod gate;
 mod histogram;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(not(feature = "metrics"))]
+#[path = "metrics_off.rs"]
+mod metrics;
 mod observe;
 mod plan;
 mod plan_approval;
@@ -30,11 +37,15 @@ mod plan_settings;
 mod plan_start;
 mod plan_walk;
 mod proposal;
+mod quarantine;
 mod recent;
+mod recorded_fields;
 mod rejection;
 mod rows;
+mod simulate;
 mod snapshot;
 mod stats;
+mod trace;
 mod usage;
 mod user_check;
 
@@ -49,14 +60,21 @@ pub use code::{RejectionCode, Retry};
 pub use countersign_audit_log::OutcomeKind;
 pub use counts::{Counts, Window};
 pub use gate::{CallError, ToolGate};
-pub use histogram::{HistogramSnapshot, Ticks};
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+pub use histogram::SystemTicks;
+pub use histogram::{ANSWER_SECONDS, HistogramSnapshot, Ticks};
+#[cfg(feature = "metrics")]
+pub use metrics::METRIC_NAMES;
 pub use observe::{Observed, UndisclosedAttempts};
 pub use plan_approval::PLAN_TOOL;
 pub use plan_commit::commit_plan;
 pub use plan_error::{FinishPlanError, HaltPlanError, StartPlanError};
 pub use plan_settings::{PlanRootSettings, PlanSettings};
 pub use proposal::{PROPOSAL_MEMBER, ProposalSettings, REQUEST_ID_MEMBER, own_arguments};
+pub use quarantine::{BY_ALARM, KeptStanding, MemoryQuarantines, QuarantineError, Quarantines};
+pub use recorded_fields::{RecordedFields, RecordedFieldsError};
 pub use rejection::{ApprovalRequest, Rejection};
+pub use simulate::{Answer, Basis, HostChecks, Missing, Simulated, Simulation};
 pub use snapshot::{AgentSnapshot, CountsSnapshot, Standing, StatsSnapshot};
 pub use stats::CallStats;
 pub use user_check::{CheckedCall, UserCheck};

@@ -3,6 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use countersign_audit_log::RecordedTool;
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 use countersign_core::{ServerName, ToolId, ToolName};
+use countersign_registry::SessionContract;
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
@@ -86,11 +87,16 @@ impl ToolGate {
             let reason = format!("{OBSERVED}: it is no tool call");
             return Observed::Malformed(malformed(gate, "?", &reason));
         };
-        if gate.contract.tools().iter().any(|tool| tool.name().as_str() == name) {
+        if is_name_disclosed(&gate.contract, name) {
             return Observed::Disclosed;
         }
         Observed::Undisclosed(gate.refuse_unseen(call_id, name, RejectionCode::UndisclosedTool, OBSERVED))
     }
+}
+
+/// Says whether a tool of this name, on whichever server, is disclosed.
+pub(crate) fn is_name_disclosed(contract: &SessionContract, name: &str) -> bool {
+    contract.tools().iter().any(|tool| tool.name().as_str() == name)
 }
 
 fn malformed(gate: &Inner, call_id: &str, reason: &str) -> Rejection {

@@ -67,7 +67,8 @@ impl ToolGate {
             None => {}
         }
         let definitions = definitions(inner, &view, &committed);
-        Ok(ApprovalRequest { binding: binding(inner, &view, &args, *committed.root(), &definitions)?, args })
+        let binding = binding(inner, &view, &args, *committed.root(), &definitions)?;
+        Ok(ApprovalRequest { binding, args, session_ends: inner.contract.expires() })
     }
 
     /// Holds every call from now on to a plan: its next call passes, and no other. The plan is checked against the contract and
@@ -225,7 +226,10 @@ impl<'g> Change<'g> {
 
     fn commit(&mut self, offer: Offer) -> Result<Committed, StartPlanError> {
         self.inner.contract.check(&self.view, self.now)?;
-        self.inner.rows.check()?;
+        self.inner.rows.check(self.now).map_err(|refusal| {
+            self.reason = Some(refusal.reason);
+            refusal.code
+        })?;
         // No call of a plan passes whose goal is over, so its approval would be spent for nothing.
         let goal = self.inner.ask.as_ref().map_or(Ok(()), |pin| pin.alive(self.now));
         goal.map_err(|_| RejectionCode::AskExpired)?;

@@ -11,7 +11,7 @@ use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{ImpactClass, KeyId, Millis, RequestId, SpentTokens};
 use countersign_keys::VerifyingKey;
 use countersign_pinned_ask::PinnedAsk;
-use countersign_registry::{EvidenceRule, RegistryView};
+use countersign_registry::{EvidenceRule, RegistryView, ToolRules};
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
@@ -22,6 +22,9 @@ use crate::usage::Reservation;
 
 /// The member of the arguments that a proposal travels as.
 pub const PROPOSAL_MEMBER: &str = "__pic";
+
+/// What the record says of a call that should have come with a proposal and had none.
+pub(crate) const NO_PROPOSAL: &str = "no proposal came with the call";
 
 /// The member of the arguments by which the agent's side correlates the request.
 pub const REQUEST_ID_MEMBER: &str = "__pic_request_id";
@@ -111,11 +114,8 @@ pub(crate) fn backed<'g>(
 ) -> Result<Backing<'g>, Refusal> {
     let of_registry = asked.rules.entry().impact();
     let Some(settings) = &gate.proposals else {
-        return if asks_for_evidence(asked) {
-            Err(Refusal::new(RejectionCode::PicEvidenceFailed, "this gate takes no proposals"))
-        } else {
-            Ok(Backing { impact: of_registry, proposal: None })
-        };
+        takes_no_proposals(asked.rules)?;
+        return Ok(Backing { impact: of_registry, proposal: None });
     };
     let by_policy = settings.verifier.policy().impact_of(asked.tool.name().as_str());
     let impact = by_policy.map_or(of_registry, |impact| impact.max(of_registry));
@@ -128,11 +128,8 @@ pub(crate) fn backed<'g>(
         // What is asked of an impact is not asked of every worse one, so each is looked at by itself.
         let mut impacts = std::iter::once(of_registry).chain(by_policy);
         let is_required = impacts.any(|impact| settings.verifier.requires_proposal(impact));
-        return if is_required || asks_for_evidence(asked) {
-            Err(Refusal::new(RejectionCode::PicInvalidRequest, "no proposal came with the call"))
-        } else {
-            Ok(Backing { impact, proposal: None })
-        };
+        came_without_proposal(asked.rules, is_required)?;
+        return Ok(Backing { impact, proposal: None });
     };
     // Evidence is read and signatures are verified before a proposal is found to be worth nothing.
     reservation.worked();
@@ -145,8 +142,22 @@ pub(crate) fn backed<'g>(
 }
 
 /// Says whether the tool's rule asks for evidence whatever the impact.
-fn asks_for_evidence(asked: &Asked<'_>) -> bool {
-    asked.rules.entry().evidence() != EvidenceRule::NotRequired
+fn asks_for_evidence(rules: &ToolRules) -> bool {
+    rules.entry().evidence() != EvidenceRule::NotRequired
+}
+
+pub(crate) fn takes_no_proposals(rules: &ToolRules) -> Result<(), Refusal> {
+    if asks_for_evidence(rules) {
+        return Err(Refusal::new(RejectionCode::PicEvidenceFailed, "this gate takes no proposals"));
+    }
+    Ok(())
+}
+
+pub(crate) fn came_without_proposal(rules: &ToolRules, is_required: bool) -> Result<(), Refusal> {
+    if is_required || asks_for_evidence(rules) {
+        return Err(Refusal::new(RejectionCode::PicInvalidRequest, NO_PROPOSAL));
+    }
+    Ok(())
 }
 
 /// Holds whoever stands behind the evidence against the registry of this very decision: the verifier was made once, and
@@ -192,7 +203,7 @@ fn verify(
         .agent(gate.contract.agent())
         .session(gate.contract.session())
         .registry_version(view.snapshot().version());
-    if asks_for_evidence(asked) {
+    if asks_for_evidence(asked.rules) {
         call = call.evidence_required();
     }
     if let Some(ask) = gate.ask.as_ref().map(PinnedAsk::digest) {

@@ -1,6 +1,7 @@
 use countersign_approval_token::CallBinding;
 use countersign_audit_log::Escaped;
 use countersign_canonical_json::Canonical;
+use countersign_core::Timestamp;
 
 use crate::code::{RejectionCode, Retry};
 
@@ -72,6 +73,7 @@ impl std::error::Error for Rejection {}
 pub struct ApprovalRequest {
     pub(crate) binding: CallBinding,
     pub(crate) args: Canonical,
+    pub(crate) session_ends: Timestamp,
 }
 
 impl ApprovalRequest {
@@ -85,5 +87,11 @@ impl ApprovalRequest {
     #[must_use]
     pub const fn args(&self) -> &Canonical {
         &self.args
+    }
+
+    /// When the session ends that the call is made in: until then, a no to it counts.
+    #[must_use]
+    pub const fn session_ends(&self) -> Timestamp {
+        self.session_ends
     }
 }

@@ -1,42 +1,75 @@
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use countersign_audit_log::{AuditSink, Record};
 use countersign_core::{Timestamp, ToolId};
 use countersign_registry::{CapabilityRegistry, SessionContract};
+use parking_lot::Mutex;
 
-use crate::agent_row::AgentRow;
+use crate::agent_row::{AgentRow, standing_after};
 use crate::code::RejectionCode;
 use crate::counts::Counts;
+use crate::decide::Refusal;
+use crate::metrics::AnswerMetrics;
 use crate::snapshot::Standing;
 use crate::stats::CallStats;
 
 /// The rows that one session's answers are counted in. They are looked up once, so that counting takes no lock that
 /// is shared by sessions of different agents.
-#[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) stats: Arc<CallStats>,
     pub(crate) session: Counts,
-    agent: Arc<AgentRow>,
+    agent: Followed,
     /// The agents whose sessions led to this one.
-    ancestors: Vec<Arc<AgentRow>>,
-    disclosed: BTreeMap<ToolId, Arc<Counts>>,
+    ancestors: Vec<Followed>,
+    disclosed: BTreeMap<ToolId, (Arc<Counts>, Arc<AnswerMetrics>)>,
+    /// The gate's record, on which each change of an agent's standing goes.
+    sink: Arc<dyn AuditSink>,
+}
+
+/// An agent's row, and what this session's record says of its standing.
+struct Followed {
+    row: Arc<AgentRow>,
+    /// After how many changes the record says how it stands. Written under the lock of `telling` alone.
+    told: AtomicU64,
+    telling: Mutex<()>,
 }
 
 impl Rows {
-    pub(crate) fn new(stats: Arc<CallStats>, contract: &SessionContract) -> Self {
-        let agent = stats.agent_row(contract.agent());
-        let ancestors = contract.ancestors().iter().map(|agent| stats.agent_row(agent)).collect();
-        let disclosed = contract.tools().iter().map(|tool| (tool.clone(), stats.tool_row(tool))).collect();
-        Self { stats, session: Counts::default(), agent, ancestors, disclosed }
+    pub(crate) fn new(stats: Arc<CallStats>, contract: &SessionContract, sink: Arc<dyn AuditSink>) -> Self {
+        let agent = Followed::new(stats.agent_row(contract.agent()));
+        let ancestors =
+            contract.ancestors().iter().map(|agent| Followed::new(stats.agent_row(agent))).collect();
+        let rows = |tool: &ToolId| (stats.tool_row(tool), agent.row.metrics.tool(tool));
+        let disclosed = contract.tools().iter().map(|tool| (tool.clone(), rows(tool))).collect();
+        Self { stats, session: Counts::default(), agent, ancestors, disclosed, sink }
     }
 
-    /// Refuses while the agent is quarantined, or one that led to its session: it must not act through another.
-    pub(crate) fn check(&self) -> Result<(), RejectionCode> {
-        let is_quarantined = |row: &Arc<AgentRow>| row.standing() == Standing::Quarantined;
-        if self.ancestors.iter().chain([&self.agent]).any(is_quarantined) {
-            return Err(RejectionCode::AgentQuarantined);
+    /// Refuses while the agent is quarantined, or one that led to its session: it must not act through another. Whatever
+    /// changed in how they stand is on record before this returns.
+    pub(crate) fn check(&self, now: Timestamp) -> Result<(), Refusal> {
+        for led_here in &self.ancestors {
+            self.check_one(led_here, "an agent that led to the session is", now)?;
         }
-        Ok(())
+        self.check_one(&self.agent, "it is", now)
+    }
+
+    fn check_one(&self, agent: &Followed, who: &str, now: Timestamp) -> Result<(), Refusal> {
+        let refused = |reason| Refusal::new(RejectionCode::AgentQuarantined, reason);
+        let synced = self.stats.store().map_or(Ok(()), |store| agent.row.sync(store));
+        let standing = agent.tell(&*self.sink, now).map_err(|()| {
+            Refusal::new(
+                RejectionCode::AuditUnavailable,
+                "a change of the agent's standing cannot be recorded",
+            )
+        })?;
+        synced.map_err(|error| refused(format!("whether {who} quarantined cannot be told: {error}")))?;
+        match standing {
+            Standing::Free => Ok(()),
+            Standing::Quarantined => Err(refused(format!("{who} quarantined"))),
+        }
     }
 
     /// Counts one answer, once in each row. `tool` is what the call means, or may be a name that was made up.
@@ -48,15 +81,60 @@ impl Rows {
         registry: &CapabilityRegistry,
     ) {
         self.session.count(time, refused);
-        self.agent.count(time, refused);
+        self.agent.row.count(time, refused);
         self.stats.overall().count(time, refused);
-        let Some(tool) = tool else { return self.stats.unknown_tools().count(time, refused) };
-        if let Some(row) = self.disclosed.get(tool) {
+        if let Some((row, metrics)) = tool.and_then(|tool| self.disclosed.get(tool)) {
             row.count(time, refused);
-        } else if registry.current().tool(tool).is_some() {
+            metrics.count(refused);
+        } else if let Some(tool) = tool.filter(|tool| registry.current().tool(tool).is_some()) {
             self.stats.tool_row(tool).count(time, refused);
+            self.agent.row.metrics.tool(tool).count(refused);
         } else {
             self.stats.unknown_tools().count(time, refused);
+            self.agent.row.metrics.unknown().count(refused);
         }
+        if !self.agent.is_told() {
+            // The alarm has just put it into quarantine, or another gate's did. What fails here is tried again before
+            // the next answer, which is a refusal either way.
+            let _ = self.stats.store().map(|store| self.agent.row.sync(store));
+            let _ = self.agent.tell(&*self.sink, time);
+        }
+    }
+}
+
+impl Followed {
+    /// That an agent may call is nothing to tell.
+    fn new(row: Arc<AgentRow>) -> Self {
+        let changes = row.changes();
+        let told = match standing_after(changes) {
+            Standing::Free => changes,
+            Standing::Quarantined => changes.saturating_sub(1),
+        };
+        Self { row, told: AtomicU64::new(told), telling: Mutex::new(()) }
+    }
+
+    fn is_told(&self) -> bool {
+        self.told.load(Ordering::SeqCst) == self.row.changes()
+    }
+
+    /// Puts on record how the agent stands, unless it is there already. Says how that is.
+    fn tell(&self, sink: &dyn AuditSink, now: Timestamp) -> Result<Standing, ()> {
+        let told = self.told.load(Ordering::SeqCst);
+        if told == self.row.changes() {
+            return Ok(standing_after(told));
+        }
+        // Whoever comes meanwhile waits until it is on record.
+        let _telling = self.telling.lock();
+        let (changes, last) = self.row.last_change();
+        if let (true, Some(mut change)) = (changes != self.told.load(Ordering::SeqCst), last) {
+            change.time = now;
+            let record = Record::Standing(change);
+            let recorded = catch_unwind(AssertUnwindSafe(|| sink.record(&record).is_ok()));
+            if !recorded.unwrap_or(false) {
+                return Err(());
+            }
+            self.told.store(changes, Ordering::SeqCst);
+        }
+        Ok(standing_after(changes))
     }
 }

@@ -1,3 +1,4 @@
+use countersign_audit_log::StandingChange;
 use countersign_core::{AgentId, Timestamp, ToolId};
 
 use crate::alarm::{AlarmRule, AlarmState};
@@ -53,6 +54,14 @@ pub enum Standing {
     Free,
     /// All its calls are refused until an operator lifts that.
     Quarantined,
+}
+
+impl Standing {
+    /// How an agent stands after a change. What is no lift is a quarantine.
+    #[must_use]
+    pub fn after(change: StandingChange) -> Self {
+        if change == StandingChange::Lifted { Self::Free } else { Self::Quarantined }
+    }
 }
 
 /// One row of [`Counts`](crate::Counts) at one moment.

@@ -1,6 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use countersign_audit_log::StandingRecord;
 use countersign_core::{AgentId, ToolId};
 use dashmap::DashMap;
 
@@ -8,6 +9,8 @@ use crate::agent_row::AgentRow;
 use crate::alarm::{AlarmAction, AlarmRule, AlarmState};
 use crate::counts::Counts;
 use crate::histogram::{Histogram, Ticks};
+use crate::metrics::ProcessMetrics;
+use crate::quarantine::{QuarantineError, Quarantines};
 use crate::snapshot::{Standing, StatsSnapshot};
 
 /// Counts answers over all sessions, per agent and per tool, times them, watches each agent's acceptance, and holds
@@ -21,22 +24,25 @@ use crate::snapshot::{Standing, StatsSnapshot};
 /// The alarm ([`AlarmRule`] says how it is decided) is fed with every decision about a call of the agent but those that
 /// say nothing of what it does: refusals of step 1, which say that it may call nothing at all (quarantine is one of
 /// them), as `ASK_EXPIRED` does; `TOOL_DEFINITION_CHANGED`, or a server could have its callers quarantined; and what is
-/// the host's fault (`STORE_UNAVAILABLE`, `AUDIT_UNAVAILABLE`, `INTERNAL`). Unless said otherwise it only shows.
+/// the host's fault (`STORE_UNAVAILABLE`, `AUDIT_UNAVAILABLE`, `INTERNAL`). A call that a person denied is the agent's doing
+/// like any other that is refused. Unless said otherwise it only shows.
 /// A call counts for the agent that made it and for no other, in a session that another agent's led to as well: who may
 /// open sessions of an agent can make it look bad, and it is quarantined in all of them.
 ///
 /// A quarantine refuses every call of the agent, and of sessions that its own led to, at every gate that shares these
-/// counts (`AGENT_QUARANTINED`), and lets it start no plan; a call that came before it is not recalled. It is held in
-/// memory: with the process it is gone, unless the host says it anew ([`quarantine`](Self::quarantine)).
+/// counts (`AGENT_QUARANTINED`), and lets it start no plan; a call that came before it is not recalled. Each gate that
+/// learns that an agent of its session was put into quarantine, or let out, puts that on its record before its next
+/// answer. A quarantine is held in memory, and gone with the process, unless it is [kept](Self::kept_in).
 ///
 /// ```
-/// use countersign_core::AgentId;
+/// use countersign_audit_log::{StandingChange, StandingRecord};
+/// use countersign_core::{AgentId, Timestamp};
 /// use countersign_tool_gate::{AlarmAction, AlarmRule, CallStats, Standing};
 /// let stats = CallStats::new().alarm(AlarmRule::new(0.95, 0.8, 100_000)?, AlarmAction::Quarantine);
-/// let agent = AgentId::new("support-bot")?;
-/// stats.quarantine(&agent);
+/// let (agent, now) = (AgentId::new("support-bot")?, Timestamp::from_millis(1_800_000_000_000)?);
+/// stats.set_standing(&StandingRecord::new(now, agent.clone(), StandingChange::Quarantined, "ada"))?;
 /// assert_eq!(stats.snapshot().agents[0].standing, Standing::Quarantined);
-/// assert_eq!(stats.lift_quarantine(&agent), Standing::Quarantined);
+/// stats.set_standing(&StandingRecord::new(now, agent.clone(), StandingChange::Lifted, "ada"))?;
 /// assert_eq!(stats.standing(&agent), Standing::Free);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -51,6 +57,8 @@ pub struct CallStats {
     rule: AlarmRule,
     action: AlarmAction,
     timing: Option<(Arc<dyn Ticks>, Histogram)>,
+    store: Option<Arc<dyn Quarantines>>,
+    pub(crate) metrics: ProcessMetrics,
 }
 
 impl CallStats {
@@ -73,6 +81,15 @@ impl CallStats {
     #[must_use]
     pub fn ticks(mut self, ticks: Arc<dyn Ticks>) -> Self {
         self.timing = Some((ticks, Histogram::default()));
+        self
+    }
+
+    /// Keeps quarantines in `store`: they outlive the process, and what another process or an operator changes there holds
+    /// at the agent's next call here. While the store cannot be read, every call is refused (`AGENT_QUARANTINED`, with the
+    /// reason on record). What the alarm does while it cannot be written holds here, and is kept as soon as it can be.
+    #[must_use]
+    pub fn kept_in(mut self, store: Arc<dyn Quarantines>) -> Self {
+        self.store = Some(store);
         self
     }
 
@@ -134,17 +151,28 @@ impl CallStats {
         }
     }
 
-    /// Refuses every call of the agent from now on, whatever its alarm says.
-    pub fn quarantine(&self, agent: &AgentId) {
-        self.agent_row(agent).quarantine();
+    /// Puts an agent into quarantine, or lets it out and starts its alarm anew. Says how it stood before; an agent that
+    /// stands so already stays as it is, and so does who is on record for it. The time is when the host did it.
+    ///
+    /// # Errors
+    /// [`QuarantineError`] where quarantines are kept and the change cannot be. A quarantine holds in this process all the
+    /// same; one that is to be lifted goes on.
+    pub fn set_standing(&self, change: &StandingRecord) -> Result<Standing, QuarantineError> {
+        self.agent_row(&change.agent).set_standing(change, self.store())
     }
 
-    /// Lets the agent call again what its session discloses, and starts its alarm anew. Says how it stood before.
-    pub fn lift_quarantine(&self, agent: &AgentId) -> Standing {
-        self.find(agent).map_or(Standing::Free, |row| row.lift())
+    /// Gives the store what it does not have yet, and takes over what it says, for every agent that has a row. Gates do so
+    /// by themselves before each answer: this is for whoever shows how agents stand, or is about to end.
+    ///
+    /// # Errors
+    /// [`QuarantineError`] for the first agent of which that fails; the others were tried as well.
+    pub fn sync(&self) -> Result<(), QuarantineError> {
+        let Some(store) = self.store() else { return Ok(()) };
+        let rows: Vec<_> = self.agents.iter().map(|row| Arc::clone(row.value())).collect();
+        rows.iter().map(|row| row.sync(store)).fold(Ok(()), Result::and)
     }
 
-    /// Whether the agent is quarantined.
+    /// Whether the agent is quarantined, as far as this process has learnt.
     #[must_use]
     pub fn standing(&self, agent: &AgentId) -> Standing {
         self.find(agent).map_or(Standing::Free, |row| row.standing())
@@ -172,14 +200,25 @@ impl CallStats {
         let start = read();
         let answered = answer();
         if let (Some(start), Some(end)) = (start, read()) {
-            histogram.count(end.saturating_sub(start));
+            let nanos = end.saturating_sub(start);
+            histogram.count(nanos);
+            self.metrics.answer_took(nanos);
         }
         answered
     }
 
+    pub(crate) fn store(&self) -> Option<&dyn Quarantines> {
+        self.store.as_deref()
+    }
+
     pub(crate) fn agent_row(&self, agent: &AgentId) -> Arc<AgentRow> {
-        let fresh = || Arc::new(AgentRow::new(self.rule, self.action));
-        Arc::clone(self.agents.entry(agent.clone()).or_insert_with(fresh).value())
+        if let Some(row) = self.find(agent) {
+            return row;
+        }
+        self.metrics.describe();
+        // Made outside of the map's lock: a recorder of metrics is the host's code.
+        let fresh = Arc::new(AgentRow::new(agent, self.rule, self.action));
+        Arc::clone(self.agents.entry(agent.clone()).or_insert(fresh).value())
     }
 
     /// Makes a row for the tool. Only for tools that the registry knows.

@@ -27,6 +27,10 @@ fn id(text: &str) -> CallId {
     CallId::new(text).unwrap()
 }
 
+fn olga() -> OperatorId {
+    OperatorId::new("olga").unwrap()
+}
+
 fn waiting(store: &dyn PendingApprovals, now: u64) -> Vec<String> {
     store.list(at(now)).unwrap().iter().map(|pending| pending.id().as_str().to_owned()).collect()
 }
@@ -48,6 +52,11 @@ fn what_is_shown_is_what_is_approved() {
 fn a_pending_approval_is_read_through_the_same_checks() {
     let json = serde_json::to_string(&pending("c", 1_000)).unwrap();
     assert_eq!(serde_json::from_str::<PendingApproval>(&json).unwrap(), pending("c", 1_000));
+    let ending = pending("c", 1_000).with_session_end(at(90_000));
+    let of_ending = serde_json::to_string(&ending).unwrap();
+    assert_eq!(serde_json::from_str::<PendingApproval>(&of_ending).unwrap(), ending);
+    assert_eq!((pending("c", 1_000).denied_until(), ending.denied_until()), (at(61_000), at(90_000)));
+    assert_eq!(pending("c", 1_000).with_session_end(at(9)).denied_until(), at(61_000));
     for bad in [
         json.replace(r#"\"amount\":10"#, r#"\"amount\":11"#),
         json.replace(r#"{\"amount\":10"#, r#"{ \"amount\":10"#),
@@ -55,6 +64,7 @@ fn a_pending_approval_is_read_through_the_same_checks() {
         json.replace(r#""expires":61000"#, r#""expires":1000"#),
         json.replacen('{', r#"{"extra":1,"#, 1),
         json.replace(r#""requested":1000,"#, ""),
+        json.replacen('{', r#"{"session_ends":null,"#, 1),
     ] {
         assert_ne!(bad, json);
         assert!(serde_json::from_str::<PendingApproval>(&bad).is_err(), "{bad}");
@@ -117,13 +127,13 @@ fn denying_one_of_several_leaves_the_others() {
     for n in 1..=3 {
         store.request(&numbered(n, 1_000)).unwrap();
     }
-    store.deny(&id("c2")).unwrap();
+    store.deny(&id("c2"), &olga()).unwrap();
     assert_eq!(waiting(&store, 1_000), ["c1", "c3"]);
     assert_eq!(code(store.approve(&id("c2"), &token("c2", "t"), at(1_000))), "PENDING_DECIDED");
-    assert_eq!(code(store.deny(&id("c2"))), "PENDING_DECIDED");
+    assert_eq!(code(store.deny(&id("c2"), &olga())), "PENDING_DECIDED");
     assert_eq!(code(store.approve(&id("c1"), &token("c1", "t"), at(1_000))), "ok");
     // An approval can be taken back as long as it was not used.
-    store.deny(&id("c1")).unwrap();
+    store.deny(&id("c1"), &olga()).unwrap();
     assert!(store.find_approved(numbered(1, 0).binding(), at(1_000)).unwrap().is_none());
 }
 
@@ -138,7 +148,7 @@ fn an_expired_question_is_neither_listed_nor_approved() {
     assert_eq!(code(store.approve(&id("c2"), &token("c2", "t"), at(61_000))), "PENDING_EXPIRED");
     assert!(store.find_approved(numbered(2, 0).binding(), at(61_000)).unwrap().is_none());
     assert_eq!(code(store.approve(&id("none"), &token("c", "t"), at(1_000))), "PENDING_UNKNOWN");
-    assert_eq!(code(store.deny(&id("none"))), "PENDING_UNKNOWN");
+    assert_eq!(code(store.deny(&id("none"), &olga())), "PENDING_UNKNOWN");
     assert_eq!(code(store.mark_used(&id("none"))), "PENDING_UNKNOWN");
 }
 
@@ -182,10 +192,79 @@ fn one_session_fills_its_share_and_leaves_the_others_theirs() {
     store.approve(&id("c0"), &token("c0", "t"), at(1_000)).unwrap();
     assert_eq!(ask(102, "eve", 1_000), "ok");
     assert_eq!(ask(103, "eve", 1_000), "PENDING_FULL");
-    store.deny(&id("c1")).unwrap();
-    assert_eq!(ask(103, "eve", 1_000), "ok");
-    assert_eq!(ask(104, "eve", 1_000), "PENDING_FULL");
-    assert_eq!(ask(104, "eve", 61_000), "ok");
+    // One that was denied keeps its place for as long as that counts.
+    store.deny(&id("c1"), &olga()).unwrap();
+    assert_eq!(ask(103, "eve", 1_000), "PENDING_FULL");
+    assert_eq!(ask(104, "ada", 1_000), "ok");
+    assert_eq!(ask(103, "eve", 61_000), "ok");
+}
+
+#[test]
+fn a_session_can_be_told_no_sixty_four_times_and_then_asks_nothing_more() {
+    let store = MemoryPendingApprovals::new();
+    let ask = |n: u64, session: &str, requested: u64| {
+        store.request(&in_session(n, session, requested).with_session_end(at(3_600_000)))
+    };
+    for n in 0..64 {
+        // Long after each question would have lapsed.
+        let asked = ask(n, "eve", 1_000 + n * 40_000).unwrap();
+        store.deny(&asked, &olga()).unwrap();
+    }
+    assert_eq!(code(ask(64, "eve", 3_599_999)), "PENDING_FULL");
+    assert_eq!(code(ask(65, "ada", 3_599_999)), "ok");
+    assert_eq!(code(ask(64, "eve", 3_600_000)), "ok");
+}
+
+#[test]
+fn a_no_counts_for_the_same_act_until_the_session_ends() {
+    let store = MemoryPendingApprovals::new();
+    let ask = |call: &str, requested| store.request(&pending(call, requested).with_session_end(at(90_000)));
+    let denied = |now| store.find_denied(&full("any"), at(now)).unwrap();
+    ask("a", 1_000).unwrap();
+    assert_eq!(denied(1_000), None);
+    store.deny(&id("a"), &olga()).unwrap();
+    assert_eq!(denied(1_000), Some((id("a"), olga())));
+    for call in ["a", "b"] {
+        assert_eq!(code(ask(call, 1_000)), "PENDING_DENIED", "{call}");
+        assert_eq!(code(ask(call, 89_999)), "PENDING_DENIED", "{call}, after the question lapsed");
+    }
+    assert!(waiting(&store, 1_000).is_empty());
+    // It is about this act and no other.
+    assert_eq!(store.find_denied(&full("any").with_registry_version(8), at(1_000)).unwrap(), None);
+    assert_eq!((denied(89_999), denied(90_000)), (Some((id("a"), olga())), None));
+    assert_eq!(ask("b", 90_000).unwrap(), id("b"));
+    assert_eq!(waiting(&store, 90_000), ["b"]);
+}
+
+#[test]
+fn a_no_is_not_forgotten_with_the_questions_that_are_over() {
+    let store = MemoryPendingApprovals::new();
+    let first = numbered(0, 1_000).with_session_end(at(1_000_000));
+    store.request(&first).unwrap();
+    store.deny(&id("c0"), &olga()).unwrap();
+    // Enough of others' that lapse to have every old question forgotten.
+    for n in 64..1_064 {
+        store.request(&numbered(n, 1_000 + n * 100)).unwrap();
+    }
+    assert!(store.get(&id("c0")).unwrap().is_none());
+    assert_eq!(store.find_denied(first.binding(), at(999_999)).unwrap(), Some((id("c0"), olga())));
+    assert_eq!(code(store.request(&numbered(0, 200_000))), "PENDING_DENIED");
+}
+
+#[test]
+fn a_late_no_takes_back_whatever_else_is_open_about_the_act() {
+    let store = MemoryPendingApprovals::new();
+    let ask = |call, requested| store.request(&long_pending(call, requested).with_session_end(at(9_000_000)));
+    ask("a", 1_000).unwrap();
+    // The first has lapsed unanswered, and the second was approved.
+    ask("b", 1_000_000).unwrap();
+    store.approve(&id("b"), &token("b", "t"), at(1_000_000)).unwrap();
+    store.deny(&id("a"), &olga()).unwrap();
+    assert!(store.find_approved(&full("retry"), at(1_000_001)).unwrap().is_none());
+    assert!(matches!(store.get(&id("b")).unwrap(), Some((_, PendingState::Denied))));
+    assert_eq!(code(store.deny(&id("b"), &olga())), "PENDING_DECIDED");
+    assert_eq!(code(store.mark_used(&id("b"))), "PENDING_DECIDED");
+    assert_eq!(code(ask("c", 1_000_001)), "PENDING_DENIED");
 }
 
 #[test]
@@ -233,7 +312,7 @@ fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
     let accepted = (0..10).filter(|n| ask_about_a_million(&store, *n, "eve", 0) == "ok").count();
     assert_eq!(accepted, 4);
     assert_eq!(ask_about_a_million(&store, 20, "ada", 0), "ok");
-    store.deny(&id("c0")).unwrap();
+    store.deny(&id("c0"), &olga()).unwrap();
     assert_eq!(ask_about_a_million(&store, 21, "eve", 0), "ok");
 }
 

@@ -1,5 +1,5 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::{Disk, DiskFile};
@@ -65,8 +65,9 @@ impl FolderDisk {
             Ok(metadata) => require_file(&metadata)?,
         }
         let file = options.open(&path)?;
-        require_file(&file.metadata()?)?;
-        Ok(FolderFile { file, path })
+        let metadata = file.metadata()?;
+        require_file(&metadata)?;
+        Ok(FolderFile { file, path, identity: identity(&metadata) })
     }
 }
 
@@ -144,16 +145,20 @@ const fn sync_folder(_: &Path) -> io::Result<()> {
 struct FolderFile {
     file: File,
     path: PathBuf,
+    identity: Identity,
 }
 
 impl DiskFile for FolderFile {
-    fn size(&mut self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+    fn size_in_place(&mut self) -> io::Result<Option<u64>> {
+        match self.path.metadata() {
+            Ok(there) => Ok((identity(&there) == self.identity).then_some(there.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(offset))?;
-        self.file.write_all(bytes)
+        write_all_at(&mut self.file, offset, bytes)
     }
 
     fn truncate(&mut self, size: u64) -> io::Result<()> {
@@ -163,23 +168,31 @@ impl DiskFile for FolderFile {
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
     }
-
-    fn is_in_place(&mut self) -> io::Result<bool> {
-        match self.path.metadata() {
-            Ok(there) => Ok(is_same(&self.file.metadata()?, &there)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 #[cfg(unix)]
-fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
+fn write_all_at(file: &mut File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
 #[cfg(not(unix))]
-const fn is_same(_: &fs::Metadata, _: &fs::Metadata) -> bool {
-    true
+fn write_all_at(file: &mut File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    file.seek(SeekFrom::Start(offset))?;
+    io::Write::write_all(file, bytes)
 }
+
+/// Tells one file from another: its device and inode.
+#[cfg(unix)]
+type Identity = (u64, u64);
+
+#[cfg(not(unix))]
+type Identity = ();
+
+#[cfg(unix)]
+fn identity(metadata: &fs::Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt as _;
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+const fn identity(_: &fs::Metadata) -> Identity {}

@@ -5,9 +5,10 @@ use countersign_merkle::Frontier;
 
 use super::batch::{Batch, MAX_BATCH};
 use super::options::{Durability, LogOptions};
+use super::reopen::Verified;
 use crate::disk::{Disk, DiskFile};
 use crate::line::record_body;
-use crate::segment::{Head, checkpoint_line, segment_name};
+use crate::segment::{Head, Scan, checkpoint_line, segment_name};
 use crate::{AuditError, Checkpoint, Record, RecoveredRecord};
 
 /// What is acknowledged, and the file in which it goes on.
@@ -28,8 +29,12 @@ pub(super) struct Writer {
     pub(super) signed_size: u64,
     /// Note of the last checkpoint.
     pub(super) note: String,
+    /// Up to where the segment is synced: all of it, but under `System` and when another sync of it has failed.
+    pub(super) synced: u64,
     /// Length and SHA-256 of what was cut and is not recorded yet.
     pub(super) cut: Option<(u64, Digest)>,
+    /// What of it need not be read again when it is opened anew.
+    pub(super) verified: Option<Verified>,
 }
 
 impl Writer {
@@ -88,21 +93,15 @@ impl Writer {
 
     /// Refuses once another writer could take a lock of that name: the folder is another, or the lock was deleted.
     pub(super) fn require_lock(&mut self) -> Result<(), AuditError> {
-        if self.lock.is_in_place().map_err(AuditError::Unavailable)? {
-            Ok(())
-        } else {
-            Err(AuditError::Replaced)
-        }
+        let size = self.lock.size_in_place().map_err(AuditError::Unavailable)?;
+        size.map(drop).ok_or(AuditError::Replaced)
     }
 
     /// Writes at the end. INVARIANT: there is no file until all of it has succeeded.
     fn write(&mut self, bytes: &[u8], sync: bool) -> Result<(), AuditError> {
         let mut file = self.file.take().ok_or(AuditError::Poisoned)?;
         self.require_lock()?;
-        if !file.is_in_place().map_err(AuditError::Write)? {
-            return Err(AuditError::Replaced);
-        }
-        let size = file.size().map_err(AuditError::Write)?;
+        let size = file.size_in_place().map_err(AuditError::Write)?.ok_or(AuditError::Replaced)?;
         if size != self.end {
             return Err(AuditError::Corrupt { at: self.end.min(size) });
         }
@@ -115,6 +114,9 @@ impl Writer {
         // Whoever takes the folder over from here on finds all of it, and does not cut it.
         self.require_lock()?;
         self.end = self.end.saturating_add(bytes.len() as u64);
+        if sync {
+            self.synced = self.end;
+        }
         self.file = Some(file);
         Ok(())
     }
@@ -144,8 +146,22 @@ impl Writer {
         file.sync()?;
         disk.sync_folder()?;
         let end = head.len() as u64;
-        (self.first, self.end, self.signed_end, self.file) = (first, end, end, Some(file));
+        (self.first, self.end, self.signed_end, self.synced) = (first, end, end, end);
+        (self.file, self.verified) = (Some(file), None);
         Ok(())
+    }
+
+    /// Takes up that all is synced, and the batch behind a failure that ends with its checkpoint, if there is one.
+    pub(super) fn adopt(&mut self, batch: Option<Scan>) {
+        if let Some(Scan { kept, note, .. }) = batch {
+            if kept.frontier.size() > self.frontier.size() {
+                // While a cut is to be recorded no other record is written.
+                self.cut = None;
+            }
+            (self.end, self.frontier) = (kept.end, kept.frontier);
+            self.signed(note);
+        }
+        self.synced = self.end;
     }
 
     /// Remembers what is cut, until it is recorded.
@@ -166,7 +182,8 @@ impl Writer {
         let Some((bytes, digest)) = self.cut else { return Ok(()) };
         let (mut batch, mut body, mut frontier) = (Batch::default(), Vec::new(), self.frontier.clone());
         record_body(&Record::Recovered(RecoveredRecord::new(time, bytes, digest)), &mut body)?;
-        batch.push(&body, &mut frontier).map_err(|_| AuditError::TooLong)?;
+        batch.push(frontier.size().saturating_add(1), &body);
+        batch.complete(&mut frontier).map_err(|_| AuditError::TooLong)?;
         self.append(disk, options, &mut batch, frontier)?;
         self.cut = None;
         Ok(())

@@ -45,7 +45,7 @@ pub(crate) struct Mark {
 }
 
 /// What a segment holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scan {
     /// Up to its last checkpoint.
     pub(crate) kept: Mark,
@@ -108,26 +108,14 @@ impl<'a> Scanner<'a> {
         last: bool,
         size: u64,
     ) -> Result<Option<Scan>, LogError> {
-        let mut lines = Lines::open(self.disk, first, size)?;
-        let mut mark = match self.head(&mut lines) {
+        let mut lines = Lines::open(self.disk, first, &Mark::default(), size)?;
+        let mark = match self.head(&mut lines) {
             Ok(mark) => mark,
             Err(error) => return self.torn_head(error, first, last, size),
         };
-        let mut scan =
-            Scan { kept: mark.clone(), whole: mark.clone(), batch: 0, note: self.note.clone(), size };
-        let trouble = loop {
-            match self.line(&mut lines, &mut mark, &mut scan) {
-                Ok(Step::Record) => {}
-                Ok(Step::Checkpoint) => {
-                    scan.batch = scan.kept.end;
-                    scan.kept.clone_from(&mark);
-                    scan.note.clone_from(&self.note);
-                }
-                Ok(Step::End) => break None,
-                Err(LogError::Io(error)) => return Err(error.into()),
-                Err(trouble) => break Some(trouble),
-            }
-        };
+        let (kept, note) = (mark.clone(), self.note.clone());
+        let mut scan = Scan { kept, whole: mark, batch: 0, note, size };
+        let trouble = self.lines(&mut lines, &mut scan)?;
         let torn = matches!(trouble, Some(LogError::Unfinished(_)));
         let rest = size.saturating_sub(scan.kept.end);
         if (!last && rest > 0) || rest > MAX_TAIL {
@@ -139,12 +127,39 @@ impl<'a> Scanner<'a> {
                 return Err(trouble);
             }
             if rest.contains(&0) {
-                mark.clone_from(&scan.kept);
+                scan.whole.clone_from(&scan.kept);
             }
         }
-        scan.whole = mark;
         self.at = Some(scan.kept.clone());
         Ok(Some(scan))
+    }
+
+    /// Reads on in a segment behind the last whole record of a scan, as far as all is as it should be, and moves the scan to there.
+    pub(crate) fn go_on(&mut self, first: u64, scan: &mut Scan, size: u64) -> Result<(), LogError> {
+        self.note.clone_from(&scan.note);
+        scan.size = size;
+        let mut lines = Lines::open(self.disk, first, &scan.whole, size)?;
+        self.lines(&mut lines, scan).map(drop)
+    }
+
+    /// Reads lines to the end, or to the first one that is not as it should be, which is what it gives.
+    fn lines(&mut self, lines: &mut Lines, scan: &mut Scan) -> Result<Option<LogError>, LogError> {
+        let mut mark = scan.whole.clone();
+        let trouble = loop {
+            match self.line(lines, &mut mark, scan) {
+                Ok(Step::Record) => {}
+                Ok(Step::Checkpoint) => {
+                    scan.batch = scan.kept.end;
+                    scan.kept.clone_from(&mark);
+                    scan.note.clone_from(&self.note);
+                }
+                Ok(Step::End) => break None,
+                Err(LogError::Io(error)) => return Err(error.into()),
+                Err(trouble) => break Some(trouble),
+            }
+        };
+        scan.whole = mark;
+        Ok(trouble)
     }
 
     /// The last segment may be all that a crash left of making it: the log then ends with the one before it.
@@ -213,7 +228,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn line(&mut self, lines: &mut Lines, mark: &mut Mark, scan: &mut Scan) -> Result<Step, LogError> {
+    fn line(&mut self, lines: &mut Lines, mark: &mut Mark, scan: &Scan) -> Result<Step, LogError> {
         let place = lines.place();
         let seq = mark.frontier.size().saturating_add(1);
         lines.due.clear();
@@ -324,9 +339,12 @@ struct Lines {
 }
 
 impl Lines {
-    fn open(disk: &dyn Disk, segment: u64, size: u64) -> Result<Self, LogError> {
-        let input = BufReader::with_capacity(BUFFER, disk.read(&segment_name(segment), 0)?.take(size));
-        Ok(Self { input, segment, number: 0, end: 0, buffer: Vec::new(), due: Vec::new() })
+    /// Opens a segment from a mark on, as if it had that many bytes.
+    fn open(disk: &dyn Disk, segment: u64, from: &Mark, size: u64) -> Result<Self, LogError> {
+        let (number, end) = (from.lines, from.end);
+        let input = disk.read(&segment_name(segment), end)?.take(size.saturating_sub(end));
+        let input = BufReader::with_capacity(BUFFER, input);
+        Ok(Self { input, segment, number, end, buffer: Vec::new(), due: Vec::new() })
     }
 
     /// Reads a line into the buffer, without its newline.

@@ -280,6 +280,26 @@ fn the_tail_of_the_system_durability_is_kept_as_far_as_its_lines_are_whole() {
 }
 
 #[test]
+fn a_line_of_the_system_durability_that_is_no_record_is_cut_with_all_behind_it_and_never_signed() {
+    let (_folder, path) = place();
+    let options = || options().durability(Durability::System).checkpoint_every(100).opened_at(at(1_000));
+    let log = Log::open(&path, options()).unwrap();
+    fill(&log, 3, 1);
+    let good = fs::read(segment(&path, 1)).unwrap();
+    drop(log);
+    let fourth = "{\"seq\":4,\"type\":\"decision\",\"time\":1000}\n";
+    let fifth = String::from_utf8(good.clone()).unwrap().lines().last().unwrap().replacen(":3,", ":5,", 1);
+    let behind = format!("{fourth}{fifth}\n");
+    fs::write(segment(&path, 1), [&good, behind.as_bytes()].concat()).unwrap();
+    let log = Log::open(&path, options()).unwrap();
+    assert_eq!(log.record(&decision("next")).unwrap(), 5, "three kept, and the record of the cut");
+    drop(log);
+    verify_all(&path).unwrap();
+    let cut = RecoveredRecord::new(at(1_000), behind.len() as u64, Digest::of(behind.as_bytes()));
+    assert_eq!(calls(&path).into_iter().nth(3).unwrap().1, Record::Recovered(cut));
+}
+
+#[test]
 fn a_checkpoint_that_is_given_out_counts_everything_that_was_submitted() {
     for durability in EACH {
         let (_folder, path) = place();

@@ -58,12 +58,45 @@ fn a_sync_error_fails_all_that_wait_and_the_handle_is_never_synced_again() {
         }
         assert_eq!(disk.syncs(), syncs + 1, "one sync for all, and none after it");
         working(&disk);
-        assert_eq!(log.record(&decision("3")).unwrap(), 3);
+        assert_eq!(log.record(&decision("3")).unwrap(), 7, "what was refused stands in the log");
         drop(log);
         disk.crash(Crash::Power);
         let found = records(&disk);
-        assert_eq!((found.len(), &found[0], &found[2]), (3, &decision("1"), &decision("3")));
-        assert_eq!(verified(&disk).records, 3);
+        assert_eq!((&found[0], &found[6]), (&decision("1"), &decision("3")));
+        assert!(found[1..6].iter().all(|record| *record == decision("2")));
+        assert_eq!(verified(&disk).records, 7);
+    }
+}
+
+#[test]
+fn a_checkpoint_that_was_read_before_its_sync_failed_is_never_forked() {
+    for seed in 0..50 {
+        for durability in [Durability::Every, Durability::Group, Durability::System] {
+            let disk = SimDisk::new(seed, 64);
+            let options = options().durability(durability).checkpoint_every(2);
+            let log = Log::open_on(disk.clone(), options).unwrap();
+            log.record(&decision("1")).unwrap();
+            broken(&disk, Faults { sync: ALWAYS, ..Faults::default() });
+            if durability == Durability::System {
+                log.record(&decision("2")).unwrap();
+                log.checkpoint().unwrap_err();
+            } else {
+                log.record(&decision("2")).unwrap_err();
+            }
+            let read = [verified(&disk).checkpoint];
+            assert_eq!(read[0].size(), 2, "the reader sees the batch that nobody was told of");
+            // It stays as it is while opening anew fails too.
+            log.record(&decision("3")).unwrap_err();
+            verify_disk(&disk, &key(), &read).unwrap();
+            working(&disk);
+            assert_eq!(log.record(&decision("3")).unwrap(), 3, "seed {seed}");
+            verify_disk(&disk, &key(), &read).unwrap();
+            log.checkpoint().unwrap();
+            disk.crash(Crash::Power);
+            drop(log);
+            assert_eq!(verify_disk(&disk, &key(), &read).unwrap().records, 3);
+            assert_eq!(records(&disk), [decision("1"), decision("2"), decision("3")]);
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::log_support::*;
-use super::sim::{Crash, Faults, Rng, SimDisk};
+use super::sim::{Crash, Faults, Rng, SimDisk, View};
 use super::{at, call_record};
 use crate::*;
 
@@ -18,6 +18,10 @@ struct Told {
     kept: BTreeMap<u64, String>,
     /// The latest checkpoint that was given out.
     note: Option<String>,
+    /// The latest checkpoint that a reader of the folder verified and keeps.
+    read: Option<String>,
+    /// What that reader saw last.
+    view: View,
 }
 
 impl Told {
@@ -35,9 +39,46 @@ impl Told {
         }
     }
 
+    fn checkpoints<'a>(notes: impl IntoIterator<Item = &'a String>) -> Vec<Checkpoint> {
+        notes.into_iter().map(|note| Checkpoint::verify(note, &key()).unwrap()).collect()
+    }
+
+    /// Whoever read the folder since this was asked last found a log that goes on from what readers before them kept.
+    fn read(&mut self, disk: &SimDisk) {
+        if !disk.is_watched() {
+            return;
+        }
+        for view in disk.seen() {
+            if view == self.view {
+                continue;
+            }
+            match verify_disk(&SimDisk::showing(view.clone()), &key(), &Self::checkpoints(&self.read)) {
+                Ok(summary) => self.read = Some(summary.note),
+                // It is being begun, perhaps anew.
+                Err(LogError::Missing) => assert_eq!(self.read.as_deref().map_or(0, Self::size), 0),
+                Err(error) => panic!("{error:?}"),
+            }
+            self.view = view;
+        }
+    }
+
+    /// The power was lost: what was read may have been of a batch that nobody synced yet.
+    fn lose_power(&mut self) {
+        let synced = self.kept.keys().next_back().copied().unwrap_or_default();
+        self.read = self.read.take().filter(|read| Self::size(read) <= synced);
+    }
+
+    fn crash(&mut self, disk: &SimDisk, crash: Crash) {
+        self.read(disk);
+        disk.crash(crash);
+        if crash == Crash::Power {
+            self.lose_power();
+        }
+    }
+
     /// Everything that was acknowledged is there as it was, and the log goes on from what was given out.
     fn check(&self, disk: &SimDisk) {
-        let known: Vec<_> = self.note.iter().map(|note| Checkpoint::verify(note, &key()).unwrap()).collect();
+        let known = Self::checkpoints(self.note.iter().chain(&self.read));
         let summary = verify_disk(disk, &key(), &known).unwrap();
         assert_eq!(summary.tail_bytes, 0);
         let there: BTreeMap<u64, Record> = read_disk(disk.clone())
@@ -79,6 +120,7 @@ fn history(seed: u64) {
     let segment = rng.pick(&[1, 1_500, 4_000, 1 << 20]);
     let mut told = Told::default();
     let mut calls = 0;
+    disk.watch(rng.pick(&[0, 0, 0, 2, 8]));
     for _ in 0..rng.below(4) + 2 {
         let mut options = options().durability(durability).segment_bytes(segment);
         if let Some(note) = &told.note {
@@ -93,23 +135,26 @@ fn history(seed: u64) {
                     told.check_quiet(&disk);
                 }
                 live(&mut rng, &disk, &log, &mut told, &mut calls);
-                disk.crash(rng.pick(&[Crash::Process, Crash::Power]));
+                told.crash(&disk, rng.pick(&[Crash::Process, Crash::Power]));
             }
             Err(error) => {
                 let code = error.code();
                 assert!(["AUDIT_UNAVAILABLE", "AUDIT_WRITE"].contains(&code), "{error:?}");
-                disk.crash(rng.pick(&[Crash::Process, Crash::Power]));
+                told.crash(&disk, rng.pick(&[Crash::Process, Crash::Power]));
             }
         }
     }
     disk.set_faults(Faults::default());
     drop(Log::open_on(disk.clone(), options()).unwrap());
+    told.read(&disk);
     told.check(&disk);
+    // All of it is synced, so a reader's checkpoint outlives this too.
     disk.crash(Crash::Power);
     told.check(&disk);
     let log = Log::open_on(disk.clone(), options()).unwrap();
     told.keep(log.record(&record("last")).unwrap(), "last".into());
     drop(log);
+    told.read(&disk);
     told.check(&disk);
 }
 
@@ -124,6 +169,7 @@ impl Told {
 fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u64) {
     let mut flying: Vec<(Pending<'_>, String)> = Vec::new();
     for _ in 0..rng.below(30) {
+        told.read(disk);
         match rng.below(16) {
             0..8 => {
                 *calls += 1;

@@ -68,10 +68,6 @@ impl Disk for PanickingDisk {
 }
 
 impl DiskFile for PanickingFile {
-    fn size(&mut self) -> io::Result<u64> {
-        step(&self.left);
-        self.inner.size()
-    }
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         step(&self.left);
         self.inner.write_at(offset, bytes)
@@ -84,9 +80,9 @@ impl DiskFile for PanickingFile {
         step(&self.left);
         self.inner.sync()
     }
-    fn is_in_place(&mut self) -> io::Result<bool> {
+    fn size_in_place(&mut self) -> io::Result<Option<u64>> {
         step(&self.left);
-        self.inner.is_in_place()
+        self.inner.size_in_place()
     }
 }
 
@@ -263,6 +259,74 @@ fn a_disk_that_stays_full_adds_one_record_of_what_was_cut_and_not_one_for_each_t
             let cuts: Vec<_> = text.lines().map(|line| line.contains("\"recovered\"")).collect();
             assert!(!cuts.windows(2).any(|two| two == [true, true]), "seed {seed}: two in one batch");
         }
+    }
+}
+
+#[test]
+fn a_disk_that_stays_full_has_the_segment_read_again_once_and_not_at_each_refused_call() {
+    for durability in [Durability::Group, Durability::System] {
+        let disk = SimDisk::new(1, 4_096);
+        let options = options().durability(durability).checkpoint_every(1_000);
+        let log = Log::open_on(disk.clone(), options).unwrap();
+        fill(&log, 200, 1);
+        disk.set_faults(Faults { write: 1, create: 1, ..Faults::default() });
+        let refuse = || {
+            let before = disk.bytes_read();
+            log.record(&decision("2")).unwrap_err();
+            disk.bytes_read() - before
+        };
+        refuse();
+        disk.set_faults(Faults { create: 1, ..Faults::default() });
+        let first = refuse();
+        let whole = disk.bytes("000000000001.jsonl");
+        assert!(first >= whole.len() as u64 / 2, "what was written is verified once");
+        for _ in 0..10 {
+            assert!(refuse() < 2_000, "{durability:?}: no more than what may be behind it");
+        }
+        // Another file of that name, and then one that is too short.
+        disk.put("000000000001.jsonl", whole.clone());
+        assert!(refuse() >= whole.len() as u64);
+        disk.put("000000000001.jsonl", whole[..whole.len() / 2].to_vec());
+        assert_eq!(log.record(&decision("2")).unwrap_err().code(), "AUDIT_CORRUPT");
+        let mut other = whole.clone();
+        let at = whole.windows(4).rposition(|bytes| bytes == b"desk").unwrap();
+        other[at] ^= 1;
+        disk.put("000000000001.jsonl", other);
+        assert_eq!(log.record(&decision("2")).unwrap_err().code(), "AUDIT_CORRUPT");
+        disk.put("000000000001.jsonl", whole);
+        disk.set_faults(Faults::default());
+        let seq = log.record(&decision("last")).unwrap();
+        drop(log);
+        assert_eq!(verify_disk(&disk, &key(), &[]).unwrap().records, seq);
+    }
+}
+
+#[test]
+fn what_was_cut_is_recorded_once_also_when_the_sync_of_that_record_fails() {
+    for seed in 0..50 {
+        let disk = SimDisk::new(seed, 64);
+        let log = Log::open_on(disk.clone(), options()).unwrap();
+        for n in 0..100 {
+            disk.set_faults(Faults { write: 3, sync: 4, ..Faults::default() });
+            let mut record = call_record("2");
+            record.time = at(n);
+            let _refused = log.record(&Record::Decision(record));
+        }
+        disk.set_faults(Faults::default());
+        log.record(&decision("last")).unwrap();
+        drop(log);
+        let mut cuts: Vec<_> = read_disk(disk)
+            .unwrap()
+            .filter_map(|entry| {
+                let Record::Recovered(cut) = entry.unwrap().into_record() else { return None };
+                // Shorter ones end before the time, which tells them apart.
+                (cut.bytes > 50).then(|| cut.digest.to_string())
+            })
+            .collect();
+        cuts.sort();
+        let all = cuts.len();
+        cuts.dedup();
+        assert_eq!(cuts.len(), all, "seed {seed}");
     }
 }
 

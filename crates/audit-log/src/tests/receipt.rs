@@ -213,30 +213,54 @@ fn signatures_of_nobody_known_or_given_twice_are_refused_and_those_of_known_witn
         |note: &str| Receipt::new(lines[5].as_bytes(), &tree.prove_inclusion(5).unwrap(), note).unwrap();
     let both = receipt(&format!("{plain}{first_line}{other_line}"));
     assert_eq!(both.verify(&log_key()), Err(ReceiptError::Stranger));
-    assert_eq!(both.verify_witnessed(&log_key(), std::slice::from_ref(&first)), Err(ReceiptError::Stranger));
-    let verified = both.verify_witnessed(&log_key(), &[other.clone(), first.clone()]).unwrap();
+    assert_eq!(
+        both.verify_witnessed(&log_key(), std::slice::from_ref(&first), 1),
+        Err(ReceiptError::Stranger)
+    );
+    let verified = both.verify_witnessed(&log_key(), &[other.clone(), first.clone()], 2).unwrap();
     let seen: Vec<_> = verified.cosignatures().iter().map(|c| (c.witness.clone(), c.seconds)).collect();
     assert_eq!(seen, [(first.clone(), 1_679_315_147), (other, 1_679_315_147)]);
-    assert!(
-        receipt(&plain)
-            .verify_witnessed(&log_key(), std::slice::from_ref(&first))
-            .unwrap()
-            .cosignatures()
-            .is_empty()
-    );
+    let bare = receipt(&plain).verify_witnessed(&log_key(), std::slice::from_ref(&first), 0).unwrap();
+    assert!(bare.cosignatures().is_empty());
     // A witness alone is no log.
     let text = checkpoint.to_text();
     let only = receipt(&format!("{text}\n{first_line}"));
     let unsigned = ReceiptError::Checkpoint(NoteError::Unsigned.into());
-    assert_eq!(only.verify_witnessed(&log_key(), std::slice::from_ref(&first)), Err(unsigned));
+    assert_eq!(only.verify_witnessed(&log_key(), std::slice::from_ref(&first), 0), Err(unsigned));
     // A signature that is there twice says nothing more, and is a byte that could be added unseen.
     let (_, own_line) = plain.split_once("\n\n").unwrap();
     assert_eq!(receipt(&format!("{plain}{own_line}")).verify(&log_key()), Err(ReceiptError::Stranger));
     let again = receipt(&format!("{plain}{first_line}{first_line}"));
-    assert_eq!(again.verify_witnessed(&log_key(), std::slice::from_ref(&first)), Err(ReceiptError::Stranger));
+    assert_eq!(
+        again.verify_witnessed(&log_key(), std::slice::from_ref(&first), 0),
+        Err(ReceiptError::Stranger)
+    );
     // An ordinary signature of somebody else is a stranger's as well.
     let line = signature_line(&text, &KeyName::new("else.example").unwrap(), &SigningKey::from_seed([9; 32]));
     assert_eq!(receipt(&format!("{plain}{line}")).verify(&log_key()), Err(ReceiptError::Stranger));
+}
+
+#[test]
+fn a_receipt_with_fewer_witnesses_than_the_quorum_is_refused_however_many_lines_one_of_them_signed() {
+    let lines = lines(&records());
+    let tree = tree(&lines);
+    let (plain, checkpoint) = (checkpoint(&tree).sign(&signing_key()), checkpoint(&tree));
+    let key = SigningKey::from_seed([1; 32]);
+    let by =
+        |who: &str, seconds: u64| cosign(&checkpoint, &name(who), &key, at(seconds.saturating_mul(1_000)));
+    let known = ["w1.example", "w2.example"].map(|who| WitnessKey::new(name(who), key.verifying_key()));
+    let judge = |cosignatures: &str, quorum| {
+        let proof = tree.prove_inclusion(5).unwrap();
+        let receipt = Receipt::new(lines[5].as_bytes(), &proof, &format!("{plain}{cosignatures}")).unwrap();
+        receipt.verify_witnessed(&log_key(), &known, quorum).map(drop)
+    };
+    assert_eq!(judge("", 0), Ok(()));
+    assert_eq!(judge("", 1), Err(ReceiptError::Quorum));
+    assert_eq!(judge(&by("w1.example", 5), 1), Ok(()));
+    // One witness at two times, or under two names, is one witness.
+    let twice = by("w1.example", 5) + &by("w1.example", 6) + &by("w2.example", 7);
+    assert_eq!(judge(&twice, 1), Ok(()));
+    assert_eq!(judge(&twice, 2), Err(ReceiptError::Quorum));
 }
 
 #[test]
@@ -269,6 +293,7 @@ fn every_receipt_error_has_a_stable_code_and_one_plain_line() {
         (ReceiptError::TooLong, "RECEIPT_TOO_LONG"),
         (ReceiptError::Checkpoint(CheckpointError::Origin), "CHECKPOINT_ORIGIN"),
         (ReceiptError::Stranger, "RECEIPT_STRANGER"),
+        (ReceiptError::Quorum, "RECEIPT_QUORUM"),
         (ReceiptError::Proof(ProofError::Root), "MERKLE_ROOT"),
         (ReceiptError::Record, "RECEIPT_RECORD"),
     ] {

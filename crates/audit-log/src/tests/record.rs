@@ -39,6 +39,7 @@ fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
         "plan_step",
         "approval",
         "approver",
+        "denied_by",
         "proposal",
         "duration_ms",
     ] {

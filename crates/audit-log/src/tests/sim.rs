@@ -5,6 +5,8 @@
 //! not synced. A sync that fails keeps some pages and takes the others for clean: reads still show them, later syncs do not
 //! write them (as Linux does). A write that fails may have written some of its bytes. What a file system keeps in its journal,
 //! names and sizes, is not taken for clean by a failure. When the process ends, the cache stays and handles do not.
+//!
+//! Somebody may read at any moment ([`SimDisk::watch`]): before and behind each change, and in the middle of a write.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -73,6 +75,16 @@ struct Inode {
     dirty: BTreeSet<usize>,
 }
 
+impl Inode {
+    fn write(&mut self, start: usize, bytes: &[u8]) {
+        let end = start + bytes.len();
+        if self.cache.len() < end {
+            self.cache.resize(end, 0);
+        }
+        self.cache[start..end].copy_from_slice(bytes);
+    }
+}
+
 #[derive(Debug)]
 struct World {
     rng: Rng,
@@ -85,7 +97,16 @@ struct World {
     /// Counts crashes: handles of before are of no use.
     life: u64,
     syncs: u64,
+    /// How many bytes there were to read wherever something was opened to be read.
+    read: u64,
+    /// How often somebody reads: at one in so many moments; 0 is never.
+    watch: u64,
+    /// What they saw, the oldest first.
+    seen: Vec<View>,
 }
+
+/// All files by their names, as reads show them at one moment.
+pub(super) type View = BTreeMap<String, Vec<u8>>;
 
 #[derive(Clone, Debug)]
 pub(super) struct SimDisk(Arc<Mutex<World>>);
@@ -113,7 +134,35 @@ impl SimDisk {
             locked: BTreeSet::new(),
             life: 0,
             syncs: 0,
+            read: 0,
+            watch: 0,
+            seen: Vec::new(),
         })))
+    }
+
+    /// A disk that holds what somebody saw.
+    pub(super) fn showing(view: View) -> Self {
+        let disk = Self::new(0, 4_096);
+        view.into_iter().for_each(|(name, bytes)| disk.put(&name, bytes));
+        disk
+    }
+
+    /// Lets somebody read all files at one in so many moments from now on.
+    pub(super) fn watch(&self, one_in: u64) {
+        self.0.lock().watch = one_in;
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        self.0.lock().watch > 0
+    }
+
+    /// What was seen since this was asked last, and now.
+    pub(super) fn seen(&self) -> Vec<View> {
+        let mut world = self.0.lock();
+        let now = world.view();
+        let mut seen = std::mem::take(&mut world.seen);
+        seen.push(now);
+        seen
     }
 
     pub(super) fn set_faults(&self, faults: Faults) {
@@ -122,6 +171,10 @@ impl SimDisk {
 
     pub(super) fn syncs(&self) -> u64 {
         self.0.lock().syncs
+    }
+
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.0.lock().read
     }
 
     /// Ends the process, or takes the power away.
@@ -162,6 +215,18 @@ fn eio() -> io::Error {
 impl World {
     fn strike(&mut self, one_in: u64) -> bool {
         self.rng.one_in(one_in)
+    }
+
+    fn view(&self) -> View {
+        self.names.iter().map(|(name, id)| (name.clone(), self.inodes[*id].cache.clone())).collect()
+    }
+
+    /// A moment at which somebody may read.
+    fn moment(&mut self) {
+        if self.watch > 0 && self.rng.one_in(self.watch) {
+            let now = self.view();
+            self.seen.push(now);
+        }
     }
 
     fn lookup(&self, name: &str) -> io::Result<usize> {
@@ -235,7 +300,9 @@ impl Disk for SimDisk {
         if world.strike(read) {
             return Err(eio());
         }
-        Ok(Box::new(Cursor::new(world.inodes[id].cache[from as usize..].to_vec())))
+        let bytes = world.inodes[id].cache[from as usize..].to_vec();
+        world.read += bytes.len() as u64;
+        Ok(Box::new(Cursor::new(bytes)))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
@@ -250,6 +317,7 @@ impl Disk for SimDisk {
         let id = world.inodes.len();
         world.inodes.push(Inode::default());
         world.names.insert(name.into(), id);
+        world.moment();
         Ok(self.handle(&world, name, id, false))
     }
 
@@ -287,10 +355,6 @@ impl SimFile {
 }
 
 impl DiskFile for SimFile {
-    fn size(&mut self) -> io::Result<u64> {
-        Ok(self.world()?.inodes[self.id].cache.len() as u64)
-    }
-
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut world = self.world()?;
         assert!(!self.failed, "written by a handle whose sync failed");
@@ -298,13 +362,13 @@ impl DiskFile for SimFile {
         let failed = world.strike(write);
         let count = if failed { world.rng.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
         let (start, end, page) = (offset as usize, offset as usize + count, world.page);
-        let inode = &mut world.inodes[self.id];
-        if inode.cache.len() < end {
-            inode.cache.resize(end, 0);
-        }
-        inode.cache[start..end].copy_from_slice(&bytes[..count]);
+        let middle = world.rng.below(count as u64 + 1) as usize;
+        world.inodes[self.id].write(start, &bytes[..middle]);
+        world.moment();
+        world.inodes[self.id].write(start + middle, &bytes[middle..count]);
+        world.moment();
         if count > 0 {
-            inode.dirty.extend(start / page..=(end - 1) / page);
+            world.inodes[self.id].dirty.extend(start / page..=(end - 1) / page);
         }
         if world.rng.one_in(8) {
             world.flush_some(self.id);
@@ -325,6 +389,7 @@ impl DiskFile for SimFile {
         if !size.is_multiple_of(page) {
             inode.dirty.insert(size / page);
         }
+        world.moment();
         Ok(())
     }
 
@@ -349,9 +414,10 @@ impl DiskFile for SimFile {
         Ok(())
     }
 
-    fn is_in_place(&mut self) -> io::Result<bool> {
+    fn size_in_place(&mut self) -> io::Result<Option<u64>> {
         let world = self.world()?;
-        Ok(world.names.get(&self.name) == Some(&self.id))
+        let there = world.names.get(&self.name) == Some(&self.id);
+        Ok(there.then(|| world.inodes[self.id].cache.len() as u64))
     }
 }
 

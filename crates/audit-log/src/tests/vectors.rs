@@ -31,25 +31,60 @@ fn of_request(about: &str, expect: &str, latest: Option<&str>, body: &str) -> Va
     json!({ "description": about, "kind": kind, "key": key, "latest": latest, "body": body, "expect": expect })
 }
 
-fn cosigned(seed: u8) -> (Value, String) {
+/// What a log of twelve records asks a witness that cosigned as many as `cosigned` before, and what the witness says.
+fn of_answer(about: &str, expect: &str, (cosigned, status): (u64, u16), answer: &str) -> Value {
+    let tree = tree(12);
+    let leaves = (0..12).map(|at| base64::encode(tree.leaf(at).unwrap().as_bytes()));
+    json!({
+        "description": about, "kind": "answer", "key": log_key().to_string(), "note": note(&tree, 12),
+        "leaves": leaves.collect::<Vec<_>>(), "witness": w(1).0.to_string(), "cosigned": cosigned,
+        "status": status, "answer": answer, "expect": expect
+    })
+}
+
+/// The witness of that number.
+fn w(number: u8) -> (WitnessKey, SigningKey) {
+    let key = SigningKey::from_seed([number; 32]);
+    (WitnessKey::new(name(&format!("w{number}.example")), key.verifying_key()), key)
+}
+
+/// The cosignature of that witness.
+fn by(checkpoint: &Checkpoint, number: u8) -> String {
+    let (witness, key) = w(number);
+    cosign(checkpoint, witness.name(), &key, at(1_679_315_147_000))
+}
+
+/// The receipt of an accepted call whose checkpoint has these lines beside the log's.
+fn cosigned(lines_of: impl Fn(&Checkpoint) -> String) -> String {
     let all = lines(&records());
     let tree: MerkleTree = all.iter().map(|line| LeafHash::of(line.as_bytes())).collect();
     let checkpoint = Checkpoint::new(name(ORIGIN), tree.head());
-    let key = SigningKey::from_seed([seed; 32]);
-    let line = cosign(&checkpoint, &name("w1.example"), &key, at(1_679_315_147_000));
-    let note = checkpoint.sign(&signing_key()) + &line;
+    let note = checkpoint.sign(&signing_key()) + &lines_of(&checkpoint);
     let receipt = Receipt::new(all[5].as_bytes(), &tree.prove_inclusion(5).unwrap(), &note).unwrap();
-    (
-        json!([WitnessKey::new(name("w1.example"), key.verifying_key()).to_string()]),
-        receipt.to_json().to_owned(),
-    )
+    receipt.to_json().to_owned()
+}
+
+/// The same, for a reader who knows the first witnesses and wants so many of them.
+fn of_cosigned(about: &str, expect: &str, (known, quorum): (u8, u64), text: &str) -> Value {
+    let mut case = of_receipt(about, expect, text);
+    case["witnesses"] = (1..=known).map(|number| w(number).0.to_string()).collect();
+    if quorum > 0 {
+        case["quorum"] = json!(quorum);
+    }
+    case
 }
 
 fn accepted() -> Vec<(&'static str, Value)> {
     let tree = tree(12);
-    let (witnesses, by_a_witness) = cosigned(1);
-    let mut witnessed = of_receipt("a checkpoint that a known witness cosigned", "ok", &by_a_witness);
-    witnessed["witnesses"] = witnesses;
+    let witnessed = of_cosigned(
+        "a checkpoint that a known witness cosigned",
+        "ok",
+        (1, 0),
+        &cosigned(|checkpoint| by(checkpoint, 1)),
+    );
+    let two_of_three = cosigned(|checkpoint| by(checkpoint, 1) + &by(checkpoint, 3));
+    let twelve = Checkpoint::new(name(ORIGIN), tree.head());
+    let answered = [by(&twelve, 2), by(&twelve, 1)].concat();
     let sent = |old, new| witness::request(&tree, old, new).to_body();
     vec![
         ("checkpoint", of_checkpoint("a checkpoint of twelve records", "ok", &note(&tree, 12))),
@@ -65,6 +100,14 @@ fn accepted() -> Vec<(&'static str, Value)> {
         ("first_checkpoint", of_request("a log that was never seen", "ok", None, &sent(0, 5))),
         ("grown", of_request("a log that grew", "ok", Some(&note(&tree, 5)), &sent(5, 12))),
         ("the_same_again", of_request("nothing new", "ok", Some(&note(&tree, 5)), &sent(5, 5))),
+        ("receipt_with_a_quorum", of_cosigned("two of three known witnesses", "ok", (3, 2), &two_of_three)),
+        ("answer_cosigned", of_answer("a cosignature among others", "ok", (5, 200), &answered)),
+        ("answer_other_size", {
+            let mut case =
+                of_answer("the witness stands elsewhere, and is asked again", "ok", (0, 409), "5\n");
+            case["next"] = json!(sent(5, 12));
+            case
+        }),
     ]
 }
 
@@ -151,7 +194,7 @@ fn rejected() -> Vec<(&'static str, Value)> {
             put(&all[5], &log.prove_inclusion(5).unwrap(), &note)
         }),
         ("other_place", "a record under the size of another tree", "RECEIPT_RECORD", moved),
-        ("stranger", "a signature of nobody known", "RECEIPT_STRANGER", cosigned(1).1),
+        ("stranger", "a signature of nobody known", "RECEIPT_STRANGER", cosigned(|it| by(it, 1))),
         ("no_note", "no checkpoint", "NOTE_MALFORMED", first.to_json().replace("\\n\\n", "\\n")),
     ];
     let sent = |old, new| witness::request(&tree, old, new).to_body();
@@ -183,7 +226,73 @@ fn rejected() -> Vec<(&'static str, Value)> {
         (format!("request_{slug}"), of_request(about, code, Some(&five), &body))
     });
     let all = checkpoints.into_iter().chain(receipts).chain(requests);
+    let all = all.chain(rejected_cosigned()).chain(rejected_answers());
     all.map(|(slug, case)| (&*slug.leak(), case)).collect()
+}
+
+/// Receipts whose witnesses do not do.
+fn rejected_cosigned() -> Vec<(String, Value)> {
+    let older = Checkpoint::new(name(ORIGIN), tree(3).head());
+    let cases = [
+        ("too_few_witnesses", "one of two that have to", "RECEIPT_QUORUM", (2, 2), cosigned(|it| by(it, 1))),
+        (
+            "one_witness_under_two_names",
+            "two names over one key are one witness",
+            "RECEIPT_STRANGER",
+            (2, 2),
+            cosigned(|it| by(it, 1) + &cosign(it, &name("w2.example"), &w(1).1, at(1_679_315_147_000))),
+        ),
+        (
+            "cosigned_twice",
+            "the same cosignature twice",
+            "RECEIPT_STRANGER",
+            (1, 1),
+            cosigned(|it| by(it, 1).repeat(2)),
+        ),
+        (
+            "cosignature_of_another_checkpoint",
+            "a cosignature that was moved",
+            "NOTE_SIGNATURE",
+            (1, 1),
+            cosigned(|_| by(&older, 1)),
+        ),
+        (
+            "cosigned_by_a_stranger_too",
+            "a known and an unknown witness",
+            "RECEIPT_STRANGER",
+            (1, 1),
+            cosigned(|it| by(it, 1) + &by(it, 2)),
+        ),
+    ];
+    let case = |(slug, about, code, known, text): (&str, &str, &str, (u8, u64), String)| {
+        (format!("receipt_{slug}"), of_cosigned(about, code, known, &text))
+    };
+    cases.map(case).into()
+}
+
+/// What witnesses say that is no cosignature.
+fn rejected_answers() -> Vec<(String, Value)> {
+    let of = |size: u64| Checkpoint::new(name(ORIGIN), tree(size).head());
+    let cases = [
+        ("ahead", "the witness saw more than there is", "WITNESS_AHEAD", (5, 409), "13\n".to_owned()),
+        ("forgot", "fewer than it cosigned", "WITNESS_FORGOT", (5, 409), "4\n".to_owned()),
+        ("fork_of_one_size", "another root of this size", "WITNESS_CONFLICT", (12, 409), "12\n".to_owned()),
+        ("no_conflict", "the size that was sent", "WITNESS_ANSWER", (5, 409), "5\n".to_owned()),
+        ("size_without_newline", "no newline", "WITNESS_ANSWER", (5, 409), "6".to_owned()),
+        ("fork", "the proof does not hold there", "WITNESS_PROOF", (5, 422), String::new()),
+        ("log_unknown", "a log that it does not know", "WITNESS_UNKNOWN_LOG", (0, 404), String::new()),
+        ("key_unknown", "another key of the log", "WITNESS_UNSIGNED", (0, 403), String::new()),
+        ("bad_request", "nothing it can read", "WITNESS_MALFORMED", (0, 400), String::new()),
+        ("redirect", "a status that is none of the protocol", "WITNESS_STATUS", (0, 302), by(&of(12), 1)),
+        ("nothing", "no cosignature", "WITNESS_KEY", (0, 200), String::new()),
+        ("by_another", "another witness's", "WITNESS_KEY", (0, 200), by(&of(12), 2)),
+        ("of_another", "of another checkpoint", "WITNESS_SIGNATURE", (0, 200), by(&of(11), 1)),
+        ("page", "a page of a web server", "WITNESS_ANSWER", (0, 200), "<html>\n".to_owned()),
+    ];
+    let case = |(slug, about, code, said, text): (&str, &str, &str, (u64, u16), String)| {
+        (format!("answer_{slug}"), of_answer(about, code, said, &text))
+    };
+    cases.map(case).into()
 }
 
 #[test]
@@ -204,7 +313,7 @@ fn every_vector_on_disk_has_its_verdict() {
         assert_eq!(run(&case).map_or_else(|code| code, |()| "ok"), expected, "{name}");
         kinds.insert((case["kind"].as_str().unwrap().to_owned(), expected == "ok"));
     }
-    assert!(files.len() >= 39 && kinds.len() == 6, "{kinds:?}");
+    assert!(files.len() >= 61 && kinds.len() == 8, "{kinds:?}");
 }
 
 fn run(case: &Value) -> Result<(), &'static str> {
@@ -217,9 +326,26 @@ fn run(case: &Value) -> Result<(), &'static str> {
             let witnesses = case.get("witnesses").map_or(&none, |keys| keys.as_array().unwrap());
             let witnesses: Vec<WitnessKey> =
                 witnesses.iter().map(|key| key.as_str().unwrap().parse().unwrap()).collect();
+            let quorum = case.get("quorum").map_or(0, |quorum| quorum.as_u64().unwrap());
             let receipt = Receipt::from_json(text("receipt").as_bytes());
-            let verified = receipt.and_then(|receipt| receipt.verify_witnessed(&log, &witnesses));
+            let verified = receipt.and_then(|receipt| {
+                receipt.verify_witnessed(&log, &witnesses, usize::try_from(quorum).unwrap())
+            });
             verified.map(|_| ()).map_err(|error| error.code())
+        }
+        "answer" => {
+            let leaf =
+                |leaf: &Value| LeafHash::from_digest(base64::decode_hash(leaf.as_str().unwrap()).unwrap());
+            let tree: MerkleTree = case["leaves"].as_array().unwrap().iter().map(leaf).collect();
+            let witness: WitnessKey = text("witness").parse().unwrap();
+            let (cosigned, status) = (case["cosigned"].as_u64().unwrap(), case["status"].as_u64().unwrap());
+            let mut asked = Submission::new(&tree, text("note"), &log, &witness, cosigned).unwrap();
+            let answer = asked.answer(u16::try_from(status).unwrap(), text("answer").as_bytes());
+            match answer.map_err(|error| error.code())? {
+                Some(line) => assert!(text("answer").contains(&line)),
+                None => assert_eq!(asked.body(), text("next")),
+            }
+            Ok(())
         }
         "add-checkpoint" => {
             let latest = case["latest"].as_str().map(|note| Checkpoint::verify(note, &log).unwrap());

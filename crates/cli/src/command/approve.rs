@@ -38,14 +38,14 @@ pub(crate) struct Approve {
     /// Do not ask.
     #[arg(long)]
     yes: bool,
-    /// Refuse it instead.
+    /// Refuse it instead. A no counts until the session ends: the client is not let ask for the same again.
     #[arg(long, conflicts_with = "yes")]
     deny: bool,
     /// Show it and ask nothing.
     #[arg(long, conflicts_with_all = ["yes", "deny"])]
     show: bool,
-    /// Who approves.
-    #[arg(long, default_value = "operator")]
+    /// Who approves, or says no; it goes on record.
+    #[arg(long, visible_alias = "by", value_name = "NAME", default_value = "operator")]
     approver: OperatorId,
 }
 
@@ -68,17 +68,22 @@ impl Approve {
         let goal = goal_of(&config, pending.binding());
         let goal = goal.as_deref();
         if self.show {
-            let (mut report, state) = (report(&pending), named(&state, &pending, now()?));
+            let now = now()?;
+            let (mut report, state) = (report(&pending), named(&state, &pending, now));
+            let denier = store.find_denied(pending.binding(), now)?.map(|(_, by)| by);
             if let Some(members) = report.as_object_mut() {
                 members.insert("state".to_owned(), json!(state));
+                members.insert("denied_by".to_owned(), json!(denier));
                 members.insert("goal".to_owned(), json!(goal));
             }
-            out.result(&report, &format!("state      {state}\n{}", describe(&pending, goal)))?;
+            let by = denier.map(|by| format!(" by {by}")).unwrap_or_default();
+            out.result(&report, &format!("state      {state}{by}\n{}", describe(&pending, goal)))?;
             return Ok(Exit::Done);
         }
         if self.deny {
-            store.deny(&id)?;
-            out.result(&json!({"ok": true, "call_id": id, "denied": true}), &format!("{id} denied"))?;
+            store.deny(&id, &self.approver)?;
+            let report = json!({"ok": true, "call_id": id, "denied": true, "by": self.approver});
+            out.result(&report, &format!("{id} denied by {}", self.approver))?;
             return Ok(Exit::Done);
         }
         if !matches!(state, PendingState::Waiting) {

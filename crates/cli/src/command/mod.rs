@@ -9,7 +9,9 @@ pub(crate) mod mcp;
 mod merkle;
 mod plan;
 mod proposal;
+mod quarantine;
 pub(crate) mod registry;
+mod simulate;
 mod stats;
 pub(crate) mod token;
 
@@ -59,9 +61,12 @@ verbs! {
     Mcp(mcp::Mcp),
     Approve(approve::Approve),
     #[command(subcommand)]
+    Quarantine(quarantine::Quarantine),
+    #[command(subcommand)]
     Audit(audit::Audit),
     #[command(subcommand)]
     Merkle(merkle::Merkle),
+    Simulate(simulate::Simulate),
     Stats(stats::Stats),
     Completions(completions::Completions),
     #[command(hide = true)]

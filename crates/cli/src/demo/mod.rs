@@ -19,17 +19,18 @@ use crate::output::Output;
 
 use agent::{Agent, Verdict};
 use scenes::{Act, Reason, Scene, scenes};
-use world::{ROLES, Role, World};
+use world::{Role, World};
 
 /// Plays an agent that does right once and wrong in every known way.
 ///
 /// Starts a small support desk as a real MCP server, puts the real gateway in front of it, signs a registry, approves
 /// one refund, revokes the agent, lets another one wire money for which it has to show evidence, and holds a third one to
-/// the plan that it made. Needs no network and no other program. Exits with 0 only if every verdict was the expected one.
+/// the plan that it made. All of it is put into a log, which is verified in the end. Needs no network and no other program. Exits with
+/// 0 only if every verdict was the expected one.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// Put the record here instead of into a new folder for temporary files.
-    #[arg(long, value_name = "PATH")]
+    /// Put the log here, into a new folder, instead of beside the demo's other files.
+    #[arg(long, value_name = "FOLDER")]
     record: Option<PathBuf>,
 }
 
@@ -187,7 +188,8 @@ fn finish(
 ) -> Result<Exit, Failure> {
     let ledger = world.ledger()?;
     let effects_ok = ledger == EFFECTS;
-    let decisions = decisions_on_record(world.record(), ROLES.len())?;
+    let verified = world.verify_log()?;
+    let decisions = decisions_on_record(world.record())?;
     let record_ok = decisions == tally.calls;
     let ok = effects_ok && record_ok && rows.iter().all(|row| row.ok);
     if out.is_json() {
@@ -198,6 +200,7 @@ fn finish(
             "side_effects": ledger,
             "decisions_on_record": decisions,
             "record": world.record(),
+            "record_key": world.log_key(),
         }))?;
     } else {
         let expected = rows.iter().filter(|row| row.ok).count();
@@ -208,25 +211,22 @@ fn finish(
             tally.calls,
             world.record().display()
         ))?;
-        out.line("Look at it with `countersign audit show PATH` and `countersign stats PATH`.")?;
+        out.line(&format!("{verified}. Its public key: {}", world.log_key().display()))?;
+        out.line(
+            "Look at it with `countersign audit show LOG` and `countersign stats LOG`, and verify it again with\n\
+             `countersign audit verify LOG --key KEY`.",
+        )?;
     }
     Ok(if ok { Exit::Done } else { Exit::Refused })
 }
 
-/// Counts the decisions of the last sessions on record: the demo's own, whatever the record held before.
-fn decisions_on_record(record: &Path, sessions: usize) -> Result<u64, Failure> {
-    let unreadable = |error: &dyn std::fmt::Display| Failure::new("AUDIT_CORRUPT", error.to_string());
-    let mut decisions: Vec<u64> = Vec::new();
-    for line in countersign_audit_log::read_lines(record).map_err(|error| unreadable(&error))? {
-        let (_, record) = line.map_err(|error| unreadable(&error))?;
-        if matches!(record, Record::Session(_)) {
-            decisions.push(0);
-        }
-        if let (Record::Decision(_), Some(of_session)) = (record, decisions.last_mut()) {
-            *of_session = of_session.saturating_add(1);
-        }
+/// Counts the decisions in the log.
+fn decisions_on_record(log: &Path) -> Result<u64, Failure> {
+    let mut decisions: u64 = 0;
+    for entry in countersign_audit_log::read_log(log)? {
+        decisions = decisions.saturating_add(u64::from(matches!(entry?.record(), Record::Decision(_))));
     }
-    Ok(decisions.iter().rev().take(sessions).sum())
+    Ok(decisions)
 }
 
 fn member<'a>(value: &'a Value, pointer: &str) -> &'a str {

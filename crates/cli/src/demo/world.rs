@@ -1,10 +1,10 @@
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use countersign_audit_log::{Record, SessionRecord, read_lines};
+use countersign_audit_log::{Record, SessionRecord, read_log};
 use countersign_keys::file::read_public_key;
 use countersign_mcp::SUBMIT_PLAN;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::scenes::Reason;
 use super::{desk, wire};
 use crate::failure::Failure;
+use crate::files::{Replace, must_be_free};
 
 /// The goal that the user gave, and that the configuration pins.
 pub(super) const GOAL: &str = "Answer ticket T-1001 and refund the double charge";
@@ -65,6 +66,12 @@ pub(super) const ROLES: [Role; 3] = [
     },
 ];
 
+/// The name of the log's key.
+const ORIGIN: &str = "countersign.demo/log";
+
+/// The file with its public half.
+const LOG_KEY: &str = "log.vkey";
+
 /// Where the finance officer leaves the attested proposal.
 const ATTESTED: &str = "attested.json";
 
@@ -79,6 +86,10 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn create(record: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(path) = record {
+            // The demo's log has a key of its own, made anew: it cannot go on with one that is there.
+            must_be_free(path, Replace::Never)?;
+        }
         let program =
             std::env::current_exe().map_err(|error| failed("this program cannot find itself", &error))?;
         let name: String = crate::random::id::<countersign_core::RunId>("countersign-demo")?.to_string();
@@ -87,7 +98,7 @@ impl World {
         fs::create_dir(&folder)
             .map_err(|error| failed(&format!("`{}` cannot be made", folder.display()), &error))?;
         let record = match record {
-            None => folder.join("record.jsonl"),
+            None => folder.join("log"),
             Some(path) => std::path::absolute(path)
                 .map_err(|error| failed("the record's path is not usable", &error))?,
         };
@@ -103,6 +114,18 @@ impl World {
             "operator.pub",
         ])?;
         world.operator(&["keys", "generate", "--kind", "hmac", "--out", "approval.key"])?;
+        world.operator(&[
+            "keys",
+            "generate",
+            "--kind",
+            "log",
+            "--origin",
+            ORIGIN,
+            "--out",
+            "log.key",
+            "--public-out",
+            LOG_KEY,
+        ])?;
         world.operator(&["keys", "trust", "--threshold", "1", "--out", "trust-root.json", "operator.pub"])?;
         world.write("draft.json", &world.draft()?.to_string())?;
         world.operator(&[
@@ -129,6 +152,19 @@ impl World {
 
     pub(super) fn record(&self) -> &Path {
         &self.record
+    }
+
+    /// The file with the log's public key.
+    pub(super) fn log_key(&self) -> PathBuf {
+        self.folder.join(LOG_KEY)
+    }
+
+    /// The auditor verifies the log, with its public key alone. Gives what was found, in one line.
+    pub(super) fn verify_log(&self) -> Result<String, Failure> {
+        let mut args = ["audit", "verify"].map(OsString::from).to_vec();
+        args.extend([self.record.clone().into(), "--key".into(), LOG_KEY.into()]);
+        let found = self.run(&args)?;
+        Ok(found.lines().next().unwrap_or_default().to_owned())
     }
 
     /// How to start the gateway in front of the desk.
@@ -206,8 +242,8 @@ impl World {
     fn last_session(&self) -> Result<SessionRecord, Failure> {
         let lost = || Failure::new("DEMO_FAILED", "the record holds no session");
         let mut last = None;
-        for line in read_lines(&self.record)? {
-            if let (_, Record::Session(session)) = line? {
+        for entry in read_log(&self.record)? {
+            if let Record::Session(session) = entry?.into_record() {
                 last = Some(session);
             }
         }
@@ -225,6 +261,10 @@ impl World {
 
     /// Runs one verb of this binary as the operator would, in the demo's folder.
     fn operator(&self, args: &[&str]) -> Result<(), Failure> {
+        self.run(&args.iter().map(OsString::from).collect::<Vec<_>>()).map(drop)
+    }
+
+    fn run(&self, args: &[OsString]) -> Result<String, Failure> {
         let done = Command::new(&self.program)
             .args(args)
             .current_dir(&self.folder)
@@ -232,10 +272,11 @@ impl World {
             .output()
             .map_err(|error| failed("the operator's command cannot be started", &error))?;
         if done.status.success() {
-            return Ok(());
+            return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
         }
         let said = String::from_utf8_lossy(&done.stderr);
-        Err(Failure::new("DEMO_FAILED", format!("`countersign {}`: {}", args.join(" "), said.trim())))
+        let line = args.join(OsStr::new(" "));
+        Err(Failure::new("DEMO_FAILED", format!("`countersign {}`: {}", line.display(), said.trim())))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
@@ -295,7 +336,7 @@ impl World {
         format!(
             "[registry]\nfile = \"registry.json\"\ntrust_root = \"trust-root.json\"\nstate = \"registry.state\"\n\n\
              [session]\nagent = {agent}\nprincipal = \"ada@customers.example\"\ngoal = {goal}\nttl = \"1h\"\n\n\
-             {asks_for}\n[record]\nfile = {record}\n\n[server]\nname = \"desk\"\n"
+             {asks_for}\n[record]\nfolder = {record}\nkey_file = \"log.key\"\norigin = \"{ORIGIN}\"\n\n[server]\nname = \"desk\"\n"
         )
     }
 }

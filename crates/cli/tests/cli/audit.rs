@@ -1,75 +1,64 @@
 use crate::bench::Bench;
+use countersign_audit_log::{AuditSink as _, CallRecord, Log, LogOptions, Record, RecordedTool, Verdict};
+use countersign_core::{AgentId, Principal, SessionId, Timestamp};
+use countersign_keys::SigningKey;
+use countersign_keys::note::KeyName;
 
-fn decision(seq: u64, agent: &str, code: Option<&str>) -> String {
-    let verdict = match code {
-        Some(code) => format!("\"verdict\":\"reject\",\"code\":\"{code}\""),
-        None => "\"verdict\":\"accept\"".to_owned(),
-    };
-    format!(
-        "{{\"seq\":{seq},\"type\":\"decision\",\"time\":{},\"session\":\"s\",\"agent\":\"{agent}\",\
-         \"principal\":\"p\",\"call_id\":\"c{seq}\",\"tool\":{{\"server\":\"desk\",\"name\":\"search\"}},\
-         {verdict},\"registry_version\":1}}\n",
-        1_700_000_000_000 + seq
-    )
+/// When the first decision is made: 2023-11-14T22:13:20Z.
+const START: u64 = 1_700_000_000_000;
+
+/// Writes the log in `log`.
+pub(crate) fn log(bench: &Bench) -> Log {
+    let options = LogOptions::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32]));
+    Log::open(bench.path("log"), options).unwrap()
 }
 
-fn record() -> String {
-    [
-        decision(1, "a", None),
-        decision(2, "a", Some("UNDISCLOSED_TOOL")),
-        decision(3, "a", Some("APPROVAL_REQUIRED")),
-        decision(4, "a", None),
-        decision(5, "b", Some("ARGS_SCHEMA")),
-    ]
-    .concat()
+/// A decision on a call of `search`: refused with this code, or without one accepted.
+pub(crate) fn decision(millis: u64, agent: &str, code: Option<&str>) -> Record {
+    let mut call = CallRecord::new(
+        Timestamp::from_millis(millis).unwrap(),
+        SessionId::new("s").unwrap(),
+        AgentId::new(agent).unwrap(),
+        Principal::new("p").unwrap(),
+        "c",
+        RecordedTool::new("desk", "search"),
+        if code.is_none() { Verdict::Accept } else { Verdict::Reject },
+        1,
+    );
+    call.code = code.map(Into::into);
+    Record::Decision(call)
 }
 
-#[test]
-fn a_whole_record_verifies_and_a_gap_is_refused() {
-    let bench = Bench::new();
-    bench.write("r", record());
-    let report = bench.run("audit verify r --json").value();
-    assert_eq!(report["summary"]["records"], 5);
-    assert!(bench.ok("audit verify r").starts_with("5 entries"));
-    bench.write("gap", [decision(1, "a", None), decision(3, "a", None)].concat());
-    bench.fails("audit verify gap", 3, "AUDIT_CORRUPT");
-    bench.write("torn", record().trim_end());
-    bench.fails("audit verify torn", 3, "AUDIT_TORN");
-    bench.write("noise", "hello\n");
-    bench.fails("audit verify noise", 3, "AUDIT_CORRUPT");
-    bench.fails("audit verify missing", 1, "AUDIT_UNAVAILABLE");
-    bench.fails("audit verify .", 1, "AUDIT_UNAVAILABLE");
+/// The log in `log`, with one decision for each agent and code, a millisecond after each other.
+pub(crate) fn record(bench: &Bench, decisions: &[(&str, Option<&str>)]) {
+    let log = log(bench);
+    for (at, (agent, code)) in (START..).zip(decisions) {
+        log.record(&decision(at, agent, *code)).unwrap();
+    }
 }
+
+pub(crate) const FIVE: [(&str, Option<&str>); 5] = [
+    ("a", None),
+    ("a", Some("UNDISCLOSED_TOOL")),
+    ("a", Some("APPROVAL_REQUIRED")),
+    ("a", None),
+    ("b", Some("ARGS_SCHEMA")),
+];
 
 #[test]
 fn show_prints_entries_as_text_and_as_they_are() {
     let bench = Bench::new();
-    bench.write("r", record());
-    assert_eq!(bench.ok("audit show r").lines().count(), 5);
-    assert_eq!(bench.ok("audit show r --json"), record());
-    assert_eq!(bench.ok("audit show r --agent b").lines().count(), 1);
-    assert_eq!(bench.ok("audit show r --verdict accept").lines().count(), 2);
-    assert_eq!(bench.ok("audit show r --session other"), "");
+    record(&bench, &FIVE);
+    let show = |options: &str| bench.run(&format!("audit show log {options}")).out;
+    assert_eq!(show("").lines().count(), 5);
+    let as_they_are: String = bench
+        .read("log/000000000001.jsonl")
+        .split_inclusive('\n')
+        .filter(|line| line.starts_with("{\"seq\":"))
+        .collect();
+    assert_eq!(show("--json"), as_they_are);
+    assert_eq!(show("--agent b").lines().count(), 1);
+    assert_eq!(show("--verdict accept").lines().count(), 2);
+    assert_eq!(show("--session other"), "");
     bench.fails("audit show missing", 1, "AUDIT_UNAVAILABLE");
-}
-
-#[test]
-fn stats_count_by_agent_and_leave_waiting_calls_out_of_the_rate() {
-    let bench = Bench::new();
-    bench.write("r", record());
-    let report = bench.run("stats r --json").value();
-    let a = &report["agents"]["a"];
-    assert_eq!((a["accepted"].as_u64(), a["rejected"].as_u64()), (Some(2), Some(2)));
-    assert_eq!(a["undisclosed_attempts"], 1);
-    assert_eq!(a["rejected_by_code"]["APPROVAL_REQUIRED"], 1);
-    assert!((a["acceptance_rate"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-12);
-    assert_eq!(report["agents"]["b"]["acceptance_rate"].as_f64(), Some(0.0));
-    assert_eq!(report["total"]["accepted"], 2);
-    let table = bench.ok("stats r");
-    assert!(table.contains("66.7%") && table.contains("UNDISCLOSED_TOOL 1"), "{table}");
-    bench.write("empty", "");
-    assert_eq!(bench.run("stats empty --json").value()["total"]["acceptance_rate"], serde_json::Value::Null);
-    bench.fails("stats missing", 1, "AUDIT_UNAVAILABLE");
-    bench.write("noise", "hello\n");
-    bench.fails("stats noise", 1, "AUDIT_CORRUPT");
 }

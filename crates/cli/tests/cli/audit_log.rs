@@ -2,21 +2,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, Run};
-use crate::desk;
+use crate::bench::{Bench, RECORD_OPTIONS as LOG, Run};
+use crate::desk::open;
 
 const ORIGIN: &str = "example.com/log";
 const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
-const LOG: &str = "--record log --record-key log.key --record-origin example.com/log";
 /// The first segment.
 pub(crate) const FIRST: &str = "log/000000000001.jsonl";
-
-/// A desk with a log's key, `log.key`, and its public half, `log.vkey`.
-pub(crate) fn open() -> Bench {
-    let bench = desk::open();
-    bench.ok(&format!("keys generate --kind log --origin {ORIGIN} --out log.key --public-out log.vkey"));
-    bench
-}
 
 /// Has one session decide on as many calls that are accepted, of ids that begin so, and on one that is not.
 pub(crate) fn decide(bench: &Bench, id: &str, calls: u64, more: &str) -> Run {
@@ -30,10 +22,6 @@ pub(crate) fn decide(bench: &Bench, id: &str, calls: u64, more: &str) -> Run {
 pub(crate) fn log(bench: &Bench, id: &str, calls: u64) {
     let run = decide(bench, id, calls, "");
     assert_eq!((run.code, run.err.as_str()), (3, ""), "{run:?}");
-}
-
-pub(crate) fn summary(bench: &Bench) -> Value {
-    bench.run("audit verify log --key log.vkey --json").value()["summary"].clone()
 }
 
 pub(crate) fn copy(from: &Path, to: &Path) {
@@ -54,7 +42,7 @@ fn show(bench: &Bench, line: &str) -> String {
 fn what_is_decided_is_in_a_log_that_verifies_and_can_be_read_without_a_key() {
     let bench = open();
     log(&bench, "a", 2);
-    let told = summary(&bench);
+    let told = bench.verified();
     assert_eq!((&told["records"], &told["segments"], &told["tail_bytes"]), (&json!(6), &json!(1), &json!(0)));
     assert_eq!((&told["origin"], &told["first_here"]), (&json!(ORIGIN), &json!(1)));
     let text = bench.ok("audit verify log --key log.vkey");
@@ -88,20 +76,18 @@ fn line_with(text: &str, part: &str) -> String {
 }
 
 #[test]
-fn one_file_is_still_read_as_one() {
-    let bench = desk::open();
-    bench
-        .feed(&format!("{CHECK} --record r.jsonl"), "{\"call_id\":\"c\",\"tool\":\"search\",\"args\":{}}\n")
-        .done();
-    let shown = bench.ok("audit show r.jsonl");
-    assert_eq!(shown.lines().count(), 3);
-    assert_eq!(bench.ok("audit tail r.jsonl -n 1"), line_with(&shown, "outcome"));
-    assert_eq!(bench.ok("audit tail r.jsonl -n 0"), "");
-    bench.fails("audit tail r.jsonl -n 10001", 2, "USAGE");
+fn the_tail_of_a_log_is_its_last_entries() {
+    let bench = open();
+    log(&bench, "a", 2);
+    let shown = show(&bench, "audit show log");
+    let last = shown.lines().last().unwrap();
+    assert_eq!(show(&bench, "audit tail log -n 1"), format!("{last}\n"));
+    assert_eq!(show(&bench, "audit tail log -n 0"), "");
+    bench.fails("audit tail log -n 10001", 2, "USAGE");
     bench.fails("audit tail none", 1, "AUDIT_UNAVAILABLE");
-    bench.write("noise", "hello\n");
+    std::fs::create_dir(bench.path("noise")).unwrap();
+    bench.write("noise/000000000001.jsonl", "hello\n");
     bench.fails("audit tail noise", 1, "AUDIT_CORRUPT");
-    bench.ok("audit verify r.jsonl");
 }
 
 #[test]
@@ -112,7 +98,7 @@ fn the_next_session_goes_on_in_the_same_log_whatever_the_durability_is() {
     for (at, when, more) in [(4, "every", 4), (8, "group", 4), (12, "system", 1)] {
         let run = decide(&bench, when, 1, &format!("--record-durability {when}"));
         assert_eq!((run.code, run.err.as_str()), (3, ""), "{run:?}");
-        let told = summary(&bench);
+        let told = bench.verified();
         assert_eq!((&told["records"], &told["tail_bytes"]), (&json!(at), &json!(0)), "{when}");
         let checkpoints = told["checkpoints"].as_u64().unwrap();
         assert_eq!(checkpoints - before, more, "{when}");
@@ -140,7 +126,7 @@ fn a_changed_byte_is_found_with_its_place_and_such_a_log_is_not_gone_on_with() {
     assert!(run.code == 1 && run.err.starts_with("error AUDIT_CORRUPT: `log`: "), "{run:?}");
     assert_eq!(bench.read(FIRST), good.replace("\"a-refused\"", "\"b-refused\""));
     bench.write(FIRST, good);
-    assert_eq!(summary(&bench)["records"], 6);
+    assert_eq!(bench.verified()["records"], 6);
 }
 
 #[test]
@@ -194,7 +180,7 @@ fn another_key_or_another_origin_verifies_nothing_and_goes_on_with_nothing() {
         let run = bench.run(&format!("{CHECK} --record log {log}"));
         assert!(run.code == 1 && run.err.starts_with("error AUDIT_SIGNATURE: "), "{run:?}");
     }
-    assert_eq!(summary(&bench)["records"], 4);
+    assert_eq!(bench.verified()["records"], 4);
 }
 
 fn verifier_key(shown: &Value) -> String {
@@ -213,7 +199,10 @@ fn what_is_no_log_is_told_apart() {
     bench.fails("audit show empty", 1, "AUDIT_UNAVAILABLE");
     bench.fails("audit tail empty", 1, "AUDIT_UNAVAILABLE");
     bench.fails("stats empty", 1, "AUDIT_UNAVAILABLE");
-    bench.fails("audit verify empty", 1, "AUDIT_UNAVAILABLE");
+    bench.fails("audit show file", 1, "AUDIT_UNAVAILABLE");
+    bench.fails("audit tail file", 1, "AUDIT_UNAVAILABLE");
+    bench.fails("stats file", 1, "AUDIT_UNAVAILABLE");
+    bench.fails("audit verify empty", 2, "USAGE");
     log(&bench, "a", 1);
     bench.fails("audit verify log", 2, "USAGE");
     bench.fails("audit verify file --checkpoint file", 2, "USAGE");
@@ -224,8 +213,7 @@ fn what_is_no_log_is_told_apart() {
     bench.fails(&format!("audit verify empty --key {cut}"), 1, "VERIFIER_KEY_ID");
     bench.write("cut.vkey", cut);
     bench.fails("audit verify empty --key cut.vkey", 1, "VERIFIER_KEY_ID");
-    // A folder where one file is meant, and the other way round.
-    bench.fails(&format!("{CHECK} --record empty"), 1, "AUDIT_UNAVAILABLE");
+    // A file where a folder is meant.
     bench.fails(&format!("{CHECK} {}", LOG.replace("--record log", "--record file")), 1, "AUDIT_UNAVAILABLE");
 }
 
@@ -236,12 +224,18 @@ fn a_log_has_a_key_of_its_own_and_nothing_is_made_in_vain() {
         bench.fails(&format!("{CHECK} {options}"), exit, code);
         assert!(!bench.path("log").exists(), "{options}");
     };
-    fails(&LOG.replace("log.key", "op.key"), 1, "RECORD_KEY_REUSED");
+    fails(&LOG.replace("log.key", "op.key"), 1, "KEY_FILE_KIND");
+    bench.write("both.key", bench.read("op.key").replace("ed25519-signing", "ed25519-log"));
+    #[cfg(unix)]
+    bench.mode("both.key", 0o600);
+    fails(&LOG.replace("log.key", "both.key"), 1, "RECORD_KEY_REUSED");
+    bench.fails("registry sign draft.json --key log.key --out signed.json", 1, "KEY_FILE_KIND");
     fails(&LOG.replace("log.key", "gate.key"), 1, "KEY_FILE_KIND");
     fails(&LOG.replace("log.key", "none.key"), 1, "KEY_FILE_MISSING");
     fails(&format!("{LOG} --record-checkpoint none"), 1, "FILE_MISSING");
     bench.write("noise", "hello\n");
     fails(&format!("{LOG} --approval-key gate.key --spent ."), 1, "STORE_NOT_A_FILE");
+    fails("--record log", 2, "USAGE");
     fails("--record log --record-key log.key", 2, "USAGE");
     fails("--record log --record-origin example.com/log", 2, "USAGE");
     fails("--record log --record-durability every", 2, "USAGE");
@@ -261,7 +255,8 @@ fn the_key_of_a_log_is_shown_as_notes_have_it() {
     let shown = bench.run("keys show log.key --origin example.com/log --json").value();
     assert_eq!(verifier_key(&shown), key.trim_end());
     assert!(bench.ok("keys show log.key --origin example.com/log").contains(key.trim_end()));
-    assert!(bench.run("keys show log.key --json").value()["verifier_key"].is_null());
+    let shown = bench.run("keys show log.key --json").value();
+    assert_eq!((&shown["kind"], &shown["verifier_key"]), (&json!("ed25519-log"), &Value::Null));
     let made = bench.run("keys generate --kind log --origin o --out o.key --json").value();
     assert_eq!(
         (&made["kind"], &made["origin"], &made["public_out"]),
@@ -274,5 +269,7 @@ fn the_key_of_a_log_is_shown_as_notes_have_it() {
     bench.fails("keys generate --kind hmac --origin o --out p.key", 2, "USAGE");
     bench.fails("keys generate --kind ed25519 --origin o --out p.key", 2, "USAGE");
     bench.fails("keys generate --kind log --origin o --out p.key --public-out log.vkey", 1, "FILE_EXISTS");
-    bench.fails("keys show gate.key --origin o", 2, "USAGE");
+    for key in ["gate.key", "op.key", "op.pub"] {
+        bench.fails(&format!("keys show {key} --origin o"), 2, "USAGE");
+    }
 }

@@ -8,22 +8,13 @@ use countersign_audit_log::{AuditSink as _, Direction, GatewayRecord, Log, LogOp
 use countersign_core::Timestamp;
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::bench::{Bench, lines_of};
+use crate::bench::{Bench, RECORD as LOG, RECORD_OPTIONS, lines_of};
 use crate::mcp::{Client, gateway};
 use crate::plan_run;
 
-const LOG: &str = "[record]\nfolder = \"log\"\nkey_file = \"log.key\"\norigin = \"example.com/log\"";
-
-/// A gateway whose record is a log.
-fn with_log(more: &str) -> Bench {
-    let bench = gateway();
-    bench.ok("keys generate --kind log --origin example.com/log --out log.key --public-out log.vkey");
-    record(&bench, &format!("{LOG}\n{more}"));
-    bench
-}
-
+/// Has the configuration say this of the record.
 fn record(bench: &Bench, part: &str) {
     let config = bench.read("gateway.toml");
     let (before, rest) = config.split_once("[record]").unwrap();
@@ -63,11 +54,11 @@ impl Drop for Follow {
 
 #[test]
 fn a_log_that_a_gateway_is_writing_can_be_read_and_verified_and_has_no_second_writer() {
-    let bench = with_log("durability = \"every\"");
+    let bench = gateway();
+    record(&bench, &format!("{LOG}durability = \"every\""));
     let mut client = Client::start(&bench);
     client.call("search", json!({"query": "x"}));
-    let summary = || bench.run("audit verify log --key log.vkey --json").value()["summary"].clone();
-    let before = summary()["records"].as_u64().unwrap();
+    let before = bench.verified()["records"].as_u64().unwrap();
     assert!(before >= 3, "{before}");
     let follow = Follow::start(&bench, "audit tail log -n 1 --follow --json");
     assert!(follow.next().contains(&format!("{{\"seq\":{before},")));
@@ -85,9 +76,8 @@ fn a_log_that_a_gateway_is_writing_can_be_read_and_verified_and_has_no_second_wr
     let told = bench.run("audit verify log --key log.vkey --checkpoint kept --json").value();
     assert!(told["summary"]["records"].as_u64().unwrap() > before);
     assert_eq!((&told["summary"]["tail_bytes"], &told["summary"]["kept_elsewhere"]), (&json!(0), &json!(1)));
-    assert!(!bench.path("record.jsonl").exists());
     // The next life goes on from what was kept.
-    record(&bench, &format!("{LOG}\ncheckpoint_file = \"kept\""));
+    record(&bench, &format!("{LOG}checkpoint_file = \"kept\""));
     assert_eq!(Client::start(&bench).end().0, 0);
     std::fs::remove_dir_all(bench.path("log")).unwrap();
     let lost = bench.run("mcp run --config gateway.toml -- sh server.sh");
@@ -95,34 +85,34 @@ fn a_log_that_a_gateway_is_writing_can_be_read_and_verified_and_has_no_second_wr
 }
 
 #[test]
-fn a_configuration_says_either_a_file_or_a_whole_log() {
-    let bench = with_log("");
+fn a_configuration_says_a_whole_log() {
+    let bench = gateway();
     let fails = |part: &str, code: &str| {
         record(&bench, part);
         let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
         assert!(run.code == 1 && run.err.starts_with(&format!("error {code}: ")), "{part}: {run:?}");
-        assert!(!bench.path("log").exists() && !bench.path("r").exists(), "{part}");
+        assert!(!bench.path("log").exists(), "{part}");
     };
-    fails("[record]", "CONFIG_CONFLICT");
-    fails(&format!("{LOG}\nfile = \"r\""), "CONFIG_CONFLICT");
-    fails("[record]\nfile = \"r\"\nkey_file = \"log.key\"", "CONFIG_CONFLICT");
-    fails("[record]\nfile = \"r\"\ndurability = \"every\"", "CONFIG_CONFLICT");
-    fails("[record]\nfolder = \"log\"\nkey_file = \"log.key\"", "CONFIG_CONFLICT");
-    fails("[record]\nfolder = \"log\"\norigin = \"example.com/log\"", "CONFIG_CONFLICT");
+    fails("[record]", "CONFIG_MALFORMED");
+    fails("[record]\nfile = \"log\"", "CONFIG_MALFORMED");
+    for needed in ["folder", "key_file", "origin"] {
+        let rest: Vec<_> = LOG.lines().filter(|line| !line.starts_with(needed)).collect();
+        assert_eq!(rest.len(), 3);
+        fails(&rest.join("\n"), "CONFIG_MALFORMED");
+    }
     fails(&LOG.replace("example.com/log", "two words"), "CONFIG_MALFORMED");
-    fails(&format!("{LOG}\ndurability = \"never\""), "CONFIG_MALFORMED");
-    fails(&LOG.replace("log.key", "op.key"), "RECORD_KEY_REUSED");
-    fails(&format!("{LOG}\ncheckpoint_file = \"none\""), "FILE_MISSING");
+    fails(&format!("{LOG}durability = \"never\""), "CONFIG_MALFORMED");
+    fails(&LOG.replace("log.key", "op.key"), "KEY_FILE_KIND");
+    fails(&format!("{LOG}checkpoint_file = \"none\""), "FILE_MISSING");
 }
 
 #[test]
-fn the_log_in_the_help_is_one() {
-    let bench = with_log("");
+fn what_the_help_hints_at_for_a_log_is_understood() {
+    let bench = gateway();
     let help = bench.ok("mcp run --help");
     let part = help.split("[record]\n").nth(1).unwrap().split("  [server]").next().unwrap();
-    let hinted: Vec<_> = part.lines().skip(1).map(|line| line.trim().strip_prefix("# ").unwrap()).collect();
-    let hinted = hinted.join("\n").replace("log.key.json", "log.key");
-    record(&bench, &format!("[record]\n{}", hinted.replace("checkpoint_file", "# ")));
+    let hinted = part.replace("log.key.json", "log.key").replace("# checkpoint_file", "checkpoint_file");
+    assert_ne!(hinted, part);
     assert_eq!(Client::start(&bench).end().0, 0);
     bench.write("kept.note", bench.ok("audit checkpoint log --key log.vkey"));
     record(&bench, &format!("[record]\n{hinted}"));
@@ -133,18 +123,16 @@ fn the_log_in_the_help_is_one() {
 #[test]
 fn a_plan_that_is_run_is_in_the_log_and_in_the_receipts_of_its_steps() {
     let bench = plan_run::open();
-    bench.ok("keys generate --kind log --origin example.com/log --out log.key --public-out log.vkey");
     bench.write("steps.json", json!({"steps": [plan_run::search("x"), plan_run::search("y")]}).to_string());
-    let log = "--record log --record-key log.key --record-origin example.com/log --record-durability system";
+    let log = format!("{RECORD_OPTIONS} --record-durability system");
     let run = |session: &str| {
         bench.run(&format!("plan run {session} {log} --session s1 steps.json -- sh server.sh"))
     };
     let ran = run("--registry reg.json --trust-root root.json --agent bot --goal Help");
     assert_eq!(ran.code, 0, "{ran:?}");
     let root = ran.out.split_whitespace().nth(1).unwrap();
-    assert_eq!(bench.run("audit verify log --key log.vkey --json").value()["summary"]["tail_bytes"], 0);
-    let steps = bench.run("audit show log --json").out;
-    let steps: Vec<Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(bench.verified()["tail_bytes"], 0);
+    let steps = bench.entries();
     let second = steps.iter().find(|record| record["plan_step"] == 2).unwrap();
     let receipt = bench.ok(&format!("audit receipt log --key log.vkey --seq {}", second["seq"]));
     bench.write("receipt", receipt);
@@ -160,11 +148,11 @@ fn a_plan_that_is_run_is_in_the_log_and_in_the_receipts_of_its_steps() {
 
 #[test]
 fn what_comes_behind_the_last_checkpoint_is_told_and_cut_by_the_next_writer() {
-    let bench = with_log("");
+    let bench = gateway();
     assert_eq!(Client::start(&bench).end().0, 0);
     let first = "log/000000000001.jsonl";
     let good = bench.read(first);
-    let told = || bench.run("audit verify log --key log.vkey --json").value()["summary"].clone();
+    let told = || bench.verified();
     let before = told();
     let records = before["records"].as_u64().unwrap();
     let late = "\"type\":\"gateway\",\"time\":0,\"direction\":\"to_server\",\"code\":\"LATE\"}";

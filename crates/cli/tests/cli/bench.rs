@@ -8,6 +8,13 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+/// The record's part of a configuration, for the key of [`Bench::log_key`].
+pub(crate) const RECORD: &str =
+    "[record]\nfolder = \"log\"\nkey_file = \"log.key\"\norigin = \"example.com/log\"\n";
+
+/// The same as options.
+pub(crate) const RECORD_OPTIONS: &str = "--record log --record-key log.key --record-origin example.com/log";
+
 /// A folder that is gone when the test is over.
 pub(crate) struct Bench {
     folder: tempfile::TempDir,
@@ -42,25 +49,49 @@ impl Bench {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
+    /// Makes the key of a log, `log.key`, and its public half, `log.vkey`.
+    pub(crate) fn log_key(&self) {
+        self.ok("keys generate --kind log --origin example.com/log --out log.key --public-out log.vkey");
+    }
+
+    /// What the log in `log` holds, which has to verify: the number of its entries, and what else `audit verify` tells.
+    #[track_caller]
+    pub(crate) fn verified(&self) -> Value {
+        self.run("audit verify log --key log.vkey --json").value()["summary"].clone()
+    }
+
+    /// The entries of that log.
+    #[track_caller]
+    pub(crate) fn entries(&self) -> Vec<Value> {
+        let run = self.run("audit show log --json");
+        assert_eq!(run.code, 0, "{run:?}");
+        run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     #[cfg(unix)]
     pub(crate) fn mode(&self, name: &str, mode: u32) {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Names and digests of every file, to show that a refused run changed nothing. SQLite's shared memory, which every
+    /// Names and digests of every file in it and below, to show that a refused run changed nothing. SQLite's shared memory, which every
     /// reader touches, is no file that anybody keeps.
     pub(crate) fn snapshot(&self) -> Vec<(String, String)> {
-        let mut files: Vec<_> = std::fs::read_dir(self.folder())
-            .unwrap()
-            .map(|entry| entry.unwrap())
-            .filter(|entry| entry.file_type().unwrap().is_file())
-            .map(|entry| {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                (name, format!("{:02x?}", Sha256::digest(std::fs::read(entry.path()).unwrap())))
-            })
-            .filter(|(name, _)| !name.ends_with("-shm"))
-            .collect();
+        let (mut folders, mut files) = (vec![self.folder().to_owned()], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+                let name = entry.path().strip_prefix(self.folder()).unwrap().display().to_string();
+                let kind = entry.file_type().unwrap();
+                if kind.is_dir() {
+                    folders.push(entry.path());
+                } else if kind.is_file() && !name.ends_with("-shm") {
+                    files.push((
+                        name,
+                        format!("{:02x?}", Sha256::digest(std::fs::read(entry.path()).unwrap())),
+                    ));
+                }
+            }
+        }
         files.sort();
         files
     }

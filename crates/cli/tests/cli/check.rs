@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, Run, lines_of};
+use crate::audit_log::FIRST;
+use crate::bench::{Bench, RECORD_OPTIONS, Run, lines_of};
 use crate::desk;
 
 const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
@@ -304,24 +305,25 @@ fn every_decision_is_in_the_record() {
     let bench = desk::open();
     let lines =
         [call("c1", "search", json!({"query": "secret-text"})), call("c2", "nope", json!({})), json!(7)];
-    check(&bench, &["--record", "record.jsonl", "--session", "s1"], &lines);
-    assert_eq!(bench.run("audit verify record.jsonl --json").value()["summary"]["records"], 5);
-    let text = bench.ok("audit show record.jsonl");
+    let log: Vec<_> = RECORD_OPTIONS.split_whitespace().collect();
+    check(&bench, &[&log[..], &["--session", "s1"]].concat(), &lines);
+    assert_eq!(bench.verified()["records"], 5);
+    let text = bench.run("audit show log").out;
     assert!(text.contains("c1 desk:search accept") && text.contains("reject UNDISCLOSED_TOOL"), "{text}");
     assert!(text.contains("c1 of 2: unknown") && text.contains("reject MALFORMED_CALL"), "{text}");
-    assert!(!bench.read("record.jsonl").contains("secret-text"));
-    let stats = bench.run("stats record.jsonl --json").value();
+    assert!(!bench.read(FIRST).contains("secret-text"));
+    let stats = bench.run("stats log --json").value();
     assert_eq!(stats["agents"]["support-bot"]["accepted"], 1);
     assert_eq!(stats["agents"]["support-bot"]["undisclosed_attempts"], 1);
-    check(&bench, &["--record", "record.jsonl"], &lines[..1]);
-    assert_eq!(bench.run("audit verify record.jsonl --json").value()["summary"]["records"], 8);
+    check(&bench, &log, &lines[..1]);
+    assert_eq!(bench.verified()["records"], 8);
 }
 
 #[test]
 fn no_session_is_opened_for_an_agent_that_may_not() {
     let bench = desk::open();
     let check = |agent: &str, registry: &str| {
-        format!("check --registry {registry} --trust-root root.json --agent {agent} --record r.jsonl")
+        format!("check --registry {registry} --trust-root root.json --agent {agent} {RECORD_OPTIONS}")
     };
     bench.fails(&check("nobody", "reg.json"), 3, "AGENT_NOT_REGISTERED");
     bench.ok("registry revoke reg.json --agent reader --key op.key --out next.json");
@@ -332,7 +334,7 @@ fn no_session_is_opened_for_an_agent_that_may_not() {
     bench.fails(&check("reader", "draft.json"), 3, "REGISTRY_ENVELOPE");
     bench.fails(&check("reader", "missing.json"), 1, "FILE_MISSING");
     bench.fails(&format!("{CHECK} --ttl 2h"), 3, "SESSION_TTL");
-    assert!(!bench.path("r.jsonl").exists());
+    assert!(!bench.path("log").exists());
 }
 
 #[test]
@@ -373,25 +375,24 @@ fn impossible_options_are_refused_before_any_file_is_made() {
     bench.fails(&format!("{CHECK} --goal -"), 2, "USAGE");
     bench.fails(&format!("{CHECK} --spent s.sqlite"), 2, "USAGE");
     bench.fails(&format!("{CHECK} --strict-bindings"), 2, "USAGE");
-    bench.fails(&format!("{CHECK} --approval-key op.key --record r.jsonl"), 1, "KEY_FILE_KIND");
-    bench.fails(&format!("{CHECK} --record ."), 1, "AUDIT_UNAVAILABLE");
+    bench.fails(&format!("{CHECK} --approval-key op.key {RECORD_OPTIONS}"), 1, "KEY_FILE_KIND");
+    let not_a_folder = RECORD_OPTIONS.replace("--record log", "--record reg.json");
+    bench.fails(&format!("{CHECK} {not_a_folder}"), 1, "AUDIT_UNAVAILABLE");
     bench.fails(
-        &format!("{CHECK} --approval-key gate.key --spent . --record r.jsonl"),
+        &format!("{CHECK} --approval-key gate.key --spent . {RECORD_OPTIONS}"),
         1,
         "STORE_NOT_A_FILE",
     );
     bench.fails(
-        &format!("{CHECK} --approval-key gate.key --record . --state mark.json"),
+        &format!("{CHECK} --approval-key gate.key {not_a_folder} --state mark.json"),
         1,
         "AUDIT_UNAVAILABLE",
     );
-    bench.write("noise.jsonl", "noise\n");
-    bench.fails(&format!("{CHECK} --record noise.jsonl"), 1, "AUDIT_CORRUPT");
     bench.fails("check --registry reg.json --trust-root root.json", 2, "USAGE");
     #[cfg(unix)]
     {
         bench.mode("gate.key", 0o604);
-        bench.fails(&format!("{CHECK} --approval-key gate.key --record r.jsonl"), 1, "KEY_FILE_TOO_OPEN");
+        bench.fails(&format!("{CHECK} --approval-key gate.key {RECORD_OPTIONS}"), 1, "KEY_FILE_TOO_OPEN");
     }
 }
 

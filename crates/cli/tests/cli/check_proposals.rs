@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::audit_log::FIRST;
+use crate::bench::{Bench, RECORD_OPTIONS};
 use crate::desk;
 
 const CHECK: &str =
@@ -66,7 +67,7 @@ fn code(decision: &Value) -> &str {
 fn an_attested_call_is_accepted_once_in_whatever_process() {
     let bench = bench();
     attest(&bench, "c1");
-    let options = "--keyring keyring.json --proposal attested.json --record record.jsonl";
+    let options = &format!("--keyring keyring.json --proposal attested.json {RECORD_OPTIONS}");
     let decisions = check(
         &bench,
         options,
@@ -86,7 +87,7 @@ fn an_attested_call_is_accepted_once_in_whatever_process() {
     assert_eq!(decisions[3].get("evidence"), None);
     assert_eq!(code(&check(&bench, options, &[call("c1", args())])[0]), "PIC_EVIDENCE_FAILED");
     assert!(bench.path("keyring.json.spent.sqlite").exists());
-    let record = bench.read("record.jsonl");
+    let record = bench.read(FIRST);
     assert!(
         record.contains("\"profile\":\"strict\"") && record.contains("\"key\":\"finance-1\""),
         "{record}"
@@ -178,7 +179,7 @@ fn the_profile_is_the_operators_and_none_of_them_takes_trust_as_claimed() {
 fn what_proposals_are_judged_by_is_checked_before_any_file_is_made() {
     let bench = bench();
     let fails = |options: &str, exit: i32, code: &str| {
-        bench.fails(&format!("{CHECK} --record r.jsonl {options}"), exit, code);
+        bench.fails(&format!("{CHECK} {RECORD_OPTIONS} {options}"), exit, code);
     };
     fails("--profile lenient", 2, "USAGE");
     fails("--high everything", 2, "USAGE");

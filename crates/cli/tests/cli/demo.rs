@@ -1,11 +1,15 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bench::Bench;
+
+fn decisions(bench: &Bench) -> Vec<Value> {
+    bench.entries().into_iter().filter(|entry| entry["type"] == "decision").collect()
+}
 
 #[test]
 fn the_demo_ends_as_expected_and_leaves_a_record_that_verifies() {
     let bench = Bench::new();
-    let told = bench.run("--json demo --record record.jsonl").value();
+    let told = bench.run("--json demo --record log").value();
     assert_eq!(told["ok"], true, "{told}");
     let verdicts: Vec<&str> =
         told["steps"].as_array().unwrap().iter().map(|step| step["verdict"].as_str().unwrap()).collect();
@@ -32,20 +36,17 @@ fn the_demo_ends_as_expected_and_leaves_a_record_that_verifies() {
             "refund of 12 EUR on T-1003"
         ])
     );
-    bench.ok("audit verify record.jsonl");
-    assert_eq!(bench.read("record.jsonl").matches("\"type\":\"decision\"").count(), 25);
+    assert_eq!((&told["decisions_on_record"], decisions(&bench).len()), (&json!(25), 25), "{told}");
+    let verify = format!("audit verify log --key {}", told["record_key"].as_str().unwrap());
+    assert!(bench.ok(&verify).contains(" entries of countersign.demo/log verified"));
 }
 
 #[test]
 fn the_demos_transfer_is_on_record_with_its_evidence_and_its_replay_with_why() {
     let bench = Bench::new();
-    bench.ok("demo --record record.jsonl");
-    let record = bench.read("record.jsonl");
-    let wires: Vec<Value> = record
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .filter(|line: &Value| line["type"] == "decision" && line["tool"]["name"] == "wire_transfer")
-        .collect();
+    bench.ok("demo --record log");
+    let mut wires = decisions(&bench);
+    wires.retain(|decision| decision["tool"]["name"] == "wire_transfer");
     let told: Vec<_> = wires.iter().map(|wire| (&wire["verdict"], &wire["code"])).collect();
     assert_eq!(
         serde_json::json!(told),
@@ -66,18 +67,19 @@ fn the_demos_transfer_is_on_record_with_its_evidence_and_its_replay_with_why() {
 #[test]
 fn the_demo_prints_a_line_for_each_thing_done() {
     let bench = Bench::new();
-    let run = bench.run("demo --record record.jsonl");
+    let run = bench.run("demo --record log");
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.out.contains("32 of 32 verdicts as expected."), "{}", run.out);
-    assert!(run.out.contains("record.jsonl"), "{}", run.out);
+    let verified = run.out.lines().find(|line| line.contains(" entries of countersign.demo/log verified"));
+    let key = verified.and_then(|line| line.split_once("Its public key: ")).unwrap().1;
+    bench.ok(&format!("audit verify log --key {key}"));
 }
 
 #[test]
-fn the_demo_can_go_on_in_a_record_that_is_there() {
+fn the_demos_log_is_a_new_one() {
     let bench = Bench::new();
-    bench.ok("demo --record record.jsonl");
-    let told = bench.run("--json demo --record record.jsonl").value();
-    assert_eq!((&told["ok"], &told["decisions_on_record"]), (&true.into(), &25.into()), "{told}");
+    bench.ok("demo --record log");
+    bench.fails("demo --record log", 1, "FILE_EXISTS");
 }
 
 #[test]
@@ -92,7 +94,7 @@ fn a_demo_without_a_folder_for_its_files_says_which() {
 #[test]
 fn a_demo_whose_record_cannot_be_written_fails() {
     let bench = Bench::new();
-    let run = bench.run("demo --record no/such/folder/record.jsonl");
+    let run = bench.run("demo --record no/such/folder/log");
     assert_eq!(run.code, 1, "{run:?}");
     assert_eq!(run.err.lines().count(), 2, "what the gateway says and what the demo says: {run:?}");
 }

@@ -13,15 +13,19 @@
 
 mod ask;
 mod audit;
+mod audit_attacks;
 mod audit_log;
 mod audit_log_gateway;
 mod audit_log_proofs;
+#[cfg(feature = "witness")]
+mod audit_witness;
 mod bench;
 mod check;
 mod check_proposals;
 mod conformance;
 mod demo;
 mod desk;
+mod exports;
 mod general;
 mod json;
 mod keys;
@@ -36,7 +40,11 @@ mod plan_approvals;
 mod plan_proofs;
 mod plan_run;
 mod proposal;
+mod quarantine;
 mod readme;
+mod recorded;
 mod registry;
+mod simulate;
+mod stats;
 mod token;
 mod vectors;

@@ -46,7 +46,9 @@ key_file = "gate.key"
 store = "approvals.sqlite"
 ttl = "5m"
 [record]
-file = "record.jsonl"
+folder = "log"
+key_file = "log.key"
+origin = "example.com/log"
 [server]
 name = "desk"
 "#,
@@ -59,6 +61,7 @@ pub(crate) fn gateway() -> Bench {
     bench.write("server.sh", SERVER);
     bench.ok("keys generate --kind ed25519 --out op.key --public-out op.pub");
     bench.ok("keys generate --kind hmac --out gate.key");
+    bench.log_key();
     bench.ok("keys trust --threshold 1 --out root.json op.pub");
     let run = bench.run("mcp inspect --name desk --agent bot -- sh server.sh");
     assert_eq!(run.code, 0, "{run:?}");
@@ -231,11 +234,11 @@ fn the_gateway_lets_through_what_the_session_discloses() {
     let (code, err) = client.end();
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(bench.read("calls.txt").lines().count(), 1);
-    let stats = bench.run("stats record.jsonl --json").value();
+    let stats = bench.run("stats log --json").value();
     assert_eq!(stats["agents"]["bot"]["accepted"], 1);
     assert_eq!(stats["agents"]["bot"]["undisclosed_attempts"], 1);
     assert_eq!(stats["gateway_refusals"], 1);
-    bench.ok("audit verify record.jsonl");
+    bench.verified();
 }
 
 #[test]
@@ -274,11 +277,27 @@ fn a_denied_call_stays_refused() {
     let mut client = Client::start(&bench);
     let refusal = client.call("refund", json!({"id": 7}));
     let id = decision(&refusal)["approval_id"].as_str().unwrap().to_owned();
-    bench.ok(&format!("approve {id} --config gateway.toml --deny"));
+    let denied = bench.ok(&format!("approve {id} --config gateway.toml --deny --by olga"));
+    assert_eq!(denied, format!("{id} denied by olga\n"));
     bench.fails(&format!("approve {id} --config gateway.toml --yes"), 1, "PENDING_DECIDED");
-    assert_eq!(client.call("refund", json!({"id": 7}))["isError"], true);
+    for _ in 0..2 {
+        let refusal = client.call("refund", json!({"id": 7}));
+        let told = decision(&refusal);
+        assert_eq!((told["code"].as_str(), told["retry"].as_str()), (Some("APPROVAL_DENIED"), Some("never")));
+        assert_eq!((refusal["isError"].as_bool(), told.get("approval_id")), (Some(true), None));
+    }
+    assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
+    // Another amount is another question, and another session asks anew.
+    assert_eq!(decision(&client.call("refund", json!({"id": 8})))["code"], "APPROVAL_REQUIRED");
     client.end();
+    let mut next = Client::start(&bench);
+    assert_eq!(decision(&next.call("refund", json!({"id": 7})))["code"], "APPROVAL_REQUIRED");
+    next.end();
     assert!(!bench.path("calls.txt").exists());
+    let entries = bench.entries();
+    let deniers: Vec<_> = entries.iter().filter_map(|entry| entry.get("denied_by")).collect();
+    assert_eq!(deniers, ["olga", "olga"]);
+    assert!(bench.run("audit show log").out.contains("APPROVAL_DENIED: a person refused it (olga)\n"));
 }
 
 #[test]
@@ -356,7 +375,7 @@ fn bad_configurations_are_refused_before_any_file_is_made() {
     fails(&good.replace("ttl = \"30m\"", "tools = [\"wipe\"]"), 3, "CAPABILITY_NOT_LISTED");
     fails(&good.replace("\"gate.key\"", "\"op.key\""), 1, "KEY_FILE_KIND");
     fails(&good.replace("\"gate.key\"", "\"none.key\""), 1, "KEY_FILE_MISSING");
-    fails(&good.replace("\"record.jsonl\"", "\".\""), 1, "AUDIT_UNAVAILABLE");
+    fails(&good.replace("\"log\"", "\"reg.json\""), 1, "AUDIT_UNAVAILABLE");
     bench.write("gateway.toml", &good);
     bench.fails("mcp run --config gateway.toml", 2, "USAGE");
 }
@@ -370,13 +389,14 @@ fn the_configuration_in_the_help_is_one() {
         .replace("registry.dsse.json", "reg.json")
         .replace("trust-root.json", "root.json")
         .replace("approval.key.json", "gate.key")
+        .replace("log.key.json", "log.key")
         .replace("support-bot", "bot");
     bench.write("gateway.toml", &shown);
     bench.write("keyring.json", bench.ok("keys keyring --add op-1=op.pub"));
     std::fs::create_dir(bench.path("evidence")).unwrap();
     let client = Client::start(&bench);
     assert_eq!(client.end().0, 0);
-    bench.ok("audit verify record.jsonl");
+    bench.verified();
     // What is only hinted at is understood as well.
     let policy = "{\"impact_by_tool\": {\"search\": \"read\"}}";
     bench.write("pic-policy.json", policy);
@@ -403,7 +423,7 @@ fn the_configurations_paths_are_taken_from_its_own_folder() {
     let server = bench.path("server.sh").display().to_string();
     let run = elsewhere.run_args(&["mcp", "run", "--config", &config, "--", "sh", &server], "");
     assert_eq!((run.code, run.err.as_str()), (0, ""));
-    assert!(bench.path("record.jsonl").exists() && bench.path("approvals.sqlite").exists());
+    assert!(bench.path("log").is_dir() && bench.path("approvals.sqlite").exists());
     assert!(elsewhere.snapshot().is_empty());
 }
 

@@ -5,6 +5,7 @@
 use countersign_core::Digest;
 use serde_json::{Value, json};
 
+use crate::audit_log::FIRST;
 use crate::mcp::{Client, decision};
 use crate::mcp_plans::{SUBMIT, code, decisions, done, planned, reached, refund, search, submit, told};
 
@@ -35,8 +36,8 @@ fn a_plan_that_is_there_from_the_start_runs_and_the_first_detour_ends_it() {
             ("desk:search", mismatch)
         ])
     );
-    bench.ok("audit verify record.jsonl");
-    assert!(!bench.read("record.jsonl").contains("what the first"), "no argument is on record");
+    bench.verified();
+    assert!(!bench.read(FIRST).contains("what the first"), "no argument is on record");
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn a_plan_that_is_there_from_the_start_can_be_approved_before_it() {
     };
     let known = json!({"desk": {"refund": definition("refund"), "search": definition("search")}}).to_string();
     let definitions = Digest::framed("countersign/plan-definitions-1").field(known.as_bytes()).finish();
-    let session: Value = serde_json::from_str(bench.read("record.jsonl").lines().next().unwrap()).unwrap();
+    let session = bench.entries().swap_remove(0);
     let ask = session["ask"].as_str().unwrap();
     let mint = |session: &str| {
         bench.ok(&format!(

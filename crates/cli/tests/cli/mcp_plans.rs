@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use crate::audit_log::FIRST;
 use crate::bench::Bench;
 use crate::mcp::{Client, SERVER, decision, gateway};
 
@@ -71,9 +72,9 @@ pub(crate) fn reached(bench: &Bench) -> Vec<(String, Value)> {
 
 /// Tool, and code or `accept`, of each decision on record.
 pub(crate) fn decisions(bench: &Bench) -> Vec<(String, String)> {
-    let record = bench.read("record.jsonl");
-    let lines = record.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines
+    let entries = bench.entries();
+    entries
+        .iter()
         .filter(|line| line["type"] == "decision")
         .map(|line| {
             let tool = format!("{}:{}", line["tool"]["server"], line["tool"]["name"]).replace('"', "");
@@ -189,7 +190,7 @@ fn a_submitted_plan_is_shown_approved_once_and_runs() {
             ("countersign:finish_plan", "accept"),
         ])
     );
-    bench.ok("audit verify record.jsonl");
+    bench.verified();
 }
 
 #[test]
@@ -224,9 +225,10 @@ fn a_denied_plan_stays_refused() {
     let id = decision(&refused)["approval_id"].as_str().unwrap().to_owned();
     bench.ok(&format!("approve {id} --config gateway.toml --deny"));
     let shown = bench.ok(&format!("approve {id} --config gateway.toml --show"));
-    assert!(shown.starts_with("state      denied\n"), "{shown}");
+    assert!(shown.starts_with("state      denied by operator\n"), "{shown}");
     let again = submit(&mut client, &steps);
-    assert_eq!((code(&again), decision(&again).get("approval_id")), ("APPROVAL_REQUIRED", None));
+    assert_eq!((code(&again), decision(&again).get("approval_id")), ("APPROVAL_DENIED", None));
+    assert_eq!(decision(&again)["retry"], "never");
     client.end();
     assert!(reached(&bench).is_empty());
 }
@@ -334,7 +336,7 @@ fn a_servers_tool_of_the_gateways_name_is_neither_listed_nor_called() {
     done(&client.call("search", json!({"query": "a"})));
     client.end();
     assert_eq!(reached(&bench), [("search".to_owned(), json!({"query": "a"}))]);
-    assert!(bench.read("record.jsonl").contains("TOOL_NAME_RESERVED"));
+    assert!(bench.read(FIRST).contains("TOOL_NAME_RESERVED"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::audit_log::FIRST;
 use crate::bench::Bench;
 use crate::mcp::{Client, SERVER, decision};
 
@@ -24,7 +25,9 @@ keyring = "keyring.json"
 evidence_root = "evidence"
 store = "attestations.sqlite"
 [record]
-file = "record.jsonl"
+folder = "log"
+key_file = "log.key"
+origin = "example.com/log"
 [server]
 name = "desk"
 "#;
@@ -37,6 +40,7 @@ fn payments() -> Bench {
         bench.ok(&format!("keys generate --kind ed25519 --out {who}.key --public-out {who}.pub"));
     }
     bench.ok("keys trust --threshold 1 --out root.json op.pub");
+    bench.log_key();
     let run = bench.run("mcp inspect --name desk --agent accounts-bot -- sh server.sh");
     assert_eq!(run.code, 0, "{run:?}");
     let mut draft: Value = serde_json::from_str(&run.out).unwrap();
@@ -96,9 +100,7 @@ fn invoice() -> Value {
 
 /// The lines of this type in the record, oldest first.
 fn recorded(bench: &Bench, kind: &str) -> Vec<Value> {
-    let lines = bench.read("record.jsonl");
-    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["type"] == kind).collect()
+    bench.entries().into_iter().filter(|line| line["type"] == kind).collect()
 }
 
 /// Signs for one call of the session that began last, and gives the proposal with the attestation in it. Who calls comes
@@ -244,8 +246,8 @@ fn an_attested_transfer_runs_once_and_no_other_does() {
     assert_eq!(paid["proposal"]["evidence"][0]["key"], "finance-1");
     assert_eq!(paid["proposal"]["evidence"][1]["digest"], sha256(INVOICE));
     assert!(decisions[1]["reason"].as_str().unwrap().contains("args_digest"), "{}", decisions[1]);
-    assert!(!bench.read("record.jsonl").contains("DE02"), "no argument is on record");
-    bench.ok("audit verify record.jsonl");
+    assert!(!bench.read(FIRST).contains("DE02"), "no argument is on record");
+    bench.verified();
 }
 
 #[test]
@@ -339,7 +341,7 @@ fn a_gateway_that_looks_at_no_proposals_takes_them_off_all_the_same() {
     );
     let ids: Vec<_> = recorded(&bench, "decision").iter().map(|line| line["request_id"].clone()).collect();
     assert_eq!(ids, ["r-1", "r-2", "r-3"]);
-    let text = bench.read("record.jsonl");
+    let text = bench.read(FIRST);
     assert!(!text.contains("anything") && !text.contains("\"proposal\""), "{text}");
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
-use crate::plan_run::{calls, ends, lines, mail, open, run, search};
+use crate::plan_run::{calls, ends, mail, open, run, search};
 
 /// The command that a run has printed for the approver, to be run as it is.
 fn approve_with(bench: &Bench, out: &str) -> String {
@@ -18,7 +18,8 @@ fn config(bench: &Bench) {
         "[registry]\nfile = \"reg.json\"\ntrust_root = \"root.json\"\nstate = \"mark.json\"\n\
          [session]\nagent = \"bot\"\nprincipal = \"alice\"\ngoal = \"Help alice\"\n\
          [approval]\nkey_file = \"gate.key\"\nstore = \"approvals.sqlite\"\n\
-         [record]\nfile = \"record.jsonl\"\n[server]\nname = \"desk\"\n",
+         [record]\nfolder = \"log\"\nkey_file = \"log.key\"\norigin = \"example.com/log\"\n\
+         [server]\nname = \"desk\"\n",
     );
 }
 
@@ -49,12 +50,8 @@ fn a_plan_is_approved_as_a_whole_and_once() {
     ends(&run(&bench, &steps, &approved), 3, "APPROVAL_SPENT");
     assert_eq!(calls(&bench).len(), 2);
     // The record names the approver at the step that needed it.
-    let record = lines(&bench, "record.jsonl");
-    assert!(
-        record
-            .iter()
-            .any(|line| line.contains("\"plan_step\":2") && line.contains("\"approver\":\"operator\""))
-    );
+    let entries = bench.entries();
+    assert!(entries.iter().any(|line| line["plan_step"] == 2 && line["approver"] == "operator"));
 }
 
 #[test]
@@ -143,4 +140,39 @@ fn a_single_call_that_was_approved_in_the_store_runs() {
     assert_eq!(calls(&bench), [json!({"to": "ada"})]);
     assert_ne!(bench.run(line).code, 0, "an approval is used once");
     assert_eq!(calls(&bench).len(), 1);
+}
+
+#[test]
+fn a_single_call_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_again() {
+    let bench = open();
+    config(&bench);
+    bench.write("steps.json", json!([{"tool": "desk:wire", "args": {"to": "ada"}}]).to_string());
+    let line = "plan run steps.json --config gateway.toml --session s1 -- sh server.sh";
+    let asked = bench.run(line);
+    ends(&asked, 3, "APPROVAL_REQUIRED");
+    let (_, command) = asked.out.split_once("\nto approve: countersign ").unwrap();
+    bench.ok(&format!("{} --deny --by olga", command.trim_end()));
+    for _ in 0..2 {
+        let denied = bench.run(line);
+        ends(&denied, 3, "APPROVAL_DENIED");
+        assert!(!denied.out.contains("to approve"), "{denied:?}");
+    }
+    assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
+    assert!(calls(&bench).is_empty());
+}
+
+#[test]
+fn a_plan_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_again() {
+    let bench = open();
+    config(&bench);
+    bench.write("fill.json", r#"{"1":{"body":"hello"}}"#);
+    bench.write("steps.json", json!([mail()]).to_string());
+    let line = "plan run steps.json --config gateway.toml --session s1 --fill fill.json -- sh server.sh";
+    let asked = bench.run(line);
+    ends(&asked, 3, "APPROVAL_REQUIRED");
+    let (_, command) = asked.out.split_once("\nto approve: countersign ").unwrap();
+    bench.ok(&format!("{} --deny", command.trim_end()));
+    ends(&bench.run(line), 3, "APPROVAL_DENIED");
+    assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
+    assert!(calls(&bench).is_empty());
 }

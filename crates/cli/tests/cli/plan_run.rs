@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, Run};
+use crate::bench::{Bench, RECORD_OPTIONS, Run};
 
 /// A server with three tools in a few lines of shell. It writes down each call that it gets, and that it ended; what it does
 /// with a call is for the call's query to say.
@@ -46,8 +46,7 @@ done
 echo ended >> ended.txt
 "#;
 
-const RUN: &str =
-    "plan run --registry reg.json --trust-root root.json --agent bot --goal Help --record record.jsonl";
+const RUN: &str = "plan run --registry reg.json --trust-root root.json --agent bot --goal Help";
 
 /// Keys, and a registry drawn up from the server itself: `search` is free, `mail` needs an approval and `wire` one of each call.
 pub(crate) fn open() -> Bench {
@@ -55,6 +54,7 @@ pub(crate) fn open() -> Bench {
     bench.write("server.sh", SERVER);
     bench.ok("keys generate --kind ed25519 --out op.key --public-out op.pub");
     bench.ok("keys generate --kind hmac --out gate.key");
+    bench.log_key();
     bench.ok("keys trust --threshold 1 --out root.json op.pub");
     let run = bench.run("mcp inspect --name desk --agent bot -- sh server.sh");
     let mut draft: Value = serde_json::from_str(&run.out).unwrap();
@@ -76,7 +76,11 @@ pub(crate) fn open() -> Bench {
 /// Runs steps in the session `s1`, with further options.
 pub(crate) fn run(bench: &Bench, steps: &Value, more: &[&str]) -> Run {
     bench.write("steps.json", steps.to_string());
-    let args = RUN.split_whitespace().chain(["steps.json", "--session", "s1"]).chain(more.iter().copied());
+    let args = RUN
+        .split_whitespace()
+        .chain(RECORD_OPTIONS.split_whitespace())
+        .chain(["steps.json", "--session", "s1"])
+        .chain(more.iter().copied());
     let args: Vec<_> = args.chain(["--", "sh", "server.sh"]).collect();
     bench.run_args(&args, "")
 }
@@ -111,9 +115,8 @@ pub(crate) fn ends(run: &Run, exit: i32, code: &str) {
 }
 
 pub(crate) fn outcomes(bench: &Bench) -> Vec<Value> {
-    let record = lines(bench, "record.jsonl");
-    let record = record.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    record.filter(|record| record["type"] == "outcome").map(|record| record["outcome"].clone()).collect()
+    let entries = bench.entries();
+    entries.iter().filter(|entry| entry["type"] == "outcome").map(|entry| entry["outcome"].clone()).collect()
 }
 
 #[test]
@@ -143,7 +146,7 @@ fn every_step_runs_and_is_shown_when_all_have() {
     );
     // The record has the plan's start, each call as a step of it, and its end.
     assert_eq!(outcomes(&bench), ["returned"; 4]);
-    let shown = bench.ok("audit show record.jsonl --verdict accept");
+    let shown = bench.run("audit show log --verdict accept").out;
     assert!(shown.contains("step-2 desk:search (step 2 of the plan) accept"), "{shown}");
     assert_eq!(shown.matches("countersign:finish_plan accept").count(), 1, "{shown}");
     assert_eq!(shown.matches(" of the plan)").count(), 2, "the start is no step: {shown}");
@@ -223,7 +226,7 @@ fn what_cannot_be_run_starts_nothing() {
     bench.fails(&format!("{plain} --goal Help -- ./no-such-server"), 1, "SERVER_START");
     bench.fails(&format!("{plain} --goal Help -- true"), 1, "SERVER_ENDED");
     assert_eq!(calls(&bench), Vec::<Value>::new());
-    assert!(!bench.path("record.jsonl").exists());
+    assert!(!bench.path("log").exists());
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn the_readmes_configuration_is_read_and_lacks_nothing_but_its_files() {
 #[test]
 fn the_readmes_demo_is_what_the_demo_prints() {
     let bench = Bench::new();
-    let printed = bench.ok("demo --record record.jsonl");
+    let printed = bench.ok("demo --record log");
     let shown = block("text");
     let rows = |text: &str| -> Vec<String> {
         text.lines().filter(|line| line.starts_with(' ')).map(str::to_owned).collect()
@@ -52,6 +52,7 @@ fn the_walk_through_of_plans_ends_as_it_says() {
     let bench = Bench::new();
     bench.ok("keys generate --kind ed25519 --out operator.key --public-out operator.pub");
     bench.ok("keys generate --kind hmac --out approval.key");
+    bench.log_key();
     bench.ok("keys trust --threshold 1 --out trust-root.json operator.pub");
     let script = blocks("docs/plans.md", "sh").swap_remove(0);
     assert!(script.contains("plan run") && script.contains("merkle verify-inclusion"));
@@ -72,4 +73,5 @@ fn the_walk_through_of_plans_ends_as_it_says() {
     assert!(errors[1].starts_with("error PLAN_STEP_MISMATCH: "), "{err}");
     assert!(bench.read("ledger.txt").contains("grace@customers.example"), "{out}\n{err}");
     assert!(!bench.read("ledger.txt").contains("eve"));
+    assert!(bench.ok("audit verify plan-log --key log.vkey").contains("entries of example.com/log verified"));
 }

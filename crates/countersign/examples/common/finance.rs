@@ -9,7 +9,7 @@ use countersign::action_proposal::{
     EvidenceFolder, EvidenceKeyring, Profile, ProposalVerifier, VerifiedEvidence,
 };
 use countersign::approval_token::MemorySpentTokens;
-use countersign::audit_log::FileSink;
+use countersign::audit_log::MemorySink;
 use countersign::core::{Audience, Clock as _, Millis, SystemClock};
 use countersign::keys::{SigningKey, TrustRoot};
 use countersign::registry::RegistryDraft;
@@ -73,7 +73,7 @@ impl Desk {
             .session("finance-bot", "session-1", "ada@example.com")?
             .goal("Answer today's mail and pay the invoices that are due")
             .proposals(ProposalSettings::new(Arc::new(verifier), Arc::new(MemorySpentTokens::new())))
-            .open(FileSink::open(folder.join("record.jsonl"))?)?;
+            .open(MemorySink::new())?;
         Ok(Self { gate, evidence })
     }
 

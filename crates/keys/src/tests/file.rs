@@ -6,8 +6,8 @@ use tempfile::TempDir;
 
 use super::key;
 use crate::file::{
-    AnyKey, KeyFileError, read_any_key, read_public_key, read_server_secret, read_signing_key,
-    write_public_key, write_server_secret, write_signing_key,
+    AnyKey, KeyFileError, read_any_key, read_log_key, read_public_key, read_server_secret, read_signing_key,
+    write_log_key, write_public_key, write_server_secret, write_signing_key,
 };
 use crate::{ServerSecret, base64};
 
@@ -133,14 +133,26 @@ fn a_fifo_is_refused_at_once() {
 #[test]
 fn a_file_of_another_kind_of_key_is_refused() {
     let (_dir, signing, public, server) = written();
-    for path in [&public, &server] {
+    let log = signing.with_file_name("l");
+    write_log_key(&log, &key(2)).unwrap();
+    for path in [&public, &server, &log] {
         assert_eq!(code(read_signing_key(path)), "KEY_FILE_KIND");
     }
-    for path in [&signing, &server] {
+    for path in [&signing, &public, &server] {
+        assert_eq!(code(read_log_key(path)), "KEY_FILE_KIND");
+    }
+    for path in [&signing, &server, &log] {
         assert_eq!(code(read_public_key(path)), "KEY_FILE_KIND");
     }
-    for path in [&signing, &public] {
+    for path in [&signing, &public, &log] {
         assert_eq!(code(read_server_secret(path)), "KEY_FILE_KIND");
+    }
+    assert_eq!(read_log_key(&log).unwrap().verifying_key(), key(2).verifying_key());
+    assert!(matches!(read_any_key(&log), Ok(AnyKey::Log(_))));
+    #[cfg(unix)]
+    {
+        chmod(&log, 0o640);
+        assert_eq!(code(read_log_key(&log)), "KEY_FILE_TOO_OPEN");
     }
 }
 

@@ -106,7 +106,7 @@ impl<'r> Running<'r> {
             Ok(None) => return Ok(Turned::Next),
             Err(source) => return Err(self.unread(source, tell)),
         };
-        match self.check(&call, None) {
+        match self.check(&call, &Approval::Abstain) {
             Ok(accepted) => Ok(Turned::Accepted(Box::new(self.accepted(accepted, tell)))),
             Err(refused) => match refused.approval_request().cloned() {
                 Some(request) => Ok(Turned::Waiting(Box::new(Waiting { call, refused, request }))),
@@ -145,16 +145,22 @@ impl<'r> Running<'r> {
     pub(crate) fn approved(
         &mut self,
         waiting: Waiting,
-        approval: Approval,
+        approval: &Approval,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<AcceptedCall, RunError> {
         match approval {
-            Approval::Token(token) => match self.check(&waiting.call, Some(&token)) {
+            Approval::Token(_) => match self.check(&waiting.call, approval) {
                 Ok(accepted) => Ok(self.accepted(accepted, tell)),
                 Err(refused) => Err(self.refused(refused, tell)),
             },
             Approval::Abstain => Err(self.refused(waiting.refused, tell)),
-            Approval::Deny => Err(RunError::Denied),
+            Approval::Deny => {
+                // For the record: the run ends here whatever the gate says.
+                if let Err(refused) = self.check(&waiting.call, approval) {
+                    self.refused(refused, tell);
+                }
+                Err(RunError::Denied)
+            }
         }
     }
 
@@ -185,7 +191,7 @@ impl<'r> Running<'r> {
     }
 
     /// INVARIANT: the turn's own tool and arguments, and the step whose turn it is. The gate compares them with the plan.
-    fn check(&self, call: &Call, approval: Option<&str>) -> Result<AcceptedCall, Rejection> {
+    fn check(&self, call: &Call, approval: &Approval) -> Result<AcceptedCall, Rejection> {
         let (name, args) = (call.tool.name().as_str(), call.args.bytes());
         let asked = match call.tool.server() {
             Some(server) => ToolCall::new(&call.id, server.as_str(), name, args),
@@ -193,8 +199,9 @@ impl<'r> Running<'r> {
         };
         let asked = asked.ask(&self.goal).plan_step(self.position);
         self.runner.gate().check(&match approval {
-            Some(token) => asked.approval(token),
-            None => asked,
+            Approval::Token(token) => asked.approval(token),
+            Approval::Abstain => asked,
+            Approval::Deny => asked.denied(),
         })
     }
 

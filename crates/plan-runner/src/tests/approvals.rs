@@ -1,3 +1,5 @@
+use countersign_tool_gate::RejectionCode;
+
 use super::case::*;
 use super::world::token;
 use crate::*;
@@ -76,6 +78,7 @@ fn a_call_whose_approval_is_refused_or_wrong_is_not_run() {
         })
         .run();
     assert_eq!((denied.code(), denied.ran.len()), ("APPROVAL_DENIED", 0));
+    assert_eq!(denied.gate.counts().rejected_with(RejectionCode::ApprovalDenied), 1, "the gate was told");
     let forged = wipe()
         .approver(|request| match request.binding().tool().name().as_str() {
             "wipe" => Approval::Token("cs1.a.b".to_owned()),

@@ -31,6 +31,29 @@ fn a_contract_holds_until_it_expires() {
 }
 
 #[test]
+fn a_view_for_looking_back_is_in_force_at_every_moment_and_says_the_same_of_all_else() {
+    let registry = load(&desk(1));
+    let view = registry.view();
+    let always = view.dangerous_always_in_force();
+    let expires = view.snapshot().expires();
+    for moment in [at(1), now(), expires] {
+        assert_eq!(always.check_fresh(moment), Ok(()));
+        let contract = always.negotiate(&request("support-bot"), moment).unwrap();
+        assert_eq!(contract.check(&always, moment), Ok(()));
+        assert_eq!(
+            contract.check(&view, moment).is_ok(),
+            moment == now(),
+            "a gate's own view is as strict as ever"
+        );
+        assert_eq!(contract.check(&always, contract.expires()).unwrap_err().code(), "CONTRACT_EXPIRED");
+    }
+    assert_eq!(always.snapshot().digest(), view.snapshot().digest());
+    registry.revoke(&agent("support-bot"));
+    let revoked = registry.view().dangerous_always_in_force();
+    assert_eq!(revoked.agent(&agent("support-bot"), expires).unwrap_err().code(), "AGENT_REVOKED");
+}
+
+#[test]
 fn an_agent_revoked_in_mid_session_is_refused_at_the_next_check() {
     let (registry, contract) = contract();
     let earlier = registry.view();

@@ -1,6 +1,7 @@
 use countersign_approval_token::{
     MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingError, PendingState,
 };
+use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
@@ -18,6 +19,10 @@ fn in_session(call: &str, amount: u64, session: &str, requested: u64, ttl: u64) 
 
 fn id(call: &str) -> CallId {
     CallId::new(call).unwrap()
+}
+
+fn olga() -> OperatorId {
+    OperatorId::new("olga").unwrap()
 }
 
 fn store() -> (tempfile::TempDir, SqliteStore) {
@@ -88,12 +93,12 @@ fn to_deny_one_of_several_leaves_the_others() {
     for n in 0..3 {
         store.request(&waiting(&format!("c{n}"), n, 0, 100)).unwrap();
     }
-    store.deny(&id("c1")).unwrap();
+    store.deny(&id("c1"), &olga()).unwrap();
     let left: Vec<_> = store.list(at(1)).unwrap().iter().map(|pending| pending.id().clone()).collect();
     assert_eq!(left, [id("c0"), id("c2")]);
-    assert_eq!(code(store.deny(&id("c1"))), "PENDING_DECIDED");
+    assert_eq!(code(store.deny(&id("c1"), &olga())), "PENDING_DECIDED");
     assert_eq!(code(store.approve(&id("c1"), &token(&keys(), "t", 100), at(1))), "PENDING_DECIDED");
-    assert_eq!(code(store.deny(&id("none"))), "PENDING_UNKNOWN");
+    assert_eq!(code(store.deny(&id("none"), &olga())), "PENDING_UNKNOWN");
 }
 
 #[test]
@@ -102,7 +107,7 @@ fn an_approval_that_is_taken_back_is_not_found_and_its_token_is_gone() {
     let pending = waiting("c1", 10, 0, 100);
     store.request(&pending).unwrap();
     store.approve(&id("c1"), &token(&keys(), "t", 100), at(1)).unwrap();
-    store.deny(&id("c1")).unwrap();
+    store.deny(&id("c1"), &olga()).unwrap();
     assert!(store.find_approved(pending.binding(), at(1)).unwrap().is_none());
     assert_eq!(count(&store, "SELECT count(*) FROM pending WHERE token IS NOT NULL"), 0);
 }
@@ -142,7 +147,7 @@ fn the_1_025th_open_question_is_refused_and_closed_ones_are_forgotten() {
     (0..1_024).for_each(|n| drop(ask(n).unwrap()));
     assert_eq!(code(ask(1_024)), "PENDING_FULL");
     assert_eq!(ask(7).unwrap(), id("c7"));
-    (0..600).for_each(|n| store.deny(&id(&format!("c{n}"))).unwrap());
+    (0..600).for_each(|n| store.deny(&id(&format!("c{n}")), &olga()).unwrap());
     ask(2_000).unwrap();
     assert_eq!(count(&store, "SELECT count(*) FROM pending"), 256 + 424 + 1);
     assert!(store.get(&id("c343")).unwrap().is_none());
@@ -161,10 +166,44 @@ fn one_session_fills_its_share_and_leaves_the_others_theirs() {
     store.approve(&id("c0"), &token(&keys(), "t", 100), at(0)).unwrap();
     assert!(ask(101, "eve", 0).is_ok());
     assert_eq!(code(ask(102, "eve", 0)), "PENDING_FULL");
-    store.deny(&id("c1")).unwrap();
-    assert!(ask(102, "eve", 0).is_ok());
-    assert_eq!(code(ask(103, "eve", 0)), "PENDING_FULL");
+    // One that was denied keeps its place for as long as that counts.
+    store.deny(&id("c1"), &olga()).unwrap();
+    assert_eq!(code(ask(102, "eve", 0)), "PENDING_FULL");
     assert!(ask(103, "eve", 100).is_ok());
+}
+
+#[test]
+fn a_no_outlives_a_restart_and_every_process_hears_it_until_the_session_ends() {
+    let (_folder, path) = place();
+    let ask = |store: &SqliteStore, call: &str, now| {
+        store.request(&waiting(call, 10, now, 100).with_session_end(at(500)))
+    };
+    let act = waiting("any", 10, 0, 1);
+    let (gate, approver) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    ask(&gate, "c1", 0).unwrap();
+    assert_eq!(gate.find_denied(act.binding(), at(0)).unwrap(), None);
+    approver.deny(&id("c1"), &olga()).unwrap();
+    drop(approver);
+    let later = SqliteStore::open(&path).unwrap();
+    for store in [&gate, &later] {
+        assert_eq!(store.find_denied(act.binding(), at(499)).unwrap(), Some((id("c1"), olga())));
+        assert_eq!(code(ask(store, "c2", 499)), "PENDING_DENIED");
+        assert_eq!(store.find_denied(act.binding(), at(500)).unwrap(), None);
+    }
+    assert_eq!(ask(&gate, "c2", 500).unwrap(), id("c2"));
+    assert_eq!(count(&gate, "SELECT count(*) FROM denied"), 0);
+}
+
+#[test]
+fn a_no_that_was_tampered_with_is_no_answer() {
+    for change in ["UPDATE denied SET denier = ''", "UPDATE denied SET call_id = 'a b\u{7}'"] {
+        let (_folder, store) = store();
+        let pending = waiting("c1", 10, 0, 100);
+        store.request(&pending).unwrap();
+        store.deny(&id("c1"), &olga()).unwrap();
+        assert_eq!(store.on_connection(|db| db.execute(change, []).unwrap()), 1);
+        assert_eq!(code(store.find_denied(pending.binding(), at(1))), "STORE_UNAVAILABLE", "{change}");
+    }
 }
 
 #[test]
@@ -208,7 +247,7 @@ fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
     };
     assert_eq!((0..10).filter(|n| ask(*n, "eve").is_ok()).count(), 4);
     assert!(ask(20, "ada").is_ok());
-    store.deny(&id("c0")).unwrap();
+    store.deny(&id("c0"), &olga()).unwrap();
     assert!(ask(21, "eve").is_ok());
 }
 
@@ -279,7 +318,7 @@ fn a_locked_store_answers_no_question() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(code(store.request(&waiting("c2", 11, 0, 100))), "STORE_UNAVAILABLE");
     assert_eq!(code(store.approve(&id("c1"), &token(&keys(), "t", 100), at(1))), "STORE_UNAVAILABLE");
-    assert_eq!(code(store.deny(&id("c1"))), "STORE_UNAVAILABLE");
+    assert_eq!(code(store.deny(&id("c1"), &olga())), "STORE_UNAVAILABLE");
     assert_eq!(code(store.mark_used(&id("c1"))), "STORE_UNAVAILABLE");
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(store.list(at(1)).unwrap().len(), 1);
@@ -287,7 +326,7 @@ fn a_locked_store_answers_no_question() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Request { call: u8, amount: u64, alone: bool, now: u64, ttl: u64 },
+    Request { call: u8, amount: u64, alone: bool, now: u64, ttl: u64, ends: Option<u64> },
     Approve { call: u8, now: u64, expires: u64 },
     Deny { call: u8 },
     Used { call: u8 },
@@ -298,8 +337,8 @@ fn step() -> impl Strategy<Value = Step> {
     // Tokens outlive their questions and the other way about.
     let (call, amount, now) = (0_u8..6, 0_u64..4, 0_u64..100);
     prop_oneof![
-        4 => (call.clone(), amount.clone(), any::<bool>(), now.clone(), 1_u64..40)
-            .prop_map(|(call, amount, alone, now, ttl)| Step::Request { call, amount, alone, now, ttl }),
+        4 => (call.clone(), amount.clone(), any::<bool>(), now.clone(), 1_u64..40, option::of(50_u64..120))
+            .prop_map(|(call, amount, alone, now, ttl, ends)| Step::Request { call, amount, alone, now, ttl, ends }),
         3 => (call.clone(), now.clone(), 1_u64..120)
             .prop_map(|(call, now, expires)| Step::Approve { call, now, expires }),
         1 => call.clone().prop_map(|call| Step::Deny { call }),
@@ -317,21 +356,23 @@ fn question(call: &str, amount: u64, alone: bool, now: u64, ttl: u64) -> Pending
 fn take(store: &dyn PendingApprovals, keys: &RunKeys, step: &Step) -> String {
     let name = |call: u8| id(&format!("c{call}"));
     let done = match step {
-        Step::Request { call, amount, alone, now, ttl } => {
+        Step::Request { call, amount, alone, now, ttl, ends } => {
             let pending = question(name(*call).as_str(), *amount, *alone, *now, *ttl);
-            store.request(&pending).map(|id| id.to_string())
+            let ending = ends.map(|end| pending.clone().with_session_end(at(end)));
+            store.request(&ending.unwrap_or(pending)).map(|id| id.to_string())
         }
         Step::Approve { call, now, expires } => {
             let token = token(keys, &format!("t{expires}"), *expires);
             store.approve(&name(*call), &token, at(*now)).map(|()| String::new())
         }
-        Step::Deny { call } => store.deny(&name(*call)).map(|()| String::new()),
+        Step::Deny { call } => store.deny(&name(*call), &olga()).map(|()| String::new()),
         Step::Used { call } => store.mark_used(&name(*call)).map(|()| String::new()),
         Step::Find { amount, now } => {
-            let found = [true, false]
-                .map(|alone| store.find_approved(question("any", *amount, alone, 0, 1).binding(), at(*now)));
-            let found = found.map(|found| found.unwrap().map(|(id, token)| (id, token.as_str().to_owned())));
-            Ok(format!("{found:?}"))
+            let acts = [true, false].map(|alone| question("any", *amount, alone, 0, 1));
+            let found = acts.each_ref().map(|act| store.find_approved(act.binding(), at(*now)).unwrap());
+            let found = found.map(|found| found.map(|(id, token)| (id, token.as_str().to_owned())));
+            let denied = acts.map(|act| store.find_denied(act.binding(), at(*now)).unwrap());
+            Ok(format!("{found:?} {denied:?}"))
         }
     };
     let kept: Vec<_> = (0..6).map(|call| store.get(&name(call)).unwrap()).collect();
@@ -344,7 +385,7 @@ proptest! {
 
     #[test]
     fn the_file_answers_every_question_as_the_memory_does(
-        full in proptest::option::weighted(0.3, (61_u64..65, 1_u64..50)),
+        full in option::weighted(0.3, (61_u64..65, 1_u64..50)),
         steps in proptest::collection::vec(step(), 1..40),
     ) {
         let (_folder, store) = store();

@@ -59,6 +59,37 @@ fn a_call_that_waits_for_approval_and_its_approved_retry_count_once() {
 }
 
 #[test]
+fn a_call_that_waits_is_one_decision_once_it_is_approved_or_denied() {
+    let world = World::new();
+    let gate = world.gate();
+    let agent = AgentId::new("support-bot").unwrap();
+    let level = || gate.stats().snapshot().agents[0].alarm_level;
+    let token = world.approve(&gate, &refund("c1"));
+    for _ in 0..3 {
+        assert_eq!(code(&gate, &refund("c1")), Some(RejectionCode::ApprovalRequired));
+    }
+    assert_eq!(code(&gate, &refund("c1").approval(token.as_str())), None);
+    let counts = gate.counts();
+    assert_eq!((counts.total(), counts.pending(), counts.decided(), counts.accepted()), (5, 4, 1, 1));
+
+    let other = ToolCall::new("c2", "desk", "refund", br#"{"ticket":"T-2","amount":5}"#);
+    for _ in 0..3 {
+        assert_eq!(code(&gate, &other), Some(RejectionCode::ApprovalRequired));
+    }
+    assert_eq!((counts.decided(), level()), (1, 0.0), "it is not decided, and not held against the agent");
+    assert_eq!(code(&gate, &other.clone().denied()), Some(RejectionCode::ApprovalDenied));
+    assert_eq!((counts.total(), counts.pending(), counts.decided()), (9, 7, 2));
+    assert_eq!(counts.rejected_with(RejectionCode::ApprovalDenied), 1);
+    assert_eq!(gate.acceptance_rate(Window::Last(10)), Some(0.5));
+    assert!(level() > 0.0, "a person refused what the agent wanted");
+    for _ in 0..8 {
+        assert_eq!(code(&gate, &other.clone().denied()), Some(RejectionCode::ApprovalDenied));
+    }
+    assert_eq!((counts.decided(), gate.stats().alarm_state(&agent)), (10, AlarmState::Raised));
+    assert_eq!(gate.stats().agent(&agent).unwrap().snapshot(), counts.snapshot());
+}
+
+#[test]
 fn sessions_share_what_is_counted_per_agent_and_overall() {
     let world = World::new();
     let stats = Arc::new(CallStats::new());

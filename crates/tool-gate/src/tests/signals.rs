@@ -5,7 +5,7 @@ use super::plan_world::{start_plan, steps};
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
-use countersign_audit_log::AuditSink;
+use countersign_audit_log::{AuditSink, StandingChange, StandingRecord};
 use countersign_core::*;
 use countersign_registry::{NegotiationRequest, SessionContract};
 
@@ -38,6 +38,18 @@ pub(super) fn capped() -> AgentId {
 fn open_capped(world: &World, stats: &Arc<CallStats>) -> ToolGate {
     let request = NegotiationRequest::new(SessionId::new("session-9").unwrap(), capped());
     open_with(world, stats, world.registry.negotiate(&request, start()).unwrap())
+}
+
+pub(super) fn standing(agent: &AgentId, change: StandingChange, by: &str) -> StandingRecord {
+    StandingRecord::new(start(), agent.clone(), change, by)
+}
+
+pub(super) fn quarantine(stats: &CallStats, agent: &AgentId) -> Standing {
+    stats.set_standing(&standing(agent, StandingChange::Quarantined, "ada")).unwrap()
+}
+
+pub(super) fn lift(stats: &CallStats, agent: &AgentId) -> Standing {
+    stats.set_standing(&standing(agent, StandingChange::Lifted, "ada")).unwrap()
 }
 
 fn none(id: &str) -> ToolCall<'_> {
@@ -132,7 +144,7 @@ fn a_million_made_up_names_leave_memory_flat() {
 }
 
 /// Resident memory of this process, as Linux tells it.
-fn resident_kib() -> u64 {
+pub(super) fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
@@ -215,8 +227,8 @@ fn a_quarantine_refuses_every_call_of_the_agent_until_it_is_lifted() {
     let ran = second.call("search", SEARCH, |_| -> Result<(), ()> { panic!("the tool was touched") });
     assert!(matches!(ran, Err(CallError::Rejected(no)) if no.code() == AgentQuarantined));
     assert_eq!(code(&other, &search("c")), None, "another agent goes on");
-    assert_eq!(stats.lift_quarantine(&agent()), Standing::Quarantined);
-    assert_eq!(stats.lift_quarantine(&agent()), Standing::Free);
+    assert_eq!(lift(&stats, &agent()), Standing::Quarantined);
+    assert_eq!(lift(&stats, &agent()), Standing::Free);
     for gate in [&first, &second, &third] {
         assert_eq!(code(gate, &search("c")), None);
     }
@@ -241,13 +253,13 @@ fn a_quarantined_agent_starts_no_plan_and_does_not_act_through_another() {
     let request = NegotiationRequest::new(SessionId::new("session-2").unwrap(), capped());
     let contract = world.registry.negotiate_under(gate.contract(), &request, start()).unwrap();
     let child = open_with(&world, &stats, contract);
-    stats.quarantine(&agent());
+    quarantine(&stats, &agent());
     let refused = start_plan(&gate, steps()).unwrap_err();
     assert_eq!((refused.code(), gate.plan_root()), ("AGENT_QUARANTINED", None));
     assert_eq!(code(&child, &search("c")), Some(AgentQuarantined));
     assert_eq!(stats.standing(&capped()), Standing::Free, "by itself it may go on");
     assert_eq!(code(&open_capped(&world, &stats), &search("c")), None);
-    assert_eq!(stats.lift_quarantine(&agent()), Standing::Quarantined);
+    assert_eq!(lift(&stats, &agent()), Standing::Quarantined);
     assert_eq!(code(&child, &search("c")), None);
     start_plan(&gate, steps()).unwrap();
 }
@@ -257,7 +269,7 @@ fn refusals_of_a_quarantine_do_not_feed_the_alarm() {
     let world = World::new();
     let gate = world.gate();
     let stats = gate.stats();
-    stats.quarantine(&agent());
+    quarantine(stats, &agent());
     for _ in 0..100 {
         assert_eq!(code(&gate, &search("c")), Some(AgentQuarantined));
     }
@@ -275,13 +287,12 @@ fn refusals_of_a_quarantine_do_not_feed_the_alarm() {
 fn a_quarantine_can_come_before_the_first_gate_and_after_a_revocation() {
     let world = World::new();
     let stats = Arc::new(CallStats::new());
-    stats.quarantine(&agent());
+    quarantine(&stats, &agent());
     let gate = open(&world, &stats, "session-1");
     assert_eq!(code(&gate, &search("c")), Some(AgentQuarantined));
     world.reload(2, r#"{"agents": ["support-bot"], "keys": [], "snapshots": []}"#);
     assert_eq!(code(&gate, &search("c")), Some(AgentRevoked));
     let unheard = AgentId::new("nobody").unwrap();
-    assert_eq!(stats.lift_quarantine(&unheard), Standing::Free);
     assert_eq!((stats.standing(&unheard), stats.alarm_state(&unheard)), (Standing::Free, AlarmState::Steady));
     stats.reset_alarm(&unheard);
     assert_eq!(stats.agents(), [agent()], "asking makes no row");

@@ -1,8 +1,9 @@
 //! Who would bend counts and alarms: a host's parts that meddle, a server that changes its tools, time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::signals::{agent, capped, misfit, open, tool};
+use super::signals::{agent, capped, lift, misfit, open, quarantine, tool};
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
@@ -11,14 +12,15 @@ use countersign_core::*;
 
 /// Looks at everything and changes everything while a decision goes on record.
 #[derive(Debug)]
-struct MeddlingSink(Arc<CallStats>, MemorySink);
+struct MeddlingSink(Arc<CallStats>, MemorySink, AtomicU64);
 
 impl AuditSink for MeddlingSink {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         let _seen = (self.0.snapshot(), self.0.standing(&agent()), self.0.alarm_state(&agent()));
         self.0.watch(&capped(), AlarmRule::default(), AlarmAction::Flag);
-        self.0.quarantine(&capped());
-        self.0.lift_quarantine(&capped());
+        quarantine(&self.0, &capped());
+        lift(&self.0, &capped());
+        self.2.fetch_add(u64::from(matches!(record, Record::Standing(_))), Ordering::SeqCst);
         self.1.record(record)
     }
 }
@@ -28,7 +30,7 @@ fn whoever_observes_decides_quarantines_lifts_and_reads_at_once_loses_no_count_a
     const ROUNDS: u64 = 300;
     let world = World::new();
     let stats = Arc::new(CallStats::new().alarm(AlarmRule::default(), AlarmAction::Quarantine));
-    let sink = Arc::new(MeddlingSink(Arc::clone(&stats), MemorySink::new()));
+    let sink = Arc::new(MeddlingSink(Arc::clone(&stats), MemorySink::new(), AtomicU64::new(0)));
     let builder = world.builder_for("session-1", Arc::clone(&sink) as Arc<dyn AuditSink>);
     let gate = builder.stats(Arc::clone(&stats)).open().unwrap();
     std::thread::scope(|scope| {
@@ -38,7 +40,7 @@ fn whoever_observes_decides_quarantines_lifts_and_reads_at_once_loses_no_count_a
             scope.spawn(|| (0..ROUNDS).for_each(|_| drop(gate.observe(br#"{"name":"delete_all"}"#))));
             scope.spawn(|| (0..ROUNDS).for_each(|_| drop(gate.observe(b"{"))));
         }
-        scope.spawn(|| (0..ROUNDS).map(|_| stats.lift_quarantine(&agent())).collect::<Vec<_>>());
+        scope.spawn(|| (0..ROUNDS).map(|_| lift(&stats, &agent())).collect::<Vec<_>>());
         scope.spawn(|| (0..ROUNDS).for_each(|_| drop(stats.snapshot())));
     });
     let shown = stats.snapshot();
@@ -51,8 +53,9 @@ fn whoever_observes_decides_quarantines_lifts_and_reads_at_once_loses_no_count_a
         assert_eq!(row.rejected_with(MalformedCall), 2 * ROUNDS);
     }
     assert_eq!(tools + shown.unknown_tools.total(), 8 * ROUNDS);
-    // The session, each decision once, and an outcome (unknown) of each call that was accepted.
-    assert_eq!(sink.1.count(), 1 + 8 * ROUNDS + shown.overall.accepted());
+    // The session, each decision once, an outcome (unknown) of each call that was accepted, and how the agent stood.
+    let standings = sink.2.load(Ordering::SeqCst);
+    assert_eq!(sink.1.count(), 1 + 8 * ROUNDS + shown.overall.accepted() + standings);
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let verified = self.log.verify()?;
+        let verified = self.log.verify_to_give_out(&[])?;
         let summary = &verified.summary;
         if out.is_json() {
             out.json(&json!({

@@ -22,9 +22,13 @@ pub(super) fn describe(seq: u64, record: &Record) -> String {
             let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let backing = r.proposal.as_deref().map(backing).unwrap_or_default();
             let step = r.plan_step.map(|step| format!(" (step {step} of the plan)")).unwrap_or_default();
+            let by = r.denied_by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
+            let trace = r.trace.as_ref().map(|trace| format!("; trace {trace}")).unwrap_or_default();
             let (server, name) = (&r.tool.server, &r.tool.name);
+            let values: String =
+                r.values.iter().map(|one| format!("; {}={}", one.pointer, one.value)).collect();
             format!(
-                "{seq:>6} {} decision {} {} {server}:{name}{step} {verdict}{reason}{backing}",
+                "{seq:>6} {} decision {} {} {server}:{name}{step} {verdict}{reason}{by}{backing}{trace}{values}",
                 r.time, r.agent, r.call_id
             )
         }
@@ -76,7 +80,9 @@ fn backing(record: &ProposalRecord) -> String {
 
 #[cfg(test)]
 mod tests {
-    use countersign_audit_log::{CallRecord, EvidenceRecord, RecordedTool, RecoveredRecord, SessionRecord};
+    use countersign_audit_log::{
+        CallRecord, EvidenceRecord, RecordedTool, RecordedValues, RecoveredRecord, SessionRecord,
+    };
     use countersign_core::{AgentId, Digest, Millis, Principal, SessionId, Timestamp, ToolId};
 
     use super::*;
@@ -108,6 +114,22 @@ mod tests {
         let cut = RecoveredRecord::new(Timestamp::EPOCH, 7, Digest::of(b"x"));
         let shown = describe(1, &Record::Recovered(cut));
         assert!(shown.contains(" recovered 7 bytes were cut, sha-256 "), "{shown}");
+    }
+
+    #[test]
+    fn a_decision_is_shown_with_who_denied_it_its_place_in_a_trace_and_the_values_that_are_on_record() {
+        let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("bot").unwrap());
+        let (by, tool) = (Principal::new("alice").unwrap(), RecordedTool::new("desk", "refund"));
+        let mut record = CallRecord::new(Timestamp::EPOCH, session, agent, by, "c", tool, Verdict::Reject, 7);
+        record.code = Some("APPROVAL_DENIED".into());
+        record.reason = Some("a person refused it".into());
+        record.denied_by = Some("olga".into());
+        record.trace = Some("00-4bf9-00f0-01".into());
+        record.values = RecordedValues::new([("/to", "\"\u{1b}[2Jbob\""), ("", "{}")]);
+        let shown = describe(1, &Record::Decision(record));
+        let end =
+            "APPROVAL_DENIED: a person refused it (olga); trace 00-4bf9-00f0-01; /to=\"\\u{1b}[2Jbob\"; ={}";
+        assert!(shown.ends_with(end), "{shown}");
     }
 
     #[test]

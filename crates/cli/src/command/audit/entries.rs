@@ -1,33 +1,23 @@
 use std::path::Path;
 
-use countersign_audit_log::{Lines, LogEntries, LogEntry, ReadError, Record, read_lines, read_log};
+use countersign_audit_log::{LogEntries, Record, read_log};
 use serde::Serialize;
 
 use super::describe::describe;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// The entries of a record in order, as they stand: those of a file, or of all segments of a log. Nothing is verified.
+/// The entries of a log in order, as they stand. Nothing is verified.
 #[derive(Debug)]
 pub(crate) struct Entries<'p> {
-    path: &'p Path,
-    from: From,
-}
-
-#[derive(Debug)]
-enum From {
-    File(Lines),
-    Log(LogEntries),
+    folder: &'p Path,
+    entries: LogEntries,
 }
 
 impl<'p> Entries<'p> {
-    pub(crate) fn read(path: &'p Path) -> Result<Self, Failure> {
-        let from = if path.is_dir() {
-            read_log(path).map(From::Log).map_err(Failure::from)
-        } else {
-            read_lines(path).map(From::File).map_err(Failure::from)
-        };
-        Ok(Self { path, from: from.map_err(|failure| failure.about(path.display()))? })
+    pub(crate) fn read(folder: &'p Path) -> Result<Self, Failure> {
+        let entries = read_log(folder).map_err(|error| Failure::from(error).about(folder.display()))?;
+        Ok(Self { folder, entries })
     }
 }
 
@@ -35,21 +25,9 @@ impl Iterator for Entries<'_> {
     type Item = Result<(u64, Record), Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let read = match &mut self.from {
-            From::File(lines) => lines.next()?.map_err(Failure::from),
-            From::Log(entries) => entries.next()?.map(numbered).map_err(Failure::from),
-        };
-        Some(read.map_err(|failure| failure.about(self.path.display())))
+        let read = self.entries.next()?.map(|entry| (entry.seq(), entry.into_record()));
+        Some(read.map_err(|error| Failure::from(error).about(self.folder.display())))
     }
-}
-
-fn numbered(entry: LogEntry) -> (u64, Record) {
-    (entry.seq(), entry.into_record())
-}
-
-/// Whether what could not be read is a last line that does not end, which was never acknowledged.
-pub(crate) fn is_torn(failure: &Failure) -> bool {
-    failure.code() == ReadError::Torn { line: 0 }.code()
 }
 
 /// One entry as a record has it.

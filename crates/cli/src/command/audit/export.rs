@@ -35,7 +35,7 @@ impl Export {
         let earlier = self.tiles.join(CHECKPOINT);
         let earlier = if earlier.symlink_metadata().is_ok() { vec![earlier] } else { Vec::new() };
         // What was published once, the log has to go on from.
-        let verified = self.log.verify_with(&earlier)?;
+        let verified = self.log.verify_to_give_out(&earlier)?;
         let mut count = Count::default();
         let mut failed = None;
         {

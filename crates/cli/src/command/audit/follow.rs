@@ -2,19 +2,19 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use countersign_audit_log::{LogError, ReadError, Record};
+use countersign_audit_log::{LogError, Record};
 use serde::Deserialize;
 
 use crate::failure::Failure;
 
 /// The longest line that is read, its end included.
-const MAX_LINE: u64 = 1 << 20;
+const MAX_LINE: u64 = 1 << 16;
 
 /// What the lines of a log begin with that are no entries: its checkpoints, and the heads of its segments.
 const NO_ENTRIES: [&[u8]; 2] = [b"{\"checkpoint\":", b"{\"segment\":"];
 
 /// The first numbers of the segments in a log's folder, in order. Each is the name of a file, in twelve digits or more.
-pub(super) fn segments(folder: &Path) -> Result<Vec<u64>, Failure> {
+pub(crate) fn segments(folder: &Path) -> Result<Vec<u64>, Failure> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();
@@ -29,10 +29,10 @@ fn segment_name(first: u64) -> String {
     format!("{first:012}.jsonl")
 }
 
-/// Reads the entries of a record that is being written: those that are there, and when asked again, those that came since.
+/// Reads the entries of a log that is being written: those that are there, and when asked again, those that came since.
 /// Verifies nothing.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(crate) struct Follower {
     path: PathBuf,
     input: BufReader<File>,
     /// How much of the file was read.
@@ -41,11 +41,6 @@ pub(super) struct Follower {
     line: Vec<u8>,
     /// The number of the last entry; none before the first.
     last: Option<u64>,
-    log: Option<Log>,
-}
-
-#[derive(Debug)]
-struct Log {
     folder: PathBuf,
     segment: u64,
     /// The segment that comes next, where it is there already.
@@ -60,29 +55,24 @@ struct Line {
 }
 
 impl Follower {
-    /// Starts with the first entry of a file.
-    pub(super) fn of_file(path: &Path) -> Result<Self, Failure> {
-        let input = open(path)?;
-        Ok(Self { path: path.to_owned(), input, read: 0, line: Vec::new(), last: None, log: None })
-    }
-
     /// Starts with the first entry of a segment.
-    pub(super) fn of_log(folder: &Path, segment: u64) -> Result<Self, Failure> {
-        let mut follower = Self::of_file(&folder.join(segment_name(segment)))?;
-        follower.log = Some(Log { folder: folder.to_owned(), segment, next: None });
-        Ok(follower)
+    pub(crate) fn start(folder: &Path, segment: u64) -> Result<Self, Failure> {
+        let path = folder.join(segment_name(segment));
+        let input = open(&path)?;
+        let folder = folder.to_owned();
+        Ok(Self { path, input, read: 0, line: Vec::new(), last: None, folder, segment, next: None })
     }
 
     /// That there are no segments.
-    pub(super) fn no_log() -> Failure {
+    pub(crate) fn no_log() -> Failure {
         LogError::Missing.into()
     }
 
     /// The next entry, if it is there.
-    pub(super) fn next(&mut self) -> Result<Option<(u64, Record)>, Failure> {
+    pub(crate) fn next_entry(&mut self) -> Result<Option<(u64, Record)>, Failure> {
         while self.has_line()? {
             let line = std::mem::take(&mut self.line);
-            if self.log.is_some() && NO_ENTRIES.iter().any(|start| line.starts_with(start)) {
+            if NO_ENTRIES.iter().any(|start| line.starts_with(start)) {
                 continue;
             }
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
@@ -113,17 +103,16 @@ impl Follower {
                 let text = "the record was cut: what was shown last may not have been kept";
                 return Err(Failure::new("AUDIT_REPLACED", text));
             }
-            let Some(log) = &mut self.log else { return Ok(false) };
-            let Some(next) = log.next.take() else {
-                log.next = segments(&log.folder)?.into_iter().find(|segment| *segment > log.segment);
-                if log.next.is_none() {
+            let Some(next) = self.next.take() else {
+                self.next = segments(&self.folder)?.into_iter().find(|segment| *segment > self.segment);
+                if self.next.is_none() {
                     return Ok(false);
                 }
                 // What was written to this segment before the next one was begun may have come just now.
                 continue;
             };
-            log.segment = next;
-            self.path = log.folder.join(segment_name(next));
+            self.segment = next;
+            self.path = self.folder.join(segment_name(next));
             self.input = open(&self.path)?;
             self.read = 0;
             self.line.clear();
@@ -133,7 +122,8 @@ impl Follower {
 
 /// Opens what must be a regular file. Opening a FIFO would wait for its writer; what counts is the handle.
 fn open(path: &Path) -> Result<BufReader<File>, Failure> {
-    let regular = |is_file: bool| if is_file { Ok(()) } else { Err(Failure::from(ReadError::NotAFile)) };
+    let odd = || unreadable(io::Error::other("a segment is not a regular file"));
+    let regular = |is_file: bool| if is_file { Ok(()) } else { Err(odd()) };
     regular(std::fs::metadata(path).map_err(unreadable)?.is_file())?;
     let file = File::open(path).map_err(unreadable)?;
     regular(file.metadata().map_err(unreadable)?.is_file())?;
@@ -141,7 +131,7 @@ fn open(path: &Path) -> Result<BufReader<File>, Failure> {
 }
 
 fn unreadable(error: io::Error) -> Failure {
-    ReadError::Io(error).into()
+    LogError::Io(error).into()
 }
 
 fn damaged() -> Failure {

@@ -6,6 +6,7 @@ use countersign_audit_log::{Checkpoint, LogEntry, LogError, LogKey, LogSummary, 
 use countersign_keys::note::VerifierKeyError;
 use countersign_merkle::MerkleTree;
 
+use super::durable::make_durable;
 use crate::failure::Failure;
 use crate::files::{TEXT_BYTES, read_file, read_text_file};
 
@@ -34,12 +35,25 @@ impl LogArgs {
         self.verify_with(&[])
     }
 
+    /// How many checkpoints that were kept elsewhere were given.
+    pub(super) const fn kept_elsewhere(&self) -> u64 {
+        self.checkpoint.len() as u64
+    }
+
     /// Verifies the log, which has to go on from these checkpoints too.
     pub(super) fn verify_with(&self, more: &[PathBuf]) -> Result<Verified, Failure> {
         let key = self.key.read()?;
         let kept: Vec<_> = self.checkpoint.iter().chain(more).cloned().collect();
         let summary = verify(&self.folder, &key, &kept)?;
         Ok(Verified { key, summary })
+    }
+
+    /// The same, for what is given out of it. Somebody else keeps that, so the log may not lose it: not even with the power,
+    /// when its writer has not synced it yet.
+    pub(super) fn verify_to_give_out(&self, more: &[PathBuf]) -> Result<Verified, Failure> {
+        let verified = self.verify_with(more)?;
+        make_durable(&self.folder).map_err(|error| failure(error.into()).about(self.folder.display()))?;
+        Ok(verified)
     }
 
     /// Hands over every entry under the last checkpoint, from the first that the log ever had.
@@ -85,12 +99,12 @@ impl LogArgs {
 }
 
 /// What was read the second time is not what was verified the first time.
-pub(super) fn changed() -> Failure {
+pub(crate) fn changed() -> Failure {
     Failure::refused("AUDIT_CORRUPT", "the log was changed while it was read")
 }
 
 /// Verifies a log against its key and the checkpoints in these files.
-pub(super) fn verify(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<LogSummary, Failure> {
+pub(crate) fn verify(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<LogSummary, Failure> {
     let kept = kept.iter().map(|path| read_checkpoint(path, key)).collect::<Result<Vec<_>, _>>()?;
     verify_log(folder, key, &kept).map_err(|error| {
         // Once there were entries.
@@ -117,7 +131,7 @@ fn failure(error: LogError) -> Failure {
 
 /// Where the public key of a log comes from.
 #[derive(Clone, Debug)]
-pub(super) enum KeySource {
+pub(crate) enum KeySource {
     Given(LogKey),
     /// Not read as a key, which may be because it is none.
     File(PathBuf, VerifierKeyError),
@@ -132,7 +146,7 @@ impl FromStr for KeySource {
 }
 
 impl KeySource {
-    pub(super) fn read(&self) -> Result<LogKey, Failure> {
+    pub(crate) fn read(&self) -> Result<LogKey, Failure> {
         let (path, given) = match self {
             Self::Given(key) => return Ok(key.clone()),
             Self::File(path, given) => (path, given),

@@ -1,5 +1,6 @@
 mod checkpoint;
 mod describe;
+mod durable;
 mod entries;
 mod export;
 mod follow;
@@ -9,8 +10,12 @@ mod receipt;
 mod show;
 mod tail;
 mod verify;
+#[cfg(feature = "witness")]
+mod witness;
 
-pub(crate) use entries::{Entries, is_torn};
+pub(crate) use entries::Entries;
+pub(crate) use follow::{Follower, segments};
+pub(crate) use log::{KeySource, changed, verify};
 
 use clap::Subcommand;
 
@@ -19,30 +24,39 @@ use crate::output::Output;
 
 /// Read the record of decisions, verify it, and prove what is in it.
 ///
-/// The record is a file of JSON lines, or a log: a folder of such files whose lines are the leaves of a Merkle tree, with
-/// checkpoints of it that are signed by the log's key. It has one line for every session, decision, outcome and refused
-/// message, and holds digests of arguments and never their values. A log is verified, and what it holds is proved, with
-/// its public key alone, by whoever has it.
+/// The record is a log: a folder of JSON lines, which are the leaves of a Merkle tree, with checkpoints of it that are signed
+/// by the log's key. It has one line for every session, decision, outcome and refused message, and holds digests of
+/// arguments, and of their values only those that the operator named. A log is verified, and what it holds is proved,
+/// with its public key alone, by whoever has it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Audit {
     /// Print the record, one line for each entry. Nothing is verified.
-    #[command(after_help = "Examples:\n  countersign audit show record.jsonl --verdict reject\n  \
+    #[command(after_help = "Examples:\n  countersign audit show log/ --verdict reject\n  \
         countersign audit show log/ --agent support-bot")]
     Show(show::Show),
     /// Print the last entries of the record, and with --follow those that come. Nothing is verified.
     #[command(after_help = "Example:\n  countersign audit tail log/ -n 20 --follow")]
     Tail(tail::Tail),
-    /// Check a file for missing entries, or verify a log: exit code 0 when it holds, 3 when not.
+    /// Verify a log: exit code 0 when it holds, 3 when not.
     ///
-    /// Of a file it is checked that every line is an entry and that none is missing between the first and the last. Of a log,
-    /// with its public key, every entry, root and signature is verified. That nothing was cut from the end of a log,
-    /// and no older copy restored, only shows with a checkpoint that was kept elsewhere (see `audit checkpoint`).
-    #[command(after_help = "Examples:\n  countersign audit verify record.jsonl\n  \
-        countersign audit verify log/ --key log.vkey --checkpoint kept.note")]
+    /// Every entry, root and signature is verified with the log's public key. That nothing was cut from its end, and no older
+    /// copy restored, only shows with a checkpoint that was kept elsewhere (see `audit checkpoint`).
+    #[command(after_help = "Example:\n  countersign audit verify log/ --key log.vkey --checkpoint kept.note")]
     Verify(verify::Verify),
     /// Verify a log and print its last signed checkpoint, to be kept elsewhere.
     #[command(after_help = "Example:\n  countersign audit checkpoint log/ --key log.vkey > kept.note")]
     Checkpoint(checkpoint::Checkpoint),
+    /// Verify a log and have its last checkpoint cosigned by witnesses (C2SP tlog-witness): prints it, to be kept elsewhere.
+    ///
+    /// A witness is somebody else's service that remembers the latest checkpoint of the log, and cosigns only one that goes on
+    /// from it. Sent are the signed checkpoint and a proof made of hashes, and nothing that entries hold. Exit code 3 when
+    /// a witness has seen another past of the log.
+    #[cfg(feature = "witness")]
+    #[command(
+        after_help = "Example:\n  countersign audit witness log/ --key log.vkey --witness https://witness.example \\\n    \
+        --witness-key witness.example+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2 --state log.cosigned"
+    )]
+    Witness(witness::Witness),
     /// Verify a log and prove that an entry is in it, or that it only grew: prints the proof as JSON.
     #[command(after_help = "Examples:\n  \
         countersign audit prove log/ --key log.vkey --seq 7 | countersign merkle verify-inclusion\n  \
@@ -71,6 +85,8 @@ impl Audit {
             Self::Tail(verb) => verb.run(out),
             Self::Verify(verb) => verb.run(out),
             Self::Checkpoint(verb) => verb.run(out),
+            #[cfg(feature = "witness")]
+            Self::Witness(verb) => verb.run(out),
             Self::Prove(verb) => verb.run(out),
             Self::Receipt(verb) => verb.run(out),
             Self::VerifyReceipt(verb) => verb.run(out),

@@ -1,14 +1,17 @@
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use base64ct::{Base64, Encoding as _};
 use clap::Args;
-use countersign_audit_log::{CallRecord, MAX_RECEIPT_BYTES, Receipt, Record, VerifiedReceipt, WitnessKey};
+use countersign_audit_log::{
+    CallRecord, Checkpoint, MAX_RECEIPT_BYTES, Receipt, Record, VerifiedReceipt, WitnessKey,
+};
 use serde_json::{Value, json};
 
 use super::describe::describe;
 use super::log::{KeySource, LogArgs};
 use crate::failure::{Exit, Failure};
-use crate::files::{Replace, must_be_free, read_file, write_file};
+use crate::files::{Replace, must_be_free, read_file, read_text_file, write_file};
 use crate::output::{Output, internal};
 
 #[derive(Debug, Args)]
@@ -21,6 +24,9 @@ pub(crate) struct Make {
     /// The decision on the call with this id.
     #[arg(long, value_name = "ID")]
     call_id: Option<String>,
+    /// A checkpoint of the log that witnesses cosigned, to stand in the receipt in place of the log's last one.
+    #[arg(long, value_name = "FILE")]
+    cosigned: Option<PathBuf>,
     /// File to write the receipt to; standard output without it. It must not exist.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -36,6 +42,9 @@ pub(crate) struct Verify {
     /// The public key of a witness that cosigned the checkpoint, `name+id+key`. May be used several times.
     #[arg(long, value_name = "KEY")]
     witness: Vec<WitnessKey>,
+    /// How many of these witnesses have to have cosigned it; all of them without it.
+    #[arg(long, value_name = "N", requires = "witness")]
+    quorum: Option<usize>,
 }
 
 impl Make {
@@ -56,13 +65,24 @@ impl Make {
     }
 
     fn make(&self) -> Result<(u64, Receipt), Failure> {
-        let verified = self.log.verify()?;
-        if self.seq.is_some_and(|seq| seq == 0 || seq > verified.summary.records) {
+        // The log goes on from the cosigned checkpoint, or there is no receipt under it.
+        let verified = self.log.verify_to_give_out(self.cosigned.as_slice())?;
+        let (size, note) = match &self.cosigned {
+            None => (verified.summary.records, verified.summary.note.clone()),
+            Some(path) => {
+                let note = read_text_file(path)?;
+                let checkpoint = Checkpoint::verify(&note, &verified.key).map_err(|error| {
+                    Failure::refused(error.code(), error.to_string()).about(path.display())
+                })?;
+                (checkpoint.size(), note)
+            }
+        };
+        if self.seq.is_some_and(|seq| seq == 0 || seq > size) {
             return Err(self.log.no_such_size());
         }
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
         let tree = self.log.tree(&verified, |entry| {
-            if self.wants(entry.seq(), entry.record()) && found.len() < 2 {
+            if entry.seq() <= size && self.wants(entry.seq(), entry.record()) && found.len() < 2 {
                 found.push((entry.seq(), entry.line().to_vec()));
             }
             Ok(())
@@ -70,7 +90,7 @@ impl Make {
         let (seq, line) = match found.as_slice() {
             [one] => one,
             [] => {
-                let text = "no call of that id was decided on, under the last checkpoint";
+                let text = "no call of that id was decided on, under that checkpoint";
                 return Err(Failure::new("AUDIT_NO_SUCH_CALL", text));
             }
             [(first, _), (second, _), ..] => {
@@ -82,9 +102,9 @@ impl Make {
             }
         };
         let proof = tree
-            .prove_inclusion(seq.saturating_sub(1))
+            .prove_inclusion_at(seq.saturating_sub(1), size)
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-        Ok((*seq, Receipt::new(line, &proof, &verified.summary.note)?))
+        Ok((*seq, Receipt::new(line, &proof, &note)?))
     }
 
     fn wants(&self, seq: u64, record: &Record) -> bool {
@@ -96,11 +116,11 @@ impl Make {
 
 impl Verify {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let key = self.key.read()?;
+        let (key, quorum) = (self.key.read()?, quorum(self.quorum, &self.witness)?);
         let most = u64::try_from(MAX_RECEIPT_BYTES).map_err(|_| internal("a receipt has no end"))?;
         let bytes = read_file(&self.file, most)?;
         let verified = Receipt::from_json(&bytes)
-            .and_then(|receipt| receipt.verify_witnessed(&key, &self.witness))
+            .and_then(|receipt| receipt.verify_witnessed(&key, &self.witness, quorum))
             .map_err(|error| Failure::from(error).about(self.file.display()).into_refusal())?;
         if out.is_json() {
             out.json(&report(&verified)?)?;
@@ -108,6 +128,18 @@ impl Verify {
             tell(out, &verified)?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// How many of these witnesses have to have cosigned: all of them, if it is not said. Those that share a key are one.
+pub(super) fn quorum(said: Option<usize>, witnesses: &[WitnessKey]) -> Result<usize, Failure> {
+    let keys = witnesses.iter().map(|witness| witness.verifier_key().verifying_key());
+    let all = keys.collect::<BTreeSet<_>>().len();
+    match said {
+        Some(quorum) if quorum == 0 || quorum > all => {
+            Err(Failure::usage("--quorum is a number from 1 to that of the witnesses"))
+        }
+        said => Ok(said.unwrap_or(all)),
     }
 }
 

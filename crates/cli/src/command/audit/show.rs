@@ -1,4 +1,4 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use countersign_audit_log::{Record, Verdict};
@@ -10,8 +10,8 @@ use crate::output::{Output, note};
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The record: a file, or the folder of a log.
-    path: PathBuf,
+    /// The log's folder.
+    folder: PathBuf,
     #[command(flatten)]
     wanted: Wanted,
 }
@@ -38,8 +38,8 @@ enum WantedVerdict {
 
 impl Show {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let entries = Entries::read(&self.path)?;
-        say_unverified(&self.path);
+        let entries = Entries::read(&self.folder)?;
+        say_unverified();
         for read in entries {
             let (seq, record) = read?;
             if self.wanted.wants(&record) {
@@ -50,11 +50,9 @@ impl Show {
     }
 }
 
-/// Of a log somebody may think that what is shown of it was verified.
-pub(super) fn say_unverified(path: &Path) {
-    if path.is_dir() {
-        note("note: nothing was verified; `audit verify` does that, with the log's public key");
-    }
+/// Somebody may think that what is shown of a log was verified.
+pub(super) fn say_unverified() {
+    note("note: nothing was verified; `audit verify` does that, with the log's public key");
 }
 
 impl Wanted {
@@ -64,6 +62,7 @@ impl Wanted {
             Record::Decision(r) => (Some(&r.session), Some(&r.agent), Some(r.verdict)),
             Record::Outcome(r) => (Some(&r.session), None, None),
             Record::Gateway(r) => (r.session.as_ref(), None, None),
+            Record::Standing(r) => (None, Some(&r.agent), None),
             Record::Recovered(_) | _ => (None, None, None),
         };
         let right_verdict = |wanted| match wanted {

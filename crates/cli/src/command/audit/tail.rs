@@ -17,12 +17,12 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(crate) struct Tail {
-    /// The record: a file, or the folder of a log.
-    path: PathBuf,
+    /// The log's folder.
+    folder: PathBuf,
     /// How many entries to print from the end, at most 10,000.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(..=10_000))]
     lines: u16,
-    /// Go on with the entries that come, into the next segments of a log too, until interrupted.
+    /// Go on with the entries that come, into the log's next segments too, until interrupted.
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]
@@ -31,9 +31,9 @@ pub(crate) struct Tail {
 
 impl Tail {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let about = |failure: Failure| failure.about(self.path.display());
+        let about = |failure: Failure| failure.about(self.folder.display());
         let (last, mut follower) = self.last().map_err(about)?;
-        say_unverified(&self.path);
+        say_unverified();
         for (seq, record) in last {
             print(out, seq, &record)?;
         }
@@ -43,7 +43,7 @@ impl Tail {
         loop {
             out.flush()?;
             sleep(PAUSE);
-            while let Some((seq, record)) = follower.next().map_err(about)? {
+            while let Some((seq, record)) = follower.next_entry().map_err(about)? {
                 if self.wanted.wants(&record) {
                     print(out, seq, &record)?;
                 }
@@ -51,20 +51,16 @@ impl Tail {
         }
     }
 
-    /// The last entries that are wanted, and where to go on behind them. Of a log no more segments are read than hold them.
+    /// The last entries that are wanted, and where to go on behind them. No more segments are read than hold them.
     fn last(&self) -> Result<(VecDeque<(u64, Record)>, Follower), Failure> {
-        if !self.path.is_dir() {
-            let mut follower = Follower::of_file(&self.path)?;
-            return Ok((self.last_before(&mut follower, u64::MAX)?, follower));
-        }
-        let mut segments = segments(&self.path)?;
+        let mut segments = segments(&self.folder)?;
         let mut first = segments.pop().ok_or_else(Follower::no_log)?;
-        let mut follower = Follower::of_log(&self.path, first)?;
+        let mut follower = Follower::start(&self.folder, first)?;
         let mut last = self.last_before(&mut follower, u64::MAX)?;
         while last.len() < usize::from(self.lines)
             && let Some(earlier) = segments.pop()
         {
-            let mut before = self.last_before(&mut Follower::of_log(&self.path, earlier)?, first)?;
+            let mut before = self.last_before(&mut Follower::start(&self.folder, earlier)?, first)?;
             before.append(&mut last);
             self.cut(&mut before);
             (first, last) = (earlier, before);
@@ -75,7 +71,7 @@ impl Tail {
     /// Reads on to the end, or to the entry with that number; gives the last ones that are wanted.
     fn last_before(&self, follower: &mut Follower, end: u64) -> Result<VecDeque<(u64, Record)>, Failure> {
         let mut last = VecDeque::new();
-        while let Some((seq, record)) = follower.next()?.filter(|(seq, _)| *seq < end) {
+        while let Some((seq, record)) = follower.next_entry()?.filter(|(seq, _)| *seq < end) {
             if self.wanted.wants(&record) {
                 last.push_back((seq, record));
                 self.cut(&mut last);

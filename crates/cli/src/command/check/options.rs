@@ -115,7 +115,7 @@ impl Options {
             goal: self.goal.clone(),
             approvals,
             proposals: self.proposals.plan(&self.audience, spent),
-            record: self.record.plan(),
+            record: self.record.plan()?,
             definitions,
         })
     }

@@ -3,7 +3,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use countersign_audit_log::LogKey;
 use countersign_core::KeyId;
-use countersign_keys::file::{KeyFileError, write_public_key, write_server_secret, write_signing_key};
+use countersign_keys::file::{
+    KeyFileError, write_log_key, write_public_key, write_server_secret, write_signing_key,
+};
 use countersign_keys::note::KeyName;
 use countersign_keys::{ServerSecret, SigningKey};
 use serde_json::{Value, json};
@@ -53,6 +55,7 @@ impl Generate {
     /// Makes a key, and writes both halves, or neither.
     fn pair(
         &self,
+        write_secret: impl Fn(&Path, &SigningKey) -> Result<(), KeyFileError>,
         write_public: impl Fn(&Path, &SigningKey) -> Result<(), Failure>,
     ) -> Result<SigningKey, Failure> {
         if self.id.is_some() {
@@ -65,7 +68,7 @@ impl Generate {
             must_be_free(path, Replace::Never)?;
         }
         let key = SigningKey::from_seed(*random::secret::<32>()?);
-        write_signing_key(&self.out, &key).map_err(|error| about(&self.out, error))?;
+        write_secret(&self.out, &key).map_err(|error| about(&self.out, error))?;
         if let Some(path) = &self.public_out {
             write_public(path, &key).inspect_err(|_| {
                 // Half a pair is no result: the secret half was made just now and nobody has it.
@@ -75,11 +78,11 @@ impl Generate {
         Ok(key)
     }
 
-    /// The kind of file is the same as an operator's; that no key is both is seen to where a log is opened.
     fn log(&self, out: &mut Output, origin: &KeyName) -> Result<Exit, Failure> {
         let named = |key: &SigningKey| LogKey::new(origin.clone(), key.verifying_key()).to_string();
-        let key =
-            self.pair(|path, key| write_file(path, format!("{}\n", named(key)).as_bytes(), Replace::Never))?;
+        let key = self.pair(write_log_key, |path, key| {
+            write_file(path, format!("{}\n", named(key)).as_bytes(), Replace::Never)
+        })?;
         let verifier = named(&key);
         let report = json!({
             "ok": true,
@@ -94,7 +97,7 @@ impl Generate {
     }
 
     fn ed25519(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let key = self.pair(|path, key| {
+        let key = self.pair(write_signing_key, |path, key| {
             write_public_key(path, &key.verifying_key()).map_err(|error| about(path, error))
         })?;
         let public = key.verifying_key();

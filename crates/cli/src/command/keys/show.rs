@@ -21,12 +21,15 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        match read_any_key(&self.file).map_err(|error| Failure::from(error).about(self.file.display()))? {
+        let key =
+            read_any_key(&self.file).map_err(|error| Failure::from(error).about(self.file.display()))?;
+        if self.origin.is_some() && !matches!(key, AnyKey::Log(_)) {
+            return Err(Failure::usage("--origin is for the key of a log, and the file holds another"));
+        }
+        match key {
             AnyKey::Signing(key) => self.public(out, "ed25519-signing", &key.verifying_key())?,
             AnyKey::Public(key) => self.public(out, "ed25519-public", &key)?,
-            AnyKey::Server(_) if self.origin.is_some() => {
-                return Err(Failure::usage("an HMAC key is not the key of a log"));
-            }
+            AnyKey::Log(key) => self.public(out, "ed25519-log", &key.verifying_key())?,
             AnyKey::Server(secret) => {
                 let report = json!({"ok": true, "kind": "hmac", "key_id": secret.key_id()});
                 out.result(&report, &format!("kind   hmac\nkey id {}", secret.key_id()))?;

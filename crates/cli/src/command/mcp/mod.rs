@@ -72,13 +72,16 @@ gateway.toml (paths are taken from its own folder):
   # file = \"plan.json\"             # a plan to start with
   # approval_file = \"plan.token\"   # an approval of that plan; it needs --session
   [record]
-  file = \"record.jsonl\"            # made by the gateway; or in its place a log:
-  # folder = \"log\"                 # made by the gateway, and signed by a key of its own
-  # key_file = \"log.key.json\"
-  # origin = \"example.com/log\"     # the name of that key
-  # durability = \"group\"           # or every, system
+  folder = \"log\"                   # made by the gateway
+  key_file = \"log.key.json\"        # a key of the log's own (`keys generate --kind log`)
+  origin = \"example.com/log\"       # the name of that key
+  durability = \"group\"             # optional: or every, system
   # checkpoint_file = \"kept.note\"  # kept elsewhere: the log has to go on from it
+  # [record.arguments]               # values that go on record, and never off it again:
+  # \"desk:refund\" = [\"/amount\"]    # by tool, as JSON Pointers
   [server]
   name = \"desk\"
   methods = []                       # further client methods, by exact name
-  server_methods = []                # further server methods, by exact name";
+  server_methods = []                # further server methods, by exact name
+  # [metrics]                        # needs a build with the feature prometheus: docs/metrics.md
+  # [traces]                         # needs a build with the feature otel: docs/traces.md";

@@ -18,6 +18,7 @@ use crate::output::{Output, note};
 use crate::random;
 use crate::server::Server;
 use crate::session::OpenSession;
+use crate::signals::Watch;
 use crate::time::now;
 
 /// How long a server may take to end after its input was closed, in milliseconds.
@@ -44,12 +45,17 @@ impl Run {
         let config = Config::read(&self.config)?;
         let plans = config.plans(&self.plan, self.session.as_ref())?;
         let settings = plans.settings(config.settings()?)?;
+        let mut exports = config.exports()?;
+        let signals = config.signals()?;
         let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
-        let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule());
+        let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule()).watched_by(signals);
         let first = plans.prepare(&prepared, config.server())?;
         let mut server = Server::start(&self.server)?;
-        let session = prepared.open()?;
+        let session = prepared.open_watched(&exports)?;
+        exports.begin()?;
         let follow = Follow::new(config.registry(), &session);
+        let watch = Arc::new(Watch::new(session.gate.clone()));
+        let watching = Arc::clone(&watch);
         let pending = session.pending.map(|store| -> Arc<dyn PendingApprovals> { store });
         let mut gateway = Gateway::new(
             settings,
@@ -58,14 +64,18 @@ impl Run {
             session.clock,
             pending,
             Box::new(|| random::id("call").map_err(|_| CallIdError::new())),
-            Box::new(move || follow.look()),
+            Box::new(move || {
+                watching.look();
+                follow.look();
+            }),
         );
         if let Some(FirstPlan { plan, approval }) = first {
             gateway.start_plan(plan, approval.as_deref()).map_err(|error| failure(&error))?;
         }
         let (server_in, server_out) = server.pipes()?;
-        let end = gateway.run(std::io::stdin(), std::io::stdout(), server_in, server_out)?;
-        if end == GatewayEnd::ServerEnded {
+        let ended = gateway.run(std::io::stdin(), std::io::stdout(), server_in, server_out);
+        watch.end();
+        if ended? == GatewayEnd::ServerEnded {
             return Err(Failure::new("SERVER_ENDED", "the server ended before its client did"));
         }
         server.wait(LEAVE_MILLIS);

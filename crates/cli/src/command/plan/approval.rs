@@ -4,7 +4,7 @@ use std::sync::Arc;
 use countersign_approval_token::{
     ApprovalToken, CallBinding, PendingApproval, PendingApprovals as _, PendingError,
 };
-use countersign_core::{CallId, Millis, RunId};
+use countersign_core::{CallId, Millis, OperatorId, RunId};
 use countersign_sqlite::SqliteStore;
 use countersign_tool_gate::{ApprovalRequest, RejectionCode};
 use serde_json::json;
@@ -41,6 +41,14 @@ impl Approvals {
     pub(super) fn find(&self, binding: &CallBinding) -> Result<Option<(CallId, ApprovalToken)>, Failure> {
         match (&self.asking, &self.store) {
             (Asking::Filing { .. }, Some(store)) => Ok(store.find_approved(binding, now()?)?),
+            _ => Ok(None),
+        }
+    }
+
+    /// Who said no to exactly this.
+    pub(super) fn find_denier(&self, binding: &CallBinding) -> Result<Option<OperatorId>, Failure> {
+        match (&self.asking, &self.store) {
+            (Asking::Filing { .. }, Some(store)) => Ok(store.find_denied(binding, now()?)?.map(|(_, by)| by)),
             _ => Ok(None),
         }
     }
@@ -106,11 +114,15 @@ impl Approvals {
         match (&self.asking, &self.store) {
             (Asking::Nobody, _) | (_, None) => Ok(None),
             (Asking::Filing { config, ttl }, Some(store)) => {
-                let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)?;
+                let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)?
+                    .with_session_end(request.session_ends());
                 let id = store.request(&pending).map_err(|error| {
+                    if matches!(error, PendingError::Denied) {
+                        let text = "it was denied; the plan for another session is another question";
+                        return Failure::refused("APPROVAL_DENIED", text);
+                    }
                     if matches!(error, PendingError::Conflict) {
-                        let text =
-                            "it was denied, was used or is over; the plan for another session is another question";
+                        let text = "it was used or is over; the plan for another session is another question";
                         return Failure::refused(error.code(), text);
                     }
                     error.into()

@@ -75,8 +75,7 @@ pub(crate) enum Plan {
     /// Where a step needs an approval, the whole plan is approved at once: without one, what has to be approved is printed and
     /// the exit code is 3. With --config it is filed as well, and found once it was approved with `countersign approve`.
     #[command(after_help = "Examples:\n  countersign plan run plan.json --registry registry.dsse.json \
-        --trust-root trust-root.json \\\n    --agent support-bot --goal 'Answer ticket 7' --record record.jsonl \
-        -- ./desk-server\n  \
+        --trust-root trust-root.json \\\n    --agent support-bot --goal 'Answer ticket 7' -- ./desk-server\n  \
         countersign plan run plan.json --config gateway.toml --fill fill.json -- ./desk-server")]
     Run(Box<run::Run>),
 }

@@ -150,7 +150,7 @@ impl Run {
         if let Some(principal) = &self.principal {
             plan.principal = principal.clone();
         }
-        plan.record = self.record.plan();
+        plan.record = self.record.plan()?;
         let Some(key) = &self.approval_key else {
             return Ok((plan, Asking::Nobody));
         };

@@ -82,6 +82,10 @@ impl Steps<'_> {
         let Some(request) = rejection.approval_request() else {
             return Err(refused(run, &rejection));
         };
+        if let Some(by) = self.approvals.find_denier(request.binding())? {
+            let denied = self.call(run, &run.call_id).denied_as(request.binding(), by.as_str());
+            return self.gate.check(&denied).map_err(|rejection| refused(run, &rejection));
+        }
         match self.approvals.find(request.binding())? {
             Some((id, token)) => self.check_approved(run, &id, &token),
             None => Err(self.approvals.ask(out, &format!("step {} ({})", run.step, run.tool), request, None)),

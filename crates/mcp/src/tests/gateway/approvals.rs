@@ -1,8 +1,10 @@
-use countersign_approval_token::PendingApprovals as _;
-use countersign_core::{CallId, Millis};
+use countersign_approval_token::{PendingApproval, PendingApprovals as _};
+use countersign_audit_log::{CallRecord, Record};
+use countersign_core::{Digest, Millis, ToolId};
+use countersign_tool_gate::{RejectionCode, ToolCall};
 use serde_json::json;
 
-use super::desk::{Desk, NOW, definitions, signed, time};
+use super::desk::{Desk, NOW, Setup, definitions, signed, time};
 
 /// The approval id in the refusal that the client gets next.
 fn asked(desk: &Desk) -> String {
@@ -93,12 +95,123 @@ fn a_denied_call_stays_refused_and_the_others_stay_as_they_are() {
     let first = asked(&desk);
     desk.call(2, "refund", &json!({ "ticket": 2 }));
     let second = asked(&desk);
-    desk.pending.deny(&CallId::new(&first).unwrap()).unwrap();
+    desk.deny(&first);
     desk.approve(&second);
-    desk.call(3, "refund", &json!({ "ticket": 1 }));
+    for id in 3..6 {
+        desk.call(id, "refund", &json!({ "ticket": 1 }));
+        denied(&desk);
+    }
+    assert!(desk.pending.list(time(NOW)).unwrap().is_empty(), "nobody is asked again");
+    desk.call(6, "refund", &json!({ "ticket": 2 }));
+    assert_eq!(desk.run_call()["id"], 6);
+    let deniers: Vec<_> = decisions(&desk).into_iter().map(|call| call.denied_by).collect();
+    let olga = Some("olga".into());
+    assert_eq!(deniers, [None, None, olga.clone(), olga.clone(), olga, None]);
+    assert_eq!(desk.gate.counts().rejected_with(RejectionCode::ApprovalDenied), 3);
+}
+
+/// A no is the last word: the client is told so, and is given nothing to wait for.
+fn denied(desk: &Desk) {
+    let (line, code) = desk.refusal();
+    assert_eq!(code, "APPROVAL_DENIED");
+    let decision = &line["result"]["_meta"]["dev.countersign/decision"];
+    assert_eq!(decision["retry"], "never");
+    assert_eq!((decision.get("approval_id"), decision.get("unlock")), (None, None));
+    let text = line["result"]["content"][0]["text"].as_str().unwrap();
+    assert_eq!(text, "Refused by Countersign: APPROVAL_DENIED. a person refused this call.");
+}
+
+fn decisions(desk: &Desk) -> Vec<CallRecord> {
+    let decision = |(_, record)| {
+        let Record::Decision(call) = record else { return None };
+        Some(call)
+    };
+    desk.sink.latest().into_iter().filter_map(decision).collect()
+}
+
+#[test]
+fn a_no_outlasts_the_question_and_is_good_for_the_session() {
+    let mut desk = Desk::with(Setup { goal: None, ..Setup::default().patient() });
+    desk.call(1, "refund", &json!({}));
+    desk.list(&definitions());
+    desk.deny(&asked(&desk));
+    // The question would have lapsed after ten minutes.
+    desk.clock.advance(Millis::from_secs(3_500)).unwrap();
+    desk.call(2, "refund", &json!({}));
+    denied(&desk);
+    desk.nothing_reached_the_server();
+}
+
+#[test]
+fn a_no_is_about_what_was_asked_and_another_registry_asks_another_question() {
+    let mut desk = Desk::open();
+    desk.call(1, "refund", &json!({}));
+    desk.list(&definitions());
+    let first = asked(&desk);
+    desk.deny(&first);
+    desk.registry.reload(signed(2).as_bytes(), time(NOW)).unwrap();
+    desk.call(2, "refund", &json!({}));
+    let second = asked(&desk);
+    assert_ne!(second, first);
+    desk.approve(&second);
+    desk.call(3, "refund", &json!({}));
+    assert_eq!(desk.run_call()["id"], 3);
+}
+
+#[test]
+fn a_no_to_a_tool_is_none_to_what_the_tool_is_after_its_definition_changed() {
+    let mut desk = Desk::open();
+    desk.call(1, "refund", &json!({}));
+    desk.list(&definitions());
+    let first = asked(&desk);
+    desk.deny(&first);
+    let refund = ToolId::new("desk", "refund").unwrap();
+    desk.gate.note_definition(&refund, Digest::of(b"another"));
+    desk.call(2, "refund", &json!({}));
     assert_ne!(asked(&desk), first);
-    desk.call(4, "refund", &json!({ "ticket": 2 }));
-    assert_eq!(desk.run_call()["id"], 4);
+    desk.nothing_reached_the_server();
+}
+
+#[test]
+fn a_no_that_the_gateway_has_not_heard_of_is_found_when_it_would_ask() {
+    let mut desk = Desk::open();
+    // Asked about elsewhere, as by the gateway's own run before its memory was full.
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.run_call();
+    desk.client_got();
+    let call = ToolCall::new("elsewhere", "desk", "refund", b"{}");
+    let refused = desk.gate.check(&call).unwrap_err();
+    let request = refused.approval_request().unwrap();
+    let minute = Millis::from_secs(60);
+    let question =
+        PendingApproval::new(request.binding().clone(), request.args(), time(NOW), minute).unwrap();
+    desk.deny(desk.pending.request(&question).unwrap().as_str());
+    for id in 2..4 {
+        desk.call(id, "refund", &json!({}));
+        denied(&desk);
+    }
+    let told: Vec<_> = desk.record().into_iter().skip_while(|code| code != "APPROVAL_REQUIRED").collect();
+    assert_eq!(told, ["APPROVAL_REQUIRED", "APPROVAL_REQUIRED", "PENDING_DENIED", "APPROVAL_DENIED"]);
+    desk.nothing_reached_the_server();
+}
+
+#[test]
+fn an_agent_that_varies_its_arguments_is_told_no_sixty_four_times_at_most() {
+    let mut desk = Desk::with(Setup { goal: None, ..Setup::default().patient() });
+    desk.call(0, "refund", &json!({ "ticket": 0 }));
+    desk.list(&definitions());
+    desk.deny(&asked(&desk));
+    for ticket in 1..64 {
+        desk.call(ticket, "refund", &json!({ "ticket": ticket }));
+        desk.deny(&asked(&desk));
+        // Questions that lapse do not make room for more noes.
+        desk.clock.advance(Millis::from_secs(50)).unwrap();
+    }
+    desk.call(64, "refund", &json!({ "ticket": 64 }));
+    let (_, code) = desk.refusal();
+    assert_eq!(code, "STORE_UNAVAILABLE");
+    assert!(desk.pending.list(time(NOW)).unwrap().is_empty());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use countersign_audit_log::Record;
 use countersign_core::Millis;
 use serde_json::json;
 
@@ -245,4 +246,25 @@ fn a_session_that_is_over_refuses_every_call() {
     let (line, code) = desk.refusal();
     assert_eq!(code, "CONTRACT_EXPIRED");
     assert_eq!(line["result"]["_meta"]["dev.countersign/decision"]["retry"], "never");
+}
+
+#[test]
+fn the_trace_goes_on_record_and_on_to_the_server_and_what_is_none_is_no_reason_to_refuse() {
+    let mut desk = Desk::open();
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let given =
+        [json!(trace), json!(trace.to_uppercase()), json!(7), json!(null), json!("x".repeat(100_000))];
+    for (id, trace) in (1..).zip(&given) {
+        let meta = json!({ "traceparent": trace, "tracestate": "a=b" });
+        desk.call_with(id, "search", &json!({ "q": "x" }), &meta);
+        if id == 1 {
+            desk.list(&definitions());
+        }
+        assert_eq!(desk.run_call()["params"]["_meta"], meta);
+    }
+    let traces = desk.sink.latest().into_iter().filter_map(|(_, record)| {
+        let Record::Decision(call) = record else { return None };
+        Some(call.trace.map(|trace| trace.as_str().to_owned()))
+    });
+    assert_eq!(traces.collect::<Vec<_>>(), [Some(trace.to_owned()), None, None, None, None]);
 }

@@ -432,6 +432,11 @@ impl Desk {
         self.pending.approve(&id, &self.token(&waiting, id.as_str()), now).unwrap();
     }
 
+    /// Says no to it, as an operator would.
+    pub(super) fn deny(&self, id: &str) {
+        self.pending.deny(&CallId::new(id).unwrap(), &OperatorId::new("olga").unwrap()).unwrap();
+    }
+
     fn token(&self, waiting: &countersign_approval_token::PendingApproval, token_id: &str) -> ApprovalToken {
         let now = countersign_core::Clock::now(&*self.clock).unwrap();
         let (token_id, bob) = (TokenId::new(token_id).unwrap(), OperatorId::new("bob").unwrap());

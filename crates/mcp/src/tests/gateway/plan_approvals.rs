@@ -1,4 +1,5 @@
 use countersign_approval_token::{PendingApprovals as _, PendingState};
+use countersign_audit_log::Record;
 use countersign_core::{CallId, Millis};
 use serde_json::{Value, json};
 
@@ -160,12 +161,18 @@ fn a_plan_that_was_denied_or_whose_time_is_over_is_not_asked_about_again() {
     submit(&mut desk, 1, &with_a_refund(10));
     desk.list(&definitions());
     let denied = asked(&desk);
-    desk.pending.deny(&CallId::new(&denied).unwrap()).unwrap();
+    desk.deny(&denied);
     submit(&mut desk, 2, &with_a_refund(10));
     let (line, code) = desk.refusal();
     assert_eq!(
         (code.as_str(), unlock(&line)),
-        ("APPROVAL_REQUIRED", json!("a plan that was not asked about before"))
+        ("APPROVAL_DENIED", json!("a plan that was not asked about before"))
+    );
+    assert_eq!(line["result"]["_meta"]["dev.countersign/decision"]["retry"], "never");
+    let Some((_, Record::Decision(entry))) = desk.sink.latest().pop() else { panic!("a decision") };
+    assert_eq!(
+        (entry.denied_by, entry.plan.map(|root| root.to_string())),
+        (Some("olga".into()), Some(denied))
     );
     assert_eq!(line["result"]["_meta"]["dev.countersign/decision"].get("approval_id"), None);
     submit(&mut desk, 3, &with_a_refund(11));
@@ -176,6 +183,22 @@ fn a_plan_that_was_denied_or_whose_time_is_over_is_not_asked_about_again() {
     let (line, _) = desk.refusal();
     assert_eq!(unlock(&line), "a plan that was not asked about before");
     assert_eq!(desk.gate.plan_root(), None);
+}
+
+#[test]
+fn a_plan_that_a_person_approves_has_its_steps_whatever_was_said_to_one_of_them_alone() {
+    let mut desk = planned();
+    desk.call(1, "refund", &json!({ "amount": 10, "ticket": 7 }));
+    desk.list(&definitions());
+    desk.deny(&asked(&desk));
+    desk.call(2, "refund", &json!({ "amount": 10, "ticket": 7 }));
+    assert_eq!(desk.refusal().1, "APPROVAL_DENIED");
+    submit(&mut desk, 3, &with_a_refund(10));
+    desk.approve(&asked(&desk));
+    submit(&mut desk, 4, &with_a_refund(10));
+    committed(&desk, 4, 3);
+    run(&mut desk, 5, "search", &json!({ "q": "a" }));
+    run(&mut desk, 6, "refund", &json!({ "amount": 10, "ticket": 7 }));
 }
 
 #[test]

@@ -1,0 +1,55 @@
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use crate::AuditError;
+
+/// The time between one opening and the failure that ends it.
+#[derive(Debug)]
+pub(super) struct Life {
+    /// The last record that is acknowledged.
+    pub(super) kept: AtomicU64,
+    pub(super) failure: OnceLock<Failure>,
+}
+
+impl Life {
+    pub(super) fn new(kept: u64) -> Arc<Self> {
+        Arc::new(Self { kept: AtomicU64::new(kept), failure: OnceLock::new() })
+    }
+}
+
+/// What everybody who waits is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Failure {
+    Replaced,
+    Corrupt { at: u64 },
+    TooLong,
+    System(i32),
+    Write(io::ErrorKind),
+}
+
+impl Failure {
+    pub(super) fn of(error: &AuditError) -> Self {
+        match error {
+            AuditError::Replaced => Self::Replaced,
+            AuditError::Corrupt { at } => Self::Corrupt { at: *at },
+            AuditError::TooLong => Self::TooLong,
+            AuditError::Write(error) | AuditError::Unavailable(error) => {
+                error.raw_os_error().map_or(Self::Write(error.kind()), Self::System)
+            }
+            AuditError::Locked | AuditError::Poisoned | AuditError::Log(_) => {
+                Self::Write(io::ErrorKind::Other)
+            }
+        }
+    }
+
+    pub(super) fn error(self) -> AuditError {
+        match self {
+            Self::Replaced => AuditError::Replaced,
+            Self::Corrupt { at } => AuditError::Corrupt { at },
+            Self::TooLong => AuditError::TooLong,
+            Self::System(code) => AuditError::Write(io::Error::from_raw_os_error(code)),
+            Self::Write(kind) => AuditError::Write(kind.into()),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+use std::io;
+
+use countersign_core::Timestamp;
+
+use super::options::LogOptions;
+use super::writer::Writer;
+use crate::disk::{Disk, DiskFile};
+use crate::segment::{MAX_TAIL, Scan, Scanner, list_segments, read_range, segment_name};
+use crate::{AuditError, LogError, Place};
+
+/// How many bytes are written again at once.
+const CHUNK: u64 = 64 << 10;
+
+/// What of a segment was found to be as it was written. It is not read again while the file is the same and no shorter.
+#[derive(Debug)]
+pub(super) struct Verified {
+    /// Tells whether the file is the same. It is never written or synced.
+    file: Box<dyn DiskFile>,
+    first: u64,
+    scan: Scan,
+}
+
+/// Goes on after a failure, in a new segment, behind what was acknowledged, or behind the batch that stands whole behind that.
+///
+/// INVARIANT: a checkpoint that reads show is not cut, whoever was refused with its batch: somebody may have read it. It
+/// is written again and synced with its batch, for what a read shows now need not be on the disk.
+pub(super) fn reopen(
+    disk: &dyn Disk,
+    options: &LogOptions,
+    writer: &mut Writer,
+    time: Timestamp,
+) -> Result<(), AuditError> {
+    writer.require_lock()?;
+    let (first, name) = (writer.first, segment_name(writer.first));
+    let size = disk.size(&name).map_err(unavailable)?;
+    let key = options.log_key();
+    let mut scanner = Scanner::new(disk, &key, Vec::new());
+    // A segment with nothing but a head in it is made again from the start, also where that was begun and has failed.
+    let scan = match verify(disk, &mut scanner, writer, size) {
+        Ok(mut scan) => {
+            scanner.go_on(first, &mut scan, size)?;
+            Some(scan)
+        }
+        Err(AuditError::Corrupt { .. } | AuditError::Log(_)) if first > writer.frontier.size() => None,
+        Err(error) => return Err(error),
+    };
+    let kept = scan.filter(|scan| scan.kept.end > writer.end);
+    let records = kept.as_ref().map_or(writer.frontier.size(), |scan| scan.kept.frontier.size());
+    let (due, end) = (records.saturating_add(1), kept.as_ref().map_or(writer.end, |scan| scan.kept.end));
+    require_last(disk, first, due)?;
+
+    let mut file = disk.open(&name).map_err(unavailable)?;
+    if end > writer.synced {
+        write_again(disk, &mut *file, first, writer.synced, end)?;
+        file.sync().map_err(AuditError::Unavailable)?;
+        writer.adopt(kept);
+    }
+    writer.note_cut(&read_range(disk, first, end.min(size), size)?);
+    if first != due {
+        // Also where there is nothing to cut any more: it may have been cut before, and the sync of that have failed.
+        file.truncate(end).map_err(AuditError::Unavailable)?;
+        file.sync().map_err(AuditError::Unavailable)?;
+        writer.file = Some(file);
+        writer.checkpoint(options)?;
+    }
+    let began = writer.begin_segment(disk).map_err(AuditError::Unavailable);
+    began.and_then(|()| writer.record_cut(disk, options, time))
+}
+
+/// Makes sure that the segment is what was written to it, up to what was acknowledged.
+fn verify(
+    disk: &dyn Disk,
+    scanner: &mut Scanner<'_>,
+    writer: &mut Writer,
+    size: u64,
+) -> Result<Scan, AuditError> {
+    if size < writer.end || size.saturating_sub(writer.end) > MAX_TAIL {
+        return Err(AuditError::Corrupt { at: size.min(writer.end) });
+    }
+    let mut before = writer.verified.take().filter(|verified| verified.first == writer.first);
+    if let Some(verified) = &mut before
+        && verified.file.size_in_place().map_err(AuditError::Unavailable)?.is_none()
+    {
+        before = None;
+    }
+    let verified = if let Some(mut verified) = before {
+        scanner.go_on(writer.first, &mut verified.scan, writer.end)?;
+        verified
+    } else {
+        let file = disk.open(&segment_name(writer.first)).map_err(unavailable)?;
+        let scan = scanner.segment_upto(writer.first, true, writer.end)?;
+        Verified { file, first: writer.first, scan: scan.ok_or(AuditError::Corrupt { at: writer.end })? }
+    };
+    let scan = verified.scan.clone();
+    if scan.kept.end != writer.signed_end
+        || scan.whole.end != writer.end
+        || scan.whole.frontier != writer.frontier
+    {
+        return Err(AuditError::Corrupt { at: writer.end });
+    }
+    writer.verified = Some(verified);
+    Ok(scan)
+}
+
+/// The segment must be the last one: of those behind it only the next can be ours, which was being made.
+fn require_last(disk: &dyn Disk, first: u64, due: u64) -> Result<(), AuditError> {
+    let segments = list_segments(disk).map_err(AuditError::Unavailable)?;
+    if segments.iter().any(|segment| *segment > first && *segment != due) {
+        return Err(LogError::Gap(Place { segment: due, line: 1, byte: 0 }).into());
+    }
+    Ok(())
+}
+
+/// Writes what reads show in the place where they show it.
+fn write_again(
+    disk: &dyn Disk,
+    file: &mut dyn DiskFile,
+    segment: u64,
+    from: u64,
+    to: u64,
+) -> Result<(), AuditError> {
+    let mut at = from;
+    while at < to {
+        let bytes = read_range(disk, segment, at, to.min(at.saturating_add(CHUNK)))?;
+        if bytes.is_empty() {
+            return Err(AuditError::Corrupt { at });
+        }
+        file.write_at(at, &bytes).map_err(AuditError::Unavailable)?;
+        at = at.saturating_add(bytes.len() as u64);
+    }
+    Ok(())
+}
+
+fn unavailable(error: io::Error) -> AuditError {
+    if error.kind() == io::ErrorKind::NotFound {
+        AuditError::Replaced
+    } else {
+        AuditError::Unavailable(error)
+    }
+}

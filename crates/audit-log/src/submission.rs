@@ -1,0 +1,221 @@
+use countersign_keys::note::{NoteError, SignedNote};
+use countersign_merkle::MerkleTree;
+
+use crate::checkpoint::parse_decimal;
+use crate::cosignature::signer_of;
+use crate::{AddCheckpoint, Checkpoint, CheckpointError, LogKey, WitnessKey, WitnessRefusal};
+
+/// The most bytes of a witness's answer that are looked at. A cosignature takes less than 500, so that this holds those
+/// of sixteen other kinds beside it, the largest in use included.
+pub const MAX_WITNESS_ANSWER_BYTES: usize = 64 << 10;
+
+/// Why there is no cosignature of a witness. Never holds what the witness said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmissionError {
+    /// The note is no checkpoint of the log.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The tree did not have the checkpoint's root at its size.
+    #[error("the tree is not that of the checkpoint")]
+    Tree,
+    /// The witness does not cosign. [`WitnessRefusal::Proof`], and [`WitnessRefusal::Conflict`] of the very size that was
+    /// sent, say that it holds another past of the log: one of the two was forked or is wrong.
+    #[error(transparent)]
+    Refused(#[from] WitnessRefusal),
+    /// The witness holds a checkpoint of more records than there are: the log's end was cut or an older copy restored, or
+    /// a later checkpoint was sent to it from elsewhere.
+    #[error("the witness has seen more of the log than is here")]
+    Ahead,
+    /// The witness holds a checkpoint of fewer records than it cosigned before.
+    #[error("the witness has gone back behind what it cosigned")]
+    Forgot,
+    /// The witness's latest checkpoint changed between two requests.
+    #[error("the witness was sent another checkpoint of the log meanwhile")]
+    Busy,
+    /// The answer has a status that the protocol has no place for.
+    #[error("the witness answered with a status that is none of the protocol")]
+    Status,
+    /// The answer is too long, or not what its status asks for.
+    #[error("the answer of the witness is malformed")]
+    Answer,
+    /// The answer holds no cosignature by the witness's key.
+    #[error("the answer holds no cosignature by the key of the witness")]
+    Key,
+    /// The cosignature is not one of the checkpoint.
+    #[error("the cosignature of the witness does not verify")]
+    Signature,
+}
+
+impl SubmissionError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Checkpoint(error) => error.code(),
+            Self::Tree => "WITNESS_TREE",
+            Self::Refused(refusal) => refusal.code(),
+            Self::Ahead => "WITNESS_AHEAD",
+            Self::Forgot => "WITNESS_FORGOT",
+            Self::Busy => "WITNESS_BUSY",
+            Self::Status => "WITNESS_STATUS",
+            Self::Answer => "WITNESS_ANSWER",
+            Self::Key => "WITNESS_KEY",
+            Self::Signature => "WITNESS_SIGNATURE",
+        }
+    }
+}
+
+/// Holds what one witness is asked, and judges what it answers (C2SP tlog-witness, `add-checkpoint`). It sends nothing:
+/// whoever has a connection posts [`body`](Self::body), hands the answer to [`answer`](Self::answer), and does so once more
+/// when that says so.
+///
+/// What a witness refuses is its bare word, as good as the connection is. What it cosigns is verified.
+///
+/// ```
+/// use countersign_audit_log::{AddCheckpoint, Checkpoint, LogKey, Submission, WitnessKey, WitnessedLog, cosign};
+/// use countersign_core::Timestamp;
+/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_merkle::{LeafHash, MerkleTree};
+/// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
+/// let (name, theirs) = (KeyName::new("witness.example")?, SigningKey::from_seed([8; 32]));
+/// let log = LogKey::new(origin.clone(), key.verifying_key());
+/// let tree: MerkleTree = [b"a", b"b", b"c"].map(|entry| LeafHash::of(entry)).into_iter().collect();
+/// let note = Checkpoint::new(origin, tree.head()).sign(&key);
+/// let witness = WitnessKey::new(name.clone(), theirs.verifying_key());
+/// let mut asked = Submission::new(&tree, &note, &log, &witness, 0)?;
+/// // At the witness, which sees the log for the first time:
+/// let seen = WitnessedLog::new(log.clone(), None).check(&AddCheckpoint::from_body(&asked.body())?)?;
+/// let line = cosign(&seen, &name, &theirs, Timestamp::EPOCH);
+/// assert_eq!(asked.answer(200, line.as_bytes())?, Some(line));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Submission<'a> {
+    tree: &'a MerkleTree,
+    note: &'a str,
+    witness: &'a WitnessKey,
+    size: u64,
+    cosigned: u64,
+    request: AddCheckpoint,
+    turn: Turn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    First,
+    Last,
+}
+
+impl<'a> Submission<'a> {
+    /// Begins with the size of the latest checkpoint that the witness is known to have cosigned, by a cosignature of its
+    /// own that verified; 0 where none is at hand, which costs one request more.
+    ///
+    /// # Errors
+    /// [`SubmissionError::Checkpoint`]; [`SubmissionError::Tree`] when the tree, at the checkpoint's size, has another root or
+    /// is smaller; [`SubmissionError::Ahead`] when the witness cosigned more than the checkpoint counts.
+    pub fn new(
+        tree: &'a MerkleTree,
+        note: &'a str,
+        log: &LogKey,
+        witness: &'a WitnessKey,
+        cosigned: u64,
+    ) -> Result<Self, SubmissionError> {
+        let checkpoint = Checkpoint::verify(note, log)?;
+        if tree.head_at(checkpoint.size()).ok().as_ref() != Some(checkpoint.head()) {
+            return Err(SubmissionError::Tree);
+        }
+        let size = checkpoint.size();
+        if cosigned > size {
+            return Err(SubmissionError::Ahead);
+        }
+        let request = request(tree, note, cosigned, size)?;
+        Ok(Self { tree, note, witness, size, cosigned, request, turn: Turn::First })
+    }
+
+    /// The body of the request.
+    #[must_use]
+    pub fn body(&self) -> String {
+        self.request.to_body()
+    }
+
+    /// Judges the answer to the request: its status, and its body of at most [`MAX_WITNESS_ANSWER_BYTES`]. Gives the
+    /// witness's cosignature as a line that [`attach_cosignatures`](crate::attach_cosignatures) takes, the latest of several;
+    /// or `None`, once, when the witness stands at another size and the request is now another, to be sent again.
+    ///
+    /// # Errors
+    /// [`SubmissionError`] when the witness does not cosign, or what it says cannot be relied on.
+    pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<Option<String>, SubmissionError> {
+        let text = || std::str::from_utf8(body).map_err(|_| SubmissionError::Answer);
+        if body.len() > MAX_WITNESS_ANSWER_BYTES {
+            return Err(SubmissionError::Answer);
+        }
+        match status {
+            200 => self.cosignature(text()?).map(Some),
+            400 => Err(WitnessRefusal::Malformed.into()),
+            403 => Err(WitnessRefusal::Unsigned.into()),
+            404 => Err(WitnessRefusal::UnknownLog.into()),
+            409 => {
+                let size =
+                    text()?.strip_suffix('\n').and_then(parse_decimal).ok_or(SubmissionError::Answer)?;
+                self.again(size).map(|()| None)
+            }
+            422 => Err(WitnessRefusal::Proof.into()),
+            _ => Err(SubmissionError::Status),
+        }
+    }
+
+    /// The line by the witness's key. Lines of others are for others.
+    fn cosignature(&self, lines: &str) -> Result<String, SubmissionError> {
+        let text = SignedNote::parse(self.note).map_err(CheckpointError::Note)?.unverified_text();
+        let keys = std::slice::from_ref(self.witness.verifier_key());
+        let mut latest = None;
+        for line in lines.split_inclusive('\n') {
+            let signer = signer_of(text, line, keys).map_err(|error| {
+                if error == NoteError::Signature {
+                    SubmissionError::Signature
+                } else {
+                    SubmissionError::Answer
+                }
+            })?;
+            if let Some(signer) = signer {
+                latest = latest.max(Some((signer.seconds, line)));
+            }
+        }
+        latest.map(|(_, line)| line.to_owned()).ok_or(SubmissionError::Key)
+    }
+
+    /// Goes on from the size that the witness says it stands at.
+    fn again(&mut self, size: u64) -> Result<(), SubmissionError> {
+        let sent = self.request.old_size();
+        if size > self.size {
+            return Err(SubmissionError::Ahead);
+        }
+        if size < self.cosigned {
+            return Err(SubmissionError::Forgot);
+        }
+        if size == sent {
+            // Just what was sent. Unless the roots of that size differ, there is no conflict.
+            let forked = size == self.size;
+            return Err(if forked {
+                WitnessRefusal::Conflict { size }.into()
+            } else {
+                SubmissionError::Answer
+            });
+        }
+        if self.turn == Turn::Last {
+            return Err(SubmissionError::Busy);
+        }
+        self.request = request(self.tree, self.note, size, self.size)?;
+        self.turn = Turn::Last;
+        Ok(())
+    }
+}
+
+fn request(tree: &MerkleTree, note: &str, old: u64, size: u64) -> Result<AddCheckpoint, SubmissionError> {
+    if old == 0 {
+        return AddCheckpoint::first(note).map_err(|error| CheckpointError::Note(error).into());
+    }
+    let proof = tree.prove_consistency_at(old, size).map_err(|_| SubmissionError::Tree)?;
+    AddCheckpoint::new(&proof, note).map_err(|error| CheckpointError::Note(error).into())
+}

@@ -1,0 +1,121 @@
+use crate::Escaped;
+
+/// The most values that one record holds.
+const MAX_VALUES: usize = 16;
+
+/// The most bytes that all of them take of a record's line, pointers included: 16 KiB. Everything else that a decision can
+/// hold takes less than 48 KiB, and a line has at most 65,535 bytes.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// What JSON puts around one value: names, quotes, braces and a comma.
+const AROUND: usize = r#"{"pointer":"","value":""},"#.len();
+
+/// What is left at least of every value: the mark that says that it was cut.
+const MARK: usize = '\u{2026}'.len_utf8();
+
+/// The value of one argument, which the operator asked to have on record.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RecordedValue {
+    /// Which one, as a JSON Pointer (RFC 6901) into the arguments; empty for all of them.
+    pub pointer: Escaped<256>,
+    /// Its canonical JSON, escaped.
+    pub value: Escaped<4096>,
+}
+
+/// The values of one call's arguments that are on record: at most 16, which together take at most 16 KiB of the record's
+/// line, so that no argument is so long that its call cannot be recorded.
+///
+/// A value that is longer than 4,096 bytes, or for which the others before it leave no room, is cut, and says so by an
+/// ellipsis. With the digest of the arguments beside them, a reader can prove that the value of the empty pointer, read
+/// back ([`Escaped::unescape`]), is all of the arguments.
+///
+/// ```
+/// use countersign_audit_log::RecordedValues;
+/// let values = RecordedValues::new([("/to", r#""bob""#), ("", r#"{"to":"bob"}"#)]);
+/// assert_eq!(values.get("/to").and_then(|value| value.unescape()).as_deref(), Some(r#""bob""#));
+/// assert_eq!(values.get("/from"), None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "Vec<RecordedValue>")]
+pub struct RecordedValues(Vec<RecordedValue>);
+
+/// More values than a record holds, or longer ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a record has more values of arguments than it may hold")]
+#[non_exhaustive]
+pub struct RecordedValuesError;
+
+impl RecordedValues {
+    /// Escapes and shortens pointers with the canonical JSON that they point at. Keeps the first 16.
+    #[must_use]
+    pub fn new<P: AsRef<str>, V: AsRef<str>>(values: impl IntoIterator<Item = (P, V)>) -> Self {
+        let values: Vec<(Escaped<256>, V)> = values
+            .into_iter()
+            .take(MAX_VALUES)
+            .map(|(pointer, value)| (Escaped::new(pointer.as_ref()), value))
+            .collect();
+        let least = values.iter().map(|(pointer, _)| cost(pointer, MARK));
+        // What is left for the values when each has its pointer and its mark: 16 pointers of 512 bytes leave 7 KiB.
+        let mut left = MAX_BYTES.saturating_sub(least.fold(0, usize::saturating_add));
+        let shortened = values.into_iter().map(|(pointer, value)| {
+            let value = Escaped::within(value.as_ref(), left.saturating_add(MARK));
+            left = left.saturating_sub(value.json_len().saturating_sub(MARK));
+            RecordedValue { pointer, value }
+        });
+        Self(shortened.collect())
+    }
+
+    /// Says whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The values, in the order in which the operator named them.
+    pub fn iter(&self) -> std::slice::Iter<'_, RecordedValue> {
+        self.0.iter()
+    }
+
+    /// The value that a pointer was recorded with.
+    #[must_use]
+    pub fn get(&self, pointer: &str) -> Option<&Escaped<4096>> {
+        let pointer = Escaped::new(pointer);
+        self.0.iter().find(|value| value.pointer == pointer).map(|value| &value.value)
+    }
+}
+
+impl<'a> IntoIterator for &'a RecordedValues {
+    type Item = &'a RecordedValue;
+    type IntoIter = std::slice::Iter<'a, RecordedValue>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl TryFrom<Vec<RecordedValue>> for RecordedValues {
+    type Error = RecordedValuesError;
+
+    fn try_from(values: Vec<RecordedValue>) -> Result<Self, RecordedValuesError> {
+        let bytes = values.iter().map(|value| cost(&value.pointer, value.value.json_len().max(MARK)));
+        let bytes = bytes.fold(0, usize::saturating_add);
+        if values.len() > MAX_VALUES || bytes > MAX_BYTES {
+            Err(RecordedValuesError)
+        } else {
+            Ok(Self(values))
+        }
+    }
+}
+
+/// How many bytes of a line a value takes whose text takes `value`.
+fn cost(pointer: &Escaped<256>, value: usize) -> usize {
+    AROUND.saturating_add(pointer.json_len()).saturating_add(value)
+}

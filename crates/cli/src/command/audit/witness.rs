@@ -1,0 +1,236 @@
+mod post;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use countersign_audit_log::{
+    Submission, SubmissionError, WitnessKey, WitnessRefusal, WitnessedCheckpoint, attach_cosignatures,
+};
+use countersign_core::{Millis, Timestamp};
+use countersign_merkle::MerkleTree;
+use serde_json::{Value, json};
+
+use self::post::{Address, Post};
+use super::log::{LogArgs, Verified};
+use super::receipt::quorum;
+use super::verify::root_of;
+use crate::failure::{Exit, Failure};
+use crate::files::{Replace, must_be_free, read_text_file, write_file};
+use crate::output::{Output, note};
+
+#[derive(Debug, Args)]
+pub(crate) struct Witness {
+    #[command(flatten)]
+    log: LogArgs,
+    /// Where a witness takes checkpoints: the URL that `/add-checkpoint` follows. May be used several times.
+    #[arg(long, value_name = "URL", required = true)]
+    witness: Vec<Address>,
+    /// The public key of that witness, `name+id+key`: the first for the first URL, and so on.
+    #[arg(long, value_name = "VKEY", required = true)]
+    witness_key: Vec<WitnessKey>,
+    /// How many of the witnesses have to cosign; all of them without it.
+    #[arg(long, value_name = "N")]
+    quorum: Option<usize>,
+    /// File to write the cosigned checkpoint to; standard output without it. It must not exist.
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// File that keeps the latest cosigned checkpoint from one run to the next: the log has to go on from it. It is made
+    /// if it is not there, and replaced.
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// How long one answer of a witness may take.
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    timeout: Millis,
+    /// Also send over http to other machines than this one: whoever is in between can then refuse in a witness's name.
+    #[arg(long)]
+    dangerous_plain_http: bool,
+}
+
+/// What one witness said: its cosignature as a line, or why there is none.
+type Answer = Result<String, Failure>;
+
+impl Witness {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let (posts, quorum) = (self.posts()?, self.quorum()?);
+        if let Some(path) = &self.out {
+            must_be_free(path, Replace::Never)?;
+        }
+        let state =
+            self.state.iter().filter(|path| path.symlink_metadata().is_ok()).cloned().collect::<Vec<_>>();
+        let verified = self.log.verify_to_give_out(&state)?;
+        let tree = self.log.tree(&verified, |_| Ok(()))?;
+        let kept = state.first().map(|path| self.kept(path, &verified)).transpose()?;
+        let answers: Vec<Answer> = self
+            .witness_key
+            .iter()
+            .zip(&posts)
+            .map(|(witness, post)| {
+                ask(post, &verified, &tree, witness, cosigned(kept.as_ref(), witness))
+                    .map_err(|failure| failure.about(witness.name()))
+            })
+            .collect();
+        if answers.iter().flatten().count() < quorum {
+            return Err(self.too_few(answers, quorum));
+        }
+        let lines: String = answers.iter().flatten().map(String::as_str).collect();
+        let whole = attach_cosignatures(&verified.summary.note, &lines, &self.witness_key)
+            .map_err(|error| Failure::refused(error.code(), error.to_string()))?;
+        if let Some(path) = &self.state {
+            write_file(path, whole.as_bytes(), Replace::Allowed)?;
+        }
+        if let Some(path) = &self.out {
+            write_file(path, whole.as_bytes(), Replace::Never)?;
+        }
+        self.tell(out, &verified, &whole, &answers)?;
+        Ok(Exit::Done)
+    }
+
+    /// A way to each witness.
+    fn posts(&self) -> Result<Vec<Post>, Failure> {
+        if self.witness.len() != self.witness_key.len() {
+            return Err(Failure::usage("every --witness takes one --witness-key, in the same order"));
+        }
+        if self.timeout.is_zero() {
+            return Err(Failure::usage("--timeout has to be more than nothing"));
+        }
+        self.witness.iter().map(|to| Post::new(to, self.timeout, self.dangerous_plain_http.into())).collect()
+    }
+
+    fn quorum(&self) -> Result<usize, Failure> {
+        if quorum(None, &self.witness_key)? != self.witness_key.len() {
+            return Err(Failure::usage("two of the witnesses have one public key, and so are one witness"));
+        }
+        quorum(self.quorum, &self.witness_key)
+    }
+
+    /// What was cosigned at an earlier run. That it is the log's, and the log goes on from it, is verified already.
+    fn kept(&self, path: &Path, verified: &Verified) -> Result<WitnessedCheckpoint, Failure> {
+        WitnessedCheckpoint::verify(&read_text_file(path)?, &verified.key, &self.witness_key)
+            .map_err(|error| Failure::refused(error.code(), error.to_string()).about(path.display()))
+    }
+
+    fn too_few(&self, answers: Vec<Answer>, quorum: usize) -> Failure {
+        let asked = answers.len();
+        let mut failures: Vec<Failure> = answers.into_iter().filter_map(Result::err).collect();
+        if asked == 1
+            && let Some(failure) = failures.pop()
+        {
+            return failure;
+        }
+        let refused = failures.iter().any(|failure| failure.exit() == Exit::Refused);
+        let said: Vec<String> =
+            failures.iter().map(|failure| format!("{}: {}", failure.code(), failure.message())).collect();
+        let cosigned = asked.saturating_sub(failures.len());
+        let text = format!("{cosigned} of {asked} witnesses cosigned, {quorum} have to; {}", said.join("; "));
+        let failure = Failure::new("WITNESS_QUORUM", text);
+        if refused { failure.into_refusal() } else { failure }
+    }
+
+    fn tell(
+        &self,
+        out: &mut Output,
+        verified: &Verified,
+        whole: &str,
+        answers: &[Answer],
+    ) -> Result<(), Failure> {
+        for failure in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+            note(&format!("note: {}: {}", failure.code(), failure.line()));
+        }
+        if out.is_json() {
+            return out.json(&self.report(verified, whole, answers)?);
+        }
+        let Some(path) = &self.out else {
+            return out.bytes(whole.as_bytes());
+        };
+        for cosignature in read_back(whole, verified, &self.witness_key)?.cosignatures() {
+            let at = Timestamp::from_millis(cosignature.seconds.saturating_mul(1_000))
+                .map_or_else(|_| format!("second {}", cosignature.seconds), |time| time.to_string());
+            out.line(&format!("cosigned by {} at {at}", cosignature.witness.name()))?;
+        }
+        out.line(&format!(
+            "checkpoint of {} entries, cosigned by {} of {} witnesses, in {}",
+            verified.summary.records,
+            answers.iter().flatten().count(),
+            answers.len(),
+            path.display()
+        ))
+    }
+
+    fn report(&self, verified: &Verified, whole: &str, answers: &[Answer]) -> Result<Value, Failure> {
+        let read = read_back(whole, verified, &self.witness_key)?;
+        let witnesses: Vec<Value> = self
+            .witness_key
+            .iter()
+            .zip(answers)
+            .map(|(witness, answer)| {
+                let seconds =
+                    read.cosignatures().iter().find(|one| &one.witness == witness).map(|one| one.seconds);
+                let error = answer.as_ref().err().map(|it| json!({"code": it.code(), "message": it.line()}));
+                json!({"witness": witness.name().as_str(), "seconds": seconds, "error": error})
+            })
+            .collect();
+        Ok(json!({
+            "ok": true,
+            "origin": verified.key.origin().as_str(),
+            "size": verified.summary.records,
+            "root": root_of(&verified.summary),
+            "note": whole,
+            "out": self.out.as_ref().map(|path| path.display().to_string()),
+            "witnesses": witnesses,
+        }))
+    }
+}
+
+/// The size of the checkpoint that was kept, if this witness cosigned it.
+fn cosigned(kept: Option<&WitnessedCheckpoint>, witness: &WitnessKey) -> u64 {
+    kept.filter(|kept| kept.cosignatures().iter().any(|one| &one.witness == witness))
+        .map_or(0, |kept| kept.checkpoint().size())
+}
+
+/// Asks one witness, twice at most.
+fn ask(post: &Post, verified: &Verified, tree: &MerkleTree, witness: &WitnessKey, cosigned: u64) -> Answer {
+    let mut asked = Submission::new(tree, &verified.summary.note, &verified.key, witness, cosigned)?;
+    loop {
+        let (status, body) = post.send(asked.body())?;
+        match asked.answer(status, &body) {
+            Ok(Some(line)) => return Ok(line),
+            Ok(None) => {}
+            Err(error @ SubmissionError::Status) => {
+                return Err(Failure::new(error.code(), format!("{error}: {status}")));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The note that was made, as its readers will find it.
+fn read_back(
+    whole: &str,
+    verified: &Verified,
+    witnesses: &[WitnessKey],
+) -> Result<WitnessedCheckpoint, Failure> {
+    WitnessedCheckpoint::verify(whole, &verified.key, witnesses)
+        .map_err(|error| Failure::refused(error.code(), error.to_string()))
+}
+
+impl From<SubmissionError> for Failure {
+    /// That two histories do not go together, or a cosignature does not verify, is an answer; that there is none, a mishap.
+    fn from(error: SubmissionError) -> Self {
+        let mishap = matches!(
+            error,
+            SubmissionError::Busy
+                | SubmissionError::Status
+                | SubmissionError::Answer
+                | SubmissionError::Refused(
+                    WitnessRefusal::Malformed | WitnessRefusal::Unsigned | WitnessRefusal::UnknownLog
+                )
+        );
+        let text = if let SubmissionError::Refused(refusal) = error {
+            format!("the witness refuses: {refusal}")
+        } else {
+            error.to_string()
+        };
+        let failure = Self::new(error.code(), text);
+        if mishap { failure } else { failure.into_refusal() }
+    }
+}

@@ -1,0 +1,143 @@
+mod report;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use countersign_audit_log::{LogEntry, LogError, Record, read_log};
+use countersign_core::{AgentId, Millis};
+use countersign_keys::dsse::Envelope;
+use countersign_merkle::Frontier;
+use countersign_registry::{
+    CapabilityRegistry, LoadOptions, MemoryHighWater, RegistryDraft, RegistryError, RegistryView,
+};
+use countersign_tool_gate::{HostChecks, Simulation};
+
+use self::report::Report;
+use super::audit::{KeySource, changed, verify};
+use super::keys::read_trust_root;
+use super::registry::DEFAULT_MAX_AGE;
+use crate::failure::{Exit, Failure};
+use crate::files::{REGISTRY_BYTES, read_file};
+use crate::output::{Output, note};
+
+/// Say what another registry would have answered to the calls on record, before it is signed into force.
+///
+/// Every decision of the log is decided again, in its session and in order, by the gate's own checks. What the record lacks is
+/// carried over from the answer on record where nothing differs that it depends on, and otherwise undetermined: give the
+/// registries that were in force with --was, and have arguments recorded ([record.arguments] of the configuration). It does not
+/// guess what an agent would have done after another answer.
+///
+/// The other registry is taken to be in force all the time, whenever it was issued. With --key, the log is verified first, and
+/// only what its last checkpoint speaks for is used. Exit code 0, whatever changes.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    countersign simulate log/ --registry next.json --trust-root root.json --was reg.json\n  \
+    countersign simulate log/ --registry next.json --trust-root root.json --key log.vkey \\\n    \
+    --fail-on-change --json")]
+pub(crate) struct Simulate {
+    /// The log's folder.
+    folder: PathBuf,
+    /// The other registry, signed.
+    #[arg(long, value_name = "FILE")]
+    registry: PathBuf,
+    /// The trust root: whose signatures count.
+    #[arg(long, value_name = "FILE")]
+    trust_root: PathBuf,
+    /// A registry that was in force, signed. May be used several times, once for each version.
+    #[arg(long, value_name = "FILE")]
+    was: Vec<PathBuf>,
+    /// How old a registry could be at the gates. It counts for calls that were decided under the very version.
+    #[arg(long, value_name = "SPAN", default_value = DEFAULT_MAX_AGE)]
+    max_age: Millis,
+    /// The gates had checks of their host's own, which `countersign` itself has none of: a call that they were not asked
+    /// about is undetermined.
+    #[arg(long)]
+    host_checks: bool,
+    /// The log's public key, `origin+id+key`, or a file that holds it. Without it, nothing is verified.
+    #[arg(long, value_name = "KEY")]
+    key: Option<KeySource>,
+    /// A checkpoint of the log that was kept elsewhere: the log has to go on from it. May be used several times.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    checkpoint: Vec<PathBuf>,
+    /// Count and show only this agent's calls.
+    #[arg(long)]
+    agent: Option<AgentId>,
+    /// How many of the calls with another answer are shown, the first ones.
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(..=10_000))]
+    changes: u16,
+    /// Exit with code 3 if any call has another answer.
+    #[arg(long)]
+    fail_on_change: bool,
+}
+
+impl Simulate {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let registry = self.load(&self.registry)?;
+        let was = self.was.iter().map(|path| self.load(path)).collect::<Result<Vec<_>, _>>()?;
+        let mut versions = BTreeMap::new();
+        for snapshot in was.iter().chain([&registry]).map(|view| view.snapshot()) {
+            if *versions.entry(snapshot.version()).or_insert(snapshot.digest()) != snapshot.digest() {
+                return Err(Failure::usage("two of the registries have one version and are not the same"));
+            }
+        }
+        let checks = if self.host_checks { HostChecks::Perhaps } else { HostChecks::None };
+        let simulation = Simulation::new(Arc::clone(&registry)).host_checks(checks);
+        let mut simulation = was.iter().fold(simulation, |simulation, view| simulation.was(Arc::clone(view)));
+        let mut report = Report::new(registry, was, usize::from(self.changes));
+        self.each(|seq, record| {
+            let simulated = simulation.feed(record);
+            if let (Some(simulated), Record::Decision(call)) = (simulated, record)
+                && self.agent.as_ref().is_none_or(|agent| *agent == call.agent)
+            {
+                report.add(seq, call, simulated);
+            }
+        })?;
+        if self.key.is_none() {
+            note("note: nothing was verified; give the log's public key with --key");
+        }
+        out.result(&report.to_json(self.key.is_some()), &report.table())?;
+        Ok(if self.fail_on_change && report.has_changes() { Exit::Refused } else { Exit::Done })
+    }
+
+    /// Loads a registry as it was when it was issued: it may have expired since.
+    fn load(&self, path: &Path) -> Result<Arc<RegistryView>, Failure> {
+        let about = |failure: Failure| failure.about(path.display());
+        let root = read_trust_root(&self.trust_root)?;
+        let bytes = read_file(path, REGISTRY_BYTES)?;
+        let envelope = Envelope::from_json(&bytes, bytes.len())
+            .map_err(|error| about(RegistryError::Envelope(error).into()))?;
+        let issued = RegistryDraft::from_payload(envelope.unverified_payload());
+        let (_, issued, _) = issued.map_err(|error| about(error.into()))?;
+        let options = LoadOptions::new().with_max_age(self.max_age);
+        let marks = Arc::new(MemoryHighWater::new());
+        let registry = CapabilityRegistry::load(&bytes, &root, marks, options, issued);
+        Ok(registry.map_err(|error| about(error.into()))?.view())
+    }
+
+    /// Hands over every entry: with a key, those that were verified, and whether they are is known at the end.
+    fn each(&self, mut take: impl FnMut(u64, &Record)) -> Result<(), Failure> {
+        let about = |error: LogError| Failure::from(error).about(self.folder.display());
+        let Some(key) = &self.key else {
+            for entry in read_log(&self.folder).map_err(about)? {
+                let entry = entry.map_err(about)?;
+                take(entry.seq(), entry.record());
+            }
+            return Ok(());
+        };
+        let summary = verify(&self.folder, &key.read()?, &self.checkpoint)?;
+        if summary.first_here > 1 {
+            return Err(about(LogError::Archived { first: summary.first_here.saturating_sub(1), asked: 1 }));
+        }
+        let mut frontier = Frontier::new();
+        let mut entries = read_log(&self.folder).map_err(about)?;
+        for _ in 0..summary.records {
+            let entry: LogEntry = entries.next().ok_or_else(changed)?.map_err(about)?;
+            frontier.append(entry.leaf()).map_err(|_| changed())?;
+            take(entry.seq(), entry.record());
+        }
+        // What was read now is what was verified before.
+        if frontier.head() == *summary.checkpoint.head() { Ok(()) } else { Err(changed()) }
+    }
+}

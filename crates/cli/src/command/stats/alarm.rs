@@ -1,0 +1,110 @@
+use clap::Args;
+use countersign_audit_log::{CallRecord, StandingChange, StandingRecord, Verdict};
+use countersign_core::Timestamp;
+use countersign_tool_gate::{Alarm, AlarmRule, AlarmState, PLAN_TOOL, RejectionCode};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// The rule of the drop alarm.
+#[derive(Debug, Args)]
+pub(super) struct RuleArgs {
+    /// The share of calls that is accepted of a good agent.
+    #[arg(long, value_name = "SHARE", default_value_t = AlarmRule::default().baseline())]
+    baseline: f64,
+    /// The share to which it drops when something is wrong.
+    #[arg(long, value_name = "SHARE", default_value_t = AlarmRule::default().dropped())]
+    dropped: f64,
+    /// In how many decisions of a good agent one false alarm is allowed.
+    #[arg(long, value_name = "N", default_value_t = AlarmRule::default().decisions())]
+    decisions: u64,
+}
+
+impl RuleArgs {
+    pub(super) fn rule(&self) -> Result<AlarmRule, Failure> {
+        AlarmRule::new(self.baseline, self.dropped, self.decisions)
+            .map_err(|error| Failure::usage(error.to_string()))
+    }
+}
+
+/// What the gate's own alarm says when it is fed with one agent's decisions on record.
+#[derive(Debug)]
+pub(super) struct Replay {
+    alarm: Alarm,
+    raised: Option<Raised>,
+    times: u64,
+    /// The last change of the agent's standing.
+    standing: Option<StandingChange>,
+}
+
+/// Where the alarm was raised last.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Raised {
+    pub(super) time: Timestamp,
+    pub(super) seq: u64,
+}
+
+/// What a [`Replay`] came to.
+#[derive(Debug, Serialize)]
+pub(super) struct Found {
+    /// From 0, no evidence for a drop, to 1, raised.
+    pub(super) level: f64,
+    pub(super) raised: Option<Raised>,
+    /// How often it was raised.
+    times: u64,
+    /// Whether the last entry about the agent's standing says so.
+    pub(super) quarantined: bool,
+}
+
+impl Replay {
+    pub(super) const fn new(rule: AlarmRule) -> Self {
+        Self { alarm: Alarm::new(rule), raised: None, times: 0, standing: None }
+    }
+
+    pub(super) fn decision(&mut self, seq: u64, call: &CallRecord) {
+        let Some(accepted) = conduct(call).filter(|_| self.raised.is_none()) else { return };
+        if self.alarm.observe(accepted) == AlarmState::Raised {
+            self.raised = Some(Raised { time: call.time, seq });
+            self.times = self.times.saturating_add(1);
+        }
+    }
+
+    /// An agent that is let out of quarantine starts without evidence. Each of several gates puts that on record.
+    pub(super) fn standing(&mut self, record: &StandingRecord) {
+        if record.standing == StandingChange::Lifted && self.standing != Some(StandingChange::Lifted) {
+            self.alarm.reset();
+            self.raised = None;
+        }
+        self.standing = Some(record.standing);
+    }
+
+    pub(super) fn found(&self) -> Found {
+        Found {
+            level: self.alarm.level(),
+            raised: self.raised,
+            times: self.times,
+            quarantined: self.standing == Some(StandingChange::Quarantined),
+        }
+    }
+}
+
+/// What a decision tells of its agent: whether its call was accepted. Nothing where it is no decision, or is not about what
+/// the agent does.
+fn conduct(call: &CallRecord) -> Option<bool> {
+    let code = code_of(call);
+    // What is done with a plan is no call of a tool, and no gate counts it.
+    let is_plans_own = *call.tool.server.as_str() == *PLAN_TOOL.0;
+    match call.verdict {
+        Verdict::Accept => (!is_plans_own).then_some(true),
+        Verdict::Reject => {
+            let code = code?;
+            (code.is_conduct() && !(is_plans_own && code.step() > 2)).then_some(false)
+        }
+    }
+}
+
+/// The code that a call was refused with, if it is one that this version knows.
+pub(super) fn code_of(call: &CallRecord) -> Option<RejectionCode> {
+    let text = call.code.as_ref()?.as_str();
+    RejectionCode::ALL.iter().find(|code| code.as_str() == text).copied()
+}

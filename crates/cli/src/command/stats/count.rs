@@ -1,0 +1,180 @@
+use std::collections::BTreeMap;
+
+use countersign_audit_log::{CallRecord, Record, Verdict};
+use countersign_core::Timestamp;
+use countersign_tool_gate::{AlarmRule, RejectionCode};
+use serde::Serialize;
+
+use super::alarm::{Found, Replay, code_of};
+
+/// The most agents, tools and codes that are counted each by itself; a log with more has the rest in one row.
+const MAX_ROWS: usize = 1_024;
+const MAX_CODES: usize = 64;
+pub(super) const OTHERS: &str = "(others)";
+
+/// Where calls are counted whose tool was never found to be there.
+const UNKNOWN: &str = "(unknown)";
+
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Row {
+    pub(super) accepted: u64,
+    pub(super) rejected: u64,
+    waiting_for_approval: u64,
+    pub(super) undisclosed_attempts: u64,
+    pub(super) acceptance_rate: Option<f64>,
+    pub(super) rejected_by_code: BTreeMap<String, u64>,
+    /// An agent's alone, and of agents that share a row no one's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) alarm: Option<Found>,
+}
+
+/// Everything that is told.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    ok: bool,
+    since: Option<Timestamp>,
+    pub(super) agents: BTreeMap<String, Row>,
+    pub(super) tools: BTreeMap<String, Row>,
+    pub(super) total: Row,
+    pub(super) gateway_refusals: u64,
+    alarm_rule: Rule,
+}
+
+#[derive(Debug, Serialize)]
+struct Rule {
+    baseline: f64,
+    dropped: f64,
+    decisions: u64,
+}
+
+/// Counts entries, in their order.
+#[derive(Debug)]
+pub(super) struct Count {
+    rule: AlarmRule,
+    since: Option<Timestamp>,
+    agents: BTreeMap<String, (Row, Replay)>,
+    tools: BTreeMap<String, Row>,
+    total: Row,
+    gateway_refusals: u64,
+}
+
+impl Count {
+    /// Counts what is not older than `since`. How an agent stands is what was said last, whenever that was.
+    pub(super) fn new(rule: AlarmRule, since: Option<Timestamp>) -> Self {
+        let (agents, tools, total) = (BTreeMap::new(), BTreeMap::new(), Row::default());
+        Self { rule, since, agents, tools, total, gateway_refusals: 0 }
+    }
+
+    pub(super) fn add(&mut self, seq: u64, record: &Record) {
+        let counts = self.since.is_none_or(|since| record.time() >= since);
+        match record {
+            Record::Decision(call) if counts => self.decision(seq, call),
+            Record::Gateway(_) if counts => self.gateway_refusals = self.gateway_refusals.saturating_add(1),
+            Record::Standing(change) => self.agent(change.agent.as_str()).1.standing(change),
+            Record::Decision(_)
+            | Record::Gateway(_)
+            | Record::Session(_)
+            | Record::Outcome(_)
+            | Record::Recovered(_)
+            | _ => {}
+        }
+    }
+
+    fn decision(&mut self, seq: u64, call: &CallRecord) {
+        let (row, alarm) = self.agent(call.agent.as_str());
+        row.add(call);
+        alarm.decision(seq, call);
+        self.total.add(call);
+        let tool = format!("{}:{}", call.tool.server, call.tool.name);
+        // Names that an agent made up have one row: a tool is there once a call of it got as far as its arguments.
+        let is_there = match (call.verdict, code_of(call)) {
+            (Verdict::Accept, _) => true,
+            (Verdict::Reject, code) => {
+                code.is_none_or(|code| code.step() > 1 && code != RejectionCode::UndisclosedTool)
+            }
+        };
+        let tool =
+            if is_there || self.tools.contains_key(&tool) { room(&self.tools, &tool) } else { UNKNOWN };
+        self.tools.entry(tool.to_owned()).or_default().add(call);
+    }
+
+    fn agent(&mut self, agent: &str) -> &mut (Row, Replay) {
+        let rule = self.rule;
+        let agent = room(&self.agents, agent).to_owned();
+        self.agents.entry(agent).or_insert_with(|| (Row::default(), Replay::new(rule)))
+    }
+
+    pub(super) fn report(self) -> Report {
+        let finished = |mut row: Row| {
+            row.acceptance_rate = row.rate();
+            row
+        };
+        let agent = |(agent, (row, replay)): (String, (Row, Replay))| {
+            let alarm = (agent != OTHERS).then(|| replay.found());
+            (agent, Row { alarm, ..finished(row) })
+        };
+        let (baseline, dropped) = (self.rule.baseline(), self.rule.dropped());
+        Report {
+            ok: true,
+            since: self.since,
+            agents: self.agents.into_iter().map(agent).filter(|(_, row)| row.is_told()).collect(),
+            tools: self.tools.into_iter().map(|(tool, row)| (tool, finished(row))).collect(),
+            total: finished(self.total),
+            gateway_refusals: self.gateway_refusals,
+            alarm_rule: Rule { baseline, dropped, decisions: self.rule.decisions() },
+        }
+    }
+}
+
+/// The row of this name, or the one that is shared when there are too many.
+pub(super) fn room<'n, T>(rows: &BTreeMap<String, T>, name: &'n str) -> &'n str {
+    if rows.len() < MAX_ROWS || rows.contains_key(name) { name } else { OTHERS }
+}
+
+impl Row {
+    fn add(&mut self, call: &CallRecord) {
+        if call.verdict == Verdict::Accept {
+            self.accepted = self.accepted.saturating_add(1);
+            return;
+        }
+        let code = call.code.as_ref().map_or("(none)", |code| code.as_str());
+        self.rejected = self.rejected.saturating_add(1);
+        match code_of(call) {
+            Some(RejectionCode::ApprovalRequired) => {
+                self.waiting_for_approval = self.waiting_for_approval.saturating_add(1);
+            }
+            Some(RejectionCode::UndisclosedTool) => {
+                self.undisclosed_attempts = self.undisclosed_attempts.saturating_add(1);
+            }
+            _ => {}
+        }
+        let codes = &mut self.rejected_by_code;
+        let is_counted = codes.len() < MAX_CODES || codes.contains_key(code);
+        let count = codes.entry(if is_counted { code } else { OTHERS }.to_owned()).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// Whether there is anything to tell: a call, or a quarantine.
+    fn is_told(&self) -> bool {
+        self.accepted.saturating_add(self.rejected) > 0
+            || self.alarm.as_ref().is_some_and(|alarm| alarm.quarantined)
+    }
+
+    fn rate(&self) -> Option<f64> {
+        rate(
+            self.accepted,
+            self.accepted.saturating_add(self.rejected).saturating_sub(self.waiting_for_approval),
+        )
+    }
+}
+
+/// The share of what was decided that was accepted.
+pub(super) fn rate(accepted: u64, decided: u64) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "a ratio; counts above 2^53 are out of reach")]
+    (decided > 0).then(|| accepted as f64 / decided as f64)
+}
+
+/// A share for a person.
+pub(super) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", share * 100.0))
+}

@@ -1,0 +1,95 @@
+use countersign_core::Timestamp;
+
+use super::alarm::Found;
+use super::count::percent;
+use super::history::{History, Strip, Tally};
+
+/// From none accepted to all accepted.
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The most columns that a name takes.
+const MAX_NAME: usize = 24;
+
+/// What comes behind the blocks: two blanks, the share, two blanks, and the alarm in as many columns as its longest word.
+const BEHIND: usize = 2 + 6 + 2 + 11;
+
+/// Sets a row apart whose agent's alarm is raised.
+const RED: (&str, &str) = ("\u{1b}[31m", "\u{1b}[0m");
+
+/// What there is to draw on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) coloured: bool,
+}
+
+/// One picture: a heading, and a row for each agent, none of them wider than the terminal. At least the last line of it is
+/// left free.
+pub(super) fn picture(history: &History, now: Timestamp, look: Look) -> Vec<String> {
+    // A full last column has some terminals begin a line by themselves.
+    let width = look.width.saturating_sub(1);
+    let all = history.strips(width, now);
+    let room = look.height.saturating_sub(2).max(1);
+    let shown = if all.len() > room { room.saturating_sub(1) } else { all.len() };
+    let (strips, left_out) = all.split_at_checked(shown).unwrap_or((&all, &[]));
+    let names: Vec<_> =
+        strips.iter().map(|strip| name(strip.agent, width.div_euclid(3).min(MAX_NAME))).collect();
+    let name_width = names.iter().map(String::len).max().unwrap_or_default();
+    let blocks = width.saturating_sub(name_width).saturating_sub(2).saturating_sub(BEHIND);
+    let heading = format!("accepted in each {}, newest on the right; {now}", history.interval());
+    let mut lines = vec![cut(&heading, width)];
+    for (strip, name) in strips.iter().zip(names) {
+        let line = cut(&row(strip, &format!("{name:name_width$}"), blocks), width);
+        let (before, after) = if look.coloured && strip.is_alarming() { RED } else { ("", "") };
+        lines.push(format!("{before}{line}{after}"));
+    }
+    if all.is_empty() {
+        lines.push(cut("no decisions yet", width));
+    }
+    if !left_out.is_empty() {
+        lines.push(cut(&format!("and {} more", left_out.len()), width));
+    }
+    lines
+}
+
+fn row(strip: &Strip<'_>, name: &str, blocks: usize) -> String {
+    let start = strip.intervals.len().saturating_sub(blocks);
+    let shown = strip.intervals.get(start..).unwrap_or_default();
+    let graph: String = shown.iter().map(|tally| tally.rate().map_or(' ', block)).collect();
+    let share = shown.iter().fold(Tally::default(), |sum, tally| sum.plus(*tally)).rate();
+    let alarm = strip.alarm.as_ref().map(alarm).unwrap_or_default();
+    format!("{name}  {graph}  {:>6}  {alarm}", percent(share)).trim_end().to_owned()
+}
+
+/// How high a share is.
+fn block(share: f64) -> char {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is 0 to 1")]
+    let at = (share.clamp(0.0, 1.0) * 7.0).round() as usize;
+    BLOCKS.get(at).copied().unwrap_or('█')
+}
+
+/// The alarm in a word.
+pub(super) fn alarm(found: &Found) -> String {
+    match (found.quarantined, found.raised) {
+        (true, _) => "quarantined".to_owned(),
+        (false, Some(_)) => "raised".to_owned(),
+        (false, None) => format!("alarm {:.0}%", found.level * 100.0),
+    }
+}
+
+/// An agent's name in so many columns at most. Whatever is not ASCII is spelled out: how wide it is, is the terminal's to say.
+fn name(agent: &str, columns: usize) -> String {
+    let spelled: String = agent
+        .chars()
+        .flat_map(|c| {
+            let plain = matches!(c, ' '..='~').then_some(c);
+            plain.into_iter().chain(plain.is_none().then(|| c.escape_unicode()).into_iter().flatten())
+        })
+        .collect();
+    if spelled.len() <= columns { spelled } else { format!("{}~", cut(&spelled, columns.saturating_sub(1))) }
+}
+
+fn cut(text: &str, columns: usize) -> String {
+    text.chars().take(columns).collect()
+}

@@ -1,0 +1,162 @@
+use std::collections::BTreeMap;
+
+use countersign_audit_log::{CallRecord, Record, Verdict};
+use countersign_core::{Millis, Timestamp};
+use countersign_tool_gate::{AlarmRule, RejectionCode};
+use serde::Serialize;
+
+use super::alarm::{Found, Replay, code_of};
+use super::count::{OTHERS, rate, room};
+
+/// The most intervals that are looked back on for each agent: no terminal is wider.
+const MAX_INTERVALS: usize = 512;
+
+/// What was decided about each agent, by intervals of time.
+#[derive(Debug)]
+pub(super) struct History {
+    rule: AlarmRule,
+    since: Option<Timestamp>,
+    interval: Millis,
+    agents: BTreeMap<String, Seen>,
+}
+
+/// What was decided about one agent.
+#[derive(Debug)]
+struct Seen {
+    /// By the number of the interval, counted from the epoch.
+    intervals: BTreeMap<u64, Tally>,
+    /// What came since it was told last.
+    fresh: Tally,
+    replay: Replay,
+}
+
+/// Decisions, calls that wait for an approval left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Tally {
+    pub(super) accepted: u64,
+    pub(super) decided: u64,
+}
+
+/// One agent's part of what is shown.
+#[derive(Debug)]
+pub(super) struct Strip<'h> {
+    pub(super) agent: &'h str,
+    /// Oldest first, up to now.
+    pub(super) intervals: Vec<Tally>,
+    pub(super) alarm: Option<Found>,
+    is_empty: bool,
+}
+
+impl History {
+    pub(super) const fn new(rule: AlarmRule, since: Option<Timestamp>, interval: Millis) -> Self {
+        Self { rule, since, interval, agents: BTreeMap::new() }
+    }
+
+    pub(super) const fn interval(&self) -> Millis {
+        self.interval
+    }
+
+    /// Takes one entry. Says whether it changes what is shown.
+    pub(super) fn add(&mut self, seq: u64, record: &Record) -> bool {
+        let counts = self.since.is_none_or(|since| record.time() >= since);
+        match record {
+            Record::Decision(call) if counts => self.decision(seq, call),
+            Record::Standing(change) => self.seen(change.agent.as_str()).replay.standing(change),
+            Record::Decision(_)
+            | Record::Gateway(_)
+            | Record::Session(_)
+            | Record::Outcome(_)
+            | Record::Recovered(_)
+            | _ => return false,
+        }
+        true
+    }
+
+    fn seen(&mut self, agent: &str) -> &mut Seen {
+        let rule = self.rule;
+        let agent = room(&self.agents, agent).to_owned();
+        self.agents.entry(agent).or_insert_with(|| Seen {
+            intervals: BTreeMap::new(),
+            fresh: Tally::default(),
+            replay: Replay::new(rule),
+        })
+    }
+
+    fn decision(&mut self, seq: u64, call: &CallRecord) {
+        let number = self.number(call.time);
+        let seen = self.seen(call.agent.as_str());
+        seen.replay.decision(seq, call);
+        if code_of(call) == Some(RejectionCode::ApprovalRequired) {
+            return;
+        }
+        let accepted = u64::from(call.verdict == Verdict::Accept);
+        for tally in [&mut seen.fresh, seen.intervals.entry(number).or_default()] {
+            tally.accepted = tally.accepted.saturating_add(accepted);
+            tally.decided = tally.decided.saturating_add(1);
+        }
+        if seen.intervals.len() > MAX_INTERVALS {
+            seen.intervals.pop_first();
+        }
+    }
+
+    /// The number of the interval that a moment is in.
+    fn number(&self, time: Timestamp) -> u64 {
+        time.as_millis().checked_div(self.interval.as_millis()).unwrap_or_default()
+    }
+
+    /// Each agent's last intervals, as many as there are `columns`, up to the one that `now` is in. Those come first that
+    /// are to be looked at.
+    pub(super) fn strips(&self, columns: usize, now: Timestamp) -> Vec<Strip<'_>> {
+        let columns = u64::try_from(columns.min(MAX_INTERVALS)).unwrap_or_default();
+        let end = self.number(now).saturating_add(1);
+        let start = end.saturating_sub(columns);
+        let mut strips: Vec<_> = self
+            .agents
+            .iter()
+            .map(|(agent, seen)| Strip {
+                agent,
+                intervals: (start..end)
+                    .map(|number| seen.intervals.get(&number).copied().unwrap_or_default())
+                    .collect(),
+                alarm: (agent != OTHERS).then(|| seen.replay.found()),
+                is_empty: seen.intervals.is_empty(),
+            })
+            // How an agent stood once is nothing to draw.
+            .filter(|strip| strip.is_alarming() || !strip.is_empty)
+            .collect();
+        strips.sort_by_key(|strip| !strip.is_alarming());
+        strips
+    }
+
+    /// What came since this was asked last, agent by agent, those left out about whom nothing was decided.
+    pub(super) fn take_fresh(&mut self) -> Vec<(&str, Tally, Option<Found>)> {
+        let agents = self.agents.iter_mut();
+        agents
+            .filter(|(_, seen)| seen.fresh != Tally::default())
+            .map(|(agent, seen)| {
+                let alarm = (agent != OTHERS).then(|| seen.replay.found());
+                (agent.as_str(), std::mem::take(&mut seen.fresh), alarm)
+            })
+            .collect()
+    }
+}
+
+impl Tally {
+    pub(super) fn rate(self) -> Option<f64> {
+        rate(self.accepted, self.decided)
+    }
+
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self {
+            accepted: self.accepted.saturating_add(other.accepted),
+            decided: self.decided.saturating_add(other.decided),
+        }
+    }
+}
+
+impl Strip<'_> {
+    /// Whether the alarm is raised, or the agent quarantined.
+    pub(super) fn is_alarming(&self) -> bool {
+        self.alarm.as_ref().is_some_and(|alarm| alarm.raised.is_some() || alarm.quarantined)
+    }
+}

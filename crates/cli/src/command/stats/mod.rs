@@ -1,0 +1,120 @@
+mod alarm;
+mod count;
+mod graph;
+mod history;
+mod table;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use countersign_core::{Millis, Timestamp};
+
+use super::audit::Entries;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::time::{moment, now};
+use alarm::RuleArgs;
+use count::{Count, percent};
+
+/// Count decisions by agent: accepted, rejected by code, acceptance rate, and what the drop alarm says of them.
+///
+/// A call that waits for its approval (APPROVAL_REQUIRED) is not decided yet: it is counted, and left out of the
+/// acceptance rate. Undisclosed attempts are calls to tools that the session does not have, whether they exist or
+/// not; an agent that tries fifty tools to find one that works shows here.
+///
+/// The alarm is the gate's own, fed with the decisions on record: how far it has come, or when it was raised and at which
+/// entry. That of a running gate starts anew with its process; this one goes through all that is counted. It starts anew where
+/// an agent was let out of quarantine. Nothing is verified.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  countersign stats log/\n  \
+    countersign stats log/ --by tool --since 1d\n  \
+    countersign stats log/ --watch --interval 10s")]
+pub(crate) struct Stats {
+    /// The log's folder.
+    folder: PathBuf,
+    /// What the table has a row for. JSON has both.
+    #[arg(long, value_enum, default_value_t = By::Agent)]
+    by: By,
+    /// Count only what is on record since then: a span back from now, as 2h, or a moment, as 2026-01-31T12:00:00Z.
+    #[arg(long, value_name = "WHEN")]
+    since: Option<Since>,
+    #[command(flatten)]
+    rule: RuleArgs,
+    /// Go on with the entries that come, and draw each agent's acceptance rate over time, until interrupted.
+    ///
+    /// A column stands for an interval, the newest on the right, and its height for the share of the calls decided in it that
+    /// were accepted. Where standard output is no terminal, one line is printed for each interval.
+    #[arg(long, conflicts_with = "by")]
+    watch: bool,
+    /// How long an interval is, from 1s to 1d.
+    #[arg(long, value_name = "SPAN", requires = "watch", default_value = "5s", value_parser = interval)]
+    interval: Millis,
+}
+
+/// What a table has a row for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    Agent,
+    Tool,
+}
+
+/// From when on entries are counted.
+#[derive(Clone, Copy, Debug)]
+enum Since {
+    Ago(Millis),
+    At(Timestamp),
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let neither = |_| "neither a span like 2h nor a moment like 2026-01-31T12:00:00Z".to_owned();
+        text.parse().map(Self::Ago).or_else(|_| moment(text).map(Self::At)).map_err(neither)
+    }
+}
+
+fn interval(text: &str) -> Result<Millis, String> {
+    let span: Millis = text.parse().map_err(|error: countersign_core::TimeError| error.to_string())?;
+    let is_fit = (Millis::from_secs(1)..=Millis::from_secs(86_400)).contains(&span);
+    if is_fit { Ok(span) } else { Err("an interval is 1s to 1d".to_owned()) }
+}
+
+impl Stats {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let rule = self.rule.rule()?;
+        let since = self.since.map(Since::moment).transpose()?;
+        if self.watch {
+            return watch::watch(&self.folder, rule, since, self.interval, out.is_json());
+        }
+        let mut count = Count::new(rule, since);
+        for read in Entries::read(&self.folder)? {
+            let (seq, record) = read?;
+            count.add(seq, &record);
+        }
+        let report = count.report();
+        if out.is_json() {
+            out.json(&report)?;
+        } else {
+            out.line(&table::table(&report, self.by))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Since {
+    fn moment(self) -> Result<Timestamp, Failure> {
+        match self {
+            Self::At(time) => Ok(time),
+            Self::Ago(span) => {
+                let start = now()?.as_millis().saturating_sub(span.as_millis());
+                Ok(Timestamp::from_millis(start).unwrap_or(Timestamp::EPOCH))
+            }
+        }
+    }
+}

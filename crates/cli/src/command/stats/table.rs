@@ -1,0 +1,62 @@
+use std::collections::BTreeMap;
+
+use countersign_core::escape_hidden;
+
+use super::By;
+use super::alarm::Found;
+use super::count::{Report, Row, percent};
+
+/// The table that was asked for, and what belongs to none.
+pub(super) fn table(report: &Report, by: By) -> String {
+    let mut text = match by {
+        By::Agent => rows("agent", &report.agents, &report.total),
+        By::Tool => rows("tool", &report.tools, &report.total),
+    };
+    if report.gateway_refusals > 0 {
+        text.push_str(&format!("\nmessages that a gateway refused: {}", report.gateway_refusals));
+    }
+    text
+}
+
+fn rows(heading: &str, rows: &BTreeMap<String, Row>, total: &Row) -> String {
+    let total = (rows.len() != 1).then_some(("total".to_owned(), total));
+    let rows: Vec<_> = rows.iter().map(|(name, row)| (escape_hidden(name), row)).chain(total).collect();
+    let alarms: Vec<_> =
+        rows.iter().map(|(_, row)| row.alarm.as_ref().map_or_else(String::new, alarm)).collect();
+    let width = rows.iter().map(|(name, _)| name.chars().count()).chain([5]).max().unwrap_or(5);
+    let alarm_width =
+        alarms.iter().map(String::len).max().filter(|width| *width > 0).map(|width| width.max(5));
+    let alarm_column = |text: &str| alarm_width.map(|width| format!("  {text:<width$}")).unwrap_or_default();
+    let mut text = format!(
+        "{heading:width$}  {:>8}  {:>8}  {:>6}  {:>11}{}  rejected by code",
+        "accepted",
+        "rejected",
+        "rate",
+        "undisclosed",
+        alarm_column("alarm")
+    );
+    for ((name, row), alarm) in rows.iter().zip(&alarms) {
+        let codes: Vec<_> =
+            row.rejected_by_code.iter().map(|(code, count)| format!("{code} {count}")).collect();
+        let line = format!(
+            "\n{name:width$}  {:>8}  {:>8}  {:>6}  {:>11}{}  {}",
+            row.accepted,
+            row.rejected,
+            percent(row.acceptance_rate),
+            row.undisclosed_attempts,
+            alarm_column(alarm),
+            codes.join(", ")
+        );
+        text.push_str(line.trim_end());
+    }
+    text
+}
+
+/// When it was raised, or how far it has come.
+fn alarm(found: &Found) -> String {
+    let text = match found.raised {
+        Some(raised) => format!("raised {} at {}", raised.time, raised.seq),
+        None => format!("{:.0}%", found.level * 100.0),
+    };
+    if found.quarantined { format!("{text}, quarantined") } else { text }
+}

@@ -1,0 +1,331 @@
+#![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
+
+use std::sync::Arc;
+
+use countersign_audit_log::{
+    AuditSink, CallRecord, MemorySink, Record, RecordedTool, StandingChange, StandingRecord, Verdict,
+};
+use countersign_core::{
+    AgentId, Clock, Digest, ManualClock, Millis, Principal, SessionId, Timestamp, ToolId,
+};
+use countersign_keys::{SigningKey, TrustRoot};
+use countersign_registry::{
+    CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft,
+};
+use countersign_tool_gate::{AlarmAction, AlarmRule, AlarmState, CallStats, Standing, ToolCall, ToolGate};
+use serde_json::{Value, json};
+
+use super::By;
+use super::count::Count;
+use super::graph::{Look, picture};
+use super::history::History;
+use super::table::table;
+
+const START: u64 = 1_700_000_000_000;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(START + millis).unwrap()
+}
+
+/// A decision of `agent`, so many milliseconds from the start: accepted, or refused with a code.
+fn decision(millis: u64, agent: &str, tool: (&str, &str), code: Option<&str>) -> Record {
+    let verdict = if code.is_none() { Verdict::Accept } else { Verdict::Reject };
+    let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new(agent).unwrap());
+    let principal = Principal::new("p").unwrap();
+    let tool = RecordedTool::new(tool.0, tool.1);
+    let mut call = CallRecord::new(at(millis), session, agent, principal, "c", tool, verdict, 1);
+    call.code = code.map(Into::into);
+    Record::Decision(call)
+}
+
+fn standing(millis: u64, agent: &str, change: StandingChange) -> Record {
+    Record::Standing(StandingRecord::new(at(millis), AgentId::new(agent).unwrap(), change, "ada"))
+}
+
+const SEARCH: (&str, &str) = ("desk", "search");
+
+fn counted(records: &[Record], since: Option<Timestamp>) -> super::count::Report {
+    let mut count = Count::new(AlarmRule::default(), since);
+    for (seq, record) in (1..).zip(records) {
+        count.add(seq, record);
+    }
+    count.report()
+}
+
+fn value(report: &super::count::Report) -> Value {
+    serde_json::to_value(report).unwrap()
+}
+
+/// A registry of two agents, whose tools are refused in as many ways as can be.
+fn registry(clock: &ManualClock) -> Arc<CapabilityRegistry> {
+    let now = clock.now().unwrap();
+    let operator = SigningKey::from_seed([7; 32]);
+    let open =
+        json!({"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": false});
+    let tool = |name: &str, more: Value| {
+        let mut tool = json!({"server": "desk", "name": name, "impact": "read", "approval": "not_required",
+            "args_schema": open});
+        tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        tool
+    };
+    let tools = json!([
+        tool("search", json!({})),
+        tool("refund", json!({"approval": "required"})),
+        tool("asking", json!({"ask": "required"})),
+        tool("scarce", json!({"limits": {"max_calls": 3}})),
+        tool("pinned", json!({"definition": Digest::of(b"another")})),
+    ]);
+    let all: Vec<_> = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| json!({"server": "desk", "name": tool["name"]}))
+        .collect();
+    let agent = |name: &str| json!({"agent": name, "version": 1, "registered_by": "ops", "tools": all, "max_session": "1d"});
+    let draft = json!({
+        "format": "countersign-registry-1", "version": 1, "agents": [agent("a"), agent("b")],
+        "tools": tools, "revoked": {"agents": [], "keys": [], "snapshots": []}
+    });
+    let expires = now.checked_add(Millis::from_secs(86_400)).unwrap();
+    let signed = RegistryDraft::from_json(draft.to_string().as_bytes()).unwrap();
+    let signed = signed.sign(now, expires, &[&operator]).unwrap().to_json();
+    let root = TrustRoot::new(1, 1, vec![operator.verifying_key()]).unwrap();
+    let marks = Arc::new(MemoryHighWater::new());
+    Arc::new(CapabilityRegistry::load(signed.as_bytes(), &root, marks, LoadOptions::default(), now).unwrap())
+}
+
+/// Sees to it that the replay over the record is what the gate's own alarm said, whatever was decided, quarantined and lifted.
+#[test]
+fn the_alarm_over_the_record_says_what_that_of_the_gates_said() {
+    let (mut raised, mut lifted) = (0, 0);
+    for seed in 1..=20_u64 {
+        let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut below = |bound: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % bound
+        };
+        let clock = Arc::new(ManualClock::new(at(0)));
+        let registry = registry(&clock);
+        let sink = Arc::new(MemorySink::new());
+        let action = if seed % 2 == 0 { AlarmAction::Quarantine } else { AlarmAction::Flag };
+        let rule = AlarmRule::new(0.9, 0.5, 50).unwrap();
+        let stats = Arc::new(CallStats::new().alarm(rule, action));
+        let open = |agent: &str, session: u64| {
+            let session = SessionId::new(&format!("s{session}")).unwrap();
+            let request = NegotiationRequest::new(session, AgentId::new(agent).unwrap());
+            let contract = registry.negotiate(&request, clock.now().unwrap()).unwrap();
+            let principal = Principal::new("ada").unwrap();
+            let (clock, sink) =
+                (Arc::clone(&clock) as Arc<dyn Clock>, Arc::clone(&sink) as Arc<dyn AuditSink>);
+            let builder = ToolGate::builder(Arc::clone(&registry), contract, principal, clock, sink);
+            let builder = builder.definition(ToolId::new("desk", "pinned").unwrap(), Digest::of(b"this"));
+            builder.stats(Arc::clone(&stats)).open().unwrap()
+        };
+        let gates: Vec<_> =
+            [("a", 1), ("a", 2), ("b", 3)].map(|(agent, session)| open(agent, session)).into();
+        for call in 0..150 {
+            clock.advance(Millis::from_secs(1)).unwrap();
+            let (id, gate) = (format!("c{call}"), &gates[usize::try_from(below(3)).unwrap()]);
+            // An agent that is good at first.
+            let kind = if call < 60 && below(8) > 0 { 0 } else { below(9) };
+            let (tool, args): (&str, &[u8]) = match kind {
+                0 | 1 => ("search", b"{}"),
+                2 => ("search", b"{\"q\":7}"),
+                3 => ("search", b"{"),
+                4 => ("made up", b"{}"),
+                5 => ("refund", b"{}"),
+                6 => ("asking", b"{}"),
+                7 => ("scarce", b"{}"),
+                _ => ("pinned", b"{}"),
+            };
+            drop(gate.check(&ToolCall::new(&id, "desk", tool, args)));
+            let agent = gate.contract().agent().clone();
+            if stats.standing(&agent) == Standing::Quarantined && below(5) == 0 {
+                let lift = StandingRecord::new(clock.now().unwrap(), agent, StandingChange::Lifted, "ada");
+                stats.set_standing(&lift).unwrap();
+                // Each gate of the agent's learns of it, and puts it on record before its next answer.
+                for gate in &gates {
+                    drop(gate.check(&ToolCall::new(&id, "desk", "search", b"{}")));
+                }
+                lifted += 1;
+            }
+        }
+        let mut count = Count::new(rule, None);
+        for (seq, record) in sink.latest() {
+            count.add(seq, &record);
+        }
+        let told = value(&count.report());
+        for agent in stats.snapshot().agents {
+            let alarm = &told["agents"][agent.agent.as_str()]["alarm"];
+            assert_eq!(alarm["level"].as_f64(), Some(agent.alarm_level), "seed {seed}: {alarm}");
+            assert_eq!(
+                alarm["raised"].is_object(),
+                agent.alarm == AlarmState::Raised,
+                "seed {seed}: {alarm}"
+            );
+            assert_eq!(alarm["raised"]["time"], json!(agent.alarm_raised), "seed {seed}: {alarm}");
+            assert_eq!(alarm["quarantined"], agent.standing == Standing::Quarantined, "seed {seed}: {alarm}");
+            raised += u64::from(agent.alarm == AlarmState::Raised);
+        }
+    }
+    assert!(raised > 5 && lifted > 5, "{raised} {lifted}");
+}
+
+#[test]
+fn what_is_done_with_a_plan_and_what_is_not_the_agents_doing_does_not_move_the_alarm() {
+    let plan = ("countersign", "submit_plan");
+    let told = |tool, code| {
+        let refused = |at| decision(at, "a", SEARCH, Some("ARGS_SCHEMA"));
+        let records = [refused(1), refused(2), decision(3, "a", tool, code), refused(4)];
+        value(&counted(&records, None))["agents"]["a"]["alarm"]["level"].as_f64().unwrap()
+    };
+    let three = 3.0 * 1_098_612.0 / 9_210_341.0;
+    for (tool, code) in [
+        (plan, None),
+        (plan, Some("APPROVAL_INVALID")),
+        (plan, Some("PLAN_CONTROL_OPEN")),
+        (("countersign", "finish_plan"), None),
+        (SEARCH, Some("APPROVAL_REQUIRED")),
+        (SEARCH, Some("STORE_UNAVAILABLE")),
+        (SEARCH, Some("AGENT_REVOKED")),
+        (SEARCH, Some("A_CODE_OF_A_NEWER_VERSION")),
+    ] {
+        assert!((told(tool, code) - three).abs() < 1e-9, "{tool:?} {code:?}");
+    }
+    assert!(told(SEARCH, None) < three);
+    assert!(told(SEARCH, Some("ARGS_SCHEMA")) > three);
+    assert!(told(plan, Some("UNDISCLOSED_TOOL")) > three, "an agent may call anything by this name");
+}
+
+#[test]
+fn the_alarm_is_told_with_its_entry_and_starts_anew_once_whoever_is_let_out() {
+    let mut records: Vec<_> = (0..12).map(|at| decision(at, "a", SEARCH, Some("ARGS_SCHEMA"))).collect();
+    let told = value(&counted(&records, None));
+    assert_eq!(told["agents"]["a"]["alarm"]["raised"], json!({"time": at(8), "seq": 9}), "{told}");
+    let text = table(&counted(&records, None), By::Agent);
+    assert!(text.contains(&format!("  raised {} at 9  ", at(8))), "{text}");
+    // Two gates learn of each change.
+    let (quarantined, lifted) = (StandingChange::Quarantined, StandingChange::Lifted);
+    records.extend([quarantined, quarantined].map(|change| standing(20, "a", change)));
+    assert!(table(&counted(&records, None), By::Agent).contains(" at 9, quarantined  "));
+    records.extend([standing(30, "a", lifted), decision(31, "a", SEARCH, Some("ARGS_SCHEMA"))]);
+    records.push(standing(32, "a", lifted));
+    let alarm = value(&counted(&records, None))["agents"]["a"]["alarm"].clone();
+    assert!((alarm["level"].as_f64().unwrap() - 1_098_612.0 / 9_210_341.0).abs() < 1e-9, "{alarm}");
+    assert_eq!(
+        (&alarm["raised"], &alarm["times"], &alarm["quarantined"]),
+        (&Value::Null, &json!(1), &json!(false))
+    );
+}
+
+#[test]
+fn tools_have_rows_and_the_names_that_agents_make_up_share_one() {
+    let made_up = |at: u64| decision(at, "a", ("desk", &format!("tool_{at}")), Some("UNDISCLOSED_TOOL"));
+    let mut records: Vec<_> = (0..3_000).map(made_up).collect();
+    records.extend([
+        decision(1, "a", SEARCH, None),
+        decision(2, "a", SEARCH, Some("AGENT_REVOKED")),
+        decision(3, "b", ("desk", "wipe"), Some("ARGS_SCHEMA")),
+        decision(4, "b", ("attic", "search"), Some("MALFORMED_CALL")),
+    ]);
+    let report = counted(&records, None);
+    let told = value(&report);
+    let tools: Vec<_> = told["tools"].as_object().unwrap().keys().collect();
+    assert_eq!(tools, ["(unknown)", "desk:search", "desk:wipe"]);
+    assert_eq!(told["tools"]["(unknown)"]["rejected"], 3_001);
+    assert_eq!(told["tools"]["desk:search"]["rejected_by_code"]["AGENT_REVOKED"], 1);
+    assert_eq!(told["total"]["rejected"], 3_003);
+    let text = table(&report, By::Tool);
+    assert!(text.lines().next().unwrap().starts_with("tool ") && !text.contains("alarm"), "{text}");
+    assert!(table(&report, By::Agent).contains("alarm"));
+}
+
+#[test]
+fn only_what_is_not_older_is_counted_and_standings_whenever_they_were() {
+    let records = [
+        standing(1, "c", StandingChange::Quarantined),
+        standing(1, "d", StandingChange::Quarantined),
+        standing(2, "d", StandingChange::Lifted),
+        decision(3, "a", SEARCH, None),
+        decision(10, "b", SEARCH, Some("ARGS_SCHEMA")),
+    ];
+    let told = value(&counted(&records, Some(at(10))));
+    let agents: Vec<_> = told["agents"].as_object().unwrap().keys().collect();
+    assert_eq!(agents, ["b", "c"], "{told}");
+    assert_eq!((&told["total"]["accepted"], &told["total"]["rejected"]), (&json!(0), &json!(1)));
+    assert_eq!(
+        (&told["agents"]["c"]["alarm"]["quarantined"], &told["since"]),
+        (&json!(true), &json!(at(10)))
+    );
+}
+
+fn history(records: &[Record]) -> History {
+    let mut history = History::new(AlarmRule::default(), None, Millis::from_secs(10));
+    for (seq, record) in (1..).zip(records) {
+        history.add(seq, record);
+    }
+    history
+}
+
+const LOOK: Look = Look { width: 60, height: 24, coloured: false };
+
+#[test]
+fn a_picture_has_a_block_for_each_interval_as_high_as_its_share_and_now_on_the_right() {
+    let second = |second: u64, code| decision(second * 1_000, "a", SEARCH, code);
+    let records = [
+        second(0, None),
+        second(9, Some("APPROVAL_REQUIRED")),
+        second(10, None),
+        second(19, Some("ARGS_SCHEMA")),
+        second(40, Some("ARGS_SCHEMA")),
+    ];
+    let history = history(&records);
+    let lines = picture(&history, at(55_000), LOOK);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].starts_with("accepted in each 10s, newest on the right; 2023-11-14T"), "{lines:?}");
+    assert!(lines[1].starts_with("a  ") && lines[1].ends_with("█▅  ▁    50.0%  alarm 24%"), "{lines:?}");
+    // Half an interval later they have moved on.
+    let later = picture(&history, at(60_000), LOOK);
+    assert!(later[1].ends_with("█▅  ▁     50.0%  alarm 24%"), "{later:?}");
+    let much_later = picture(&history, at(100_000_000), LOOK);
+    assert!(much_later[1].ends_with("   -  alarm 24%"), "{much_later:?}");
+    assert_eq!(
+        picture(&super::history::History::new(AlarmRule::default(), None, Millis::from_secs(1)), at(0), LOOK)
+            [1],
+        "no decisions yet"
+    );
+}
+
+#[test]
+fn no_line_of_a_picture_is_wider_than_the_terminal_nor_are_there_too_many() {
+    let mut records = Vec::new();
+    for agent in 0..40 {
+        records.push(decision(agent, &format!("agent-with-a-rather-long-name-{agent:02}"), SEARCH, None));
+    }
+    records.push(decision(50, "Zoë\u{3042}", SEARCH, None));
+    let history = history(&records);
+    for (width, height) in [(200, 24), (80, 24), (60, 8), (30, 3), (10, 2), (1, 1), (0, 0)] {
+        let lines = picture(&history, at(100), Look { width, height, ..LOOK });
+        assert!(lines.len() <= height.saturating_sub(1).max(2), "{width} {height}: {}", lines.len());
+        for line in &lines {
+            assert!(line.chars().count() < width.max(1), "{width} {height}: {line:?}");
+            assert!(line.chars().all(|c| c.is_ascii() || "▁▂▃▄▅▆▇█".contains(c)), "{line:?}");
+        }
+    }
+    assert!(picture(&history, at(100), LOOK).last().unwrap().starts_with("and 20 more"));
+}
+
+#[test]
+fn who_is_to_be_looked_at_comes_first_and_in_red_where_there_is_colour() {
+    let mut records: Vec<_> = (0..12).map(|at| decision(at, "z", SEARCH, Some("ARGS_SCHEMA"))).collect();
+    records.push(decision(20, "a", SEARCH, None));
+    records.push(standing(21, "m", StandingChange::Quarantined));
+    let lines = picture(&history(&records), at(30), Look { coloured: true, ..LOOK });
+    assert!(lines[1].starts_with("\u{1b}[31mm ") && lines[1].ends_with("quarantined\u{1b}[0m"), "{lines:?}");
+    assert!(lines[2].starts_with("\u{1b}[31mz ") && lines[2].contains("▁    0.0%  raised"), "{lines:?}");
+    assert!(lines[3].starts_with("a ") && !lines[3].contains('\u{1b}'), "{lines:?}");
+    let plain = picture(&history(&records), at(30), LOOK);
+    assert!(plain.iter().all(|line| !line.contains('\u{1b}')), "{plain:?}");
+}

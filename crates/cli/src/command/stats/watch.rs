@@ -1,0 +1,142 @@
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use countersign_core::{Millis, Timestamp, escape_hidden};
+use countersign_tool_gate::AlarmRule;
+use serde_json::{Map, Value, json};
+use terminal_size::{Height, Width, terminal_size_of};
+
+use super::graph::{Look, alarm, picture};
+use super::history::History;
+use super::percent;
+use crate::command::audit::{Follower, segments};
+use crate::failure::{Exit, Failure};
+use crate::output::closed;
+use crate::time::now;
+
+/// How long to wait before looking for more.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What a terminal is taken for that does not say how large it is.
+const USUAL: (usize, usize) = (80, 24);
+
+/// How the history is shown.
+#[derive(Debug)]
+enum Show {
+    /// One picture, drawn over the one before it, which had so many lines.
+    Picture { coloured: bool, lines: usize },
+    /// One line of text for each interval.
+    Lines,
+    /// One line of JSON for each interval.
+    Json,
+}
+
+/// Whether anybody reads on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    There,
+    Gone,
+}
+
+/// Follows a log, and shows what is decided, until it is interrupted or nobody reads on. The terminal is left as it was
+/// found at any moment: nothing has to be put back.
+pub(super) fn watch(
+    folder: &Path,
+    rule: AlarmRule,
+    since: Option<Timestamp>,
+    interval: Millis,
+    is_json: bool,
+) -> Result<Exit, Failure> {
+    let about = |failure: Failure| failure.about(folder.display());
+    let first = segments(folder).map_err(about)?.first().copied();
+    let first = first.ok_or_else(|| about(Follower::no_log()))?;
+    let mut follower = Follower::start(folder, first).map_err(about)?;
+    let mut history = History::new(rule, since, interval);
+    let mut show = Show::new(is_json);
+    let pauses = u128::from(interval.as_millis()).checked_div(PAUSE.as_millis()).unwrap_or_default();
+    let mut left = 0;
+    loop {
+        let mut is_new = false;
+        while let Some((seq, record)) = follower.next_entry().map_err(about)? {
+            is_new |= history.add(seq, &record);
+        }
+        let is_due = left == 0;
+        if (is_due || (is_new && matches!(show, Show::Picture { .. })))
+            && show.show(&mut history, now()?)? == Reader::Gone
+        {
+            return Ok(Exit::Done);
+        }
+        left = if is_due { pauses } else { left }.saturating_sub(1);
+        sleep(PAUSE);
+    }
+}
+
+impl Show {
+    fn new(is_json: bool) -> Self {
+        let says = |name: &str, what: &str| std::env::var_os(name).is_some_and(|value| value == what);
+        if is_json {
+            Self::Json
+        } else if io::stdout().is_terminal() && !says("TERM", "dumb") {
+            let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            Self::Picture { coloured, lines: 0 }
+        } else {
+            Self::Lines
+        }
+    }
+
+    fn show(&mut self, history: &mut History, now: Timestamp) -> Result<Reader, Failure> {
+        let text = match self {
+            Self::Picture { coloured, lines } => {
+                let size = terminal_size_of(io::stdout());
+                let size = size.map_or(USUAL, |(Width(width), Height(height))| (width.into(), height.into()));
+                let look = Look { width: size.0, height: size.1, coloured: *coloured };
+                let picture = picture(history, now, look);
+                // Up over the old picture, which went no further than the terminal is high.
+                let up = (*lines).min(size.1.saturating_sub(1));
+                let up = if up > 0 { format!("\u{1b}[{up}A") } else { String::new() };
+                *lines = picture.len();
+                let picture: String = picture.iter().map(|line| format!("{line}\u{1b}[K\n")).collect();
+                format!("{up}\r{picture}\u{1b}[J")
+            }
+            Self::Lines => line(history, now),
+            Self::Json => json_line(history, now),
+        };
+        let mut to = io::stdout().lock();
+        match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+            Ok(()) => Ok(Reader::There),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+            Err(error) => Err(closed(&error)),
+        }
+    }
+}
+
+/// What was decided since the line before.
+fn line(history: &mut History, now: Timestamp) -> String {
+    let agents: Vec<_> = history
+        .take_fresh()
+        .into_iter()
+        .map(|(agent, tally, found)| {
+            let share = percent(tally.rate());
+            let alarm = found.map(|found| format!(", {}", alarm(&found))).unwrap_or_default();
+            format!("{} {share} ({} of {}{alarm})", escape_hidden(agent), tally.accepted, tally.decided)
+        })
+        .collect();
+    let agents = if agents.is_empty() { "no decisions".to_owned() } else { agents.join("; ") };
+    format!("{now}  {agents}\n")
+}
+
+fn json_line(history: &mut History, now: Timestamp) -> String {
+    let agents: Map<String, Value> = history
+        .take_fresh()
+        .into_iter()
+        .map(|(agent, tally, found)| {
+            let (accepted, decided, rate) = (tally.accepted, tally.decided, tally.rate());
+            let told =
+                json!({"accepted": accepted, "decided": decided, "acceptance_rate": rate, "alarm": found});
+            (agent.to_owned(), told)
+        })
+        .collect();
+    format!("{}\n", json!({"time": now, "agents": agents}))
+}

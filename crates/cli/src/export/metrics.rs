@@ -1,0 +1,197 @@
+//! Metrics in Prometheus' text format: scraped, or in a file for a node exporter's textfile collector.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use countersign_core::Millis;
+use countersign_tool_gate::{CallStats, Ticks};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use serde::Deserialize;
+
+use super::scrape::{Hosts, serve};
+use crate::config::Span;
+use crate::failure::Failure;
+use crate::files::{Replace, write_file};
+use crate::output::{internal, note};
+
+/// The one metric that is a histogram.
+const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
+/// How often the file is written, without a word about it, in seconds.
+const INTERVAL_SECONDS: u32 = 15;
+/// Samples of histograms are gathered this often, whether anybody reads them or not.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// The metrics' part of a configuration.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MetricsPart {
+    listen: Option<SocketAddr>,
+    #[serde(default)]
+    dangerous_listen_anywhere: bool,
+    file: Option<PathBuf>,
+    interval: Option<Span>,
+}
+
+impl MetricsPart {
+    /// Every path in it.
+    pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.file.as_mut().into_iter()
+    }
+
+    /// What is listened on, if that is allowed.
+    fn address(&self) -> Result<Option<SocketAddr>, Failure> {
+        let conflict = |text: &str| Err(Failure::new("CONFIG_CONFLICT", text));
+        match self.listen {
+            None if self.file.is_none() => conflict("`metrics` has neither `listen` nor a `file`"),
+            None if self.dangerous_listen_anywhere => {
+                conflict("`dangerous_listen_anywhere` of `metrics` is for `listen`")
+            }
+            Some(address) if address.port() == 0 => {
+                conflict("`listen` of `metrics` needs a port that a scraper can know")
+            }
+            Some(address) if !address.ip().is_loopback() && !self.dangerous_listen_anywhere => {
+                let text = "`listen` of `metrics` is not an address of this machine alone: \
+                            it needs `dangerous_listen_anywhere = true`";
+                Err(Failure::new("METRICS_LISTEN_ANYWHERE", text))
+            }
+            listen => Ok(listen),
+        }
+    }
+
+    fn interval(&self) -> Result<Duration, Failure> {
+        if self.interval.is_some() && self.file.is_none() {
+            return Err(Failure::new("CONFIG_CONFLICT", "`interval` of `metrics` is for a `file`"));
+        }
+        let interval = self.interval.map_or(Millis::from_secs(INTERVAL_SECONDS), Span::millis);
+        if interval < Millis::from_secs(1) {
+            return Err(Failure::new("CONFIG_CONFLICT", "`interval` of `metrics` is at least `1s`"));
+        }
+        Ok(Duration::from_millis(interval.as_millis()))
+    }
+}
+
+/// The process's metrics, and where they go.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    handle: PrometheusHandle,
+    listener: Option<TcpListener>,
+    file: Option<File>,
+    keeper: Option<Keeper>,
+}
+
+/// The file that is written, and how often.
+#[derive(Clone, Debug)]
+struct File {
+    path: PathBuf,
+    interval: Duration,
+}
+
+/// The thread that gathers samples and writes the file. It ends when its channel does.
+#[derive(Debug)]
+struct Keeper {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Metrics {
+    /// Takes the address and counts from here on.
+    pub(crate) fn prepare(part: &MetricsPart) -> Result<Self, Failure> {
+        let (address, interval) = (part.address()?, part.interval()?);
+        let listener = address.map(listen).transpose()?;
+        let handle = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Full(ANSWER_TIME.to_owned()), &buckets())
+            .and_then(PrometheusBuilder::install_recorder)
+            .map_err(|_| internal("there is a recorder of metrics already"))?;
+        let file = part.file.clone().map(|path| File { path, interval });
+        Ok(Self { handle, listener, file, keeper: None })
+    }
+
+    /// Writes the file for the first time, which tells whether it can be written, and begins to answer.
+    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
+        if let Some(File { path, .. }) = &self.file {
+            write(path, &self.handle)?;
+        }
+        if let Some(listener) = self.listener.take() {
+            let hosts = listener.local_addr().map_or(Hosts::Local, Hosts::at);
+            let handle = self.handle.clone();
+            spawn("metrics-scrape", move || serve(&listener, hosts, &handle))?;
+        }
+        let (stop, stopped) = channel();
+        let (handle, file) = (self.handle.clone(), self.file.clone());
+        let thread = spawn("metrics-keeper", move || {
+            let pause = file.as_ref().map_or(UPKEEP, |file| file.interval.min(UPKEEP));
+            let mut waited = Duration::ZERO;
+            let mut told = false;
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                handle.run_upkeep();
+                waited = waited.saturating_add(pause);
+                let Some(File { path, interval }) = &file else { continue };
+                if waited < *interval {
+                    continue;
+                }
+                waited = Duration::ZERO;
+                match write(path, &handle) {
+                    Ok(()) => told = false,
+                    Err(failure) if !told => {
+                        tell(&failure);
+                        told = true;
+                    }
+                    Err(_) => {}
+                }
+            }
+        })?;
+        self.keeper = Some(Keeper { stop, thread });
+        Ok(())
+    }
+}
+
+/// The last state is written at the end, whatever the end was.
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        let Some(Keeper { stop, thread }) = self.keeper.take() else { return };
+        drop(stop);
+        let _ = thread.join();
+        if let Some(File { path, .. }) = &self.file
+            && let Err(failure) = write(path, &self.handle)
+        {
+            tell(&failure);
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .map_err(|error| Failure::new("METRICS_LISTEN", error.to_string()).about(address))
+}
+
+fn write(path: &Path, handle: &PrometheusHandle) -> Result<(), Failure> {
+    write_file(path, handle.render().as_bytes(), Replace::Allowed)
+}
+
+fn tell(failure: &Failure) {
+    note(&format!("warning {}: the metrics were not written: {}", failure.code(), failure.line()));
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Failure> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(work).map_err(|error| Failure::new("METRICS_THREAD", error.to_string()))
+}
+
+/// The bounds that the gate itself counts by, in seconds.
+fn buckets() -> Vec<f64> {
+    #[derive(Debug)]
+    struct Still;
+
+    impl Ticks for Still {
+        fn nanos(&self) -> u64 {
+            0
+        }
+    }
+
+    let counted = CallStats::new().ticks(Arc::new(Still)).snapshot().answer_time;
+    counted.into_iter().flat_map(|times| times.buckets).map(|(bound, _)| bound).collect()
+}

@@ -1,0 +1,165 @@
+//! Answers scrapes over HTTP/1.1: one path, one connection at a time, each bounded in bytes and in time.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+
+/// The most bytes of a request: its line and its headers.
+const HEAD_BYTES: usize = 8 << 10;
+/// How many times more of a request is waited for.
+const READS: usize = 16;
+/// How long one of these waits lasts, and how long a reader of the answer may pause.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long nothing is accepted after that failed.
+const REST: Duration = Duration::from_secs(1);
+
+/// Whose name a request may use for this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hosts {
+    /// An address, or `localhost`: a page in a browser that was led here by its own name reads nothing.
+    Local,
+    /// Any.
+    Any,
+}
+
+impl Hosts {
+    /// Who may be asked at an address.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        if address.ip().is_loopback() { Self::Local } else { Self::Any }
+    }
+
+    fn allow(self, host: &str) -> bool {
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        self == Self::Any || name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+    }
+}
+
+/// Answers until the process ends.
+pub(crate) fn serve(listener: &TcpListener, hosts: Hosts, metrics: &PrometheusHandle) {
+    loop {
+        match listener.accept() {
+            // What one peer does wrong is its own loss.
+            Ok((peer, _)) => drop(answer(peer, hosts, || metrics.render())),
+            // Out of handles, for example: trying at once would only burn time.
+            Err(_) => std::thread::sleep(REST),
+        }
+    }
+}
+
+fn answer(mut peer: TcpStream, hosts: Hosts, render: impl FnOnce() -> String) -> io::Result<()> {
+    peer.set_read_timeout(Some(PATIENCE))?;
+    peer.set_write_timeout(Some(PATIENCE))?;
+    let head = read_head(&mut peer)?;
+    let reply = match judge(&head, hosts) {
+        Ok(Wanted::Body) => text(&render(), true),
+        Ok(Wanted::Head) => text(&render(), false),
+        Err(status) => {
+            format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        }
+    };
+    peer.write_all(reply.as_bytes())?;
+    peer.shutdown(std::net::Shutdown::Write)
+}
+
+/// What is asked for: the metrics, or how they would be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Body,
+    Head,
+}
+
+/// Reads to the empty line, or as far as is allowed.
+fn read_head(peer: &mut TcpStream) -> io::Result<String> {
+    let mut head = Vec::new();
+    let mut part = [0; 1 << 10];
+    for _ in 0..READS {
+        let count = peer.read(&mut part)?;
+        head.extend_from_slice(part.get(..count).unwrap_or_default());
+        if count == 0 || head.len() > HEAD_BYTES || head.windows(4).any(|end| end == b"\r\n\r\n") {
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+/// What a request asks for, or the status that refuses it.
+fn judge(head: &str, hosts: Hosts) -> Result<Wanted, &'static str> {
+    let (head, _) = head.split_once("\r\n\r\n").ok_or("400 Bad Request")?;
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (Some(method), Some(target), Some("HTTP/1.0" | "HTTP/1.1"), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err("400 Bad Request");
+    };
+    let mut named = lines
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| name.eq_ignore_ascii_case("host"))
+        .map(|(_, host)| host.trim());
+    if !named.all(|host| hosts.allow(host)) {
+        return Err("421 Misdirected Request");
+    }
+    let path = target.split('?').next().unwrap_or_default();
+    match (method, path) {
+        ("GET", "/metrics") => Ok(Wanted::Body),
+        ("HEAD", "/metrics") => Ok(Wanted::Head),
+        (_, "/metrics") => Err("405 Method Not Allowed"),
+        _ => Err("404 Not Found"),
+    }
+}
+
+fn text(body: &str, with_body: bool) -> String {
+    let length = body.len();
+    let body = if with_body { body } else { "" };
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hosts, Wanted, judge};
+
+    #[test]
+    fn only_the_metrics_are_answered() {
+        let asked = |line: &str| judge(&format!("{line}\r\nHost: localhost:9464\r\n\r\n"), Hosts::Local);
+        assert_eq!(asked("GET /metrics HTTP/1.1"), Ok(Wanted::Body));
+        assert_eq!(asked("GET /metrics?name=x HTTP/1.0"), Ok(Wanted::Body));
+        assert_eq!(asked("HEAD /metrics HTTP/1.1"), Ok(Wanted::Head));
+        assert_eq!(asked("POST /metrics HTTP/1.1"), Err("405 Method Not Allowed"));
+        for other in
+            ["GET / HTTP/1.1", "GET /metrics/ HTTP/1.1", "GET /../metrics HTTP/1.1", "GET * HTTP/1.1"]
+        {
+            assert_eq!(asked(other), Err("404 Not Found"), "{other}");
+        }
+        for none in
+            ["GET /metrics", "GET  /metrics HTTP/1.1", "GET /metrics HTTP/2", "", "GET /metrics HTTP/1.1 x"]
+        {
+            assert_eq!(asked(none), Err("400 Bad Request"), "{none}");
+        }
+        assert_eq!(judge("GET /metrics HTTP/1.1\r\nHost: localhost", Hosts::Local), Err("400 Bad Request"));
+    }
+
+    #[test]
+    fn a_page_that_was_led_here_by_its_own_name_reads_nothing() {
+        let asked =
+            |host: &str, hosts| judge(&format!("GET /metrics HTTP/1.1\r\nhOst:{host}\r\n\r\n"), hosts);
+        for own in [" 127.0.0.1:9464", " 127.0.0.1", " [::1]:9464", "[::1]", "LocalHost:1", "10.0.0.1:9464"] {
+            assert_eq!(asked(own, Hosts::Local), Ok(Wanted::Body), "{own}");
+        }
+        for other in ["evil.example:9464", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::1].x"]
+        {
+            assert_eq!(asked(other, Hosts::Local), Err("421 Misdirected Request"), "{other}");
+            assert_eq!(asked(other, Hosts::Any), Ok(Wanted::Body), "{other}");
+        }
+        let twice = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
+        assert_eq!(judge(twice, Hosts::Local), Err("421 Misdirected Request"));
+    }
+}

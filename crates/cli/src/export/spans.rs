@@ -1,0 +1,179 @@
+//! Makes a span of each call that a sink keeps. What is on record comes first; a span adds nothing to it and changes nothing
+//! in it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use countersign_audit_log::{
+    AuditError, AuditSink, CallRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict,
+};
+use countersign_core::Timestamp;
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::{Span as _, SpanBuilder, SpanKind, Status, Tracer as _};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracer;
+
+use super::traces::Tally;
+
+/// How many accepted calls wait for their outcome, at most. The oldest is forgotten when there is one more.
+const WAITING: usize = 4_096;
+/// What stands for every tool that the session does not disclose.
+const UNKNOWN: &str = "(unknown)";
+/// What `error.type` says of a call whose tool failed.
+const TOOL_FAILED: &str = "tool_error";
+/// What `error.type` says of a call of which nobody knows whether it ran.
+const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
+/// A sink around another one.
+#[derive(Debug)]
+pub(super) struct Spans {
+    sink: Arc<dyn AuditSink>,
+    tracer: SdkTracer,
+    tally: Arc<Tally>,
+    seen: Mutex<Seen>,
+}
+
+/// What was on record so far and is still needed.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Tools that sessions disclose: as many as the registry has, at most. All other names were made up.
+    tools: HashSet<(String, String)>,
+    /// Accepted calls whose outcome is not on record yet, by the sequence numbers of their decisions.
+    waiting: BTreeMap<u64, Call>,
+}
+
+/// What a span says of a call. No argument is in it.
+#[derive(Debug)]
+struct Call {
+    start: Timestamp,
+    /// The host's place in a trace, as it said.
+    trace: Option<String>,
+    tool: String,
+    about: Vec<KeyValue>,
+}
+
+impl AuditSink for Spans {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        let sequence = self.sink.record(record)?;
+        match record {
+            Record::Session(session) if session.code.is_none() => {
+                let names = session.tools.iter().map(|tool| names(&RecordedTool::from(tool)));
+                self.seen().tools.extend(names);
+            }
+            Record::Decision(decision) => self.decided(sequence, decision),
+            Record::Outcome(outcome) => self.ended(outcome),
+            Record::Session(_) | Record::Gateway(_) | Record::Recovered(_) | Record::Standing(_) | _ => {}
+        }
+        Ok(sequence)
+    }
+}
+
+impl Spans {
+    pub(super) fn new(sink: Arc<dyn AuditSink>, tracer: SdkTracer, tally: Arc<Tally>) -> Self {
+        Self { sink, tracer, tally, seen: Mutex::default() }
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn decided(&self, sequence: u64, decision: &CallRecord) {
+        let mut seen = self.seen();
+        let known = seen.tools.contains(&names(&decision.tool));
+        let call = Call::new(sequence, decision, known);
+        self.tally.count();
+        match (decision.verdict, &decision.code) {
+            (Verdict::Accept, _) => {
+                seen.waiting.insert(sequence, call);
+                if seen.waiting.len() > WAITING {
+                    seen.waiting.pop_first();
+                }
+            }
+            (Verdict::Reject, code) => {
+                drop(seen);
+                let code = code.as_ref().map_or_else(String::new, ToString::to_string);
+                self.emit(call, decision.time, Some(code));
+            }
+        }
+    }
+
+    fn ended(&self, outcome: &OutcomeRecord) {
+        let Some(call) = self.seen().waiting.remove(&outcome.decision) else { return };
+        let error = match outcome.outcome {
+            OutcomeKind::Returned => None,
+            OutcomeKind::Failed => Some(TOOL_FAILED),
+            OutcomeKind::Unknown | _ => Some(OUTCOME_UNKNOWN),
+        };
+        self.emit(call, outcome.time, error.map(ToOwned::to_owned));
+    }
+
+    /// Makes a span and leaves it to the queue, which never waits.
+    fn emit(&self, call: Call, end: Timestamp, error: Option<String>) {
+        let Call { start, trace, tool, mut about } = call;
+        let mut status = Status::Unset;
+        if let Some(error) = error {
+            status = Status::error(error.clone());
+            about.push(KeyValue::new("error.type", error));
+        }
+        let span = SpanBuilder::from_name(format!("execute_tool {tool}"))
+            .with_kind(SpanKind::Server)
+            .with_start_time(system(start))
+            .with_attributes(about);
+        let mut span = self.tracer.build_with_context(span, &parent(trace));
+        span.set_status(status);
+        span.end_with_timestamp(system(end));
+    }
+}
+
+impl Call {
+    fn new(sequence: u64, decision: &CallRecord, known: bool) -> Self {
+        let tool = if known { decision.tool.name.as_str() } else { UNKNOWN };
+        let code = decision.code.as_ref().map_or("ACCEPTED", |code| code.as_str());
+        let mut about = vec![
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.name", tool.to_owned()),
+            KeyValue::new("gen_ai.tool.call.id", decision.call_id.to_string()),
+            KeyValue::new("gen_ai.agent.id", decision.agent.to_string()),
+            KeyValue::new("gen_ai.conversation.id", decision.session.to_string()),
+            KeyValue::new("mcp.method.name", "tools/call"),
+            KeyValue::new("network.transport", "pipe"),
+            KeyValue::new("countersign.code", code.to_owned()),
+            KeyValue::new("countersign.record.sequence", signed(sequence)),
+            KeyValue::new("countersign.registry.version", signed(decision.registry_version)),
+        ];
+        if known {
+            about.push(KeyValue::new("countersign.server", decision.tool.server.to_string()));
+        }
+        if let Some(id) = &decision.request_id {
+            about.push(KeyValue::new("jsonrpc.request.id", id.to_string()));
+        }
+        let trace = decision.trace.as_ref().map(ToString::to_string);
+        Self { start: decision.time, trace, tool: tool.to_owned(), about }
+    }
+}
+
+fn names(tool: &RecordedTool) -> (String, String) {
+    (tool.server.to_string(), tool.name.to_string())
+}
+
+/// The span that the host is in, if it named one that can be read.
+fn parent(trace: Option<String>) -> Context {
+    let carrier: HashMap<String, String> =
+        trace.map(|trace| ("traceparent".to_owned(), trace)).into_iter().collect();
+    TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier)
+}
+
+/// Attributes have no unsigned numbers; sequences and versions end long before this does.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn system(time: Timestamp) -> SystemTime {
+    let since = Duration::from_millis(time.as_millis());
+    SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! How a session's agent is watched: its drop alarm, its quarantine, and how long answers take.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use countersign_tool_gate::{
+    AlarmAction, AlarmRule, AlarmState, CallStats, Quarantines, Standing, SystemTicks, ToolGate,
+};
+use serde::Deserialize;
+
+use crate::failure::{Failure, chain, one_line};
+use crate::output::note;
+
+/// The signals' part of a configuration.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignalsPart {
+    store: Option<PathBuf>,
+    #[serde(default)]
+    on_drop: OnDrop,
+    baseline: Option<f64>,
+    dropped: Option<f64>,
+    decisions: Option<u64>,
+}
+
+/// What follows when an agent's acceptance drops.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum OnDrop {
+    #[default]
+    Flag,
+    Quarantine,
+}
+
+/// How agents are watched, checked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SignalsPlan {
+    rule: AlarmRule,
+    action: AlarmAction,
+    /// Where quarantines are kept; without it, in this process alone.
+    pub(crate) store: Option<PathBuf>,
+}
+
+impl SignalsPart {
+    /// Every path in it.
+    pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.store.iter_mut()
+    }
+
+    pub(crate) fn plan(&self) -> Result<SignalsPlan, Failure> {
+        let usual = AlarmRule::default();
+        let baseline = self.baseline.unwrap_or_else(|| usual.baseline());
+        let dropped = self.dropped.unwrap_or_else(|| usual.dropped());
+        let rule = AlarmRule::new(baseline, dropped, self.decisions.unwrap_or_else(|| usual.decisions()))
+            .map_err(|error| Failure::from(error).about("signals"))?;
+        let action = match self.on_drop {
+            OnDrop::Flag => AlarmAction::Flag,
+            OnDrop::Quarantine => AlarmAction::Quarantine,
+        };
+        Ok(SignalsPlan { rule, action, store: self.store.clone() })
+    }
+}
+
+impl SignalsPlan {
+    /// The counts of this process, which times its answers.
+    pub(crate) fn stats(&self, store: Option<Arc<dyn Quarantines>>) -> Arc<CallStats> {
+        let stats = CallStats::new().alarm(self.rule, self.action).ticks(Arc::new(SystemTicks::new()));
+        Arc::new(match store {
+            Some(store) => stats.kept_in(store),
+            None => stats,
+        })
+    }
+}
+
+/// Tells the operator on standard error when the session's agent is flagged or put into quarantine: once each time.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    gate: ToolGate,
+    told: Mutex<Told>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Flagged,
+    Quarantined,
+}
+
+impl Watch {
+    pub(crate) const fn new(gate: ToolGate) -> Self {
+        Self { gate, told: Mutex::new(Told::Nothing) }
+    }
+
+    pub(crate) fn look(&self) {
+        let (stats, agent) = (self.gate.stats(), self.gate.contract().agent());
+        let found = match (stats.standing(agent), stats.alarm_state(agent)) {
+            (Standing::Quarantined, _) => Told::Quarantined,
+            (Standing::Free, AlarmState::Raised) => Told::Flagged,
+            (Standing::Free, AlarmState::Steady) => Told::Nothing,
+        };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if *told == found {
+            return;
+        }
+        *told = found;
+        match found {
+            Told::Nothing => {}
+            Told::Flagged => note(&format!(
+                "warning AGENT_FLAGGED: the acceptance of agent {agent} has dropped; its calls go on"
+            )),
+            Told::Quarantined => {
+                note(&format!("warning AGENT_QUARANTINED: agent {agent} is quarantined"));
+            }
+        }
+    }
+
+    /// Looks for the last time. A quarantine that its store does not have by now is lost with the process.
+    pub(crate) fn end(&self) {
+        let synced = self.gate.stats().sync();
+        self.look();
+        let agent = self.gate.contract().agent();
+        if let (Err(error), Standing::Quarantined) = (synced, self.gate.stats().standing(agent)) {
+            let why = one_line(&chain(&error));
+            note(&format!(
+                "warning {}: the quarantine of agent {agent} may not be kept: {why}",
+                error.code()
+            ));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Metrics and traces: what is documented is what there is, and what is asked for and not built in stops the start.
+
+#![cfg(unix)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::bench::Bench;
+use crate::mcp::gateway;
+
+/// A file of the repository.
+fn file(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
+}
+
+/// The metrics in the table of `docs/metrics.md`, with their types and labels.
+fn documented() -> Vec<(String, String, BTreeSet<String>)> {
+    let text = file("docs/metrics.md");
+    let rows = text.lines().filter(|line| line.starts_with("| `countersign_"));
+    let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+    let ticked = |cell: &str| cell.split('`').skip(1).step_by(2).map(ToOwned::to_owned).collect();
+    cells.map(|row| (row[1].trim_matches('`').to_owned(), row[2].to_owned(), ticked(row[4]))).collect()
+}
+
+/// The metrics in an expression.
+fn metrics_in(expression: &str) -> BTreeSet<String> {
+    let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("countersign_")).map(ToOwned::to_owned).collect()
+}
+
+/// Every expression of the dashboard.
+fn expressions(value: &Value, found: &mut Vec<String>) {
+    for name in ["expr", "definition"] {
+        found.extend(value.get(name).and_then(Value::as_str).map(ToOwned::to_owned));
+    }
+    let members = value.as_object().into_iter().flat_map(|members| members.values());
+    let elements = value.as_array().into_iter().flatten();
+    members.chain(elements).for_each(|within| expressions(within, found));
+}
+
+/// The gateway's configuration with one more part.
+fn with(bench: &Bench, part: &str) {
+    let config = bench.read("gateway.toml");
+    let plain = config.split("\n[metrics]").next().unwrap().split("\n[traces]").next().unwrap();
+    bench.write("gateway.toml", format!("{plain}\n{part}\n"));
+}
+
+/// Starts the gateway, which has to refuse.
+fn refused(bench: &Bench, part: &str, code: &str) {
+    with(bench, part);
+    let before = bench.snapshot();
+    let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
+    assert!(run.code == 1 && run.err.starts_with(&format!("error {code}: ")), "{part}: {run:?}");
+    assert_eq!(bench.snapshot(), before, "{part}");
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_are_documented_and_for_all_of_them() {
+    let dashboard: Value = serde_json::from_str(&file("dashboards/countersign.json")).unwrap();
+    let mut found = Vec::new();
+    expressions(&dashboard, &mut found);
+    assert!(found.len() > 12, "{found:?}");
+    let asked: BTreeSet<String> = found.iter().flat_map(|expression| metrics_in(expression)).collect();
+    let known: BTreeSet<String> = documented()
+        .into_iter()
+        .map(|(name, kind, _)| if kind == "histogram" { format!("{name}_bucket") } else { name })
+        .collect();
+    assert_eq!(asked, known);
+}
+
+#[test]
+fn every_label_that_the_dashboard_asks_for_is_one_of_the_metric() {
+    let dashboard = file("dashboards/countersign.json");
+    let labels: BTreeSet<String> = documented().into_iter().flat_map(|(_, _, labels)| labels).collect();
+    let within = dashboard.split("by (").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let used: BTreeSet<&str> =
+        within.flat_map(|list| list.split(", ")).filter(|label| *label != "le").collect();
+    assert!(used.len() > 3 && used.iter().all(|label| labels.contains(*label)), "{used:?} {labels:?}");
+}
+
+#[test]
+#[cfg(not(feature = "prometheus"))]
+fn metrics_that_were_not_built_in_stop_the_start() {
+    let bench = gateway();
+    refused(&bench, "[metrics]\nlisten = \"127.0.0.1:9464\"", "FEATURE_MISSING");
+    refused(&bench, "[metrics]\nwhatever = 1", "FEATURE_MISSING");
+}
+
+#[test]
+#[cfg(not(feature = "otel"))]
+fn traces_that_were_not_built_in_stop_the_start() {
+    let bench = gateway();
+    refused(&bench, "[traces]\nendpoint = \"http://127.0.0.1:4318/v1/traces\"", "FEATURE_MISSING");
+    refused(&bench, "[traces]", "FEATURE_MISSING");
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn metrics_that_make_no_sense_stop_the_start() {
+    let bench = gateway();
+    let metrics = |lines: &str, code: &str| refused(&bench, &format!("[metrics]\n{lines}"), code);
+    metrics("", "CONFIG_CONFLICT");
+    metrics("listen = \"0.0.0.0:9464\"", "METRICS_LISTEN_ANYWHERE");
+    metrics("listen = \"[::]:9464\"", "METRICS_LISTEN_ANYWHERE");
+    metrics("listen = \"192.0.2.1:9464\"", "METRICS_LISTEN_ANYWHERE");
+    metrics("listen = \"192.0.2.1:9464\"\ndangerous_listen_anywhere = true", "METRICS_LISTEN");
+    metrics("listen = \"127.0.0.1:0\"", "CONFIG_CONFLICT");
+    metrics("listen = \"localhost\"", "CONFIG_MALFORMED");
+    metrics("file = \"x.prom\"\ndangerous_listen_anywhere = true", "CONFIG_CONFLICT");
+    metrics("file = \"x.prom\"\ninterval = \"999ms\"", "CONFIG_CONFLICT");
+    metrics("file = \"x.prom\"\nport = 1", "CONFIG_MALFORMED");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    metrics(&format!("listen = \"{address}\"\ninterval = \"1s\""), "CONFIG_CONFLICT");
+    metrics(&format!("listen = \"{address}\""), "METRICS_LISTEN");
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn a_file_that_cannot_be_written_stops_the_start() {
+    let bench = gateway();
+    with(&bench, "[metrics]\nfile = \"no/such/folder.prom\"");
+    let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
+    assert!(run.code == 1 && run.err.starts_with("error FILE_UNWRITABLE: "), "{run:?}");
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn every_metric_that_the_gate_has_is_documented() {
+    let documented: BTreeSet<String> = documented().into_iter().map(|(name, ..)| name).collect();
+    let emitted: BTreeSet<String> =
+        countersign_tool_gate::METRIC_NAMES.iter().map(ToString::to_string).collect();
+    assert_eq!(documented, emitted);
+}
+
+/// The file is written at the start and at the end, so a session that lasts no time is in it.
+#[test]
+#[cfg(feature = "prometheus")]
+fn the_file_says_at_the_end_what_was_answered() {
+    let bench = gateway();
+    with(&bench, "[metrics]\nfile = \"out.prom\"\ninterval = \"1h\"");
+    let mut client = crate::mcp::Client::start(&bench);
+    assert!(!bench.read("out.prom").contains("countersign_answers_total{"));
+    client.call("search", serde_json::json!({"query": "x"}));
+    for name in ["wipe", "made_up", "made_up_too"] {
+        client.call(name, serde_json::json!({}));
+    }
+    assert_eq!(client.end().0, 0);
+    let text = bench.read("out.prom");
+    let line = |server: &str, tool: &str, code: &str, count: u64| {
+        let labels = format!("agent=\"bot\",server=\"{server}\",tool=\"{tool}\",code=\"{code}\"");
+        let line = format!("\ncountersign_answers_total{{{labels}}} {count}\n");
+        assert!(text.contains(&line), "{line}: {text}");
+    };
+    line("desk", "search", "ACCEPTED", 1);
+    line("desk", "wipe", "UNDISCLOSED_TOOL", 1);
+    line("(unknown)", "(unknown)", "UNDISCLOSED_TOOL", 2);
+    assert!(text.contains("\ncountersign_answer_duration_seconds_count 4\n"), "{text}");
+    assert!(!text.contains("made_up"), "{text}");
+}
+
+/// A collector that is not there holds nothing up, and what was lost is told.
+#[test]
+#[cfg(feature = "otel")]
+fn spans_that_reach_nobody_are_counted() {
+    let bench = gateway();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    with(&bench, &format!("[traces]\nendpoint = \"http://{gone}/v1/traces\""));
+    let mut client = crate::mcp::Client::start(&bench);
+    for _ in 0..3 {
+        let answer = client.call("search", serde_json::json!({"query": "x"}));
+        assert!(answer["isError"].is_null(), "{answer}");
+    }
+    let (code, said) = client.end();
+    assert_eq!(code, 0);
+    assert!(said.lines().any(|line| line.starts_with("warning TRACES_LOST: 3 spans ")), "{said}");
+}
+
+#[test]
+#[cfg(feature = "otel")]
+fn traces_that_make_no_sense_stop_the_start() {
+    let bench = gateway();
+    let traces = |lines: &str, code: &str| refused(&bench, &format!("[traces]\n{lines}"), code);
+    traces("", "CONFIG_MALFORMED");
+    traces("endpoint = \"127.0.0.1:4318\"", "CONFIG_MALFORMED");
+    traces("endpoint = \"http://user:secret@127.0.0.1:4318/v1/traces\"", "CONFIG_MALFORMED");
+    traces("endpoint = \"http://collector.example/v1/traces\"", "TRACES_PLAIN_HTTP");
+    traces("endpoint = \"http://127.0.0.1/v1/traces\"\nprotocol = \"grpc\"", "CONFIG_MALFORMED");
+}

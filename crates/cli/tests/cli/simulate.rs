@@ -1,0 +1,184 @@
+use serde_json::{Value, json};
+
+use crate::audit_log::FIRST;
+use crate::bench::{Bench, RECORD_OPTIONS, Run};
+use crate::desk::{draft, open, sign};
+
+const SIMULATE: &str = "simulate log --trust-root root.json";
+
+/// Has a session decide on calls of which two are accepted; with all arguments of searches on record.
+fn decide(bench: &Bench, agent: &str) {
+    let call =
+        |id: u32, tool: &str, args: Value| json!({"call_id": format!("c{id}"), "tool": tool, "args": args});
+    let calls = [
+        call(1, "search", json!({"query": "T-1"})),
+        call(2, "search", json!({"query": "T-2", "amount": 1})),
+        call(3, "search", json!({"other": 1})),
+        call(4, "refund", json!({"amount": 49})),
+        call(5, "delete_all", json!({})),
+        call(6, "wipe\u{1b}[2J", json!({})),
+    ];
+    let input: String = calls.iter().map(|call| format!("{call}\n")).collect();
+    let check = format!("check --registry reg.json --trust-root root.json --agent {agent} {RECORD_OPTIONS}");
+    let run = bench.feed(&format!("{check} --record-argument desk:search="), &input);
+    assert_eq!((run.code, run.err.as_str()), (3, ""), "{run:?}");
+}
+
+/// Signs the next version of the desk's registry, in which something is other.
+fn next(bench: &Bench, change: impl FnOnce(&mut Value)) {
+    let mut value = draft();
+    value["version"] = json!(2);
+    change(&mut value);
+    sign(bench, &value, "next.json");
+}
+
+fn simulated(bench: &Bench, more: &str) -> Value {
+    let run = bench.run(&format!("{SIMULATE} --key log.vkey --json {more}"));
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
+    run.value()
+}
+
+fn json(run: &Run) -> Value {
+    serde_json::from_str(&run.out).unwrap()
+}
+
+#[test]
+fn under_the_registry_that_was_in_force_nothing_changes() {
+    let bench = open();
+    decide(&bench, "support-bot");
+    let told = simulated(&bench, "--registry reg.json");
+    assert_eq!(
+        (&told["verified"], &told["changed"], &told["changes"]),
+        (&json!(true), &json!(0), &json!([]))
+    );
+    assert_eq!(told["total"]["undetermined"], json!({}));
+    assert_eq!(told["registry"]["version"], 1);
+    // Those of the refund are not on record, and the sixth was never a call.
+    assert_eq!(told["total"]["same"], 4);
+    assert_eq!(told["total"]["carried"], json!({"arguments": 1, "call": 1}));
+}
+
+#[test]
+fn what_changes_is_counted_by_agent_and_tool_and_the_first_calls_are_shown() {
+    let bench = open();
+    decide(&bench, "support-bot");
+    decide(&bench, "reader");
+    next(&bench, |value| {
+        value["tools"][0]["args_schema"]["properties"] = json!({"query": {"type": "string"}, "other": {}});
+        value["tools"][1]["approval"] = json!("not_required");
+    });
+    let told = simulated(&bench, "--registry next.json --was reg.json --agent support-bot");
+    assert_eq!(told["was"][0]["version"], 1);
+    let rows = told["rows"].as_array().unwrap();
+    let tools: Vec<_> =
+        rows.iter().map(|row| (row["agent"].as_str().unwrap(), row["tool"].as_str().unwrap())).collect();
+    assert_eq!(tools, ["(unknown)", "desk:refund", "desk:search"].map(|tool| ("support-bot", tool)));
+    let search = &rows[2]["counts"];
+    assert_eq!((&search["same"], &search["accepted_to_refused"]), (&json!(1), &json!({"ARGS_SCHEMA": 1})));
+    // Whether the third would have come with a goal nobody asked: it never came so far.
+    assert_eq!(search["undetermined"], json!({"goal": 1}));
+    assert_eq!(rows[1]["counts"]["refused_to_accepted"], json!({"APPROVAL_REQUIRED": 1}));
+    assert_eq!(rows[0]["counts"]["carried"], json!({"call": 1}), "the made-up names have one row");
+    assert_eq!(told["changed"], 2);
+    let first = &told["changes"][0];
+    assert_eq!((&first["seq"], &first["tool"]), (&json!(4), &json!("desk:search")), "{first}");
+    assert_eq!((&first["recorded"], &first["now"]), (&json!("ACCEPTED"), &json!("ARGS_SCHEMA")), "{first}");
+    assert_eq!(first.get("carried"), None);
+    assert_eq!(told["changes"][1]["carried"], "arguments", "of the refund");
+
+    let text =
+        bench.ok(&format!("{SIMULATE} --registry next.json --was reg.json --key log.vkey --changes 1"));
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[0], "simulated under registry version 2");
+    let row = lines.iter().find(|line| line.starts_with("support-bot  desk:search ")).unwrap();
+    assert_eq!(
+        row.split_whitespace().collect::<Vec<_>>().join(" "),
+        "support-bot desk:search 1 0 1 1 ACCEPTED -> ARGS_SCHEMA 1"
+    );
+    assert!(lines.iter().any(|line| line.starts_with("reader  desk:search ")), "{text}");
+    let shown: Vec<_> = lines.iter().filter(|line| line.contains("session")).collect();
+    assert!(shown.len() <= 1 && text.ends_with("and 2 more\n"), "{text}");
+    assert!(text.contains("  desk:search  ACCEPTED -> ARGS_SCHEMA\n") && !text.contains('\u{1b}'), "{text}");
+    assert_eq!(
+        text,
+        bench.ok(&format!("{SIMULATE} --registry next.json --was reg.json --key log.vkey --changes 1"))
+    );
+}
+
+#[test]
+fn who_asks_for_it_is_told_of_changes_by_the_exit_code() {
+    let bench = open();
+    decide(&bench, "support-bot");
+    let run = |registry: &str| {
+        bench.run(&format!("{SIMULATE} --registry {registry} --key log.vkey --fail-on-change"))
+    };
+    assert_eq!(run("reg.json").code, 0);
+    next(&bench, |value| value["agents"][0]["tools"] = json!([{"server": "desk", "name": "refund"}]));
+    let Run { code, out, err } = run("next.json");
+    assert_eq!((code, err.as_str()), (3, ""));
+    assert!(out.contains("ACCEPTED -> UNDISCLOSED_TOOL 2"), "{out}");
+}
+
+#[test]
+fn without_the_registry_that_was_in_force_what_is_not_on_record_is_undetermined() {
+    let bench = open();
+    decide(&bench, "support-bot");
+    next(&bench, |value| value["tools"][3]["impact"] = json!("write"));
+    let told = simulated(&bench, "--registry next.json");
+    assert_eq!(told["total"]["undetermined"], json!({"arguments": 1}));
+    assert_eq!(simulated(&bench, "--registry next.json --was reg.json")["total"]["undetermined"], json!({}));
+    let text = bench.ok(&format!("{SIMULATE} --registry next.json --key log.vkey"));
+    assert!(text.contains("undetermined, by what is not on record: arguments 1\nwith --was, "), "{text}");
+    let hosts = "--registry next.json --was reg.json --host-checks";
+    assert_eq!(simulated(&bench, hosts)["total"]["undetermined"], json!({}));
+}
+
+#[test]
+fn a_log_that_does_not_verify_gives_nothing_and_without_a_key_nothing_is_verified() {
+    let bench = open();
+    decide(&bench, "support-bot");
+    bench.write("kept", bench.ok("audit checkpoint log --key log.vkey"));
+    let good = bench.read(FIRST);
+    bench.write(FIRST, good.replace("\"c2\"", "\"c9\""));
+    let command = format!("{SIMULATE} --registry reg.json");
+    bench.fails(&format!("{command} --key log.vkey"), 3, "AUDIT_CORRUPT");
+    let run = bench.run(&format!("{command} --json"));
+    assert!(run.code == 0 && run.err.starts_with("note: nothing was verified"), "{run:?}");
+    assert_eq!(json(&run)["verified"], false);
+    // What comes behind the last checkpoint is not under the key.
+    bench.write(FIRST, &good);
+    decide(&bench, "reader");
+    let whole = bench.read(FIRST);
+    let (signed, behind) = whole.split_at(good.len());
+    let line = behind.lines().find(|line| line.contains("\"decision\"")).unwrap();
+    let before = behind.lines().take_while(|line| !line.contains("\"decision\""));
+    let before = before.filter(|line| line.starts_with("{\"seq\"")).map(|line| format!("{line}\n"));
+    bench.write(FIRST, format!("{signed}{}{line}\n", before.collect::<String>()));
+    let total = |more: &str| {
+        let run = bench.run(&format!("{command} --json {more}"));
+        assert_eq!(run.code, 0, "{run:?}");
+        json(&run)["total"]["same"].clone()
+    };
+    assert_eq!(total(""), 5);
+    assert_eq!(total("--key log.vkey --checkpoint kept"), 4);
+    bench.fails(&format!("{command} --checkpoint kept"), 2, "USAGE");
+    bench.fails("simulate none --trust-root root.json --registry reg.json", 1, "AUDIT_UNAVAILABLE");
+}
+
+#[test]
+fn a_registry_has_to_be_signed_and_may_have_expired() {
+    let bench = open();
+    decide(&bench, "support-bot");
+    bench.ok("registry sign draft.json --key op.key --ttl 1ms --out short.json");
+    bench.fails(&format!("{SIMULATE} --registry draft.json"), 1, "REGISTRY_ENVELOPE");
+    bench.fails(&format!("{SIMULATE} --registry short.json --was reg.json"), 2, "USAGE");
+    let mut value = draft();
+    value["version"] = json!(3);
+    bench.write("draft.json", value.to_string());
+    bench.ok("registry sign draft.json --key op.key --ttl 1ms --out short.json --force");
+    assert_eq!(simulated(&bench, "--registry short.json --was reg.json")["changed"], 0);
+    bench.ok("keys generate --kind ed25519 --out other.key --public-out other.pub");
+    bench.ok("registry sign draft.json --key other.key --ttl 30d --out other.json");
+    bench.fails(&format!("{SIMULATE} --registry other.json"), 1, "REGISTRY_SIGNATURES");
+    bench.fails(&format!("{SIMULATE} --registry reg.json --was other.json"), 1, "REGISTRY_SIGNATURES");
+}

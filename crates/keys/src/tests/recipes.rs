@@ -1,0 +1,138 @@
+//! The public vectors under `tests/vectors/keys/recipes`: fingerprints, derived keys and what is signed, put together a second time.
+//! `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+
+use countersign_core::{Digest, KeyId, RunId, Timestamp};
+use countersign_test_vectors::{Framed, Vectors, hex, numbered};
+use hkdf::Hkdf;
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use super::{key, root};
+use crate::dsse::Envelope;
+use crate::note::{KeyName, VerifierKey, cosignature_line, signature_line};
+use crate::{MacKey, ServerSecret, SigningKey, TrustRoot};
+
+fn fingerprint(about: &str, key: &SigningKey) -> Value {
+    let public = key.verifying_key();
+    let framed = Framed::new("countersign/ed25519-key-1").field("public", public.as_bytes());
+    assert_eq!(Digest::of(&framed.bytes()), public.fingerprint(), "{about}");
+    let input = json!({ "public": public.to_base64(), "key_id": public.key_id() });
+    framed.vector(about, "fingerprint", &input, public.fingerprint())
+}
+
+fn root_fingerprint(about: &str, root: &TrustRoot) -> Value {
+    let text = root.to_json();
+    let framed = Framed::new("countersign/trust-root-1").field("file", text.as_bytes());
+    assert_eq!(Digest::of(&framed.bytes()), root.fingerprint(), "{about}");
+    framed.vector(about, "fingerprint", &json!({ "file": text }), root.fingerprint())
+}
+
+/// A key that is derived from a secret of 32 bytes that are all 1: the info, the key, and what it makes of a message.
+fn derived(about: &str, label: &str, id: &str, name: &str, made: impl Fn(&ServerSecret) -> MacKey) -> Value {
+    let secret = [1; 32];
+    let info = Framed::new(label).field("key_id", id.as_bytes()).field("name", name.as_bytes()).bytes();
+    let mut okm = [0; 32];
+    Hkdf::<Sha256>::new(None, &secret).expand(&info, &mut okm).unwrap();
+    let derived = made(&ServerSecret::new(KeyId::new(id).unwrap(), &secret).unwrap());
+    let tag = derived.tag(b"message");
+    assert!(MacKey::from_bytes(&okm).unwrap().tag(b"message") == tag, "{about}");
+    json!({
+        "description": about, "kind": "derived-key", "label": label,
+        "input": { "secret": hex(&secret), "key_id": id, "name": name },
+        "info": hex(&info), "key": hex(&okm), "message": "message", "tag": hex(tag.as_bytes()),
+    })
+}
+
+/// The envelope of a payload: what is signed is DSSE's encoding of type and payload.
+fn envelope(about: &str, payload_type: &str, payload: &str) -> Value {
+    let (size, length) = (payload_type.len(), payload.len());
+    let bytes = format!("DSSEv1 {size} {payload_type} {length} {payload}");
+    let signature = key(7).sign(bytes.as_bytes());
+    let text = Envelope::sign(payload_type, payload.as_bytes(), &[&key(7)]).to_json();
+    assert!(text.contains(&signature.to_base64()), "{about}");
+    json!({
+        "description": about, "kind": "envelope", "label": payload_type,
+        "input": { "seed": hex(&[7; 32]), "payload": payload }, "public": key(7).verifying_key().to_base64(),
+        "bytes": hex(bytes.as_bytes()), "signature": hex(signature.as_bytes()), "envelope": text,
+    })
+}
+
+/// A signature line under a note's text; a witness's where there is a time.
+fn note(about: &str, text: &str, seconds: Option<u64>) -> Value {
+    let name = KeyName::new("example.com/log").unwrap();
+    let public = key(7).verifying_key();
+    let (bytes, line, verifier) = match seconds {
+        None => {
+            let line = signature_line(text, &name, &key(7));
+            (text.to_owned(), line, VerifierKey::new(name, public))
+        }
+        Some(seconds) => {
+            let at = Timestamp::from_millis(seconds * 1_000).unwrap();
+            let line = cosignature_line(text, &name, &key(7), at);
+            (format!("cosignature/v1\ntime {seconds}\n{text}"), line, VerifierKey::cosigner(name, public))
+        }
+    };
+    let signature = key(7).sign(bytes.as_bytes());
+    json!({
+        "description": about, "kind": "note", "label": seconds.map(|_| "cosignature/v1"),
+        "input": { "seed": hex(&[7; 32]), "text": text, "seconds": seconds }, "verifier_key": verifier.to_string(),
+        "public": public.to_base64(), "bytes": hex(bytes.as_bytes()), "signature": hex(signature.as_bytes()), "line": line,
+    })
+}
+
+fn recipes() -> Vec<(&'static str, Value)> {
+    let (run, purpose) = ("countersign/run-key-1", "countersign/purpose-key-1");
+    let of_run = |name: &'static str| move |secret: &ServerSecret| secret.run_key(&RunId::new(name).unwrap());
+    let next = root(1, &[1]).to_json();
+    vec![
+        ("key", fingerprint("an Ed25519 public key", &key(1))),
+        ("another_key", fingerprint("another one", &key(2))),
+        ("trust_root", root_fingerprint("a root of one key", &root(1, &[1]))),
+        ("trust_root_of_three", root_fingerprint("two of three keys", &root(2, &[1, 2, 3]))),
+        ("run_key", derived("the key of a run", run, "k1", "run-1", of_run("run-1"))),
+        ("run_key_border_left", derived("the border of key id and run", run, "a", "bc", of_run("bc"))),
+        (
+            "run_key_border_right",
+            derived("the same characters with the border elsewhere", run, "ab", "c", of_run("c")),
+        ),
+        (
+            "purpose_key",
+            derived("the key of a purpose of the same name", purpose, "k1", "run-1", |it| {
+                it.named_key("run-1")
+            }),
+        ),
+        (
+            "envelope_of_a_root",
+            envelope("a trust root", "application/vnd.countersign.trust-root+json", &next),
+        ),
+        (
+            "envelope_of_another_type",
+            envelope("the same bytes as a registry", "application/vnd.countersign.registry+json", &next),
+        ),
+        ("note", note("a note that is signed as it is", "example.com/log\n7\n", None)),
+        (
+            "cosignature",
+            note("the same note, cosigned by a witness", "example.com/log\n7\n", Some(1_790_000_000)),
+        ),
+    ]
+}
+
+#[test]
+fn the_recipes_on_disk_are_those_that_are_made() {
+    Vectors::recipes("keys").hold(&numbered("recipes", recipes()));
+}
+
+#[test]
+fn a_signature_line_holds_the_key_id_and_the_signature() {
+    for (_, case) in recipes().into_iter().filter(|(_, case)| case["kind"] == "note") {
+        let line = case["line"].as_str().unwrap();
+        let bytes = crate::base64::decode(line.trim_end().rsplit_once(' ').unwrap().1).unwrap();
+        let verifier: VerifierKey = case["verifier_key"].as_str().unwrap().parse().unwrap();
+        let time = case["input"]["seconds"].as_u64().map(u64::to_be_bytes);
+        let time = time.as_ref().map_or(&[][..], <[u8; 8]>::as_slice);
+        assert_eq!(
+            hex(&bytes),
+            format!("{}{}{}", hex(&verifier.id()), hex(time), case["signature"].as_str().unwrap())
+        );
+    }
+}

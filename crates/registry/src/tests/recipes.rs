@@ -1,0 +1,87 @@
+//! The public vectors under `tests/vectors/registry/recipes`: what is hashed and sealed of a registry, put together a second time.
+//! `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+
+use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
+use countersign_core::Digest;
+use countersign_keys::MacKey;
+use countersign_keys::sealed::seal;
+use countersign_test_vectors::{Framed, Vectors, hex, numbered};
+use serde_json::{Value, json};
+
+use super::fixture::*;
+use crate::*;
+
+fn vector(about: &str, kind: &str, framed: &Framed, input: &Value, digest: Digest) -> Value {
+    assert_eq!(Digest::of(&framed.bytes()), digest, "{about}");
+    framed.vector(about, kind, input, digest)
+}
+
+fn entry<T: serde::Serialize>(about: &str, label: &str, entry: &T, digest: Digest) -> Value {
+    let text = to_canonical(entry).unwrap();
+    let framed = Framed::new(label).field("entry", text.bytes());
+    vector(about, "entry", &framed, &json!({ "entry": entry }), digest)
+}
+
+/// What a server lists of a tool, and what of it is hashed.
+fn definition(about: &str, listed: &str, hashed: &str) -> Value {
+    let tool = read(listed.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
+    let framed = Framed::new("countersign/tool-def-1").field("definition", hashed.as_bytes());
+    let digest = definition_digest(tool.value()).unwrap();
+    vector(about, "definition", &framed, &json!({ "listed": listed }), digest)
+}
+
+/// A contract that is sealed under the key of 32 bytes that are all 1: the bytes that the tag covers, and the text.
+fn contract(about: &str, agent: &str) -> Value {
+    let contract = load(&desk(1)).negotiate(&request(agent), now()).unwrap();
+    let (label, key) = ("countersign/contract-1", MacKey::from_bytes(&[1; 32]).unwrap());
+    let members = json!({
+        "recipe": "contract-1", "session": contract.session(), "agent": contract.agent(),
+        "ancestors": contract.ancestors(), "tools": contract.tools(), "tags": contract.tags(),
+        "registry_version": contract.registry_version(), "registry_digest": contract.registry_digest(),
+        "issued": contract.issued(), "expires": contract.expires(),
+    });
+    let payload = canonical(&members);
+    let bytes = [&(label.len() as u64).to_be_bytes(), label.as_bytes(), payload.bytes()].concat();
+    let text = contract.seal(&key).unwrap();
+    assert_eq!(seal("cc1", label, &key, payload.bytes()), Ok(text.clone()));
+    json!({
+        "description": about, "kind": "seal", "label": label, "key": hex(&[1; 32]), "input": members,
+        "payload": payload.as_str(), "bytes": hex(&bytes), "tag": hex(key.tag(&bytes).as_bytes()),
+        "sealed": text,
+    })
+}
+
+fn recipes() -> Vec<(&'static str, Value)> {
+    let draft = draft(&desk(1));
+    let (agents, tools) = (draft.agents().collect::<Vec<_>>(), draft.tools().collect::<Vec<_>>());
+    let (agent, tool) = ("countersign/agent-entry-1", "countersign/tool-entry-1");
+    vec![
+        ("agent_entry", entry("an agent with few members", agent, agents[0], agents[0].fingerprint())),
+        ("agent_entry_with_limits", entry("an agent with limits", agent, agents[1], agents[1].fingerprint())),
+        ("tool_entry", entry("a tool that asks for approval", tool, tools[0], tools[0].fingerprint())),
+        ("tool_entry_read", entry("a tool that does not", tool, tools[1], tools[1].fingerprint())),
+        (
+            "tool_entry_with_constraints",
+            entry("a tool with constraints and limits", tool, tools[2], tools[2].fingerprint()),
+        ),
+        (
+            "definition_name_alone",
+            definition("a name and nothing else", r#"{"name":"search"}"#, r#"{"name":"search"}"#),
+        ),
+        (
+            "definition",
+            definition(
+                "every member that counts, in another order, beside two that do not",
+                r#"{"title":"T","_meta":{"a":1},"icons":[],"outputSchema":{},"name":"n","inputSchema":{"type":"object"},"description":"d","annotations":{"readOnlyHint":true}}"#,
+                r#"{"annotations":{"readOnlyHint":true},"description":"d","inputSchema":{"type":"object"},"name":"n","outputSchema":{},"title":"T"}"#,
+            ),
+        ),
+        ("contract", contract("a contract of two tools", "support-bot")),
+        ("contract_of_another_agent", contract("a contract of another agent", "mailer")),
+    ]
+}
+
+#[test]
+fn the_recipes_on_disk_are_those_that_are_made() {
+    Vectors::recipes("registry").hold(&numbered("recipes", recipes()));
+}

@@ -1,0 +1,69 @@
+use countersign_audit_log::StandingRecord;
+use countersign_core::AgentId;
+use countersign_tool_gate::{KeptStanding, QuarantineError, Quarantines, Standing};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+
+use crate::store::SqliteStore;
+use crate::trouble::Trouble;
+
+/// Keeps one row for each agent that was ever in quarantine, and numbers changes over all agents.
+impl Quarantines for SqliteStore {
+    fn latest(&self, agent: &AgentId) -> Result<Option<KeptStanding>, QuarantineError> {
+        self.read(|db| latest(db, agent)).map_err(unavailable)
+    }
+
+    fn change(&self, change: &StandingRecord) -> Result<Standing, QuarantineError> {
+        self.write(|tx| put(tx, change)).map_err(unavailable)
+    }
+
+    fn list(&self) -> Result<Vec<StandingRecord>, QuarantineError> {
+        let listed = self.read(|db| {
+            let mut statement = db.prepare(
+                "SELECT agent, number, quarantined, change FROM standing WHERE quarantined = 1 ORDER BY agent",
+            )?;
+            let rows = statement.query_map([], columns)?;
+            rows.map(|row| Ok(read_row(row?)?.change)).collect()
+        });
+        listed.map_err(unavailable)
+    }
+}
+
+fn unavailable(trouble: Trouble) -> QuarantineError {
+    QuarantineError::Unavailable(Box::new(trouble))
+}
+
+fn latest(db: &Connection, agent: &AgentId) -> Result<Option<KeptStanding>, Trouble> {
+    let query = "SELECT agent, number, quarantined, change FROM standing WHERE agent = ?1";
+    db.query_row(query, [agent.as_str()], columns).optional()?.map(read_row).transpose()
+}
+
+fn put(tx: &Transaction<'_>, change: &StandingRecord) -> Result<Standing, Trouble> {
+    let before =
+        latest(tx, &change.agent)?.map_or(Standing::Free, |kept| Standing::after(kept.change.standing));
+    let after = Standing::after(change.standing);
+    if before != after {
+        let text = serde_json::to_string(change).map_err(|_| Trouble::Damaged)?;
+        tx.execute(
+            "INSERT OR REPLACE INTO standing (agent, number, quarantined, change) \
+             VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM standing), ?2, ?3)",
+            (change.agent.as_str(), after == Standing::Quarantined, text),
+        )?;
+    }
+    Ok(before)
+}
+
+/// Agent, number, whether it is quarantined, and the change, as the file has them.
+type Columns = (String, i64, bool, String);
+
+fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+}
+
+/// Reads a row through the constructors of what it holds: the file is no more trusted than any other input.
+fn read_row((agent, number, quarantined, change): Columns) -> Result<KeptStanding, Trouble> {
+    let change: StandingRecord = serde_json::from_str(&change).map_err(|_| Trouble::Damaged)?;
+    let number = u64::try_from(number).map_err(|_| Trouble::Damaged)?;
+    let is_same = change.agent.as_str() == agent
+        && quarantined == (Standing::after(change.standing) == Standing::Quarantined);
+    if is_same { Ok(KeptStanding { number, change }) } else { Err(Trouble::Damaged) }
+}

@@ -1,0 +1,122 @@
+//! Two threads that decide on different sessions of one registry, each through a gate of its own, over one log on disk, beside
+//! one thread that does: what one session costs another. Target: at least 1.8 times the calls in the same time, that is, a
+//! round of two threads (twice the calls) in at most 1.11 times what a round of one takes.
+//!
+//! A call is decided, run and its outcome recorded, so there are two records a call. Under `Group` each of them waits for its
+//! sync, which two sessions share; under `System` for the system to have it, and there the calls of one file that make sure
+//! that it is still this log's are done by one at a time. The last line of each group is the same work where nothing is shared
+//! but the machine: two threads over two logs. A machine with two idle cores is needed to compare.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::arithmetic_side_effects,
+    reason = "a bench that cannot be set up has to stop, and its numbers are small"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use countersign_audit_log::{AuditSink, Durability, Log, LogOptions};
+use countersign_core::{AgentId, Clock, ManualClock, Millis, Principal, SessionId, Timestamp};
+use countersign_keys::note::KeyName;
+use countersign_keys::{SigningKey, TrustRoot};
+use countersign_registry::{
+    CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft,
+};
+use countersign_tool_gate::{CallStats, ToolGate};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+const DRAFT: &str = r#"{
+  "format": "countersign-registry-1", "version": 1,
+  "agents": [
+   {"agent": "one", "version": 1, "registered_by": "ops", "max_session": "1h", "output_tags": [],
+    "tools": [{"server": "desk", "name": "search"}]},
+   {"agent": "two", "version": 1, "registered_by": "ops", "max_session": "1h", "output_tags": [],
+    "tools": [{"server": "desk", "name": "search"}]}],
+  "tools": [{"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
+    "args_schema": {"type": "object", "properties": {"ticket": {"type": "string"}}}}],
+  "revoked": {"agents": [], "keys": [], "snapshots": []}
+}"#;
+
+const ARGS: &[u8] =
+    br#"{"ticket":"T-0123456789 is what the customer wrote about, and asked for an answer today"}"#;
+
+/// A registry, a process' counts, and the time.
+struct World {
+    registry: Arc<CapabilityRegistry>,
+    stats: Arc<CallStats>,
+    clock: Arc<dyn Clock>,
+    now: Timestamp,
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Timestamp::from_millis(1_790_000_000_000).unwrap();
+        let operator = SigningKey::from_seed([7; 32]);
+        let root = TrustRoot::new(1, 1, vec![operator.verifying_key()]).unwrap();
+        let draft = RegistryDraft::from_json(DRAFT.as_bytes()).unwrap();
+        let end = now.checked_add(Millis::from_secs(86_400)).unwrap();
+        let signed = draft.sign(now, end, &[&operator]).unwrap();
+        let (marks, options) = (Arc::new(MemoryHighWater::new()), LoadOptions::default());
+        let registry = CapabilityRegistry::load(signed.to_json().as_bytes(), &root, marks, options, now);
+        let (registry, stats) = (Arc::new(registry.unwrap()), Arc::new(CallStats::new()));
+        Self { registry, stats, clock: Arc::new(ManualClock::new(now)), now }
+    }
+
+    fn gate(&self, agent: &str, log: &Arc<Log>) -> ToolGate {
+        let session = SessionId::new(&format!("session-of-{agent}")).unwrap();
+        let request = NegotiationRequest::new(session, AgentId::new(agent).unwrap());
+        let contract = self.registry.negotiate(&request, self.now).unwrap();
+        let (principal, sink) = (Principal::new("ada").unwrap(), Arc::clone(log) as Arc<dyn AuditSink>);
+        let (registry, clock) = (Arc::clone(&self.registry), Arc::clone(&self.clock));
+        let builder = ToolGate::builder(registry, contract, principal, clock, sink);
+        builder.stats(Arc::clone(&self.stats)).open().unwrap()
+    }
+}
+
+fn log(folder: &std::path::Path, durability: Durability) -> Arc<Log> {
+    let options = LogOptions::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32]));
+    Arc::new(Log::open(folder, options.durability(durability)).unwrap())
+}
+
+/// A round: each gate in a thread of its own makes so many calls.
+fn round(gates: &[ToolGate], calls: u64, next: &AtomicU64) {
+    let work = |gate: &ToolGate| {
+        for _ in 0..calls {
+            let id = format!("call-{}", next.fetch_add(1, Ordering::Relaxed));
+            let accepted = gate.check(&countersign_tool_gate::ToolCall::new(&id, "desk", "search", ARGS));
+            accepted.unwrap().run(|_| Ok::<_, ()>(())).unwrap();
+        }
+    };
+    std::thread::scope(|scope| gates.iter().for_each(|gate| drop(scope.spawn(|| work(gate)))));
+}
+
+fn threads(c: &mut Criterion, name: &str, durability: Durability, calls: u64) {
+    let world = World::new();
+    let next = AtomicU64::new(0);
+    let mut group = c.benchmark_group(name);
+    group.sample_size(20);
+    let mut measure = |what: &str, gates: &[ToolGate]| {
+        group.throughput(Throughput::Elements(calls * gates.len() as u64));
+        group.bench_function(BenchmarkId::new(what, calls), |b| b.iter(|| round(gates, calls, &next)));
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let shared = log(&folder.path().join("shared"), durability);
+    let both = [world.gate("one", &shared), world.gate("two", &shared)];
+    measure("one thread", both.get(..1).unwrap());
+    measure("two threads", &both);
+    let apart = ["one", "two"].map(|agent| {
+        let of_its_own = World::new();
+        of_its_own.gate(agent, &log(&folder.path().join(agent), durability))
+    });
+    measure("floor: two threads over two logs", &apart);
+    group.finish();
+}
+
+fn bench(c: &mut Criterion) {
+    threads(c, "two sessions, group", Durability::Group, 64);
+    threads(c, "two sessions, system", Durability::System, 2_048);
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);

@@ -1,0 +1,122 @@
+use std::collections::BTreeMap;
+
+use countersign_audit_log::{Escaped, RecordedValues};
+use countersign_canonical_json::Canonical;
+use countersign_core::ToolId;
+use countersign_registry::CapabilityRegistry;
+
+/// The most pointers that one tool can have: as many values as one record holds.
+const MAX_FIELDS: usize = 16;
+
+/// Which values of which tools' arguments go on record. Nothing does without it: records have a digest of the arguments.
+///
+/// **What is on record cannot be taken out of it again.** A log that can be shortened proves nothing, so whoever names a
+/// field that holds a name, an address or a letter puts personal data where no request to erase them reaches. Name single
+/// fields that are worth it, and keep the log accordingly.
+///
+/// A value is recorded as canonical JSON with every decision of a call that came as far as step 3: accepted ones, and
+/// those that are refused once the tool is known to be one of the session's. A pointer that leads nowhere in a call records
+/// nothing. Action proposals, approval tokens and restated goals are no arguments, and are never recorded. What is long is
+/// cut ([`RecordedValues`]).
+///
+/// ```
+/// use countersign_core::ToolId;
+/// use countersign_tool_gate::RecordedFields;
+/// let fields = RecordedFields::new()
+///     .field(ToolId::new("desk", "refund")?, "/amount")?
+///     .field(ToolId::new("desk", "refund")?, "/ticket")?;
+/// let wrong = fields.field(ToolId::new("desk", "mail")?, "to");
+/// assert_eq!(wrong.unwrap_err().code(), "RECORDED_FIELD_POINTER");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordedFields(BTreeMap<ToolId, Vec<String>>);
+
+/// Why a field cannot be put on record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordedFieldsError {
+    /// It is no JSON Pointer, or one of more than 256 bytes.
+    #[error("a recorded field is no JSON Pointer of at most 256 bytes")]
+    Pointer,
+    /// The tool has this field already.
+    #[error("a recorded field is named twice")]
+    Twice,
+    /// The tool has 16 fields already.
+    #[error("more than 16 fields of one tool are to be recorded")]
+    TooMany,
+    /// The registry does not list this tool.
+    #[error("a field is to be recorded of a tool that the registry does not know")]
+    UnknownTool(ToolId),
+}
+
+impl RecordedFieldsError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Pointer => "RECORDED_FIELD_POINTER",
+            Self::Twice => "RECORDED_FIELD_TWICE",
+            Self::TooMany => "RECORDED_FIELD_LIMIT",
+            Self::UnknownTool(_) => "RECORDED_FIELD_TOOL",
+        }
+    }
+}
+
+impl RecordedFields {
+    /// Records no values.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Adds the value that a JSON Pointer (RFC 6901) leads to in the arguments of `tool`. The empty pointer leads to all of
+    /// them.
+    ///
+    /// # Errors
+    /// [`RecordedFieldsError`] when that is no pointer, or one too many.
+    pub fn field(mut self, tool: ToolId, pointer: &str) -> Result<Self, RecordedFieldsError> {
+        if !is_pointer(pointer) {
+            return Err(RecordedFieldsError::Pointer);
+        }
+        let fields = self.0.entry(tool).or_default();
+        if fields.iter().any(|field| field == pointer) {
+            return Err(RecordedFieldsError::Twice);
+        }
+        if fields.len() >= MAX_FIELDS {
+            return Err(RecordedFieldsError::TooMany);
+        }
+        fields.push(pointer.to_owned());
+        Ok(self)
+    }
+
+    /// Makes sure that the registry knows every tool. A gate is not opened otherwise.
+    ///
+    /// # Errors
+    /// [`RecordedFieldsError::UnknownTool`].
+    pub fn check(&self, registry: &CapabilityRegistry) -> Result<(), RecordedFieldsError> {
+        let view = registry.view();
+        match self.0.keys().find(|tool| view.snapshot().tool(tool).is_none()) {
+            Some(unknown) => Err(RecordedFieldsError::UnknownTool(unknown.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// What of these arguments goes on record.
+    pub(crate) fn values(&self, tool: &ToolId, args: &Canonical) -> RecordedValues {
+        let Some(fields) = self.0.get(tool) else { return RecordedValues::default() };
+        let found = fields
+            .iter()
+            .filter_map(|pointer| Some((pointer, args.value().pointer(pointer)?.canonical_text())));
+        RecordedValues::new(found)
+    }
+}
+
+/// Says whether a text is a JSON Pointer that a record can hold uncut: empty, or tokens that begin with `/`, in which `~` is
+/// followed by 0 or 1 (RFC 6901, section 3).
+fn is_pointer(text: &str) -> bool {
+    let tilde = |rest: &str| rest.starts_with(['0', '1']);
+    (text.is_empty() || text.starts_with('/'))
+        && text.split('~').skip(1).all(tilde)
+        && Escaped::<256>::new(text).unescape().is_some()
+}

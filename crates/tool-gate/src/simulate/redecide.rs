@@ -1,0 +1,358 @@
+//! One call decided again, step by step and in the gate's order, by the gate's own functions.
+
+use std::cmp::Ordering;
+
+use countersign_audit_log::CallRecord;
+use countersign_canonical_json::{Canonical, Limits, read};
+use countersign_core::{ServerName, ToolId, ToolName};
+use countersign_registry::{AgentEntry, RegistrySnapshot, RegistryView, SessionContract, ToolRules};
+
+use super::answer::{HostChecks, Missing};
+use super::session::{History, Session};
+use crate::ask::{Goal, asked_goal};
+use crate::code::RejectionCode;
+use crate::decide::{
+    ARGS_RECIPE, Refusal, fitting_args, holding_contract, listed_tool, meant_tool, only_tool,
+    pinned_definition,
+};
+use crate::observe::is_name_disclosed;
+use crate::proposal::{NO_PROPOSAL, came_without_proposal, takes_no_proposals};
+use crate::snapshot::Standing;
+use crate::usage::Reservation;
+
+/// The last step that is asked before the record.
+const LAST_STEP: u8 = 10;
+
+/// Where a call's way through the steps ends before the last one.
+pub(super) enum End {
+    Refused(RejectionCode),
+    Unknown(Missing),
+}
+
+impl From<Refusal> for End {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal.code)
+    }
+}
+
+impl From<RejectionCode> for End {
+    fn from(code: RejectionCode) -> Self {
+        Self::Refused(code)
+    }
+}
+
+/// What the record says of one step.
+enum Then {
+    Passed,
+    Refused(RejectionCode),
+    /// An earlier step refused.
+    NotAsked,
+}
+
+/// One call that is decided again.
+pub(super) struct Redecision<'a> {
+    pub(super) call: &'a CallRecord,
+    /// The code on record, if it was refused.
+    pub(super) refused: Option<RejectionCode>,
+    pub(super) session: &'a Session,
+    /// The other registry.
+    pub(super) view: &'a RegistryView,
+    /// Whether all is as it was then, so that an answer that is on record stands.
+    pub(super) same_gate: bool,
+    /// The one that was in force, where it is known.
+    pub(super) was: Option<&'a RegistrySnapshot>,
+    /// How the agent stood, as far as that is on record.
+    pub(super) standing: Standing,
+    pub(super) checks: HostChecks,
+    /// What had to be carried over first.
+    pub(super) carried: Option<Missing>,
+}
+
+impl<'a> Redecision<'a> {
+    /// Asks every question in turn, as [`decide`](crate::decide::decide) does; the first no ends it.
+    pub(super) fn decide(&mut self) -> Result<Reservation<'a>, End> {
+        self.observed()?;
+        let (contract, agent) = self.living_agent()?;
+        let rules = self.disclosed_tool(contract)?;
+        self.fitting_args(rules)?;
+        let mut reservation = self.place(agent, rules)?;
+        self.pinned_goal(rules)?;
+        self.next_step(rules)?;
+        self.approved(rules)?;
+        self.backed(rules, &mut reservation)?;
+        self.host_checks(rules)?;
+        self.spent(rules)?;
+        Ok(reservation)
+    }
+
+    /// What the record says of a step. A refusal says that the steps before it passed.
+    fn then(&self, step: u8) -> Then {
+        let Some(code) = self.refused else { return Then::Passed };
+        match code.step().cmp(&step) {
+            Ordering::Greater if code.step() <= LAST_STEP => Then::Passed,
+            Ordering::Equal => Then::Refused(code),
+            Ordering::Greater | Ordering::Less => Then::NotAsked,
+        }
+    }
+
+    fn carry(&mut self, missing: Missing) {
+        self.carried.get_or_insert(missing);
+    }
+
+    /// Lets what the record says of a step stand, whose input is not on record.
+    fn stands(&mut self, step: u8, missing: Missing) -> Result<(), End> {
+        match self.then(step) {
+            Then::Passed => {
+                self.carry(missing);
+                Ok(())
+            }
+            Then::Refused(code) => {
+                self.carry(missing);
+                Err(code.into())
+            }
+            Then::NotAsked => Err(End::Unknown(missing)),
+        }
+    }
+
+    /// What a model wrote, and a framework may have refused by itself, never came to the gate as a call: its name alone was
+    /// looked at.
+    fn observed(&self) -> Result<(), End> {
+        if self.refused != Some(RejectionCode::UndisclosedTool) || self.call.args.is_some() {
+            return Ok(());
+        }
+        let contract = self.session.contract.as_ref().map_err(|code| *code)?;
+        if is_name_disclosed(contract, self.call.tool.name.as_str()) {
+            return Err(End::Unknown(Missing::Call));
+        }
+        Err(RejectionCode::UndisclosedTool.into())
+    }
+
+    /// Step 1.
+    fn living_agent(&mut self) -> Result<(&'a SessionContract, &'a AgentEntry), End> {
+        let contract = self.session.contract.as_ref().map_err(|code| *code)?;
+        holding_contract(contract, self.view, self.call.time)?;
+        if let Then::Refused(code) = self.then(1) {
+            self.still_refused(code)?;
+        }
+        let entry = self.view.snapshot().agent(&self.call.agent);
+        Ok((contract, entry.ok_or(RejectionCode::AgentNotRegistered)?))
+    }
+
+    /// What step 1 refused then is no reason of the other registry's. It was one of the registry's then, or it is one still.
+    fn still_refused(&mut self, code: RejectionCode) -> Result<(), End> {
+        use RejectionCode::{AgentNotRegistered, AgentQuarantined, AgentRevoked, RegistryStale};
+        let agent = &self.call.agent;
+        let of_registry = if code == RegistryStale {
+            // The other one is in force.
+            Some(true)
+        } else if code == AgentQuarantined {
+            Some(false)
+        } else {
+            self.was.map(|was| {
+                (code == AgentRevoked && was.is_agent_revoked(agent))
+                    || (code == AgentNotRegistered && was.agent(agent).is_none())
+            })
+        };
+        match (of_registry, self.standing) {
+            (None, _) => Err(End::Unknown(Missing::Registry)),
+            (Some(_), Standing::Quarantined) => Err(AgentQuarantined.into()),
+            (Some(true), Standing::Free) => Ok(()),
+            (Some(false), Standing::Free) => {
+                self.carry(Missing::Host);
+                Err(code.into())
+            }
+        }
+    }
+
+    /// Step 2.
+    fn disclosed_tool(&self, contract: &SessionContract) -> Result<&'a ToolRules, End> {
+        let named = &self.call.tool;
+        let name = ToolName::new(named.name.as_str()).map_err(|_| End::Unknown(Missing::Call))?;
+        let server = match named.server.as_str() {
+            "?" => None,
+            server => Some(ServerName::new(server).map_err(|_| End::Unknown(Missing::Call))?),
+        };
+        let tool = meant_tool(contract, server.as_ref(), &name)?;
+        let listed = listed_tool(contract, self.view, &tool);
+        // The record has the server even where the call had the name alone, and that may mean another tool here.
+        if only_tool(&self.session.disclosed, &name) == Some(&tool)
+            && only_tool(contract.tools(), &name) != listed.is_ok().then_some(&tool)
+        {
+            return Err(End::Unknown(Missing::Server));
+        }
+        let rules = listed?;
+        // Of a call that did not come so far, neither the definition nor the arguments are on record.
+        if self.is_passed(2) || self.refused == Some(RejectionCode::ToolDefinitionChanged) {
+            pinned_definition(rules, self.call.definition)?;
+        }
+        Ok(rules)
+    }
+
+    /// Step 3.
+    fn fitting_args(&mut self, rules: &ToolRules) -> Result<(), End> {
+        if let Some(args) = recorded_args(self.call) {
+            return Ok(fitting_args(rules, &args)?);
+        }
+        let is_same = |was: &ToolRules| {
+            let (was, entry) = (was.entry(), rules.entry());
+            was.args_schema() == entry.args_schema() && was.constraints() == entry.constraints()
+        };
+        if self.rules_then(rules).is_some_and(is_same) {
+            self.stands(3, Missing::Arguments)
+        } else {
+            Err(End::Unknown(Missing::Arguments))
+        }
+    }
+
+    /// What the registry said of the tool then.
+    fn rules_then(&self, rules: &ToolRules) -> Option<&'a ToolRules> {
+        self.was?.tool(rules.entry().tool())
+    }
+
+    /// Step 4.
+    fn place(&self, agent: &AgentEntry, rules: &ToolRules) -> Result<Reservation<'a>, End> {
+        let (of_agent, of_tool) = (agent.limits(), rules.entry().limits());
+        if self.session.history == History::Unclear && !(of_agent.is_none() && of_tool.is_none()) {
+            return Err(End::Unknown(Missing::EarlierCall));
+        }
+        let tool: &ToolId = rules.entry().tool();
+        Ok(self.session.usage.reserve(tool, self.call.time, of_agent, of_tool)?)
+    }
+
+    /// Step 5.
+    fn pinned_goal(&mut self, rules: &ToolRules) -> Result<(), End> {
+        use RejectionCode::{AskDrift, AskRequired};
+        let is_pinned = self.call.ask.is_some();
+        let goal = match self.then(5) {
+            Then::Passed if is_pinned && self.call.ask_restated.is_some() => Goal::Same,
+            Then::Passed if is_pinned => Goal::Pinned,
+            Then::Passed => Goal::Neither,
+            Then::Refused(AskDrift) => return Err(AskDrift.into()),
+            Then::Refused(AskRequired) if is_pinned => Goal::Pinned,
+            Then::Refused(AskRequired) if rules.entry().ask().is_required() => Goal::Neither,
+            Then::Refused(AskRequired) => match self.rules_then(rules) {
+                Some(was) if !was.entry().ask().is_required() => Goal::Restated,
+                _ => return Err(End::Unknown(Missing::Goal)),
+            },
+            Then::Refused(_) | Then::NotAsked => return self.stands(5, Missing::Goal),
+        };
+        Ok(asked_goal(rules, goal)?)
+    }
+
+    /// Step 6. A plan is one of a registry's, so under another one it says nothing.
+    fn next_step(&mut self, rules: &ToolRules) -> Result<(), End> {
+        if self.call.plan.is_some() {
+            return if self.same_gate {
+                self.stands(6, Missing::Plan)
+            } else {
+                Err(End::Unknown(Missing::Plan))
+            };
+        }
+        if rules.entry().plan().is_required() {
+            return Err(RejectionCode::PlanRequired.into());
+        }
+        match self.then(6) {
+            Then::Passed => Ok(()),
+            // For another reason than the tool's rule: the call was said to be a step, or the gate lets nothing else through.
+            Then::Refused(_)
+                if self.rules_then(rules).is_some_and(|was| !was.entry().plan().is_required()) =>
+            {
+                self.stands(6, Missing::Plan)
+            }
+            Then::Refused(_) | Then::NotAsked => Err(End::Unknown(Missing::Plan)),
+        }
+    }
+
+    /// Step 7. What verified then, and by a key that is not revoked since, counts.
+    fn approved(&mut self, rules: &ToolRules) -> Result<(), End> {
+        use RejectionCode::{ApprovalDenied, ApprovalRequired};
+        if self.refused == Some(ApprovalDenied) {
+            return Err(ApprovalDenied.into());
+        }
+        if !rules.entry().approval().is_required() {
+            return Ok(());
+        }
+        match self.then(7) {
+            Then::Passed if self.call.approval.is_some() && self.revokes_more_keys() => {
+                Err(End::Unknown(Missing::Approval))
+            }
+            Then::Passed if self.call.approval.is_some() => self.stands(7, Missing::Approval),
+            Then::Passed | Then::Refused(ApprovalRequired) => Err(ApprovalRequired.into()),
+            Then::Refused(_) | Then::NotAsked => Err(End::Unknown(Missing::Approval)),
+        }
+    }
+
+    /// Whether the other registry revokes a key that may have been good then.
+    fn revokes_more_keys(&self) -> bool {
+        let keys_then = self.was.map(|was| was.revoked().keys());
+        let is_new = |key| !keys_then.is_some_and(|keys| keys.contains(key));
+        self.view.snapshot().revoked().keys().iter().any(is_new)
+    }
+
+    /// Step 8.
+    fn backed(&mut self, rules: &ToolRules, reservation: &mut Reservation<'_>) -> Result<(), End> {
+        let Some(proposal) = &self.call.proposal else { return Ok(takes_no_proposals(rules)?) };
+        let came_without = match self.then(8) {
+            Then::Passed => proposal.digest.is_none(),
+            Then::Refused(_) => {
+                self.call.reason.as_ref().is_some_and(|reason| reason.as_str() == NO_PROPOSAL)
+            }
+            Then::NotAsked => return Err(End::Unknown(Missing::Proposal)),
+        };
+        if came_without {
+            came_without_proposal(rules, false)?;
+        } else {
+            reservation.worked();
+        }
+        let rule = rules.entry().evidence();
+        let same_rule = self.rules_then(rules).is_some_and(|was| was.entry().evidence() == rule);
+        let asks_no_more = same_rule || (self.is_passed(8) && !rule.is_required());
+        let is_signed = proposal.evidence().iter().any(|piece| piece.key.is_some());
+        if self.is_same_impact(rules) && asks_no_more && !(is_signed && self.revokes_more_keys()) {
+            self.stands(8, Missing::Proposal)
+        } else {
+            Err(End::Unknown(Missing::Proposal))
+        }
+    }
+
+    fn is_passed(&self, step: u8) -> bool {
+        matches!(self.then(step), Then::Passed)
+    }
+
+    fn is_same_impact(&self, rules: &ToolRules) -> bool {
+        self.call.impact.as_ref().is_some_and(|then| then.as_str() == rules.entry().impact().as_str())
+    }
+
+    /// Step 9.
+    fn host_checks(&mut self, rules: &ToolRules) -> Result<(), End> {
+        match self.then(9) {
+            Then::Passed if self.is_same_impact(rules) => Ok(()),
+            Then::Refused(_) if self.is_same_impact(rules) => self.stands(9, Missing::Checks),
+            Then::Passed | Then::NotAsked if self.checks == HostChecks::None => Ok(()),
+            Then::Passed | Then::Refused(_) | Then::NotAsked => Err(End::Unknown(Missing::Checks)),
+        }
+    }
+
+    /// Step 10.
+    fn spent(&mut self, rules: &ToolRules) -> Result<(), End> {
+        let brings_proposal = self.call.proposal.as_ref().is_some_and(|proposal| proposal.digest.is_some());
+        if !rules.entry().approval().is_required() && !brings_proposal {
+            return Ok(());
+        }
+        match self.then(10) {
+            Then::Passed => Ok(()),
+            // Another call that would have been refused has not used it up.
+            Then::Refused(_) if self.session.history != History::AsRecorded => {
+                Err(End::Unknown(Missing::Store))
+            }
+            Then::Refused(_) | Then::NotAsked => self.stands(10, Missing::Store),
+        }
+    }
+}
+
+/// All of the arguments, where the record has them: their digest says so.
+fn recorded_args(call: &CallRecord) -> Option<Canonical> {
+    let text = call.values.get("")?.unescape()?;
+    let args = read(text.as_bytes(), ARGS_RECIPE, &Limits::default()).ok()?;
+    (Some(args.digest()) == call.args).then_some(args)
+}

@@ -1,0 +1,161 @@
+use countersign_audit_log::{CallRecord, Record};
+
+use super::plan_world::*;
+use super::world::*;
+use crate::RejectionCode::*;
+use crate::*;
+
+/// The last decision on record.
+fn last(world: &World) -> CallRecord {
+    let latest = world.sink.latest().into_iter().rev();
+    let mut decisions = latest.filter_map(|(_, record)| {
+        let Record::Decision(call) = record else { return None };
+        Some(call)
+    });
+    decisions.next().unwrap()
+}
+
+#[test]
+fn a_call_that_a_person_denied_is_refused_for_good_and_who_did_is_on_record() {
+    let world = World::new();
+    let gate = world.gate();
+    let refused = gate.check(&refund("c").denied_by("olga\u{1b}[2J")).unwrap_err();
+    assert_eq!((refused.code(), refused.retry(), refused.unlock()), (ApprovalDenied, Retry::Never, None));
+    assert_eq!(refused.message(), "a person refused this call");
+    assert!(refused.approval_request().is_none(), "nobody is to be asked again");
+    let entry = last(&world);
+    assert_eq!(entry.denied_by.unwrap().as_str(), "olga\\u{1b}[2J");
+    assert_eq!(
+        (entry.code.unwrap().as_str(), entry.approval, entry.approver),
+        ("APPROVAL_DENIED", None, None)
+    );
+    assert_eq!(code(&gate, &refund("c").denied()), Some(ApprovalDenied));
+    assert_eq!(last(&world).denied_by, None);
+    // Without that word the gate decides as ever: it keeps none of what it was told.
+    assert_eq!(code(&gate, &refund("c")), Some(ApprovalRequired));
+    assert_eq!(last(&world).denied_by, None);
+}
+
+#[test]
+fn a_no_is_stronger_than_an_approval_and_than_a_rule_that_asks_for_none() {
+    let world = World::new();
+    let gate = world.gate();
+    let token = world.approve(&gate, &refund("c"));
+    let call = refund("c").approval(token.as_str());
+    assert_eq!(code(&gate, &call.clone().denied_by("olga")), Some(ApprovalDenied));
+    assert_eq!(last(&world).approval, None);
+    assert_eq!(code(&gate, &call), None, "and the approval was not spent by it");
+    assert_eq!(code(&gate, &search("s").denied()), Some(ApprovalDenied));
+    let bare = world.bare().open().unwrap();
+    assert_eq!(code(&bare, &refund("c").denied()), Some(ApprovalDenied), "where no approvals are taken, too");
+}
+
+#[test]
+fn a_no_stands_where_approvals_do_in_the_order() {
+    let world = World::new();
+    let gate = world.full().user_check("no", |_: &CheckedCall<'_>| Err("no".to_owned())).open().unwrap();
+    let call = |name, args| ToolCall::new("c", "desk", name, args).denied_by("olga");
+    assert_eq!(code(&gate, &call("nothing", b"{" as &[u8])), Some(MalformedCall));
+    assert_eq!(code(&gate, &call("nothing", b"{}")), Some(UndisclosedTool));
+    assert_eq!(code(&gate, &call("pinned", b"{}")), Some(ToolDefinitionChanged));
+    assert_eq!(code(&gate, &call("refund", b"{}")), Some(ArgsSchema));
+    assert_eq!(code(&gate, &call("refund", REFUND).ask("x")), Some(AskDrift));
+    assert_eq!(code(&gate, &call("planned", b"{}")), Some(PlanRequired));
+    assert_eq!(last(&world).denied_by, None, "what was not asked is not on record as the answer");
+    assert_eq!(code(&gate, &call("proven", b"{}")), Some(ApprovalDenied));
+    assert_eq!(code(&gate, &call("refund", REFUND)), Some(ApprovalDenied));
+}
+
+#[test]
+fn what_was_denied_counts_for_the_same_question_alone() {
+    let world = World::new();
+    let gate = world.gate();
+    let request = |call: &ToolCall<'_>| gate.check(call).unwrap_err().approval_request().unwrap().clone();
+    let asked = request(&refund("c1"));
+    let denied = |id| code(&gate, &refund(id).denied_as(asked.binding(), "olga"));
+    assert_eq!(denied("c1"), Some(ApprovalDenied));
+    assert_eq!(denied("c2"), Some(ApprovalDenied), "another id is the same question");
+    let more = br#"{"ticket":"T-1001","amount":50}"#;
+    let more = ToolCall::new("c1", "desk", "refund", more).denied_as(asked.binding(), "olga");
+    assert_eq!(code(&gate, &more), Some(ApprovalRequired));
+    assert_eq!(code(&gate, &search("s").denied_as(asked.binding(), "olga")), None);
+    let bare = world.bare().open().unwrap();
+    assert_eq!(code(&bare, &refund("c1").denied_as(asked.binding(), "olga")), Some(ApprovalRequired));
+    world.reload(2, NONE_REVOKED);
+    assert_eq!(denied("c1"), Some(ApprovalRequired), "under another registry it is another question");
+    assert_eq!(last(&world).denied_by, None);
+}
+
+#[test]
+fn a_denied_step_keeps_its_turn_and_what_was_denied_outside_the_plan_is_another_question() {
+    let world = World::new();
+    let gate = world.gate();
+    let alone = gate.check(&refund("c")).unwrap_err().approval_request().unwrap().clone();
+    start_plan(&gate, steps()).unwrap();
+    assert_eq!(code(&gate, &search("c1")), None);
+    assert_eq!(code(&gate, &refund("c2").denied_as(alone.binding(), "olga")), Some(ApprovalRequired));
+    assert_eq!(code(&gate, &refund("c2").denied_by("olga")), Some(ApprovalDenied));
+    let token = world.approve(&gate, &refund("c2"));
+    assert_eq!(code(&gate, &refund("c2").approval(token.as_str())), None);
+}
+
+#[test]
+fn a_denied_call_counts_once_and_takes_nothing_of_the_limits() {
+    let world = World::new();
+    let gate = world.capped();
+    for _ in 0..5 {
+        assert_eq!(code(&gate, &search("c").denied()), Some(ApprovalDenied));
+    }
+    assert_eq!((gate.counts().rejected_with(ApprovalDenied), gate.counts().accepted()), (5, 0));
+    assert_eq!(gate.counts().rejected(), 5);
+    assert_eq!((code(&gate, &search("c")), code(&gate, &search("d"))), (None, None));
+}
+
+#[test]
+fn a_question_says_when_its_session_ends() {
+    let world = World::new();
+    let gate = world.gate();
+    let refused = gate.check(&refund("c")).unwrap_err();
+    assert_eq!(refused.approval_request().unwrap().session_ends(), gate.contract().expires());
+    let plan = gate.plan_approval_request(&plan_of(&gate, steps())).unwrap();
+    assert_eq!(plan.session_ends(), gate.contract().expires());
+}
+
+#[test]
+fn a_trace_goes_on_record_where_it_is_one_and_is_left_out_where_it_is_none() {
+    let world = World::new();
+    let gate = world.gate();
+    let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let recorded = |trace: &str| {
+        assert_eq!(code(&gate, &search("c").trace(trace)), None);
+        last(&world).trace.map(|trace| trace.as_str().to_owned())
+    };
+    for trace in [good, "00-00000000000000000000000000000001-0000000000000001-ff"] {
+        assert_eq!(recorded(trace).as_deref(), Some(trace));
+    }
+    let zeroes = |text: &str| "0".repeat(text.len());
+    for none in [
+        "",
+        "00",
+        &good.to_uppercase(),
+        &good.replacen("00", "01", 1),
+        &good.replacen("00", "ff", 1),
+        &good.replacen("00", "0g", 1),
+        &good.replace("4bf92f3577b34da6a3ce929d0e0e4736", &zeroes("4bf92f3577b34da6a3ce929d0e0e4736")),
+        &good.replace("00f067aa0ba902b7", &zeroes("00f067aa0ba902b7")),
+        &good.replace("4bf92f", "4bf92"),
+        &good.replace("b7-01", "b7-1"),
+        &good.replace('-', "_"),
+        &format!("{good}-00"),
+        &format!("{good} "),
+        &format!(" {good}"),
+        &format!("{good}\n"),
+        &good.replace("4b", "\u{e9}"),
+        &"00-".repeat(1 << 16),
+    ] {
+        assert_eq!(recorded(none), None, "{none}");
+    }
+    // A refusal has its place in the trace as well.
+    assert_eq!(code(&gate, &refund("c").trace(good)), Some(ApprovalRequired));
+    assert_eq!(last(&world).trace.unwrap().as_str(), good);
+}

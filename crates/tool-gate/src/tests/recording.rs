@@ -1,0 +1,181 @@
+use countersign_audit_log::{CallRecord, Record};
+use countersign_core::*;
+use proptest::prelude::*;
+
+use super::world::*;
+use crate::RejectionCode::*;
+use crate::*;
+
+fn tool(name: &str) -> ToolId {
+    ToolId::new("desk", name).unwrap()
+}
+
+fn fields(of: &[(&str, &str)]) -> RecordedFields {
+    of.iter()
+        .fold(RecordedFields::new(), |fields, (name, pointer)| fields.field(tool(name), pointer).unwrap())
+}
+
+fn gate(world: &World, of: &[(&str, &str)]) -> ToolGate {
+    world.full().recorded_fields(fields(of)).open().unwrap()
+}
+
+fn last(world: &World) -> CallRecord {
+    let latest = world.sink.latest().into_iter().rev();
+    let mut decisions = latest.filter_map(|(_, record)| {
+        let Record::Decision(call) = record else { return None };
+        Some(call)
+    });
+    decisions.next().unwrap()
+}
+
+/// Pointers and values of the last decision, as they were before they were escaped.
+fn values(world: &World) -> Vec<(String, String)> {
+    let read = |text: Option<String>| text.unwrap();
+    let last = last(world);
+    last.values.iter().map(|one| (read(one.pointer.unescape()), read(one.value.unescape()))).collect()
+}
+
+fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(pointer, value)| ((*pointer).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn the_values_that_were_named_go_on_record_and_no_others() {
+    let world = World::new();
+    let gate =
+        gate(&world, &[("mail", "/to"), ("mail", "/cc/1/name"), ("mail", "/not/there"), ("search", "")]);
+    let args = br#"{"to":"x@customers.example","body":"secret","cc":[{"name":"b"},{"name":"a\nb"}]}"#;
+    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "mail", args)), None);
+    assert_eq!(values(&world), pairs(&[("/to", r#""x@customers.example""#), ("/cc/1/name", r#""a\nb""#)]));
+    assert!(!serde_json::to_string(&last(&world)).unwrap().contains("secret"));
+    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "asking", args).ask(GOAL)), None);
+    assert_eq!(values(&world), []);
+    assert_eq!(code(&gate, &search("c")), None);
+    assert_eq!(values(&world), pairs(&[("", r#"{"query":"T-1001"}"#)]));
+}
+
+#[test]
+fn nothing_is_recorded_of_arguments_that_nobody_named() {
+    let world = World::new();
+    let gate = world.gate();
+    assert_eq!(code(&gate, &search("c")), None);
+    assert_eq!(values(&world), []);
+    assert!(last(&world).args.is_some());
+}
+
+#[test]
+fn all_of_the_arguments_are_proved_by_their_digest() {
+    let world = World::new();
+    let gate = gate(&world, &[("mail", "")]);
+    let hidden = "{\"to\":\"x@customers.example\",\"body\":\"\\u202e\\\\ \u{200b}\\u001b[2J\u{2026}\"}";
+    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "mail", hidden.as_bytes())), None);
+    let all = last(&world).values.get("").unwrap().unescape().unwrap();
+    assert_eq!(Some(Digest::of(all.as_bytes())), last(&world).args);
+}
+
+#[test]
+fn a_refusal_has_them_from_the_step_on_at_which_the_tool_is_known_to_be_the_sessions() {
+    let world = World::new();
+    let every = ["search", "refund", "pinned", "delete_ticket", "asking", "mail"].map(|name| (name, ""));
+    let gate = gate(&world, &every);
+    let call = |name, args| ToolCall::new("c", "desk", name, args);
+    let after = |refused, call: &ToolCall<'_>| {
+        assert_eq!(code(&gate, call), Some(refused));
+        values(&world).into_iter().map(|(_, value)| value).collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(after(MalformedCall, &call("search", b"[1]")), none);
+    assert_eq!(after(UndisclosedTool, &call("delete_ticket", br#"{"id":1}"#)), none);
+    assert_eq!(after(UndisclosedTool, &call("invented", br#"{"id":1}"#)), none);
+    assert_eq!(after(ToolDefinitionChanged, &call("pinned", br#"{"id":1}"#)), none);
+    assert_eq!(after(ArgsSchema, &call("search", br#"{"query":7}"#)), [r#"{"query":7}"#]);
+    assert_eq!(
+        after(ArgsConstraint, &call("mail", br#"{"to":"x@evil.example"}"#)),
+        [r#"{"to":"x@evil.example"}"#]
+    );
+    assert_eq!(after(AskRequired, &call("asking", br#"{"id":1}"#)), [r#"{"id":1}"#]);
+    assert_eq!(after(ApprovalRequired, &refund("c")), [r#"{"amount":49,"ticket":"T-1001"}"#]);
+    world.reload(2, r#"{"agents": ["support-bot"], "keys": [], "snapshots": []}"#);
+    assert_eq!(after(AgentRevoked, &search("c")), none);
+}
+
+#[test]
+fn what_travels_among_the_arguments_and_is_none_of_them_is_never_recorded() {
+    let world = World::new();
+    let gate =
+        gate(&world, &[("mail", ""), ("mail", "/__pic"), ("mail", "/__pic_request_id"), ("mail", "/to")]);
+    let args = br#"{"__pic":{"secret":1},"__pic_request_id":"r-1","to":"x@customers.example"}"#;
+    let call = ToolCall::new("c", "desk", "mail", args).approval("cs1.secret.secret").ask(GOAL);
+    assert_eq!(code(&gate, &call), None);
+    let all = r#"{"to":"x@customers.example"}"#;
+    assert_eq!(values(&world), pairs(&[("", all), ("/to", r#""x@customers.example""#)]));
+    assert!(!serde_json::to_string(&last(&world)).unwrap().contains("secret"));
+}
+
+#[test]
+fn a_value_that_is_too_long_is_cut_and_says_so_and_the_call_goes_on() {
+    let world = World::new();
+    let gate = gate(&world, &[("mail", "/body"), ("mail", "/to")]);
+    let args = format!(r#"{{"to":"x@customers.example","body":"{}"}}"#, "\\\\".repeat(400_000));
+    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "mail", args.as_bytes())), None);
+    let values = last(&world).values;
+    let body = values.get("/body").unwrap();
+    assert!(body.as_str().ends_with('\u{2026}') && body.unescape().is_none());
+    assert_eq!(values.get("/to").unwrap().unescape().as_deref(), Some(r#""x@customers.example""#));
+}
+
+#[test]
+fn the_decisions_that_a_gate_keeps_in_memory_have_no_values() {
+    let world = World::new();
+    let gate = gate(&world, &[("search", "")]);
+    assert_eq!(code(&gate, &search("c")), None);
+    assert!(gate.call_log()[0].values.is_empty());
+    assert_eq!(gate.call_log()[0].args, last(&world).args);
+}
+
+#[test]
+fn a_field_is_a_pointer_that_a_record_can_hold_once_and_of_a_tool_at_most_sixteen() {
+    let field =
+        |pointer: &str| fields(&[("mail", "/a")]).field(tool("mail"), pointer).map_err(|no| no.code());
+    let long = format!("/{}", "x".repeat(255));
+    for good in ["", "/", "/b", "/a/b", "/~0~1", "/\u{e9}", "/a\nb", "/0", "/-", &long] {
+        assert!(field(good).is_ok(), "{good}");
+    }
+    let too_long = format!("{long}x");
+    let grows = format!("/{}", "\\".repeat(128));
+    for bad in ["a", "a/b", "/~", "/~2", "/a~", "#/a", &too_long, &grows] {
+        assert_eq!(field(bad).unwrap_err(), "RECORDED_FIELD_POINTER", "{bad}");
+    }
+    assert_eq!(field("/a").unwrap_err(), "RECORDED_FIELD_TWICE");
+    let all = (0..16).map(|n| format!("/{n}"));
+    let all = all.fold(RecordedFields::new(), |fields, at| fields.field(tool("mail"), &at).unwrap());
+    assert_eq!(all.clone().field(tool("mail"), "/x").unwrap_err().code(), "RECORDED_FIELD_LIMIT");
+    assert!(all.field(tool("search"), "/x").is_ok());
+}
+
+#[test]
+fn a_gate_does_not_open_with_a_field_of_a_tool_that_the_registry_does_not_know() {
+    let world = World::new();
+    let unknown = || fields(&[("search", "/query"), ("invented", "/x")]);
+    assert_eq!(unknown().check(&world.registry).unwrap_err().code(), "RECORDED_FIELD_TOOL");
+    let opened = world.full().recorded_fields(unknown()).open();
+    assert_eq!(opened.unwrap_err().code(), "RECORDED_FIELD_TOOL");
+    assert_eq!(world.sink.count(), 0, "and no session is on record");
+    // One that the registry knows and this session does not disclose is no mistake.
+    assert!(world.full().recorded_fields(fields(&[("delete_ticket", "")])).open().is_ok());
+}
+
+proptest! {
+    #[test]
+    fn any_short_text_among_the_arguments_is_read_back_from_the_record(text in any::<String>()) {
+        let world = World::new();
+        let gate = gate(&world, &[("mail", "/body"), ("mail", "")]);
+        let args = serde_json::json!({ "to": "x@customers.example", "body": text }).to_string();
+        prop_assert_eq!(code(&gate, &ToolCall::new("c", "desk", "mail", args.as_bytes())), None);
+        let values = last(&world).values;
+        let body = values.get("/body").unwrap().unescape().unwrap();
+        prop_assert_eq!(serde_json::from_str::<String>(&body).unwrap(), text);
+        let all = values.get("").unwrap().unescape().unwrap();
+        prop_assert_eq!(Some(Digest::of(all.as_bytes())), last(&world).args);
+    }
+}
