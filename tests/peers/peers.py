@@ -24,6 +24,7 @@ NODE = MODULES / ".bin" / "node"
 DECISION = "dev.countersign/decision"
 GOAL = "Tidy up the notes in the documents folder"
 ASK = {"dev.countersign/ask": GOAL}
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 passed = 0
 failed = 0
@@ -163,8 +164,18 @@ async def filesystem(folder):
         (docs / "new.txt").write_text("changed since\n")
         replay = await client.call_tool("write_file", write, meta=ASK)
         check("exactly once", refusal(replay) == "APPROVAL_REQUIRED" and (docs / "new.txt").read_text() == "changed since\n")
+        countersign(folder, "approve", replay.meta[DECISION]["approval_id"], "--config", "gateway.toml", "--deny", "--by", "olga")
+        for spelled in [write, dict(reversed(write.items()))]:
+            denied = await client.call_tool("write_file", spelled, meta=dict(ASK, traceparent=TRACE))
+            check("a person's no is the last word, however the call is spelled", refusal(denied) == "APPROVAL_DENIED", dump(denied))
+            check("and the agent is not told whose it is", "olga" not in json.dumps(dump(denied)), dump(denied))
+        waiting = json.loads(countersign(folder, "approve", "list", "--config", "gateway.toml", "--json"))["pending"]
+        check("nobody is asked about it again", [json.loads(call["args"])["content"] for call in waiting] == ["other\n"], waiting)
     decisions = [line for line in record(folder) if line["type"] == "decision"]
-    check("every call is on record", len(decisions) == 15, len(decisions))
+    check("every call is on record", len(decisions) == 17, len(decisions))
+    check("with whose no it was, and its place in the trace",
+          [(line.get("denied_by"), line.get("trace")) for line in decisions[-3:]]
+          == [(None, None), ("olga", TRACE), ("olga", TRACE)], decisions[-3:])
     inspector(gateway, docs)
 
 

@@ -3,6 +3,8 @@
 
 #![expect(clippy::arithmetic_side_effects, reason = "the sizes are known")]
 
+mod stated;
+
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -11,13 +13,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_audit_log::{
-    AuditError, AuditSink as _, CallRecord, Log, LogKey, LogOptions, MemorySink, Pending, Record,
+    AuditError, AuditSink as _, CallRecord, FolderDisk, Log, LogKey, LogOptions, MemorySink, Pending, Record,
     RecordedTool, Verdict, read_log, verify_log,
 };
 use countersign_core::{AgentId, Digest, Principal, SessionId, Timestamp};
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 use criterion::{Criterion, Throughput};
+use stated::{SYNC, StatedDisk};
 
 /// How many records are in flight at once.
 const IN_FLIGHT: usize = 1_024;
@@ -101,25 +104,40 @@ fn bench_memory(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Four callers with a quarter of all in flight each, so that records are made while others are on their way to the disk.
+/// Four callers with a quarter of all in flight each, so that records are made while others are on their way to the disk: on the
+/// disk that is here, and on one whose sync takes as long as is said.
 fn bench_group_commit(criterion: &mut Criterion) -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     fill(&folder.path().join("one"), IN_FLIGHT)?;
     let bytes = fs::read(folder.path().join("one").join("000000000001.jsonl"))?;
+    let (here, stated) = (folder.path().join("here"), folder.path().join("stated"));
+    let log = Log::open_on(FolderDisk::create(&here)?, options()?)?;
+    group_commit(criterion, "group commit", &log, &bytes, || {
+        let mut file = File::create(folder.path().join("floor"))?;
+        (0..ROUNDS).try_for_each(|_| file.write_all(&bytes).and_then(|()| file.sync_data()))
+    })?;
+    let log = Log::open_on(StatedDisk::create(&stated)?, options()?)?;
+    let name = format!("group commit, a sync takes {} ms", SYNC.as_millis());
+    group_commit(criterion, &name, &log, &bytes, || {
+        let mut file = File::create(folder.path().join("floor"))?;
+        (0..ROUNDS).try_for_each(|_| file.write_all(&bytes).map(|()| std::thread::sleep(SYNC)))
+    })
+}
+
+fn group_commit(
+    criterion: &mut Criterion,
+    name: &str,
+    log: &Log,
+    bytes: &[u8],
+    floor: impl Fn() -> std::io::Result<()>,
+) -> Result<(), Failure> {
     let call = record(0)?;
-    let mut group = criterion.benchmark_group("group commit");
+    let mut group = criterion.benchmark_group(name);
     group.sample_size(20).throughput(Throughput::Elements((ROUNDS * IN_FLIGHT) as u64));
     let mut failed = None;
     group.bench_function(format!("floor: {ROUNDS} times {} bytes written and synced", bytes.len()), |b| {
-        b.iter(|| {
-            let write = || {
-                let mut file = File::create(folder.path().join("floor"))?;
-                (0..ROUNDS).try_for_each(|_| file.write_all(&bytes).and_then(|()| file.sync_data()))
-            };
-            failed = failed.take().or(write().err());
-        });
+        b.iter(|| failed = failed.take().or(floor().err()));
     });
-    let log = Log::open(folder.path().join("log"), options()?)?;
     let failures = AtomicU64::new(0);
     let one = || -> Result<(), AuditError> {
         let mut flying = VecDeque::with_capacity(IN_FLIGHT / CALLERS);

@@ -19,17 +19,17 @@ pub enum AuditError {
         at: u64,
     },
     /// The path no longer leads to the file that was opened, which was moved, deleted or replaced: what is written to it
-    /// would not be found. The sink refuses everything from here on.
+    /// would not be found. The sink refuses everything until it is back.
     #[error("the record was moved away or replaced")]
     Replaced,
-    /// Writing or syncing failed. The sink refuses everything from here on.
+    /// Writing or syncing failed. The record may be kept or not, and the next one is tried anew.
     #[error("the record cannot be written")]
     Write(#[source] io::Error),
     /// The record is longer than a line may be; nothing was written.
     #[error("the record is longer than a line may be")]
     TooLong,
-    /// An earlier write or sync failed; the sink must be opened anew.
-    #[error("an earlier write failed, the record must be opened anew")]
+    /// An earlier write or sync failed, and no record came since that could have opened the log anew.
+    #[error("an earlier write failed, and the record was not opened anew since")]
     Poisoned,
     /// The log does not verify.
     #[error(transparent)]

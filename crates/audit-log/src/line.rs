@@ -14,9 +14,8 @@ pub(crate) fn record_prefix(seq: u64, buffer: &mut Vec<u8>) {
     number(buffer, "{\"seq\":", seq);
 }
 
-/// Puts what comes behind the sequence number of a record's line into an empty buffer, from the comma on.
+/// Adds what comes behind the sequence number of a record's line to a buffer, from the comma on.
 pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), AuditError> {
-    buffer.clear();
     match record {
         Record::Decision(call) => decision(buffer, call),
         Record::Outcome(end) => {
@@ -24,9 +23,10 @@ pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), A
             Ok(())
         }
         Record::Session(_) | Record::Gateway(_) | Record::Recovered(_) | Record::Standing(_) => {
+            let start = buffer.len();
             json(buffer, record)?;
             // A record is an object: its members follow on the first one.
-            if let Some(brace) = buffer.first_mut() {
+            if let Some(brace) = buffer.get_mut(start) {
                 *brace = b',';
             }
             Ok(())

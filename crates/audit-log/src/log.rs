@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use countersign_core::Timestamp;
 use countersign_merkle::{LeafHash, MAX_SIZE, TreeHead};
@@ -31,8 +32,13 @@ use writer::Writer;
 /// The most bytes of a line that its sequence number takes: `{"seq":` and twenty digits.
 const MAX_PREFIX: usize = 27;
 
-/// How often a caller gives way to others before it writes or sleeps: for some fifty microseconds where there is nobody else to
-/// run, and no longer than others run where there is.
+/// How long a caller waits, before it writes, for those who were told together with it: they would fall into two crowds
+/// otherwise, and each wait for the write of the other. They are back after what it takes to wake them, if they come at all. It
+/// waits as long again while an eighth of them came, so six times at most.
+const MOMENT: Duration = Duration::from_micros(250);
+
+/// How often a caller gives way to others under [`Durability::System`] before it writes or sleeps: for some fifty microseconds
+/// where there is nobody else to run, and no longer than others run where there is.
 const PATIENCE: u32 = 128;
 
 /// Keeps records in a folder, so that they outlive a crash and no change of them goes unnoticed.
@@ -74,6 +80,8 @@ pub struct Log {
     state: Mutex<State>,
     /// Told whenever a batch is done, or nobody writes any more.
     wake: Condvar,
+    /// Told once most of those are back who were told together.
+    back: Condvar,
     /// Held through a record where each is synced alone.
     turn: Mutex<()>,
 }
@@ -130,7 +138,14 @@ impl Log {
             crowd: 0,
             reopening: false,
         };
-        Ok(Self { disk, options, state: Mutex::new(state), wake: Condvar::new(), turn: Mutex::default() })
+        Ok(Self {
+            disk,
+            options,
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            back: Condvar::new(),
+            turn: Mutex::default(),
+        })
     }
 
     /// Gives a record its number and a place in the open batch. It counts once [`Pending::wait`] has returned.
@@ -185,6 +200,9 @@ impl Log {
         if Arc::ptr_eq(&guard.life, &life) {
             let State { open, frontier, .. } = &mut *guard;
             open.put(seq, leaf, frontier).map_err(|_| AuditError::TooLong)?;
+            if !guard.is_early() {
+                self.back.notify_all();
+            }
         }
         Ok(Pending { log: self, life, seq })
     }
@@ -195,7 +213,7 @@ impl Log {
             return Ok(());
         }
         let mut state = self.state.lock();
-        let mut patience = PATIENCE;
+        let (mut patience, mut due) = (PATIENCE, 0);
         loop {
             if kept() {
                 return Ok(());
@@ -203,23 +221,18 @@ impl Log {
             if let Some(failure) = life.failure.get() {
                 return Err(failure.error());
             }
-            if patience > 0 && self.is_moment(&state) {
+            let (free, early) = (state.writer.is_some(), state.is_early());
+            let durability = self.options.durability;
+            if durability == Durability::Group && free && early && state.in_flight() >= due {
+                due = state.in_flight().saturating_add(state.crowd.div_ceil(8));
+                self.back.wait_for(&mut state, MOMENT);
+            } else if durability == Durability::System && patience > 0 && (!free || early) {
+                // Somebody else's write is done sooner than a thread sleeps and wakes.
                 patience = patience.saturating_sub(1);
                 MutexGuard::unlocked(&mut state, std::thread::yield_now);
-                continue;
+            } else {
+                self.lead_or_wait(&mut state);
             }
-            self.lead_or_wait(&mut state);
-        }
-    }
-
-    /// Says whether to give way for a moment does better than to write now, or to go to sleep: while those who were told
-    /// together are about to come with their next records. They would fall into two crowds otherwise, and each wait for the
-    /// write of the other. And under `System`, since somebody else's write is done sooner than a thread sleeps and wakes.
-    fn is_moment(&self, state: &State) -> bool {
-        match self.options.durability {
-            Durability::Every => false,
-            Durability::Group => state.writer.is_some() && state.is_early(),
-            Durability::System => state.writer.is_none() || state.is_early(),
         }
     }
 
@@ -277,6 +290,7 @@ impl Log {
         }
         state.writer = Some(writer);
         self.wake.notify_all();
+        self.back.notify_all();
     }
 
     /// Opens the log anew after a failure. INVARIANT: nobody waits for a record of the life that begins.

@@ -42,7 +42,8 @@ pub struct LogSummary {
 /// has the log's signing key can write another log; that too is found by such a checkpoint alone.
 ///
 /// While it is being written, the last checkpoint may be of a batch that is not synced yet. The log keeps what was read here,
-/// also when the sync fails, but a power cut can take it, and another is then signed in its place. What is given out of a log
+/// also when the sync fails, as long as the system still shows it; but a power cut can take it, and another is then signed in
+/// its place. What is given out of a log
 /// in use has to be under [`Log::checkpoint`](crate::Log::checkpoint), or [`Log::last_checkpoint`](crate::Log::last_checkpoint).
 ///
 /// Holds one line, one frontier and, at the end of the log, at most 16 MiB that no checkpoint speaks for.

@@ -79,15 +79,14 @@ impl Default for MemorySink {
 
 impl AuditSink for MemorySink {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
-        let mut body = Vec::with_capacity(LINE);
-        record_body(record, &mut body)?;
         let mut state = self.state.lock();
         let sequence = state.frontier.size().checked_add(1).ok_or(AuditError::TooLong)?;
         let full = state.latest.len() >= self.kept.max(1);
-        let mut line = if full { state.latest.pop_front() } else { None }.unwrap_or_default();
+        let mut line =
+            if full { state.latest.pop_front() } else { None }.unwrap_or_else(|| Vec::with_capacity(LINE));
         line.clear();
         record_prefix(sequence, &mut line);
-        line.extend_from_slice(&body);
+        record_body(record, &mut line)?;
         state.frontier.append(LeafHash::of(&line)).map_err(|_| AuditError::TooLong)?;
         state.latest.push_back(line);
         Ok(sequence)

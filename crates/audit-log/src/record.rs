@@ -53,13 +53,17 @@ pub struct SessionRecord {
     pub session: SessionId,
     /// Whose session it is.
     pub agent: AgentId,
+    /// The agents whose sessions led to this one, the first of them first; none where the host started it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub ancestors: Vec<AgentId>,
     /// On whose behalf the agent acts.
     pub principal: Principal,
     /// Version of the registry that the contract comes from.
     pub registry_version: u64,
     /// The tools that the contract discloses.
     pub tools: Vec<ToolId>,
-    /// Whether fewer tools were asked for than the registry lists for the agent.
+    /// Whether it has fewer tools than that registry lists for the agent: fewer were asked for, or a session that led to it has
+    /// no more. False where that is not known any more, because another version is in force when the session begins.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub narrowed: bool,
     /// Digest of the pinned goal.
@@ -76,7 +80,7 @@ pub struct SessionRecord {
 }
 
 impl SessionRecord {
-    /// Makes one of a session that was opened, without goal or claims.
+    /// Makes one of a session that the host opened, without goal or claims.
     #[must_use]
     pub const fn new(
         time: Timestamp,
@@ -92,6 +96,7 @@ impl SessionRecord {
             time,
             session,
             agent,
+            ancestors: Vec::new(),
             principal,
             registry_version,
             tools,

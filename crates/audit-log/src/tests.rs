@@ -10,6 +10,7 @@ mod log_moved;
 mod log_proofs;
 mod log_support;
 mod log_tamper;
+mod log_threads;
 mod receipt;
 mod record;
 mod sim;
@@ -95,6 +96,7 @@ fn hostile(text: &str) -> Vec<Record> {
     let mut session = session(vec![ToolId::new("desk", "search").unwrap()]);
     session.ask = Some(Digest::of(b"k"));
     session.code = Some(text.into());
+    session.ancestors = vec![AgentId::new("planner").unwrap(), AgentId::new("support-bot").unwrap()];
     session.narrowed = true;
     session.claims = Some(ClaimsRecord::new(Digest::of(b"c"), [text, text]));
     let mut standing = StandingRecord::new(

@@ -84,11 +84,12 @@ impl RecordedValues {
         self.0.iter()
     }
 
-    /// The value that a pointer was recorded with.
+    /// The value that a pointer was recorded with; none for a pointer so long that it was cut, since two can look alike.
     #[must_use]
     pub fn get(&self, pointer: &str) -> Option<&Escaped<4096>> {
-        let pointer = Escaped::new(pointer);
-        self.0.iter().find(|value| value.pointer == pointer).map(|value| &value.value)
+        let asked = Escaped::new(pointer);
+        let value = self.0.iter().find(|value| value.pointer == asked);
+        value.filter(|value| value.pointer.unescape().is_some()).map(|value| &value.value)
     }
 }
 

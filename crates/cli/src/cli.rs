@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser};
 
 use crate::command::Verb;
-use crate::failure::{Exit, Failure, one_line};
+use crate::failure::{Exit, Failure};
 use crate::output::{Output, note};
 
 /// Every tool call, countersigned.
@@ -82,5 +82,5 @@ fn explain(out: &mut Output, error: &clap::Error) -> Result<Exit, Failure> {
 
 fn first_paragraph(text: &str) -> String {
     let body = text.strip_prefix("error: ").unwrap_or(text);
-    one_line(body.split("\n\n").next().unwrap_or(body))
+    body.split("\n\n").next().unwrap_or(body).to_owned()
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::command::mcp::plans::{Around, PlanFlags, PlanPart};
 use crate::command::registry::DEFAULT_MAX_AGE;
 use crate::export::{self, Exports, MetricsPart, TracesPart};
-use crate::failure::{Failure, one_line};
+use crate::failure::Failure;
 use crate::files::read_text_file;
 use crate::proposals::ProposalPlan;
 use crate::record::RecordPart;
@@ -308,7 +308,7 @@ fn audience_of(server: &ServerName) -> Result<Audience, Failure> {
 
 /// Says what is wrong and in which line, without quoting the line.
 fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
-    let message = one_line(error.message());
+    let message = error.message();
     let line =
         error.span().and_then(|span| text.get(..span.start)).map(|before| before.lines().count().max(1));
     let place = line.map(|line| format!(", near line {line}")).unwrap_or_default();

@@ -38,7 +38,7 @@ impl Source {
 
 /// Reads a file, of which no more than `max` bytes are ever held.
 pub(crate) fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
-    let (file, about) = open_regular(path)?;
+    let (file, about) = open_regular(path).map_err(|error| unreadable(path, &error))?;
     let name = path.display().to_string();
     if about.len() > max {
         return Err(too_large(&name, max));
@@ -52,15 +52,13 @@ fn read_stdin(max: u64) -> Result<Vec<u8>, Failure> {
 
 /// Opens what must be a regular file. Opening a FIFO would wait for its writer, so the path is looked at first; what
 /// counts is the handle.
-fn open_regular(path: &Path) -> Result<(File, Metadata), Failure> {
-    let regular = |about: io::Result<Metadata>| match about {
-        Ok(about) if about.is_file() => Ok(about),
-        Ok(_) => Err(Failure::new("FILE_UNREADABLE", "is not a regular file").about(path.display())),
-        Err(error) => Err(unreadable(path, &error)),
+pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    let regular = |about: Metadata| {
+        if about.is_file() { Ok(about) } else { Err(io::Error::other("is not a regular file")) }
     };
-    regular(std::fs::metadata(path))?;
-    let file = open(path)?;
-    let about = regular(file.metadata())?;
+    regular(std::fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    let about = regular(file.metadata()?)?;
     Ok((file, about))
 }
 
@@ -179,7 +177,10 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::AlreadyExists {
         return exists(path);
     }
-    Failure::new("FILE_UNWRITABLE", error.to_string()).about(path.display())
+    // Errors of a temporary file have its name behind them, which says nothing to anybody.
+    let text = error.to_string();
+    let text = text.split(" at path ").next().unwrap_or_default();
+    Failure::new("FILE_UNWRITABLE", text).about(path.display())
 }
 
 #[cfg(test)]

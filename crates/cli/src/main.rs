@@ -11,9 +11,9 @@ mod demo;
 mod export;
 mod failure;
 mod files;
-mod lines;
 #[cfg(any(feature = "otel", feature = "witness"))]
-mod loopback;
+mod http;
+mod lines;
 mod marks;
 mod output;
 mod proposals;

@@ -1,6 +1,7 @@
 //! Opens one session: registry, contract, goal, approvals, record and the gate over them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -214,29 +215,21 @@ impl PreparedSession {
         }
     }
 
-    /// Opens the stores; two that are one file are one store.
+    /// Opens the stores; those that are one file are one store.
     fn stores(&self) -> Result<Stores, Failure> {
-        let approvals = match &self.approvals {
-            Some((plan, _)) => Some(Arc::new(open_store(&plan.store)?)),
-            None => None,
+        let mut opened: BTreeMap<&Path, Arc<SqliteStore>> = BTreeMap::new();
+        let mut open = |path| match opened.entry(path) {
+            Entry::Occupied(there) => Ok(Arc::clone(there.get())),
+            Entry::Vacant(free) => open_store(path).map(|store| Arc::clone(free.insert(Arc::new(store)))),
         };
-        let shared = self.approvals.as_ref().map(|(plan, _)| &plan.store).zip(approvals.as_ref());
-        let attestations: Option<Arc<dyn SpentTokens>> = match &self.proposals {
+        let approvals = self.approvals.as_ref().map(|(plan, _)| open(&plan.store)).transpose()?;
+        let attestations = match &self.proposals {
             None => None,
-            Some((_, None)) => Some(Arc::new(MemorySpentTokens::new())),
-            Some((_, Some(path))) => Some(match shared {
-                Some((same, store)) if same == path => Arc::clone(store) as _,
-                _ => Arc::new(open_store(path)?),
-            }),
+            Some((_, None)) => Some(Arc::new(MemorySpentTokens::new()) as Arc<dyn SpentTokens>),
+            Some((_, Some(path))) => Some(open(path)? as _),
         };
-        let quarantines: Option<Arc<dyn Quarantines>> = match &self.signals.store {
-            None => None,
-            Some(path) => Some(match shared {
-                Some((same, store)) if same == path => Arc::clone(store) as _,
-                _ => Arc::new(open_store(path)?),
-            }),
-        };
-        Ok(Stores { approvals, attestations, quarantines })
+        let quarantines = self.signals.store.as_deref().map(&mut open).transpose()?;
+        Ok(Stores { approvals, attestations, quarantines: quarantines.map(|store| store as _) })
     }
 }
 

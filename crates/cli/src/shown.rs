@@ -53,6 +53,13 @@ pub(crate) fn shown_json(canonical: &str) -> String {
     shown
 }
 
+/// Canonical JSON in one line, with every hidden character and every other blank spelled out as JSON spells it.
+pub(crate) fn shown_line(canonical: &str) -> String {
+    let mut shown = String::with_capacity(canonical.len());
+    canonical.chars().for_each(|c| push_visible(&mut shown, c));
+    shown
+}
+
 fn break_line(shown: &mut String, depth: usize) {
     shown.push('\n');
     shown.extend(std::iter::repeat_n("  ", depth));

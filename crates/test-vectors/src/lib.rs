@@ -80,16 +80,19 @@ impl Vectors {
         }
     }
 
+    /// Touches only what differs, and each file in one go: tests of other processes may be reading.
     fn write(&self, made: &BTreeMap<String, String>) {
         for kind in &self.kinds {
-            let folder = self.folder.join(kind);
-            if folder.exists() {
-                fs::remove_dir_all(&folder).expect("the folder can be removed");
-            }
-            fs::create_dir_all(&folder).expect("the folder can be made");
+            fs::create_dir_all(self.folder.join(kind)).expect("the folder can be made");
         }
-        for (name, text) in made {
-            fs::write(self.folder.join(name), text).expect("the file can be written");
+        let on_disk = self.on_disk();
+        for name in on_disk.keys().filter(|name| !made.contains_key(*name)) {
+            fs::remove_file(self.folder.join(name)).expect("the file can be removed");
+        }
+        let fresh = self.folder.join(format!(".new-{}", std::process::id()));
+        for (name, text) in made.iter().filter(|(name, text)| on_disk.get(*name) != Some(*text)) {
+            fs::write(&fresh, text).expect("the file can be written");
+            fs::rename(&fresh, self.folder.join(name)).expect("the file can be put in place");
         }
     }
 }

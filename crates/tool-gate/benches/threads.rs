@@ -13,6 +13,10 @@
     reason = "a bench that cannot be set up has to stop, and its numbers are small"
 )]
 
+#[path = "../../audit-log/benches/stated/mod.rs"]
+mod stated;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,6 +29,7 @@ use countersign_registry::{
 };
 use countersign_tool_gate::{CallStats, ToolGate};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use stated::{SYNC, StatedDisk};
 
 const DRAFT: &str = r#"{
   "format": "countersign-registry-1", "version": 1,
@@ -74,9 +79,18 @@ impl World {
     }
 }
 
-fn log(folder: &std::path::Path, durability: Durability) -> Arc<Log> {
-    let options = LogOptions::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32]));
-    Arc::new(Log::open(folder, options.durability(durability)).unwrap())
+fn options(durability: Durability) -> LogOptions {
+    let origin = KeyName::new("example.com/log").unwrap();
+    LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(durability)
+}
+
+fn log(folder: &Path, durability: Durability) -> Log {
+    Log::open(folder, options(durability)).unwrap()
+}
+
+/// A log on a disk whose sync takes as long as is said.
+fn stated(folder: &Path, durability: Durability) -> Log {
+    Log::open_on(StatedDisk::create(folder).unwrap(), options(durability)).unwrap()
 }
 
 /// A round: each gate in a thread of its own makes so many calls.
@@ -91,7 +105,7 @@ fn round(gates: &[ToolGate], calls: u64, next: &AtomicU64) {
     std::thread::scope(|scope| gates.iter().for_each(|gate| drop(scope.spawn(|| work(gate)))));
 }
 
-fn threads(c: &mut Criterion, name: &str, durability: Durability, calls: u64) {
+fn threads(c: &mut Criterion, name: &str, log: impl Fn(&Path) -> Log, calls: u64) {
     let world = World::new();
     let next = AtomicU64::new(0);
     let mut group = c.benchmark_group(name);
@@ -101,21 +115,23 @@ fn threads(c: &mut Criterion, name: &str, durability: Durability, calls: u64) {
         group.bench_function(BenchmarkId::new(what, calls), |b| b.iter(|| round(gates, calls, &next)));
     };
     let folder = tempfile::tempdir().unwrap();
-    let shared = log(&folder.path().join("shared"), durability);
+    let shared = Arc::new(log(&folder.path().join("shared")));
     let both = [world.gate("one", &shared), world.gate("two", &shared)];
     measure("one thread", both.get(..1).unwrap());
     measure("two threads", &both);
     let apart = ["one", "two"].map(|agent| {
         let of_its_own = World::new();
-        of_its_own.gate(agent, &log(&folder.path().join(agent), durability))
+        of_its_own.gate(agent, &Arc::new(log(&folder.path().join(agent))))
     });
     measure("floor: two threads over two logs", &apart);
     group.finish();
 }
 
 fn bench(c: &mut Criterion) {
-    threads(c, "two sessions, group", Durability::Group, 64);
-    threads(c, "two sessions, system", Durability::System, 2_048);
+    threads(c, "two sessions, group", |folder| log(folder, Durability::Group), 64);
+    let name = format!("two sessions, group, a sync takes {} ms", SYNC.as_millis());
+    threads(c, &name, |folder| stated(folder, Durability::Group), 64);
+    threads(c, "two sessions, system", |folder| log(folder, Durability::System), 2_048);
 }
 
 criterion_group!(benches, bench);

@@ -10,7 +10,7 @@ use crate::alarm::{Alarm, AlarmAction, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
 use crate::counts::Counts;
 use crate::metrics::AgentMetrics;
-use crate::quarantine::{BY_ALARM, QuarantineError, Quarantines};
+use crate::quarantine::{BY_ALARM, KeptStanding, QuarantineError, Quarantines};
 use crate::snapshot::{AgentSnapshot, Standing};
 
 /// What is counted and known of one agent over all its sessions.
@@ -23,8 +23,8 @@ pub(crate) struct AgentRow {
     /// How often its standing changed; odd while it is quarantined. Written under the lock of `watch` alone, read at
     /// every call.
     changes: AtomicU64,
-    /// Number of the store's change that was taken over last. Held while the store is used, and no other lock with it.
-    kept: Mutex<Option<u64>>,
+    /// The store's change that was taken over last. Held while the store is used, and taken before the lock of `watch`.
+    kept: Mutex<Option<KeptStanding>>,
 }
 
 #[derive(Debug)]
@@ -129,7 +129,11 @@ impl AgentRow {
         self.sync_held(store, &mut self.kept.lock())
     }
 
-    fn sync_held(&self, store: &dyn Quarantines, kept: &mut Option<u64>) -> Result<(), QuarantineError> {
+    fn sync_held(
+        &self,
+        store: &dyn Quarantines,
+        kept: &mut Option<KeptStanding>,
+    ) -> Result<(), QuarantineError> {
         let unsaved = self.watch.lock().unsaved.clone();
         if let Some(change) = unsaved {
             guarded(|| store.change(&change))?;
@@ -140,10 +144,13 @@ impl AgentRow {
         if latest.change.agent != self.agent {
             return Err(QuarantineError::Unavailable("the store answered for another agent".into()));
         }
-        if *kept != Some(latest.number) {
-            self.apply(&mut self.watch.lock(), latest.change);
-            *kept = Some(latest.number);
+        let mut watch = self.watch.lock();
+        // What the alarm did since is later than what the store says, and goes there first.
+        if watch.unsaved.is_none() && kept.as_ref() != Some(&latest) {
+            self.apply(&mut watch, latest.change.clone());
+            *kept = Some(latest);
         }
+        drop(watch);
         Ok(())
     }
 

@@ -264,9 +264,11 @@ impl ToolGateBuilder {
             contract.tools().iter().cloned().collect(),
             contract.expires(),
         );
+        record.ancestors = contract.ancestors().to_vec();
         let view = self.registry.view();
         let listed = view.snapshot().agent(contract.agent()).map(AgentEntry::tools);
-        record.narrowed = listed.is_some_and(|listed| listed != contract.tools());
+        record.narrowed = view.snapshot().version() == contract.registry_version()
+            && listed.is_some_and(|listed| listed != contract.tools());
         record.ask = self.ask.as_ref().map(PinnedAsk::digest);
         record.claims = self.claims.as_ref().map(|claims| {
             let differing = claims.differences(contract);

@@ -176,13 +176,14 @@ pub(crate) fn holding_contract(
     view: &RegistryView,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    contract.check(view, now).map_err(|error| {
-        let code = match error {
-            ContractError::Agent(error) => agent_code(error),
-            ContractError::Expired | ContractError::Superseded | _ => RejectionCode::ContractExpired,
-        };
-        Refusal::new(code, error.to_string())
-    })
+    contract.check(view, now).map_err(|error| Refusal::new(contract_code(error), error.to_string()))
+}
+
+pub(crate) const fn contract_code(error: ContractError) -> RejectionCode {
+    match error {
+        ContractError::Agent(error) => agent_code(error),
+        ContractError::Expired | ContractError::Superseded | _ => RejectionCode::ContractExpired,
+    }
 }
 
 pub(crate) const fn agent_code(error: AgentError) -> RejectionCode {

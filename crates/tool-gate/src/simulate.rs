@@ -13,7 +13,7 @@ use countersign_registry::RegistryView;
 
 pub use self::answer::{Answer, Basis, HostChecks, Missing, Simulated};
 use self::redecide::{End, Redecision};
-use self::session::{History, Session};
+use self::session::{Gates, History, Session};
 use crate::code::RejectionCode;
 use crate::plan_approval::PLAN_TOOL;
 use crate::snapshot::Standing;
@@ -27,8 +27,10 @@ const MAX_SESSIONS: usize = 1_024;
 /// would have been the same. It asks the gate's own questions in the gate's order:
 ///
 /// - Every session gets the contract that it would have been given at its beginning: all that the other registry lists for the
-///   agent, or what is listed of its own tools where it had asked for fewer, for as long as it lasted at most. A session
-///   that another one led to is taken as one of its own.
+///   agent, or what is listed of its own tools where it had asked for fewer, for as long as it lasted at most.
+/// - A session that others led to goes through all of their agents, but which sessions those were is not on record. So its answers
+///   are carried over at best; where another registry may have let its parents end earlier, or give it more than it had, they
+///   are undetermined.
 /// - Limits are counted over what the session would have been allowed.
 /// - Arguments are looked at where the record has all of them ([`RecordedFields`](crate::RecordedFields), the empty pointer).
 /// - An approval that verified then counts as there, where one is needed now; where none is on record, there was none.
@@ -136,13 +138,26 @@ impl Simulation {
             self.sessions.remove(&oldest);
         }
         self.opened = self.opened.saturating_add(1);
-        let session = Session::open(self.opened, record, &self.in_force);
+        let was = self.known(record.registry_version);
+        let mut session = Session::open(self.opened, record, &self.in_force, was.map(|view| view.snapshot()));
+        if self.sessions.contains_key(&record.session) {
+            session.gates = Gates::Several;
+        }
         self.sessions.insert(record.session.clone(), session);
+    }
+
+    /// The registry of that version, as far as it was given.
+    fn known(&self, version: u64) -> Option<&RegistryView> {
+        if version == self.registry.snapshot().version() {
+            return Some(&self.registry);
+        }
+        self.was.get(&version).map(|view| &**view)
     }
 
     fn decide(&mut self, call: &CallRecord) -> Simulated {
         let Self { registry, in_force, was, sessions, .. } = self;
-        let Some(session) = sessions.get_mut(&call.session) else {
+        let is_of = |session: &&mut Session| session.line.last() == Some(&call.agent);
+        let Some(session) = sessions.get_mut(&call.session).filter(is_of) else {
             return Simulated::Undetermined(Missing::Session);
         };
         let version = registry.snapshot().version();
@@ -154,6 +169,7 @@ impl Simulation {
             Recorded::Unclear(missing) => Simulated::Undetermined(missing),
             Recorded::Answer(recorded) => {
                 let known = if same_version { Some(&*registry) } else { was.get(&call.registry_version) };
+                let is_quarantined = session.line.iter().any(|agent| self.quarantined.contains(agent));
                 let mut redecision = Redecision {
                     call,
                     refused: recorded.code(),
@@ -161,11 +177,7 @@ impl Simulation {
                     same_gate,
                     view: if same_version { registry } else { in_force },
                     was: known.map(|view| view.snapshot()),
-                    standing: if self.quarantined.contains(&call.agent) {
-                        Standing::Quarantined
-                    } else {
-                        Standing::Free
-                    },
+                    standing: if is_quarantined { Standing::Quarantined } else { Standing::Free },
                     checks: self.checks,
                     carried: None,
                 };

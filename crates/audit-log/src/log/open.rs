@@ -2,6 +2,7 @@ use countersign_core::Timestamp;
 use countersign_merkle::{Frontier, LeafHash};
 
 use super::options::{Durability, LogOptions};
+use super::reopen::write_again;
 use super::writer::{Writer, sign};
 use crate::disk::{Disk, DiskFile};
 use crate::read::parse_line;
@@ -74,15 +75,14 @@ fn resume(
 ) -> Result<Writer, AuditError> {
     let system = options.durability == Durability::System;
     let kept = if system { records_behind(disk, first, scan)? } else { scan.kept.clone() };
-    // What a process wrote and could not sync may be what a read shows now, and not be on the disk; a sync of it would then
-    // do nothing. Only the last batch can be like that. It is written again.
-    let last = read_range(disk, first, scan.batch, kept.end)?;
     let cut = read_range(disk, first, kept.end, scan.size)?;
     let mut file = disk.open(&segment_name(first)).map_err(AuditError::Unavailable)?;
     if !cut.is_empty() {
         file.truncate(kept.end).map_err(AuditError::Write)?;
     }
-    file.write_at(scan.batch, &last).map_err(AuditError::Write)?;
+    // What a process wrote and could not sync may be what a read shows now, and not be on the disk; a sync of it would then
+    // do nothing. Only the last batch can be like that, and under `System` the whole segment. It is written again.
+    write_again(disk, &mut *file, first, if system { 0 } else { scan.batch }, kept.end)?;
     file.sync().map_err(AuditError::Write)?;
     disk.sync_folder().map_err(AuditError::Write)?;
     let mut writer = Writer {

@@ -16,7 +16,8 @@ pub enum Durability {
     /// The system has it, which syncs when it likes. It outlives the process, not a power cut; and a log whose pages were
     /// lost in another order than they were written in is refused when it is opened again. Checkpoints come at a count, at
     /// the end of each segment, on demand and at the end of the log. After the process was killed it is to be opened with this
-    /// again: any other cuts what no checkpoint counts yet, and records the cut.
+    /// again, which writes and syncs the last segment once more: any other cuts what no checkpoint counts yet, and records the
+    /// cut.
     System,
 }
 

@@ -33,6 +33,10 @@ pub(super) fn reopen(
     writer.require_lock()?;
     let (first, name) = (writer.first, segment_name(writer.first));
     let size = disk.size(&name).map_err(unavailable)?;
+    // No more than one batch can be there, and no more than that is read into memory.
+    if size.saturating_sub(writer.end) > MAX_TAIL {
+        return Err(AuditError::Corrupt { at: writer.end });
+    }
     let key = options.log_key();
     let mut scanner = Scanner::new(disk, &key, Vec::new());
     // A segment with nothing but a head in it is made again from the start, also where that was begun and has failed.
@@ -74,10 +78,12 @@ fn verify(
     writer: &mut Writer,
     size: u64,
 ) -> Result<Scan, AuditError> {
-    if size < writer.end || size.saturating_sub(writer.end) > MAX_TAIL {
-        return Err(AuditError::Corrupt { at: size.min(writer.end) });
+    if size < writer.end {
+        return Err(AuditError::Corrupt { at: size });
     }
-    let mut before = writer.verified.take().filter(|verified| verified.first == writer.first);
+    // What is not synced may have been lost since: a read shows it only until the system drops its pages.
+    let synced = |verified: &Verified| verified.scan.whole.end <= writer.synced;
+    let mut before = writer.verified.take().filter(|it| it.first == writer.first && synced(it));
     if let Some(verified) = &mut before
         && verified.file.size_in_place().map_err(AuditError::Unavailable)?.is_none()
     {
@@ -112,7 +118,7 @@ fn require_last(disk: &dyn Disk, first: u64, due: u64) -> Result<(), AuditError>
 }
 
 /// Writes what reads show in the place where they show it.
-fn write_again(
+pub(super) fn write_again(
     disk: &dyn Disk,
     file: &mut dyn DiskFile,
     segment: u64,

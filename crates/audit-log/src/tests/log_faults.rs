@@ -153,6 +153,81 @@ fn a_checkpoint_for_an_unsynced_tail_is_never_given_out() {
 }
 
 #[test]
+fn a_checkpoint_of_the_system_durability_is_synced_though_the_process_before_could_not_sync() {
+    for seed in 0..200 {
+        let mut rng = Rng(seed);
+        let disk = SimDisk::new(rng.next(), rng.pick(&[64, 512]));
+        let open = |every: u64, segment: u64| {
+            let options = options().durability(Durability::System).segment_bytes(segment);
+            Log::open_on(disk.clone(), options.checkpoint_every(every)).unwrap()
+        };
+        for _ in 0..3 {
+            let log = open(1 + rng.below(3), rng.pick(&[3_000, 1 << 20]));
+            for n in 0..rng.below(9) {
+                log.record(&decision(&n.to_string())).unwrap();
+            }
+            broken(&disk, Faults { sync: rng.pick(&[1, 2]), ..Faults::default() });
+            let _ = log.checkpoint();
+            let _ = log.record(&decision("more"));
+            disk.crash(Crash::Process);
+            working(&disk);
+        }
+        let log = open(5, 1 << 20);
+        let note = log.checkpoint().unwrap();
+        disk.crash(Crash::Power);
+        drop(log);
+        let known = Checkpoint::verify(&note, &key()).unwrap();
+        verify_disk(&disk, &key(), &[known]).unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+    }
+}
+
+#[test]
+fn what_the_system_has_lost_since_it_was_read_is_never_signed_over() {
+    let mut lost = 0;
+    for seed in 0..100 {
+        let disk = SimDisk::new(seed, 64);
+        let options = options().durability(Durability::System).checkpoint_every(100);
+        let log = Log::open_on(disk.clone(), options).unwrap();
+        for n in 0..5 {
+            log.record(&decision(&n.to_string())).unwrap();
+        }
+        broken(&disk, Faults { sync: ALWAYS, ..Faults::default() });
+        log.checkpoint().unwrap_err();
+        // It is read, and written again, and not synced.
+        log.record(&decision("6")).unwrap_err();
+        working(&disk);
+        disk.drop_clean();
+        match log.record(&decision("6")) {
+            Ok(_) => {
+                log.checkpoint().unwrap();
+                let found: Vec<_> = (0..5).map(|n| decision(&n.to_string())).collect();
+                assert_eq!(records(&disk)[..5], found, "seed {seed}");
+            }
+            Err(error) => {
+                lost += 1;
+                assert_eq!(error.code(), "AUDIT_CORRUPT", "seed {seed}");
+            }
+        }
+        verify_disk(&disk, &key(), &[]).unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+    }
+    assert!(lost > 10, "{lost}");
+}
+
+#[test]
+fn more_than_a_batch_behind_the_head_of_a_segment_is_not_read_into_memory_and_left_as_it_is() {
+    let disk = SimDisk::new(5, 4_096);
+    let log = Log::open_on(disk.clone(), options()).unwrap();
+    broken(&disk, Faults { sync: ALWAYS, ..Faults::default() });
+    log.record(&decision("1")).unwrap_err();
+    working(&disk);
+    let mut bytes = disk.bytes("000000000001.jsonl");
+    bytes.resize(17 << 20, b'x');
+    disk.put("000000000001.jsonl", bytes.clone());
+    assert_eq!(log.record(&decision("1")).unwrap_err().code(), "AUDIT_CORRUPT");
+    assert!(disk.bytes("000000000001.jsonl") == bytes);
+}
+
+#[test]
 fn the_system_durability_outlives_the_process_with_records_between_checkpoints() {
     for seed in 0..200 {
         let mut rng = Rng(seed);

@@ -4,7 +4,8 @@
 //! order. A power cut keeps, loses or tears each of the others; it keeps or loses each new name and each change of size that was
 //! not synced. A sync that fails keeps some pages and takes the others for clean: reads still show them, later syncs do not
 //! write them (as Linux does). A write that fails may have written some of its bytes. What a file system keeps in its journal,
-//! names and sizes, is not taken for clean by a failure. When the process ends, the cache stays and handles do not.
+//! names and sizes, is not taken for clean by a failure. When the process ends, the cache stays and handles do not. What the
+//! system takes for clean it can drop ([`SimDisk::drop_clean`]): reads then show what is on the disk.
 //!
 //! Somebody may read at any moment ([`SimDisk::watch`]): before and behind each change, and in the middle of a write.
 
@@ -184,6 +185,19 @@ impl SimDisk {
         world.locked.clear();
         if crash == Crash::Power {
             world.lose_power();
+        }
+    }
+
+    /// The system needs the memory: every page that it takes for clean is read from the disk again.
+    pub(super) fn drop_clean(&self) {
+        let mut world = self.0.lock();
+        let page = world.page;
+        for inode in &mut world.inodes {
+            for at in 0..inode.cache.len() {
+                if !inode.dirty.contains(&(at / page)) {
+                    inode.cache[at] = inode.disk.get(at).copied().unwrap_or_default();
+                }
+            }
         }
     }
 

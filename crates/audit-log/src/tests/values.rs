@@ -75,6 +75,15 @@ fn the_first_values_have_their_full_length_and_each_other_says_that_it_was_cut()
 }
 
 #[test]
+fn a_pointer_that_was_cut_is_not_taken_for_another_that_begins_like_it() {
+    let long = |end: &str| format!("/{}{end}", "x".repeat(300));
+    let values = RecordedValues::new([(long("a"), "1"), ("/b".to_owned(), "2")]);
+    assert_eq!(values.len(), 2);
+    assert_eq!((values.get(&long("a")), values.get(&long("b"))), (None, None));
+    assert_eq!(values.get("/b").unwrap().as_str(), "2");
+}
+
+#[test]
 fn more_values_than_a_record_may_hold_are_none_that_is_read() {
     let one = |value: &str| format!(r#"{{"pointer":"","value":"{value}"}}"#);
     let list = |values: Vec<String>| format!("[{}]", values.join(","));

@@ -27,7 +27,8 @@ use crate::time::now;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  countersign approve list --config gateway.toml\n  \
     countersign approve call-0f3a --config gateway.toml\n  \
-    countersign approve call-0f3a --config gateway.toml --show")]
+    countersign approve call-0f3a --config gateway.toml --show\n  \
+    countersign approve call-0f3a --config gateway.toml --deny --by ada")]
 pub(crate) struct Approve {
     /// The approval id that the client was given, or `list` for all that wait.
     #[arg(default_value = "list")]

@@ -123,17 +123,21 @@ impl Metrics {
         let (stop, stopped) = channel();
         let (handle, file) = (self.handle.clone(), self.file.clone());
         let thread = spawn("metrics-keeper", move || {
-            let pause = file.as_ref().map_or(UPKEEP, |file| file.interval.min(UPKEEP));
-            let mut waited = Duration::ZERO;
+            let interval = file.as_ref().map_or(UPKEEP, |file| file.interval);
+            let mut left = interval;
             let mut told = false;
-            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            loop {
+                let pause = left.min(UPKEEP);
+                if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
                 handle.run_upkeep();
-                waited = waited.saturating_add(pause);
-                let Some(File { path, interval }) = &file else { continue };
-                if waited < *interval {
+                left = left.saturating_sub(pause);
+                if !left.is_zero() {
                     continue;
                 }
-                waited = Duration::ZERO;
+                left = interval;
+                let Some(File { path, .. }) = &file else { continue };
                 match write(path, &handle) {
                     Ok(()) => told = false,
                     Err(failure) if !told => {

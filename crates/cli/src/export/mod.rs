@@ -73,7 +73,7 @@ impl Exports {
         sink
     }
 
-    /// Begins to write and to answer, now that all else has been opened.
+    /// Begins to write and to answer. What cannot be written is known before a session is on record.
     pub(crate) fn begin(&mut self) -> Result<(), Failure> {
         #[cfg(feature = "prometheus")]
         if let Some(metrics) = &mut self.metrics {

@@ -69,7 +69,7 @@ impl Tally {
 impl Traces {
     /// Reads where spans go. Nothing is sent yet.
     pub(crate) fn prepare(part: &TracesPart) -> Result<Self, Failure> {
-        let sender = Sender::new(&part.endpoint, part.dangerous_plain_http)?;
+        let sender = Sender::new(&part.endpoint, part.dangerous_plain_http.into())?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(sender)

@@ -163,6 +163,19 @@ fn a_witness_cosigns_the_log_as_it_grows_and_the_note_is_one_to_keep_elsewhere()
 }
 
 #[test]
+fn where_the_note_cannot_be_written_no_state_is_kept_and_both_can_be_one_file() {
+    let bench = open();
+    log(&bench, "a", 1);
+    let one = witness(&bench, 1);
+    let lost = bench.run(&format!("{} --state s --out no/a.note", ask(&one, 1)));
+    assert!(lost.code == 1 && lost.err.starts_with("error FILE_UNWRITABLE: `no/a.note`: "), "{lost:?}");
+    assert!(!lost.err.contains(".countersign-"), "{lost:?}");
+    assert!(!bench.path("s").exists());
+    bench.ok(&format!("{} --state s --out s", ask(&one, 1)));
+    bench.ok("audit verify log --key log.vkey --checkpoint s");
+}
+
+#[test]
 fn of_several_witnesses_a_quorum_is_enough_and_the_others_are_told() {
     let bench = open();
     log(&bench, "a", 1);

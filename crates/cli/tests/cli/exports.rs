@@ -124,6 +124,7 @@ fn a_file_that_cannot_be_written_stops_the_start() {
     with(&bench, "[metrics]\nfile = \"no/such/folder.prom\"");
     let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
     assert!(run.code == 1 && run.err.starts_with("error FILE_UNWRITABLE: "), "{run:?}");
+    assert!(!bench.path("log").exists(), "no session is on record that never was");
 }
 
 #[test]

@@ -103,6 +103,17 @@ fn a_hidden_character_in_an_argument_is_spelled_out() {
 }
 
 #[test]
+fn what_is_spelled_out_is_so_once() {
+    let bench = Bench::new();
+    let usage = bench.run_args(&["stats", "log", "--by", "x\u{1b}\\y"], "");
+    assert!(usage.code == 2 && usage.err.contains(r"'x\u{1b}\\y'"), "{usage:?}");
+    assert!(!usage.err.contains(r"\\u") && !usage.err.contains(r"\\\"), "{usage:?}");
+    bench.write("gateway.toml", "[record]\n\"x\\u001b\\\\y\" = 1\n");
+    let file = bench.run("approve list --config gateway.toml");
+    assert!(file.err.contains(r"`x\u{1b}\\y`") && !file.err.contains(r"\\u"), "{file:?}");
+}
+
+#[test]
 fn a_reader_that_went_away_is_a_failure_and_no_panic() {
     let bench = Bench::new();
     let (reader, writer) = std::io::pipe().unwrap();

@@ -21,9 +21,12 @@ fn the_readmes_configuration_is_read_and_lacks_nothing_but_its_files() {
     let whole = block("toml");
     let plan = blocks("README.md", "toml").swap_remove(1);
     let files = blocks("docs/plans.md", "toml").swap_remove(0);
+    let signals = blocks("docs/record.md", "toml").swap_remove(0);
     for (config, code) in [
         (whole.replace("principal", "principle"), "CONFIG_MALFORMED"),
         (format!("{whole}\n{plan}"), "KEY_FILE_MISSING"),
+        (format!("{whole}\n{signals}"), "KEY_FILE_MISSING"),
+        (format!("{whole}\n{}", signals.replace("0.7 ", "0.95 ")), "ALARM_SHARES"),
         // Its approval binds a session, which the page says how to name.
         (format!("{whole}\n{files}"), "CONFIG_CONFLICT"),
         (whole, "KEY_FILE_MISSING"),

@@ -84,6 +84,7 @@ fn what_changes_is_counted_by_agent_and_tool_and_the_first_calls_are_shown() {
     assert_eq!((&first["seq"], &first["tool"]), (&json!(4), &json!("desk:search")), "{first}");
     assert_eq!((&first["recorded"], &first["now"]), (&json!("ACCEPTED"), &json!("ARGS_SCHEMA")), "{first}");
     assert_eq!(first.get("carried"), None);
+    assert!(first["time"].is_u64(), "as the record has it");
     assert_eq!(told["changes"][1]["carried"], "arguments", "of the refund");
 
     let text =

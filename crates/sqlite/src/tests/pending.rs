@@ -195,6 +195,26 @@ fn a_no_outlives_a_restart_and_every_process_hears_it_until_the_session_ends() {
 }
 
 #[test]
+fn of_a_yes_and_a_no_at_once_the_no_is_what_stands() {
+    let (_folder, path) = place();
+    let open = || SqliteStore::open_with(&path, Millis::from_secs(60)).unwrap();
+    let (gate, yes, no) = (open(), open(), open());
+    for round in 0..40 {
+        let pending = waiting(&format!("c{round}"), round, 0, 100).with_session_end(at(500));
+        let (asked, token) = (gate.request(&pending).unwrap(), token(&keys(), "t", 100));
+        std::thread::scope(|scope| {
+            let approved = scope.spawn(|| yes.approve(&asked, &token, at(1)).map_err(|error| error.code()));
+            no.deny(&asked, &olga()).unwrap();
+            assert!(matches!(approved.join().unwrap(), Ok(()) | Err("PENDING_DECIDED")));
+        });
+        assert!(gate.find_approved(pending.binding(), at(1)).unwrap().is_none());
+        assert_eq!(gate.find_denied(pending.binding(), at(1)).unwrap(), Some((asked, olga())));
+        assert_eq!(code(gate.request(&pending)), "PENDING_DENIED");
+    }
+    assert_eq!(count(&gate, "SELECT count(*) FROM pending WHERE token IS NOT NULL"), 0);
+}
+
+#[test]
 fn a_no_that_was_tampered_with_is_no_answer() {
     for change in ["UPDATE denied SET denier = ''", "UPDATE denied SET call_id = 'a b\u{7}'"] {
         let (_folder, store) = store();

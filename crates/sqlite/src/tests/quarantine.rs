@@ -99,6 +99,25 @@ fn a_store_that_was_replaced_or_whose_rows_were_touched_answers_nothing() {
     }
 }
 
+#[test]
+fn while_another_process_writes_every_agent_is_looked_up_and_no_change_is_lost_in_silence() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open_with(&path, Millis::new(20).unwrap()).unwrap();
+    add(&store, "bot", "ada");
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; DELETE FROM standing").unwrap();
+    let latest = |name| store.latest(&agent(name)).unwrap().map(|kept| kept.change.standing);
+    assert_eq!(latest("bot"), Some(StandingChange::Quarantined), "what was not committed is not so");
+    assert_eq!(
+        refused(store.change(&change("reader", StandingChange::Quarantined, "ada"))),
+        "STORE_UNAVAILABLE"
+    );
+    assert_eq!(refused(store.change(&change("bot", StandingChange::Lifted, "ada"))), "STORE_UNAVAILABLE");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!((latest("bot"), latest("reader")), (Some(StandingChange::Quarantined), None));
+    assert_eq!(add(&store, "reader", "ada"), Standing::Free, "the store can be used again");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -83,6 +83,8 @@ pub enum Basis {
 pub enum Missing {
     /// The session's beginning: it is not in the record, or so many sessions were open since that it was dropped.
     Session,
+    /// The sessions that led to this one: the record names their agents alone.
+    Parent,
     /// The code of the refusal: it is none that this version knows.
     Code,
     /// The call as it was sent, which could not be read.
@@ -117,6 +119,7 @@ impl Missing {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
+            Self::Parent => "parent",
             Self::Code => "code",
             Self::Call => "call",
             Self::Registry => "registry",

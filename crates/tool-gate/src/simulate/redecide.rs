@@ -8,7 +8,7 @@ use countersign_core::{ServerName, ToolId, ToolName};
 use countersign_registry::{AgentEntry, RegistrySnapshot, RegistryView, SessionContract, ToolRules};
 
 use super::answer::{HostChecks, Missing};
-use super::session::{History, Session};
+use super::session::{Gates, History, Parents, Session};
 use crate::ask::{Goal, asked_goal};
 use crate::code::RejectionCode;
 use crate::decide::{
@@ -24,6 +24,7 @@ use crate::usage::Reservation;
 const LAST_STEP: u8 = 10;
 
 /// Where a call's way through the steps ends before the last one.
+#[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Refused(RejectionCode),
     Unknown(Missing),
@@ -61,7 +62,7 @@ pub(super) struct Redecision<'a> {
     pub(super) same_gate: bool,
     /// The one that was in force, where it is known.
     pub(super) was: Option<&'a RegistrySnapshot>,
-    /// How the agent stood, as far as that is on record.
+    /// How the agent and those that led to its session stood, as far as that is on record.
     pub(super) standing: Standing,
     pub(super) checks: HostChecks,
     /// What had to be carried over first.
@@ -120,17 +121,33 @@ impl<'a> Redecision<'a> {
         if self.refused != Some(RejectionCode::UndisclosedTool) || self.call.args.is_some() {
             return Ok(());
         }
-        let contract = self.session.contract.as_ref().map_err(|code| *code)?;
-        if is_name_disclosed(contract, self.call.tool.name.as_str()) {
+        let contract = self.session.contract.as_ref().map_err(|end| *end)?;
+        let name = self.call.tool.name.as_str();
+        if is_name_disclosed(contract, name) {
             return Err(End::Unknown(Missing::Call));
         }
+        self.nowhere_else(name)?;
         Err(RejectionCode::UndisclosedTool.into())
+    }
+
+    /// Whether a session that led to this one would have been there, with a tool of this name to give, is not known.
+    fn nowhere_else(&self, name: &str) -> Result<(), End> {
+        let is_unclear = self.session.parents == Parents::Unclear;
+        if is_unclear || self.session.more.iter().any(|tool| tool.name().as_str() == name) {
+            return Err(End::Unknown(Missing::Parent));
+        }
+        Ok(())
     }
 
     /// Step 1.
     fn living_agent(&mut self) -> Result<(&'a SessionContract, &'a AgentEntry), End> {
-        let contract = self.session.contract.as_ref().map_err(|code| *code)?;
+        let contract = self.session.contract.as_ref().map_err(|end| *end)?;
         holding_contract(contract, self.view, self.call.time)?;
+        match self.session.parents {
+            Parents::Known => {}
+            Parents::Lasted => self.carry(Missing::Parent),
+            Parents::Unclear => return Err(End::Unknown(Missing::Parent)),
+        }
         if let Then::Refused(code) = self.then(1) {
             self.still_refused(code)?;
         }
@@ -140,24 +157,30 @@ impl<'a> Redecision<'a> {
 
     /// What step 1 refused then is no reason of the other registry's. It was one of the registry's then, or it is one still.
     fn still_refused(&mut self, code: RejectionCode) -> Result<(), End> {
-        use RejectionCode::{AgentNotRegistered, AgentQuarantined, AgentRevoked, RegistryStale};
-        let agent = &self.call.agent;
-        let of_registry = if code == RegistryStale {
-            // The other one is in force.
+        use RejectionCode::{
+            AgentNotRegistered, AgentQuarantined, AgentRevoked, ContractExpired, RegistryStale,
+        };
+        if code == AgentQuarantined && self.standing == Standing::Quarantined {
+            return Err(code.into());
+        }
+        let line = &self.session.line;
+        let of_registry = if matches!(code, RegistryStale | ContractExpired) {
+            // The other one is in force, and the contract that it makes has time left.
             Some(true)
         } else if code == AgentQuarantined {
             Some(false)
         } else {
             self.was.map(|was| {
-                (code == AgentRevoked && was.is_agent_revoked(agent))
-                    || (code == AgentNotRegistered && was.agent(agent).is_none())
+                (code == AgentRevoked && line.iter().any(|agent| was.is_agent_revoked(agent)))
+                    || (code == AgentNotRegistered && line.iter().any(|agent| was.agent(agent).is_none()))
             })
         };
         match (of_registry, self.standing) {
             (None, _) => Err(End::Unknown(Missing::Registry)),
-            (Some(_), Standing::Quarantined) => Err(AgentQuarantined.into()),
+            // Nobody asked whether it still was.
+            (Some(true), Standing::Quarantined) => Err(End::Unknown(Missing::Host)),
             (Some(true), Standing::Free) => Ok(()),
-            (Some(false), Standing::Free) => {
+            (Some(false), _) => {
                 self.carry(Missing::Host);
                 Err(code.into())
             }
@@ -172,6 +195,7 @@ impl<'a> Redecision<'a> {
             "?" => None,
             server => Some(ServerName::new(server).map_err(|_| End::Unknown(Missing::Call))?),
         };
+        self.nowhere_else(name.as_str())?;
         let tool = meant_tool(contract, server.as_ref(), &name)?;
         let listed = listed_tool(contract, self.view, &tool);
         // The record has the server even where the call had the name alone, and that may mean another tool here.
@@ -212,7 +236,9 @@ impl<'a> Redecision<'a> {
     /// Step 4.
     fn place(&self, agent: &AgentEntry, rules: &ToolRules) -> Result<Reservation<'a>, End> {
         let (of_agent, of_tool) = (agent.limits(), rules.entry().limits());
-        if self.session.history == History::Unclear && !(of_agent.is_none() && of_tool.is_none()) {
+        let is_unclear = self.session.history == History::Unclear
+            || (self.session.gates == Gates::Several && !self.same_gate);
+        if is_unclear && !(of_agent.is_none() && of_tool.is_none()) {
             return Err(End::Unknown(Missing::EarlierCall));
         }
         let tool: &ToolId = rules.entry().tool();
@@ -267,6 +293,14 @@ impl<'a> Redecision<'a> {
     fn approved(&mut self, rules: &ToolRules) -> Result<(), End> {
         use RejectionCode::{ApprovalDenied, ApprovalRequired};
         if self.refused == Some(ApprovalDenied) {
+            let rule = rules.entry().approval();
+            if !self.rules_then(rules).is_some_and(|was| was.entry().approval() == rule) {
+                // Perhaps nobody would have been asked.
+                return Err(End::Unknown(Missing::Approval));
+            }
+            if !self.same_gate {
+                self.carry(Missing::Approval);
+            }
             return Err(ApprovalDenied.into());
         }
         if !rules.entry().approval().is_required() {
@@ -289,6 +323,11 @@ impl<'a> Redecision<'a> {
         self.view.snapshot().revoked().keys().iter().any(is_new)
     }
 
+    fn revokes_the_same_keys(&self) -> bool {
+        let keys = self.view.snapshot().revoked().keys();
+        self.was.is_some_and(|was| was.revoked().keys() == keys)
+    }
+
     /// Step 8.
     fn backed(&mut self, rules: &ToolRules, reservation: &mut Reservation<'_>) -> Result<(), End> {
         let Some(proposal) = &self.call.proposal else { return Ok(takes_no_proposals(rules)?) };
@@ -307,8 +346,10 @@ impl<'a> Redecision<'a> {
         let rule = rules.entry().evidence();
         let same_rule = self.rules_then(rules).is_some_and(|was| was.entry().evidence() == rule);
         let asks_no_more = same_rule || (self.is_passed(8) && !rule.is_required());
-        let is_signed = proposal.evidence().iter().any(|piece| piece.key.is_some());
-        if self.is_same_impact(rules) && asks_no_more && !(is_signed && self.revokes_more_keys()) {
+        // A file can count for the word of a key that is not on record, and a key be the reason of a refusal.
+        let same_keys = came_without
+            || if self.is_passed(8) { !self.revokes_more_keys() } else { self.revokes_the_same_keys() };
+        if self.is_same_impact(rules) && asks_no_more && same_keys {
             self.stands(8, Missing::Proposal)
         } else {
             Err(End::Unknown(Missing::Proposal))

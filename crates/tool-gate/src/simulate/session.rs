@@ -1,9 +1,15 @@
-use countersign_audit_log::SessionRecord;
-use countersign_core::{Timestamp, ToolId};
-use countersign_registry::{NegotiateError, NegotiationRequest, RegistryView, SessionContract, Wanted};
+use std::collections::BTreeSet;
 
+use countersign_audit_log::SessionRecord;
+use countersign_core::{AgentId, Timestamp, ToolId};
+use countersign_registry::{
+    AgentEntry, NegotiateError, NegotiationRequest, RegistrySnapshot, RegistryView, SessionContract, Wanted,
+};
+
+use super::answer::Missing;
+use super::redecide::End;
 use crate::code::RejectionCode;
-use crate::decide::agent_code;
+use crate::decide::{agent_code, contract_code};
 use crate::usage::Usage;
 
 /// One session as it would have been under the other registry.
@@ -16,10 +22,34 @@ pub(super) struct Session {
     /// What it disclosed.
     pub(super) disclosed: Vec<ToolId>,
     pub(super) expires: Timestamp,
+    /// The agents whose sessions led to it, and its own at the end.
+    pub(super) line: Vec<AgentId>,
+    pub(super) parents: Parents,
     /// The contract that it would have had, or why there would have been none.
-    pub(super) contract: Result<SessionContract, RejectionCode>,
+    pub(super) contract: Result<SessionContract, End>,
+    /// What it may have disclosed besides, if its parents would have.
+    pub(super) more: BTreeSet<ToolId>,
+    pub(super) gates: Gates,
     pub(super) usage: Usage,
     pub(super) history: History,
+}
+
+/// What is known of the sessions that led to one, under the other registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parents {
+    /// There were none, or it is the registry that they are on record of.
+    Known,
+    /// They lasted as long as they did.
+    Lasted,
+    /// They may have ended before it.
+    Unclear,
+}
+
+/// Whether one gate counted the session's calls, or several may have, each for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gates {
+    One,
+    Several,
 }
 
 /// What is known of a session's calls so far.
@@ -34,14 +64,41 @@ pub(super) enum History {
 }
 
 impl Session {
-    /// Opens a session that is on record, by a registry that is in force at every moment.
-    pub(super) fn open(opened: u64, record: &SessionRecord, view: &RegistryView) -> Self {
+    /// Opens a session that is on record, by a registry that is in force at every moment. `was` is the one that it was opened
+    /// under, where that is known.
+    pub(super) fn open(
+        opened: u64,
+        record: &SessionRecord,
+        view: &RegistryView,
+        was: Option<&RegistrySnapshot>,
+    ) -> Self {
+        let line: Vec<AgentId> = record.ancestors.iter().chain([&record.agent]).cloned().collect();
+        let parents = parents(record, view, was);
+        let listed = |tool: &&ToolId| {
+            line.iter().all(|agent| view.snapshot().agent(agent).is_some_and(|entry| entry.lists(tool)))
+        };
+        // What it had, it had from all of them.
+        let own = Wanted::these(record.tools.iter().filter(listed).cloned());
+        let is_all = record.ancestors.is_empty() && !record.narrowed;
+        let contract = negotiate(record, &line, view, parents, if is_all { &Wanted::All } else { &own });
+        let most = match (&contract, parents) {
+            (Err(_), _) | (_, Parents::Known) => None,
+            (Ok(_), Parents::Lasted | Parents::Unclear) => {
+                negotiate(record, &line, view, parents, &Wanted::All).ok()
+            }
+        };
+        let (had, most) = (contract.as_ref().map(SessionContract::tools), most.as_ref());
+        let more = most.zip(had.ok()).map(|(most, had)| most.tools().difference(had).cloned().collect());
         Self {
             opened,
             version: record.registry_version,
             disclosed: record.tools.clone(),
             expires: record.expires,
-            contract: negotiate(record, view),
+            parents,
+            more: more.unwrap_or_default(),
+            contract,
+            line,
+            gates: Gates::One,
             usage: Usage::default(),
             history: History::AsRecorded,
         }
@@ -52,26 +109,55 @@ impl Session {
     }
 }
 
-/// What the session would have got for the asking: all that is listed, or as much of it as it asked for, for as long as it
-/// had at most.
-fn negotiate(record: &SessionRecord, view: &RegistryView) -> Result<SessionContract, RejectionCode> {
+/// A parent that the other registry gives less time may have ended, and nobody knows when it began.
+fn parents(record: &SessionRecord, view: &RegistryView, was: Option<&RegistrySnapshot>) -> Parents {
+    let now = view.snapshot();
+    if record.ancestors.is_empty() || record.registry_version == now.version() {
+        return Parents::Known;
+    }
+    let longest =
+        |registry: &RegistrySnapshot, agent: &AgentId| registry.agent(agent).map(AgentEntry::max_session);
+    let lasted = |agent: &AgentId| was.is_some_and(|was| longest(now, agent) >= longest(was, agent));
+    if record.ancestors.iter().all(lasted) { Parents::Lasted } else { Parents::Unclear }
+}
+
+/// What the session would have got for the asking, each of its line under the one before: `wanted`, for as long as it had at most.
+fn negotiate(
+    record: &SessionRecord,
+    line: &[AgentId],
+    view: &RegistryView,
+    parents: Parents,
+    wanted: &Wanted<ToolId>,
+) -> Result<SessionContract, End> {
     let span = record.expires.since(record.time);
+    let mut last: Result<SessionContract, End> = Err(RejectionCode::ContractExpired.into());
     if span.is_zero() {
-        return Err(RejectionCode::ContractExpired);
+        return last;
     }
-    let mut request = NegotiationRequest::new(record.session.clone(), record.agent.clone());
-    if let Some(entry) = view.snapshot().agent(&record.agent) {
-        request = request.ttl(span.min(entry.max_session()));
-        if record.narrowed {
-            let listed = record.tools.iter().filter(|tool| entry.lists(tool)).cloned();
-            request = request.wanted_tools(Wanted::these(listed));
+    for (place, agent) in line.iter().enumerate() {
+        let mut request = NegotiationRequest::new(record.session.clone(), agent.clone());
+        if let Some(entry) = view.snapshot().agent(agent) {
+            request = request.ttl(span.min(entry.max_session())).wanted_tools(wanted.clone());
         }
+        let contract = match &last {
+            Ok(parent) if place > 0 => view.negotiate_under(parent, &request, record.time),
+            _ => view.negotiate(&request, record.time),
+        };
+        last = Ok(contract.map_err(|error| match parents {
+            // Whoever was to open it may not have been there any more.
+            Parents::Unclear if place > 0 => End::Unknown(Missing::Parent),
+            Parents::Unclear | Parents::Lasted | Parents::Known => refusal(&error).into(),
+        })?);
     }
-    view.negotiate(&request, record.time).map_err(|error| {
-        if let NegotiateError::Agent(error) = error {
-            agent_code(error)
-        } else {
-            RejectionCode::ContractExpired
-        }
-    })
+    last
+}
+
+const fn refusal(error: &NegotiateError) -> RejectionCode {
+    if let NegotiateError::Agent(error) = error {
+        return agent_code(*error);
+    }
+    if let NegotiateError::Parent(error) = error {
+        return contract_code(*error);
+    }
+    RejectionCode::ContractExpired
 }

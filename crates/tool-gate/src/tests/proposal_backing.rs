@@ -11,12 +11,12 @@ use crate::RejectionCode::*;
 use crate::*;
 
 /// An operator's key for evidence, not the one that signs the registry.
-fn endorser() -> SigningKey {
+pub(super) fn endorser() -> SigningKey {
     SigningKey::from_seed([6; 32])
 }
 
 /// A verifier that takes the operator's word for the invoice.
-fn endorsing() -> ProposalVerifierBuilder {
+pub(super) fn endorsing() -> ProposalVerifierBuilder {
     let expires = start().checked_add(Millis::from_secs(86_400)).unwrap();
     let list = json!({"format": "countersign-evidence-digests-1", "issued": start(), "expires": expires,
         "digests": [{"sha256": Digest::of(INVOICE)}]});
@@ -27,7 +27,7 @@ fn endorsing() -> ProposalVerifierBuilder {
 }
 
 /// The invoice's file as the evidence of the input with that name.
-fn file_of_the_invoice(draft: Draft) -> Draft {
+pub(super) fn file_of_the_invoice(draft: Draft) -> Draft {
     let entry =
         json!({"id": "invoice", "type": "hash", "ref": "file://invoice.txt", "sha256": Digest::of(INVOICE)});
     draft.with(&entry.to_string())

@@ -11,29 +11,29 @@ use countersign_audit_log::*;
 use countersign_core::*;
 use countersign_registry::{NegotiationRequest, RegistryView};
 
-const DAY: Millis = Millis::from_secs(86_400);
-const REDECIDED: Simulated = Simulated::Same(Basis::Redecided);
+pub(super) const DAY: Millis = Millis::from_secs(86_400);
+pub(super) const REDECIDED: Simulated = Simulated::Same(Basis::Redecided);
 
-const fn carried(missing: Missing) -> Simulated {
+pub(super) const fn carried(missing: Missing) -> Simulated {
     Simulated::Same(Basis::Carried(missing))
 }
 
-const fn changed(recorded: Answer, now: Answer, basis: Basis) -> Simulated {
+pub(super) const fn changed(recorded: Answer, now: Answer, basis: Basis) -> Simulated {
     Simulated::Changed { recorded, now, basis }
 }
 
 /// The world's registry, as another version that says something else.
-fn other(version: u64, from: &str, to: &str) -> Arc<RegistryView> {
+pub(super) fn other(version: u64, from: &str, to: &str) -> Arc<RegistryView> {
     let draft = draft(version, NONE_REVOKED);
     assert!(draft.contains(from));
     load_draft(&draft.replace(from, to), DAY).view()
 }
 
-fn all(mut simulation: Simulation, world: &World) -> Vec<Simulated> {
+pub(super) fn all(mut simulation: Simulation, world: &World) -> Vec<Simulated> {
     simulate(&mut simulation, &world.sink).into_iter().map(|(_, simulated)| simulated).collect()
 }
 
-fn fields(name: &str) -> RecordedFields {
+pub(super) fn fields(name: &str) -> RecordedFields {
     RecordedFields::new().field(ToolId::new("desk", name).unwrap(), "").unwrap()
 }
 

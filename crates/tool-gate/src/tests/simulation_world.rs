@@ -25,7 +25,7 @@ const ARGS: [&str; 5] = [
 /// One thing that a host or an agent does.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
-    Open { slot: u8, agent: u8, narrow: Option<u8>, goal: u8 },
+    Open { slot: u8, agent: u8, narrow: Option<u8>, goal: u8, under: Option<u8> },
     Wait(u32),
     Call { slot: u8, by_name: bool, tool: u8, args: u8, ask: u8, step: bool, denied: bool },
     Observe { slot: u8, name: u8 },
@@ -39,8 +39,9 @@ fn rarely() -> impl Strategy<Value = bool> {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let open = (0_u8..3, 0_u8..2, prop::option::weighted(0.3, 1_u8..32), 0_u8..3)
-        .prop_map(|(slot, agent, narrow, goal)| Act::Open { slot, agent, narrow, goal });
+    let under = prop::option::weighted(0.4, 0_u8..3);
+    let open = (0_u8..3, 0_u8..2, prop::option::weighted(0.3, 1_u8..32), 0_u8..3, under)
+        .prop_map(|(slot, agent, narrow, goal, under)| Act::Open { slot, agent, narrow, goal, under });
     let call = (0_u8..3, any::<bool>(), 0_u8..6, 0_u8..5, 0_u8..6, rarely(), rarely()).prop_map(
         |(slot, by_name, tool, args, ask, step, denied)| Act::Call {
             slot,
@@ -65,7 +66,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 pub(super) fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let open = |slot| Act::Open { slot, agent: slot, narrow: None, goal: slot };
+    let open = |slot| Act::Open { slot, agent: slot, narrow: None, goal: slot, under: None };
     prop::collection::vec(act(), 10..80)
         .prop_map(move |acts| [open(0), open(1)].into_iter().chain(acts).collect())
 }
@@ -102,7 +103,8 @@ impl Host {
         }
     }
 
-    /// Opens a session for all that is listed, or for what of `narrow` is, and for no longer than `most`. Says what it got.
+    /// Opens a session for all that is listed, or for what of `narrow` is, and for no longer than `most`, by itself or under the
+    /// one of another slot. Says what it got.
     fn open(
         &mut self,
         slot: u8,
@@ -110,8 +112,19 @@ impl Host {
         narrow: Option<u8>,
         goal: u8,
         most: Option<Millis>,
+        under: Option<u8>,
     ) -> Option<Millis> {
         self.sessions += 1;
+        let parent = under.and_then(|parent| self.gates.get(&parent));
+        let parent = match parent.map(|parent| parent.as_ref().map(|gate| gate.contract().clone())) {
+            Some(Err(code)) => {
+                let code = *code;
+                self.gates.insert(slot, Err(code));
+                return None;
+            }
+            Some(Ok(contract)) => Some(contract),
+            None => None,
+        };
         self.gates.remove(&slot);
         let agent = AgentId::new(AGENTS[usize::from(agent)]).unwrap();
         let session = SessionId::new(&format!("session-{}", self.sessions)).unwrap();
@@ -123,14 +136,28 @@ impl Host {
             if let Some(mask) = narrow {
                 let wanted = TOOLS.iter().enumerate().filter(|(place, _)| mask & (1 << place) != 0);
                 let wanted = wanted.map(|(_, (server, name))| ToolId::new(server, name).unwrap());
-                request = request.wanted_tools(Wanted::these(wanted.filter(|tool| entry.lists(tool))));
+                let above = parent.as_ref().and_then(|parent| {
+                    let above = view.snapshot().agent(parent.agent());
+                    above.map(|above| (parent, above))
+                });
+                let open = |tool: &ToolId| {
+                    entry.lists(tool)
+                        && above.is_none_or(|(parent, above)| parent.discloses(tool) && above.lists(tool))
+                };
+                request = request.wanted_tools(Wanted::these(wanted.filter(open)));
             }
         }
-        let contract = match view.negotiate(&request, now) {
+        let negotiated = match &parent {
+            Some(parent) => view.negotiate_under(parent, &request, now),
+            None => view.negotiate(&request, now),
+        };
+        let contract = match negotiated {
             Ok(contract) => contract,
             Err(error) => {
-                let code = RejectionCode::ALL.iter().find(|code| code.as_str() == error.code()).unwrap();
-                self.gates.insert(slot, Err(*code));
+                // Too many in a line are so under both registries.
+                if let Some(code) = RejectionCode::ALL.iter().find(|code| code.as_str() == error.code()) {
+                    self.gates.insert(slot, Err(*code));
+                }
                 return None;
             }
         };
@@ -220,9 +247,11 @@ pub(super) fn play(acts: &[Act], host: &mut Host, mut other: Option<&mut Host>) 
     let mut all = Vec::new();
     for (number, act) in acts.iter().enumerate() {
         match act {
-            Act::Open { slot, agent, narrow, goal } => {
+            Act::Open { slot, agent, narrow, goal, under } => {
+                // Where there is none under it here, there is none there.
+                let under = under.filter(|parent| host.gates.contains_key(parent));
                 // Without a session on record there is nothing to simulate.
-                let Some(lasts) = host.open(*slot, *agent, *narrow, *goal, None) else {
+                let Some(lasts) = host.open(*slot, *agent, *narrow, *goal, None, under) else {
                     host.gates.remove(slot);
                     if let Some(other) = &mut other {
                         other.sessions += 1;
@@ -240,8 +269,11 @@ pub(super) fn play(acts: &[Act], host: &mut Host, mut other: Option<&mut Host>) 
                     let view = host.registry.view();
                     let agent_then =
                         view.snapshot().agent(&AgentId::new(AGENTS[usize::from(*agent)]).unwrap());
-                    let is_narrowed = agent_then.unwrap().tools() != had;
-                    other.open(*slot, *agent, is_narrowed.then_some(mask), *goal, Some(lasts));
+                    let is_narrowed = match under {
+                        None => agent_then.unwrap().tools() != had,
+                        Some(_) => narrow.is_some(),
+                    };
+                    other.open(*slot, *agent, is_narrowed.then_some(mask), *goal, Some(lasts), under);
                 }
             }
             Act::Wait(seconds) => {

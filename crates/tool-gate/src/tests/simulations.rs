@@ -18,6 +18,7 @@ fn may_be_missing(answer: Answer, missing: Missing) -> bool {
             Answer::Refused(ApprovalSpent),
         ],
         Missing::Session
+        | Missing::Parent
         | Missing::Code
         | Missing::Registry
         | Missing::Server

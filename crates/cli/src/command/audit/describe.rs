@@ -1,4 +1,6 @@
-use countersign_audit_log::{ProposalRecord, Record, StandingChange, Verdict};
+use countersign_audit_log::{Escaped, ProposalRecord, Record, StandingChange, Verdict};
+
+use crate::shown::shown_line;
 
 /// One entry for a person. What agents wrote was escaped when it was recorded.
 pub(super) fn describe(seq: u64, record: &Record) -> String {
@@ -26,7 +28,7 @@ pub(super) fn describe(seq: u64, record: &Record) -> String {
             let trace = r.trace.as_ref().map(|trace| format!("; trace {trace}")).unwrap_or_default();
             let (server, name) = (&r.tool.server, &r.tool.name);
             let values: String =
-                r.values.iter().map(|one| format!("; {}={}", one.pointer, one.value)).collect();
+                r.values.iter().map(|one| format!("; {}={}", one.pointer, shown(&one.value))).collect();
             format!(
                 "{seq:>6} {} decision {} {} {server}:{name}{step} {verdict}{reason}{by}{backing}{trace}{values}",
                 r.time, r.agent, r.call_id
@@ -58,13 +60,22 @@ pub(super) fn describe(seq: u64, record: &Record) -> String {
     }
 }
 
+/// A value as JSON, and as far as it is on record. Its escapes are undone first: a quote in a text, with its backslash doubled,
+/// would look like the end of the text.
+fn shown<const MAX: usize>(value: &Escaped<MAX>) -> String {
+    value.unescape().map_or_else(|| format!("{} (cut)", quoted(value.as_str())), |json| shown_line(&json))
+}
+
+/// What agents choose, set apart: what is in quotes cannot look like what is not.
+fn quoted(escaped: &str) -> String {
+    format!("\"{}\"", escaped.replace('"', "\\\""))
+}
+
 /// How a proposal was judged and what of it verified; nothing where none was read.
 fn backing(record: &ProposalRecord) -> String {
     if record.digest.is_none() {
         return String::new();
     }
-    // Agents choose the ids: what is in quotes cannot look like what is not.
-    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\\\""));
     let mut text = format!("; proposal ({})", record.profile);
     for piece in record.evidence() {
         text.push_str(&format!(", evidence {}", quoted(piece.id.as_str())));
@@ -125,11 +136,15 @@ mod tests {
         record.reason = Some("a person refused it".into());
         record.denied_by = Some("olga".into());
         record.trace = Some("00-4bf9-00f0-01".into());
-        record.values = RecordedValues::new([("/to", "\"\u{1b}[2Jbob\""), ("", "{}")]);
+        let long = format!("\"{}", "a".repeat(5_000));
+        let values = [("/to", r#""\"; /amount=\"1""#), ("/by", "\"\u{202e}bob\""), ("", "{}"), ("/x", &long)];
+        record.values = RecordedValues::new(values);
         let shown = describe(1, &Record::Decision(record));
-        let end =
-            "APPROVAL_DENIED: a person refused it (olga); trace 00-4bf9-00f0-01; /to=\"\\u{1b}[2Jbob\"; ={}";
-        assert!(shown.ends_with(end), "{shown}");
+        let (shown, cut) = shown.split_once("; /x=").unwrap();
+        let end = "APPROVAL_DENIED: a person refused it (olga); trace 00-4bf9-00f0-01";
+        let values = r#"; /to="\"; /amount=\"1"; /by="\u202ebob"; ={}"#;
+        assert!(shown.ends_with(&format!("{end}{values}")), "{shown}");
+        assert!(cut.starts_with(r#""\"aaa"#) && cut.ends_with("aaa\u{2026}\" (cut)"), "{cut}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use countersign_audit_log::{LogError, Record};
 use serde::Deserialize;
 
 use crate::failure::Failure;
+use crate::files::open_regular;
 
 /// The longest line that is read, its end included.
 const MAX_LINE: u64 = 1 << 16;
@@ -120,13 +121,8 @@ impl Follower {
     }
 }
 
-/// Opens what must be a regular file. Opening a FIFO would wait for its writer; what counts is the handle.
 fn open(path: &Path) -> Result<BufReader<File>, Failure> {
-    let odd = || unreadable(io::Error::other("a segment is not a regular file"));
-    let regular = |is_file: bool| if is_file { Ok(()) } else { Err(odd()) };
-    regular(std::fs::metadata(path).map_err(unreadable)?.is_file())?;
-    let file = File::open(path).map_err(unreadable)?;
-    regular(file.metadata().map_err(unreadable)?.is_file())?;
+    let (file, _) = open_regular(path).map_err(unreadable)?;
     Ok(BufReader::new(file))
 }
 

@@ -60,19 +60,9 @@ impl LogArgs {
     pub(super) fn each(
         &self,
         verified: &Verified,
-        mut take: impl FnMut(&LogEntry) -> Result<(), Failure>,
+        take: impl FnMut(&LogEntry) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let about = |error| failure(error).about(self.folder.display());
-        let first = verified.summary.first_here;
-        if first > 1 {
-            return Err(about(LogError::Archived { first: first.saturating_sub(1), asked: 1 }));
-        }
-        let mut entries = read_log(&self.folder).map_err(about)?;
-        // What comes behind the checkpoint is not looked at.
-        for _ in 0..verified.summary.records {
-            take(&entries.next().ok_or_else(changed)?.map_err(about)?)?;
-        }
-        Ok(())
+        each(&self.folder, &verified.summary, take)
     }
 
     /// As [`each`](Self::each), with the tree of them all, which is compared with the one that was verified.
@@ -96,6 +86,25 @@ impl LogArgs {
     pub(super) fn no_such_size(&self) -> Failure {
         failure(LogError::NoSuchSize).about(self.folder.display())
     }
+}
+
+/// Hands over every entry of a log that was verified, from the first that it ever had. What comes behind its last checkpoint
+/// is not looked at.
+pub(crate) fn each(
+    folder: &Path,
+    summary: &LogSummary,
+    mut take: impl FnMut(&LogEntry) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let about = |error| failure(error).about(folder.display());
+    let first = summary.first_here;
+    if first > 1 {
+        return Err(about(LogError::Archived { first: first.saturating_sub(1), asked: 1 }));
+    }
+    let mut entries = read_log(folder).map_err(about)?;
+    for _ in 0..summary.records {
+        take(&entries.next().ok_or_else(changed)?.map_err(about)?)?;
+    }
+    Ok(())
 }
 
 /// What was read the second time is not what was verified the first time.

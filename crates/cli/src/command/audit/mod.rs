@@ -15,7 +15,7 @@ mod witness;
 
 pub(crate) use entries::Entries;
 pub(crate) use follow::{Follower, segments};
-pub(crate) use log::{KeySource, changed, verify};
+pub(crate) use log::{KeySource, changed, each, verify};
 
 use clap::Subcommand;
 
@@ -54,7 +54,8 @@ pub(crate) enum Audit {
     #[cfg(feature = "witness")]
     #[command(
         after_help = "Example:\n  countersign audit witness log/ --key log.vkey --witness https://witness.example \\\n    \
-        --witness-key witness.example+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2 --state log.cosigned"
+        --witness-key witness.example+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2 \\\n    \
+        --state log.cosigned"
     )]
     Witness(witness::Witness),
     /// Verify a log and prove that an entry is in it, or that it only grew: prints the proof as JSON.

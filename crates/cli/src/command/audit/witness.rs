@@ -10,7 +10,7 @@ use countersign_core::{Millis, Timestamp};
 use countersign_merkle::MerkleTree;
 use serde_json::{Value, json};
 
-use self::post::{Address, Post};
+use self::post::{Endpoint, Post};
 use super::log::{LogArgs, Verified};
 use super::receipt::quorum;
 use super::verify::root_of;
@@ -24,7 +24,7 @@ pub(crate) struct Witness {
     log: LogArgs,
     /// Where a witness takes checkpoints: the URL that `/add-checkpoint` follows. May be used several times.
     #[arg(long, value_name = "URL", required = true)]
-    witness: Vec<Address>,
+    witness: Vec<Endpoint>,
     /// The public key of that witness, `name+id+key`: the first for the first URL, and so on.
     #[arg(long, value_name = "VKEY", required = true)]
     witness_key: Vec<WitnessKey>,
@@ -75,11 +75,12 @@ impl Witness {
         let lines: String = answers.iter().flatten().map(String::as_str).collect();
         let whole = attach_cosignatures(&verified.summary.note, &lines, &self.witness_key)
             .map_err(|error| Failure::refused(error.code(), error.to_string()))?;
-        if let Some(path) = &self.state {
-            write_file(path, whole.as_bytes(), Replace::Allowed)?;
-        }
+        // Where the first cannot be written, nothing is.
         if let Some(path) = &self.out {
             write_file(path, whole.as_bytes(), Replace::Never)?;
+        }
+        if let Some(path) = &self.state {
+            write_file(path, whole.as_bytes(), Replace::Allowed)?;
         }
         self.tell(out, &verified, &whole, &answers)?;
         Ok(Exit::Done)

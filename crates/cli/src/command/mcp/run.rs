@@ -12,7 +12,7 @@ use countersign_registry::{CapabilityRegistry, MarkError, RegistryError};
 
 use super::plans::{FirstPlan, PlanFlags, failure};
 use crate::config::Config;
-use crate::failure::{Exit, Failure, chain, one_line};
+use crate::failure::{Exit, Failure, chain};
 use crate::files::{REGISTRY_BYTES, read_file};
 use crate::output::{Output, note};
 use crate::random;
@@ -51,8 +51,8 @@ impl Run {
         let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule()).watched_by(signals);
         let first = plans.prepare(&prepared, config.server())?;
         let mut server = Server::start(&self.server)?;
-        let session = prepared.open_watched(&exports)?;
         exports.begin()?;
+        let session = prepared.open_watched(&exports)?;
         let follow = Follow::new(config.registry(), &session);
         let watch = Arc::new(Watch::new(session.gate.clone()));
         let watching = Arc::clone(&watch);
@@ -153,7 +153,7 @@ impl Follow {
         let bytes = read_file(&self.path, REGISTRY_BYTES).map_err(passing)?;
         let now = now().map_err(passing)?;
         self.registry.reload(&bytes, now).map(drop).map_err(|error| NotLoaded {
-            failure: Failure::new(error.code(), one_line(&chain(&error))),
+            failure: Failure::new(error.code(), chain(&error)),
             for_good: is_for_good(&error),
         })
     }
@@ -161,12 +161,12 @@ impl Follow {
     /// Tells the operator on standard error and in the record. A sink that fails is for the gate to notice, which
     /// then refuses the call.
     fn tell(&self, failure: &Failure) {
-        let reason = format!("the registry was not loaded again: {}", failure.line());
-        note(&format!("warning {}: {reason}", failure.code()));
+        let told = |why: &str| format!("the registry was not loaded again: {why}");
+        note(&format!("warning {}: {}", failure.code(), told(&failure.line())));
         let time = now().unwrap_or(Timestamp::EPOCH);
         let mut record = GatewayRecord::new(time, Direction::ToServer, failure.code());
         record.session = Some(self.session.clone());
-        record.reason = Some(reason.as_str().into());
+        record.reason = Some(told(failure.message()).as_str().into());
         let _ = self.sink.record(&Record::Gateway(record));
     }
 }

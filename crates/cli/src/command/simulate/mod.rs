@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use countersign_audit_log::{LogEntry, LogError, Record, read_log};
+use countersign_audit_log::Record;
 use countersign_core::{AgentId, Millis};
 use countersign_keys::dsse::Envelope;
 use countersign_merkle::Frontier;
@@ -15,7 +15,7 @@ use countersign_registry::{
 use countersign_tool_gate::{HostChecks, Simulation};
 
 use self::report::Report;
-use super::audit::{KeySource, changed, verify};
+use super::audit::{Entries, KeySource, changed, each, verify};
 use super::keys::read_trust_root;
 use super::registry::DEFAULT_MAX_AGE;
 use crate::failure::{Exit, Failure};
@@ -30,7 +30,7 @@ use crate::output::{Output, note};
 /// guess what an agent would have done after another answer.
 ///
 /// The other registry is taken to be in force all the time, whenever it was issued. With --key, the log is verified first, and
-/// only what its last checkpoint speaks for is used. Exit code 0, whatever changes.
+/// only what its last checkpoint speaks for is used. The exit code is 0, whatever changes, unless --fail-on-change is given.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     countersign simulate log/ --registry next.json --trust-root root.json --was reg.json\n  \
@@ -118,25 +118,20 @@ impl Simulate {
 
     /// Hands over every entry: with a key, those that were verified, and whether they are is known at the end.
     fn each(&self, mut take: impl FnMut(u64, &Record)) -> Result<(), Failure> {
-        let about = |error: LogError| Failure::from(error).about(self.folder.display());
         let Some(key) = &self.key else {
-            for entry in read_log(&self.folder).map_err(about)? {
-                let entry = entry.map_err(about)?;
-                take(entry.seq(), entry.record());
+            for read in Entries::read(&self.folder)? {
+                let (seq, record) = read?;
+                take(seq, &record);
             }
             return Ok(());
         };
         let summary = verify(&self.folder, &key.read()?, &self.checkpoint)?;
-        if summary.first_here > 1 {
-            return Err(about(LogError::Archived { first: summary.first_here.saturating_sub(1), asked: 1 }));
-        }
         let mut frontier = Frontier::new();
-        let mut entries = read_log(&self.folder).map_err(about)?;
-        for _ in 0..summary.records {
-            let entry: LogEntry = entries.next().ok_or_else(changed)?.map_err(about)?;
+        each(&self.folder, &summary, |entry| {
             frontier.append(entry.leaf()).map_err(|_| changed())?;
             take(entry.seq(), entry.record());
-        }
+            Ok(())
+        })?;
         // What was read now is what was verified before.
         if frontier.head() == *summary.checkpoint.head() { Ok(()) } else { Err(changed()) }
     }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use countersign_audit_log::CallRecord;
-use countersign_core::{ServerName, ToolId, ToolName};
+use countersign_core::{ServerName, Timestamp, ToolId, ToolName};
 use countersign_registry::RegistryView;
 use countersign_tool_gate::{Answer, Basis, Missing, Simulated};
 use serde::Serialize;
@@ -68,7 +68,7 @@ fn sum(counts: &BTreeMap<&'static str, u64>) -> u64 {
 #[derive(Debug, Serialize)]
 struct Change {
     seq: u64,
-    time: String,
+    time: Timestamp,
     session: String,
     agent: String,
     tool: String,
@@ -110,7 +110,7 @@ impl Report {
         {
             self.changes.push(Change {
                 seq,
-                time: call.time.to_string(),
+                time: call.time,
                 session: call.session.to_string(),
                 agent: call.agent.to_string(),
                 tool,

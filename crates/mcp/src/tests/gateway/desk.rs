@@ -20,7 +20,7 @@ use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{
     CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft, definition_digest,
 };
-use countersign_tool_gate::{ApprovalSettings, ProposalSettings, ToolGate};
+use countersign_tool_gate::{ApprovalSettings, CallStats, ProposalSettings, ToolGate};
 use serde_json::{Value, json};
 
 use crate::{Gateway, GatewayEnd, GatewayLimits, GatewaySettings, PlanApprovals, read_plan};
@@ -156,6 +156,7 @@ pub(super) struct Setup {
     pub(super) without_plan: WithoutPlan,
     /// The steps of a plan that the session starts with.
     pub(super) plan: Option<Value>,
+    pub(super) stats: CallStats,
 }
 
 /// What becomes of calls while there is no plan.
@@ -181,6 +182,7 @@ impl Default for Setup {
             goal: Some(GOAL),
             without_plan: WithoutPlan::Pass,
             plan: None,
+            stats: CallStats::new(),
         }
     }
 }
@@ -272,7 +274,8 @@ impl Desk {
             Arc::clone(&clock) as _,
             Arc::clone(&audit),
         )
-        .approvals(approvals);
+        .approvals(approvals)
+        .stats(Arc::new(setup.stats));
         if let Some(goal) = setup.goal {
             gate =
                 gate.pinned_ask(PinnedAsk::pin(goal, &session, Millis::from_secs(600), time(NOW)).unwrap());

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use countersign_approval_token::{PendingApprovals as _, PendingState};
-use countersign_audit_log::Record;
+use countersign_audit_log::{Record, StandingChange, StandingRecord};
 use countersign_core::{CallId, Millis};
+use countersign_tool_gate::{CallStats, MemoryQuarantines, Quarantines};
 use serde_json::{Value, json};
 
 use super::desk::{Desk, NOW, Setup, definitions, signed, time};
@@ -244,4 +247,48 @@ fn nobody_is_asked_to_approve_a_plan_that_is_over_before_it_began() {
         assert_eq!(desk.record(), [code]);
         assert!(desk.pending.list(time(NOW)).unwrap().is_empty());
     }
+}
+
+#[test]
+fn nobody_is_asked_to_approve_a_plan_or_an_amendment_of_an_agent_in_quarantine() {
+    let store = Arc::new(MemoryQuarantines::new());
+    let stats = CallStats::new().kept_in(Arc::clone(&store) as Arc<dyn Quarantines>);
+    let setup = Setup { stats, ..Setup::default().patient().plans(PlanApprovals::Always) };
+    let mut desk = Desk::with(setup);
+    // As another process does it, of which the gateway hears by the store alone.
+    let agent = desk.gate.contract().agent().clone();
+    let stands = |standing| {
+        store.change(&StandingRecord::new(time(NOW), agent.clone(), standing, "olga")).unwrap();
+    };
+    stands(StandingChange::Quarantined);
+    submit(&mut desk, 1, &json!([search("a"), search("b")]));
+    desk.list(&definitions());
+    assert_eq!(desk.refusal().1, "AGENT_QUARANTINED");
+    stands(StandingChange::Lifted);
+    submit(&mut desk, 2, &json!([search("a"), search("b")]));
+    desk.approve(&asked(&desk));
+    submit(&mut desk, 3, &json!([search("a"), search("b")]));
+    committed(&desk, 3, 2);
+    stands(StandingChange::Quarantined);
+    submit(&mut desk, 4, &json!([search("c")]));
+    assert_eq!(desk.refusal().1, "AGENT_QUARANTINED");
+    assert!(desk.pending.list(time(NOW)).unwrap().is_empty());
+    // Each refusal is on record once, behind why.
+    let told = desk.sink.latest().into_iter().filter_map(|(_, record)| match record {
+        Record::Standing(change) => Some(format!("{:?} by {}", change.standing, change.by)),
+        Record::Decision(call) => Some(call.code.map_or("ACCEPT".into(), |code| code.as_str().to_owned())),
+        Record::Session(_) | Record::Outcome(_) | Record::Gateway(_) | Record::Recovered(_) | _ => None,
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            "Quarantined by olga",
+            "AGENT_QUARANTINED",
+            "APPROVAL_REQUIRED",
+            "Lifted by olga",
+            "ACCEPT",
+            "Quarantined by olga",
+            "AGENT_QUARANTINED"
+        ]
+    );
 }

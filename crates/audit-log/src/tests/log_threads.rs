@@ -1,0 +1,117 @@
+//! Threads that share a log of which the disk fails now and then.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "tests count with small numbers"
+)]
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use countersign_core::ToolId;
+use parking_lot::Mutex;
+
+use super::log_support::*;
+use super::sim::{Faults, Rng, SimDisk};
+use super::{decision, session};
+use crate::*;
+
+/// Half of the time all works, so that batches fail under way and the log is opened anew in the midst of others.
+fn some_faults(rng: &mut Rng) -> Faults {
+    let mut rare = |often: u64| if rng.one_in(2) { 0 } else { often };
+    let (write, sync, read) = (rare(4), rare(4), rare(20));
+    if rng.one_in(2) {
+        Faults::default()
+    } else {
+        Faults { write, sync, read, create: 3, truncate: 4, folder: 4 }
+    }
+}
+
+/// Some are long, so that others come, are written or fail while they are hashed.
+fn record(rng: &mut Rng, call: &str) -> Record {
+    if !rng.one_in(6) {
+        return decision(call);
+    }
+    let mut long = session(vec![ToolId::new(&"s".repeat(128), &"t".repeat(128)).unwrap(); 200]);
+    long.code = Some(call.into());
+    Record::Session(long)
+}
+
+/// Says how many records were refused. What the threads were told holds, though the disk fails at times, and so do the
+/// checkpoints that whoever reads the folder at any moment keeps.
+fn share(seed: u64) -> u64 {
+    let mut rng = Rng(seed);
+    let disk = SimDisk::new(rng.next(), 64);
+    let durability = rng.pick(&[Durability::Every, Durability::Group, Durability::Group, Durability::System]);
+    let options = options().durability(durability).checkpoint_every(5);
+    let log = Log::open_on(disk.clone(), options.segment_bytes(rng.pick(&[2_000, 1 << 20]))).unwrap();
+    let told: Mutex<BTreeMap<u64, Record>> = Mutex::default();
+    let notes: Mutex<Vec<String>> = Mutex::default();
+    let keep = |seq: u64, record| assert!(told.lock().insert(seq, record).is_none(), "{seq} was given twice");
+    let refused = Mutex::new(0_u64);
+    disk.watch(8);
+    thread::scope(|scope| {
+        for worker in 0..4 {
+            let mut rng = Rng(rng.next());
+            let (disk, log, notes, keep, refused) = (&disk, &log, &notes, &keep, &refused);
+            scope.spawn(move || {
+                for n in 0..20 {
+                    if rng.one_in(3) {
+                        disk.set_faults(some_faults(&mut rng));
+                    }
+                    let records: Vec<_> = (0..rng.below(4))
+                        .map(|part| record(&mut rng, &format!("{worker}-{n}-{part}")))
+                        .collect();
+                    let flying: Vec<_> = records
+                        .into_iter()
+                        .filter_map(|record| Some((log.submit(&record).ok()?, record)))
+                        .collect();
+                    if rng.one_in(9) {
+                        notes.lock().extend(log.checkpoint().ok());
+                    }
+                    for (pending, record) in flying {
+                        match pending.wait() {
+                            Ok(seq) => keep(seq, record),
+                            Err(_) => *refused.lock() += 1,
+                        }
+                    }
+                }
+            });
+        }
+    });
+    disk.set_faults(Faults::default());
+    let last = decision("last");
+    keep(log.record(&last).or_else(|_| log.record(&last)).unwrap(), last);
+    drop(log);
+    let mut notes: Vec<_> = notes.into_inner();
+    for view in disk.seen() {
+        match verify_disk(&SimDisk::showing(view), &key(), &[]) {
+            Ok(summary) => notes.push(summary.note),
+            Err(error) => assert!(matches!(error, LogError::Missing), "seed {seed}: {error:?}"),
+        }
+    }
+    let known: Vec<_> = notes.iter().map(|note| Checkpoint::verify(note, &key()).unwrap()).collect();
+    let summary = verify_disk(&disk, &key(), &known).unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+    let found: Vec<Record> =
+        read_disk(disk.clone()).unwrap().map(|entry| entry.unwrap().into_record()).collect();
+    assert_eq!((summary.records, summary.tail_bytes), (found.len() as u64, 0));
+    for (seq, record) in told.into_inner() {
+        assert!(found[seq as usize - 1] == record, "seed {seed}: record {seq}");
+    }
+    refused.into_inner()
+}
+
+#[test]
+fn threads_on_a_failing_disk_lose_nothing_that_they_were_told_is_kept_and_no_reader_sees_a_fork() {
+    let refused: u64 = (0..12).map(share).sum();
+    assert!(refused > 0, "no batch has failed");
+}
+
+#[test]
+#[ignore = "takes a minute or two"]
+fn threads_on_a_failing_disk_lose_nothing_in_five_hundred_runs() {
+    (100..600).for_each(|seed| {
+        share(seed);
+    });
+}

@@ -1,0 +1,151 @@
+//! How another service is reached over HTTP.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::http::Uri;
+
+/// Where a service is: a URL of http or https without user information, query or fragment.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    uri: Uri,
+    wire: Wire,
+    place: Place,
+}
+
+/// How it is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wire {
+    /// Encrypted, to a server whose certificate verifies.
+    Https,
+    /// In clear text.
+    Http,
+}
+
+/// Where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On this machine.
+    Here,
+    Elsewhere,
+}
+
+/// Whether clear text may leave this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlainHttp {
+    Refused,
+    Allowed,
+}
+
+impl From<bool> for PlainHttp {
+    fn from(dangerous: bool) -> Self {
+        if dangerous { Self::Allowed } else { Self::Refused }
+    }
+}
+
+impl Address {
+    /// Reads a URL; nothing where it is none of these.
+    pub(crate) fn read(url: &str) -> Option<Self> {
+        let uri: Uri = url.parse().ok()?;
+        let host = uri.host().filter(|host| !host.is_empty() && !url.contains(['?', '#', '@']))?;
+        // What follows the host is a port, or the URL would lead to another one than it says.
+        if uri.authority().is_none_or(|all| all.as_str() != host) && uri.port_u16().is_none() {
+            return None;
+        }
+        let wire = match uri.scheme_str() {
+            Some("https") => Wire::Https,
+            Some("http") => Wire::Http,
+            Some(_) | None => return None,
+        };
+        let place = if is_loopback(host) { Place::Here } else { Place::Elsewhere };
+        Some(Self { uri, wire, place })
+    }
+
+    #[cfg(feature = "witness")]
+    pub(crate) const fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// A client for this service, unless it would send clear text to another machine and may not. Certificates are verified
+    /// against the roots of Mozilla's programme, which are built in; redirects are not followed, and no answer takes longer
+    /// than this.
+    pub(crate) fn client(&self, timeout: Duration, plain: PlainHttp) -> Option<Agent> {
+        if (self.wire, self.place, plain) == (Wire::Http, Place::Elsewhere, PlainHttp::Refused) {
+            return None;
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .https_only(self.wire == Wire::Https)
+            .max_redirects(0)
+            .timeout_global(Some(timeout))
+            .user_agent("countersign");
+        Some(match self.place {
+            // What stays on this machine must not go through a proxy that the environment names.
+            Place::Here => config.proxy(None).build().into(),
+            Place::Elsewhere => config.build().into(),
+        })
+    }
+}
+
+/// Whether a host is this machine: `localhost`, or an address that leads back to it.
+fn is_loopback(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost") || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Address, Place, PlainHttp, Wire};
+
+    #[test]
+    fn clear_text_stays_on_this_machine_unless_that_is_called_dangerous() {
+        let way = |url: &str| Address::read(url).map(|to| (to.wire, to.place));
+        let client = |url: &str, plain| Address::read(url).unwrap().client(Duration::from_secs(1), plain);
+        assert_eq!(way("https://service.example/a"), Some((Wire::Https, Place::Elsewhere)));
+        assert_eq!(way("https://localhost"), Some((Wire::Https, Place::Here)));
+        let here = ["http://localhost:1/", "http://LOCALHOST", "http://127.9.9.9:80", "http://[::1]:8080/a"];
+        for url in here {
+            assert_eq!(way(url), Some((Wire::Http, Place::Here)), "{url}");
+            assert!(client(url, PlainHttp::Refused).is_some());
+        }
+        let away = [
+            "http://service.example",
+            "http://127.0.0.1.example",
+            "http://localhost.example:1",
+            "http://10.0.0.1",
+        ];
+        for url in away {
+            assert_eq!(way(url), Some((Wire::Http, Place::Elsewhere)), "{url}");
+            assert!(client(url, PlainHttp::Refused).is_none());
+            assert!(client(url, PlainHttp::Allowed).is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_url_is_refused() {
+        for url in [
+            "",
+            "service.example",
+            "127.0.0.1:4318",
+            "/a",
+            "ftp://service.example",
+            "file:///a",
+            "http://",
+            "https:///a",
+            "https://user@service.example",
+            "http://user:word@127.0.0.1:4318/",
+            "https://service.example/?a",
+            "https://service.example/#a",
+            "https://service.example/a b",
+            "https://service.example:port",
+            "https://service.example:",
+            "https://service.example:65536",
+            "http://[::1].example/x",
+        ] {
+            assert!(Address::read(url).is_none(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What happens between a store of quarantines and the alarm, at the worst moment.
+
+use std::sync::Arc;
+
+use super::signals::{agent, standing};
+use super::world::start;
+use crate::agent_row::AgentRow;
+use crate::*;
+use countersign_audit_log::{StandingChange, StandingRecord};
+use countersign_core::AgentId;
+use parking_lot::Mutex;
+
+/// A store that says what it is told to say, after something has happened to the agent's row.
+#[derive(Debug)]
+struct Late {
+    says: Mutex<KeptStanding>,
+    meanwhile: Mutex<Option<Arc<AgentRow>>>,
+}
+
+impl Late {
+    fn saying(number: u64, change: StandingChange, by: &str) -> Self {
+        let says = KeptStanding { number, change: standing(&agent(), change, by) };
+        Self { says: Mutex::new(says), meanwhile: Mutex::new(None) }
+    }
+}
+
+impl Quarantines for Late {
+    fn latest(&self, _: &AgentId) -> Result<Option<KeptStanding>, QuarantineError> {
+        let said = self.says.lock().clone();
+        if let Some(row) = self.meanwhile.lock().take() {
+            for _ in 0..9 {
+                row.count(start(), Some(RejectionCode::ArgsSchema));
+            }
+        }
+        Ok(Some(said))
+    }
+
+    fn change(&self, change: &StandingRecord) -> Result<Standing, QuarantineError> {
+        let mut says = self.says.lock();
+        let before = Standing::after(says.change.standing);
+        *says = KeptStanding { number: says.number + 1, change: change.clone() };
+        Ok(before)
+    }
+
+    fn list(&self) -> Result<Vec<StandingRecord>, QuarantineError> {
+        Ok(vec![self.says.lock().change.clone()])
+    }
+}
+
+fn row() -> Arc<AgentRow> {
+    Arc::new(AgentRow::new(&agent(), AlarmRule::default(), AlarmAction::Quarantine))
+}
+
+#[test]
+fn what_the_alarm_does_while_the_store_is_asked_is_not_undone_by_an_old_lift() {
+    let (row, store) = (row(), Late::saying(2, StandingChange::Lifted, "ada"));
+    *store.meanwhile.lock() = Some(Arc::clone(&row));
+    row.sync(&store).unwrap();
+    assert_eq!((row.standing(), row.alarm()), (Standing::Quarantined, AlarmState::Raised));
+    row.sync(&store).unwrap();
+    assert_eq!(row.standing(), Standing::Quarantined);
+    assert_eq!(store.says.lock().change.by.as_str(), BY_ALARM, "and it is kept at the next call");
+}
+
+#[test]
+fn another_change_under_a_number_that_was_there_before_counts() {
+    let (row, store) = (row(), Late::saying(3, StandingChange::Lifted, "ada"));
+    row.sync(&store).unwrap();
+    assert_eq!(row.standing(), Standing::Free);
+    // The store was put back to what it was, and went on from there.
+    store.says.lock().change = standing(&agent(), StandingChange::Quarantined, "grace");
+    row.sync(&store).unwrap();
+    assert_eq!(row.standing(), Standing::Quarantined);
+}

@@ -1,0 +1,148 @@
+//! Refusals whose reason is another registry's, or was never asked for: nothing is said that a real gate would not answer.
+
+use std::sync::Arc;
+
+use super::proposal_backing::*;
+use super::proposal_world::*;
+use super::simulation_cases::*;
+use super::simulation_registries::load_draft;
+use super::world::*;
+use crate::RejectionCode::*;
+use crate::*;
+use countersign_audit_log::*;
+use countersign_core::*;
+use countersign_registry::RegistryView;
+
+const fn undetermined(missing: Missing) -> Simulated {
+    Simulated::Undetermined(missing)
+}
+
+fn unrelated(version: u64) -> Arc<RegistryView> {
+    other(version, "customers.example", "clients.example")
+}
+
+fn revoking(version: u64, keys: &str) -> Arc<RegistryView> {
+    let revoked = format!(r#"{{"agents": [], "keys": [{keys}], "snapshots": []}}"#);
+    load_draft(&draft(version, &revoked), DAY).view()
+}
+
+fn quarantine(gate: &ToolGate, change: StandingChange) {
+    let agent = AgentId::new("support-bot").unwrap();
+    gate.stats().set_standing(&StandingRecord::new(start(), agent, change, "grace")).unwrap();
+}
+
+#[test]
+fn a_no_counts_where_somebody_would_have_been_asked_alone() {
+    let world = World::new();
+    let gate = world.full().recorded_fields(fields("refund")).open().unwrap();
+    assert_eq!(code(&gate, &refund("c1").denied_by("olga")), Some(ApprovalDenied));
+    assert_eq!(all(Simulation::new(world.registry.view()), &world), [REDECIDED]);
+    let free = r#""impact": "money", "approval": "required""#;
+    let free = other(2, free, &free.replace("required", "not_required"));
+    let was = |other| Simulation::new(other).was(world.registry.view());
+    assert_eq!(all(was(free), &world), [undetermined(Missing::Approval)]);
+    assert_eq!(all(was(unrelated(2)), &world), [carried(Missing::Approval)]);
+    assert_eq!(all(Simulation::new(unrelated(2)), &world), [undetermined(Missing::Approval)]);
+}
+
+#[test]
+fn a_key_that_stood_behind_a_file_is_not_on_record_so_it_may_be_the_one_that_is_revoked() {
+    let world = World::new();
+    let settings = || world.proposals(endorsing());
+    let gate = world.full().proposals(settings()).recorded_fields(fields("wire")).open().unwrap();
+    let endorsed = file_of_the_invoice(Draft::wire()).json();
+    assert_eq!(code(&gate, &wire("c1").proposal(&endorsed)), None);
+    let key = format!("\"{}\"", endorser().key_id());
+    let was = |other| Simulation::new(other).was(world.registry.view());
+    assert_eq!(all(was(unrelated(2)), &world), [carried(Missing::Proposal)]);
+    assert_eq!(all(was(revoking(2, &key)), &world), [undetermined(Missing::Proposal)]);
+    // Refused for it, and the next registry does not revoke it.
+    world.reload(2, &format!(r#"{{"agents": [], "keys": [{key}], "snapshots": []}}"#));
+    assert_eq!(code(&gate, &wire("c2").proposal(&endorsed)), Some(PicEvidenceFailed));
+    let simulated = |other| all(Simulation::new(other).was(world.registry.view()), &world)[1];
+    assert_eq!(simulated(unrelated(3)), undetermined(Missing::Proposal));
+    assert_eq!(simulated(revoking(3, &key)), carried(Missing::Proposal));
+}
+
+#[test]
+fn a_contract_that_ended_with_its_registry_would_have_been_made_by_the_other_one() {
+    let world = World::new();
+    let gate = world.full().recorded_fields(fields("search")).open().unwrap();
+    let first = world.registry.current().digest();
+    world.reload(2, &format!(r#"{{"agents": [], "keys": [], "snapshots": ["{first}"]}}"#));
+    assert_eq!(code(&gate, &search("c1")), Some(ContractExpired));
+    let simulated = all(Simulation::new(unrelated(3)).was(world.registry.view()), &world);
+    assert_eq!(simulated, [undetermined(Missing::Arguments)]);
+}
+
+#[test]
+fn whether_a_quarantine_went_on_while_nobody_asked_is_not_known() {
+    let world = World::new();
+    let gate = world.full().recorded_fields(fields("search")).open().unwrap();
+    quarantine(&gate, StandingChange::Quarantined);
+    assert_eq!(code(&gate, &search("c1")), Some(AgentQuarantined));
+    quarantine(&gate, StandingChange::Lifted);
+    world.reload(2, r#"{"agents": ["support-bot"], "keys": [], "snapshots": []}"#);
+    assert_eq!(code(&gate, &search("c2")), Some(AgentRevoked));
+    let simulated = all(Simulation::new(unrelated(3)).was(world.registry.view()), &world);
+    assert_eq!(simulated, [REDECIDED, undetermined(Missing::Host)]);
+    // A host that revokes an agent is asked before its quarantine.
+    let world = World::new();
+    let gate = world.gate();
+    quarantine(&gate, StandingChange::Quarantined);
+    assert_eq!(code(&gate, &search("c1")), Some(AgentQuarantined));
+    let view = world.registry.view();
+    world.registry.revoke(&AgentId::new("support-bot").unwrap());
+    assert_eq!(code(&gate, &search("c2")), Some(AgentRevoked));
+    assert_eq!(all(Simulation::new(unrelated(2)).was(view), &world), [REDECIDED, carried(Missing::Host)]);
+}
+
+#[test]
+fn a_session_of_another_agent_under_the_same_id_is_another_session() {
+    let world = World::new();
+    let (gate, capped) = (world.gate(), world.capped());
+    let none = |id| ToolCall::new(id, "desk", "delete_all", b"{}");
+    assert_eq!(code(&gate, &none("c1")), Some(UndisclosedTool));
+    assert_eq!(code(&capped, &none("c2")), Some(UndisclosedTool));
+    let gone = undetermined(Missing::Session);
+    assert_eq!(all(Simulation::new(world.registry.view()), &world), [gone, REDECIDED]);
+}
+
+#[test]
+fn of_two_gates_of_one_session_each_may_have_counted_for_itself() {
+    let world = World::new();
+    let gates = [(); 2].map(|()| world.full().recorded_fields(fields("scarce")).open().unwrap());
+    for (gate, id) in gates.iter().cycle().zip(["c1", "c2", "c3", "c4"]) {
+        assert_eq!(code(gate, &ToolCall::new(id, "desk", "scarce", b"{}")), None);
+    }
+    let same = all(Simulation::new(world.registry.view()), &world);
+    assert!(same.iter().all(|simulated| matches!(simulated, Simulated::Same(_))), "{same:?}");
+    let simulated = all(Simulation::new(unrelated(2)).was(world.registry.view()), &world);
+    assert_eq!(simulated, [undetermined(Missing::EarlierCall); 4]);
+}
+
+#[test]
+fn a_contract_of_an_earlier_version_is_not_taken_for_one_that_was_asked_to_be_small() {
+    let mut world = World::new();
+    let listed = r#"{"server": "desk", "name": "mail"}]}],"#;
+    let more = r#"{"server": "desk", "name": "mail"}, {"server": "desk", "name": "scarce"}]}],"#;
+    let early = draft(1, NONE_REVOKED);
+    assert!(early.contains(listed));
+    world.registry = load_draft(&early, DAY);
+    let agent = AgentId::new("capped-bot").unwrap();
+    let request = countersign_registry::NegotiationRequest::new(SessionId::new("session-1").unwrap(), agent);
+    let contract = world.registry.negotiate(&request, start()).unwrap();
+    world.registry = load_draft(&draft(2, NONE_REVOKED).replace(listed, more), DAY);
+    let gate = ToolGate::builder(
+        Arc::clone(&world.registry),
+        contract,
+        Principal::new("ada@example.com").unwrap(),
+        Arc::clone(&world.clock) as Arc<dyn Clock>,
+        Arc::clone(&world.sink) as Arc<dyn AuditSink>,
+    );
+    let gate = gate.open().unwrap();
+    assert_eq!(code(&gate, &ToolCall::new("c1", "desk", "scarce", b"{}")), Some(UndisclosedTool));
+    let third = load_draft(&draft(3, NONE_REVOKED).replace(listed, more), DAY).view();
+    let simulated = all(Simulation::new(third).was(world.registry.view()), &world);
+    assert_eq!(simulated, [undetermined(Missing::Arguments)]);
+}
