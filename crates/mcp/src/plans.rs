@@ -6,9 +6,7 @@ use countersign_canonical_json::Recipe;
 use countersign_committed_plan::{Plan, PlanUseError};
 use countersign_core::{CallId, Digest};
 use countersign_registry::ApprovalRule;
-use countersign_tool_gate::{
-    PLAN_TOOL, PlanSettings, RejectionCode, Retry, Standing, StartPlanError, ToolGate,
-};
+use countersign_tool_gate::{PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError};
 
 use crate::approvals::Answer;
 use crate::calls::{HeldCall, NotFiled, file, is_over, note, withdraw};
@@ -21,9 +19,6 @@ use crate::submission::read_plan;
 
 /// The id under which a plan is on record that has no root: it could not be read or committed.
 const NO_ROOT: &str = "plan";
-
-/// An approval that is none. With it the gate says what else is wrong with a plan, and starts none whatever it finds.
-const NO_TOKEN: &str = "";
 
 /// Says no to a plan. Everything in it is for the client.
 #[derive(Debug)]
@@ -100,13 +95,10 @@ pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
 fn change(link: &Link, plan: Plan, approvals: PlanApprovals) -> Result<Committed, Refused> {
     let kind = if plan.header().amends().is_some() { Kind::Amendment } else { Kind::Plan };
     let needed = needs_approval(link, &plan, kind, approvals);
-    let is_held = needed && is_quarantined(&link.gate);
-    let approved = if needed && !is_held { Some(approval_of(link, &plan)?) } else { None };
+    let approved = if needed { Some(approval_of(link, &plan)?) } else { None };
     let (steps, last_step) = (plan.header().steps(), LastStep::of(&plan));
     let mut settings = PlanSettings::new(plan);
-    if is_held {
-        settings = settings.approval(NO_TOKEN);
-    } else if let Some((_, token)) = &approved {
+    if let Some((_, token)) = &approved {
         settings = settings.approval(token.as_str());
     }
     let changed = match kind {
@@ -157,14 +149,6 @@ fn needs_approval(link: &Link, plan: &Plan, kind: Kind, approvals: PlanApprovals
     kind == Kind::Amendment
         || approvals == PlanApprovals::Always
         || rules.any(|rules| is_covered(rules.entry().approval()))
-}
-
-/// Says whether the agent, or one that led to its session, is in quarantine, or whether that cannot be told. Nobody is asked to
-/// approve a plan of such a one: the gate refuses it, with its own reason and how the agent stands on record.
-fn is_quarantined(gate: &ToolGate) -> bool {
-    let (stats, contract) = (gate.stats(), gate.contract());
-    let mut agents = contract.ancestors().iter().chain([contract.agent()]);
-    stats.sync().is_err() || agents.any(|agent| stats.standing(agent) == Standing::Quarantined)
 }
 
 /// The approval that was given to exactly this plan; where there is none, it is asked for, and the plan is refused.

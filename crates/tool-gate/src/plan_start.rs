@@ -59,6 +59,10 @@ impl ToolGate {
     fn offered_approval(&self, Offered { offer, .. }: Offered) -> Result<ApprovalRequest, StartPlanError> {
         let inner = self.inner();
         let view = inner.registry.view();
+        let now = inner.now().map_err(|_| RejectionCode::Internal)?;
+        // Nobody is asked to approve a plan of an agent that may do nothing.
+        inner.contract.check(&view, now)?;
+        inner.rows.check(now)?;
         let args = canonical(&offer)?;
         let committed = commit(inner, offer, &view)?;
         match inner.plan.get() {

@@ -284,8 +284,8 @@ fn nobody_is_asked_to_approve_a_plan_or_an_amendment_of_an_agent_in_quarantine()
         [
             "Quarantined by olga",
             "AGENT_QUARANTINED",
-            "APPROVAL_REQUIRED",
             "Lifted by olga",
+            "APPROVAL_REQUIRED",
             "ACCEPT",
             "Quarantined by olga",
             "AGENT_QUARANTINED"
