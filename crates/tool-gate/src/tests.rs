@@ -6,6 +6,7 @@ mod approvals;
 mod attacks;
 mod counts;
 mod denials;
+mod durable_allows;
 mod endurance;
 mod faults;
 #[cfg(feature = "metrics")]

@@ -100,18 +100,6 @@ fn record(call: &str) -> Record {
     Record::Decision(record)
 }
 
-fn some_faults(rng: &mut Rng) -> Faults {
-    let mut rare = |often: u64| if rng.one_in(2) { 0 } else { often };
-    Faults {
-        write: rare(6),
-        sync: rare(6),
-        read: rare(30),
-        create: rare(3),
-        truncate: rare(4),
-        folder: rare(4),
-    }
-}
-
 /// One seeded history: several lives of a log, each with records in flight, faults and a crash at its end.
 fn history(seed: u64) {
     let mut rng = Rng(seed);
@@ -127,7 +115,7 @@ fn history(seed: u64) {
             options = options.known_checkpoint(note.clone());
         }
         if rng.one_in(3) {
-            disk.set_faults(some_faults(&mut rng));
+            disk.set_faults(Faults::some(&mut rng));
         }
         match Log::open_on(disk.clone(), options) {
             Ok(log) => {
@@ -190,7 +178,7 @@ fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u
                 }
             }
             13 => told.note(log.last_checkpoint()),
-            14 => disk.set_faults(some_faults(rng)),
+            14 => disk.set_faults(Faults::some(rng)),
             _ => {
                 disk.set_faults(Faults::default());
                 // Once the disk works, so does the log; what was in flight may have failed before.

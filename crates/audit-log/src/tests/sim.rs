@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::{Disk, DiskFile};
+use super::{Disk, DiskFile};
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): small, and the same everywhere.
 #[derive(Clone, Debug)]
@@ -59,6 +59,21 @@ pub(super) struct Faults {
     pub(super) create: u64,
     pub(super) truncate: u64,
     pub(super) folder: u64,
+}
+
+impl Faults {
+    /// Some kinds of them.
+    pub(super) fn some(rng: &mut Rng) -> Self {
+        let mut rare = |often: u64| if rng.one_in(2) { 0 } else { often };
+        Self {
+            write: rare(6),
+            sync: rare(6),
+            read: rare(30),
+            create: rare(3),
+            truncate: rare(4),
+            folder: rare(4),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,112 @@
+//! Real gates over a real log on a disk that fails: whatever runs has an allow that outlives a power cut.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use countersign_audit_log::{
+    AuditSink, Disk, DiskFile, Durability, Log, LogOptions, Record, Verdict, read_disk, verify_disk,
+};
+use countersign_keys::SigningKey;
+use countersign_keys::note::KeyName;
+
+#[path = "../../../audit-log/src/tests/sim.rs"]
+#[expect(dead_code, reason = "what the log's own tests ask of the disk is more")]
+mod sim;
+
+use self::sim::{Crash, Faults, Rng, SimDisk};
+use super::world::*;
+use crate::*;
+
+/// What became of some histories.
+#[derive(Default)]
+struct Seen {
+    ran: usize,
+    /// Calls that were refused because they could not be recorded.
+    unrecorded: usize,
+    /// Power cuts while a tool ran.
+    cut: usize,
+}
+
+fn options() -> LogOptions {
+    LogOptions::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32]))
+}
+
+/// One seeded history: several lives of a log, each with two sessions that call tools, with faults, and with a crash at its end
+/// or while a tool runs.
+fn history(world: &World, seed: u64, seen: &mut Seen) {
+    let mut rng = Rng(seed);
+    let disk = SimDisk::new(rng.next(), rng.pick(&[16, 64, 512, 4_096]));
+    let mut ran = Vec::new();
+    for life in 0..=rng.below(4) {
+        let durability = rng.pick(&[Durability::Every, Durability::Group]);
+        if let Ok(log) = Log::open_on(disk.clone(), options().durability(durability).segment_bytes(3_000)) {
+            let sink: Arc<dyn AuditSink> = Arc::new(log);
+            let session =
+                |n| world.builder_for(&format!("session-{life}-{n}"), Arc::clone(&sink)).open().ok();
+            let gates: Vec<ToolGate> = (0..2).filter_map(session).collect();
+            live(&mut rng, &disk, &gates, &mut ran, seen);
+        }
+        disk.crash(rng.pick(&[Crash::Process, Crash::Power]));
+    }
+    disk.set_faults(Faults::default());
+    let key = Log::open_on(disk.clone(), options()).unwrap().key();
+    disk.crash(Crash::Power);
+    verify_disk(&disk, &key, &[]).unwrap();
+    let allowed: BTreeSet<String> = read_disk(disk)
+        .unwrap()
+        .filter_map(|entry| {
+            let Record::Decision(call) = entry.unwrap().into_record() else { return None };
+            (call.verdict == Verdict::Accept).then(|| call.call_id.as_str().to_owned())
+        })
+        .collect();
+    for call in &ran {
+        assert!(allowed.contains(call), "seed {seed}: {call} ran, and no allow of it outlived the crash");
+    }
+    seen.ran += ran.len();
+}
+
+fn live(rng: &mut Rng, disk: &SimDisk, gates: &[ToolGate], ran: &mut Vec<String>, seen: &mut Seen) {
+    for _ in 0..rng.below(24) {
+        if rng.one_in(6) {
+            disk.set_faults(if rng.one_in(2) { Faults::default() } else { Faults::some(rng) });
+        }
+        let Some(gate) = gates.get(rng.pick(&[0, 1])) else { return };
+        let id = format!("call-{}", rng.next());
+        let call = if rng.one_in(5) { ToolCall::new(&id, "desk", "made_up", b"{}") } else { search(&id) };
+        match gate.check(&call) {
+            Ok(accepted) => {
+                let (_args, in_flight) = accepted.dispatch();
+                ran.push(id);
+                if rng.one_in(12) {
+                    disk.crash(Crash::Power);
+                    seen.cut += 1;
+                    return;
+                }
+                in_flight.finish(OutcomeKind::Returned);
+            }
+            Err(no) if no.code() == RejectionCode::AuditUnavailable => seen.unrecorded += 1,
+            Err(no) => assert_eq!(no.code(), RejectionCode::UndisclosedTool),
+        }
+    }
+}
+
+fn run(seeds: impl Iterator<Item = u64>) -> Seen {
+    let (world, mut seen) = (World::new(), Seen::default());
+    seeds.for_each(|seed| history(&world, seed, &mut seen));
+    seen
+}
+
+#[test]
+fn no_tool_runs_without_an_allow_that_outlives_a_power_cut() {
+    let seen = run(0..300);
+    assert!(seen.ran > 1_000 && seen.unrecorded > 100 && seen.cut > 50, "too little happened");
+}
+
+#[test]
+#[ignore = "takes a minute or two"]
+fn in_twenty_thousand_histories_no_tool_runs_without_an_allow_that_outlives_a_power_cut() {
+    std::thread::scope(|scope| {
+        let halves = [0, 1].map(|half| scope.spawn(move || run((0..10_000).map(|n| 1_000 + 2 * n + half))));
+        halves.into_iter().for_each(|half| assert!(half.join().unwrap().ran > 10_000));
+    });
+}
