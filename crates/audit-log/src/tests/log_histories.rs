@@ -210,7 +210,7 @@ fn five_hundred_histories_of_a_failing_disk_lose_and_change_nothing_acknowledged
 }
 
 #[test]
-#[ignore = "takes a minute or two"]
+#[ignore = "takes some minutes"]
 fn twenty_thousand_histories_of_a_failing_disk_lose_and_change_nothing_acknowledged() {
     std::thread::scope(|scope| {
         let halves = [0, 1].map(|half| scope.spawn(move || run((0..10_000).map(|n| 1_000 + 2 * n + half))));
