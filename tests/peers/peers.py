@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from checks import check, told
 from mcp import ClientSession, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -25,19 +26,6 @@ DECISION = "dev.countersign/decision"
 GOAL = "Tidy up the notes in the documents folder"
 ASK = {"dev.countersign/ask": GOAL}
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-
-passed = 0
-failed = 0
-
-
-def check(name, holds, detail=""):
-    global passed, failed
-    if holds:
-        passed += 1
-        print(f"ok    {name}")
-    else:
-        failed += 1
-        print(f"WRONG {name}: {detail}")
 
 
 def server(package, script, *args):
@@ -247,8 +235,7 @@ def main():
     for part in (filesystem, everything):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(part(Path(folder).resolve()))
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    sys.exit(told())
 
 
 main()

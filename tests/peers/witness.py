@@ -35,6 +35,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import receipt as receipts
+from checks import check, told
 from receipt import DASH, LOG, WITNESS, Key, Refused, from_base64, need, open_note, sha256
 
 COUNTERSIGN = Path(sys.argv[-1]).resolve()
@@ -42,19 +43,6 @@ ORIGIN = "log.example/desk"
 STATUS = {"ok": 200, "NOTE_MALFORMED": 400, "WITNESS_OLD_SIZE": 400, "WITNESS_UNSIGNED": 403, "WITNESS_UNKNOWN_LOG": 404,
           "WITNESS_CONFLICT": 409, "WITNESS_PROOF": 422}
 TIMES = 60
-
-passed = 0
-failed = 0
-
-
-def check(name, holds, detail=""):
-    global passed, failed
-    if holds:
-        passed += 1
-        print(f"ok    {name}")
-    else:
-        failed += 1
-        print(f"WRONG {name}: {detail}")
 
 
 # What a witness knows.
@@ -524,8 +512,7 @@ def main():
         liars(desk, folder)
         slow(desk, folder)
         proofs(desk, folder, witnesses)
-    print(f"{passed} checks hold, {failed} do not")
-    return 1 if failed or not passed else 0
+    return told()
 
 
 if __name__ == "__main__":

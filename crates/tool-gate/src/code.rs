@@ -40,6 +40,12 @@ macro_rules! codes {
             /// Every code, in the order of the checks.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
+            /// The code that has this text, if it is one of this version's.
+            #[must_use]
+            pub fn from_code(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == text)
+            }
+
             /// The stable text of the code.
             #[must_use]
             pub const fn as_str(self) -> &'static str {

@@ -229,14 +229,13 @@ impl Recorded {
         if call.verdict == Verdict::Accept {
             return Self::Answer(Answer::Accepted);
         }
-        let text = call.code.as_ref().map_or("", |code| code.as_str());
-        match RejectionCode::ALL.iter().find(|code| code.as_str() == text) {
+        match call.code.as_ref().and_then(|code| RejectionCode::from_code(code.as_str())) {
             None => Self::Unclear(Missing::Code),
             Some(RejectionCode::Internal) => Self::Unclear(Missing::Host),
             // An earlier outcome is not on record: it is asked before anything else.
             Some(RejectionCode::AuditUnavailable) => Self::Anyway(Missing::Host),
             Some(code) if code.step() == 0 => Self::Anyway(Missing::Call),
-            Some(code) => Self::Answer(Answer::Refused(*code)),
+            Some(code) => Self::Answer(Answer::Refused(code)),
         }
     }
 }

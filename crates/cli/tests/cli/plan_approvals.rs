@@ -11,6 +11,12 @@ fn approve_with(bench: &Bench, out: &str) -> String {
     bench.ok(command.lines().next().unwrap())
 }
 
+/// Runs the command that a run has printed for the approver, with the answer behind it.
+fn answer(bench: &Bench, out: &str, how: &str) {
+    let (_, command) = out.split_once("\nto approve: countersign ").unwrap();
+    bench.ok(&format!("{} {how}", command.trim_end()));
+}
+
 /// A gateway's configuration for the same desk.
 fn config(bench: &Bench) {
     bench.write(
@@ -113,8 +119,7 @@ fn with_a_configuration_the_question_is_filed_and_its_answer_found() {
     ends(&bench.run(line), 3, "APPROVAL_REQUIRED");
     let waiting = bench.run("approve list --config gateway.toml --json").value();
     assert_eq!(waiting["pending"].as_array().unwrap().len(), 1, "asked twice, filed once: {waiting}");
-    let (_, command) = asked.out.split_once("\nto approve: countersign ").unwrap();
-    bench.ok(&format!("{} --yes", command.trim_end()));
+    answer(&bench, &asked.out, "--yes");
     // The plan is approved now, and its third step asks for one of its own.
     let asked = bench.run(line);
     ends(&asked, 3, "APPROVAL_REQUIRED");
@@ -133,8 +138,7 @@ fn a_single_call_that_was_approved_in_the_store_runs() {
     let line = "plan run steps.json --config gateway.toml --session s1 -- sh server.sh";
     let asked = bench.run(line);
     ends(&asked, 3, "APPROVAL_REQUIRED");
-    let (_, command) = asked.out.split_once("\nto approve: countersign ").unwrap();
-    bench.ok(&format!("{} --yes", command.trim_end()));
+    answer(&bench, &asked.out, "--yes");
     let ran = bench.run(line);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(calls(&bench), [json!({"to": "ada"})]);
@@ -150,8 +154,7 @@ fn a_single_call_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_aga
     let line = "plan run steps.json --config gateway.toml --session s1 -- sh server.sh";
     let asked = bench.run(line);
     ends(&asked, 3, "APPROVAL_REQUIRED");
-    let (_, command) = asked.out.split_once("\nto approve: countersign ").unwrap();
-    bench.ok(&format!("{} --deny --by olga", command.trim_end()));
+    answer(&bench, &asked.out, "--deny --by olga");
     for _ in 0..2 {
         let denied = bench.run(line);
         ends(&denied, 3, "APPROVAL_DENIED");
@@ -170,8 +173,7 @@ fn a_plan_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_again() {
     let line = "plan run steps.json --config gateway.toml --session s1 --fill fill.json -- sh server.sh";
     let asked = bench.run(line);
     ends(&asked, 3, "APPROVAL_REQUIRED");
-    let (_, command) = asked.out.split_once("\nto approve: countersign ").unwrap();
-    bench.ok(&format!("{} --deny", command.trim_end()));
+    answer(&bench, &asked.out, "--deny");
     ends(&bench.run(line), 3, "APPROVAL_DENIED");
     assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
     assert!(calls(&bench).is_empty());

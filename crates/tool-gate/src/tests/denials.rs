@@ -1,19 +1,7 @@
-use countersign_audit_log::{CallRecord, Record};
-
 use super::plan_world::*;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
-
-/// The last decision on record.
-fn last(world: &World) -> CallRecord {
-    let latest = world.sink.latest().into_iter().rev();
-    let mut decisions = latest.filter_map(|(_, record)| {
-        let Record::Decision(call) = record else { return None };
-        Some(call)
-    });
-    decisions.next().unwrap()
-}
 
 #[test]
 fn a_call_that_a_person_denied_is_refused_for_good_and_who_did_is_on_record() {
@@ -23,17 +11,17 @@ fn a_call_that_a_person_denied_is_refused_for_good_and_who_did_is_on_record() {
     assert_eq!((refused.code(), refused.retry(), refused.unlock()), (ApprovalDenied, Retry::Never, None));
     assert_eq!(refused.message(), "a person refused this call");
     assert!(refused.approval_request().is_none(), "nobody is to be asked again");
-    let entry = last(&world);
+    let entry = last_decision(&world);
     assert_eq!(entry.denied_by.unwrap().as_str(), "olga\\u{1b}[2J");
     assert_eq!(
         (entry.code.unwrap().as_str(), entry.approval, entry.approver),
         ("APPROVAL_DENIED", None, None)
     );
     assert_eq!(code(&gate, &refund("c").denied()), Some(ApprovalDenied));
-    assert_eq!(last(&world).denied_by, None);
+    assert_eq!(last_decision(&world).denied_by, None);
     // Without that word the gate decides as ever: it keeps none of what it was told.
     assert_eq!(code(&gate, &refund("c")), Some(ApprovalRequired));
-    assert_eq!(last(&world).denied_by, None);
+    assert_eq!(last_decision(&world).denied_by, None);
 }
 
 #[test]
@@ -43,7 +31,7 @@ fn a_no_is_stronger_than_an_approval_and_than_a_rule_that_asks_for_none() {
     let token = world.approve(&gate, &refund("c"));
     let call = refund("c").approval(token.as_str());
     assert_eq!(code(&gate, &call.clone().denied_by("olga")), Some(ApprovalDenied));
-    assert_eq!(last(&world).approval, None);
+    assert_eq!(last_decision(&world).approval, None);
     assert_eq!(code(&gate, &call), None, "and the approval was not spent by it");
     assert_eq!(code(&gate, &search("s").denied()), Some(ApprovalDenied));
     let bare = world.bare().open().unwrap();
@@ -61,7 +49,7 @@ fn a_no_stands_where_approvals_do_in_the_order() {
     assert_eq!(code(&gate, &call("refund", b"{}")), Some(ArgsSchema));
     assert_eq!(code(&gate, &call("refund", REFUND).ask("x")), Some(AskDrift));
     assert_eq!(code(&gate, &call("planned", b"{}")), Some(PlanRequired));
-    assert_eq!(last(&world).denied_by, None, "what was not asked is not on record as the answer");
+    assert_eq!(last_decision(&world).denied_by, None, "what was not asked is not on record as the answer");
     assert_eq!(code(&gate, &call("proven", b"{}")), Some(ApprovalDenied));
     assert_eq!(code(&gate, &call("refund", REFUND)), Some(ApprovalDenied));
 }
@@ -83,7 +71,7 @@ fn what_was_denied_counts_for_the_same_question_alone() {
     assert_eq!(code(&bare, &refund("c1").denied_as(asked.binding(), "olga")), Some(ApprovalRequired));
     world.reload(2, NONE_REVOKED);
     assert_eq!(denied("c1"), Some(ApprovalRequired), "under another registry it is another question");
-    assert_eq!(last(&world).denied_by, None);
+    assert_eq!(last_decision(&world).denied_by, None);
 }
 
 #[test]
@@ -128,7 +116,7 @@ fn a_trace_goes_on_record_where_it_is_one_and_is_left_out_where_it_is_none() {
     let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let recorded = |trace: &str| {
         assert_eq!(code(&gate, &search("c").trace(trace)), None);
-        last(&world).trace.map(|trace| trace.as_str().to_owned())
+        last_decision(&world).trace.map(|trace| trace.as_str().to_owned())
     };
     for trace in [good, "00-00000000000000000000000000000001-0000000000000001-ff"] {
         assert_eq!(recorded(trace).as_deref(), Some(trace));
@@ -157,5 +145,5 @@ fn a_trace_goes_on_record_where_it_is_one_and_is_left_out_where_it_is_none() {
     }
     // A refusal has its place in the trace as well.
     assert_eq!(code(&gate, &refund("c").trace(good)), Some(ApprovalRequired));
-    assert_eq!(last(&world).trace.unwrap().as_str(), good);
+    assert_eq!(last_decision(&world).trace.unwrap().as_str(), good);
 }

@@ -1,4 +1,3 @@
-use countersign_audit_log::{CallRecord, Record};
 use countersign_core::*;
 use proptest::prelude::*;
 
@@ -19,19 +18,10 @@ fn gate(world: &World, of: &[(&str, &str)]) -> ToolGate {
     world.full().recorded_fields(fields(of)).open().unwrap()
 }
 
-fn last(world: &World) -> CallRecord {
-    let latest = world.sink.latest().into_iter().rev();
-    let mut decisions = latest.filter_map(|(_, record)| {
-        let Record::Decision(call) = record else { return None };
-        Some(call)
-    });
-    decisions.next().unwrap()
-}
-
 /// Pointers and values of the last decision, as they were before they were escaped.
 fn values(world: &World) -> Vec<(String, String)> {
     let read = |text: Option<String>| text.unwrap();
-    let last = last(world);
+    let last = last_decision(world);
     last.values.iter().map(|one| (read(one.pointer.unescape()), read(one.value.unescape()))).collect()
 }
 
@@ -47,7 +37,7 @@ fn the_values_that_were_named_go_on_record_and_no_others() {
     let args = br#"{"to":"x@customers.example","body":"secret","cc":[{"name":"b"},{"name":"a\nb"}]}"#;
     assert_eq!(code(&gate, &ToolCall::new("c", "desk", "mail", args)), None);
     assert_eq!(values(&world), pairs(&[("/to", r#""x@customers.example""#), ("/cc/1/name", r#""a\nb""#)]));
-    assert!(!serde_json::to_string(&last(&world)).unwrap().contains("secret"));
+    assert!(!serde_json::to_string(&last_decision(&world)).unwrap().contains("secret"));
     assert_eq!(code(&gate, &ToolCall::new("c", "desk", "asking", args).ask(GOAL)), None);
     assert_eq!(values(&world), []);
     assert_eq!(code(&gate, &search("c")), None);
@@ -60,7 +50,7 @@ fn nothing_is_recorded_of_arguments_that_nobody_named() {
     let gate = world.gate();
     assert_eq!(code(&gate, &search("c")), None);
     assert_eq!(values(&world), []);
-    assert!(last(&world).args.is_some());
+    assert!(last_decision(&world).args.is_some());
 }
 
 #[test]
@@ -69,8 +59,8 @@ fn all_of_the_arguments_are_proved_by_their_digest() {
     let gate = gate(&world, &[("mail", "")]);
     let hidden = "{\"to\":\"x@customers.example\",\"body\":\"\\u202e\\\\ \u{200b}\\u001b[2J\u{2026}\"}";
     assert_eq!(code(&gate, &ToolCall::new("c", "desk", "mail", hidden.as_bytes())), None);
-    let all = last(&world).values.get("").unwrap().unescape().unwrap();
-    assert_eq!(Some(Digest::of(all.as_bytes())), last(&world).args);
+    let all = last_decision(&world).values.get("").unwrap().unescape().unwrap();
+    assert_eq!(Some(Digest::of(all.as_bytes())), last_decision(&world).args);
 }
 
 #[test]
@@ -109,7 +99,7 @@ fn what_travels_among_the_arguments_and_is_none_of_them_is_never_recorded() {
     assert_eq!(code(&gate, &call), None);
     let all = r#"{"to":"x@customers.example"}"#;
     assert_eq!(values(&world), pairs(&[("", all), ("/to", r#""x@customers.example""#)]));
-    assert!(!serde_json::to_string(&last(&world)).unwrap().contains("secret"));
+    assert!(!serde_json::to_string(&last_decision(&world)).unwrap().contains("secret"));
 }
 
 #[test]
@@ -118,7 +108,7 @@ fn a_value_that_is_too_long_is_cut_and_says_so_and_the_call_goes_on() {
     let gate = gate(&world, &[("mail", "/body"), ("mail", "/to")]);
     let args = format!(r#"{{"to":"x@customers.example","body":"{}"}}"#, "\\\\".repeat(400_000));
     assert_eq!(code(&gate, &ToolCall::new("c", "desk", "mail", args.as_bytes())), None);
-    let values = last(&world).values;
+    let values = last_decision(&world).values;
     let body = values.get("/body").unwrap();
     assert!(body.as_str().ends_with('\u{2026}') && body.unescape().is_none());
     assert_eq!(values.get("/to").unwrap().unescape().as_deref(), Some(r#""x@customers.example""#));
@@ -130,7 +120,7 @@ fn the_decisions_that_a_gate_keeps_in_memory_have_no_values() {
     let gate = gate(&world, &[("search", "")]);
     assert_eq!(code(&gate, &search("c")), None);
     assert!(gate.call_log()[0].values.is_empty());
-    assert_eq!(gate.call_log()[0].args, last(&world).args);
+    assert_eq!(gate.call_log()[0].args, last_decision(&world).args);
 }
 
 #[test]
@@ -172,10 +162,10 @@ proptest! {
         let gate = gate(&world, &[("mail", "/body"), ("mail", "")]);
         let args = serde_json::json!({ "to": "x@customers.example", "body": text }).to_string();
         prop_assert_eq!(code(&gate, &ToolCall::new("c", "desk", "mail", args.as_bytes())), None);
-        let values = last(&world).values;
+        let values = last_decision(&world).values;
         let body = values.get("/body").unwrap().unescape().unwrap();
         prop_assert_eq!(serde_json::from_str::<String>(&body).unwrap(), text);
         let all = values.get("").unwrap().unescape().unwrap();
-        prop_assert_eq!(Some(Digest::of(all.as_bytes())), last(&world).args);
+        prop_assert_eq!(Some(Digest::of(all.as_bytes())), last_decision(&world).args);
     }
 }

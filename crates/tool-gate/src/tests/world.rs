@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_approval_token::{ApprovalToken, MemorySpentTokens, MintTerms, mint};
-use countersign_audit_log::{AuditSink, MemorySink};
+use countersign_audit_log::{AuditSink, CallRecord, MemorySink, Record};
 use countersign_core::SpentTokens;
 use countersign_core::*;
 use countersign_keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
@@ -217,6 +217,16 @@ pub(super) const fn search(id: &str) -> ToolCall<'_> {
 
 pub(super) const fn refund(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "refund", REFUND)
+}
+
+/// The last decision on record.
+pub(super) fn last_decision(world: &World) -> CallRecord {
+    let latest = world.sink.latest().into_iter().rev();
+    let mut decisions = latest.filter_map(|(_, record)| {
+        let Record::Decision(call) = record else { return None };
+        Some(call)
+    });
+    decisions.next().unwrap()
 }
 
 /// Checks the call and runs it if it may run; the code otherwise.

@@ -105,6 +105,5 @@ fn conduct(call: &CallRecord) -> Option<bool> {
 
 /// The code that a call was refused with, if it is one that this version knows.
 pub(super) fn code_of(call: &CallRecord) -> Option<RejectionCode> {
-    let text = call.code.as_ref()?.as_str();
-    RejectionCode::ALL.iter().find(|code| code.as_str() == text).copied()
+    RejectionCode::from_code(call.code.as_ref()?.as_str())
 }
