@@ -1,5 +1,5 @@
 pub(crate) mod batch;
-mod life;
+mod failure;
 mod open;
 mod options;
 mod reopen;
@@ -12,29 +12,29 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use countersign_core::Timestamp;
-use countersign_merkle::{LeafHash, MAX_SIZE, TreeHead};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use countersign_merkle::{MAX_SIZE, TreeHead};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::disk::Disk;
-use crate::line::{LINE, record_body, record_prefix};
+use crate::line::{LINE, record_body};
 use crate::segment::MAX_LINE;
 use crate::{AuditError, AuditSink, FolderDisk, LogKey, Record};
 use batch::{Batch, MAX_BATCH};
-use life::{Failure, Life};
+use failure::Failure;
 use state::State;
 use writer::Writer;
 
 /// The most bytes of a line that its sequence number takes: `{"seq":` and twenty digits.
 const MAX_PREFIX: usize = 27;
 
-/// How long a caller waits, before it writes, for those who were told together with it: they would fall into two crowds
+/// How long one caller waits, before it writes, for those who were told together with it: they would fall into two crowds
 /// otherwise, and each wait for the write of the other. They are back after what it takes to wake them, if they come at all. It
-/// waits as long again while an eighth of them came, so six times at most.
+/// waits as long again while an eighth of them came, so eight times at most.
 const MOMENT: Duration = Duration::from_micros(250);
 
 /// How often a caller gives way to others under [`Durability::System`] before it writes or sleeps: for some fifty microseconds
@@ -78,10 +78,9 @@ pub struct Log {
     disk: Box<dyn Disk>,
     options: LogOptions,
     state: Mutex<State>,
-    /// Told whenever a batch is done, or nobody writes any more.
-    wake: Condvar,
-    /// Told once most of those are back who were told together.
-    back: Condvar,
+    /// The last record that is acknowledged, and the life that it is of: the state's, to be read without its lock.
+    kept: AtomicU64,
+    life: AtomicU64,
     /// Held through a record where each is synced alone.
     turn: Mutex<()>,
 }
@@ -92,7 +91,7 @@ pub struct Log {
 #[must_use = "a record counts once `wait` has returned"]
 pub struct Pending<'a> {
     log: &'a Log,
-    life: Arc<Life>,
+    life: u64,
     seq: u64,
 }
 
@@ -100,9 +99,9 @@ impl Pending<'_> {
     /// Waits until the record is kept, and writes it, and all others that wait, if nobody else does. Gives its number.
     ///
     /// # Errors
-    /// As [`AuditSink::record`].
+    /// As [`AuditSink::record`]. Also for a record that was kept, if the log has failed twice since.
     pub fn wait(self) -> Result<u64, AuditError> {
-        self.log.wait(&self.life, self.seq).map(|()| self.seq)
+        self.log.wait(self.life, self.seq).map(|()| self.seq)
     }
 }
 
@@ -127,8 +126,10 @@ impl Log {
     pub fn open_on(disk: impl Disk + 'static, options: LogOptions) -> Result<Self, AuditError> {
         let disk = Box::new(disk);
         let writer = open::open(&*disk, &options)?;
+        let kept = writer.frontier.size();
         let state = State {
-            life: Life::new(writer.frontier.size()),
+            life: 0,
+            ended: None,
             frontier: writer.frontier.clone(),
             open: Batch::default(),
             spare: Batch::default(),
@@ -136,14 +137,16 @@ impl Log {
             note: writer.note.as_str().into(),
             writer: Some(writer),
             crowd: 0,
+            watched: false,
+            sleepers: Vec::new(),
             reopening: false,
         };
         Ok(Self {
             disk,
             options,
             state: Mutex::new(state),
-            wake: Condvar::new(),
-            back: Condvar::new(),
+            kept: AtomicU64::new(kept),
+            life: AtomicU64::new(0),
             turn: Mutex::default(),
         })
     }
@@ -160,7 +163,7 @@ impl Log {
         }
         let _turn = self.turn.lock();
         let pending = self.enqueue(record)?;
-        self.wait(&pending.life, pending.seq)?;
+        self.wait(pending.life, pending.seq)?;
         Ok(pending)
     }
 
@@ -176,10 +179,12 @@ impl Log {
             if broken && !guard.reopening {
                 self.reopen(&mut guard, record.time())?;
             } else if guard.reopening {
-                self.wake.wait(&mut guard);
+                Self::sleep(&mut guard, 0, None);
             } else if guard.open.len() >= MAX_BATCH {
                 // Those who wait are told of it if this fails, and it is tried again here.
-                self.lead_or_wait(&mut guard);
+                if !Self::hash(&mut guard) {
+                    self.lead_or_sleep(&mut guard, 0);
+                }
             } else {
                 break;
             }
@@ -189,57 +194,67 @@ impl Log {
             return Err(AuditError::TooLong);
         }
         guard.open.push(seq, &body);
-        let life = Arc::clone(&guard.life);
-        // Hashed by whoever brings it, many at a time, and while another batch is on its way to the disk.
-        let leaf = MutexGuard::unlocked(&mut guard, || {
-            let mut line = Vec::with_capacity(body.len().saturating_add(MAX_PREFIX));
-            record_prefix(seq, &mut line);
-            line.extend_from_slice(&body);
-            LeafHash::of(&line)
-        });
-        if Arc::ptr_eq(&guard.life, &life) {
-            let State { open, frontier, .. } = &mut *guard;
-            open.put(seq, leaf, frontier).map_err(|_| AuditError::TooLong)?;
-            if !guard.is_early() {
-                self.back.notify_all();
-            }
-        }
-        Ok(Pending { log: self, life, seq })
+        Ok(Pending { log: self, life: guard.life, seq })
     }
 
-    fn wait(&self, life: &Life, seq: u64) -> Result<(), AuditError> {
-        let kept = || life.kept.load(Ordering::Acquire) >= seq;
-        if kept() {
+    fn wait(&self, life: u64, seq: u64) -> Result<(), AuditError> {
+        // In this order: what a later life has kept is never seen with the number of an earlier one.
+        if self.kept.load(Ordering::Acquire) >= seq && self.life.load(Ordering::Acquire) == life {
             return Ok(());
         }
         let mut state = self.state.lock();
         let (mut patience, mut due) = (PATIENCE, 0);
         loop {
-            if kept() {
-                return Ok(());
+            if let Some(told) = state.told(life, seq) {
+                return told;
             }
-            if let Some(failure) = life.failure.get() {
-                return Err(failure.error());
+            if Self::hash(&mut state) {
+                continue;
             }
             let (free, early) = (state.writer.is_some(), state.is_early());
             let durability = self.options.durability;
-            if durability == Durability::Group && free && early && state.in_flight() >= due {
-                due = state.in_flight().saturating_add(state.crowd.div_ceil(8));
-                self.back.wait_for(&mut state, MOMENT);
-            } else if durability == Durability::System && patience > 0 && (!free || early) {
+            if durability == Durability::System && patience > 0 && (!free || early) {
                 // Somebody else's write is done sooner than a thread sleeps and wakes.
                 patience = patience.saturating_sub(1);
-                MutexGuard::unlocked(&mut state, std::thread::yield_now);
+                MutexGuard::unlocked(&mut state, thread::yield_now);
+            } else if durability == Durability::Group && free && early && state.watched {
+                Self::sleep(&mut state, seq, None);
+            } else if durability == Durability::Group && free && early && state.in_flight() >= due {
+                due = state.in_flight().saturating_add(state.crowd.div_ceil(8));
+                state.watched = true;
+                Self::sleep(&mut state, seq, Some(MOMENT));
+                state.watched = false;
             } else {
-                self.lead_or_wait(&mut state);
+                self.lead_or_sleep(&mut state, seq);
             }
         }
     }
 
-    /// Writes the open batch if nobody writes; otherwise waits until somebody is done.
-    fn lead_or_wait(&self, state: &mut MutexGuard<'_, State>) {
+    /// Hashes some of the records that nobody hashes yet, while others have the state: whoever waits takes part.
+    fn hash(state: &mut MutexGuard<'_, State>) -> bool {
+        let State { open, frontier, life, .. } = &mut **state;
+        let (life, Some(claim)) = (*life, open.claim(frontier)) else { return false };
+        let leaves = MutexGuard::unlocked(state, || claim.leaves());
+        if state.life == life {
+            let State { open, frontier, .. } = &mut **state;
+            open.put(&claim, &leaves, frontier);
+        }
+        true
+    }
+
+    /// Sleeps until the record of a number is kept, or somebody has to see to it; for 0, until somebody is done with the writer.
+    fn sleep(state: &mut MutexGuard<'_, State>, seq: u64, moment: Option<Duration>) {
+        state.sleepers.push((seq, thread::current()));
+        MutexGuard::unlocked(state, || moment.map_or_else(thread::park, thread::park_timeout));
+        if moment.is_some() {
+            state.sleepers.retain(|(sleeper, _)| *sleeper != seq);
+        }
+    }
+
+    /// Writes the open batch if nobody writes; otherwise sleeps until somebody is done.
+    fn lead_or_sleep(&self, state: &mut MutexGuard<'_, State>, seq: u64) {
         let Some(mut writer) = state.writer.take() else {
-            self.wake.wait(state);
+            Self::sleep(state, seq, None);
             return;
         };
         let spare = std::mem::take(&mut state.spare);
@@ -252,7 +267,7 @@ impl Log {
         });
         batch.clear();
         state.spare = batch;
-        self.settle(state, writer, written.err());
+        self.settle(state, writer, written.err().map(|error| Failure::of(&error)));
     }
 
     /// Lets the writer work while others have the state. A disk that panics has failed: who waits must not wait for ever.
@@ -272,25 +287,21 @@ impl Log {
     }
 
     /// Takes the writer back, and tells everybody how it went.
-    fn settle(&self, state: &mut MutexGuard<'_, State>, writer: Writer, error: Option<AuditError>) {
-        let kept = writer.frontier.size();
+    fn settle(&self, state: &mut MutexGuard<'_, State>, writer: Writer, failure: Option<Failure>) {
         state.crowd = state.in_flight();
         state.kept.clone_from(&writer.frontier);
         if *state.note != *writer.note {
             state.note = writer.note.as_str().into();
         }
-        match error {
-            None => state.life.kept.store(kept, Ordering::Release),
-            Some(error) => {
-                let _ = state.life.failure.set(Failure::of(&error));
-                state.life = Life::new(kept);
-                state.open.clear();
-                state.frontier.clone_from(&writer.frontier);
-            }
+        if let Some(failure) = failure {
+            state.end_life(failure);
         }
         state.writer = Some(writer);
-        self.wake.notify_all();
-        self.back.notify_all();
+        // In this order: see `wait`.
+        self.life.store(state.life, Ordering::Release);
+        self.kept.store(state.kept.size(), Ordering::Release);
+        let sleepers = state.wake();
+        MutexGuard::unlocked(state, || sleepers.iter().for_each(Thread::unpark));
     }
 
     /// Opens the log anew after a failure. INVARIANT: nobody waits for a record of the life that begins.
@@ -302,7 +313,6 @@ impl Log {
         });
         state.reopening = false;
         state.frontier.clone_from(&writer.frontier);
-        state.life = Life::new(writer.frontier.size());
         self.settle(state, writer, None);
         done
     }
@@ -314,12 +324,12 @@ impl Log {
     /// As [`AuditSink::record`].
     pub fn checkpoint(&self) -> Result<String, AuditError> {
         let mut state = self.state.lock();
-        let (life, last) = (Arc::clone(&state.life), state.given());
+        let (life, last) = (state.life, state.given());
         loop {
-            if let Some(failure) = life.failure.get() {
-                return Err(failure.error());
+            if state.life != life {
+                return Err(state.refusal());
             }
-            if life.kept.load(Ordering::Acquire) >= last
+            if state.kept.size() >= last
                 && let Some(mut writer) = state.writer.take()
             {
                 if writer.is_broken() {
@@ -327,15 +337,12 @@ impl Log {
                     return Err(AuditError::Poisoned);
                 }
                 let done = Self::write(&mut state, &mut writer, |writer| writer.checkpoint(&self.options));
-                let note = writer.note.clone();
-                let failed = done.is_err();
-                self.settle(&mut state, writer, done.err());
-                if !failed {
-                    return Ok(note);
-                }
-                continue;
+                let (note, failure) = (writer.note.clone(), done.err().map(|error| Failure::of(&error)));
+                self.settle(&mut state, writer, failure);
+                return failure.map_or(Ok(note), |failure| Err(failure.error()));
+            } else if !Self::hash(&mut state) {
+                self.lead_or_sleep(&mut state, 0);
             }
-            self.lead_or_wait(&mut state);
         }
     }
 

@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use countersign_merkle::{Frontier, LeafHash, TreeError};
 
@@ -7,22 +8,50 @@ use crate::line::record_prefix;
 /// How many bytes of lines a batch takes before it is written; one more line may be behind them.
 pub(crate) const MAX_BATCH: usize = 4 << 20;
 
+/// How many bytes of lines one caller hashes at a time; one more line may be behind them.
+const MAX_CLAIM: usize = 16 << 10;
+
 /// Lines that are written and synced together.
 ///
-/// A record has its place once it is pushed. Its hash may come later, from whoever brought it; all that were pushed come
-/// into the tree in their order.
+/// A record has its place once it is pushed. Its hash may come later, from whoever claims it; all that were pushed come into the
+/// tree in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     /// The record lines that are not in the tree yet, the next one first.
     due: VecDeque<Line>,
+    /// How many of them somebody has claimed, from the first on.
+    claimed: usize,
+}
+
+/// Lines that somebody has claimed to be hashed.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// Number of the first one.
+    first: u64,
+    /// Where in the batch the bytes are from.
+    start: usize,
+    bytes: Vec<u8>,
+    lines: Vec<Range<usize>>,
+}
+
+impl Claim {
+    /// Hashes the lines.
+    pub(crate) fn leaves(&self) -> Vec<LeafHash> {
+        self.lines.iter().map(|line| leaf(&self.bytes, self.start, line)).collect()
+    }
+}
+
+/// Hashes a line of bytes that are from `start` on in the batch.
+fn leaf(bytes: &[u8], start: usize, line: &Range<usize>) -> LeafHash {
+    let at = line.start.saturating_sub(start)..line.end.saturating_sub(start);
+    LeafHash::of(bytes.get(at).unwrap_or_default())
 }
 
 /// Where a line stands in the batch, without its newline, and its hash if somebody has made it.
 #[derive(Debug)]
 struct Line {
-    start: usize,
-    end: usize,
+    at: Range<usize>,
     leaf: Option<LeafHash>,
 }
 
@@ -32,29 +61,43 @@ impl Batch {
         let start = self.bytes.len();
         record_prefix(seq, &mut self.bytes);
         self.bytes.extend_from_slice(body);
-        self.due.push_back(Line { start, end: self.bytes.len(), leaf: None });
+        self.due.push_back(Line { at: start..self.bytes.len(), leaf: None });
         self.bytes.push(b'\n');
     }
 
-    /// Takes the hash of a record's line, if it is still to come into the tree, and puts what is next into it.
-    pub(crate) fn put(&mut self, seq: u64, leaf: LeafHash, tree: &mut Frontier) -> Result<(), TreeError> {
-        let place = seq.checked_sub(tree.size().saturating_add(1)).and_then(|place| place.try_into().ok());
-        if let Some(line) = place.and_then(|place: usize| self.due.get_mut(place)) {
-            line.leaf = Some(leaf);
+    /// Claims lines that nobody has claimed, to be hashed where nobody waits for it. The tree holds what comes before those due.
+    pub(crate) fn claim(&mut self, tree: &Frontier) -> Option<Claim> {
+        let start = self.due.get(self.claimed)?.at.start;
+        let near = |line: &&Line| line.at.start.saturating_sub(start) < MAX_CLAIM;
+        let lines: Vec<_> =
+            self.due.iter().skip(self.claimed).take_while(near).map(|line| line.at.clone()).collect();
+        let bytes = self.bytes.get(start..lines.last()?.end)?.to_vec();
+        let first = tree.size().saturating_add(self.claimed as u64).saturating_add(1);
+        self.claimed = self.claimed.saturating_add(lines.len());
+        Some(Claim { first, start, bytes, lines })
+    }
+
+    /// Takes the hashes of claimed lines, as far as they are still to come into the tree, and puts what is next into it.
+    pub(crate) fn put(&mut self, claim: &Claim, leaves: &[LeafHash], tree: &mut Frontier) {
+        let next = tree.size().saturating_add(1);
+        for (seq, leaf) in (claim.first..).zip(leaves) {
+            let place = seq.checked_sub(next).and_then(|place| usize::try_from(place).ok());
+            if let Some(line) = place.and_then(|place| self.due.get_mut(place)) {
+                line.leaf = Some(*leaf);
+            }
         }
-        while let Some(leaf) = self.due.front().and_then(|line| line.leaf) {
+        while let Some(leaf) = self.due.front().and_then(|line| line.leaf)
+            && tree.append(leaf).is_ok()
+        {
             self.due.pop_front();
-            tree.append(leaf)?;
+            self.claimed = self.claimed.saturating_sub(1);
         }
-        Ok(())
     }
 
     /// Puts all into the tree, and makes the hashes that nobody has made yet.
     pub(crate) fn complete(&mut self, tree: &mut Frontier) -> Result<(), TreeError> {
-        for Line { start, end, leaf } in self.due.drain(..) {
-            let bytes = &self.bytes;
-            let leaf = leaf.unwrap_or_else(|| LeafHash::of(bytes.get(start..end).unwrap_or_default()));
-            tree.append(leaf)?;
+        for line in self.due.drain(..) {
+            tree.append(line.leaf.unwrap_or_else(|| leaf(&self.bytes, 0, &line.at)))?;
         }
         Ok(())
     }
@@ -85,5 +128,6 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.due.clear();
+        self.claimed = 0;
     }
 }

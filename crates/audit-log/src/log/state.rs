@@ -1,14 +1,20 @@
 use std::sync::Arc;
+use std::thread::Thread;
 
 use countersign_merkle::Frontier;
 
 use super::batch::Batch;
-use super::life::Life;
+use super::failure::Failure;
 use super::writer::Writer;
+use crate::AuditError;
 
 /// What callers have under the lock.
 pub(super) struct State {
-    pub(super) life: Arc<Life>,
+    /// How many failures there were: what comes between two of them is a life of the log. A number can be given again in a
+    /// later one.
+    pub(super) life: u64,
+    /// How the last life ended.
+    pub(super) ended: Option<Ended>,
     /// All records that have a number, in the open batch too, but for those of it that are not hashed yet.
     pub(super) frontier: Frontier,
     /// Records that nobody writes yet.
@@ -22,8 +28,22 @@ pub(super) struct State {
     pub(super) note: Arc<str>,
     /// How many records were in flight when the last batch was done, its own and those behind it.
     pub(super) crowd: u64,
+    /// Somebody whose record is not kept waits for the rest of the crowd, and no longer than for a moment.
+    pub(super) watched: bool,
+    /// Who sleeps, and until the record of which number is kept. INVARIANT: while somebody sleeps whose record is not kept,
+    /// somebody writes, or watches, or is awake for such a record.
+    pub(super) sleepers: Vec<(u64, Thread)>,
     /// Somebody opens the log anew: numbers are not given until that is done.
     pub(super) reopening: bool,
+}
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) life: u64,
+    /// The last record that was acknowledged.
+    pub(super) kept: u64,
+    pub(super) failure: Failure,
 }
 
 impl State {
@@ -37,9 +57,42 @@ impl State {
         self.given().saturating_sub(self.kept.size())
     }
 
-    /// Says whether fewer than three quarters of the records are here that were in flight when the last batch was done:
-    /// their callers were told then, and are about to come with the next. Where there are no threads, nobody comes.
+    /// Says whether more than a sixteenth of the records are missing that were in flight when the last batch was done: their
+    /// callers were told then, and are about to come with the next. Where there are no threads, nobody comes.
     pub(super) fn is_early(&self) -> bool {
-        !cfg!(target_family = "wasm") && self.in_flight().saturating_mul(4) < self.crowd.saturating_mul(3)
+        !cfg!(target_family = "wasm") && self.in_flight() < self.crowd.saturating_sub(self.crowd / 16)
+    }
+
+    /// What whoever waits for a record of a life is told, if that is settled.
+    pub(super) fn told(&self, life: u64, seq: u64) -> Option<Result<(), AuditError>> {
+        let kept = |kept: u64| (kept >= seq).then_some(Ok(()));
+        if life == self.life {
+            return kept(self.kept.size());
+        }
+        let ended = self.ended.filter(|ended| ended.life == life);
+        ended.and_then(|ended| kept(ended.kept)).or_else(|| Some(Err(self.refusal())))
+    }
+
+    /// What those are told whose life has ended.
+    pub(super) fn refusal(&self) -> AuditError {
+        self.ended.map_or(AuditError::Poisoned, |ended| ended.failure.error())
+    }
+
+    /// Refuses whatever is not kept.
+    pub(super) fn end_life(&mut self, failure: Failure) {
+        self.ended = Some(Ended { life: self.life, kept: self.kept.size(), failure });
+        self.life = self.life.saturating_add(1);
+        self.open.clear();
+        self.frontier.clone_from(&self.kept);
+    }
+
+    /// Takes out those who are told how it went, and one more, who sees to the next batch; all of them after a failure.
+    pub(super) fn wake(&mut self) -> Vec<Thread> {
+        // Whoever watched is told, and may never come again.
+        self.watched = false;
+        let (kept, refused) = (self.kept.size(), self.given() == self.kept.size());
+        let mut next = true;
+        let told = |(seq, _): &mut (u64, Thread)| *seq <= kept || refused || std::mem::take(&mut next);
+        self.sleepers.extract_if(.., told).map(|(_, thread)| thread).collect()
     }
 }

@@ -7,38 +7,73 @@ use proptest::prelude::*;
 
 use crate::log::batch::Batch;
 
-/// The line of a record, and what comes behind its number.
+/// The line of a record, and what comes behind its number; some are longer than what is hashed at a time.
 fn line(seq: u64) -> (String, String) {
-    let body = format!(",\"n\":\"{}\"}}", "x".repeat(usize::try_from(seq).unwrap() % 7));
+    let body = format!(",\"n\":\"{}\"}}", "x".repeat(usize::try_from(seq).unwrap() % 5 * 4_500));
     (format!("{{\"seq\":{seq}{body}"), body)
+}
+
+/// The tree of the first records.
+fn tree(records: u64) -> Frontier {
+    let mut tree = Frontier::new();
+    for seq in 1..=records {
+        tree.append(LeafHash::of(line(seq).0.as_bytes())).unwrap();
+    }
+    tree
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Push,
+    Claim,
+    /// One of the claims brings its hashes, and perhaps once more later.
+    Put(usize),
+    /// Somebody takes the batch to write it, and another begins.
+    Write,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => Just(Step::Push),
+        3 => Just(Step::Claim),
+        4 => (0_usize..8).prop_map(Step::Put),
+        1 => Just(Step::Write),
+    ]
 }
 
 proptest! {
     #[test]
     fn hashes_that_come_in_any_order_late_twice_or_never_make_the_same_tree(
         before in 0_u64..20,
-        count in 0_u64..20,
-        come in prop::collection::vec(0_u64..60, 0..60),
+        steps in prop::collection::vec(step(), 0..80),
     ) {
-        let (mut tree, mut due) = (Frontier::new(), Frontier::new());
-        for seq in 1..=before + count {
-            let leaf = LeafHash::of(line(seq).0.as_bytes());
-            due.append(leaf).unwrap();
-            if seq <= before {
-                tree.append(leaf).unwrap();
+        let (mut now, mut given, mut batch, mut claims) = (tree(before), before, Batch::default(), Vec::new());
+        let (mut written, mut lines) = (Vec::new(), String::new());
+        for step in steps {
+            match step {
+                Step::Push => {
+                    given += 1;
+                    batch.push(given, line(given).1.as_bytes());
+                    lines += &(line(given).0 + "\n");
+                }
+                Step::Claim => claims.extend(batch.claim(&now)),
+                Step::Put(which) => {
+                    if let Some(claim) = claims.get(which) {
+                        batch.put(claim, &claim.leaves(), &mut now);
+                    }
+                }
+                Step::Write => {
+                    batch.complete(&mut now).unwrap();
+                    written.extend_from_slice(batch.bytes());
+                    batch.clear();
+                }
             }
+            prop_assert_eq!(now.size() + batch.due(), given);
+            prop_assert_eq!(&now, &tree(now.size()));
         }
-        let mut batch = Batch::default();
-        (before + 1..=before + count).for_each(|seq| batch.push(seq, line(seq).1.as_bytes()));
-        prop_assert_eq!(batch.due(), count);
-        for seq in come {
-            // Those of records that are in the tree, or in no batch yet, are left aside.
-            batch.put(seq, LeafHash::of(line(seq).0.as_bytes()), &mut tree).unwrap();
-            prop_assert_eq!(tree.size() + batch.due(), before + count);
-        }
-        batch.complete(&mut tree).unwrap();
-        prop_assert_eq!(&tree, &due);
-        let lines: String = (before + 1..=before + count).map(|seq| line(seq).0 + "\n").collect();
-        prop_assert_eq!(batch.bytes(), lines.as_bytes());
+        batch.complete(&mut now).unwrap();
+        prop_assert_eq!(now, tree(given));
+        written.extend_from_slice(batch.bytes());
+        prop_assert!(written == lines.as_bytes());
     }
 }

@@ -69,6 +69,32 @@ fn a_sync_error_fails_all_that_wait_and_the_handle_is_never_synced_again() {
 }
 
 #[test]
+fn who_waits_late_is_told_what_became_of_his_own_record() {
+    let disk = SimDisk::new(3, 64);
+    let log = Log::open_on(disk.clone(), options()).unwrap();
+    let [kept, late, refused] = ["1", "2", "3"].map(|call| {
+        let pending = log.submit(&decision(call)).unwrap();
+        if call == "2" {
+            log.checkpoint().unwrap();
+            broken(&disk, Faults { sync: ALWAYS, ..Faults::default() });
+        }
+        pending
+    });
+    assert_eq!(log.checkpoint().unwrap_err().code(), "AUDIT_WRITE");
+    working(&disk);
+    assert_eq!(log.record(&decision("4")).unwrap(), 4, "what was refused stands in the log");
+    assert_eq!(kept.wait().unwrap(), 1);
+    assert_eq!(refused.wait().unwrap_err().code(), "AUDIT_WRITE", "a refusal stays one");
+    broken(&disk, Faults { write: ALWAYS, ..Faults::default() });
+    log.record(&decision("5")).unwrap_err();
+    assert_eq!(
+        late.wait().unwrap_err().code(),
+        "AUDIT_WRITE",
+        "the log does not look back over two failures"
+    );
+}
+
+#[test]
 fn a_checkpoint_that_was_read_before_its_sync_failed_is_never_forked() {
     for seed in 0..50 {
         for durability in [Durability::Every, Durability::Group, Durability::System] {

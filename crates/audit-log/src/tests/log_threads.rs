@@ -7,7 +7,9 @@
 )]
 
 use std::collections::BTreeMap;
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use countersign_core::ToolId;
 use parking_lot::Mutex;
@@ -114,4 +116,30 @@ fn threads_on_a_failing_disk_lose_nothing_in_five_hundred_runs() {
     (100..600).for_each(|seed| {
         share(seed);
     });
+}
+
+#[test]
+fn nobody_is_left_asleep_when_those_who_came_along_do_not_come_again() {
+    let (done, all_done) = mpsc::channel();
+    // A thread of its own: whoever sleeps for ever must not keep the test from ending.
+    thread::spawn(move || {
+        let (_folder, path) = place();
+        let log = Log::open(&path, options()).unwrap();
+        for round in 0..400_u64 {
+            thread::scope(|scope| {
+                for worker in 0..2 + round % 3 {
+                    let log = &log;
+                    scope.spawn(move || {
+                        (0..1 + (round + worker) % 4).for_each(|_| {
+                            log.record(&decision("1")).unwrap();
+                        })
+                    });
+                }
+            });
+            done.send(round).unwrap();
+        }
+    });
+    for round in 0..400 {
+        assert_eq!(all_done.recv_timeout(Duration::from_secs(60)), Ok(round));
+    }
 }

@@ -1,22 +1,6 @@
 use std::io;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
 
 use crate::AuditError;
-
-/// The time between one opening and the failure that ends it.
-#[derive(Debug)]
-pub(super) struct Life {
-    /// The last record that is acknowledged.
-    pub(super) kept: AtomicU64,
-    pub(super) failure: OnceLock<Failure>,
-}
-
-impl Life {
-    pub(super) fn new(kept: u64) -> Arc<Self> {
-        Arc::new(Self { kept: AtomicU64::new(kept), failure: OnceLock::new() })
-    }
-}
 
 /// What everybody who waits is told.
 #[derive(Clone, Copy, Debug)]
