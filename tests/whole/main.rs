@@ -2,6 +2,7 @@
 
 mod floors;
 mod forgery;
+mod labels;
 mod memory;
 mod readme;
 mod world;

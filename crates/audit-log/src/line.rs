@@ -9,6 +9,9 @@ use crate::{AuditError, CallRecord, OutcomeKind, OutcomeRecord, Record, Recorded
 /// How much room is made for a line at first: most are shorter.
 pub(crate) const LINE: usize = 768;
 
+/// How many bytes [`record_prefix`] adds at most: `{"seq":` and twenty digits.
+pub(crate) const MAX_PREFIX: usize = 27;
+
 /// Adds the beginning of a record's line to a buffer, up to its sequence number.
 pub(crate) fn record_prefix(seq: u64, buffer: &mut Vec<u8>) {
     number(buffer, "{\"seq\":", seq);

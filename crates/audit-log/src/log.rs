@@ -3,6 +3,7 @@ mod failure;
 mod open;
 mod options;
 mod reopen;
+pub(crate) mod sleepers;
 mod state;
 mod writer;
 
@@ -21,16 +22,14 @@ use countersign_merkle::{MAX_SIZE, TreeHead};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::disk::Disk;
-use crate::line::{LINE, record_body};
+use crate::line::{LINE, MAX_PREFIX, record_body};
 use crate::segment::MAX_LINE;
 use crate::{AuditError, AuditSink, FolderDisk, LogKey, Record};
 use batch::{Batch, MAX_BATCH};
 use failure::Failure;
+use sleepers::Sleepers;
 use state::State;
 use writer::Writer;
-
-/// The most bytes of a line that its sequence number takes: `{"seq":` and twenty digits.
-const MAX_PREFIX: usize = 27;
 
 /// How long one caller waits, before it writes, for those who were told together with it: they would fall into two crowds
 /// otherwise, and each wait for the write of the other. They are back after what it takes to wake them, if they come at all. It
@@ -96,7 +95,8 @@ pub struct Pending<'a> {
 }
 
 impl Pending<'_> {
-    /// Waits until the record is kept, and writes it, and all others that wait, if nobody else does. Gives its number.
+    /// Waits until the record is kept, and writes it, and all others that wait, if nobody else does. Gives its number. It sleeps
+    /// by [`thread::park`], whose token it may use up or leave behind.
     ///
     /// # Errors
     /// As [`AuditSink::record`]. Also for a record that was kept, if the log has failed twice since.
@@ -138,7 +138,7 @@ impl Log {
             writer: Some(writer),
             crowd: 0,
             watched: false,
-            sleepers: Vec::new(),
+            sleepers: Sleepers::default(),
             reopening: false,
         };
         Ok(Self {
@@ -175,11 +175,10 @@ impl Log {
         }
         let mut guard = self.state.lock();
         loop {
-            let broken = guard.writer.as_ref().is_some_and(Writer::is_broken);
-            if broken && !guard.reopening {
-                self.reopen(&mut guard, record.time())?;
-            } else if guard.reopening {
+            if guard.reopening {
                 Self::sleep(&mut guard, 0, None);
+            } else if guard.writer.as_ref().is_some_and(Writer::is_broken) {
+                self.reopen(&mut guard, record.time())?;
             } else if guard.open.len() >= MAX_BATCH {
                 // Those who wait are told of it if this fails, and it is tried again here.
                 if !Self::hash(&mut guard) {
@@ -198,7 +197,7 @@ impl Log {
     }
 
     fn wait(&self, life: u64, seq: u64) -> Result<(), AuditError> {
-        // In this order: what a later life has kept is never seen with the number of an earlier one.
+        // In this order: who sees what a later life has kept sees that life too; what an earlier one has kept ends before `seq`.
         if self.kept.load(Ordering::Acquire) >= seq && self.life.load(Ordering::Acquire) == life {
             return Ok(());
         }
@@ -230,11 +229,12 @@ impl Log {
         }
     }
 
-    /// Hashes some of the records that nobody hashes yet, while others have the state: whoever waits takes part.
+    /// Hashes some of the records that nobody hashes yet, while others have the state. Says whether there were any.
     fn hash(state: &mut MutexGuard<'_, State>) -> bool {
         let State { open, frontier, life, .. } = &mut **state;
         let (life, Some(claim)) = (*life, open.claim(frontier)) else { return false };
         let leaves = MutexGuard::unlocked(state, || claim.leaves());
+        // After a failure their numbers can be those of other records.
         if state.life == life {
             let State { open, frontier, .. } = &mut **state;
             open.put(&claim, &leaves, frontier);
@@ -242,12 +242,13 @@ impl Log {
         true
     }
 
-    /// Sleeps until the record of a number is kept, or somebody has to see to it; for 0, until somebody is done with the writer.
+    /// Sleeps until the record of a number is kept, or somebody has to see to it; for 0, until the writer is back; or shorter.
     fn sleep(state: &mut MutexGuard<'_, State>, seq: u64, moment: Option<Duration>) {
-        state.sleepers.push((seq, thread::current()));
+        let this = thread::current();
+        state.sleepers.add(seq, this.clone());
         MutexGuard::unlocked(state, || moment.map_or_else(thread::park, thread::park_timeout));
         if moment.is_some() {
-            state.sleepers.retain(|(sleeper, _)| *sleeper != seq);
+            state.sleepers.remove(&this);
         }
     }
 

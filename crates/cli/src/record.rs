@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use countersign_audit_log::{AuditSink, Durability, Log, LogOptions};
+use countersign_audit_log::{AuditSink, Durability, Log, LogEntry, LogOptions, Record, read_log};
 use countersign_core::Timestamp;
 use countersign_keys::TrustRoot;
 use countersign_keys::file::read_log_key;
@@ -39,6 +39,9 @@ pub(crate) struct PreparedRecord {
 /// An open record.
 pub(crate) struct OpenRecord {
     pub(crate) sink: Arc<dyn AuditSink>,
+    folder: PathBuf,
+    /// How many entries it had when it was opened, which verifies them: the last checkpoint is behind them.
+    size: u64,
     /// The files that were made for it, and the folder that they lie in last.
     made: Vec<PathBuf>,
 }
@@ -178,14 +181,32 @@ impl PreparedRecord {
     pub(crate) fn open(self) -> Result<OpenRecord, Failure> {
         let Self { folder, options } = self;
         let fresh = folder.symlink_metadata().is_err();
-        let sink =
+        let log =
             Log::open(&folder, options).map_err(|error| Failure::from(error).about(folder.display()))?;
         let made = if fresh { files_in(&folder) } else { Vec::new() };
-        Ok(OpenRecord { sink: Arc::new(sink), made })
+        let size = log.head().size();
+        Ok(OpenRecord { sink: Arc::new(log), folder, size, made })
     }
 }
 
 impl OpenRecord {
+    /// The entries that were there when it was opened, in order, one at a time. They were verified a moment ago, and nobody
+    /// else writes as long as the record is open; that there are as many is looked at.
+    pub(crate) fn earlier(&self) -> Result<impl Iterator<Item = Result<Record, Failure>>, Failure> {
+        let about = |failure: Failure| failure.about(self.folder.display());
+        let read = || read_log(&self.folder).map_err(|error| about(error.into()));
+        let mut entries = if self.size > 0 { Some(read()?) } else { None };
+        Ok(std::iter::from_fn(move || {
+            let entry = entries.as_mut()?.next();
+            if !matches!(&entry, Some(Ok(entry)) if entry.seq() < self.size) {
+                entries = None;
+            }
+            let gone = || Failure::new("AUDIT_CORRUPT", "it was changed since it was opened");
+            let entry = entry.map_or_else(|| Err(gone()), |entry| entry.map_err(Failure::from));
+            Some(entry.map(LogEntry::into_record).map_err(about))
+        }))
+    }
+
     /// Takes away again what was made in vain.
     pub(crate) fn unmake(self) {
         // As long as the record is open, nobody else has it.
@@ -200,4 +221,59 @@ impl OpenRecord {
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).chain([folder.to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_audit_log::{Direction, GatewayRecord, Record};
+    use countersign_keys::SigningKey;
+
+    use super::{Durability, KeyName, LogOptions, OpenRecord, PreparedRecord, Timestamp};
+    use crate::failure::Failure;
+
+    fn open(folder: &std::path::Path) -> OpenRecord {
+        let origin = KeyName::new("example.com/log").unwrap();
+        let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::Group);
+        PreparedRecord { folder: folder.to_owned(), options }.open().unwrap()
+    }
+
+    fn entry(code: &str) -> Record {
+        Record::Gateway(GatewayRecord::new(Timestamp::EPOCH, Direction::ToServer, code))
+    }
+
+    fn earlier(record: &OpenRecord) -> Result<Vec<Record>, Failure> {
+        record.earlier()?.collect()
+    }
+
+    #[test]
+    fn earlier_entries_are_those_that_were_verified_when_the_log_was_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("log");
+        let record = open(&folder);
+        record.sink.record(&entry("A")).unwrap();
+        assert_eq!(earlier(&record).unwrap(), []);
+        record.sink.record(&entry("B")).unwrap();
+        drop(record);
+        let record = open(&folder);
+        record.sink.record(&entry("C")).unwrap();
+        assert_eq!(earlier(&record).unwrap(), [entry("A"), entry("B")]);
+    }
+
+    #[test]
+    fn a_log_that_lost_entries_since_it_was_opened_is_no_past_to_go_on_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("log");
+        let record = open(&folder);
+        record.sink.record(&entry("A")).unwrap();
+        record.sink.record(&entry("B")).unwrap();
+        drop(record);
+        let record = open(&folder);
+        let segment = folder.join("000000000001.jsonl");
+        let text = std::fs::read_to_string(&segment).unwrap();
+        let upto = text.find("{\"seq\":2").unwrap();
+        std::fs::write(&segment, text.get(..upto).unwrap()).unwrap();
+        assert_eq!(earlier(&record).unwrap_err().code(), "AUDIT_CORRUPT");
+        std::fs::remove_file(&segment).unwrap();
+        assert!(earlier(&record).is_err());
+    }
 }

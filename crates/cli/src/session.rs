@@ -22,7 +22,7 @@ use countersign_registry::{
 };
 use countersign_sqlite::SqliteStore;
 use countersign_tool_gate::{
-    ApprovalSettings, ProposalSettings, Quarantines, RecordedFields, StartPlanError, ToolGate,
+    ApprovalSettings, CallStats, ProposalSettings, Quarantines, RecordedFields, StartPlanError, ToolGate,
 };
 
 use crate::command::json::malformed;
@@ -34,7 +34,7 @@ use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file};
 use crate::marks::LateMarks;
 use crate::proposals::ProposalPlan;
-use crate::record::{PreparedRecord, RecordPlan};
+use crate::record::{OpenRecord, PreparedRecord, RecordPlan};
 use crate::recorded::recorded_failure;
 use crate::signals::SignalsPlan;
 use crate::time::now;
@@ -115,6 +115,7 @@ pub(crate) struct OpenSession {
 struct Files {
     sink: Arc<dyn AuditSink>,
     stores: Stores,
+    stats: Arc<CallStats>,
 }
 
 /// Where spent tokens are remembered.
@@ -164,7 +165,7 @@ impl PreparedSession {
 
     /// The same, with what is exported around the record.
     pub(crate) fn open_watched(mut self, exports: &Exports) -> Result<OpenSession, Failure> {
-        let Files { sink, stores } = self.files()?;
+        let Files { sink, stores, stats } = self.files()?;
         let sink = exports.around(sink);
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -175,7 +176,7 @@ impl PreparedSession {
             Arc::clone(&clock),
             Arc::clone(&sink),
         )
-        .stats(self.signals.stats(stores.quarantines))
+        .stats(stats)
         .recorded_fields(self.recorded);
         if let Some(ask) = self.ask {
             builder = builder.pinned_ask(ask);
@@ -200,19 +201,28 @@ impl PreparedSession {
         Ok(OpenSession { gate: builder.open()?, sink, clock, pending: stores.approvals })
     }
 
-    /// Opens the record and the stores. A record that was made in vain is taken away again.
+    /// Opens the record and the stores, and takes up what they say of the agent. A record that was made in vain is taken away
+    /// again.
     fn files(&mut self) -> Result<Files, Failure> {
-        let Some(record) = self.record.take() else {
-            return Ok(Files { sink: Arc::new(MemorySink::keeping(0)), stores: self.stores()? });
-        };
-        let record = record.open()?;
-        match self.stores() {
-            Ok(stores) => Ok(Files { sink: record.sink, stores }),
+        let record = self.record.take().map(PreparedRecord::open).transpose()?;
+        match self.watched_stores(record.as_ref()) {
+            Ok((stores, stats)) => {
+                let sink = record.map_or_else(|| Arc::new(MemorySink::keeping(0)) as _, |record| record.sink);
+                Ok(Files { sink, stores, stats })
+            }
             Err(failure) => {
-                record.unmake();
+                if let Some(record) = record {
+                    record.unmake();
+                }
                 Err(failure)
             }
         }
+    }
+
+    fn watched_stores(&self, record: Option<&OpenRecord>) -> Result<(Stores, Arc<CallStats>), Failure> {
+        let stores = self.stores()?;
+        let stats = self.signals.stats(stores.quarantines.clone(), self.contract.agent(), record)?;
+        Ok((stores, stats))
     }
 
     /// Opens the stores; those that are one file are one store.

@@ -14,12 +14,7 @@ pub(crate) fn shown_json(canonical: &str) -> String {
     let mut chars = canonical.chars().peekable();
     while let Some(c) = chars.next() {
         if in_string {
-            blanks = if c == ' ' { blanks.saturating_add(1) } else { 0 };
-            if blanks > MAX_BLANKS {
-                push_spelled_out(&mut shown, c);
-            } else {
-                push_visible(&mut shown, c);
-            }
+            push_within(&mut shown, c, &mut blanks);
             in_string = escaped || c != '"';
             escaped = !escaped && c == '\\';
             continue;
@@ -60,6 +55,37 @@ pub(crate) fn shown_line(canonical: &str) -> String {
     shown
 }
 
+/// A name that somebody else chose, of which what hides was spelled out when it was recorded: as it is where it is plain, and
+/// otherwise in quotes, so that it cannot look like what stands beside it.
+pub(crate) fn shown_name(escaped: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@/+?~".contains(c);
+    if !escaped.is_empty() && escaped.chars().all(is_plain) { escaped.to_owned() } else { quoted(escaped) }
+}
+
+/// The same, in quotes whatever it is.
+pub(crate) fn quoted(escaped: &str) -> String {
+    let mut shown = String::with_capacity(escaped.len());
+    let mut blanks = 0_usize;
+    shown.push('"');
+    for c in escaped.chars() {
+        if c == '"' {
+            shown.push('\\');
+        }
+        push_within(&mut shown, c, &mut blanks);
+    }
+    shown.push('"');
+    shown
+}
+
+fn push_within(shown: &mut String, c: char, blanks: &mut usize) {
+    *blanks = if c == ' ' { blanks.saturating_add(1) } else { 0 };
+    if *blanks > MAX_BLANKS {
+        push_spelled_out(shown, c);
+    } else {
+        push_visible(shown, c);
+    }
+}
+
 fn break_line(shown: &mut String, depth: usize) {
     shown.push('\n');
     shown.extend(std::iter::repeat_n("  ", depth));
@@ -87,7 +113,7 @@ fn push_spelled_out(shown: &mut String, c: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::shown_json;
+    use super::{shown_json, shown_name};
 
     #[test]
     fn arguments_are_broken_into_lines_and_nothing_hides_in_them() {
@@ -127,6 +153,25 @@ mod tests {
         assert_eq!(shown_json("\"\u{a0}\u{2800}\u{3000} x\""), r#""\u00a0\u2800\u3000 x""#);
         // Whatever stands between them, ordinary ones are counted as they follow each other.
         assert_eq!(shown_json("\" \u{a0} \""), r#"" \u00a0 ""#);
+    }
+
+    #[test]
+    fn a_name_is_shown_as_it_is_only_where_it_cannot_look_like_anything_else() {
+        for plain in ["c1", "support-bot", "alice@example.com", "tools/call", "?", "a_b+c.d"] {
+            assert_eq!(shown_name(plain), plain);
+        }
+        for (name, shown) in [
+            ("", r#""""#),
+            ("c1 desk:search accept", r#""c1 desk:search accept""#),
+            ("a:b", r#""a:b""#),
+            (r#"x" accept"#, r#""x\" accept""#),
+            (r"x\u{1b}[2J", r#""x\u{1b}[2J""#),
+            (r"\", r#""\""#),
+            ("\u{e9}\u{a0}\u{2800}", "\"\u{e9}\\u00a0\\u2800\""),
+            ("a          b", r#""a        \u0020\u0020b""#),
+        ] {
+            assert_eq!(shown_name(name), shown);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use countersign_core::AgentId;
 use countersign_tool_gate::{
     AlarmAction, AlarmRule, AlarmState, CallStats, Quarantines, Standing, SystemTicks, ToolGate,
 };
@@ -10,6 +11,7 @@ use serde::Deserialize;
 
 use crate::failure::{Failure, chain, one_line};
 use crate::output::note;
+use crate::record::OpenRecord;
 
 /// The signals' part of a configuration.
 #[derive(Debug, Default, Deserialize)]
@@ -21,6 +23,23 @@ pub(crate) struct SignalsPart {
     baseline: Option<f64>,
     dropped: Option<f64>,
     decisions: Option<u64>,
+    #[serde(skip, default = "taken_up")]
+    past: Past,
+}
+
+/// What becomes of what is on record of the agent from before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Past {
+    /// The alarm starts with the session.
+    #[default]
+    LeftAlone,
+    /// The alarm goes on where the record ends.
+    TakenUp,
+}
+
+/// Whoever names the signals has them go on over sessions.
+const fn taken_up() -> Past {
+    Past::TakenUp
 }
 
 /// What follows when an agent's acceptance drops.
@@ -37,6 +56,7 @@ enum OnDrop {
 pub(crate) struct SignalsPlan {
     rule: AlarmRule,
     action: AlarmAction,
+    past: Past,
     /// Where quarantines are kept; without it, in this process alone.
     pub(crate) store: Option<PathBuf>,
 }
@@ -57,18 +77,27 @@ impl SignalsPart {
             OnDrop::Flag => AlarmAction::Flag,
             OnDrop::Quarantine => AlarmAction::Quarantine,
         };
-        Ok(SignalsPlan { rule, action, store: self.store.clone() })
+        Ok(SignalsPlan { rule, action, past: self.past, store: self.store.clone() })
     }
 }
 
 impl SignalsPlan {
-    /// The counts of this process, which times its answers.
-    pub(crate) fn stats(&self, store: Option<Arc<dyn Quarantines>>) -> Arc<CallStats> {
+    /// The counts of this process, which times its answers. The agent's alarm goes on where the record ends.
+    pub(crate) fn stats(
+        &self,
+        store: Option<Arc<dyn Quarantines>>,
+        agent: &AgentId,
+        record: Option<&OpenRecord>,
+    ) -> Result<Arc<CallStats>, Failure> {
         let stats = CallStats::new().alarm(self.rule, self.action).ticks(Arc::new(SystemTicks::new()));
-        Arc::new(match store {
+        let stats = match store {
             Some(store) => stats.kept_in(store),
             None => stats,
-        })
+        };
+        if let (Past::TakenUp, Some(record)) = (self.past, record) {
+            stats.take_up(agent, record.earlier()?)?;
+        }
+        Ok(Arc::new(stats))
     }
 }
 

@@ -168,6 +168,6 @@ fn disclosed(link: &Link, tool: ValueRef<'_>) -> Option<ToolId> {
 }
 
 /// Stands for a definition that is not known: the digest of no definition, so that none is equal to it.
-fn unknown_definition() -> Digest {
+pub(crate) fn unknown_definition() -> Digest {
     Digest::framed("countersign/tool-definition-unknown").finish()
 }

@@ -5,6 +5,7 @@ mod gateway;
 mod lines;
 mod messages;
 mod queues;
+mod recipes;
 mod results;
 mod settings;
 mod submissions;

@@ -1,5 +1,6 @@
 mod attacks;
 mod laws;
+mod recipes;
 mod vectors;
 
 use countersign_core::{Millis, SessionId, Timestamp};

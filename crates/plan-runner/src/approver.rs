@@ -9,18 +9,21 @@ pub enum Approval {
     Token(String),
     /// Neither yes nor no: there is no token, and what needs one is refused.
     Abstain,
-    /// No: the run ends.
+    /// No: the run ends, and the gate puts the refusal on record.
     Deny,
+    /// No, said by the person with that name, which goes on record: at most 256 bytes of it, hidden characters spelled out.
+    DenyBy(String),
 }
 
 /// Shows what was said, and never the token.
 impl fmt::Debug for Approval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Token(_) => "Token(..)",
-            Self::Abstain => "Abstain",
-            Self::Deny => "Deny",
-        })
+        match self {
+            Self::Token(_) => f.write_str("Token(..)"),
+            Self::Abstain => f.write_str("Abstain"),
+            Self::Deny => f.write_str("Deny"),
+            Self::DenyBy(person) => f.debug_tuple("DenyBy").field(person).finish(),
+        }
     }
 }
 

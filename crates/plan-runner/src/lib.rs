@@ -5,7 +5,8 @@
 //! 1. The [`Planner`] answers the prompt, which is the end of it, or writes a plan ([`PlanText`]) for the session's pinned goal.
 //! 2. The plan is checked against what the operator allows the session, and committed as a Merkle root.
 //! 3. Every [`Inspector`] lets it pass: [`FlowRules`] of the operator's, a second model ([`ModelInspector`]), or one's own.
-//! 4. An [`Approver`], where there is one, sees the whole plan and may give a token for it. The gate starts the plan.
+//! 4. An [`Approver`], where there is one, sees the whole plan and may give a token for it. A no is on record, with the plan's root
+//!    and who said it ([`Approval::DenyBy`]), before the run ends of it. The gate starts the plan.
 //! 5. For each step, verified against the root, the [`Responder`] writes one turn ([`TurnText`]). What the turn says goes to the
 //!    [`ToolGate`](countersign_tool_gate::ToolGate) as it is, which compares it with the plan; [`Tools`] run what the gate
 //!    accepted, and nothing else.

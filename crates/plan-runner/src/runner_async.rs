@@ -51,11 +51,15 @@ impl PlanRunner {
             let word = inspector.inspect(&proposed.inspection()).await;
             proposed = proposed.inspected(inspector.name(), word, tell)?;
         }
-        let approval = match approver.as_mut() {
-            Some(approver) => approver.approve_plan(&proposed.approval_request()?).await,
-            None => Approval::Abstain,
+        let token = match approver.as_mut() {
+            Some(approver) => {
+                let asked = proposed.approval_request()?;
+                let answer = approver.approve_plan(&asked).await;
+                proposed.answered(&asked, answer)?
+            }
+            None => None,
         };
-        let mut running = proposed.start(approval, watch, tell)?;
+        let mut running = proposed.start(token, watch, tell)?;
         while let Some(request) = running.next()? {
             let text = responder.turn(&request).await.map_err(responder_failed)?;
             let call = match running.turn(&text, tell)? {

@@ -2,12 +2,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_audit_log::{StandingChange, StandingRecord};
+use countersign_audit_log::{Record, StandingChange, StandingRecord};
 use countersign_core::{AgentId, Timestamp};
 use parking_lot::Mutex;
 
 use crate::alarm::{Alarm, AlarmAction, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
+use crate::conduct::Past;
 use crate::counts::Counts;
 use crate::metrics::AgentMetrics;
 use crate::quarantine::{BY_ALARM, KeptStanding, QuarantineError, Quarantines};
@@ -36,11 +37,14 @@ struct Watch {
     last: Option<StandingRecord>,
     /// A quarantine that the store does not have yet.
     unsaved: Option<StandingRecord>,
+    /// Whether the last change was made between two processes, so that no record has it.
+    untold: bool,
 }
 
 impl AgentRow {
     pub(crate) fn new(agent: &AgentId, rule: AlarmRule, action: AlarmAction) -> Self {
-        let watch = Watch { alarm: Alarm::new(rule), action, raised: None, last: None, unsaved: None };
+        let watch =
+            Watch { alarm: Alarm::new(rule), action, raised: None, last: None, unsaved: None, untold: false };
         Self {
             counts: Arc::default(),
             metrics: AgentMetrics::new(agent),
@@ -63,14 +67,18 @@ impl AgentRow {
             return;
         }
         if watch.alarm.observe(refused.is_none()) == AlarmState::Raised {
-            watch.raised = Some(time);
-            if watch.action == AlarmAction::Quarantine && self.standing() == Standing::Free {
-                let change = self.by_alarm(time, watch.alarm.rule());
-                watch.unsaved = Some(change.clone());
-                self.apply(&mut watch, change);
-            }
+            self.raise(&mut watch, time);
         }
         self.metrics.alarm(&watch.alarm);
+    }
+
+    fn raise(&self, watch: &mut Watch, time: Timestamp) {
+        watch.raised = Some(time);
+        if watch.action == AlarmAction::Quarantine && self.standing() == Standing::Free {
+            let change = self.by_alarm(time, watch.alarm.rule());
+            watch.unsaved = Some(change.clone());
+            self.apply(watch, change);
+        }
     }
 
     fn by_alarm(&self, time: Timestamp, rule: &AlarmRule) -> StandingRecord {
@@ -98,6 +106,7 @@ impl AgentRow {
             self.restart(watch);
         }
         watch.last = Some(change);
+        watch.untold = false;
         self.changes.fetch_add(by, Ordering::SeqCst);
         self.metrics.standing(self.standing());
     }
@@ -116,6 +125,14 @@ impl AgentRow {
     /// How often that changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)
+    }
+
+    /// After how many changes a gate that is opened now has on record how the agent stands. That it may call is nothing to
+    /// tell, unless the record has it in quarantine.
+    pub(crate) fn told(&self) -> u64 {
+        let watch = self.watch.lock();
+        let is_untold = watch.untold || self.standing() == Standing::Quarantined;
+        self.changes().saturating_sub(u64::from(is_untold))
     }
 
     /// How often that changed, and the last change.
@@ -140,10 +157,7 @@ impl AgentRow {
             self.watch.lock().unsaved = None;
         }
         // A store that does not know the agent any more has lifted nothing.
-        let Some(latest) = guarded(|| store.latest(&self.agent))? else { return Ok(()) };
-        if latest.change.agent != self.agent {
-            return Err(QuarantineError::Unavailable("the store answered for another agent".into()));
-        }
+        let Some(latest) = self.latest(store)? else { return Ok(()) };
         let mut watch = self.watch.lock();
         // What the alarm did since is later than what the store says, and goes there first.
         if watch.unsaved.is_none() && kept.as_ref() != Some(&latest) {
@@ -152,6 +166,63 @@ impl AgentRow {
         }
         drop(watch);
         Ok(())
+    }
+
+    fn latest(&self, store: &dyn Quarantines) -> Result<Option<KeptStanding>, QuarantineError> {
+        let latest = guarded(|| store.latest(&self.agent))?;
+        if latest.as_ref().is_some_and(|latest| latest.change.agent != self.agent) {
+            return Err(QuarantineError::Unavailable("the store answered for another agent".into()));
+        }
+        Ok(latest)
+    }
+
+    /// Goes on where earlier processes left off, whose records these are.
+    pub(crate) fn take_up<E: From<QuarantineError>>(
+        &self,
+        store: Option<&dyn Quarantines>,
+        records: impl IntoIterator<Item = Result<Record, E>>,
+    ) -> Result<(), E> {
+        let latest = store.map(|store| self.latest(store)).transpose()?.flatten();
+        let lift = latest.filter(|latest| Standing::after(latest.change.standing) == Standing::Free);
+        let rule = *self.watch.lock().alarm.rule();
+        let mut past = Past::new(rule, lift.as_ref().map(|lift| lift.change.time));
+        for record in records {
+            past.add(&self.agent, &record?);
+        }
+        let mut kept = self.kept.lock();
+        self.go_on(past, lift.as_ref());
+        // It is taken into account already, and is not to start the alarm anew once more.
+        *kept = lift;
+        if let Some(store) = store {
+            self.sync_held(store, &mut kept)?;
+        }
+        self.settle(store.is_some());
+        Ok(store.map_or(Ok(()), |store| self.sync_held(store, &mut kept))?)
+    }
+
+    fn go_on(&self, past: Past, lift: Option<&KeptStanding>) {
+        let mut watch = self.watch.lock();
+        self.metrics.alarm(&past.alarm);
+        watch.alarm = past.alarm;
+        watch.raised = past.raised;
+        if let (true, Some(lift)) = (past.quarantined, lift) {
+            // It was lifted while no gate was there to put that on record.
+            watch.last = Some(lift.change.clone());
+            watch.untold = true;
+            self.changes.fetch_add(2, Ordering::SeqCst);
+        }
+    }
+
+    /// Sees to an alarm that was raised in the session before: what it was to lead to, and did, is over. Where that is a
+    /// quarantine that is not in the store, the process ended too early.
+    fn settle(&self, is_kept: bool) {
+        let mut watch = self.watch.lock();
+        let Some(raised) = watch.raised else { return };
+        if is_kept && watch.action == AlarmAction::Quarantine {
+            self.raise(&mut watch, raised);
+        } else {
+            self.restart(&mut watch);
+        }
     }
 
     /// Changes how the agent stands, here and in the store. Says how it stood before. A quarantine holds here even where

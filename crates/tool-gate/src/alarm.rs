@@ -168,13 +168,15 @@ pub struct Alarm {
     rule: AlarmRule,
     /// The evidence for a drop, in millionths of a nat, at most the rule's threshold.
     score: u64,
+    /// Whether what was replayed last of how the agent stands was that it was let out of quarantine.
+    let_out: bool,
 }
 
 impl Alarm {
     /// Starts without any evidence.
     #[must_use]
     pub const fn new(rule: AlarmRule) -> Self {
-        Self { rule, score: 0 }
+        Self { rule, score: 0, let_out: false }
     }
 
     /// Takes one more decision into account.
@@ -207,6 +209,14 @@ impl Alarm {
     /// Starts anew, without any evidence.
     pub const fn reset(&mut self) {
         self.score = 0;
+    }
+
+    /// Takes into account what a record says of how the agent stands.
+    pub(crate) const fn stands(&mut self, let_out: bool) {
+        if let_out && !self.let_out {
+            self.reset();
+        }
+        self.let_out = let_out;
     }
 
     /// The rule that it follows.

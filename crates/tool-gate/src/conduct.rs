@@ -1,4 +1,9 @@
+use countersign_audit_log::{CallRecord, Record, StandingChange, Verdict};
+use countersign_core::{AgentId, Timestamp};
+
+use crate::alarm::{Alarm, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
+use crate::plan_approval::PLAN_TOOL;
 
 impl RejectionCode {
     /// Whether the refusal says something of what the agent does, so that an [`Alarm`](crate::Alarm) takes it for a decision
@@ -25,5 +30,92 @@ impl RejectionCode {
                     | Self::AuditUnavailable
                     | Self::Internal
             )
+    }
+}
+
+impl Alarm {
+    /// Takes an entry of a record into account as the gate did that put it there: a decision about the agent, or that it was
+    /// let out of quarantine, which starts the alarm anew. Any other entry says nothing.
+    ///
+    /// Whose entry it is, is not looked at: give it those of one agent, in their order. Each of several gates puts on record
+    /// that the agent was let out; the first counts.
+    pub fn replay(&mut self, entry: &Record) -> AlarmState {
+        match entry {
+            Record::Decision(call) => {
+                if let Some(accepted) = conduct(call) {
+                    self.observe(accepted);
+                }
+            }
+            Record::Standing(change) => self.stands(change.standing == StandingChange::Lifted),
+            Record::Session(_) | Record::Outcome(_) | Record::Gateway(_) | Record::Recovered(_) | _ => {}
+        }
+        self.state()
+    }
+}
+
+/// What earlier processes put on record of one agent, as far as a new one goes on with it.
+pub(crate) struct Past {
+    pub(crate) alarm: Alarm,
+    /// When the alarm was raised, if it was in the last session.
+    pub(crate) raised: Option<Timestamp>,
+    /// Whether the record ends with the agent in quarantine.
+    pub(crate) quarantined: bool,
+    /// When it was let out last, as its store has it.
+    lifted: Option<Timestamp>,
+}
+
+impl Past {
+    pub(crate) const fn new(rule: AlarmRule, lifted: Option<Timestamp>) -> Self {
+        Self { alarm: Alarm::new(rule), raised: None, quarantined: false, lifted }
+    }
+
+    /// Takes one entry into account; those of other agents say nothing.
+    pub(crate) fn add(&mut self, agent: &AgentId, entry: &Record) {
+        match entry {
+            // What the alarm led to in one session is over with it, or is in the store: it begins anew with the next.
+            Record::Session(session) if session.agent == *agent && session.code.is_none() => {
+                if self.raised.take().is_some() {
+                    self.alarm.reset();
+                }
+            }
+            Record::Decision(call) if call.agent == *agent && self.counts(call.time) => {
+                if self.alarm.replay(entry) == AlarmState::Raised {
+                    self.raised.get_or_insert(call.time);
+                }
+            }
+            Record::Standing(change) if change.agent == *agent => {
+                if self.alarm.replay(entry) == AlarmState::Steady {
+                    self.raised = None;
+                }
+                self.quarantined = change.standing != StandingChange::Lifted;
+            }
+            Record::Session(_)
+            | Record::Decision(_)
+            | Record::Standing(_)
+            | Record::Outcome(_)
+            | Record::Gateway(_)
+            | Record::Recovered(_)
+            | _ => {}
+        }
+    }
+
+    /// What came before the agent was let out is not held against it.
+    fn counts(&self, time: Timestamp) -> bool {
+        self.lifted.is_none_or(|lifted| time > lifted)
+    }
+}
+
+/// What a decision tells of its agent: whether its call was accepted. Nothing where it is no decision, or is not about what
+/// the agent does.
+fn conduct(call: &CallRecord) -> Option<bool> {
+    let code = call.code.as_ref().and_then(|code| RejectionCode::from_code(code.as_str()));
+    // What is done with a plan is no call of a tool, and no gate counts it.
+    let is_plans_own = *call.tool.server.as_str() == *PLAN_TOOL.0;
+    match call.verdict {
+        Verdict::Accept => (!is_plans_own).then_some(true),
+        Verdict::Reject => {
+            let code = code?;
+            (code.is_conduct() && !(is_plans_own && code.step() > 2)).then_some(false)
+        }
     }
 }

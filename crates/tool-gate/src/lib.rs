@@ -31,6 +31,7 @@ mod observe;
 mod plan;
 mod plan_approval;
 mod plan_commit;
+mod plan_denial;
 mod plan_end;
 mod plan_error;
 mod plan_settings;

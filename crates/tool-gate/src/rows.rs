@@ -103,14 +103,9 @@ impl Rows {
 }
 
 impl Followed {
-    /// That an agent may call is nothing to tell.
     fn new(row: Arc<AgentRow>) -> Self {
-        let changes = row.changes();
-        let told = match standing_after(changes) {
-            Standing::Free => changes,
-            Standing::Quarantined => changes.saturating_sub(1),
-        };
-        Self { row, told: AtomicU64::new(told), telling: Mutex::new(()) }
+        let told = AtomicU64::new(row.told());
+        Self { row, told, telling: Mutex::new(()) }
     }
 
     fn is_told(&self) -> bool {

@@ -1,7 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use countersign_audit_log::StandingRecord;
+use countersign_audit_log::{Record, StandingRecord};
 use countersign_core::{AgentId, ToolId};
 use dashmap::DashMap;
 
@@ -96,6 +96,25 @@ impl CallStats {
     /// Watches one agent by a rule of its own. Its alarm starts anew; a quarantine stays.
     pub fn watch(&self, agent: &AgentId, rule: AlarmRule, action: AlarmAction) {
         self.agent_row(agent).watch(rule, action);
+    }
+
+    /// Has the agent's alarm go on where earlier processes left off: these are the entries of their record, verified, in their
+    /// order. Those about other agents are passed over, and nothing is counted. It is for a host that has a process for each
+    /// session, and comes before any gate is opened for the agent.
+    ///
+    /// The rule is the one that holds now. What came before the agent was last let out, by the record or by the
+    /// [store](Self::kept_in), is not held against it. An alarm that an earlier session raised is over with that session,
+    /// and begins anew with the next, unless it was the last one, and was to put the agent into quarantine where a store
+    /// keeps that, and the store does not have it: the process ended too early, and the agent is quarantined now.
+    ///
+    /// # Errors
+    /// The first error among the entries, and [`QuarantineError`] where the store fails. No gate is to be opened then.
+    pub fn take_up<E: From<QuarantineError>>(
+        &self,
+        agent: &AgentId,
+        entries: impl IntoIterator<Item = Result<Record, E>>,
+    ) -> Result<(), E> {
+        self.agent_row(agent).take_up(self.store(), entries)
     }
 
     /// The counts over all agents.

@@ -37,6 +37,7 @@ mod simulation_reasons;
 mod simulation_registries;
 mod simulation_world;
 mod simulations;
+mod taken_up;
 mod vectors;
 mod windows;
 mod world;

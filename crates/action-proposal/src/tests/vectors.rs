@@ -6,6 +6,7 @@ mod bound;
 mod files;
 mod keys;
 mod made;
+mod recipes;
 mod shapes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +43,9 @@ fn named(kind: &str, cases: Vec<(&'static str, Value)>) -> BTreeMap<String, Stri
 
 #[test]
 fn the_vectors_on_disk_are_those_that_are_made() {
-    let refused = [shapes::refused(), bound::refused(), files::refused(), keys::refused()].concat();
-    let mut made = named("accept", accepted::accepted());
+    let refused =
+        [shapes::refused(), bound::refused(), files::refused(), keys::refused(), recipes::refused()].concat();
+    let mut made = named("accept", [accepted::accepted(), recipes::accepted()].concat());
     made.extend(named("reject", refused));
     made.extend(files::artifacts());
     vectors().hold(&made);

@@ -42,7 +42,7 @@ impl Claim {
     }
 }
 
-/// Hashes a line of bytes that are from `start` on in the batch.
+/// Hashes a line of bytes that are from `start` on in the batch. INVARIANT: it lies within them.
 fn leaf(bytes: &[u8], start: usize, line: &Range<usize>) -> LeafHash {
     let at = line.start.saturating_sub(start)..line.end.saturating_sub(start);
     LeafHash::of(bytes.get(at).unwrap_or_default())

@@ -5,6 +5,7 @@ use countersign_merkle::Frontier;
 
 use super::batch::Batch;
 use super::failure::Failure;
+use super::sleepers::Sleepers;
 use super::writer::Writer;
 use crate::AuditError;
 
@@ -28,11 +29,12 @@ pub(super) struct State {
     pub(super) note: Arc<str>,
     /// How many records were in flight when the last batch was done, its own and those behind it.
     pub(super) crowd: u64,
-    /// Somebody whose record is not kept waits for the rest of the crowd, and no longer than for a moment.
+    /// Somebody whose record is not kept waits for the rest of the crowd, and no longer than for a moment. INVARIANT: never set
+    /// when nobody does. It may be unset while somebody does: then two watch.
     pub(super) watched: bool,
     /// Who sleeps, and until the record of which number is kept. INVARIANT: while somebody sleeps whose record is not kept,
     /// somebody writes, or watches, or is awake for such a record.
-    pub(super) sleepers: Vec<(u64, Thread)>,
+    pub(super) sleepers: Sleepers,
     /// Somebody opens the log anew: numbers are not given until that is done.
     pub(super) reopening: bool,
 }
@@ -86,13 +88,11 @@ impl State {
         self.frontier.clone_from(&self.kept);
     }
 
-    /// Takes out those who are told how it went, and one more, who sees to the next batch; all of them after a failure.
+    /// Takes out those who are told how it went, and one more, who sees to the next batch; everybody after a failure.
     pub(super) fn wake(&mut self) -> Vec<Thread> {
-        // Whoever watched is told, and may never come again.
+        // Whoever watched is told, and may never come again; behind a mere checkpoint it goes on, and another watches too.
         self.watched = false;
-        let (kept, refused) = (self.kept.size(), self.given() == self.kept.size());
-        let mut next = true;
-        let told = |(seq, _): &mut (u64, Thread)| *seq <= kept || refused || std::mem::take(&mut next);
-        self.sleepers.extract_if(.., told).map(|(_, thread)| thread).collect()
+        let kept = self.kept.size();
+        if self.given() == kept { self.sleepers.wake_all() } else { self.sleepers.wake(kept) }
     }
 }

@@ -1,8 +1,13 @@
+use std::collections::BTreeSet;
+
 use crate::bench::Bench;
-use countersign_audit_log::{AuditSink as _, CallRecord, Log, LogOptions, Record, RecordedTool, Verdict};
+use countersign_audit_log::{
+    AuditSink as _, CallRecord, Escaped, Log, LogOptions, Record, RecordedTool, Verdict,
+};
 use countersign_core::{AgentId, Principal, SessionId, Timestamp};
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
+use serde_json::{Value, json};
 
 /// When the first decision is made: 2023-11-14T22:13:20Z.
 const START: u64 = 1_700_000_000_000;
@@ -61,4 +66,166 @@ fn show_prints_entries_as_text_and_as_they_are() {
     assert_eq!(show("--verdict accept").lines().count(), 2);
     assert_eq!(show("--session other"), "");
     bench.fails("audit show missing", 1, "AUDIT_UNAVAILABLE");
+}
+
+/// A record of each kind, with everything that one can hold.
+fn full() -> Vec<Value> {
+    let digest = "1a".repeat(32);
+    vec![
+        json!({"type": "session", "time": 1, "session": "s1", "agent": "a", "ancestors": ["planner", "writer"],
+               "principal": "p", "registry_version": 1, "tools": [{"server": "desk", "name": "search"}],
+               "narrowed": true, "ask": digest, "expires": 1, "code": "X",
+               "claims": {"digest": digest, "differing": ["role", "model"], "omitted": 1}}),
+        json!({"type": "decision", "time": 1, "session": "s1", "agent": "a", "principal": "p", "call_id": "c1",
+               "request_id": "r1", "trace": "t1", "tool": {"server": "desk", "name": "search"},
+               "definition": digest, "args": digest, "args_recipe": "jcs-1",
+               "values": [{"pointer": "/x", "value": "1"}], "impact": "read", "verdict": "reject", "code": "X",
+               "reason": "why", "registry_version": 1, "ask": digest, "ask_restated": digest, "plan": digest,
+               "plan_step": 1, "approval": "k1", "approver": "ada", "denied_by": "olga",
+               "proposal": {"profile": "strict", "digest": digest, "intent": digest, "impact": "read", "omitted": 1,
+                            "evidence": [{"id": "e1", "kind": "sig", "digest": digest, "key": "k1"}]}}),
+        json!({"type": "outcome", "time": 1, "session": "s1", "call_id": "c1", "decision": 1,
+               "outcome": "returned", "duration_ms": 1}),
+        json!({"type": "gateway", "time": 1, "session": "s1", "direction": "to_server", "method": "m1",
+               "code": "X", "reason": "why"}),
+        json!({"type": "recovered", "time": 1, "bytes": 1, "digest": digest}),
+        json!({"type": "standing", "time": 1, "agent": "a", "standing": "quarantined", "by": "ada",
+               "reason": "why"}),
+    ]
+}
+
+/// Another value that could stand in the same place.
+fn other(value: &Value) -> Value {
+    match value {
+        Value::Bool(is) => json!(!is),
+        Value::Number(number) => json!(number.as_u64().unwrap() + 1),
+        Value::Array(all) => json!(all[1..]),
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), other(value))).collect(),
+        Value::String(text) => json!(match text.as_str() {
+            "reject" => "accept",
+            "returned" => "failed",
+            "to_server" => "to_client",
+            "quarantined" => "lifted",
+            "sig" => "hash",
+            text if text.len() == 64 => return json!("2b".repeat(32)),
+            text => return json!(format!("{text}x")),
+        }),
+        Value::Null => panic!("nothing is there"),
+    }
+}
+
+/// What stands in a record under a name with dots; in a list, of its first.
+fn at<'v>(record: &'v mut Value, path: &str) -> &'v mut Value {
+    path.split('.').fold(record, |value, name| {
+        let value = if value.is_array() { &mut value[0] } else { value };
+        &mut value[name]
+    })
+}
+
+/// The members that a kind of record can have at most, as its reader says them; with dots, those of a member.
+fn members(record: &Value, inside: &str) -> BTreeSet<String> {
+    let mut asked = record.clone();
+    let place = if inside.is_empty() { &mut asked } else { at(&mut asked, inside) };
+    let unknown = if inside.is_empty() { json!({"type": record["type"], "?": 0}) } else { json!({"?": 0}) };
+    *place = if place.is_array() { json!([unknown]) } else { unknown };
+    let error = serde_json::from_value::<Record>(asked).unwrap_err().to_string();
+    let (_, names) = error.split_once("unknown field `?`, expected ").expect(&error);
+    let names = names.split('`').skip(1).step_by(2);
+    let dotted =
+        names.map(|name| if inside.is_empty() { name.to_owned() } else { format!("{inside}.{name}") });
+    dotted
+        .flat_map(|name| {
+            let value = at(&mut record.clone(), &name).take();
+            // A tool is one thing, whatever its parts.
+            let has_parts =
+                !["tool", "tools"].contains(&name.as_str()) && (value.is_object() || value[0].is_object());
+            if has_parts { members(record, &name) } else { [name].into() }
+        })
+        .collect()
+}
+
+#[test]
+fn what_a_record_holds_is_in_its_line_or_documented_to_be_in_json_alone() {
+    let page = include_str!("../../../../docs/record.md");
+    let bench = Bench::new();
+    let log = log(&bench);
+    let mut changed = Vec::new();
+    for record in full() {
+        let kind = record["type"].as_str().unwrap();
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{kind}`"))).expect(kind);
+        let names = |column: usize| -> BTreeSet<_> {
+            row.split('|').nth(column).unwrap().split('`').skip(1).step_by(2).map(str::to_owned).collect()
+        };
+        let (in_line, in_json) = (names(2), names(3));
+        let mut all = members(&record, "");
+        assert!(all.remove("time") && in_line.is_disjoint(&in_json), "{kind}");
+        assert_eq!(&in_line | &in_json, all, "{kind}");
+        for name in all {
+            // What a refused session would have disclosed is told of one that was not.
+            for code in [Some("X"), None]
+                .into_iter()
+                .filter(|code| code.is_some() || kind == "session" && name != "code")
+            {
+                let mut before = record.clone();
+                if code.is_none() {
+                    before.as_object_mut().unwrap().remove("code");
+                }
+                let mut after = before.clone();
+                let value = at(&mut after, &name);
+                *value = other(value);
+                for value in [before, after] {
+                    log.record(&serde_json::from_value(value).unwrap()).unwrap();
+                }
+                changed.push((format!("{kind}.{name}"), in_line.contains(&name)));
+            }
+        }
+    }
+    drop(log);
+    let lines = bench.run("audit show log").out;
+    let lines: Vec<_> = lines.lines().map(|line| line.trim_start().split_once(' ').unwrap().1).collect();
+    assert_eq!(lines.len(), 2 * changed.len());
+    let mut told: BTreeSet<&str> = BTreeSet::new();
+    for (pair, (name, _)) in lines.chunks(2).zip(&changed) {
+        if pair[0] != pair[1] {
+            told.insert(name);
+        }
+    }
+    let documented = changed.iter().filter(|(_, in_line)| *in_line).map(|(name, _)| name.as_str());
+    assert_eq!(told, documented.collect());
+}
+
+#[test]
+fn the_line_of_a_session_tells_who_led_to_it_and_that_it_was_narrowed() {
+    let bench = Bench::new();
+    let mut record = full().swap_remove(0);
+    record.as_object_mut().unwrap().remove("code");
+    record["ancestors"] = json!(["planner", "night shift > b"]);
+    record["claims"]["differing"] = json!(["role\u{202e}", "x\", \"y"].map(Escaped::<128>::new));
+    log(&bench).record(&serde_json::from_value(record).unwrap()).unwrap();
+    let expected = concat!(
+        r#"session  a for p under registry 1: 1 tools (narrowed) until 1970-01-01T00:00:00.001Z; session s1, "#,
+        r#"led to by planner > "night shift > b"; claimed otherwise: "role\u{202e}", "x\", \"y", 1 more"#
+    );
+    for verb in ["show", "tail"] {
+        let shown = bench.run(&format!("audit {verb} log")).out;
+        assert!(shown.ends_with(&format!(" {expected}\n")), "{verb}: {shown}");
+    }
+}
+
+#[test]
+fn no_call_can_look_like_another_one_that_was_accepted() {
+    let bench = Bench::new();
+    let mut record = full().swap_remove(1);
+    for name in ["reason", "plan_step", "approver", "denied_by", "proposal", "trace", "values"] {
+        record.as_object_mut().unwrap().remove(name);
+    }
+    record["call_id"] = json!("c1 desk:search accept; x");
+    record["tool"] = json!({"server": "desk:search accept", "name": "y          accept"});
+    log(&bench).record(&serde_json::from_value(record).unwrap()).unwrap();
+    let shown = bench.run("audit show log").out;
+    let expected = concat!(
+        r#" decision a "c1 desk:search accept; x" "desk:search accept":"y        \u0020\u0020accept" "#,
+        "reject X\n"
+    );
+    assert!(shown.ends_with(expected), "{shown}");
 }

@@ -218,6 +218,37 @@ fn what_is_no_log_is_told_apart() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_log_and_its_key_may_have_names_that_are_no_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let bench = open();
+    log(&bench, "a", 1);
+    let [folder, key, registry] =
+        [&b"l\xff\xfe"[..], b"k\xff", b"r\xff"].map(|name| bench.folder().join(OsStr::from_bytes(name)));
+    std::fs::rename(bench.path("log"), &folder).unwrap();
+    std::fs::rename(bench.path("log.vkey"), &key).unwrap();
+    std::fs::rename(bench.path("reg.json"), &registry).unwrap();
+    let ends = |mut command: std::process::Command| {
+        let ended = command.arg("--key").arg(&key).output().unwrap();
+        (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+    };
+    for verb in ["verify", "checkpoint", "receipt"] {
+        let mut command = bench.command(&["audit", verb]);
+        command.arg(&folder).args(if verb == "receipt" { &["--seq", "1"][..] } else { &[] });
+        assert_eq!(ends(command), (Some(0), String::new()), "{verb}");
+    }
+    let mut command = bench.command(&["simulate", "--trust-root", "root.json", "--registry"]);
+    command.arg(&registry).arg(&folder);
+    assert_eq!(ends(command), (Some(0), String::new()));
+    std::fs::write(&key, "no key").unwrap();
+    let mut command = bench.command(&["audit", "verify"]);
+    command.arg(&folder);
+    let (code, err) = ends(command);
+    assert!(code == Some(1) && err.starts_with("error VERIFIER_KEY_MALFORMED: "), "{err}");
+}
+
+#[test]
 fn a_log_has_a_key_of_its_own_and_nothing_is_made_in_vain() {
     let bench = open();
     let fails = |options: &str, exit, code| {

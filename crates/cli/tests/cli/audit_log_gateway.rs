@@ -167,7 +167,10 @@ fn what_comes_behind_the_last_checkpoint_is_told_and_cut_by_the_next_writer() {
     let next = records + 1;
     bench.fails(&format!("audit receipt log --key log.vkey --seq {next}"), 1, "AUDIT_NO_SUCH_SIZE");
     for verb in ["show", "tail"] {
-        assert!(bench.run(&format!("audit {verb} log")).out.ends_with(" gateway  LATE\n"), "{verb}");
+        assert!(
+            bench.run(&format!("audit {verb} log")).out.ends_with(" gateway  to the server: LATE\n"),
+            "{verb}"
+        );
     }
     assert_eq!(Client::start(&bench).end().0, 0);
     let shown = bench.run("audit show log").out;

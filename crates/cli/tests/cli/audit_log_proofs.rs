@@ -53,6 +53,19 @@ fn every_entry_is_proved_to_be_in_the_log_by_a_proof_that_anybody_can_verify() {
     ] {
         bench.fails(&format!("audit prove log --key log.vkey {wrong}"), 1, "AUDIT_NO_SUCH_SIZE");
     }
+    for (wrong, said) in [
+        ("prove log --seq 0", "entries and sizes are counted from 1 on"),
+        ("prove log --seq 9", "9 is asked for, and there are only 8"),
+        ("prove log --seq 3 --size 2", "3 is asked for, and there are only 2"),
+        ("prove log --from 18446744073709551615", "18446744073709551615 is asked for, and there are only 8"),
+        ("prove log --from 1 --to 9", "9 is asked for, and there are only 8"),
+        ("prove log --from 0 --to 8", "entries and sizes are counted from 1 on"),
+        ("receipt log --seq 0", "entries and sizes are counted from 1 on"),
+        ("receipt log --seq 9", "9 is asked for, and there are only 8"),
+    ] {
+        let run = bench.run(&format!("audit {wrong} --key log.vkey"));
+        assert_eq!(run.err, format!("error AUDIT_NO_SUCH_SIZE: `log`: {said}\n"), "{wrong}");
+    }
     for wrong in ["", "--seq 1 --from 1", "--size 3", "--to 3", "--seq 1 --to 3"] {
         bench.fails(&format!("audit prove log --key log.vkey {wrong}"), 2, "USAGE");
     }
@@ -190,6 +203,11 @@ fn an_export_replaces_nothing_that_is_not_its_own() {
     copy(&bench.path("log"), &bench.path("old"));
     bench.fails("audit export log --key log.vkey", 2, "USAGE");
     bench.fails("audit export log --tiles out", 2, "USAGE");
+    for no_folder in ["log.vkey", "log.vkey/tiles"] {
+        let run = bench.run(&format!("audit export log --key log.vkey --tiles {no_folder}"));
+        let said = "error FILE_UNWRITABLE: `log.vkey`: is there, and is no folder\n";
+        assert_eq!((run.code, run.err.as_str()), (1, said), "{no_folder}");
+    }
     std::fs::create_dir_all(bench.path("out/tiles/tile/0/000.p")).unwrap();
     bench.write("out/tiles/tile/0/000.p/4", "mine");
     let run = bench.run(EXPORT);

@@ -41,6 +41,7 @@ mod plan_proofs;
 mod plan_run;
 mod proposal;
 mod quarantine;
+mod quarantine_sessions;
 mod readme;
 mod recorded;
 mod registry;

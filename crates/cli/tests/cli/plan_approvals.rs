@@ -1,8 +1,10 @@
 #![cfg(unix)]
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, RECORD_OPTIONS};
 use crate::plan_run::{calls, ends, mail, open, run, search};
 
 /// The command that a run has printed for the approver, to be run as it is.
@@ -131,6 +133,37 @@ fn with_a_configuration_the_question_is_filed_and_its_answer_found() {
 }
 
 #[test]
+fn a_run_that_was_killed_in_a_call_has_used_its_approval_and_leaves_a_record_that_verifies() {
+    let bench = open();
+    let hangs = bench.read("server.sh").replace("*'\"query\":\"hangs\"'*)", "*'\"to\":\"ada\"'*)");
+    bench.write("server.sh", hangs);
+    let steps = json!([{"tool": "desk:wire", "args": {"to": "ada"}}]);
+    bench.write("args.json", r#"{"to":"ada"}"#);
+    let asked = run(&bench, &steps, &["--approval-key", "gate.key"]);
+    let token = format!("1={}", approve_with(&bench, &asked.out).trim());
+    let line =
+        "plan run steps.json --registry reg.json --trust-root root.json --agent bot --goal Help --session s1";
+    let line =
+        format!("{line} {RECORD_OPTIONS} --approval-key gate.key --step-approval {token} -- sh server.sh");
+    let line: Vec<_> = line.split_whitespace().collect();
+    let mut killed = bench.command(&line).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    while calls(&bench).is_empty() {
+        assert!(killed.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    ends(&bench.run_args(&line, ""), 3, "APPROVAL_SPENT");
+    assert_eq!(calls(&bench).len(), 1, "once, whatever became of it");
+    assert!(bench.verified()["records"].as_u64().unwrap() > 0);
+    // The call is on record as allowed, and nothing says how it ended.
+    let accepted = bench.entries().into_iter().filter(|it| it["plan_step"] == 1 && it["verdict"] == "accept");
+    let accepted: Vec<_> = accepted.map(|it| it["seq"].clone()).collect();
+    assert_eq!(accepted.len(), 1);
+    assert!(!bench.entries().iter().any(|it| it["type"] == "outcome" && it["decision"] == accepted[0]));
+}
+
+#[test]
 fn a_single_call_that_was_approved_in_the_store_runs() {
     let bench = open();
     config(&bench);
@@ -173,8 +206,71 @@ fn a_plan_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_again() {
     let line = "plan run steps.json --config gateway.toml --session s1 --fill fill.json -- sh server.sh";
     let asked = bench.run(line);
     ends(&asked, 3, "APPROVAL_REQUIRED");
-    answer(&bench, &asked.out, "--deny");
-    ends(&bench.run(line), 3, "APPROVAL_DENIED");
+    answer(&bench, &asked.out, "--deny --by olga");
+    for _ in 0..2 {
+        let denied = bench.run(line);
+        ends(&denied, 3, "APPROVAL_DENIED");
+        assert!(denied.err.contains("the plan was denied by olga") && !denied.out.contains("to approve"));
+    }
     assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
     assert!(calls(&bench).is_empty());
+    // An auditor finds each no, the plan that it was about, and who said it.
+    let (_, root) = asked.out.split_once("\ncall-id ").unwrap();
+    let root = root.lines().next().unwrap().trim();
+    let denials: Vec<_> = bench.entries().into_iter().filter(|it| it["code"] == "APPROVAL_DENIED").collect();
+    assert_eq!(denials.len(), 2, "{denials:?}");
+    for denial in denials {
+        assert_eq!((&denial["plan"], &denial["denied_by"]), (&json!(root), &json!("olga")));
+        assert_eq!((&denial["verdict"], &denial["tool"]["name"]), (&json!("reject"), &json!("submit_plan")));
+    }
+    assert!(bench.run("audit show log").out.contains("APPROVAL_DENIED: a person refused it (olga)"));
+}
+
+#[test]
+fn two_sessions_over_one_store_are_each_approved_on_their_own() {
+    let bench = open();
+    config(&bench);
+    bench.write("steps.json", json!([{"tool": "desk:wire", "args": {"to": "ada"}}]).to_string());
+    let line = |session: &str| {
+        format!("plan run steps.json --config gateway.toml --session {session} -- sh server.sh")
+    };
+    let [first, second] = ["s1", "s2"].map(|session| bench.run(&line(session)));
+    ends(&first, 3, "APPROVAL_REQUIRED");
+    ends(&second, 3, "APPROVAL_REQUIRED");
+    answer(&bench, &second.out, "--yes");
+    // The other's approval is none: what was asked is still open, and is asked once.
+    ends(&bench.run(&line("s1")), 3, "APPROVAL_REQUIRED");
+    assert_eq!(calls(&bench).len(), 0);
+    let waiting = bench.run("approve list --config gateway.toml --json").value();
+    assert_eq!(waiting["pending"].as_array().unwrap().len(), 1, "{waiting}");
+    assert_eq!(bench.run(&line("s2")).code, 0);
+    assert_eq!(calls(&bench).len(), 1);
+    answer(&bench, &first.out, "--yes");
+    assert_eq!(bench.run(&line("s1")).code, 0);
+    // Within a session an approval counts once, as ever.
+    for session in ["s1", "s2"] {
+        ends(&bench.run(&line(session)), 3, "PENDING_CONFLICT");
+    }
+    assert_eq!(calls(&bench).len(), 2);
+}
+
+#[test]
+fn an_approval_of_a_step_that_was_minted_for_one_session_is_none_for_another() {
+    let bench = open();
+    let steps = json!([{"tool": "desk:wire", "args": {"to": "ada"}}]);
+    bench.write("steps.json", steps.to_string());
+    bench.write("args.json", r#"{"to":"ada"}"#);
+    let line = |session: &str, more: &str| {
+        let keys =
+            "--registry reg.json --trust-root root.json --agent bot --goal Help --approval-key gate.key";
+        bench.run(&format!("plan run steps.json {keys} --session {session} {more} -- sh server.sh"))
+    };
+    let token =
+        |session: &str| format!("--step-approval 1={}", approve_with(&bench, &line(session, "").out).trim());
+    let [first, second] = ["s1", "s2"].map(token);
+    ends(&line("s1", &second), 3, "APPROVAL_REQUIRED");
+    assert_eq!(line("s2", &second).code, 0);
+    ends(&line("s2", &second), 3, "APPROVAL_SPENT");
+    assert_eq!(line("s1", &first).code, 0);
+    assert_eq!(calls(&bench).len(), 2);
 }

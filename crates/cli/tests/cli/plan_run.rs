@@ -1,5 +1,7 @@
 #![cfg(unix)]
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, RECORD_OPTIONS, Run};
@@ -147,7 +149,7 @@ fn every_step_runs_and_is_shown_when_all_have() {
     // The record has the plan's start, each call as a step of it, and its end.
     assert_eq!(outcomes(&bench), ["returned"; 4]);
     let shown = bench.run("audit show log --verdict accept").out;
-    assert!(shown.contains("step-2 desk:search (step 2 of the plan) accept"), "{shown}");
+    assert!(shown.contains("/step-2 desk:search (step 2 of the plan) accept"), "{shown}");
     assert_eq!(shown.matches("countersign:finish_plan accept").count(), 1, "{shown}");
     assert_eq!(shown.matches(" of the plan)").count(), 2, "the start is no step: {shown}");
 }
@@ -155,14 +157,14 @@ fn every_step_runs_and_is_shown_when_all_have() {
 #[test]
 fn a_run_tells_a_program_the_same() {
     let bench = open();
+    let text = run(&bench, &json!([search("x")]), &[]).done();
+    assert!(text.contains(" started: 1 step, session s1, registry 1\n"), "{text}");
     let ran = run(&bench, &json!([search("x")]), &["--json"]);
     let told: Vec<Value> = ran.done().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(told.len(), 3);
     assert_eq!((&told[0]["event"], &told[0]["approved"]), (&json!("started"), &json!(false)));
-    assert_eq!(
-        (&told[1]["event"], &told[1]["step"], &told[1]["call_id"]),
-        (&json!("verified"), &json!(1), &json!("step-1"))
-    );
+    assert_eq!((&told[1]["event"], &told[1]["step"]), (&json!("verified"), &json!(1)));
+    assert_eq!(told[1]["call_id"], format!("{}/step-1", told[0]["root"].as_str().unwrap()));
     assert_eq!((&told[2]["ok"], &told[2]["root"]), (&json!(true), &told[0]["root"]));
     let step = &told[2]["trace"][0];
     assert_eq!((&step["record"], &step["args_digest"]), (&told[1]["record"], &told[1]["args_digest"]));
@@ -181,7 +183,7 @@ fn a_step_that_may_be_called_again_is_called_as_often_as_it_is_filled() {
     let queries: Vec<_> = calls(&bench).iter().map(|args| args["query"].clone()).collect();
     assert_eq!(queries, ["a", "b", "c", "c"]);
     let ids = ["step-1-1", "step-1-2", "step-2-1", "step-2-2"];
-    assert!(ids.iter().all(|id| ran.contains(&format!("\"call_id\":\"{id}\""))), "{ran}");
+    assert!(ids.iter().all(|id| ran.contains(&format!("/{id}\""))), "{ran}");
 }
 
 #[test]
@@ -197,6 +199,7 @@ fn what_cannot_be_run_starts_nothing() {
     ends(&fill(r#"{"1":{"query":"y"},"2":{"body":"x"}}"#), 1, "FILL_NOT_OPEN");
     ends(&fill(r#"{"3":{},"2":{"body":"x"}}"#), 1, "FILL_NO_SUCH_STEP");
     ends(&fill(r#"{"2":[{"body":"x"},{"body":"y"}]}"#), 1, "FILL_CALLS");
+    ends(&fill(&format!(r#"{{"2":{{"body":"{}"}}}}"#, "x".repeat(1 << 20))), 1, "JSON_TOO_LARGE");
     ends(&fill("[]"), 1, "FILL_SHAPE");
     ends(&fill(""), 1, "JSON_UNEXPECTED_END");
     ends(&fill(r#"{"2":{},"2":{"body":"x"}}"#), 1, "JSON_DUPLICATE_NAME");
@@ -230,6 +233,23 @@ fn what_cannot_be_run_starts_nothing() {
 }
 
 #[test]
+fn what_is_filled_in_has_to_fit_its_tool_before_anybody_is_asked_and_anything_is_started() {
+    let bench = open();
+    let mut draft: Value = serde_json::from_str(&bench.read("draft.json")).unwrap();
+    for tool in draft["tools"].as_array_mut().unwrap() {
+        tool["args_schema"] = json!({"type": "object", "properties": {"body": {"type": "string"}}});
+    }
+    bench.write("draft.json", draft.to_string());
+    bench.ok("registry sign draft.json --key op.key --out reg.json --force");
+    bench.write("fill.json", r#"{"2":{"body":7}}"#);
+    let filled =
+        run(&bench, &json!([search("x"), mail()]), &["--fill", "fill.json", "--approval-key", "gate.key"]);
+    ends(&filled, 3, "ARGS_SCHEMA");
+    assert!(filled.err.contains("step 2 (desk:mail): the argument at `/body`") && filled.out.is_empty());
+    assert!(calls(&bench).is_empty() && !bench.path("log").exists());
+}
+
+#[test]
 fn a_tool_that_fails_ends_the_run_and_nothing_is_given_out() {
     let bench = open();
     for (query, exit, code) in [
@@ -251,9 +271,28 @@ fn a_tool_that_fails_ends_the_run_and_nothing_is_given_out() {
         assert!(!ran.out.contains("found"), "{ran:?}");
         assert_eq!(calls(&bench).len(), 2, "the third is never asked for");
         std::fs::remove_file(bench.path("calls.txt")).unwrap();
+        let halt = bench.entries().pop().unwrap();
+        assert_eq!((&halt["tool"]["name"], &halt["reason"]), (&json!("halt_plan"), &json!(code)));
         let last = outcomes(&bench).pop().unwrap();
         assert_eq!(last, if code == "PLAN_STEP_FAILED" { "failed" } else { "unknown" }, "{query}");
     }
+}
+
+#[test]
+fn a_run_that_nobody_reads_calls_nothing_and_says_on_record_why_it_ended() {
+    let bench = open();
+    bench.write("steps.json", json!([search("x")]).to_string());
+    let line = format!("{RUN} steps.json {RECORD_OPTIONS} --session s1 -- sh server.sh");
+    let mut command = bench.command(&line.split_whitespace().collect::<Vec<_>>());
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let run = child.wait_with_output().unwrap();
+    let err = String::from_utf8(run.stderr).unwrap();
+    assert!(run.status.code() == Some(1) && err.starts_with("error OUTPUT_CLOSED: "), "{err}");
+    assert!(calls(&bench).is_empty(), "no call is made of which nobody is told");
+    let halt = bench.entries().pop().unwrap();
+    assert_eq!((&halt["tool"]["name"], &halt["reason"]), (&json!("halt_plan"), &json!("OUTPUT_CLOSED")));
 }
 
 #[test]

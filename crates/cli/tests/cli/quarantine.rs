@@ -8,14 +8,14 @@ use crate::mcp::{Client, decision, gateway};
 const STORE: &str = "signals.sqlite";
 
 /// Adds a part to the gateway's configuration.
-fn signals(bench: &Bench, part: &str) {
+pub(crate) fn signals(bench: &Bench, part: &str) {
     let config = bench.read("gateway.toml");
     let config = config.split("[signals]").next().unwrap();
     bench.write("gateway.toml", format!("{config}[signals]\n{part}\n"));
 }
 
 /// Starts a second gateway, whose record is a log of its own.
-fn second(bench: &Bench) -> Client {
+pub(crate) fn second(bench: &Bench) -> Client {
     let config = bench.read("gateway.toml");
     bench.write("gateway.toml", config.replace("folder = \"log\"", "folder = \"second\""));
     let client = Client::start(bench);
@@ -23,7 +23,7 @@ fn second(bench: &Bench) -> Client {
     client
 }
 
-fn search(client: &mut Client) -> Value {
+pub(crate) fn search(client: &mut Client) -> Value {
     let result = client.call("search", json!({"query": "x"}));
     if result["isError"] == true { decision(&result)["code"].clone() } else { Value::Null }
 }
@@ -35,7 +35,7 @@ fn drop_acceptance(client: &mut Client) {
     }
 }
 
-fn standings(bench: &Bench) -> Vec<(Value, Value)> {
+pub(crate) fn standings(bench: &Bench) -> Vec<(Value, Value)> {
     let told = bench.entries().into_iter().filter(|entry| entry["type"] == "standing");
     told.map(|entry| (entry["standing"].clone(), entry["by"].clone())).collect()
 }

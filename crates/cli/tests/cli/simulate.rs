@@ -171,7 +171,7 @@ fn a_registry_has_to_be_signed_and_may_have_expired() {
     let bench = open();
     decide(&bench, "support-bot");
     bench.ok("registry sign draft.json --key op.key --ttl 1ms --out short.json");
-    bench.fails(&format!("{SIMULATE} --registry draft.json"), 1, "REGISTRY_ENVELOPE");
+    bench.fails(&format!("{SIMULATE} --registry draft.json"), 3, "REGISTRY_ENVELOPE");
     bench.fails(&format!("{SIMULATE} --registry short.json --was reg.json"), 2, "USAGE");
     let mut value = draft();
     value["version"] = json!(3);
@@ -180,6 +180,85 @@ fn a_registry_has_to_be_signed_and_may_have_expired() {
     assert_eq!(simulated(&bench, "--registry short.json --was reg.json")["changed"], 0);
     bench.ok("keys generate --kind ed25519 --out other.key --public-out other.pub");
     bench.ok("registry sign draft.json --key other.key --ttl 30d --out other.json");
-    bench.fails(&format!("{SIMULATE} --registry other.json"), 1, "REGISTRY_SIGNATURES");
-    bench.fails(&format!("{SIMULATE} --registry reg.json --was other.json"), 1, "REGISTRY_SIGNATURES");
+    bench.fails(&format!("{SIMULATE} --registry other.json"), 3, "REGISTRY_SIGNATURES");
+    bench.fails(&format!("{SIMULATE} --registry reg.json --was other.json"), 3, "REGISTRY_SIGNATURES");
+}
+
+#[test]
+fn a_registry_that_does_not_verify_is_refused_as_every_other_verb_refuses_it() {
+    let bench = open();
+    decide(&bench, "support-bot");
+    let good = bench.read("reg.json");
+    let envelope: Value = serde_json::from_str(&good).unwrap();
+    let with = |payload: &str| {
+        let mut other = envelope.clone();
+        other["payload"] = json!(payload);
+        other.to_string()
+    };
+    // Whatever is wrong with what was not signed, that it was not signed is what is told.
+    for (name, text) in [
+        ("empty.json", String::new()),
+        ("noise.json", "hello".to_owned()),
+        ("other-payload.json", with("e30=")),
+        ("no-registry.json", with("aGVsbG8=")),
+    ] {
+        bench.write(name, text);
+        let verified = bench.run(&format!("registry verify {name} --trust-root root.json"));
+        assert_eq!(verified.code, 3, "{verified:?}");
+        for registries in [format!("--registry {name}"), format!("--registry reg.json --was {name}")] {
+            let run = bench.run(&format!("{SIMULATE} {registries}"));
+            assert_eq!((run.code, run.out.as_str(), run.err), (3, "", verified.err.clone()), "{name}");
+        }
+    }
+    // That there is nothing to look at is no answer.
+    bench.fails(&format!("{SIMULATE} --registry none.json"), 1, "FILE_MISSING");
+    bench.fails(&format!("{SIMULATE} --registry log"), 1, "FILE_UNREADABLE");
+    bench.fails("simulate log --trust-root none.json --registry reg.json", 1, "FILE_MISSING");
+}
+
+#[test]
+fn a_pipeline_is_told_of_answers_that_cannot_be_told_apart_from_those_that_change() {
+    let bench = open();
+    decide(&bench, "support-bot");
+    let code = |registries: &str, more: &str| {
+        bench.run(&format!("{SIMULATE} --registry {registries} --key log.vkey {more}")).code
+    };
+    let (change, undetermined) = ("--fail-on-change", "--fail-on-undetermined");
+    let both = format!("{change} {undetermined}");
+    // Without what was in force, the answer to one call cannot be told; none is another one.
+    next(&bench, |value| value["tools"][3]["impact"] = json!("write"));
+    for (more, expected) in [("", 0), (change, 0), (undetermined, 3), (&both, 3)] {
+        assert_eq!(code("next.json", more), expected, "undetermined, {more}");
+        assert_eq!(code("next.json --was reg.json", more), 0, "all told, {more}");
+    }
+    assert_eq!(code("next.json --agent reader", &both), 0, "the calls of others are not counted");
+    next(&bench, |value| value["agents"][0]["tools"] = json!([{"server": "desk", "name": "refund"}]));
+    for (more, expected) in [("", 0), (change, 3), (undetermined, 0), (&both, 3)] {
+        assert_eq!(code("next.json --was reg.json", more), expected, "changed, {more}");
+    }
+}
+
+#[test]
+fn no_name_in_a_change_can_look_like_another_change() {
+    let bench = open();
+    let mut registry = draft();
+    registry["agents"][1]["agent"] = json!("reader  desk:search");
+    sign(&bench, &registry, "reg.json");
+    let line = "check --registry reg.json --trust-root root.json";
+    let mut args: Vec<_> = line.split_whitespace().chain(RECORD_OPTIONS.split_whitespace()).collect();
+    args.extend(["--agent", "reader  desk:search", "--session", "s  a  desk:refund  ACCEPTED -> ACCEPTED"]);
+    let call = json!({"call_id": "c", "tool": "search", "args": {}}).to_string();
+    let run = bench.run_args(&args, &call);
+    assert_eq!(run.code, 0, "{run:?}");
+    registry["version"] = json!(2);
+    registry["agents"][1]["tools"] = json!([{"server": "desk", "name": "refund"}]);
+    sign(&bench, &registry, "next.json");
+    let text = bench.ok(&format!("{SIMULATE} --registry next.json --key log.vkey"));
+    let change = text.lines().last().unwrap();
+    let expected = concat!(
+        r#"  "s  a  desk:refund  ACCEPTED -> ACCEPTED"  "reader  desk:search"  desk:search  "#,
+        "ACCEPTED -> UNDISCLOSED_TOOL"
+    );
+    assert!(change.ends_with(expected), "{change}");
+    assert!(text.contains("\n\"reader  desk:search\"  desk:search "), "{text}");
 }

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use countersign_core::{Digest, Millis, SessionId, Timestamp};
+use serde::de::DeserializeOwned;
 
 use crate::PinnedAsk;
 use crate::normalise::normalise;
@@ -22,13 +23,13 @@ struct Vector {
 
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
-enum Text {
+pub(super) enum Text {
     Whole(String),
     Repeated { repeat: String, times: usize },
 }
 
 impl Text {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         match self {
             Self::Whole(text) => text.clone(),
             Self::Repeated { repeat, times } => repeat.repeat(*times),
@@ -36,7 +37,8 @@ impl Text {
     }
 }
 
-fn vectors(kind: &str) -> Vec<(PathBuf, Vector)> {
+/// The files of one kind.
+pub(super) fn files<T: DeserializeOwned>(kind: &str) -> Vec<(PathBuf, T)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/pinned-ask").join(kind);
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
@@ -60,7 +62,7 @@ fn run(vector: &Vector) -> Result<Digest, &'static str> {
 
 #[test]
 fn every_accepted_vector_is_accepted_with_its_digest() {
-    let vectors = vectors("accept");
+    let vectors = files::<Vector>("accept");
     assert!(vectors.len() >= 20);
     for (path, vector) in vectors {
         assert_eq!(run(&vector), Ok(vector.digest.unwrap()), "{}", path.display());
@@ -72,7 +74,7 @@ fn every_accepted_vector_is_accepted_with_its_digest() {
 
 #[test]
 fn every_rejected_vector_is_refused_with_its_code() {
-    let vectors = vectors("reject");
+    let vectors = files::<Vector>("reject");
     assert!(vectors.len() >= 40);
     for (path, vector) in vectors {
         assert_eq!(run(&vector), Err(vector.code.as_deref().unwrap()), "{}", path.display());

@@ -1,6 +1,6 @@
 use countersign_committed_plan::{CommittedPlan, Plan, PlanRoot};
 use countersign_core::ImpactClass;
-use countersign_tool_gate::{ApprovalRequest, PlanSettings};
+use countersign_tool_gate::{ApprovalRequest, PlanSettings, RejectionCode, StartPlanError};
 
 use super::Running;
 use crate::approver::Approval;
@@ -62,19 +62,35 @@ impl<'r> Proposed<'r> {
         Ok(self.runner.gate().plan_approval_request(&self.plan)?)
     }
 
+    /// The token, if the approver gave one for what was asked. A no is on record at the gate before the run ends of it.
+    pub(crate) fn answered(
+        &self,
+        asked: &ApprovalRequest,
+        answer: Approval,
+    ) -> Result<Option<String>, RunError> {
+        let person = match answer {
+            Approval::Token(token) => return Ok(Some(token)),
+            Approval::Abstain => return Ok(None),
+            Approval::Deny => None,
+            Approval::DenyBy(person) => Some(person),
+        };
+        let refused = self.runner.gate().refuse_plan(asked, person.as_deref());
+        let is_denied = matches!(refused, StartPlanError::Refused(RejectionCode::ApprovalDenied));
+        Err(if is_denied { RunError::Denied } else { refused.into() })
+    }
+
     /// Starts the plan, under the approver's token where there is one.
     pub(crate) fn start(
         self,
-        approval: Approval,
+        token: Option<String>,
         watch: &mut Watch<'_>,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<Running<'r>, RunError> {
         self.require_inspected()?;
         let settings = PlanSettings::new(self.plan);
-        let (settings, approval) = match approval {
-            Approval::Token(token) => (settings.approval(&token), PlanApproval::Spent),
-            Approval::Abstain => (settings, PlanApproval::None),
-            Approval::Deny => return Err(RunError::Denied),
+        let (settings, approval) = match token {
+            Some(token) => (settings.approval(&token), PlanApproval::Spent),
+            None => (settings, PlanApproval::None),
         };
         let root = self.runner.gate().start_plan(settings)?;
         watch.started(root);

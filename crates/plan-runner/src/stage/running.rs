@@ -154,7 +154,7 @@ impl<'r> Running<'r> {
                 Err(refused) => Err(self.refused(refused, tell)),
             },
             Approval::Abstain => Err(self.refused(waiting.refused, tell)),
-            Approval::Deny => {
+            Approval::Deny | Approval::DenyBy(_) => {
                 // For the record: the run ends here whatever the gate says.
                 if let Err(refused) = self.check(&waiting.call, approval) {
                     self.refused(refused, tell);
@@ -202,6 +202,7 @@ impl<'r> Running<'r> {
             Approval::Token(token) => asked.approval(token),
             Approval::Abstain => asked,
             Approval::Deny => asked.denied(),
+            Approval::DenyBy(person) => asked.denied_by(person),
         })
     }
 

@@ -1,4 +1,5 @@
-use countersign_tool_gate::RejectionCode;
+use countersign_audit_log::Verdict;
+use countersign_tool_gate::{ApprovalRequest, RejectionCode};
 
 use super::case::*;
 use super::world::token;
@@ -52,6 +53,32 @@ fn an_approver_who_says_no_ends_the_run_even_where_no_step_needs_a_yes() {
 }
 
 #[test]
+fn a_no_to_a_whole_plan_is_on_record_with_its_root_and_the_name_that_came_with_it() {
+    for (approver, name) in [
+        ((|_| Approval::DenyBy("olga".to_owned())) as fn(&ApprovalRequest) -> Approval, Some("olga")),
+        (|_| Approval::Deny, None),
+    ] {
+        let outcome = refund().approver(approver).run();
+        assert!(matches!(outcome.end, Err(RunError::Denied)), "{:?}", outcome.end);
+        let committed = outcome.events.iter().find(|event| event.starts_with("Committed")).unwrap();
+        let [denied] = &outcome.gate.call_log()[..] else { panic!("one record, of the no") };
+        assert_eq!(
+            (denied.verdict, denied.code.as_ref().unwrap().as_str()),
+            (Verdict::Reject, "APPROVAL_DENIED")
+        );
+        assert!(committed.contains(&denied.plan.unwrap().to_string()), "{committed}");
+        assert_eq!(denied.denied_by.as_ref().map(|by| by.as_str()), name);
+    }
+}
+
+#[test]
+fn a_no_that_cannot_be_put_on_record_ends_the_run_as_that() {
+    // The session's opening.
+    let outcome = refund().approver(|_| Approval::Deny).gate(|world| world.gate_that_records(1)).run();
+    assert_eq!((outcome.code(), outcome.ran.len()), ("AUDIT_UNAVAILABLE", 0));
+}
+
+#[test]
 fn a_token_that_is_not_one_of_this_plan_starts_nothing() {
     let outcome = refund().approver(|_| Approval::Token("cs1.a.b".to_owned())).run();
     assert_eq!((outcome.code(), outcome.gate.plan_root()), ("APPROVAL_INVALID", None));
@@ -79,6 +106,15 @@ fn a_call_whose_approval_is_refused_or_wrong_is_not_run() {
         .run();
     assert_eq!((denied.code(), denied.ran.len()), ("APPROVAL_DENIED", 0));
     assert_eq!(denied.gate.counts().rejected_with(RejectionCode::ApprovalDenied), 1, "the gate was told");
+    let named = wipe()
+        .approver(|request| match request.binding().tool().name().as_str() {
+            "wipe" => Approval::DenyBy("olga".to_owned()),
+            _ => Approval::Abstain,
+        })
+        .run();
+    assert_eq!((named.code(), named.ran.len()), ("APPROVAL_DENIED", 0));
+    let names: Vec<_> = named.gate.call_log().into_iter().filter_map(|record| record.denied_by).collect();
+    assert_eq!(names.iter().map(|name| name.as_str()).collect::<Vec<_>>(), ["olga"]);
     let forged = wipe()
         .approver(|request| match request.binding().tool().name().as_str() {
             "wipe" => Approval::Token("cs1.a.b".to_owned()),
@@ -115,4 +151,5 @@ fn a_plan_without_an_inspector_is_refused() {
 #[test]
 fn an_approval_never_shows_its_token() {
     assert_eq!(format!("{:?}", Approval::Token("cs1.secret".to_owned())), "Token(..)");
+    assert_eq!(format!("{:?}", Approval::DenyBy("olga".to_owned())), "DenyBy(\"olga\")");
 }

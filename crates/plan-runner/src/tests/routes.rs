@@ -1,7 +1,3 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
 use countersign_core::Millis;
 
 use super::case::*;
@@ -235,28 +231,10 @@ fn each_limit_lets_its_value_pass_and_no_more() {
     assert_eq!(two().limits(limits.with_text_bytes(bytes - 1)).run().code(), "MODEL_TEXT_TOO_LARGE");
 }
 
-/// Loses every record from one on.
-#[derive(Debug)]
-struct Failing {
-    sink: MemorySink,
-    left: AtomicU64,
-}
-
-impl AuditSink for Failing {
-    fn record(&self, record: &Record) -> Result<u64, AuditError> {
-        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        left.map_err(|_| AuditError::Poisoned)?;
-        self.sink.record(record)
-    }
-}
-
 #[test]
 fn a_step_whose_outcome_is_not_on_record_leads_to_no_trace() {
     // Session, the plan's start and its outcome, the step's decision: the step's outcome is lost.
-    let outcome = Case::new(plan(&[READ]))
-        .turn(read_turn())
-        .gate(|world| world.gate_with(Arc::new(Failing { sink: MemorySink::new(), left: AtomicU64::new(4) })))
-        .run();
+    let outcome = Case::new(plan(&[READ])).turn(read_turn()).gate(|world| world.gate_that_records(4)).run();
     assert_eq!((outcome.code(), outcome.ran.len()), ("PLAN_OUTCOME_MISSING", 1));
     assert_eq!(outcome.planner_saw.len(), 1, "the planner is not asked for an answer");
 }

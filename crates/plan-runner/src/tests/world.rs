@@ -1,7 +1,8 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_approval_token::{MemorySpentTokens, MintTerms, mint};
-use countersign_audit_log::{AuditSink, MemorySink};
+use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
 use countersign_core::*;
 use countersign_keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
 use countersign_pinned_ask::PinnedAsk;
@@ -45,6 +46,11 @@ impl World {
         self.builder(sink).pinned_ask(pin.unwrap()).approvals(approvals).plan_first().open().unwrap()
     }
 
+    /// A gate that loses every record after so many.
+    pub(super) fn gate_that_records(&self, left: u64) -> ToolGate {
+        self.gate_with(Arc::new(Failing { sink: MemorySink::new(), left: AtomicU64::new(left) }))
+    }
+
     /// A gate without a goal.
     pub(super) fn aimless(&self) -> ToolGate {
         self.builder(Arc::new(MemorySink::new())).open().unwrap()
@@ -58,6 +64,21 @@ impl World {
         let contract = self.registry.negotiate(&request, self.clock.now().unwrap()).unwrap();
         let principal = Principal::new("ada@example.com").unwrap();
         ToolGate::builder(Arc::clone(&self.registry), contract, principal, self.clock(), sink)
+    }
+}
+
+/// Loses every record from one on.
+#[derive(Debug)]
+struct Failing {
+    sink: MemorySink,
+    left: AtomicU64,
+}
+
+impl AuditSink for Failing {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.map_err(|_| AuditError::Poisoned)?;
+        self.sink.record(record)
     }
 }
 

@@ -30,6 +30,19 @@ fn definition(about: &str, listed: &str, hashed: &str) -> Value {
     vector(about, "definition", &framed, &json!({ "listed": listed }), digest)
 }
 
+/// What stands for a definition that is not known: the digest of the label alone, which is that of no definition.
+fn unknown_definition() -> Value {
+    let framed = Framed::new("countersign/tool-definition-unknown");
+    let digest = Digest::framed("countersign/tool-definition-unknown").finish();
+    vector(
+        "a definition that is not known: the label and nothing else",
+        "definition",
+        &framed,
+        &json!({}),
+        digest,
+    )
+}
+
 /// A contract that is sealed under the key of 32 bytes that are all 1: the bytes that the tag covers, and the text.
 fn contract(about: &str, agent: &str) -> Value {
     let contract = load(&desk(1)).negotiate(&request(agent), now()).unwrap();
@@ -78,10 +91,36 @@ fn recipes() -> Vec<(&'static str, Value)> {
         ),
         ("contract", contract("a contract of two tools", "support-bot")),
         ("contract_of_another_agent", contract("a contract of another agent", "mailer")),
+        ("definition_unknown", unknown_definition()),
+        (
+            "definition_beyond_ascii",
+            definition(
+                "names and texts beyond ASCII, in the order of their UTF-16 code units, and numbers in their one spelling",
+                "{\"name\":\"n\",\"description\":\"caf\\u00e9 \u{1f600}\",\"inputSchema\":{\"\u{ff5e}\":1.0,\"\u{1f600}\":1e2,\"b\":[]}}",
+                "{\"description\":\"caf\u{e9} \u{1f600}\",\"inputSchema\":{\"b\":[],\"\u{1f600}\":100,\"\u{ff5e}\":1},\"name\":\"n\"}",
+            ),
+        ),
     ]
 }
 
 #[test]
 fn the_recipes_on_disk_are_those_that_are_made() {
     Vectors::recipes("registry").hold(&numbered("recipes", recipes()));
+}
+
+#[test]
+fn no_definition_has_the_digest_that_stands_for_an_unknown_one() {
+    let cases = recipes();
+    let of = |kind: &str| -> Vec<_> {
+        cases
+            .iter()
+            .filter(|(_, case)| case["kind"] == kind)
+            .map(|(_, case)| case["sha256"].clone())
+            .collect()
+    };
+    let unknown = unknown_definition()["sha256"].clone();
+    assert_eq!(of("definition").iter().filter(|digest| **digest == unknown).count(), 1);
+    // Nor is it what a definition without a text would have under the label of definitions.
+    assert_ne!(unknown, Digest::framed("countersign/tool-def-1").finish().to_string());
+    assert_ne!(unknown, Digest::framed("countersign/tool-def-1").field(b"").finish().to_string());
 }

@@ -1,10 +1,11 @@
 //! Runs the public vectors: `tests/vectors/registry/{accept,reject}/NNN_slug.json`.
 //!
-//! A file holds either a `draft`, or a `constraint` with an `argument` (a draft's constraint at `/a`), and, when it is to
-//! be refused, the `code`.
+//! A file holds either a `draft`, or a `constraint` with an `argument` (a draft's constraint at `/a`), or what a server `listed` of a
+//! tool, read by a `recipe`; and, when it is to be refused, the `code`.
 
 use std::path::PathBuf;
 
+use countersign_canonical_json::{Limits, Recipe, read};
 use serde_json::{Value, json};
 
 use super::fixture::*;
@@ -26,6 +27,11 @@ fn run(vector: &Value) -> Result<(), &'static str> {
         return RegistryDraft::from_json(draft.to_string().as_bytes())
             .map(|_| ())
             .map_err(|error| error.code());
+    }
+    if let Some(listed) = vector["listed"].as_str() {
+        let recipe: Recipe = vector["recipe"].as_str().unwrap().parse().unwrap();
+        let listed = read(listed.as_bytes(), recipe, &Limits::default()).unwrap();
+        return definition_digest(listed.value()).map(|_| ()).map_err(|error| error.code());
     }
     let mut value = desk(1);
     value["tools"][0]["args_schema"] = json!({"type": "object"});

@@ -1,3 +1,6 @@
+use countersign_audit_log::Verdict;
+use countersign_core::SessionId;
+
 use super::plan_world::*;
 use super::world::*;
 use crate::RejectionCode::*;
@@ -85,6 +88,56 @@ fn a_denied_step_keeps_its_turn_and_what_was_denied_outside_the_plan_is_another_
     assert_eq!(code(&gate, &refund("c2").denied_by("olga")), Some(ApprovalDenied));
     let token = world.approve(&gate, &refund("c2"));
     assert_eq!(code(&gate, &refund("c2").approval(token.as_str())), None);
+}
+
+#[test]
+fn a_persons_no_to_a_whole_plan_is_on_record_with_its_root_and_changes_nothing() {
+    let world = World::new();
+    let gate = world.gate();
+    let plan = plan_of(&gate, steps());
+    let root = *committed(&gate, plan.clone()).root();
+    let asked = gate.plan_approval_request(&plan).unwrap();
+    // Nothing that comes between question and answer makes the answer less than it is.
+    world.reload(2, NONE_REVOKED);
+    let refused = gate.refuse_plan(&asked, Some("olga\u{1b}[2J"));
+    assert_eq!(refused.code(), "APPROVAL_DENIED");
+    let entry = last_decision(&world);
+    assert_eq!((entry.verdict, entry.code.unwrap().as_str()), (Verdict::Reject, "APPROVAL_DENIED"));
+    assert_eq!((entry.tool.server.as_str(), entry.tool.name.as_str()), PLAN_TOOL);
+    assert_eq!((entry.plan, entry.call_id.as_str()), (Some(root.digest()), root.to_string().as_str()));
+    assert_eq!(entry.denied_by.unwrap().as_str(), "olga\\u{1b}[2J");
+    assert_eq!(entry.args, Some(*asked.binding().args()));
+    assert_eq!((gate.plan_root(), gate.counts().rejected()), (None, 0), "no plan, and no call");
+    assert_eq!(gate.refuse_plan(&asked, None).code(), "APPROVAL_DENIED");
+    assert_eq!((last_decision(&world).plan, last_decision(&world).denied_by), (Some(root.digest()), None));
+}
+
+#[test]
+fn a_no_to_an_amendment_is_on_record_and_the_plan_goes_on() {
+    let world = World::new();
+    let gate = world.planned();
+    let before = gate.plan_root();
+    let amendment = amendment_of(&gate, steps());
+    let root = committed(&gate, amendment.clone()).root().digest();
+    let asked = gate.plan_approval_request(&amendment).unwrap();
+    assert_eq!(gate.refuse_plan(&asked, Some("olga")).code(), "APPROVAL_DENIED");
+    assert_eq!(last_decision(&world).plan, Some(root));
+    assert_eq!((gate.plan_root(), code(&gate, &search("c"))), (before, None));
+}
+
+#[test]
+fn what_was_asked_about_a_call_or_in_another_session_is_no_refusal_of_a_plan() {
+    let world = World::new();
+    let gate = world.gate();
+    let call = gate.check(&refund("c")).unwrap_err().approval_request().unwrap().clone();
+    let asked = gate.plan_approval_request(&plan_of(&gate, steps())).unwrap();
+    let other = SessionId::new("another").unwrap();
+    let elsewhere = ApprovalRequest { binding: asked.binding().clone().with_session(other), ..asked };
+    for foreign in [call, elsewhere] {
+        assert_eq!(gate.refuse_plan(&foreign, Some("olga")).code(), "INTERNAL");
+        let entry = last_decision(&world);
+        assert_eq!((entry.code.unwrap().as_str(), entry.plan, entry.denied_by), ("INTERNAL", None, None));
+    }
 }
 
 #[test]

@@ -186,6 +186,26 @@ fn alarm_and_quarantine_are_told_as_they_change() {
 }
 
 #[test]
+fn what_is_taken_up_from_the_record_moves_the_alarm_and_no_counter() {
+    let world = World::new();
+    let earlier = open(&world, &Arc::default(), "session-1");
+    for _ in 0..4 {
+        assert_eq!((code(&earlier, &search("c")), code(&earlier, &misfit("c"))), (None, Some(ArgsSchema)));
+    }
+    let entries = || world.sink.latest().into_iter().map(|(_, record)| Ok::<_, QuarantineError>(record));
+    let heard = Heard::default();
+    with_local_recorder(&heard, || {
+        let stats = CallStats::new();
+        stats.take_up(&agent(), entries()).unwrap();
+        let level = stats.snapshot().agents[0].alarm_level;
+        assert!(level > 0.3, "{level}");
+        assert_eq!(heard.alarm_and_quarantine(), [Some(level), Some(0.0), Some(0.0)]);
+    });
+    assert_eq!(heard.counters("countersign_answers_total"), BTreeMap::new());
+    assert_eq!(heard.gauge("countersign_acceptance_ratio", "support-bot"), None, "nothing was decided here");
+}
+
+#[test]
 fn a_handle_is_looked_up_once_and_every_metric_is_described() {
     let heard = Heard::default();
     with_local_recorder(&heard, || {

@@ -189,3 +189,14 @@ impl AuditSink for Meanwhile {
         self.inner.record(record)
     }
 }
+
+#[test]
+fn a_no_to_a_plan_that_cannot_be_put_on_record_is_told_as_that() {
+    let world = World::new();
+    let asked = {
+        let gate = world.gate();
+        gate.plan_approval_request(&plan_of(&gate, steps())).unwrap()
+    };
+    let gate = gate_over(&world, &Gauge::new(1));
+    assert_eq!(gate.refuse_plan(&asked, Some("olga")).code(), "AUDIT_UNAVAILABLE");
+}

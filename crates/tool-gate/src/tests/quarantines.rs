@@ -17,13 +17,13 @@ use proptest::prelude::*;
 
 /// A store that works, fails or panics, as it is told.
 #[derive(Debug, Default)]
-struct Unsteady {
+pub(super) struct Unsteady {
     inner: MemoryQuarantines,
     trouble: AtomicU8,
 }
 
 impl Unsteady {
-    fn set(&self, trouble: u8) {
+    pub(super) fn set(&self, trouble: u8) {
         self.trouble.store(trouble, Ordering::SeqCst);
     }
 

@@ -1,63 +1,114 @@
-use countersign_audit_log::{Escaped, ProposalRecord, Record, StandingChange, Verdict};
+use countersign_audit_log::{
+    CallRecord, ClaimsRecord, Direction, Escaped, ProposalRecord, Record, SessionRecord, StandingChange,
+    Verdict,
+};
 
-use crate::shown::shown_line;
+use crate::shown::{quoted, shown_line, shown_name};
 
-/// One entry for a person. What agents wrote was escaped when it was recorded.
+/// One entry for a person. What agents wrote was escaped when it was recorded; here no name can look like what is not its part.
 pub(super) fn describe(seq: u64, record: &Record) -> String {
+    format!("{seq:>6} {} {}", record.time(), what(record))
+}
+
+fn what(record: &Record) -> String {
     match record {
-        Record::Session(r) => {
-            let came_of_it = match &r.code {
-                Some(code) => format!("refused {code}"),
-                None => format!("{} tools until {}", r.tools.len(), r.expires),
-            };
-            format!(
-                "{seq:>6} {} session  {} for {} under registry {}: {came_of_it}",
-                r.time, r.agent, r.principal, r.registry_version
-            )
-        }
-        Record::Decision(r) => {
-            let verdict = match (&r.verdict, &r.code) {
-                (Verdict::Accept, _) => "accept".to_owned(),
-                (Verdict::Reject, Some(code)) => format!("reject {code}"),
-                (Verdict::Reject, None) => "reject".to_owned(),
-            };
-            let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            let backing = r.proposal.as_deref().map(backing).unwrap_or_default();
-            let step = r.plan_step.map(|step| format!(" (step {step} of the plan)")).unwrap_or_default();
-            let by = r.denied_by.as_ref().map(|by| format!(" ({by})")).unwrap_or_default();
-            let trace = r.trace.as_ref().map(|trace| format!("; trace {trace}")).unwrap_or_default();
-            let (server, name) = (&r.tool.server, &r.tool.name);
-            let values: String =
-                r.values.iter().map(|one| format!("; {}={}", one.pointer, shown(&one.value))).collect();
-            format!(
-                "{seq:>6} {} decision {} {} {server}:{name}{step} {verdict}{reason}{by}{backing}{trace}{values}",
-                r.time, r.agent, r.call_id
-            )
-        }
+        Record::Session(r) => session(r),
+        Record::Decision(r) => decision(r),
         Record::Outcome(r) => {
             let outcome = serde_json::to_value(r.outcome).unwrap_or_default();
             let outcome = outcome.as_str().unwrap_or("unknown");
-            format!("{seq:>6} {} outcome  {} of {}: {outcome}", r.time, r.call_id, r.decision)
+            let after = r.duration_ms.map(|span| format!(" after {span}")).unwrap_or_default();
+            format!("outcome  {} of {}: {outcome}{after}", shown_name(r.call_id.as_str()), r.decision)
         }
         Record::Gateway(r) => {
-            let method = r.method.as_ref().map(|method| format!(" {method}")).unwrap_or_default();
-            let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{seq:>6} {} gateway {method} {}{reason}", r.time, r.code)
+            let direction = match r.direction {
+                Direction::ToServer => "to the server",
+                Direction::ToClient => "to the client",
+                _ => "(a direction of a newer version)",
+            };
+            let method = r.method.as_ref().map(|method| format!("{} ", shown_name(method.as_str())));
+            let method = method.unwrap_or_default();
+            format!(
+                "gateway  {direction}: {method}{}{}",
+                shown_name(r.code.as_str()),
+                because(r.reason.as_ref())
+            )
         }
-        Record::Recovered(r) => {
-            format!("{seq:>6} {} recovered {} bytes were cut, sha-256 {}", r.time, r.bytes, r.digest)
-        }
+        Record::Recovered(r) => format!("recovered {} bytes were cut, sha-256 {}", r.bytes, r.digest),
         Record::Standing(r) => {
             let what = match r.standing {
                 StandingChange::Quarantined => "put into quarantine",
                 StandingChange::Lifted => "let out of quarantine",
                 _ => "changed",
             };
-            let reason = r.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{seq:>6} {} standing {} {what} by {}{reason}", r.time, r.agent, r.by)
+            let (agent, by) = (shown_name(r.agent.as_str()), shown_name(r.by.as_str()));
+            format!("standing {agent} {what} by {by}{}", because(r.reason.as_ref()))
         }
-        _ => format!("{seq:>6} {} (an entry of a newer version)", record.time()),
+        _ => "(an entry of a newer version)".to_owned(),
     }
+}
+
+fn session(r: &SessionRecord) -> String {
+    let came_of_it = match &r.code {
+        Some(code) => format!("refused {}", shown_name(code.as_str())),
+        None => {
+            let narrowed = if r.narrowed { " (narrowed)" } else { "" };
+            format!("{} tools{narrowed} until {}", r.tools.len(), r.expires)
+        }
+    };
+    let ancestors: Vec<_> = r.ancestors.iter().map(|agent| shown_name(agent.as_str())).collect();
+    let led_to_by =
+        if ancestors.is_empty() { String::new() } else { format!(", led to by {}", ancestors.join(" > ")) };
+    let claims = r.claims.as_ref().map(claims).unwrap_or_default();
+    let (agent, principal) = (shown_name(r.agent.as_str()), shown_name(r.principal.as_str()));
+    format!(
+        "session  {agent} for {principal} under registry {}: {came_of_it}; session {}{led_to_by}{claims}",
+        r.registry_version,
+        shown_name(r.session.as_str())
+    )
+}
+
+/// What an agent claimed that the registry does not say.
+fn claims(record: &ClaimsRecord) -> String {
+    let mut names: Vec<_> = record.differing().iter().map(|name| quoted(name.as_str())).collect();
+    if record.omitted() > 0 {
+        names.push(format!("{} more", record.omitted()));
+    }
+    if names.is_empty() { String::new() } else { format!("; claimed otherwise: {}", names.join(", ")) }
+}
+
+fn decision(r: &CallRecord) -> String {
+    let verdict = match (&r.verdict, &r.code) {
+        (Verdict::Accept, _) => "accept".to_owned(),
+        (Verdict::Reject, Some(code)) => format!("reject {}", shown_name(code.as_str())),
+        (Verdict::Reject, None) => "reject".to_owned(),
+    };
+    let reason = because(r.reason.as_ref());
+    let step = r.plan_step.map(|step| format!(" (step {step} of the plan)")).unwrap_or_default();
+    let denied = r.denied_by.as_ref().map(|by| format!(" ({})", shown_name(by.as_str()))).unwrap_or_default();
+    let approved = r.approver.as_ref().map(|by| format!(" (approved by {})", shown_name(by.as_str())));
+    let approved = approved.unwrap_or_default();
+    let backing = r.proposal.as_deref().map(backing).unwrap_or_default();
+    let trace = r.trace.as_ref().map(|trace| format!("; trace {}", shown_name(trace.as_str())));
+    let trace = trace.unwrap_or_default();
+    let values: String =
+        r.values.iter().map(|one| format!("; {}={}", pointer(&one.pointer), shown(&one.value))).collect();
+    format!(
+        "decision {} {} {}:{}{step} {verdict}{reason}{denied}{approved}{backing}{trace}{values}",
+        shown_name(r.agent.as_str()),
+        shown_name(r.call_id.as_str()),
+        shown_name(r.tool.server.as_str()),
+        shown_name(r.tool.name.as_str()),
+    )
+}
+
+fn because(reason: Option<&Escaped<512>>) -> String {
+    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
+}
+
+/// The empty one stands for all of the arguments.
+fn pointer(pointer: &Escaped<256>) -> String {
+    if pointer.as_str().is_empty() { String::new() } else { shown_name(pointer.as_str()) }
 }
 
 /// A value as JSON, and as far as it is on record. Its escapes are undone first: a quote in a text, with its backslash doubled,
@@ -66,17 +117,12 @@ fn shown<const MAX: usize>(value: &Escaped<MAX>) -> String {
     value.unescape().map_or_else(|| format!("{} (cut)", quoted(value.as_str())), |json| shown_line(&json))
 }
 
-/// What agents choose, set apart: what is in quotes cannot look like what is not.
-fn quoted(escaped: &str) -> String {
-    format!("\"{}\"", escaped.replace('"', "\\\""))
-}
-
 /// How a proposal was judged and what of it verified; nothing where none was read.
 fn backing(record: &ProposalRecord) -> String {
     if record.digest.is_none() {
         return String::new();
     }
-    let mut text = format!("; proposal ({})", record.profile);
+    let mut text = format!("; proposal ({})", shown_name(record.profile.as_str()));
     for piece in record.evidence() {
         text.push_str(&format!(", evidence {}", quoted(piece.id.as_str())));
         if let Some(key) = &piece.key {
@@ -105,13 +151,14 @@ mod tests {
         let (by, expires) = (Principal::new("alice").unwrap(), time.saturating_add(Millis::from_secs(60)));
         let mut record = SessionRecord::new(time, session, agent, by, 7, vec![tool], expires);
         let opened = describe(1, &Record::Session(record.clone()));
-        assert!(
-            opened.ends_with("bot for alice under registry 7: 1 tools until 1970-01-01T00:01:00.000Z"),
-            "{opened}"
-        );
+        let expected = "bot for alice under registry 7: 1 tools until 1970-01-01T00:01:00.000Z; session s";
+        assert!(opened.ends_with(expected), "{opened}");
         record.code = Some("REVOKED\u{1b}[2J".into());
         let refused = describe(2, &Record::Session(record));
-        assert!(refused.ends_with("bot for alice under registry 7: refused REVOKED\\u{1b}[2J"), "{refused}");
+        assert!(
+            refused.ends_with(r#"bot for alice under registry 7: refused "REVOKED\u{1b}[2J"; session s"#),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -96,6 +96,9 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
         _ => Path::new("."),
     };
     make_folder(parent)?;
+    if folder.symlink_metadata().is_ok() {
+        return Err(Failure::new("FILE_UNWRITABLE", "is there, and is no folder").about(folder.display()));
+    }
     let made = std::fs::create_dir(folder).and_then(|()| sync_folder(parent));
     made.map_err(|error| Failure::new("FILE_UNWRITABLE", error.to_string()).about(folder.display()))
 }

@@ -1,7 +1,8 @@
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use clap::Args;
+use clap::builder::{MapValueParser, OsStringValueParser, TypedValueParser as _, ValueParserFactory};
 use countersign_audit_log::{Checkpoint, LogEntry, LogError, LogKey, LogSummary, read_log, verify_log};
 use countersign_keys::note::VerifierKeyError;
 use countersign_merkle::MerkleTree;
@@ -82,9 +83,14 @@ impl LogArgs {
         Ok(tree)
     }
 
-    /// That there is no such entry, or no such size.
-    pub(super) fn no_such_size(&self) -> Failure {
-        failure(LogError::NoSuchSize).about(self.folder.display())
+    /// That there is no such entry, or no such size, among so many.
+    pub(super) fn no_such_size(&self, asked: u64, size: u64) -> Failure {
+        let text = if asked == 0 {
+            "entries and sizes are counted from 1 on".to_owned()
+        } else {
+            format!("{asked} is asked for, and there are only {size}")
+        };
+        Failure::new(LogError::NoSuchSize.code(), text).about(self.folder.display())
     }
 }
 
@@ -146,11 +152,19 @@ pub(crate) enum KeySource {
     File(PathBuf, VerifierKeyError),
 }
 
-impl FromStr for KeySource {
-    type Err = std::convert::Infallible;
+impl From<OsString> for KeySource {
+    fn from(given: OsString) -> Self {
+        // A file may have a name that is no text; a key has not.
+        let key = given.to_str().ok_or(VerifierKeyError::Malformed).and_then(str::parse);
+        key.map_or_else(|error| Self::File(given.into(), error), Self::Given)
+    }
+}
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(text.parse().map_or_else(|error| Self::File(text.into(), error), Self::Given))
+impl ValueParserFactory for KeySource {
+    type Parser = MapValueParser<OsStringValueParser, fn(OsString) -> Self>;
+
+    fn value_parser() -> Self::Parser {
+        OsStringValueParser::new().map(Self::from)
     }
 }
 

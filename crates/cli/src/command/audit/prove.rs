@@ -27,10 +27,16 @@ impl Prove {
     /// What is printed is what the verifying verbs of `merkle` read, in either form of output.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let verified = self.log.verify_to_give_out(&[])?;
-        let size = self.size.or(self.to).unwrap_or(verified.summary.records);
+        let records = verified.summary.records;
+        let size = self.size.or(self.to).unwrap_or(records);
         let least = self.seq.or(self.from).unwrap_or_default();
-        if least == 0 || least > size || size > verified.summary.records {
-            return Err(self.log.no_such_size());
+        for (asked, there) in [(size, records), (least, size)] {
+            if asked > there {
+                return Err(self.log.no_such_size(asked, there));
+            }
+        }
+        if least == 0 {
+            return Err(self.log.no_such_size(least, size));
         }
         let tree = self.log.tree(&verified, |_| Ok(()))?;
         let proof = match self.seq {

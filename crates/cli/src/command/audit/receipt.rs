@@ -77,8 +77,8 @@ impl Make {
                 (checkpoint.size(), note)
             }
         };
-        if self.seq.is_some_and(|seq| seq == 0 || seq > size) {
-            return Err(self.log.no_such_size());
+        if let Some(seq) = self.seq.filter(|seq| *seq == 0 || *seq > size) {
+            return Err(self.log.no_such_size(seq, size));
         }
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
         let tree = self.log.tree(&verified, |entry| {

@@ -19,7 +19,7 @@ pub(crate) struct Show {
 /// Which entries are printed.
 #[derive(Debug, Args)]
 pub(super) struct Wanted {
-    /// Only what concerns this agent.
+    /// Only this agent's sessions, decisions and quarantines.
     #[arg(long)]
     agent: Option<AgentId>,
     /// Only what belongs to this session.

@@ -25,6 +25,15 @@ pub(super) enum Asking {
     Filing { config: PathBuf, ttl: Millis },
 }
 
+/// What somebody has said.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// Yes: the token, with the call id that it binds.
+    Approved(CallId, ApprovalToken),
+    /// No, and who said so.
+    Denied(OperatorId),
+}
+
 /// Finds approvals that were given, and says what has to be approved where there is none.
 #[derive(Debug)]
 pub(super) struct Approvals {
@@ -37,20 +46,36 @@ impl Approvals {
         Self { asking, store }
     }
 
-    /// The approval that was given to exactly this, with the call id that it binds.
-    pub(super) fn find(&self, binding: &CallBinding) -> Result<Option<(CallId, ApprovalToken)>, Failure> {
-        match (&self.asking, &self.store) {
-            (Asking::Filing { .. }, Some(store)) => Ok(store.find_approved(binding, now()?)?),
-            _ => Ok(None),
+    /// What was said to exactly this. Where nobody has said anything, it prints what has to be approved, files it where it can be
+    /// filed, and gives the refusal. `args_file` is a file that holds the arguments, if there is one.
+    pub(super) fn answer(
+        &self,
+        out: &mut Output,
+        what: &str,
+        request: &ApprovalRequest,
+        args_file: Option<&str>,
+    ) -> Result<Answer, Failure> {
+        if let Some(answer) = self.find(request.binding())? {
+            return Ok(answer);
+        }
+        let refused = self.ask(out, what, request, args_file);
+        // Somebody may have said something between the look and the question.
+        match self.find(request.binding())? {
+            Some(denied @ Answer::Denied(_)) => Ok(denied),
+            Some(Answer::Approved(..)) | None => Err(refused),
         }
     }
 
-    /// Who said no to exactly this.
-    pub(super) fn find_denier(&self, binding: &CallBinding) -> Result<Option<OperatorId>, Failure> {
-        match (&self.asking, &self.store) {
-            (Asking::Filing { .. }, Some(store)) => Ok(store.find_denied(binding, now()?)?.map(|(_, by)| by)),
-            _ => Ok(None),
+    /// A no comes before a yes, and both are of exactly this.
+    fn find(&self, binding: &CallBinding) -> Result<Option<Answer>, Failure> {
+        let (Asking::Filing { .. }, Some(store)) = (&self.asking, &self.store) else {
+            return Ok(None);
+        };
+        if let Some((_, by)) = store.find_denied(binding, now()?)? {
+            return Ok(Some(Answer::Denied(by)));
         }
+        let approved = store.find_approved(binding, now()?)?;
+        Ok(approved.map(|(id, token)| Answer::Approved(id, token)))
     }
 
     /// Whether the session takes approvals at all.
@@ -75,9 +100,7 @@ impl Approvals {
         }
     }
 
-    /// Prints what has to be approved, files it where it can be filed, and gives the refusal. `args_file` is a file that
-    /// holds the arguments, if there is one.
-    pub(super) fn ask(
+    fn ask(
         &self,
         out: &mut Output,
         what: &str,
@@ -117,10 +140,6 @@ impl Approvals {
                 let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)?
                     .with_session_end(request.session_ends());
                 let id = store.request(&pending).map_err(|error| {
-                    if matches!(error, PendingError::Denied) {
-                        let text = "it was denied; the plan for another session is another question";
-                        return Failure::refused("APPROVAL_DENIED", text);
-                    }
                     if matches!(error, PendingError::Conflict) {
                         let text = "it was used or is over; the plan for another session is another question";
                         return Failure::refused(error.code(), text);

@@ -1,10 +1,13 @@
 use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read, write_string};
-use countersign_committed_plan::{DYNAMIC, Step};
+use countersign_committed_plan::{CommittedPlan, DYNAMIC};
 use countersign_core::ToolId;
+use countersign_tool_gate::own_arguments;
 
+use super::counted;
 use crate::command::json::malformed;
 use crate::failure::Failure;
 use crate::files::Source;
+use crate::session::PreparedSession;
 
 /// One call of a plan that is to be made.
 #[derive(Debug)]
@@ -32,11 +35,16 @@ pub(super) fn read_fill(from: Option<&Source>) -> Result<Option<Canonical>, Fail
 }
 
 /// Every call of the plan, in order: one for each step, or one for each object of a list of them.
-pub(super) fn runs(steps: &[Step], fill: Option<&Canonical>) -> Result<Vec<PlannedRun>, Failure> {
+///
+/// A call's id is the plan's root and the step: the root is that of one session, so no two sessions ask about the same id, and
+/// the same plan that is run again in its session asks under the ids that it had.
+pub(super) fn runs(plan: &CommittedPlan, fill: Option<&Canonical>) -> Result<Vec<PlannedRun>, Failure> {
+    let (root, steps) = (plan.root(), plan.steps());
     let given = fill.map(Canonical::value);
     let is_step = |name: &str| (1..=steps.len()).any(|number| number.to_string() == name);
     if given.is_some_and(|given| !given.members().all(|(name, _)| is_step(name))) {
-        let text = format!("names a step that is none of 1 to {}", steps.len());
+        let text =
+            format!("names a step that there is not: the plan has {}", counted(steps.len() as u64, "step"));
         return Err(Failure::new("FILL_NO_SUCH_STEP", text).about("--fill"));
     }
     let mut runs = Vec::new();
@@ -48,7 +56,8 @@ pub(super) fn runs(steps: &[Step], fill: Option<&Canonical>) -> Result<Vec<Plann
         };
         let fits = u32::try_from(calls.len()).is_ok_and(|count| count > 0 && count <= step.max_calls());
         if !fits {
-            let text = format!("step {number}: 1 to {} calls can be given", step.max_calls());
+            let calls = counted(u64::from(step.max_calls()), "call");
+            let text = format!("step {number}: at least one call is given, and at most {calls}");
             return Err(Failure::new("FILL_CALLS", text).about("--fill"));
         }
         let several = calls.len() > 1;
@@ -57,11 +66,31 @@ pub(super) fn runs(steps: &[Step], fill: Option<&Canonical>) -> Result<Vec<Plann
             merge(&mut args, step.args().value(), given).map_err(|(code, text)| {
                 Failure::new(code, format!("step {number}: {text}")).about("--fill")
             })?;
-            let call_id = if several { format!("step-{number}-{call}") } else { format!("step-{number}") };
+            let call_id = if several {
+                format!("{root}/step-{number}-{call}")
+            } else {
+                format!("{root}/step-{number}")
+            };
             runs.push(PlannedRun { step: number, tool: step.tool().clone(), call_id, args });
         }
     }
     Ok(runs)
+}
+
+/// Sees that every call's arguments, with what was filled in, are what the registry allows its tool: what the gate would refuse in
+/// the middle of the plan is refused before anything of it is started.
+pub(super) fn check_args(runs: &[PlannedRun], session: &PreparedSession) -> Result<(), Failure> {
+    let view = session.registry().view();
+    for run in runs {
+        let about = format!("step {} ({})", run.step, run.tool);
+        let args = read(run.args.as_bytes(), Recipe::Jcs1, &Limits::default())
+            .map_err(|error| malformed(&error).about(&about))?;
+        let Some(rules) = session.contract().disclosed(&view, &run.tool) else { continue };
+        rules.check_args(&own_arguments(&args)).map_err(|error| {
+            Failure::refused(error.code(), format!("{about}: {error}; nothing was started"))
+        })?;
+    }
+    Ok(())
 }
 
 const MISSING: (&str, &str) = ("FILL_MISSING", "an argument that is left open is not given");
@@ -120,16 +149,20 @@ fn merge(
 #[cfg(test)]
 mod tests {
     use countersign_canonical_json::{Limits, Recipe, read};
-    use countersign_committed_plan::Step;
-    use countersign_core::ToolId;
+    use countersign_committed_plan::{Plan, PlanContext, Step};
+    use countersign_core::{Digest, SessionId, ToolId};
 
+    use super::super::file::unchecked;
     use super::runs;
 
     fn filled(args: &str, fill: &str) -> Result<Vec<String>, &'static str> {
         let step = Step::new(ToolId::new("mail", "send").unwrap(), args.as_bytes(), &[]).unwrap();
         let step = step.with_max_calls(2).unwrap();
+        let session = SessionId::new("s").unwrap();
+        let context = PlanContext::new(Digest::of(b"goal"), session, 1).unwrap();
+        let plan = unchecked(Plan::new(context, vec![step]).unwrap()).unwrap();
         let fill = read(fill.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
-        let runs = runs(&[step], Some(&fill)).map_err(|failure| failure.code())?;
+        let runs = runs(&plan, Some(&fill)).map_err(|failure| failure.code())?;
         Ok(runs.into_iter().map(|run| run.args).collect())
     }
 

@@ -6,9 +6,9 @@ use countersign_tool_gate::commit_plan;
 use serde::Serialize;
 use serde_json::json;
 
-use super::failure;
 use super::file::PlanFile;
 use super::options::{SessionOptions, plan_for};
+use super::{counted, failure};
 use crate::failure::{Exit, Failure, one_line};
 use crate::files::Source;
 use crate::output::Output;
@@ -38,9 +38,10 @@ impl Lint {
             _ => failure.into_refusal(),
         })?;
         let steps = file.steps().to_vec();
+        let count = counted(steps.len() as u64, "step");
         if !self.session.has_registry() {
             let report = json!({"ok": true, "steps": steps.len(), "checked": false, "findings": []});
-            let text = format!("{} steps; without a registry, only their form was looked at", steps.len());
+            let text = format!("{count}; without a registry, only the form was looked at");
             out.result(&report, &text)?;
             return Ok(Exit::Done);
         }
@@ -58,7 +59,7 @@ impl Lint {
             format!("step {} {} {}: {}", found.step, found.tool, found.code, one_line(&found.message))
         });
         let text = if findings.is_empty() {
-            format!("{} steps, allowed to {agent} under registry {version}", steps.len())
+            format!("{count}, allowed to {agent} under registry {version}")
         } else {
             lines.collect::<Vec<_>>().join("\n")
         };

@@ -66,7 +66,8 @@ pub(crate) enum Plan {
     ///
     /// Starts the server, opens a session and starts the plan in it. Each call is decided by the gate, held to the plan, and
     /// put on record before it goes to the server. The first refusal ends the run (exit code 3). What the tools returned is
-    /// shown when every step has run and the root was found again, and not before.
+    /// shown when every step has run and the root was found again, and not before. A run that ends before that is not gone on
+    /// with: run again, the plan begins with its first step.
     ///
     /// Open arguments come from --fill, an object from step numbers to arguments: {"2": {"body": ".."}}. Only open places
     /// may be given; what lies in a list is given by its index. A step that may be called more than once may have a list of
@@ -96,4 +97,9 @@ impl Plan {
 /// The failure for what the crates of plans say.
 fn failure(code: &'static str, error: &dyn Error) -> Failure {
     Failure::new(code, chain(error))
+}
+
+/// So many of them, as people write it.
+fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -1,5 +1,6 @@
 use clap::Args;
 
+use super::counted;
 use super::options::PlainPlan;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, internal};
@@ -23,8 +24,8 @@ impl Prove {
         match self.step {
             Some(step) => {
                 let proof = plan.prove_step(step).ok_or_else(|| {
-                    let steps = plan.header().steps();
-                    Failure::new("PLAN_NO_SUCH_STEP", format!("the plan's steps are 1 to {steps}"))
+                    let steps = counted(plan.header().steps(), "step");
+                    Failure::new("PLAN_NO_SUCH_STEP", format!("the plan has {steps}"))
                 })?;
                 out.line(&proof.to_json())?;
             }

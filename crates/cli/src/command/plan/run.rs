@@ -4,18 +4,18 @@ use std::str::FromStr;
 
 use clap::Args;
 use countersign_committed_plan::{Plan, Step};
-use countersign_core::{Audience, CallId, Millis, Principal, RunId, ServerName};
+use countersign_core::{Audience, CallId, Millis, OperatorId, Principal, RunId, ServerName};
 use countersign_registry::ApprovalRule;
-use countersign_tool_gate::{PlanSettings, StartPlanError, ToolGate, commit_plan};
+use countersign_tool_gate::{PlanSettings, RejectionCode, StartPlanError, ToolGate, commit_plan};
 use serde_json::json;
 
-use super::approval::{Approvals, Asking};
+use super::approval::{Answer, Approvals, Asking};
 use super::commit::needing;
-use super::failure;
 use super::file::PlanFile;
-use super::fill::{PlannedRun, read_fill, runs};
+use super::fill::{PlannedRun, check_args, read_fill, runs};
 use super::options::{SessionOptions, plan_for};
 use super::steps::{Steps, tell_trace};
+use super::{counted, failure};
 use crate::command::check::beside;
 use crate::command::token::DEFAULT_RUN;
 use crate::config::Config;
@@ -110,9 +110,9 @@ impl Run {
             ));
         }
         let file = PlanFile::read(&self.file)?;
-        let runs = runs(file.steps(), read_fill(self.fill.as_ref())?.as_ref())?;
-        if self.step_approval.iter().any(|(step, _)| runs.iter().all(|run| run.step != *step)) {
-            let text = format!("--step-approval: the plan's steps are 1 to {}", file.steps().len());
+        let (fill, last) = (read_fill(self.fill.as_ref())?, file.steps().len() as u64);
+        if self.step_approval.iter().any(|(step, _)| !(1..=last).contains(step)) {
+            let text = format!("--step-approval: the plan has {}", counted(last, "step"));
             return Err(Failure::new("PLAN_NO_SUCH_STEP", text));
         }
         let (session, asking) = self.session_plan(&file)?;
@@ -125,8 +125,11 @@ impl Run {
         };
         let plan = plan_for(file, &session)?;
         // The gate does this again; here it comes before anything is started.
-        commit_plan(plan.clone(), session.contract(), &session.registry().view())
+        let committed = commit_plan(plan.clone(), session.contract(), &session.registry().view())
             .map_err(|error| failure(error.code(), &error).into_refusal())?;
+        let runs = runs(&committed, fill.as_ref())?;
+        // And this it asks of a step when its turn has come, which is after the plan's approval was used up.
+        check_args(&runs, &session)?;
         let approval = self.approval.as_deref().map(read_text).transpose()?;
         Ok(Opening { plan, runs, session, server, goal, asking, approval, plan_file })
     }
@@ -184,9 +187,13 @@ impl Run {
             Some(given) => Some(given),
             None => approval_of(out, &gate, &opening.plan, &approvals, opening.plan_file.as_deref())?,
         };
-        start(out, &gate, opening.plan, approval.as_ref(), &approvals)?;
-        steps.run(out, &opening.runs, count)?;
-        let trace = gate.finish_plan().map_err(|error| failure(error.code(), &error).into_refusal())?;
+        let ran = start(out, &gate, opening.plan, approval.as_ref(), &approvals)
+            .and_then(|()| steps.run(out, &opening.runs, count))
+            .and_then(|()| gate.finish_plan().map_err(|error| failure(error.code(), &error).into_refusal()));
+        let trace = ran.inspect_err(|failure| {
+            // For the record: whoever reads it sees that the plan is over, and why. Where it never started, there is nothing to halt.
+            let _halted = gate.halt_plan(failure.code());
+        })?;
         tell_trace(out, &trace)
     }
 }
@@ -211,10 +218,18 @@ fn approval_of(
         return Err(Failure::refused("APPROVAL_REQUIRED", text));
     }
     let request = gate.plan_approval_request(plan).map_err(|error| refusal(&error))?;
-    match approvals.find(request.binding())? {
-        Some((id, token)) => Ok(Some((Some(id), token.as_str().to_owned()))),
-        None => Err(approvals.ask(out, "the plan", &request, plan_file)),
+    match approvals.answer(out, "the plan", &request, plan_file)? {
+        Answer::Approved(id, token) => Ok(Some((Some(id), token.as_str().to_owned()))),
+        Answer::Denied(by) => Err(denied(&gate.refuse_plan(&request, Some(by.as_str())), &by)),
     }
+}
+
+fn denied(refused: &StartPlanError, by: &OperatorId) -> Failure {
+    if !matches!(refused, StartPlanError::Refused(RejectionCode::ApprovalDenied)) {
+        return refusal(refused);
+    }
+    let text = format!("the plan was denied by {by}; the plan for another session is another question");
+    Failure::refused(refused.code(), text)
 }
 
 fn start(
@@ -244,7 +259,8 @@ fn start(
         "approved": approved,
     });
     let by = if approved { ", approved as a whole" } else { "" };
-    let text = format!("plan {root} started: {steps} steps, session {session}, registry {version}{by}");
+    let steps = counted(steps as u64, "step");
+    let text = format!("plan {root} started: {steps}, session {session}, registry {version}{by}");
     out.result(&report, &text)?;
     out.flush()
 }

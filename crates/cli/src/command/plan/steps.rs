@@ -7,7 +7,7 @@ use countersign_registry::definition_digest;
 use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall, ToolGate};
 use serde_json::json;
 
-use super::approval::Approvals;
+use super::approval::{Answer, Approvals};
 use super::fill::PlannedRun;
 use crate::failure::{Failure, one_line};
 use crate::output::{Output, internal};
@@ -82,13 +82,13 @@ impl Steps<'_> {
         let Some(request) = rejection.approval_request() else {
             return Err(refused(run, &rejection));
         };
-        if let Some(by) = self.approvals.find_denier(request.binding())? {
-            let denied = self.call(run, &run.call_id).denied_as(request.binding(), by.as_str());
-            return self.gate.check(&denied).map_err(|rejection| refused(run, &rejection));
-        }
-        match self.approvals.find(request.binding())? {
-            Some((id, token)) => self.check_approved(run, &id, &token),
-            None => Err(self.approvals.ask(out, &format!("step {} ({})", run.step, run.tool), request, None)),
+        let what = format!("step {} ({})", run.step, run.tool);
+        match self.approvals.answer(out, &what, request, None)? {
+            Answer::Approved(id, token) => self.check_approved(run, &id, &token),
+            Answer::Denied(by) => {
+                let denied = self.call(run, &run.call_id).denied_as(request.binding(), by.as_str());
+                self.gate.check(&denied).map_err(|rejection| refused(run, &rejection))
+            }
         }
     }
 

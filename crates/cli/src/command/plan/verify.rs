@@ -6,7 +6,7 @@ use countersign_committed_plan::{
 use countersign_core::{RunId, SessionId, ToolId};
 use serde_json::json;
 
-use super::failure;
+use super::{counted, failure};
 use crate::command::json::malformed;
 use crate::command::token::{DEFAULT_RUN, run_keys};
 use crate::failure::{Exit, Failure};
@@ -115,8 +115,8 @@ fn tell_header(out: &mut Output, root: &PlanRoot, header: &PlanHeader) -> Result
         "amends": header.amends().map(|amends| json!({"root": amends.root(), "position": amends.position()})),
     });
     let mut text = format!(
-        "plan {root}: {} steps, for session {session} and goal sha-256 {} under registry {version}",
-        header.steps(),
+        "plan {root}: {}, for session {session} and goal sha-256 {} under registry {version}",
+        counted(header.steps(), "step"),
         context.goal()
     );
     if let Some(amends) = header.amends() {

@@ -6,12 +6,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use countersign_audit_log::Record;
-use countersign_core::{AgentId, Millis};
+use countersign_core::{AgentId, Millis, Timestamp};
 use countersign_keys::dsse::Envelope;
 use countersign_merkle::Frontier;
-use countersign_registry::{
-    CapabilityRegistry, LoadOptions, MemoryHighWater, RegistryDraft, RegistryError, RegistryView,
-};
+use countersign_registry::{CapabilityRegistry, LoadOptions, MemoryHighWater, RegistryDraft, RegistryView};
 use countersign_tool_gate::{HostChecks, Simulation};
 
 use self::report::Report;
@@ -21,6 +19,7 @@ use super::registry::DEFAULT_MAX_AGE;
 use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, read_file};
 use crate::output::{Output, note};
+use crate::session::registry_failure;
 
 /// Say what another registry would have answered to the calls on record, before it is signed into force.
 ///
@@ -30,12 +29,13 @@ use crate::output::{Output, note};
 /// guess what an agent would have done after another answer.
 ///
 /// The other registry is taken to be in force all the time, whenever it was issued. With --key, the log is verified first, and
-/// only what its last checkpoint speaks for is used. The exit code is 0, whatever changes, unless --fail-on-change is given.
+/// only what its last checkpoint speaks for is used. The exit code is 0, whatever changes, unless --fail-on-change or
+/// --fail-on-undetermined is given; and 3 where a registry or the log does not verify.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     countersign simulate log/ --registry next.json --trust-root root.json --was reg.json\n  \
     countersign simulate log/ --registry next.json --trust-root root.json --key log.vkey \\\n    \
-    --fail-on-change --json")]
+    --fail-on-change --fail-on-undetermined --json")]
 pub(crate) struct Simulate {
     /// The log's folder.
     folder: PathBuf,
@@ -67,9 +67,12 @@ pub(crate) struct Simulate {
     /// How many of the calls with another answer are shown, the first ones.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(..=10_000))]
     changes: u16,
-    /// Exit with code 3 if any call has another answer.
+    /// Exit with code 3 if any call has another answer. One that cannot be told is none.
     #[arg(long)]
     fail_on_change: bool,
+    /// Exit with code 3 if any call's answer cannot be told.
+    #[arg(long)]
+    fail_on_undetermined: bool,
 }
 
 impl Simulate {
@@ -98,22 +101,20 @@ impl Simulate {
             note("note: nothing was verified; give the log's public key with --key");
         }
         out.result(&report.to_json(self.key.is_some()), &report.table())?;
-        Ok(if self.fail_on_change && report.has_changes() { Exit::Refused } else { Exit::Done })
+        let failed = (self.fail_on_change && report.has_changes())
+            || (self.fail_on_undetermined && report.has_undetermined());
+        Ok(if failed { Exit::Refused } else { Exit::Done })
     }
 
     /// Loads a registry as it was when it was issued: it may have expired since.
     fn load(&self, path: &Path) -> Result<Arc<RegistryView>, Failure> {
-        let about = |failure: Failure| failure.about(path.display());
         let root = read_trust_root(&self.trust_root)?;
         let bytes = read_file(path, REGISTRY_BYTES)?;
-        let envelope = Envelope::from_json(&bytes, bytes.len())
-            .map_err(|error| about(RegistryError::Envelope(error).into()))?;
-        let issued = RegistryDraft::from_payload(envelope.unverified_payload());
-        let (_, issued, _) = issued.map_err(|error| about(error.into()))?;
         let options = LoadOptions::new().with_max_age(self.max_age);
         let marks = Arc::new(MemoryHighWater::new());
-        let registry = CapabilityRegistry::load(&bytes, &root, marks, options, issued);
-        Ok(registry.map_err(|error| about(error.into()))?.view())
+        CapabilityRegistry::load(&bytes, &root, marks, options, issued(&bytes))
+            .map(|registry| registry.view())
+            .map_err(|error| registry_failure(error).about(path.display()))
     }
 
     /// Hands over every entry: with a key, those that were verified, and whether they are is known at the end.
@@ -135,4 +136,12 @@ impl Simulate {
         // What was read now is what was verified before.
         if frontier.head() == *summary.checkpoint.head() { Ok(()) } else { Err(changed()) }
     }
+}
+
+/// When a registry says that it was issued. Nothing is verified yet, and what cannot be read will not load at any time.
+fn issued(bytes: &[u8]) -> Timestamp {
+    let envelope = Envelope::from_json(bytes, bytes.len()).ok();
+    envelope
+        .and_then(|envelope| RegistryDraft::from_payload(envelope.unverified_payload()).ok())
+        .map_or(Timestamp::EPOCH, |(_, issued, _)| issued)
 }

@@ -8,6 +8,8 @@ use countersign_tool_gate::{Answer, Basis, Missing, Simulated};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::shown::shown_name;
+
 /// The most rows; what comes beyond has one together.
 const MAX_ROWS: usize = 1_024;
 const OTHERS: &str = "(others)";
@@ -72,6 +74,9 @@ struct Change {
     session: String,
     agent: String,
     tool: String,
+    /// For a person.
+    #[serde(skip)]
+    shown_tool: String,
     recorded: &'static str,
     now: &'static str,
     /// What had to be carried over for it.
@@ -114,6 +119,11 @@ impl Report {
                 session: call.session.to_string(),
                 agent: call.agent.to_string(),
                 tool,
+                shown_tool: format!(
+                    "{}:{}",
+                    shown_name(call.tool.server.as_str()),
+                    shown_name(call.tool.name.as_str())
+                ),
                 recorded: recorded.as_str(),
                 now: now.as_str(),
                 carried: match basis {
@@ -135,6 +145,10 @@ impl Report {
         self.total.changed() > 0
     }
 
+    pub(super) fn has_undetermined(&self) -> bool {
+        sum(&self.total.undetermined) > 0
+    }
+
     pub(super) fn to_json(&self, verified: bool) -> Value {
         let named = |view: &Arc<RegistryView>| json!({"version": view.snapshot().version(), "digest": view.snapshot().digest()});
         let rows =
@@ -152,7 +166,9 @@ impl Report {
     }
 
     pub(super) fn table(&self) -> String {
-        let names: Vec<_> = self.rows.keys().map(|(agent, tool)| format!("{agent}  {tool}")).collect();
+        let named = |agent: &str| if agent == OTHERS { agent.to_owned() } else { shown_name(agent) };
+        let names: Vec<_> =
+            self.rows.keys().map(|(agent, tool)| format!("{}  {tool}", named(agent))).collect();
         let total = ("total".to_owned(), &self.total);
         let rows: Vec<_> = names.into_iter().zip(self.rows.values()).chain([total]).collect();
         let width = rows.iter().map(|(name, _)| name.chars().count()).chain([11]).max().unwrap_or(11);
@@ -183,8 +199,9 @@ impl Report {
             text.push_str("\nwith --was, answers are carried over where what was in force says the same");
         }
         for change in &self.changes {
-            let Change { seq, time, session, agent, tool, recorded, now, .. } = change;
-            text.push_str(&format!("\n{seq}  {time}  {session}  {agent}  {tool}  {recorded} -> {now}"));
+            let Change { seq, time, shown_tool, recorded, now, .. } = change;
+            let (session, agent) = (shown_name(&change.session), shown_name(&change.agent));
+            text.push_str(&format!("\n{seq}  {time}  {session}  {agent}  {shown_tool}  {recorded} -> {now}"));
         }
         let more = self.total.changed().saturating_sub(self.changes.len() as u64);
         if more > 0 {

@@ -1,7 +1,7 @@
 use clap::Args;
-use countersign_audit_log::{CallRecord, StandingChange, StandingRecord, Verdict};
+use countersign_audit_log::{CallRecord, Record, StandingChange};
 use countersign_core::Timestamp;
-use countersign_tool_gate::{Alarm, AlarmRule, AlarmState, PLAN_TOOL, RejectionCode};
+use countersign_tool_gate::{Alarm, AlarmRule, AlarmState, RejectionCode};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -61,21 +61,19 @@ impl Replay {
         Self { alarm: Alarm::new(rule), raised: None, times: 0, standing: None }
     }
 
-    pub(super) fn decision(&mut self, seq: u64, call: &CallRecord) {
-        let Some(accepted) = conduct(call).filter(|_| self.raised.is_none()) else { return };
-        if self.alarm.observe(accepted) == AlarmState::Raised {
-            self.raised = Some(Raised { time: call.time, seq });
-            self.times = self.times.saturating_add(1);
+    /// Takes an entry about the agent into account.
+    pub(super) fn add(&mut self, seq: u64, entry: &Record) {
+        match (self.alarm.replay(entry), self.raised) {
+            (AlarmState::Raised, None) => {
+                self.raised = Some(Raised { time: entry.time(), seq });
+                self.times = self.times.saturating_add(1);
+            }
+            (AlarmState::Steady, _) => self.raised = None,
+            (AlarmState::Raised, Some(_)) => {}
         }
-    }
-
-    /// An agent that is let out of quarantine starts without evidence. Each of several gates puts that on record.
-    pub(super) fn standing(&mut self, record: &StandingRecord) {
-        if record.standing == StandingChange::Lifted && self.standing != Some(StandingChange::Lifted) {
-            self.alarm.reset();
-            self.raised = None;
+        if let Record::Standing(change) = entry {
+            self.standing = Some(change.standing);
         }
-        self.standing = Some(record.standing);
     }
 
     pub(super) fn found(&self) -> Found {
@@ -84,21 +82,6 @@ impl Replay {
             raised: self.raised,
             times: self.times,
             quarantined: self.standing == Some(StandingChange::Quarantined),
-        }
-    }
-}
-
-/// What a decision tells of its agent: whether its call was accepted. Nothing where it is no decision, or is not about what
-/// the agent does.
-fn conduct(call: &CallRecord) -> Option<bool> {
-    let code = code_of(call);
-    // What is done with a plan is no call of a tool, and no gate counts it.
-    let is_plans_own = *call.tool.server.as_str() == *PLAN_TOOL.0;
-    match call.verdict {
-        Verdict::Accept => (!is_plans_own).then_some(true),
-        Verdict::Reject => {
-            let code = code?;
-            (code.is_conduct() && !(is_plans_own && code.step() > 2)).then_some(false)
         }
     }
 }

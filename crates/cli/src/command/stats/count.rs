@@ -68,9 +68,9 @@ impl Count {
     pub(super) fn add(&mut self, seq: u64, record: &Record) {
         let counts = self.since.is_none_or(|since| record.time() >= since);
         match record {
-            Record::Decision(call) if counts => self.decision(seq, call),
+            Record::Decision(call) if counts => self.decision(seq, record, call),
             Record::Gateway(_) if counts => self.gateway_refusals = self.gateway_refusals.saturating_add(1),
-            Record::Standing(change) => self.agent(change.agent.as_str()).1.standing(change),
+            Record::Standing(change) => self.agent(change.agent.as_str()).1.add(seq, record),
             Record::Decision(_)
             | Record::Gateway(_)
             | Record::Session(_)
@@ -80,10 +80,10 @@ impl Count {
         }
     }
 
-    fn decision(&mut self, seq: u64, call: &CallRecord) {
+    fn decision(&mut self, seq: u64, record: &Record, call: &CallRecord) {
         let (row, alarm) = self.agent(call.agent.as_str());
         row.add(call);
-        alarm.decision(seq, call);
+        alarm.add(seq, record);
         self.total.add(call);
         let tool = format!("{}:{}", call.tool.server, call.tool.name);
         // Names that an agent made up have one row: a tool is there once a call of it got as far as its arguments.

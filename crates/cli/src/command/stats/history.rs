@@ -60,8 +60,8 @@ impl History {
     pub(super) fn add(&mut self, seq: u64, record: &Record) -> bool {
         let counts = self.since.is_none_or(|since| record.time() >= since);
         match record {
-            Record::Decision(call) if counts => self.decision(seq, call),
-            Record::Standing(change) => self.seen(change.agent.as_str()).replay.standing(change),
+            Record::Decision(call) if counts => self.decision(seq, record, call),
+            Record::Standing(change) => self.seen(change.agent.as_str()).replay.add(seq, record),
             Record::Decision(_)
             | Record::Gateway(_)
             | Record::Session(_)
@@ -82,10 +82,10 @@ impl History {
         })
     }
 
-    fn decision(&mut self, seq: u64, call: &CallRecord) {
+    fn decision(&mut self, seq: u64, record: &Record, call: &CallRecord) {
         let number = self.number(call.time);
         let seen = self.seen(call.agent.as_str());
-        seen.replay.decision(seq, call);
+        seen.replay.add(seq, record);
         if code_of(call) == Some(RejectionCode::ApprovalRequired) {
             return;
         }

@@ -28,8 +28,9 @@ use count::{Count, percent};
 /// not; an agent that tries fifty tools to find one that works shows here.
 ///
 /// The alarm is the gate's own, fed with the decisions on record: how far it has come, or when it was raised and at which
-/// entry. That of a running gate starts anew with its process; this one goes through all that is counted. It starts anew where
-/// an agent was let out of quarantine. Nothing is verified.
+/// entry. It goes through all that is counted, and starts anew where an agent was let out of quarantine. That of a gateway
+/// with `[signals]` does so too, but starts anew with the session after the one that raised it; any other is its session's
+/// alone. Nothing is verified.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  countersign stats log/\n  \
     countersign stats log/ --by tool --since 1d\n  \

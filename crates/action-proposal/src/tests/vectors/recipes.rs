@@ -1,0 +1,153 @@
+//! The public vectors under `tests/vectors/action-proposal/recipes`: what attestations are spent by and how a list of endorsed
+//! digests is signed, put together a second time; and the nonces that are taken and refused.
+
+use countersign_core::{Audience, Digest, ManualClock};
+use countersign_keys::SigningKey;
+use countersign_test_vectors::{Framed, Vectors, hex, numbered};
+use serde_json::{Value, json};
+
+use super::made::*;
+use crate::{
+    ActionProposal, EndorsementDraft, EvidenceKeyring, Profile, ProposalLimits, ProposalVerifier,
+    ProposedCall,
+};
+
+/// The first and the last character that a nonce may have, and one that JSON writes with an escape.
+const EDGES: &str = "!~\"\\!~\"\\!~\"\\!~\"\\";
+
+/// What the spent set knows the attestation with this nonce by, once it was verified at a strict gate.
+fn spent_by(key: &SigningKey, key_id: &str, nonce: &str) -> Digest {
+    let object =
+        changed(attestation(&transfer(), "invoice", key_id), |object| object["x_nonce"] = nonce.into());
+    let payload = canonical(&object);
+    let proposal = with_entry(transfer(), entry("invoice", &payload, &payload, key, key_id));
+    let call = call_of(&proposal);
+    let (server, id) = (super::member(&call["server"]), super::member(&call["call_id"]));
+    let (principal, agent) = (super::member(&call["principal"]), super::member(&call["agent"]));
+    let session = super::member(&call["session"]);
+    let mut known = ProposedCall::to_tool_named("payments_send")
+        .server(&server)
+        .call_id(&id)
+        .principal(&principal)
+        .agent(&agent)
+        .session(&session)
+        .registry_version(7);
+    known.args = Some(super::digest_of(&call["args"].to_string()));
+    known.impact = Some(super::member(&call["impact"]));
+    let verifier = ProposalVerifier::builder(Profile::Strict)
+        .keyring(EvidenceKeyring::from_json(keyring().to_string().as_bytes()).unwrap())
+        .audience(Audience::new("gate-1").unwrap())
+        .build()
+        .unwrap();
+    let clock = ManualClock::new(super::moment(&NOW.into()));
+    let proposal =
+        ActionProposal::parse(proposal.to_string().as_bytes(), &ProposalLimits::default()).unwrap();
+    let verified = proposal.verify(&verifier, &known, &clock).unwrap();
+    *verified.evidence()[0].attestation().unwrap().0.digest()
+}
+
+fn spent(about: &str, key: &SigningKey, key_id: &str, nonce: &str) -> Value {
+    let public = key.verifying_key();
+    let framed = Framed::new("countersign/attestation-1")
+        .field("public", public.as_bytes())
+        .field("nonce", nonce.as_bytes());
+    let digest = spent_by(key, key_id, nonce);
+    assert_eq!(Digest::of(&framed.bytes()), digest, "{about}");
+    framed.vector(about, "spent", &json!({ "public": public.to_base64(), "nonce": nonce }), digest)
+}
+
+/// The envelope of a list of endorsed digests: what is signed is DSSE's encoding of type and payload.
+fn endorsement(about: &str, digests: &Value) -> Value {
+    let (label, key) = ("application/vnd.countersign.evidence-digests+json", operator());
+    let list = json!({
+        "format": "countersign-evidence-digests-1", "issued": 1_769_857_200_000_i64,
+        "expires": 1_769_947_200_000_i64, "digests": digests,
+    });
+    let payload = canonical(&list);
+    let bytes = format!("DSSEv1 {} {label} {} {payload}", label.len(), payload.len());
+    let signature = key.sign(bytes.as_bytes());
+    let draft = EndorsementDraft::from_json(list.to_string().as_bytes()).unwrap();
+    let envelope = draft.to_envelope(&[&key]).to_json();
+    let written: Value = serde_json::from_str(&envelope).unwrap();
+    assert_eq!(written["signatures"][0]["sig"], signature.to_base64(), "{about}");
+    json!({
+        "description": about, "kind": "envelope", "label": label,
+        "input": { "seed": hex(&[9; 32]), "payload": payload }, "public": public(&key),
+        "bytes": hex(bytes.as_bytes()), "signature": hex(signature.as_bytes()), "envelope": envelope,
+    })
+}
+
+fn recipes() -> Vec<Case> {
+    let digest = sha256("a file");
+    let scoped = json!([{
+        "sha256": digest, "tools": ["payments_send"], "impacts": ["money"], "principals": ["zo\u{e9}\u{1f600}"],
+    }]);
+    vec![
+        (
+            "spent",
+            spent(
+                "an attestation is spent by its nonce under its key",
+                &cfo(),
+                "cfo-1",
+                "nonce-of-the-entry",
+            ),
+        ),
+        (
+            "spent_under_another_key",
+            spent("the same nonce under another key", &cto(), "cto-1", "nonce-of-the-entry"),
+        ),
+        ("spent_shortest_nonce", spent("a nonce of 16 characters", &cfo(), "cfo-1", "0123456789abcdef")),
+        (
+            "spent_other_case",
+            spent("a nonce is taken as it is, capitals included", &cfo(), "cfo-1", "0123456789ABCDEF"),
+        ),
+        ("spent_longest_nonce", spent("a nonce of 128 characters", &cfo(), "cfo-1", &"n".repeat(128))),
+        (
+            "spent_edges_of_the_alphabet",
+            spent("the first and last visible characters, and escapes", &cfo(), "cfo-1", EDGES),
+        ),
+        ("endorsed_digest", endorsement("a list of one digest", &json!([{ "sha256": digest }]))),
+        ("endorsed_digest_in_scope", endorsement("a scope, and names beyond ASCII", &scoped)),
+    ]
+}
+
+pub(super) fn accepted() -> Vec<Case> {
+    let case = |about: &str, nonce: &str| {
+        allowed(about, strict(attested(|object| object["x_nonce"] = nonce.into())))
+    };
+    vec![
+        ("shortest_nonce", case("a nonce of 16 characters", &"n".repeat(16))),
+        ("longest_nonce", case("a nonce of 128 characters", &"n".repeat(128))),
+        ("nonce_of_edges_of_the_alphabet", case("the first and last visible characters, and escapes", EDGES)),
+    ]
+}
+
+pub(super) fn refused() -> Vec<Case> {
+    let case = |about: &str, nonce: Value| {
+        let vector = strict(attested(|object| object["x_nonce"] = nonce));
+        evidence_failed(about, "/evidence/0/payload/x_nonce", vector)
+    };
+    vec![
+        ("empty_nonce", case("no character at all", "".into())),
+        ("nonce_of_16_bytes_beyond_ascii", case("eight letters of two bytes", "\u{e9}".repeat(8).into())),
+        ("nonce_of_a_line", case("a line break at the end", "0123456789abcdef\n".into())),
+        (
+            "nonce_with_delete",
+            case("the character after the last visible one", "0123456789abcde\u{7f}".into()),
+        ),
+        ("nonce_of_digits", case("a number", 1_234_567_890_123_456_u64.into())),
+    ]
+}
+
+#[test]
+fn the_recipes_on_disk_are_those_that_are_made() {
+    Vectors::recipes("action-proposal").hold(&numbered("recipes", recipes()));
+}
+
+#[test]
+fn no_two_attestations_of_the_recipes_are_spent_by_one_digest() {
+    let cases = recipes();
+    let spent: Vec<_> = cases.iter().filter_map(|(_, case)| case["sha256"].as_str()).collect();
+    let different: std::collections::BTreeSet<_> = spent.iter().collect();
+    assert_eq!((spent.len(), different.len()), (6, 6));
+}

@@ -1,0 +1,113 @@
+//! The drop alarm over sessions, each of which is a gateway's process of its own.
+
+#![cfg(unix)]
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::mcp::{Client, decision, gateway};
+use crate::quarantine::{search, second, signals, standings};
+
+const STORE: &str = "signals.sqlite";
+const QUARANTINED: &str = "warning AGENT_QUARANTINED: agent bot is quarantined\n";
+const FLAGGED: &str = "warning AGENT_FLAGGED: the acceptance of agent bot has dropped; its calls go on\n";
+
+fn quarantining() -> Bench {
+    let bench = gateway();
+    signals(&bench, &format!("store = \"{STORE}\"\non_drop = \"quarantine\""));
+    bench
+}
+
+/// Has the agent try so many times what it is not disclosed.
+fn refused(client: &mut Client, times: u32) {
+    for _ in 0..times {
+        assert_eq!(decision(&client.call("wipe", json!({})))["code"], "UNDISCLOSED_TOOL");
+    }
+}
+
+/// One session of so many such calls; gives what the operator was told.
+fn session(bench: &Bench, times: u32) -> String {
+    let mut client = Client::start(bench);
+    refused(&mut client, times);
+    let (code, told) = client.end();
+    assert_eq!(code, 0, "{told}");
+    told
+}
+
+fn quarantined(bench: &Bench) -> Value {
+    let listed = bench.run(&format!("quarantine list --store {STORE} --json")).value();
+    listed["quarantined"].clone()
+}
+
+#[test]
+fn two_short_sessions_that_only_together_raise_the_alarm_put_the_agent_into_quarantine() {
+    let bench = quarantining();
+    assert_eq!(session(&bench, 5), "");
+    assert_eq!(quarantined(&bench), json!([]));
+    let mut client = Client::start(&bench);
+    refused(&mut client, 4);
+    assert_eq!(search(&mut client), "AGENT_QUARANTINED");
+    assert_eq!(client.end(), (0, QUARANTINED.to_owned()));
+    assert_eq!(quarantined(&bench)[0]["by"], "alarm");
+    let mut next = Client::start(&bench);
+    assert_eq!(search(&mut next), "AGENT_QUARANTINED");
+    assert_eq!(next.end().0, 0);
+    let told = bench.run("stats log --json").value()["agents"]["bot"].clone();
+    let refusals = bench.entries().into_iter().filter(|entry| entry["code"] == "UNDISCLOSED_TOOL");
+    let ninth = refusals.map(|entry| entry["seq"].clone()).nth(8).unwrap();
+    assert_eq!((&told["alarm"]["raised"]["seq"], &told["alarm"]["times"]), (&ninth, &json!(1)), "{told}");
+    assert_eq!((&told["undisclosed_attempts"], &told["rejected"]), (&json!(9), &json!(11)), "{told}");
+    bench.verified();
+}
+
+#[test]
+fn an_agent_that_is_let_out_between_two_sessions_begins_anew_and_is_watched_on() {
+    let bench = quarantining();
+    assert_eq!(session(&bench, 9), QUARANTINED);
+    bench.ok(&format!("quarantine lift --store {STORE} --agent bot --by ada"));
+    assert_eq!(session(&bench, 8), "", "the nine from before are forgotten");
+    let wanted = [(json!("quarantined"), json!("alarm")), (json!("lifted"), json!("ada"))];
+    assert_eq!(standings(&bench), wanted, "and the lift is on record");
+    let told = bench.run("stats log --json").value()["agents"]["bot"]["alarm"].clone();
+    assert_eq!((&told["raised"], &told["quarantined"]), (&Value::Null, &json!(false)), "{told}");
+    let mut client = Client::start(&bench);
+    refused(&mut client, 1);
+    assert_eq!(search(&mut client), "AGENT_QUARANTINED", "the eight since are not");
+    assert_eq!(client.end(), (0, QUARANTINED.to_owned()));
+    assert_eq!(standings(&bench).len(), 3);
+    bench.verified();
+}
+
+#[test]
+fn a_drop_over_two_sessions_is_flagged_once_and_over_with_the_second() {
+    let bench = gateway();
+    signals(&bench, "on_drop = \"flag\"");
+    assert_eq!(session(&bench, 5), "");
+    assert_eq!(session(&bench, 4), FLAGGED);
+    for times in [0, 3, 5] {
+        assert_eq!(session(&bench, times), "", "{times} more");
+    }
+    assert_eq!(session(&bench, 1), FLAGGED);
+    let raised = bench.run("stats log --json").value()["agents"]["bot"]["alarm"]["raised"].clone();
+    assert!(raised.is_object(), "stats go on to show it");
+}
+
+#[test]
+fn without_signals_each_session_is_by_itself_and_with_them_each_log_is() {
+    let bench = gateway();
+    for times in [4, 4, 8] {
+        assert_eq!(session(&bench, times), "");
+    }
+    let entries = bench.entries().len();
+    signals(&bench, &format!("store = \"{STORE}\"\non_drop = \"quarantine\"\ndecisions = 100000000"));
+    let mut other = second(&bench);
+    refused(&mut other, 16);
+    assert_eq!(search(&mut other), Value::Null, "what the first log says is not of this one");
+    assert_eq!(other.end(), (0, String::new()));
+    assert_eq!(bench.entries().len(), entries);
+    assert_eq!(
+        session(&bench, 1),
+        QUARANTINED,
+        "what was on record before counts once the signals are named"
+    );
+}

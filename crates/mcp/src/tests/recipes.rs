@@ -1,0 +1,13 @@
+//! What the gateway hashes by a recipe of its own, held against its public vector.
+
+use std::path::Path;
+
+use crate::definitions::unknown_definition;
+
+#[test]
+fn what_stands_for_an_unknown_definition_is_what_its_vector_says() {
+    let file = "../../tests/vectors/registry/recipes/010_definition_unknown.json";
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    let vector: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(unknown_definition().to_string(), vector["sha256"]);
+}

@@ -1,0 +1,373 @@
+//! The alarm of an agent over processes that each serve one session and go on where the record of the earlier ones ends.
+
+use std::sync::Arc;
+
+use super::quarantines::Unsteady;
+use super::signals::{agent, capped, misfit};
+use super::world::*;
+use crate::RejectionCode::*;
+use crate::*;
+use countersign_audit_log::StandingChange::{Lifted, Quarantined};
+use countersign_audit_log::{
+    AuditSink, CallRecord, MemorySink, Record, RecordedTool, SessionRecord, StandingChange, StandingRecord,
+    Verdict,
+};
+use countersign_core::*;
+use proptest::prelude::*;
+
+/// One log and one store, which sessions use one after the other.
+struct Host {
+    world: World,
+    sink: Arc<MemorySink>,
+    store: Option<Arc<Unsteady>>,
+    action: AlarmAction,
+}
+
+/// A process with its session.
+struct Process {
+    stats: Arc<CallStats>,
+    gate: ToolGate,
+}
+
+impl Host {
+    fn new(action: AlarmAction) -> Self {
+        let (sink, store) = (Arc::new(MemorySink::keeping(100_000)), Some(Arc::default()));
+        Self { world: World::new(), sink, store, action }
+    }
+
+    fn store(&self) -> &Arc<Unsteady> {
+        self.store.as_ref().unwrap()
+    }
+
+    fn records(&self) -> Vec<Record> {
+        self.sink.latest().into_iter().map(|(_, record)| record).collect()
+    }
+
+    fn stats(&self) -> CallStats {
+        let stats = CallStats::new().alarm(AlarmRule::default(), self.action);
+        match &self.store {
+            Some(store) => stats.kept_in(Arc::clone(store) as Arc<dyn Quarantines>),
+            None => stats,
+        }
+    }
+
+    fn try_take_up(&self) -> Result<CallStats, QuarantineError> {
+        let stats = self.stats();
+        stats.take_up(&agent(), self.records().into_iter().map(Ok::<_, QuarantineError>))?;
+        Ok(stats)
+    }
+
+    fn start(&self) -> Process {
+        self.tick();
+        let stats = Arc::new(self.try_take_up().unwrap());
+        let builder = self.world.builder_with(Arc::clone(&self.sink) as Arc<dyn AuditSink>);
+        Process { gate: builder.stats(Arc::clone(&stats)).open().unwrap(), stats }
+    }
+
+    /// No two things happen at once.
+    fn tick(&self) {
+        self.world.clock.advance(Millis::from_millis(1)).unwrap();
+    }
+
+    fn operator(&self, change: StandingChange) -> Standing {
+        self.tick();
+        let change = StandingRecord::new(self.world.clock.now().unwrap(), agent(), change, "ada");
+        self.store().change(&change).unwrap()
+    }
+
+    /// How the agent's standing changed, as it is on record.
+    fn told(&self) -> Vec<(StandingChange, String)> {
+        let told = |record| {
+            let Record::Standing(change) = record else { return None };
+            Some((change.standing, change.by.as_str().to_owned()))
+        };
+        self.records().into_iter().filter_map(told).collect()
+    }
+
+    /// What is left of an alarm after a session of so many refused calls.
+    fn session(&self, refused: u64) -> Process {
+        let process = self.start();
+        self.refuse(&process, refused);
+        process
+    }
+
+    fn refuse(&self, process: &Process, times: u64) {
+        for _ in 0..times {
+            self.tick();
+            assert_eq!(code(&process.gate, &misfit("c")), Some(ArgsSchema));
+        }
+    }
+
+    fn search(&self, process: &Process) -> Option<RejectionCode> {
+        self.tick();
+        code(&process.gate, &search("c"))
+    }
+}
+
+impl Process {
+    fn level(&self) -> f64 {
+        self.stats.snapshot().agents[0].alarm_level
+    }
+
+    fn standing(&self) -> Standing {
+        self.stats.standing(&agent())
+    }
+}
+
+/// What so many refusals come to.
+fn level(refused: u32) -> f64 {
+    (f64::from(refused) * 1_098_612.0 / 9_210_341.0).min(1.0)
+}
+
+#[test]
+fn sessions_that_only_together_raise_the_alarm_raise_it_and_counts_stay_those_of_the_process() {
+    let host = Host::new(AlarmAction::Quarantine);
+    for session in 0..4_u32 {
+        let process = host.start();
+        assert!((process.level() - level(session * 2)).abs() < 1e-9, "session {session}");
+        let fresh = process.stats.snapshot();
+        assert_eq!((fresh.overall.total(), fresh.agents[0].counts.total()), (0, 0), "nothing is counted");
+        host.refuse(&process, 2);
+        let told = process.stats.snapshot();
+        assert_eq!((told.overall.total(), told.agents[0].counts.rejected_with(ArgsSchema)), (2, 2));
+        assert_eq!(told.agents[0].counts.acceptance_rate(), Some(0.0));
+        assert_eq!(told.agents[0].counts.recent_acceptance_rate(), Some(0.0));
+    }
+    let last = host.session(1);
+    assert_eq!(last.standing(), Standing::Quarantined);
+    assert_eq!(host.told(), [(Quarantined, BY_ALARM.to_owned())]);
+    assert_eq!(host.search(&host.start()), Some(AgentQuarantined), "the store has it");
+}
+
+#[test]
+fn what_came_before_a_lift_between_two_sessions_is_forgotten_and_what_came_since_is_not() {
+    let host = Host::new(AlarmAction::Quarantine);
+    drop(host.session(9));
+    assert_eq!(host.operator(Lifted), Standing::Quarantined);
+    let process = host.start();
+    assert_eq!((process.level(), process.standing()), (0.0, Standing::Free));
+    host.refuse(&process, 5);
+    let wanted = [(Quarantined, BY_ALARM.to_owned()), (Lifted, "ada".to_owned())];
+    assert_eq!(host.told(), wanted, "the first session since has it on record");
+    let process = host.start();
+    assert!((process.level() - level(5)).abs() < 1e-9, "an old lift is no news");
+    assert_eq!((host.search(&process), host.told().len()), (None, 2));
+    assert!(process.level() > level(4), "nor at the first call");
+    host.refuse(&process, 3);
+    assert_eq!(process.standing(), Standing::Free);
+    host.refuse(&process, 1);
+    assert_eq!(process.standing(), Standing::Quarantined);
+}
+
+#[test]
+fn a_lift_of_a_quarantine_that_this_record_never_heard_of_starts_the_alarm_anew_too() {
+    let host = Host::new(AlarmAction::Quarantine);
+    drop(host.session(8));
+    host.operator(Quarantined);
+    host.operator(Lifted);
+    let process = host.session(8);
+    assert_eq!((process.standing(), host.told().len()), (Standing::Free, 0));
+}
+
+#[test]
+fn a_drop_that_was_flagged_is_over_with_its_session() {
+    let host = Host::new(AlarmAction::Flag);
+    drop(host.session(5));
+    let second = host.session(4);
+    assert_eq!(second.stats.alarm_state(&agent()), AlarmState::Raised);
+    for refused in [5, 3] {
+        let next = host.session(refused);
+        assert_eq!(next.stats.alarm_state(&agent()), AlarmState::Steady);
+    }
+    let next = host.start();
+    assert!((next.level() - level(8)).abs() < 1e-9, "{}", next.level());
+    host.refuse(&next, 1);
+    assert!(next.stats.snapshot().agents[0].alarm_raised.is_some(), "it is flagged again");
+    let after = host.start().stats.snapshot().agents[0].clone();
+    assert_eq!((after.alarm_level, after.alarm_raised), (0.0, None));
+}
+
+#[test]
+fn a_quarantine_that_no_store_keeps_ends_with_its_process() {
+    let host = Host { store: None, ..Host::new(AlarmAction::Quarantine) };
+    drop(host.session(5));
+    let second = host.session(4);
+    assert_eq!(host.search(&second), Some(AgentQuarantined));
+    let third = host.start();
+    assert_eq!((host.search(&third), third.level()), (None, 0.0));
+}
+
+#[test]
+fn a_quarantine_that_the_store_could_not_take_is_made_up_for_at_the_next_start() {
+    let host = Host::new(AlarmAction::Quarantine);
+    let process = host.session(8);
+    host.store().set(1);
+    // The store is asked first, so that a call that comes now is refused for that.
+    assert!(matches!(process.gate.observe(b"{"), Observed::Malformed(_)), "the ninth");
+    assert_eq!(process.standing(), Standing::Quarantined);
+    drop(process);
+    assert!(host.store().list().is_err());
+    assert_eq!(
+        host.try_take_up().unwrap_err().code(),
+        "STORE_UNAVAILABLE",
+        "nobody can tell what was lifted"
+    );
+    host.store().set(2);
+    assert!(host.try_take_up().is_err(), "a store that panics is none");
+    host.store().set(0);
+    assert_eq!(host.store().list().unwrap(), []);
+    host.try_take_up().unwrap();
+    let kept = host.store().list().unwrap();
+    assert_eq!((kept.len(), kept[0].by.as_str()), (1, BY_ALARM), "it is kept before a session begins");
+    let next = host.start();
+    assert_eq!(host.search(&next), Some(AgentQuarantined));
+    host.operator(Lifted);
+    assert_eq!((host.search(&next), next.level()), (None, 0.0));
+    assert_eq!((host.search(&host.start()), host.store().list().unwrap().len()), (None, 0));
+}
+
+#[test]
+fn the_rule_that_holds_now_is_the_one_that_the_past_is_judged_by() {
+    let host = Host::new(AlarmAction::Flag);
+    drop(host.session(5));
+    let strict = AlarmRule::new(0.99, 0.5, 100).unwrap();
+    let stats = CallStats::new().alarm(strict, AlarmAction::Flag);
+    stats.take_up(&agent(), host.records().into_iter().map(Ok::<_, QuarantineError>)).unwrap();
+    let shown = &stats.snapshot().agents[0];
+    assert_eq!((shown.alarm_rule, shown.alarm_level), (strict, 0.0), "raised by then, and over");
+    drop(host.session(1));
+    let loose = AlarmRule::new(0.6, 0.3, 1_000_000).unwrap();
+    let stats = CallStats::new().alarm(loose, AlarmAction::Flag);
+    stats.take_up(&agent(), host.records().into_iter().map(Ok::<_, QuarantineError>)).unwrap();
+    let told = stats.snapshot().agents[0].alarm_level;
+    assert!((told - 6.0 * (0.7_f64 / 0.4).ln() / 1e6_f64.ln()).abs() < 1e-5, "{told}");
+}
+
+#[test]
+fn what_is_on_record_of_other_agents_and_sessions_that_never_began_change_nothing() {
+    let host = Host::new(AlarmAction::Flag);
+    drop(host.session(9));
+    let mut records = host.records();
+    let level_of = |records: &[Record], agent: &AgentId| {
+        let stats = host.stats();
+        stats.take_up(agent, records.iter().cloned().map(Ok::<_, QuarantineError>)).unwrap();
+        stats.snapshot().agents[0].alarm_level
+    };
+    let session = |agent: AgentId| {
+        let (session, principal) = (SessionId::new("s").unwrap(), Principal::new("p").unwrap());
+        SessionRecord::new(start(), session, agent, principal, 1, Vec::new(), start())
+    };
+    let refused = |agent: AgentId| {
+        let (session, principal) = (SessionId::new("s").unwrap(), Principal::new("p").unwrap());
+        let tool = RecordedTool::new("desk", "search");
+        let mut call = CallRecord::new(start(), session, agent, principal, "c", tool, Verdict::Reject, 1);
+        call.code = Some("ARGS_SCHEMA".into());
+        Record::Decision(call)
+    };
+    assert_eq!(level_of(&records, &capped()), 0.0);
+    // Neither starts the alarm of the agent anew, which would then count what follows.
+    let mut not_begun = session(agent());
+    not_begun.code = Some("AGENT_REVOKED".into());
+    records.extend([Record::Session(not_begun), Record::Session(session(capped())), refused(agent())]);
+    assert_eq!(level_of(&records, &agent()), 0.0);
+    records.extend([refused(capped()), Record::Session(session(agent())), refused(agent())]);
+    let lifted = StandingRecord::new(start(), capped(), Lifted, "ada");
+    records.push(Record::Standing(lifted));
+    assert!((level_of(&records, &agent()) - level(1)).abs() < 1e-9);
+    assert!((level_of(&records[..records.len() - 1], &capped()) - level(1)).abs() < 1e-9);
+}
+
+#[test]
+fn entries_that_cannot_be_read_are_an_error_and_leave_the_alarm_as_it_was() {
+    #[derive(Debug, PartialEq)]
+    struct Torn;
+    impl From<QuarantineError> for Torn {
+        fn from(_: QuarantineError) -> Self {
+            panic!("there is no store")
+        }
+    }
+    let host = Host { store: None, ..Host::new(AlarmAction::Quarantine) };
+    drop(host.session(8));
+    let stats = host.stats();
+    let entries = host.records().into_iter().map(Ok).chain([Err(Torn)]);
+    assert_eq!(stats.take_up(&agent(), entries), Err(Torn));
+    assert_eq!(stats.snapshot().agents[0].alarm_level, 0.0);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Accepted,
+    Refused,
+    Restart,
+    Operator(StandingChange),
+}
+
+fn a_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => Just(Step::Accepted),
+        12 => Just(Step::Refused),
+        3 => Just(Step::Restart),
+        1 => Just(Step::Operator(Quarantined)),
+        3 => Just(Step::Operator(Lifted)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Holds every process against one alarm that is fed with what was decided, whichever process decided it.
+    #[test]
+    fn an_alarm_over_many_processes_says_what_one_would_that_never_ended(
+        steps in prop::collection::vec(a_step(), 1..150),
+        quarantines in any::<bool>(),
+    ) {
+        let action = if quarantines { AlarmAction::Quarantine } else { AlarmAction::Flag };
+        let host = Host::new(action);
+        let mut wanted = Alarm::new(AlarmRule::default());
+        let mut process = host.start();
+        for step in steps {
+            match step {
+                Step::Accepted | Step::Refused => {
+                    host.tick();
+                    let accepted = matches!(step, Step::Accepted);
+                    let call = if accepted { search("c") } else { misfit("c") };
+                    let answer = code(&process.gate, &call);
+                    let kept = host.store().list().unwrap();
+                    if answer == Some(AgentQuarantined) {
+                        prop_assert_eq!(kept.len(), 1);
+                    } else {
+                        prop_assert_eq!(answer.is_none(), accepted);
+                        wanted.observe(accepted);
+                        let is_raised = wanted.state() == AlarmState::Raised;
+                        prop_assert_eq!(kept.len(), usize::from(is_raised && quarantines));
+                    }
+                }
+                Step::Restart => {
+                    process = host.start();
+                    if !quarantines && wanted.state() == AlarmState::Raised {
+                        wanted.reset();
+                    }
+                }
+                Step::Operator(change) => {
+                    let before = host.operator(change);
+                    if (before, change) == (Standing::Quarantined, Lifted) {
+                        wanted.reset();
+                    }
+                }
+            }
+            process.stats.sync().unwrap();
+            if process.standing() == Standing::Free {
+                prop_assert_eq!(process.level(), wanted.level());
+            }
+        }
+    }
+}
+
+#[test]
+fn where_nothing_was_on_record_the_alarm_starts_without_evidence() {
+    let host = Host { store: None, ..Host::new(AlarmAction::Flag) };
+    let stats = host.stats();
+    stats.take_up(&agent(), std::iter::empty::<Result<Record, QuarantineError>>()).unwrap();
+    assert_eq!(stats.snapshot().agents[0].alarm_level, 0.0);
+    assert_eq!(stats.agents(), [agent()]);
+}
