@@ -144,7 +144,8 @@ fn connect(path: &Path, patience: Millis) -> Result<Connection, OpenError> {
     if db.is_readonly("main")? {
         return Err(OpenError::ReadOnly);
     }
-    check_version(&db)?;
+    // In one transaction: another process may make the schema between two questions.
+    check_version(&*db.transaction()?)?;
     settle(&db)?;
     make_schema(&mut db)?;
     check_content(&db)?;
