@@ -91,6 +91,12 @@ impl std::fmt::Debug for LogEntries {
 }
 
 impl LogEntries {
+    /// The sequence number of the record that comes next: at first, that of the first segment's first record.
+    #[must_use]
+    pub const fn next_seq(&self) -> u64 {
+        self.due
+    }
+
     fn read_next(&mut self) -> Result<Option<LogEntry>, LogError> {
         loop {
             let Some(input) = &mut self.input else {

@@ -28,8 +28,7 @@ pub(crate) struct Config {
     #[serde(default)]
     plan: PlanPart,
     record: RecordPart,
-    #[serde(default)]
-    signals: SignalsPart,
+    signals: Option<SignalsPart>,
     metrics: Option<MetricsPart>,
     traces: Option<TracesPart>,
     server: ServerPart,
@@ -149,7 +148,9 @@ impl Config {
         }
         paths.extend(config.plan.paths());
         paths.extend(config.record.paths());
-        paths.extend(config.signals.paths());
+        if let Some(signals) = &mut config.signals {
+            paths.extend(signals.paths());
+        }
         paths.extend(export::paths(&mut config.metrics));
         for path in paths {
             *path = folder.join(&*path);
@@ -173,9 +174,9 @@ impl Config {
         Ok(plans)
     }
 
-    /// How the session's agent is watched.
-    pub(crate) fn signals(&self) -> Result<SignalsPlan, Failure> {
-        self.signals.plan()
+    /// How the session's agent is watched: for its session alone where the file does not say.
+    fn signals(&self) -> Result<SignalsPlan, Failure> {
+        self.signals.as_ref().map_or_else(|| Ok(SignalsPlan::default()), SignalsPart::plan)
     }
 
     /// What is exported beside the record.
@@ -246,6 +247,7 @@ impl Config {
             proposals,
             record: Some(self.record.plan()),
             definitions: std::collections::BTreeMap::new(),
+            signals: self.signals()?,
         })
     }
 

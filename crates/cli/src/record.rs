@@ -190,12 +190,14 @@ impl PreparedRecord {
 }
 
 impl OpenRecord {
-    /// The entries that were there when it was opened, in order, one at a time. They were verified a moment ago, and nobody
-    /// else writes as long as the record is open; that there are as many is looked at.
+    /// The entries that were there when it was opened, in order, one at a time. They were verified then and are read a second
+    /// time now, when it is only looked at that there are as many: whoever can write the folder meanwhile can change them.
     pub(crate) fn earlier(&self) -> Result<impl Iterator<Item = Result<Record, Failure>>, Failure> {
         let about = |failure: Failure| failure.about(self.folder.display());
         let read = || read_log(&self.folder).map_err(|error| about(error.into()));
-        let mut entries = if self.size > 0 { Some(read()?) } else { None };
+        let entries = if self.size > 0 { Some(read()?) } else { None };
+        // Its entries may all be archived, so that the head of the last segment is left.
+        let mut entries = entries.filter(|entries| entries.next_seq() <= self.size);
         Ok(std::iter::from_fn(move || {
             let entry = entries.as_mut()?.next();
             if !matches!(&entry, Some(Ok(entry)) if entry.seq() < self.size) {
@@ -257,6 +259,32 @@ mod tests {
         let record = open(&folder);
         record.sink.record(&entry("C")).unwrap();
         assert_eq!(earlier(&record).unwrap(), [entry("A"), entry("B")]);
+    }
+
+    #[test]
+    fn a_log_of_which_the_head_of_its_last_segment_is_left_has_no_entries_to_go_on_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("log");
+        let open = || {
+            let origin = KeyName::new("example.com/log").unwrap();
+            // Each entry has a segment of its own.
+            let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).segment_bytes(1);
+            PreparedRecord { folder: folder.clone(), options }.open().unwrap()
+        };
+        let record = open();
+        record.sink.record(&entry("A")).unwrap();
+        record.sink.record(&entry("lost")).unwrap();
+        drop(record);
+        let last = folder.join("000000000002.jsonl");
+        let text = std::fs::read_to_string(&last).unwrap();
+        std::fs::write(&last, format!("{}\n", text.lines().next().unwrap())).unwrap();
+        std::fs::remove_file(folder.join("000000000001.jsonl")).unwrap();
+        let record = open();
+        assert_eq!((record.size, earlier(&record).unwrap()), (1, vec![]));
+        record.sink.record(&entry("B")).unwrap();
+        assert_eq!(earlier(&record).unwrap(), []);
+        drop(record);
+        assert_eq!(earlier(&open()).unwrap(), [entry("B")]);
     }
 
     #[test]

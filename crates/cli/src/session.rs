@@ -62,6 +62,8 @@ pub(crate) struct SessionPlan {
     pub(crate) record: Option<RecordPlan>,
     /// What servers say now that their tools' definitions are.
     pub(crate) definitions: BTreeMap<ToolId, Digest>,
+    /// How the agent is watched.
+    pub(crate) signals: SignalsPlan,
 }
 
 /// How approvals are taken.
@@ -133,13 +135,6 @@ impl PreparedSession {
     #[must_use]
     pub(crate) const fn hold_to_plans(mut self, rule: Rule) -> Self {
         self.rule = rule;
-        self
-    }
-
-    /// Says how the agent is watched.
-    #[must_use]
-    pub(crate) fn watched_by(mut self, signals: SignalsPlan) -> Self {
-        self.signals = signals;
         self
     }
 
@@ -281,7 +276,7 @@ impl SessionPlan {
             definitions: self.definitions,
             recorded,
             rule: Rule::ByTool,
-            signals: SignalsPlan::default(),
+            signals: self.signals,
         })
     }
 

@@ -1,4 +1,5 @@
-use countersign_core::is_hidden;
+use countersign_audit_log::{Escaped, RecordedTool};
+use countersign_core::{escape_hidden, is_hidden};
 
 /// How many blanks in a row are shown as they are. More could push what follows out of sight.
 const MAX_BLANKS: usize = 8;
@@ -48,30 +49,55 @@ pub(crate) fn shown_json(canonical: &str) -> String {
     shown
 }
 
-/// Canonical JSON in one line, with every hidden character and every other blank spelled out as JSON spells it.
+/// Canonical JSON in one line, with the same spelled out.
 pub(crate) fn shown_line(canonical: &str) -> String {
     let mut shown = String::with_capacity(canonical.len());
-    canonical.chars().for_each(|c| push_visible(&mut shown, c));
+    let mut blanks = 0_usize;
+    // Outside of its texts, canonical JSON has no blanks.
+    canonical.chars().for_each(|c| push_within(&mut shown, c, &mut blanks));
     shown
 }
 
 /// A name that somebody else chose, of which what hides was spelled out when it was recorded: as it is where it is plain, and
 /// otherwise in quotes, so that it cannot look like what stands beside it.
-pub(crate) fn shown_name(escaped: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@/+?~".contains(c);
-    if !escaped.is_empty() && escaped.chars().all(is_plain) { escaped.to_owned() } else { quoted(escaped) }
+pub(crate) fn shown_name<const MAX: usize>(name: &Escaped<MAX>) -> String {
+    plain_or_in_quotes(name.as_str())
 }
 
-/// The same, in quotes whatever it is.
-pub(crate) fn quoted(escaped: &str) -> String {
+/// The same of an id, which was recorded as it is.
+pub(crate) fn shown_id(id: &str) -> String {
+    plain_or_in_quotes(&escape_hidden(id))
+}
+
+/// The same of both names of a tool: `server:name`.
+pub(crate) fn shown_tool(tool: &RecordedTool) -> String {
+    format!("{}:{}", shown_name(&tool.server), shown_name(&tool.name))
+}
+
+/// A text that somebody else chose, in quotes whatever it is.
+pub(crate) fn quoted<const MAX: usize>(text: &Escaped<MAX>) -> String {
+    in_quotes(text.as_str())
+}
+
+/// The two verdicts are not plain: a call may be called so.
+fn plain_or_in_quotes(escaped: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@/+?~".contains(c);
+    let plain = !matches!(escaped, "" | "accept" | "reject") && escaped.chars().all(is_plain);
+    if plain { escaped.to_owned() } else { in_quotes(escaped) }
+}
+
+/// A quote in it is spelled out as well: whatever backslashes stand before it, the next quote that is seen is the end.
+fn in_quotes(escaped: &str) -> String {
     let mut shown = String::with_capacity(escaped.len());
     let mut blanks = 0_usize;
     shown.push('"');
     for c in escaped.chars() {
         if c == '"' {
-            shown.push('\\');
+            blanks = 0;
+            push_spelled_out(&mut shown, c);
+        } else {
+            push_within(&mut shown, c, &mut blanks);
         }
-        push_within(&mut shown, c, &mut blanks);
     }
     shown.push('"');
     shown
@@ -113,7 +139,11 @@ fn push_spelled_out(shown: &mut String, c: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::{shown_json, shown_name};
+    use std::collections::BTreeSet;
+
+    use countersign_audit_log::Escaped;
+
+    use super::{quoted, shown_id, shown_json, shown_line, shown_name};
 
     #[test]
     fn arguments_are_broken_into_lines_and_nothing_hides_in_them() {
@@ -157,21 +187,104 @@ mod tests {
 
     #[test]
     fn a_name_is_shown_as_it_is_only_where_it_cannot_look_like_anything_else() {
-        for plain in ["c1", "support-bot", "alice@example.com", "tools/call", "?", "a_b+c.d"] {
-            assert_eq!(shown_name(plain), plain);
+        let shown_name = |name: &str| shown_name(&Escaped::<256>::new(name));
+        for plain in ["c1", "support-bot", "alice@example.com", "tools/call", "?", "a_b+c.d", "accept1"] {
+            assert_eq!((shown_name(plain), shown_id(plain)), (plain.to_owned(), plain.to_owned()));
         }
         for (name, shown) in [
             ("", r#""""#),
+            ("accept", r#""accept""#),
+            ("reject", r#""reject""#),
             ("c1 desk:search accept", r#""c1 desk:search accept""#),
             ("a:b", r#""a:b""#),
-            (r#"x" accept"#, r#""x\" accept""#),
-            (r"x\u{1b}[2J", r#""x\u{1b}[2J""#),
-            (r"\", r#""\""#),
+            (r#"x" accept"#, r#""x\u0022 accept""#),
+            (r#"x\" accept"#, r#""x\\\u0022 accept""#),
+            ("x\u{1b}[2J", r#""x\u{1b}[2J""#),
+            (r"x\u{1b}[2J", r#""x\\u{1b}[2J""#),
+            (r"\", r#""\\""#),
             ("\u{e9}\u{a0}\u{2800}", "\"\u{e9}\\u00a0\\u2800\""),
             ("a          b", r#""a        \u0020\u0020b""#),
         ] {
-            assert_eq!(shown_name(name), shown);
+            assert_eq!((shown_name(name), shown_id(name)), (shown.to_owned(), shown.to_owned()));
         }
+    }
+
+    /// Reads the text that a line begins with, as whoever reads the line would, and gives what follows.
+    fn read(line: &str) -> (String, &str) {
+        let Some(rest) = line.strip_prefix('"') else {
+            let end = line.find([' ', ':', ',', ';', '"', '(']).unwrap_or(line.len());
+            let (text, rest) = line.split_at(end);
+            return (text.to_owned(), rest);
+        };
+        let (inside, rest) = rest.split_once('"').unwrap();
+        let (mut text, mut left) = (String::new(), inside);
+        while let Some((plain, escape)) = left.split_once('\\') {
+            text.push_str(plain);
+            let (c, after) = if let Some(after) = escape.strip_prefix('\\') {
+                ('\\', after)
+            } else if let Some(hidden) = escape.strip_prefix("u{") {
+                let (digits, after) = hidden.split_once('}').unwrap();
+                (char::from_u32(u32::from_str_radix(digits, 16).unwrap()).unwrap(), after)
+            } else {
+                let (digits, after) = escape.strip_prefix('u').unwrap().split_at(4);
+                (char::from_u32(u32::from_str_radix(digits, 16).unwrap()).unwrap(), after)
+            };
+            text.push(c);
+            left = after;
+        }
+        text.push_str(left);
+        (text, rest)
+    }
+
+    #[test]
+    fn whatever_was_chosen_it_is_read_back_and_what_follows_it_is_too() {
+        let pieces = [
+            "\\",
+            "\"",
+            " ",
+            "a",
+            "accept",
+            ", led to by ",
+            "u0022",
+            "u{22}",
+            "\u{202e}",
+            "\u{a0}",
+            "         ",
+        ];
+        let mut texts = BTreeSet::from([String::new()]);
+        for _ in 0..4 {
+            let longer =
+                texts.iter().flat_map(|text| pieces.iter().map(move |piece| format!("{text}{piece}")));
+            let longer: Vec<_> = longer.collect();
+            texts.extend(longer);
+        }
+        assert!(texts.len() > 10_000, "{}", texts.len());
+        for text in &texts {
+            let escaped = Escaped::<512>::new(text);
+            for shown in [shown_name(&escaped), quoted(&escaped), shown_id(text)] {
+                for rest in ["", " accept", "\" accept", ": \"x\"", ", led to by \"admin\""] {
+                    let line = format!("{shown}{rest}");
+                    // A plain one ends at what is not plain.
+                    assert_eq!(read(&line), (text.clone(), rest), "{line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_not_escaped_as_it_should_be_stays_in_its_quotes_all_the_same() {
+        for text in [r"\", r#"x\"#, r#"x\" accept"#, r#"\\\" accept"#, r"\u{", r"\u0022"] {
+            let escaped: Escaped<64> = serde_json::from_value(text.into()).unwrap();
+            let shown = quoted(&escaped);
+            assert_eq!(shown.matches('"').count(), 2, "{shown}");
+            assert!(shown.starts_with('"') && shown.ends_with('"'), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_value_in_one_line_pushes_nothing_out_of_sight() {
+        let canonical = format!("{{\"a\":\"x{}y\u{a0}\"}}", " ".repeat(10));
+        assert_eq!(shown_line(&canonical), r#"{"a":"x        \u0020\u0020y\u00a0"}"#);
     }
 
     #[test]

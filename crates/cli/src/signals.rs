@@ -3,18 +3,20 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use countersign_audit_log::{StandingChange, StandingRecord};
 use countersign_core::AgentId;
 use countersign_tool_gate::{
-    AlarmAction, AlarmRule, AlarmState, CallStats, Quarantines, Standing, SystemTicks, ToolGate,
+    AlarmAction, AlarmRule, AlarmState, CallStats, KeptStanding, Quarantines, Standing, SystemTicks, ToolGate,
 };
 use serde::Deserialize;
 
 use crate::failure::{Failure, chain, one_line};
 use crate::output::note;
 use crate::record::OpenRecord;
+use crate::time::now;
 
 /// The signals' part of a configuration.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SignalsPart {
     store: Option<PathBuf>,
@@ -23,8 +25,6 @@ pub(crate) struct SignalsPart {
     baseline: Option<f64>,
     dropped: Option<f64>,
     decisions: Option<u64>,
-    #[serde(skip, default = "taken_up")]
-    past: Past,
 }
 
 /// What becomes of what is on record of the agent from before.
@@ -35,11 +35,6 @@ enum Past {
     LeftAlone,
     /// The alarm goes on where the record ends.
     TakenUp,
-}
-
-/// Whoever names the signals has them go on over sessions.
-const fn taken_up() -> Past {
-    Past::TakenUp
 }
 
 /// What follows when an agent's acceptance drops.
@@ -67,6 +62,7 @@ impl SignalsPart {
         self.store.iter_mut()
     }
 
+    /// Whoever names the signals has them go on over sessions.
     pub(crate) fn plan(&self) -> Result<SignalsPlan, Failure> {
         let usual = AlarmRule::default();
         let baseline = self.baseline.unwrap_or_else(|| usual.baseline());
@@ -77,7 +73,7 @@ impl SignalsPart {
             OnDrop::Flag => AlarmAction::Flag,
             OnDrop::Quarantine => AlarmAction::Quarantine,
         };
-        Ok(SignalsPlan { rule, action, past: self.past, store: self.store.clone() })
+        Ok(SignalsPlan { rule, action, past: Past::TakenUp, store: self.store.clone() })
     }
 }
 
@@ -90,15 +86,32 @@ impl SignalsPlan {
         record: Option<&OpenRecord>,
     ) -> Result<Arc<CallStats>, Failure> {
         let stats = CallStats::new().alarm(self.rule, self.action).ticks(Arc::new(SystemTicks::new()));
+        let record = record.filter(|_| self.past == Past::TakenUp);
+        if let (Some(store), Some(_)) = (&store, record) {
+            tell_of_lift_ahead(&**store, agent)?;
+        }
         let stats = match store {
             Some(store) => stats.kept_in(store),
             None => stats,
         };
-        if let (Past::TakenUp, Some(record)) = (self.past, record) {
+        if let Some(record) = record {
             stats.take_up(agent, record.earlier()?)?;
         }
         Ok(Arc::new(stats))
     }
+}
+
+/// Tells the operator where the agent was let out by a clock that was ahead: its evidence is forgotten until then.
+fn tell_of_lift_ahead(store: &dyn Quarantines, agent: &AgentId) -> Result<(), Failure> {
+    let Some(KeptStanding { change, .. }) = store.latest(agent)? else { return Ok(()) };
+    let StandingRecord { time, by, .. } = change;
+    if change.standing == StandingChange::Lifted && time > now()? {
+        note(&format!(
+            "warning SIGNALS_LIFT_AHEAD: agent {agent} was let out by {by} at {time}, which is yet to come: what is on \
+             record of it before then is forgotten at every start"
+        ));
+    }
+    Ok(())
 }
 
 /// Tells the operator on standard error when the session's agent is flagged or put into quarantine: once each time.

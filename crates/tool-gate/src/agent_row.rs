@@ -190,7 +190,9 @@ impl AgentRow {
             past.add(&self.agent, &record?);
         }
         let mut kept = self.kept.lock();
-        self.go_on(past, lift.as_ref());
+        if !self.go_on(past, lift.as_ref()) {
+            return Ok(());
+        }
         // It is taken into account already, and is not to start the alarm anew once more.
         *kept = lift;
         if let Some(store) = store {
@@ -200,17 +202,25 @@ impl AgentRow {
         Ok(store.map_or(Ok(()), |store| self.sync_held(store, &mut kept))?)
     }
 
-    fn go_on(&self, past: Past, lift: Option<&KeptStanding>) {
+    /// Says whether it does: an alarm that has been counting stays.
+    fn go_on(&self, past: Past, lift: Option<&KeptStanding>) -> bool {
         let mut watch = self.watch.lock();
+        // Each answer is counted before it comes to the alarm, for which it needs the lock.
+        if self.counts.total() > 0 {
+            return false;
+        }
         self.metrics.alarm(&past.alarm);
         watch.alarm = past.alarm;
         watch.raised = past.raised;
-        if let (true, Some(lift)) = (past.quarantined, lift) {
+        if let (Some(since), Some(KeptStanding { change, .. })) = (past.quarantined, lift)
+            && change.time >= since
+        {
             // It was lifted while no gate was there to put that on record.
-            watch.last = Some(lift.change.clone());
+            watch.last = Some(change.clone());
             watch.untold = true;
             self.changes.fetch_add(2, Ordering::SeqCst);
         }
+        true
     }
 
     /// Sees to an alarm that was raised in the session before: what it was to lead to, and did, is over. Where that is a

@@ -3,7 +3,8 @@ use countersign_core::{AgentId, Timestamp};
 
 use crate::alarm::{Alarm, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
-use crate::plan_approval::PLAN_TOOL;
+use crate::plan_approval::{NO_ROOT, PLAN_TOOL};
+use crate::plan_end::FINISH;
 
 impl RejectionCode {
     /// Whether the refusal says something of what the agent does, so that an [`Alarm`](crate::Alarm) takes it for a decision
@@ -58,15 +59,15 @@ pub(crate) struct Past {
     pub(crate) alarm: Alarm,
     /// When the alarm was raised, if it was in the last session.
     pub(crate) raised: Option<Timestamp>,
-    /// Whether the record ends with the agent in quarantine.
-    pub(crate) quarantined: bool,
+    /// When the quarantine was put on record that the record ends with, if it does.
+    pub(crate) quarantined: Option<Timestamp>,
     /// When it was let out last, as its store has it.
     lifted: Option<Timestamp>,
 }
 
 impl Past {
     pub(crate) const fn new(rule: AlarmRule, lifted: Option<Timestamp>) -> Self {
-        Self { alarm: Alarm::new(rule), raised: None, quarantined: false, lifted }
+        Self { alarm: Alarm::new(rule), raised: None, quarantined: None, lifted }
     }
 
     /// Takes one entry into account; those of other agents say nothing.
@@ -87,7 +88,7 @@ impl Past {
                 if self.alarm.replay(entry) == AlarmState::Steady {
                     self.raised = None;
                 }
-                self.quarantined = change.standing != StandingChange::Lifted;
+                self.quarantined = (change.standing != StandingChange::Lifted).then_some(change.time);
             }
             Record::Session(_)
             | Record::Decision(_)
@@ -109,13 +110,22 @@ impl Past {
 /// the agent does.
 fn conduct(call: &CallRecord) -> Option<bool> {
     let code = call.code.as_ref().and_then(|code| RejectionCode::from_code(code.as_str()));
-    // What is done with a plan is no call of a tool, and no gate counts it.
-    let is_plans_own = *call.tool.server.as_str() == *PLAN_TOOL.0;
-    match call.verdict {
-        Verdict::Accept => (!is_plans_own).then_some(true),
-        Verdict::Reject => {
-            let code = code?;
-            (code.is_conduct() && !(is_plans_own && code.step() > 2)).then_some(false)
-        }
+    if is_about_a_plan(call, code) {
+        return None;
     }
+    match call.verdict {
+        Verdict::Accept => Some(true),
+        Verdict::Reject => code?.is_conduct().then_some(false),
+    }
+}
+
+/// Whether a decision is about a plan itself: its start, its end, or another in its place. That is no call, and no gate counts
+/// it; nor a halt, whose code says nothing of a call. Calls of a server that has the same name go by ids of their own.
+fn is_about_a_plan(call: &CallRecord, code: Option<RejectionCode>) -> bool {
+    let own = [PLAN_TOOL.1, FINISH];
+    call.tool.server.as_str() == PLAN_TOOL.0
+        && own.contains(&call.tool.name.as_str())
+        && call.call_id.as_str() == call.plan.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string())
+        // No plan is refused for these: an agent that has the choice of its calls' ids hides none of them.
+        && !matches!(code, Some(RejectionCode::MalformedCall | RejectionCode::UndisclosedTool))
 }

@@ -7,7 +7,7 @@ use countersign_audit_log::{CallRecord, RecordedTool, Verdict};
 
 use crate::code::RejectionCode;
 use crate::gate::{Inner, ToolGate};
-use crate::plan_approval::PLAN_TOOL;
+use crate::plan_approval::{NO_ROOT, PLAN_TOOL};
 use crate::plan_error::StartPlanError;
 use crate::rejection::ApprovalRequest;
 
@@ -39,7 +39,7 @@ fn refusal(inner: &Inner, asked: &CallBinding, person: Option<&str>) -> (Rejecti
     let version = inner.registry.view().snapshot().version();
     let root = asked.plan().filter(|_| is_of(inner, asked));
     let Some(root) = root else {
-        let mut record = inner.entry(time, "plan", tool, Verdict::Reject, version);
+        let mut record = inner.entry(time, NO_ROOT, tool, Verdict::Reject, version);
         record.code = Some(RejectionCode::Internal.as_str().into());
         record.reason = Some("a person was not asked about a plan of this session".into());
         return (RejectionCode::Internal, record);

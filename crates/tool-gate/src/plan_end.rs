@@ -13,7 +13,7 @@ use crate::plan_approval::PLAN_TOOL;
 use crate::plan_error::{FinishPlanError, HaltPlanError};
 
 /// What the end of a plan is on record as.
-const FINISH: &str = "finish_plan";
+pub(crate) const FINISH: &str = "finish_plan";
 
 /// What a halt is on record as.
 const HALT: &str = "halt_plan";

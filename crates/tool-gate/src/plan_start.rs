@@ -18,7 +18,7 @@ use crate::code::RejectionCode;
 use crate::decide::{ARGS_RECIPE, Refusal, spend_approval};
 use crate::gate::{Inner, ToolGate};
 use crate::plan::{HeldAmendment, RunningPlan};
-use crate::plan_approval::{Definitions, PLAN_TOOL, PlanApproval, binding};
+use crate::plan_approval::{Definitions, NO_ROOT, PLAN_TOOL, PlanApproval, binding};
 use crate::plan_commit::commit_plan;
 use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offer, Offered, PlanRootSettings, PlanSettings};
@@ -264,7 +264,7 @@ impl<'g> Change<'g> {
     }
 
     fn record(&self, refused: Option<&StartPlanError>) -> CallRecord {
-        let call_id = self.root.map_or_else(|| "plan".to_owned(), |root| root.to_string());
+        let call_id = self.root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
         let tool = RecordedTool::new(PLAN_TOOL.0, PLAN_TOOL.1);
         let verdict = if refused.is_some() { Verdict::Reject } else { Verdict::Accept };
         let version = self.view.snapshot().version();

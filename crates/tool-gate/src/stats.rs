@@ -100,7 +100,7 @@ impl CallStats {
 
     /// Has the agent's alarm go on where earlier processes left off: these are the entries of their record, verified, in their
     /// order. Those about other agents are passed over, and nothing is counted. It is for a host that has a process for each
-    /// session, and comes before any gate is opened for the agent.
+    /// session, and comes before any gate is opened for the agent: once a call of the agent was counted here, nothing is taken up.
     ///
     /// The rule is the one that holds now. What came before the agent was last let out, by the record or by the
     /// [store](Self::kept_in), is not held against it. An alarm that an earlier session raised is over with that session,

@@ -38,6 +38,7 @@ mod simulation_registries;
 mod simulation_world;
 mod simulations;
 mod taken_up;
+mod taken_up_entries;
 mod vectors;
 mod windows;
 mod world;

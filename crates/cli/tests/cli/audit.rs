@@ -204,7 +204,7 @@ fn the_line_of_a_session_tells_who_led_to_it_and_that_it_was_narrowed() {
     log(&bench).record(&serde_json::from_value(record).unwrap()).unwrap();
     let expected = concat!(
         r#"session  a for p under registry 1: 1 tools (narrowed) until 1970-01-01T00:00:00.001Z; session s1, "#,
-        r#"led to by planner > "night shift > b"; claimed otherwise: "role\u{202e}", "x\", \"y", 1 more"#
+        r#"led to by planner > "night shift > b"; claimed otherwise: "role\u{202e}", "x\u0022, \u0022y", 1 more"#
     );
     for verb in ["show", "tail"] {
         let shown = bench.run(&format!("audit {verb} log")).out;
@@ -216,16 +216,86 @@ fn the_line_of_a_session_tells_who_led_to_it_and_that_it_was_narrowed() {
 fn no_call_can_look_like_another_one_that_was_accepted() {
     let bench = Bench::new();
     let mut record = full().swap_remove(1);
-    for name in ["reason", "plan_step", "approver", "denied_by", "proposal", "trace", "values"] {
+    for name in ["plan_step", "approver", "denied_by", "proposal", "trace", "values"] {
         record.as_object_mut().unwrap().remove(name);
     }
-    record["call_id"] = json!("c1 desk:search accept; x");
+    record["call_id"] = json!("accept");
     record["tool"] = json!({"server": "desk:search accept", "name": "y          accept"});
+    // As the gate gives one: with the JSON Pointer of an argument, in which names are the agent's.
+    let reason = |key: &str| json!(Escaped::<512>::new(&format!("`/{key}` does not fit the schema")));
+    let blanks = " ".repeat(150);
+    let keys = [
+        "x` does not fit the schema's `type` (olga) (approved by ada); trace t1".to_owned(),
+        format!("x{blanks}     2 1970-01-01T00:00:00.001Z decision a c2 desk:search accept"),
+        r#"x\" (approved by ada)"#.to_owned(),
+    ];
+    let log = log(&bench);
+    for key in &keys {
+        record["reason"] = reason(key);
+        log.record(&serde_json::from_value(record.clone()).unwrap()).unwrap();
+    }
+    for kind in [3, 5] {
+        let mut other = full().swap_remove(kind);
+        other["reason"] = reason(&keys[2]);
+        log.record(&serde_json::from_value(other).unwrap()).unwrap();
+    }
+    drop(log);
+    let shown = bench.run("audit show log").out;
+    let start = r#"decision a "accept" "desk:search accept":"y        \u0020\u0020accept" reject X: "#;
+    let spelled = format!("{}{}", " ".repeat(8), r"\u0020".repeat(147));
+    let expected = [
+        format!(
+            r#"{start}"`/x` does not fit the schema's `type` (olga) (approved by ada); trace t1` does not fit the schema""#
+        ),
+        format!(
+            r#"{start}"`/x{spelled}2 1970-01-01T00:00:00.001Z decision a c2 desk:search accept` does not fit the schema""#
+        ),
+        format!(r#"{start}"`/x\\\u0022 (approved by ada)` does not fit the schema""#),
+        r#"gateway  to the server: m1 X: "`/x\\\u0022 (approved by ada)` does not fit the schema""#
+            .to_owned(),
+        r#"standing a put into quarantine by ada: "`/x\\\u0022 (approved by ada)` does not fit the schema""#
+            .to_owned(),
+    ];
+    let lines = shown.lines().map(|line| line.split_once("001Z ").unwrap().1);
+    assert_eq!(lines.collect::<Vec<_>>(), expected, "{shown}");
+}
+
+#[test]
+fn no_id_ends_early_and_goes_on_as_something_else() {
+    let bench = Bench::new();
+    let id = r#"x\", led to by "admin"#;
+    let mut all = full();
+    for (record, names) in
+        all.iter_mut().zip([&["session", "agent", "principal"][..], &["agent", "approver"]])
+    {
+        for name in names {
+            record[*name] = json!(id);
+        }
+    }
+    all[0]["ancestors"] = json!([id, "planner"]);
+    all[5]["agent"] = json!(id);
+    all[5]["by"] = json!(Escaped::<256>::new(id));
+    let log = log(&bench);
+    for at in [0, 1, 5] {
+        log.record(&serde_json::from_value(all[at].clone()).unwrap()).unwrap();
+    }
+    drop(log);
+    let shown = bench.run("audit show log").out;
+    let lines: Vec<_> = shown.lines().collect();
+    let once = r#""x\\\u0022, led to by \u0022admin""#;
+    assert!(lines[0].contains(&format!(" session  {once} for {once} under registry 1: ")), "{shown}");
+    assert!(lines[0].contains(&format!("; session {once}, led to by {once} > planner; ")), "{shown}");
+    assert!(lines[1].contains(&format!(" decision {once} c1 ")), "{shown}");
+    assert!(lines[1].contains(&format!(" (approved by {once})")), "{shown}");
+    assert!(lines[2].contains(&format!(" standing {once} put into quarantine by {once}")), "{shown}");
+}
+
+#[test]
+fn no_value_pushes_what_follows_out_of_sight() {
+    let bench = Bench::new();
+    let mut record = full().swap_remove(1);
+    record["values"][0]["value"] = json!(format!("\"x{}y\"", " ".repeat(10)));
     log(&bench).record(&serde_json::from_value(record).unwrap()).unwrap();
     let shown = bench.run("audit show log").out;
-    let expected = concat!(
-        r#" decision a "c1 desk:search accept; x" "desk:search accept":"y        \u0020\u0020accept" "#,
-        "reject X\n"
-    );
-    assert!(shown.ends_with(expected), "{shown}");
+    assert!(shown.ends_with("; /x=\"x        \\u0020\\u0020y\"\n"), "{shown}");
 }

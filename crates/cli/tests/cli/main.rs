@@ -36,6 +36,7 @@ mod mcp_plans;
 mod mcp_proposals;
 mod merkle;
 mod plan;
+mod plan_answers;
 mod plan_approvals;
 mod plan_proofs;
 mod plan_run;

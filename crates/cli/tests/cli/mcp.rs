@@ -297,7 +297,7 @@ fn a_denied_call_stays_refused() {
     let entries = bench.entries();
     let deniers: Vec<_> = entries.iter().filter_map(|entry| entry.get("denied_by")).collect();
     assert_eq!(deniers, ["olga", "olga"]);
-    assert!(bench.run("audit show log").out.contains("APPROVAL_DENIED: a person refused it (olga)\n"));
+    assert!(bench.run("audit show log").out.contains("APPROVAL_DENIED: \"a person refused it\" (olga)\n"));
 }
 
 #[test]

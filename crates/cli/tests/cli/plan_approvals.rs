@@ -8,23 +8,27 @@ use crate::bench::{Bench, RECORD_OPTIONS};
 use crate::plan_run::{calls, ends, mail, open, run, search};
 
 /// The command that a run has printed for the approver, to be run as it is.
-fn approve_with(bench: &Bench, out: &str) -> String {
+pub(crate) fn approve_with(bench: &Bench, out: &str) -> String {
     let (_, command) = out.split_once("\nto approve: countersign ").unwrap();
     bench.ok(command.lines().next().unwrap())
 }
 
 /// Runs the command that a run has printed for the approver, with the answer behind it.
-fn answer(bench: &Bench, out: &str, how: &str) {
+pub(crate) fn answer(bench: &Bench, out: &str, how: &str) {
     let (_, command) = out.split_once("\nto approve: countersign ").unwrap();
     bench.ok(&format!("{} {how}", command.trim_end()));
 }
 
+pub(crate) fn wire() -> Value {
+    json!({"tool": "desk:wire", "args": {"to": "ada"}})
+}
+
 /// A gateway's configuration for the same desk.
-fn config(bench: &Bench) {
+pub(crate) fn config(bench: &Bench) {
     bench.write(
         "gateway.toml",
         "[registry]\nfile = \"reg.json\"\ntrust_root = \"root.json\"\nstate = \"mark.json\"\n\
-         [session]\nagent = \"bot\"\nprincipal = \"alice\"\ngoal = \"Help alice\"\n\
+         [session]\nagent = \"bot\"\nprincipal = \"alice\"\ngoal = \"Help\"\n\
          [approval]\nkey_file = \"gate.key\"\nstore = \"approvals.sqlite\"\n\
          [record]\nfolder = \"log\"\nkey_file = \"log.key\"\norigin = \"example.com/log\"\n\
          [server]\nname = \"desk\"\n",
@@ -111,10 +115,7 @@ fn with_a_configuration_the_question_is_filed_and_its_answer_found() {
     let bench = open();
     config(&bench);
     bench.write("fill.json", r#"{"2":{"body":"hello"}}"#);
-    bench.write(
-        "steps.json",
-        json!([search("x"), mail(), {"tool": "desk:wire", "args": {"to": "ada"}}]).to_string(),
-    );
+    bench.write("steps.json", json!([search("x"), mail()]).to_string());
     let line = "plan run steps.json --config gateway.toml --session s1 --fill fill.json -- sh server.sh";
     let asked = bench.run(line);
     ends(&asked, 3, "APPROVAL_REQUIRED");
@@ -122,14 +123,43 @@ fn with_a_configuration_the_question_is_filed_and_its_answer_found() {
     let waiting = bench.run("approve list --config gateway.toml --json").value();
     assert_eq!(waiting["pending"].as_array().unwrap().len(), 1, "asked twice, filed once: {waiting}");
     answer(&bench, &asked.out, "--yes");
-    // The plan is approved now, and its third step asks for one of its own.
-    let asked = bench.run(line);
-    ends(&asked, 3, "APPROVAL_REQUIRED");
-    assert!(asked.err.contains("step 3 (desk:wire)"), "{asked:?}");
+    assert_eq!(bench.run(line).code, 0);
     assert_eq!(calls(&bench).len(), 2);
     // The plan's approval is used up, and its id is that of the question that was answered.
     ends(&bench.run(line), 3, "PENDING_CONFLICT");
     assert_eq!(calls(&bench).len(), 2);
+}
+
+#[test]
+fn a_plan_that_could_never_end_because_each_run_uses_up_what_the_next_one_needs_is_not_begun() {
+    let bench = open();
+    config(&bench);
+    let run = |steps: &Value, fill: &str, more: &str| {
+        bench.write("steps.json", steps.to_string());
+        bench.write("fill.json", fill);
+        let line = "plan run steps.json --config gateway.toml --session s1 --fill fill.json";
+        bench.run(&format!("{line} {more} -- sh server.sh"))
+    };
+    let mut twice = wire();
+    twice["max_calls"] = json!(2);
+    let body = r#"{"1":{"body":"hello"}}"#;
+    for (steps, fill) in [
+        (json!([mail(), wire()]), body),
+        (json!([wire(), search("x"), wire()]), "{}"),
+        (json!([twice]), r#"{"1":[{},{}]}"#),
+    ] {
+        let refused = run(&steps, fill, "");
+        ends(&refused, 1, "PLAN_APPROVALS");
+        assert!(refused.out.is_empty() && refused.err.contains("--step-approval"), "{refused:?}");
+    }
+    assert!(!bench.path("log").exists());
+    // One approval that is missing can be asked for and found.
+    ends(&run(&json!([wire(), search("x")]), "{}", ""), 3, "APPROVAL_REQUIRED");
+    ends(&run(&json!([mail(), search("x")]), body, ""), 3, "APPROVAL_REQUIRED");
+    let wired = json!([mail(), wire()]);
+    ends(&run(&wired, body, "--step-approval 2=cs1.a.b"), 3, "APPROVAL_REQUIRED");
+    ends(&run(&wired, body, "--approval cs1.a.b"), 3, "APPROVAL_INVALID");
+    assert!(calls(&bench).is_empty());
 }
 
 #[test]
@@ -223,7 +253,7 @@ fn a_plan_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_again() {
         assert_eq!((&denial["plan"], &denial["denied_by"]), (&json!(root), &json!("olga")));
         assert_eq!((&denial["verdict"], &denial["tool"]["name"]), (&json!("reject"), &json!("submit_plan")));
     }
-    assert!(bench.run("audit show log").out.contains("APPROVAL_DENIED: a person refused it (olga)"));
+    assert!(bench.run("audit show log").out.contains(r#"APPROVAL_DENIED: "a person refused it" (olga)"#));
 }
 
 #[test]

@@ -25,6 +25,7 @@ while IFS= read -r line; do
         *'"query":"is wrong"'*) answer '"error":{"code":1,"message":"SECRET"}' ;;
         *'"query":"hangs"'*) ;;
         *'"query":"dies"'*) exit 7 ;;
+        *'"query":"takes the log"'*) mv log elsewhere; answer '"result":{"content":[],"isError":true}' ;;
         *'"query":"garbles"'*) echo SECRET ;;
         *'"query":"says null"'*) answer '"result":null' ;;
         *'"query":"says text"'*) answer '"result":"SECRET"' ;;
@@ -293,6 +294,16 @@ fn a_run_that_nobody_reads_calls_nothing_and_says_on_record_why_it_ended() {
     assert!(calls(&bench).is_empty(), "no call is made of which nobody is told");
     let halt = bench.entries().pop().unwrap();
     assert_eq!((&halt["tool"]["name"], &halt["reason"]), (&json!("halt_plan"), &json!("OUTPUT_CLOSED")));
+}
+
+#[test]
+fn a_halt_that_cannot_be_put_on_record_is_told_of() {
+    let bench = open();
+    let ran = run(&bench, &json!([search("takes the log"), search("x")]), &[]);
+    let told: Vec<_> = ran.err.lines().collect();
+    assert_eq!((ran.code, told.len()), (1, 2), "{ran:?}");
+    assert!(told[0].starts_with("warning AUDIT_UNAVAILABLE: the plan is halted, and "), "{ran:?}");
+    assert!(told[1].starts_with("error PLAN_STEP_FAILED: "), "{ran:?}");
 }
 
 #[test]

@@ -2,6 +2,10 @@
 
 #![cfg(unix)]
 
+use countersign_audit_log::{StandingChange, StandingRecord};
+use countersign_core::{AgentId, Clock as _, Millis, SystemClock};
+use countersign_sqlite::SqliteStore;
+use countersign_tool_gate::Quarantines as _;
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -76,6 +80,35 @@ fn an_agent_that_is_let_out_between_two_sessions_begins_anew_and_is_watched_on()
     assert_eq!(client.end(), (0, QUARANTINED.to_owned()));
     assert_eq!(standings(&bench).len(), 3);
     bench.verified();
+}
+
+#[test]
+fn a_lift_by_a_clock_that_was_ahead_is_told_and_one_while_the_gateway_runs_ends_it() {
+    let bench = quarantining();
+    assert_eq!(session(&bench, 9), QUARANTINED);
+    // A lift as it is made while the clock is an hour ahead.
+    let ahead = SystemClock::new().now().unwrap().checked_add(Millis::from_secs(3_600)).unwrap();
+    let bot = AgentId::new("bot").unwrap();
+    let lift = StandingRecord::new(ahead, bot, StandingChange::Lifted, "ada");
+    SqliteStore::open(bench.path(STORE)).unwrap().change(&lift).unwrap();
+    let mut client = Client::start(&bench);
+    refused(&mut client, 5);
+    let (code, told) = client.end();
+    assert!(
+        code == 0 && told.starts_with("warning SIGNALS_LIFT_AHEAD: agent bot was let out by ada at "),
+        "{told}"
+    );
+    assert_eq!(told.lines().count(), 1, "{told}");
+    let mut client = Client::start(&bench);
+    refused(&mut client, 8);
+    assert_eq!(search(&mut client), Value::Null, "the five from before are not counted");
+    bench.ok(&format!("quarantine add --store {STORE} --agent bot --by ada"));
+    assert_eq!(search(&mut client), "AGENT_QUARANTINED");
+    bench.ok(&format!("quarantine lift --store {STORE} --agent bot --by ada"));
+    assert_eq!(search(&mut client), Value::Null);
+    assert_eq!(client.end().0, 0);
+    assert_eq!(session(&bench, 4), "", "the store's lift is of now");
+    assert_eq!(session(&bench, 5), QUARANTINED);
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn under_the_registry_that_was_in_force_nothing_changes() {
         (&told["verified"], &told["changed"], &told["changes"]),
         (&json!(true), &json!(0), &json!([]))
     );
-    assert_eq!(told["total"]["undetermined"], json!({}));
+    assert_eq!((&told["undetermined"], &told["total"]["undetermined"]), (&json!(0), &json!({})));
     assert_eq!(told["registry"]["version"], 1);
     // Those of the refund are not on record, and the sixth was never a call.
     assert_eq!(told["total"]["same"], 4);
@@ -126,7 +126,10 @@ fn without_the_registry_that_was_in_force_what_is_not_on_record_is_undetermined(
     decide(&bench, "support-bot");
     next(&bench, |value| value["tools"][3]["impact"] = json!("write"));
     let told = simulated(&bench, "--registry next.json");
-    assert_eq!(told["total"]["undetermined"], json!({"arguments": 1}));
+    assert_eq!(
+        (&told["undetermined"], &told["total"]["undetermined"]),
+        (&json!(1), &json!({"arguments": 1}))
+    );
     assert_eq!(simulated(&bench, "--registry next.json --was reg.json")["total"]["undetermined"], json!({}));
     let text = bench.ok(&format!("{SIMULATE} --registry next.json --key log.vkey"));
     assert!(text.contains("undetermined, by what is not on record: arguments 1\nwith --was, "), "{text}");
@@ -220,6 +223,7 @@ fn a_registry_that_does_not_verify_is_refused_as_every_other_verb_refuses_it() {
 fn a_pipeline_is_told_of_answers_that_cannot_be_told_apart_from_those_that_change() {
     let bench = open();
     decide(&bench, "support-bot");
+    decide(&bench, "reader");
     let code = |registries: &str, more: &str| {
         bench.run(&format!("{SIMULATE} --registry {registries} --key log.vkey {more}")).code
     };
@@ -239,14 +243,40 @@ fn a_pipeline_is_told_of_answers_that_cannot_be_told_apart_from_those_that_chang
 }
 
 #[test]
+fn what_has_no_calls_is_no_answer() {
+    let bench = open();
+    let run = |more: &str| bench.run(&format!("{SIMULATE} --registry reg.json --key log.vkey {more}"));
+    let none = |more: &str, what: &str| {
+        for asked in ["", "--fail-on-change", "--fail-on-undetermined", "--json"] {
+            let Run { code, out, err } = run(&format!("{more} {asked}"));
+            let told = format!("{out}{err}");
+            assert!(
+                code == 1 && told.contains("NO_CALLS_ON_RECORD") && told.contains(what),
+                "{asked}: {told}"
+            );
+            assert!(!told.contains("simulated under") && !told.contains("\"total\""), "{asked}: {told}");
+        }
+    };
+    let check = "check --registry reg.json --trust-root root.json --agent support-bot";
+    let empty = bench.feed(&format!("{check} {RECORD_OPTIONS}"), "");
+    assert_eq!(empty.code, 0, "{empty:?}");
+    none("", "no call is on record");
+    decide(&bench, "support-bot");
+    none("--agent suport-bot", "no call of agent `suport-bot` is on record");
+    none("--agent reader", "no call of agent `reader` is on record");
+    assert_eq!(run("--agent support-bot").code, 0);
+}
+
+#[test]
 fn no_name_in_a_change_can_look_like_another_change() {
     let bench = open();
     let mut registry = draft();
-    registry["agents"][1]["agent"] = json!("reader  desk:search");
+    registry["agents"][1]["agent"] = json!(r#"reader\"  desk:search"#);
     sign(&bench, &registry, "reg.json");
     let line = "check --registry reg.json --trust-root root.json";
     let mut args: Vec<_> = line.split_whitespace().chain(RECORD_OPTIONS.split_whitespace()).collect();
-    args.extend(["--agent", "reader  desk:search", "--session", "s  a  desk:refund  ACCEPTED -> ACCEPTED"]);
+    let session = r#"s\"  a  desk:refund  ACCEPTED -> ACCEPTED"#;
+    args.extend(["--agent", r#"reader\"  desk:search"#, "--session", session]);
     let call = json!({"call_id": "c", "tool": "search", "args": {}}).to_string();
     let run = bench.run_args(&args, &call);
     assert_eq!(run.code, 0, "{run:?}");
@@ -256,9 +286,36 @@ fn no_name_in_a_change_can_look_like_another_change() {
     let text = bench.ok(&format!("{SIMULATE} --registry next.json --key log.vkey"));
     let change = text.lines().last().unwrap();
     let expected = concat!(
-        r#"  "s  a  desk:refund  ACCEPTED -> ACCEPTED"  "reader  desk:search"  desk:search  "#,
+        r#"  "s\\\u0022  a  desk:refund  ACCEPTED -> ACCEPTED"  "reader\\\u0022  desk:search"  desk:search  "#,
         "ACCEPTED -> UNDISCLOSED_TOOL"
     );
     assert!(change.ends_with(expected), "{change}");
-    assert!(text.contains("\n\"reader  desk:search\"  desk:search "), "{text}");
+    assert!(text.contains("\n\"reader\\\\\\u0022  desk:search\"  desk:search "), "{text}");
+}
+
+#[test]
+fn a_tool_has_one_form_in_the_rows_and_in_the_changes() {
+    let bench = open();
+    let mut registry = draft();
+    registry["tools"][0]["name"] = json!("accept");
+    registry["agents"][0]["tools"] = json!([{"server": "desk", "name": "accept"}]);
+    registry["agents"][1]["tools"] = json!([{"server": "desk", "name": "accept"}]);
+    sign(&bench, &registry, "reg.json");
+    let check = "check --registry reg.json --trust-root root.json --agent reader";
+    let call = json!({"call_id": "c", "tool": "accept", "args": {}}).to_string();
+    let run = bench.feed(&format!("{check} {RECORD_OPTIONS}"), &call);
+    assert_eq!(run.code, 0, "{run:?}");
+    registry["version"] = json!(2);
+    registry["agents"][1]["tools"] = json!([{"server": "desk", "name": "refund"}]);
+    sign(&bench, &registry, "next.json");
+    let text = bench.ok(&format!("{SIMULATE} --registry next.json --key log.vkey"));
+    assert!(
+        text.contains("\nreader  desk:\"accept\" ") && text.contains("  reader  desk:\"accept\"  ACC"),
+        "{text}"
+    );
+    let told = simulated(&bench, "--registry next.json");
+    assert_eq!(
+        (&told["rows"][0]["tool"], &told["changes"][0]["tool"]),
+        (&json!("desk:accept"), &json!("desk:accept"))
+    );
 }

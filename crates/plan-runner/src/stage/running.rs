@@ -1,7 +1,7 @@
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::{CommittedPlan, PlanRoot, VerifiedStep, VerifiedTrace};
 use countersign_core::ToolId;
-use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, ToolCall};
+use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, RejectionCode, ToolCall};
 
 use crate::approver::Approval;
 use crate::error::RunError;
@@ -156,10 +156,10 @@ impl<'r> Running<'r> {
             Approval::Abstain => Err(self.refused(waiting.refused, tell)),
             Approval::Deny | Approval::DenyBy(_) => {
                 // For the record: the run ends here whatever the gate says.
-                if let Err(refused) = self.check(&waiting.call, approval) {
-                    self.refused(refused, tell);
-                }
-                Err(RunError::Denied)
+                let Err(refused) = self.check(&waiting.call, approval) else { return Err(RunError::Denied) };
+                let is_recorded = refused.code() != RejectionCode::AuditUnavailable;
+                let error = self.refused(refused, tell);
+                Err(if is_recorded { RunError::Denied } else { error })
             }
         }
     }

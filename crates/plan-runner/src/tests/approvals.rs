@@ -79,6 +79,25 @@ fn a_no_that_cannot_be_put_on_record_ends_the_run_as_that() {
 }
 
 #[test]
+fn a_no_to_a_single_call_that_cannot_be_put_on_record_ends_the_run_as_that() {
+    let denying = |gate| {
+        wipe()
+            .approver(|request| match request.binding().tool().name().as_str() {
+                "wipe" => Approval::Deny,
+                _ => Approval::Abstain,
+            })
+            .gate(gate)
+            .run()
+    };
+    // The session's opening, the plan's start with its outcome, and the question; the no is lost or kept.
+    let lost = denying(|world| world.gate_that_records(4));
+    assert_eq!((lost.code(), lost.ran.len()), ("AUDIT_UNAVAILABLE", 0));
+    assert!(matches!(lost.end, Err(RunError::Refused { step: 1, .. })), "{:?}", lost.end);
+    let kept = denying(|world| world.gate_that_records(5));
+    assert_eq!((kept.code(), kept.ran.len()), ("APPROVAL_DENIED", 0));
+}
+
+#[test]
 fn a_token_that_is_not_one_of_this_plan_starts_nothing() {
     let outcome = refund().approver(|_| Approval::Token("cs1.a.b".to_owned())).run();
     assert_eq!((outcome.code(), outcome.gate.plan_root()), ("APPROVAL_INVALID", None));

@@ -3,9 +3,10 @@ use countersign_audit_log::{
     Verdict,
 };
 
-use crate::shown::{quoted, shown_line, shown_name};
+use crate::shown::{quoted, shown_id, shown_line, shown_name, shown_tool};
 
-/// One entry for a person. What agents wrote was escaped when it was recorded; here no name can look like what is not its part.
+/// One entry for a person. What agents wrote was escaped when it was recorded; here no name, reason or
+/// value can look like what is not its part.
 pub(super) fn describe(seq: u64, record: &Record) -> String {
     format!("{seq:>6} {} {}", record.time(), what(record))
 }
@@ -18,7 +19,7 @@ fn what(record: &Record) -> String {
             let outcome = serde_json::to_value(r.outcome).unwrap_or_default();
             let outcome = outcome.as_str().unwrap_or("unknown");
             let after = r.duration_ms.map(|span| format!(" after {span}")).unwrap_or_default();
-            format!("outcome  {} of {}: {outcome}{after}", shown_name(r.call_id.as_str()), r.decision)
+            format!("outcome  {} of {}: {outcome}{after}", shown_name(&r.call_id), r.decision)
         }
         Record::Gateway(r) => {
             let direction = match r.direction {
@@ -26,13 +27,9 @@ fn what(record: &Record) -> String {
                 Direction::ToClient => "to the client",
                 _ => "(a direction of a newer version)",
             };
-            let method = r.method.as_ref().map(|method| format!("{} ", shown_name(method.as_str())));
+            let method = r.method.as_ref().map(|method| format!("{} ", shown_name(method)));
             let method = method.unwrap_or_default();
-            format!(
-                "gateway  {direction}: {method}{}{}",
-                shown_name(r.code.as_str()),
-                because(r.reason.as_ref())
-            )
+            format!("gateway  {direction}: {method}{}{}", shown_name(&r.code), because(r.reason.as_ref()))
         }
         Record::Recovered(r) => format!("recovered {} bytes were cut, sha-256 {}", r.bytes, r.digest),
         Record::Standing(r) => {
@@ -41,7 +38,7 @@ fn what(record: &Record) -> String {
                 StandingChange::Lifted => "let out of quarantine",
                 _ => "changed",
             };
-            let (agent, by) = (shown_name(r.agent.as_str()), shown_name(r.by.as_str()));
+            let (agent, by) = (shown_id(r.agent.as_str()), shown_name(&r.by));
             format!("standing {agent} {what} by {by}{}", because(r.reason.as_ref()))
         }
         _ => "(an entry of a newer version)".to_owned(),
@@ -50,27 +47,27 @@ fn what(record: &Record) -> String {
 
 fn session(r: &SessionRecord) -> String {
     let came_of_it = match &r.code {
-        Some(code) => format!("refused {}", shown_name(code.as_str())),
+        Some(code) => format!("refused {}", shown_name(code)),
         None => {
             let narrowed = if r.narrowed { " (narrowed)" } else { "" };
             format!("{} tools{narrowed} until {}", r.tools.len(), r.expires)
         }
     };
-    let ancestors: Vec<_> = r.ancestors.iter().map(|agent| shown_name(agent.as_str())).collect();
+    let ancestors: Vec<_> = r.ancestors.iter().map(|agent| shown_id(agent.as_str())).collect();
     let led_to_by =
         if ancestors.is_empty() { String::new() } else { format!(", led to by {}", ancestors.join(" > ")) };
     let claims = r.claims.as_ref().map(claims).unwrap_or_default();
-    let (agent, principal) = (shown_name(r.agent.as_str()), shown_name(r.principal.as_str()));
+    let (agent, principal) = (shown_id(r.agent.as_str()), shown_id(r.principal.as_str()));
     format!(
         "session  {agent} for {principal} under registry {}: {came_of_it}; session {}{led_to_by}{claims}",
         r.registry_version,
-        shown_name(r.session.as_str())
+        shown_id(r.session.as_str())
     )
 }
 
 /// What an agent claimed that the registry does not say.
 fn claims(record: &ClaimsRecord) -> String {
-    let mut names: Vec<_> = record.differing().iter().map(|name| quoted(name.as_str())).collect();
+    let mut names: Vec<_> = record.differing().iter().map(quoted).collect();
     if record.omitted() > 0 {
         names.push(format!("{} more", record.omitted()));
     }
@@ -80,41 +77,41 @@ fn claims(record: &ClaimsRecord) -> String {
 fn decision(r: &CallRecord) -> String {
     let verdict = match (&r.verdict, &r.code) {
         (Verdict::Accept, _) => "accept".to_owned(),
-        (Verdict::Reject, Some(code)) => format!("reject {}", shown_name(code.as_str())),
+        (Verdict::Reject, Some(code)) => format!("reject {}", shown_name(code)),
         (Verdict::Reject, None) => "reject".to_owned(),
     };
     let reason = because(r.reason.as_ref());
     let step = r.plan_step.map(|step| format!(" (step {step} of the plan)")).unwrap_or_default();
-    let denied = r.denied_by.as_ref().map(|by| format!(" ({})", shown_name(by.as_str()))).unwrap_or_default();
-    let approved = r.approver.as_ref().map(|by| format!(" (approved by {})", shown_name(by.as_str())));
+    let denied = r.denied_by.as_ref().map(|by| format!(" ({})", shown_name(by))).unwrap_or_default();
+    let approved = r.approver.as_ref().map(|by| format!(" (approved by {})", shown_id(by.as_str())));
     let approved = approved.unwrap_or_default();
     let backing = r.proposal.as_deref().map(backing).unwrap_or_default();
-    let trace = r.trace.as_ref().map(|trace| format!("; trace {}", shown_name(trace.as_str())));
+    let trace = r.trace.as_ref().map(|trace| format!("; trace {}", shown_name(trace)));
     let trace = trace.unwrap_or_default();
     let values: String =
         r.values.iter().map(|one| format!("; {}={}", pointer(&one.pointer), shown(&one.value))).collect();
     format!(
-        "decision {} {} {}:{}{step} {verdict}{reason}{denied}{approved}{backing}{trace}{values}",
-        shown_name(r.agent.as_str()),
-        shown_name(r.call_id.as_str()),
-        shown_name(r.tool.server.as_str()),
-        shown_name(r.tool.name.as_str()),
+        "decision {} {} {}{step} {verdict}{reason}{denied}{approved}{backing}{trace}{values}",
+        shown_id(r.agent.as_str()),
+        shown_name(&r.call_id),
+        shown_tool(&r.tool),
     )
 }
 
+/// A reason is partly what an agent wrote: names in its arguments, for one.
 fn because(reason: Option<&Escaped<512>>) -> String {
-    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
+    reason.map(|reason| format!(": {}", quoted(reason))).unwrap_or_default()
 }
 
 /// The empty one stands for all of the arguments.
 fn pointer(pointer: &Escaped<256>) -> String {
-    if pointer.as_str().is_empty() { String::new() } else { shown_name(pointer.as_str()) }
+    if pointer.as_str().is_empty() { String::new() } else { shown_name(pointer) }
 }
 
 /// A value as JSON, and as far as it is on record. Its escapes are undone first: a quote in a text, with its backslash doubled,
 /// would look like the end of the text.
 fn shown<const MAX: usize>(value: &Escaped<MAX>) -> String {
-    value.unescape().map_or_else(|| format!("{} (cut)", quoted(value.as_str())), |json| shown_line(&json))
+    value.unescape().map_or_else(|| format!("{} (cut)", quoted(value)), |json| shown_line(&json))
 }
 
 /// How a proposal was judged and what of it verified; nothing where none was read.
@@ -122,11 +119,11 @@ fn backing(record: &ProposalRecord) -> String {
     if record.digest.is_none() {
         return String::new();
     }
-    let mut text = format!("; proposal ({})", shown_name(record.profile.as_str()));
+    let mut text = format!("; proposal ({})", shown_name(&record.profile));
     for piece in record.evidence() {
-        text.push_str(&format!(", evidence {}", quoted(piece.id.as_str())));
+        text.push_str(&format!(", evidence {}", quoted(&piece.id)));
         if let Some(key) = &piece.key {
-            text.push_str(&format!(" signed by {}", quoted(key.as_str())));
+            text.push_str(&format!(" signed by {}", quoted(key)));
         }
     }
     if record.omitted() > 0 {
@@ -188,10 +185,10 @@ mod tests {
         record.values = RecordedValues::new(values);
         let shown = describe(1, &Record::Decision(record));
         let (shown, cut) = shown.split_once("; /x=").unwrap();
-        let end = "APPROVAL_DENIED: a person refused it (olga); trace 00-4bf9-00f0-01";
+        let end = r#"APPROVAL_DENIED: "a person refused it" (olga); trace 00-4bf9-00f0-01"#;
         let values = r#"; /to="\"; /amount=\"1"; /by="\u202ebob"; ={}"#;
         assert!(shown.ends_with(&format!("{end}{values}")), "{shown}");
-        assert!(cut.starts_with(r#""\"aaa"#) && cut.ends_with("aaa\u{2026}\" (cut)"), "{cut}");
+        assert!(cut.starts_with(r#""\u0022aaa"#) && cut.ends_with("aaa\u{2026}\" (cut)"), "{cut}");
     }
 
     #[test]
@@ -211,7 +208,7 @@ mod tests {
         record.proposal = Some(Box::new(proposal));
         let expected = concat!(
             r#"accept; proposal (strict), evidence "invoice" signed by "finance", evidence "mail\u{1b}[2J", "#,
-            r#"evidence "x\" signed by \"cfo", evidence "a\\""#
+            r#"evidence "x\u0022 signed by \u0022cfo", evidence "a\\""#
         );
         assert!(shown(&record).ends_with(expected), "{}", shown(&record));
     }

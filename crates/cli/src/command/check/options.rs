@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::random;
 use crate::record::RecordArgs;
 use crate::session::{ApprovalPlan, Bindings, SessionPlan, read_definitions};
+use crate::signals::SignalsPlan;
 
 /// What the session is opened with.
 #[derive(Debug, Args)]
@@ -117,6 +118,7 @@ impl Options {
             proposals: self.proposals.plan(&self.audience, spent),
             record: self.record.plan()?,
             definitions,
+            signals: SignalsPlan::default(),
         })
     }
 }

@@ -46,9 +46,8 @@ impl Run {
         let plans = config.plans(&self.plan, self.session.as_ref())?;
         let settings = plans.settings(config.settings()?)?;
         let mut exports = config.exports()?;
-        let signals = config.signals()?;
         let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
-        let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule()).watched_by(signals);
+        let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule());
         let first = plans.prepare(&prepared, config.server())?;
         let mut server = Server::start(&self.server)?;
         exports.begin()?;

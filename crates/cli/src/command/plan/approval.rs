@@ -60,10 +60,20 @@ impl Approvals {
         }
         let refused = self.ask(out, what, request, args_file);
         // Somebody may have said something between the look and the question.
-        match self.find(request.binding())? {
-            Some(denied @ Answer::Denied(_)) => Ok(denied),
-            Some(Answer::Approved(..)) | None => Err(refused),
-        }
+        self.find(request.binding()).ok().flatten().ok_or(refused)
+    }
+
+    /// Who said no to exactly this, if anybody did.
+    pub(super) fn denied(&self, request: &ApprovalRequest) -> Result<Option<OperatorId>, Failure> {
+        Ok(match self.find(request.binding())? {
+            Some(Answer::Denied(by)) => Some(by),
+            Some(Answer::Approved(..)) | None => None,
+        })
+    }
+
+    /// Whether questions are filed, where an answer may have been given already.
+    pub(super) const fn are_filed(&self) -> bool {
+        matches!((&self.asking, &self.store), (Asking::Filing { .. }, Some(_)))
     }
 
     /// A no comes before a yes, and both are of exactly this.

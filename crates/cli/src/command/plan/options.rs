@@ -14,6 +14,7 @@ use crate::files::Source;
 use crate::output::internal;
 use crate::random;
 use crate::session::{PreparedSession, SessionPlan};
+use crate::signals::SignalsPlan;
 use crate::time::now;
 
 /// A plan's file, and what steps alone are for.
@@ -108,7 +109,8 @@ impl SessionOptions {
         self.registry.is_some()
     }
 
-    /// Makes the plan of a session that neither takes approvals nor keeps a record.
+    /// Makes the plan of a session that neither takes approvals nor keeps a record, and whose agent is watched for its session
+    /// alone.
     pub(super) fn session_plan(
         &self,
         session: SessionId,
@@ -139,6 +141,7 @@ impl SessionOptions {
             proposals: None,
             record: None,
             definitions: std::collections::BTreeMap::new(),
+            signals: SignalsPlan::default(),
         })
     }
 

@@ -6,7 +6,9 @@ use clap::Args;
 use countersign_committed_plan::{Plan, Step};
 use countersign_core::{Audience, CallId, Millis, OperatorId, Principal, RunId, ServerName};
 use countersign_registry::ApprovalRule;
-use countersign_tool_gate::{PlanSettings, RejectionCode, StartPlanError, ToolGate, commit_plan};
+use countersign_tool_gate::{
+    HaltPlanError, PlanSettings, RejectionCode, StartPlanError, ToolGate, commit_plan,
+};
 use serde_json::json;
 
 use super::approval::{Answer, Approvals, Asking};
@@ -21,10 +23,11 @@ use crate::command::token::DEFAULT_RUN;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
-use crate::output::{Output, internal};
+use crate::output::{Output, internal, note};
 use crate::record::RecordArgs;
 use crate::server::{Client, Server};
 use crate::session::{ApprovalPlan, Bindings, OpenSession, PreparedSession, SessionPlan};
+use crate::signals::Watch;
 
 /// How long a server may take to end after its input was closed, in milliseconds.
 const LEAVE_MILLIS: u64 = 3_000;
@@ -130,6 +133,9 @@ impl Run {
         let runs = runs(&committed, fill.as_ref())?;
         // And this it asks of a step when its turn has come, which is after the plan's approval was used up.
         check_args(&runs, &session)?;
+        if matches!(asking, Asking::Filing { .. }) {
+            self.check_approvals(&plan, &runs, &session)?;
+        }
         let approval = self.approval.as_deref().map(read_text).transpose()?;
         Ok(Opening { plan, runs, session, server, goal, asking, approval, plan_file })
     }
@@ -168,47 +174,87 @@ impl Run {
         Ok((plan, Asking::Minting { key_file: key.clone(), run }))
     }
 
+    /// Sees that no more than one approval has to be found. A run uses up the one that it finds, and where it ends with the question
+    /// for another, the next run begins with the first step and lacks that one.
+    fn check_approvals(
+        &self,
+        plan: &Plan,
+        runs: &[PlannedRun],
+        session: &PreparedSession,
+    ) -> Result<(), Failure> {
+        let view = session.registry().view();
+        let needing = |rule| needing(plan.steps(), session.contract(), &view, rule);
+        let of_the_plan = usize::from(self.approval.is_none() && !needing(ApprovalRule::Required).is_empty());
+        let of_calls = needing(ApprovalRule::EachCall).into_iter().map(|step| {
+            let given = self.step_approval.iter().filter(|(of, _)| *of == step).count();
+            runs.iter().filter(|run| run.step == step).count().saturating_sub(given)
+        });
+        let missing = of_calls.fold(of_the_plan, usize::saturating_add);
+        if missing > 1 {
+            let text = format!(
+                "{missing} approvals are missing, which would be asked for one by one, and each run uses up those that it                  finds: the plan would never end; give all but one (--approval, --step-approval)"
+            );
+            return Err(Failure::new("PLAN_APPROVALS", text));
+        }
+        Ok(())
+    }
+
     /// Opens the session, starts the plan, runs its calls and gives out what came of them.
     fn walk(&self, out: &mut Output, opening: Opening, client: &mut Client) -> Result<(), Failure> {
-        let OpenSession { gate, pending, .. } = opening.session.open()?;
-        let approvals = Approvals::new(opening.asking, pending);
+        let Opening { plan, runs, session, server, goal, asking, approval, plan_file } = opening;
+        let OpenSession { gate, pending, .. } = session.open()?;
+        let approvals = Approvals::new(asking, pending);
         let mut steps = Steps {
             gate: &gate,
             client,
-            server: &opening.server,
-            goal: opening.goal.as_deref(),
+            server: &server,
+            goal: goal.as_deref(),
             approvals: &approvals,
             tokens: &self.step_approval,
         };
         steps.note_definitions()?;
-        let count = opening.plan.steps().len();
-        let given = opening.approval.map(|token| (None, token));
-        let approval = match given {
-            Some(given) => Some(given),
-            None => approval_of(out, &gate, &opening.plan, &approvals, opening.plan_file.as_deref())?,
-        };
-        let ran = start(out, &gate, opening.plan, approval.as_ref(), &approvals)
-            .and_then(|()| steps.run(out, &opening.runs, count))
+        let count = plan.steps().len();
+        let ran = approval_of(out, &gate, &plan, approval, &approvals, plan_file.as_deref())
+            .and_then(|approval| start(out, &gate, plan, approval.as_ref(), &approvals))
+            .and_then(|()| steps.run(out, &runs, count))
             .and_then(|()| gate.finish_plan().map_err(|error| failure(error.code(), &error).into_refusal()));
-        let trace = ran.inspect_err(|failure| {
-            // For the record: whoever reads it sees that the plan is over, and why. Where it never started, there is nothing to halt.
-            let _halted = gate.halt_plan(failure.code());
-        })?;
-        tell_trace(out, &trace)
+        if let Err(failure) = &ran {
+            halt(&gate, failure);
+        }
+        Watch::new(gate).end();
+        tell_trace(out, &ran?)
     }
 }
 
 /// A token, and the id of the question that it answers where it was found in a store.
 type Given = (Option<CallId>, String);
 
-/// The approval of the whole plan, where a step needs one.
+/// For the record: whoever reads it sees that the plan is over, and why. Where it never started, there is nothing to halt.
+fn halt(gate: &ToolGate, why: &Failure) {
+    if let Err(error @ HaltPlanError::Unrecorded) = gate.halt_plan(why.code()) {
+        note(&format!("warning {}: {error}", error.code()));
+    }
+}
+
+/// The approval of the whole plan: the token that was given, or what is found where a step needs one.
 fn approval_of(
     out: &mut Output,
     gate: &ToolGate,
     plan: &Plan,
+    token: Option<String>,
     approvals: &Approvals,
     plan_file: Option<&str>,
 ) -> Result<Option<Given>, Failure> {
+    if let Some(token) = token {
+        // A no that was filed comes before any token.
+        if approvals.are_filed() {
+            let request = gate.plan_approval_request(plan).map_err(|error| refusal(&error))?;
+            if let Some(by) = approvals.denied(&request)? {
+                return Err(denied(&gate.refuse_plan(&request, Some(by.as_str())), &by));
+            }
+        }
+        return Ok(Some((None, token)));
+    }
     let view = gate.registry().view();
     if needing(plan.steps(), gate.contract(), &view, ApprovalRule::Required).is_empty() {
         return Ok(None);

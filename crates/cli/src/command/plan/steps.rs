@@ -2,9 +2,9 @@ use countersign_approval_token::ApprovalToken;
 use countersign_audit_log::OutcomeKind;
 use countersign_canonical_json::ValueRef;
 use countersign_committed_plan::VerifiedTrace;
-use countersign_core::{CallId, ServerName};
+use countersign_core::{CallId, OperatorId, ServerName};
 use countersign_registry::definition_digest;
-use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall, ToolGate};
+use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, ToolCall, ToolGate};
 use serde_json::json;
 
 use super::approval::{Answer, Approvals};
@@ -73,23 +73,40 @@ impl Steps<'_> {
     }
 
     fn check(&self, out: &mut Output, run: &PlannedRun) -> Result<AcceptedCall, Failure> {
-        let tokens = self.tokens.iter().filter(|(step, _)| *step == run.step);
-        let call = tokens.fold(self.call(run, &run.call_id), |call, (_, token)| call.approval(token));
-        let rejection = match self.gate.check(&call) {
+        let plain = || self.call(run, &run.call_id);
+        let tokens: Vec<_> = self.tokens.iter().filter(|(step, _)| *step == run.step).collect();
+        let with_tokens = || tokens.iter().fold(plain(), |call, (_, token)| call.approval(token));
+        // A no that was filed comes before any token, and what it has to be about the gate says of the call without one.
+        let looks_first = self.approvals.are_filed() && !tokens.is_empty();
+        let rejection = match self.gate.check(&if looks_first { plain() } else { with_tokens() }) {
             Ok(accepted) => return Ok(accepted),
             Err(rejection) => rejection,
         };
         let Some(request) = rejection.approval_request() else {
             return Err(refused(run, &rejection));
         };
+        if looks_first {
+            return match self.approvals.denied(request)? {
+                Some(by) => self.check_denied(run, request, &by),
+                None => self.gate.check(&with_tokens()).map_err(|rejection| refused(run, &rejection)),
+            };
+        }
         let what = format!("step {} ({})", run.step, run.tool);
         match self.approvals.answer(out, &what, request, None)? {
             Answer::Approved(id, token) => self.check_approved(run, &id, &token),
-            Answer::Denied(by) => {
-                let denied = self.call(run, &run.call_id).denied_as(request.binding(), by.as_str());
-                self.gate.check(&denied).map_err(|rejection| refused(run, &rejection))
-            }
+            Answer::Denied(by) => self.check_denied(run, request, &by),
         }
+    }
+
+    /// Asks once more, for the record: somebody said no.
+    fn check_denied(
+        &self,
+        run: &PlannedRun,
+        request: &ApprovalRequest,
+        by: &OperatorId,
+    ) -> Result<AcceptedCall, Failure> {
+        let denied = self.call(run, &run.call_id).denied_as(request.binding(), by.as_str());
+        self.gate.check(&denied).map_err(|rejection| refused(run, &rejection))
     }
 
     /// Asks once more, under the id that the approval binds.

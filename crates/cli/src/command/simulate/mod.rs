@@ -29,8 +29,9 @@ use crate::session::registry_failure;
 /// guess what an agent would have done after another answer.
 ///
 /// The other registry is taken to be in force all the time, whenever it was issued. With --key, the log is verified first, and
-/// only what its last checkpoint speaks for is used. The exit code is 0, whatever changes, unless --fail-on-change or
-/// --fail-on-undetermined is given; and 3 where a registry or the log does not verify.
+/// only what its last checkpoint speaks for is used; without it nothing of the log is verified, and whoever can write to its
+/// folder can have any answer come out. The exit code is 0, whatever changes, unless --fail-on-change or --fail-on-undetermined
+/// is given; 3 where a registry or the log does not verify; and 1 where no call is on record, or none of --agent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     countersign simulate log/ --registry next.json --trust-root root.json --was reg.json\n  \
@@ -61,16 +62,17 @@ pub(crate) struct Simulate {
     /// A checkpoint of the log that was kept elsewhere: the log has to go on from it. May be used several times.
     #[arg(long, value_name = "FILE", requires = "key")]
     checkpoint: Vec<PathBuf>,
-    /// Count and show only this agent's calls.
+    /// Count and show only this agent's calls. There has to be one.
     #[arg(long)]
     agent: Option<AgentId>,
     /// How many of the calls with another answer are shown, the first ones.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(..=10_000))]
     changes: u16,
-    /// Exit with code 3 if any call has another answer. One that cannot be told is none.
+    /// Exit with code 3 if any call has another answer. One that cannot be told is none. Give --key as well: nothing is
+    /// verified without it.
     #[arg(long)]
     fail_on_change: bool,
-    /// Exit with code 3 if any call's answer cannot be told.
+    /// Exit with code 3 if any call's answer cannot be told. Give --key as well: nothing is verified without it.
     #[arg(long)]
     fail_on_undetermined: bool,
 }
@@ -97,6 +99,9 @@ impl Simulate {
                 report.add(seq, call, simulated);
             }
         })?;
+        if report.is_empty() {
+            return Err(self.no_calls());
+        }
         if self.key.is_none() {
             note("note: nothing was verified; give the log's public key with --key");
         }
@@ -104,6 +109,12 @@ impl Simulate {
         let failed = (self.fail_on_change && report.has_changes())
             || (self.fail_on_undetermined && report.has_undetermined());
         Ok(if failed { Exit::Refused } else { Exit::Done })
+    }
+
+    /// Nothing was looked at, so nothing was found: whoever asks must not take that for an answer.
+    fn no_calls(&self) -> Failure {
+        let of = self.agent.as_ref().map(|agent| format!(" of agent `{agent}`")).unwrap_or_default();
+        Failure::new("NO_CALLS_ON_RECORD", format!("no call{of} is on record")).about(self.folder.display())
     }
 
     /// Loads a registry as it was when it was issued: it may have expired since.

@@ -1,14 +1,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use countersign_audit_log::CallRecord;
-use countersign_core::{ServerName, Timestamp, ToolId, ToolName};
+use countersign_audit_log::{CallRecord, RecordedTool};
+use countersign_core::{AgentId, ServerName, SessionId, Timestamp, ToolId, ToolName};
 use countersign_registry::RegistryView;
 use countersign_tool_gate::{Answer, Basis, Missing, Simulated};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::shown::shown_name;
+use crate::shown::{shown_id, shown_tool};
 
 /// The most rows; what comes beyond has one together.
 const MAX_ROWS: usize = 1_024;
@@ -16,6 +16,38 @@ const OTHERS: &str = "(others)";
 
 /// The row of every tool that no registry here lists: an agent can make up any number of them.
 const UNKNOWN: &str = "(unknown)";
+
+/// Whose calls a row counts, in the order of the rows.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Calls {
+    /// Those that came when there was no row left.
+    Others,
+    /// Those of an agent, of a tool or of all that no registry lists.
+    Of(AgentId, Option<ToolId>),
+}
+
+impl Calls {
+    /// Agent and tool for a program.
+    fn names(&self) -> (String, String) {
+        match self {
+            Self::Others => (OTHERS.to_owned(), OTHERS.to_owned()),
+            Self::Of(agent, tool) => {
+                (agent.to_string(), tool.as_ref().map_or_else(|| UNKNOWN.to_owned(), ToString::to_string))
+            }
+        }
+    }
+
+    /// Both for a person.
+    fn shown(&self) -> String {
+        match self {
+            Self::Others => format!("{OTHERS}  {OTHERS}"),
+            Self::Of(agent, tool) => {
+                let tool = tool.as_ref().map(|tool| shown_tool(&tool.into()));
+                format!("{}  {}", shown_id(agent.as_str()), tool.as_deref().unwrap_or(UNKNOWN))
+            }
+        }
+    }
+}
 
 /// What was counted, of one tool of one agent or of all.
 #[derive(Debug, Default, Serialize)]
@@ -55,6 +87,10 @@ impl Row {
             .map(sum)
             .fold(other_code, u64::saturating_add)
     }
+
+    fn undetermined(&self) -> u64 {
+        sum(&self.undetermined)
+    }
 }
 
 fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
@@ -71,12 +107,10 @@ fn sum(counts: &BTreeMap<&'static str, u64>) -> u64 {
 struct Change {
     seq: u64,
     time: Timestamp,
-    session: String,
-    agent: String,
-    tool: String,
-    /// For a person.
-    #[serde(skip)]
-    shown_tool: String,
+    session: SessionId,
+    agent: AgentId,
+    #[serde(serialize_with = "joined")]
+    tool: RecordedTool,
     recorded: &'static str,
     now: &'static str,
     /// What had to be carried over for it.
@@ -84,11 +118,15 @@ struct Change {
     carried: Option<&'static str>,
 }
 
+fn joined<S: Serializer>(tool: &RecordedTool, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(&format_args!("{}:{}", tool.server, tool.name))
+}
+
 /// What a simulation said, by agent and tool.
 pub(super) struct Report {
     registry: Arc<RegistryView>,
     was: Vec<Arc<RegistryView>>,
-    rows: BTreeMap<(String, String), Row>,
+    rows: BTreeMap<Calls, Row>,
     total: Row,
     /// The first ones.
     changes: Vec<Change>,
@@ -102,12 +140,10 @@ impl Report {
     }
 
     pub(super) fn add(&mut self, seq: u64, call: &CallRecord, simulated: Simulated) {
-        let tool = format!("{}:{}", call.tool.server, call.tool.name);
         self.total.add(simulated);
-        let listed = if self.is_listed(call) { tool.clone() } else { UNKNOWN.to_owned() };
-        let mut key = (call.agent.to_string(), listed);
+        let mut key = Calls::Of(call.agent.clone(), self.listed(call));
         if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&key) {
-            key = (OTHERS.to_owned(), OTHERS.to_owned());
+            key = Calls::Others;
         }
         self.rows.entry(key).or_default().add(simulated);
         if let Simulated::Changed { recorded, now, basis } = simulated
@@ -116,14 +152,9 @@ impl Report {
             self.changes.push(Change {
                 seq,
                 time: call.time,
-                session: call.session.to_string(),
-                agent: call.agent.to_string(),
-                tool,
-                shown_tool: format!(
-                    "{}:{}",
-                    shown_name(call.tool.server.as_str()),
-                    shown_name(call.tool.name.as_str())
-                ),
+                session: call.session.clone(),
+                agent: call.agent.clone(),
+                tool: call.tool.clone(),
                 recorded: recorded.as_str(),
                 now: now.as_str(),
                 carried: match basis {
@@ -134,11 +165,18 @@ impl Report {
         }
     }
 
-    fn is_listed(&self, call: &CallRecord) -> bool {
+    /// The tool, if a registry lists it.
+    fn listed(&self, call: &CallRecord) -> Option<ToolId> {
         let names = (ServerName::new(call.tool.server.as_str()), ToolName::new(call.tool.name.as_str()));
-        let (Ok(server), Ok(name)) = names else { return false };
+        let (Ok(server), Ok(name)) = names else { return None };
         let tool = ToolId::from_names(server, name);
-        self.was.iter().chain([&self.registry]).any(|view| view.snapshot().tool(&tool).is_some())
+        let is_listed = |view: &Arc<RegistryView>| view.snapshot().tool(&tool).is_some();
+        self.was.iter().chain([&self.registry]).any(is_listed).then_some(tool)
+    }
+
+    /// Whether there was no call at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     pub(super) fn has_changes(&self) -> bool {
@@ -146,13 +184,15 @@ impl Report {
     }
 
     pub(super) fn has_undetermined(&self) -> bool {
-        sum(&self.total.undetermined) > 0
+        self.total.undetermined() > 0
     }
 
     pub(super) fn to_json(&self, verified: bool) -> Value {
         let named = |view: &Arc<RegistryView>| json!({"version": view.snapshot().version(), "digest": view.snapshot().digest()});
-        let rows =
-            self.rows.iter().map(|((agent, tool), row)| json!({"agent": agent, "tool": tool, "counts": row}));
+        let rows = self.rows.iter().map(|(calls, row)| {
+            let (agent, tool) = calls.names();
+            json!({"agent": agent, "tool": tool, "counts": row})
+        });
         json!({
             "ok": true,
             "verified": verified,
@@ -161,16 +201,15 @@ impl Report {
             "total": self.total,
             "rows": rows.collect::<Vec<_>>(),
             "changed": self.total.changed(),
+            "undetermined": self.total.undetermined(),
             "changes": self.changes,
         })
     }
 
     pub(super) fn table(&self) -> String {
-        let named = |agent: &str| if agent == OTHERS { agent.to_owned() } else { shown_name(agent) };
-        let names: Vec<_> =
-            self.rows.keys().map(|(agent, tool)| format!("{}  {tool}", named(agent))).collect();
         let total = ("total".to_owned(), &self.total);
-        let rows: Vec<_> = names.into_iter().zip(self.rows.values()).chain([total]).collect();
+        let rows = self.rows.iter().map(|(calls, row)| (calls.shown(), row));
+        let rows: Vec<_> = rows.chain([total]).collect();
         let width = rows.iter().map(|(name, _)| name.chars().count()).chain([11]).max().unwrap_or(11);
         let mut text = format!("simulated under registry version {}", self.registry.snapshot().version());
         text.push_str(&format!(
@@ -183,7 +222,7 @@ impl Report {
                 row.same,
                 sum(&row.carried),
                 row.changed(),
-                sum(&row.undetermined),
+                row.undetermined(),
                 kinds(row).join(", ")
             );
             text.push_str(line.trim_end());
@@ -199,9 +238,10 @@ impl Report {
             text.push_str("\nwith --was, answers are carried over where what was in force says the same");
         }
         for change in &self.changes {
-            let Change { seq, time, shown_tool, recorded, now, .. } = change;
-            let (session, agent) = (shown_name(&change.session), shown_name(&change.agent));
-            text.push_str(&format!("\n{seq}  {time}  {session}  {agent}  {shown_tool}  {recorded} -> {now}"));
+            let Change { seq, time, recorded, now, .. } = change;
+            let (session, agent) = (shown_id(change.session.as_str()), shown_id(change.agent.as_str()));
+            let tool = shown_tool(&change.tool);
+            text.push_str(&format!("\n{seq}  {time}  {session}  {agent}  {tool}  {recorded} -> {now}"));
         }
         let more = self.total.changed().saturating_sub(self.changes.len() as u64);
         if more > 0 {

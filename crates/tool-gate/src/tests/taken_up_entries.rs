@@ -1,0 +1,133 @@
+//! Which entries of a record an alarm takes up: those that a gate counted when it put them there, and no others.
+
+use std::sync::Arc;
+
+use super::plan_world::{plan_of, run, step};
+use super::signals::{agent, capped, misfit};
+use super::taken_up::{Host, level};
+use super::world::*;
+use crate::RejectionCode::*;
+use crate::*;
+use countersign_audit_log::StandingChange::Lifted;
+use countersign_audit_log::{
+    AuditSink, CallRecord, Record, RecordedTool, SessionRecord, StandingRecord, Verdict,
+};
+use countersign_core::*;
+
+/// A decision about a call of the agent, as it is on record.
+fn decision(id: &str, tool: (&str, &str), code: Option<RejectionCode>) -> CallRecord {
+    let (session, principal) = (SessionId::new("s").unwrap(), Principal::new("p").unwrap());
+    let verdict = if code.is_some() { Verdict::Reject } else { Verdict::Accept };
+    let tool = RecordedTool::new(tool.0, tool.1);
+    let mut call = CallRecord::new(start(), session, agent(), principal, id, tool, verdict, 1);
+    call.code = code.map(|code| code.as_str().into());
+    call
+}
+
+#[test]
+fn what_is_on_record_of_other_agents_and_sessions_that_never_began_change_nothing() {
+    let host = Host::new(AlarmAction::Flag);
+    drop(host.session(9));
+    let mut records = host.records();
+    let level_of = |records: &[Record], agent: &AgentId| {
+        let stats = host.stats();
+        stats.take_up(agent, records.iter().cloned().map(Ok::<_, QuarantineError>)).unwrap();
+        stats.snapshot().agents[0].alarm_level
+    };
+    let session = |agent: AgentId| {
+        let (session, principal) = (SessionId::new("s").unwrap(), Principal::new("p").unwrap());
+        SessionRecord::new(start(), session, agent, principal, 1, Vec::new(), start())
+    };
+    let refused = |agent: AgentId| {
+        let mut call = decision("c", ("desk", "search"), Some(ArgsSchema));
+        call.agent = agent;
+        Record::Decision(call)
+    };
+    assert_eq!(level_of(&records, &capped()), 0.0);
+    // Neither starts the alarm of the agent anew, which would then count what follows.
+    let mut not_begun = session(agent());
+    not_begun.code = Some("AGENT_REVOKED".into());
+    records.extend([Record::Session(not_begun), Record::Session(session(capped())), refused(agent())]);
+    assert_eq!(level_of(&records, &agent()), 0.0);
+    records.extend([refused(capped()), Record::Session(session(agent())), refused(agent())]);
+    let lifted = StandingRecord::new(start(), capped(), Lifted, "ada");
+    records.push(Record::Standing(lifted));
+    assert!((level_of(&records, &agent()) - level(1)).abs() < 1e-9);
+    assert!((level_of(&records[..records.len() - 1], &capped()) - level(1)).abs() < 1e-9);
+}
+
+/// Has a new process take up what is on record, and compares it with the one that put it there.
+fn assert_replayed(host: &Host, live: &CallStats) {
+    let taken_up = host.try_take_up().unwrap().snapshot().agents[0].alarm_level;
+    assert_eq!(taken_up, live.snapshot().agents[0].alarm_level);
+}
+
+#[test]
+fn what_is_done_with_a_plan_is_no_call_and_is_not_replayed_as_one() {
+    let host = Host { store: None, ..Host::new(AlarmAction::Flag) };
+    let stats = Arc::new(host.stats());
+    let builder = host.world.builder_with(Arc::clone(&host.sink) as Arc<dyn AuditSink>);
+    let spent = Arc::clone(&host.world.spent) as Arc<dyn SpentTokens>;
+    let builder = builder.pinned_ask(host.world.pin()).approvals(host.world.settings(spent));
+    let gate = builder.stats(Arc::clone(&stats)).open().unwrap();
+    for call in ["a", "b", "c"] {
+        assert_eq!(code(&gate, &misfit(call)), Some(ArgsSchema));
+    }
+    let one = || plan_of(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]);
+    let asked = gate.plan_approval_request(&one()).unwrap();
+    for _ in 0..3 {
+        let refused = gate.start_plan(PlanSettings::new(one()).approval("rubbish")).unwrap_err();
+        assert_eq!(refused.code(), "APPROVAL_INVALID");
+        assert_eq!(gate.refuse_plan(&asked, Some("ada")).code(), "APPROVAL_DENIED");
+        assert_replayed(&host, &stats);
+    }
+    gate.start_plan(PlanSettings::new(one())).unwrap();
+    assert!((stats.snapshot().agents[0].alarm_level - level(3)).abs() < 1e-9, "none of it counts");
+    assert_replayed(&host, &stats);
+    assert_eq!(run(&gate, &search("d"), "nothing"), None);
+    drop(gate.finish_plan().unwrap());
+    assert!(stats.snapshot().agents[0].alarm_level < level(3), "the step is a call");
+    assert_replayed(&host, &stats);
+    let planned = host.world.planned();
+    planned.halt_plan("OVER").unwrap();
+    let halt = last_decision(&host.world);
+    host.sink.record(&Record::Decision(halt)).unwrap();
+    assert_replayed(&host, &stats);
+}
+
+#[test]
+fn calls_of_a_server_that_is_called_as_plans_are_on_record_count_as_they_did() {
+    let host = Host { store: None, ..Host::new(AlarmAction::Flag) };
+    let live = |calls: &[(&str, &str, Option<RejectionCode>)]| {
+        let mut alarm = Alarm::new(AlarmRule::default());
+        let mut records = Vec::new();
+        for (id, name, code) in calls {
+            alarm.observe(code.is_none());
+            records.push(Record::Decision(decision(id, (PLAN_TOOL.0, name), *code)));
+        }
+        let stats = host.stats();
+        stats.take_up(&agent(), records.into_iter().map(Ok::<_, QuarantineError>)).unwrap();
+        assert_eq!(stats.snapshot().agents[0].alarm_level, alarm.level());
+        alarm.level()
+    };
+    let refused = ("1", "search", Some(UndisclosedTool));
+    assert!(live(&[refused, ("2", "search", None), ("3", "search", None)]) < level(1));
+    for name in ["search", "submit_plan", "finish_plan", "halt_plan"] {
+        let told = live(&[refused, ("2", name, Some(ArgsSchema)), ("3", name, None)]);
+        assert!(level(1) < told && told < level(2), "{name}");
+    }
+    // Nobody gets rid of evidence by the ids of its calls.
+    assert!((live(&[("plan", "submit_plan", Some(UndisclosedTool))]) - level(1)).abs() < 1e-9);
+    assert!((live(&[("plan", "submit_plan", Some(MalformedCall))]) - level(1)).abs() < 1e-9);
+}
+
+#[test]
+fn a_plan_that_is_over_a_limit_was_never_counted_and_is_not_replayed() {
+    let host = Host { store: None, ..Host::new(AlarmAction::Flag) };
+    let stats = host.stats();
+    // As the gate records it: a plan of more than 256 MiB has no root.
+    let refused =
+        |id| Ok::<_, QuarantineError>(Record::Decision(decision(id, PLAN_TOOL, Some(LimitExceeded))));
+    stats.take_up(&agent(), [refused("plan"), refused("1")]).unwrap();
+    assert!((stats.snapshot().agents[0].alarm_level - level(1)).abs() < 1e-9, "the second is of a call");
+}
