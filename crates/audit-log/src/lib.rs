@@ -11,6 +11,7 @@
 //! finds both.
 
 mod base64;
+mod call_record;
 mod checkpoint;
 mod cosignature;
 mod disk;
@@ -26,6 +27,7 @@ mod read;
 mod receipt;
 mod record;
 mod segment;
+mod session_record;
 mod sink;
 mod submission;
 mod text;
@@ -36,6 +38,7 @@ mod witness;
 #[cfg(test)]
 mod tests;
 
+pub use call_record::{CallRecord, RecordedTool, Verdict};
 pub use checkpoint::{Checkpoint, CheckpointError, LogKey};
 pub use cosignature::{Cosignature, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
 pub use disk::{Disk, DiskFile, FolderDisk};
@@ -48,9 +51,10 @@ pub use memory::MemorySink;
 pub use proposal::{EvidenceKind, EvidenceRecord, ProposalRecord};
 pub use receipt::{MAX_RECEIPT_BYTES, Receipt, ReceiptError, VerifiedReceipt};
 pub use record::{
-    CallRecord, ClaimsRecord, Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool,
-    RecoveredRecord, SessionRecord, StandingChange, StandingRecord, Verdict,
+    Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, StandingChange,
+    StandingRecord,
 };
+pub use session_record::{ClaimsRecord, SessionRecord};
 pub use sink::AuditSink;
 pub use submission::{MAX_WITNESS_ANSWER_BYTES, Submission, SubmissionError};
 pub use text::{Escaped, EscapedError};

@@ -21,7 +21,7 @@ use crate::observe::{RECENT_NAMES, UndisclosedAttempts};
 use crate::plan::{RunningPlan, WithoutPlan, keep};
 use crate::proposal::ProposalSettings;
 use crate::recorded_fields::RecordedFields;
-use crate::rejection::Rejection;
+use crate::rejection::{CallError, Rejection};
 use crate::rows::Rows;
 use crate::stats::CallStats;
 use crate::usage::Usage;
@@ -34,18 +34,6 @@ use crate::user_check::UserCheck;
 #[derive(Clone, Debug)]
 pub struct ToolGate {
     inner: Arc<Inner>,
-}
-
-/// Why [`ToolGate::call`] gave no result.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CallError<E> {
-    /// The gate refused; the tool was not touched.
-    #[error("the call was refused")]
-    Rejected(#[source] Rejection),
-    /// The tool ran and failed.
-    #[error("the tool failed")]
-    Tool(E),
 }
 
 pub(crate) struct Inner {

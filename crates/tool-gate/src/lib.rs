@@ -60,7 +60,7 @@ pub use call::ToolCall;
 pub use code::{RejectionCode, Retry};
 pub use countersign_audit_log::OutcomeKind;
 pub use counts::{Counts, Window};
-pub use gate::{CallError, ToolGate};
+pub use gate::ToolGate;
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 pub use histogram::SystemTicks;
 pub use histogram::{ANSWER_SECONDS, HistogramSnapshot, Ticks};
@@ -74,7 +74,7 @@ pub use plan_settings::{PlanRootSettings, PlanSettings};
 pub use proposal::{PROPOSAL_MEMBER, ProposalSettings, REQUEST_ID_MEMBER, own_arguments};
 pub use quarantine::{BY_ALARM, KeptStanding, MemoryQuarantines, QuarantineError, Quarantines};
 pub use recorded_fields::{RecordedFields, RecordedFieldsError};
-pub use rejection::{ApprovalRequest, Rejection};
+pub use rejection::{ApprovalRequest, CallError, Rejection};
 pub use simulate::{Answer, Basis, HostChecks, Missing, Simulated, Simulation};
 pub use snapshot::{AgentSnapshot, CountsSnapshot, Standing, StatsSnapshot};
 pub use stats::CallStats;

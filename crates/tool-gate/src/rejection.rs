@@ -95,3 +95,15 @@ impl ApprovalRequest {
         self.session_ends
     }
 }
+
+/// Why [`ToolGate::call`](crate::ToolGate::call) gave no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError<E> {
+    /// The gate refused; the tool was not touched.
+    #[error("the call was refused")]
+    Rejected(#[source] Rejection),
+    /// The tool ran and failed.
+    #[error("the tool failed")]
+    Tool(E),
+}
