@@ -100,6 +100,10 @@ pub struct CallRecord {
     /// Which step of the plan the call is, as the index of its leaf (from 1 on); none when it is none of them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub plan_step: Option<u64>,
+    /// Whether it is about a plan and no call: the plan's start, its end, another in its place, or a no to what was asked about it
+    /// before it began. No gate counts that among the agent's calls.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub about_plan: bool,
     /// Id of the approval token that came with the call and verified (it was used up if the call was accepted), or of the one
     /// by which the whole plan was approved, where the call needs no other.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -154,6 +158,7 @@ impl CallRecord {
             ask_restated: None,
             plan: None,
             plan_step: None,
+            about_plan: false,
             approval: None,
             approver: None,
             denied_by: None,

@@ -68,6 +68,9 @@ fn decision(b: &mut Vec<u8>, call: &CallRecord) -> Result<(), AuditError> {
     maybe(b, ",\"ask_restated\":", call.ask_restated.as_ref(), digest);
     maybe(b, ",\"plan\":", call.plan.as_ref(), digest);
     maybe(b, ",\"plan_step\":", call.plan_step, number);
+    if call.about_plan {
+        b.extend_from_slice(b",\"about_plan\":true");
+    }
     maybe(b, ",\"approval\":", call.approval.as_ref().map(|id| id.as_str()), text);
     maybe(b, ",\"approver\":", call.approver.as_ref().map(|id| id.as_str()), text);
     maybe(b, ",\"denied_by\":", call.denied_by.as_ref().map(|by| by.as_str()), text);

@@ -75,6 +75,7 @@ fn hostile(text: &str) -> Vec<Record> {
     call.ask_restated = Some(Digest::of(b"r"));
     call.plan = Some(Digest::of(b"p"));
     call.plan_step = Some(u64::MAX);
+    call.about_plan = true;
     call.request_id = Some("r|1\"".parse().unwrap());
     call.approval = Some("t,\"type\":\"x".parse().unwrap());
     call.approver = Some("carol".parse().unwrap());

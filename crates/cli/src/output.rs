@@ -3,7 +3,7 @@ use std::io::{self, BufWriter, Stdout, Write as _};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// Standard output. A reader that went away, or a full disk behind it, is an ordinary failure.
 #[derive(Debug)]
@@ -12,16 +12,38 @@ pub(crate) struct Output {
     to: BufWriter<Stdout>,
     json: bool,
     protocol: bool,
+    reader: Reader,
+}
+
+/// Who reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    /// Whoever it is has to be told all.
+    Needed,
+    /// It may go once it has seen enough.
+    Looking,
+    /// It was looking, and went.
+    Gone,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Self { to: BufWriter::new(io::stdout()), json, protocol: false }
+        Self { to: BufWriter::new(io::stdout()), json, protocol: false, reader: Reader::Needed }
     }
 
     /// Whether the user asked for JSON.
     pub(crate) const fn is_json(&self) -> bool {
         self.json
+    }
+
+    /// Runs what only shows what is there. A reader that has seen enough, as `head` has, ends it, and that is no failure.
+    pub(crate) fn show(
+        &mut self,
+        show: impl FnOnce(&mut Self) -> Result<Exit, Failure>,
+    ) -> Result<Exit, Failure> {
+        self.reader = Reader::Looking;
+        let ended = show(self).and_then(|exit| self.flush().map(|()| exit));
+        if self.reader == Reader::Gone { Ok(Exit::Done) } else { ended }
     }
 
     /// Leaves standard output to a protocol from here on: errors go to standard error in either form.
@@ -45,7 +67,8 @@ impl Output {
 
     /// Writes bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.to.write_all(bytes).map_err(|error| closed(&error))
+        let written = self.to.write_all(bytes);
+        self.written(written)
     }
 
     /// Writes one line of text.
@@ -71,7 +94,20 @@ impl Output {
             // A thread that writes to a peer that does not read may hold standard output for ever.
             return Ok(());
         }
-        self.to.flush().map_err(|error| closed(&error))
+        if self.reader == Reader::Gone {
+            return Ok(());
+        }
+        let written = self.to.flush();
+        self.written(written)
+    }
+
+    fn written(&mut self, written: io::Result<()>) -> Result<(), Failure> {
+        written.map_err(|error| {
+            if self.reader == Reader::Looking && error.kind() == io::ErrorKind::BrokenPipe {
+                self.reader = Reader::Gone;
+            }
+            closed(&error)
+        })
     }
 }
 

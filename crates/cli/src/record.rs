@@ -1,10 +1,12 @@
 //! Where a session's record goes: nowhere, or to a log.
 
+mod told;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use countersign_audit_log::{AuditSink, Durability, Log, LogEntry, LogOptions, Record, read_log};
+use countersign_audit_log::{Durability, Log, LogEntry, LogOptions, Record, read_log};
 use countersign_core::Timestamp;
 use countersign_keys::TrustRoot;
 use countersign_keys::file::read_log_key;
@@ -15,6 +17,8 @@ use serde::Deserialize;
 use crate::failure::Failure;
 use crate::files::read_text_file;
 use crate::recorded::{ArgumentOption, ArgumentsPart, fields_of};
+
+pub(crate) use told::ToldLog;
 
 /// A log, as it is to be opened.
 #[derive(Clone, Debug)]
@@ -38,7 +42,7 @@ pub(crate) struct PreparedRecord {
 
 /// An open record.
 pub(crate) struct OpenRecord {
-    pub(crate) sink: Arc<dyn AuditSink>,
+    pub(crate) log: Arc<ToldLog>,
     folder: PathBuf,
     /// How many entries it had when it was opened, which verifies them: the last checkpoint is behind them.
     size: u64,
@@ -185,7 +189,8 @@ impl PreparedRecord {
             Log::open(&folder, options).map_err(|error| Failure::from(error).about(folder.display()))?;
         let made = if fresh { files_in(&folder) } else { Vec::new() };
         let size = log.head().size();
-        Ok(OpenRecord { sink: Arc::new(log), folder, size, made })
+        let log = Arc::new(ToldLog::new(log, folder.clone()));
+        Ok(OpenRecord { log, folder, size, made })
     }
 }
 
@@ -211,11 +216,13 @@ impl OpenRecord {
 
     /// Takes away again what was made in vain.
     pub(crate) fn unmake(self) {
+        // The caller tells why it is in vain, and nobody misses what is gone.
+        let _ = self.log.end();
         // As long as the record is open, nobody else has it.
         for path in &self.made {
             let _ = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
         }
-        drop(self.sink);
+        drop(self.log);
     }
 }
 
@@ -227,7 +234,9 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use countersign_audit_log::{Direction, GatewayRecord, Record};
+    use std::sync::Arc;
+
+    use countersign_audit_log::{AuditSink as _, Direction, GatewayRecord, LogKey, Record, verify_log};
     use countersign_keys::SigningKey;
 
     use super::{Durability, KeyName, LogOptions, OpenRecord, PreparedRecord, Timestamp};
@@ -248,16 +257,37 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_after_its_end_is_refused_and_a_checkpoint_counts_all_that_came_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("log");
+        let origin = KeyName::new("example.com/log").unwrap();
+        let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::System);
+        let record = PreparedRecord { folder: folder.clone(), options }.open().unwrap();
+        record.log.record(&entry("A")).unwrap();
+        // Somebody who is never done holds it.
+        let held = Arc::clone(&record.log);
+        record.log.end().unwrap();
+        assert_eq!(held.record(&entry("late")).unwrap_err().code(), "AUDIT_UNAVAILABLE");
+        let key = LogKey::new(
+            KeyName::new("example.com/log").unwrap(),
+            SigningKey::from_seed([7; 32]).verifying_key(),
+        );
+        let told = verify_log(&folder, &key, &[]).unwrap();
+        assert_eq!((told.records, told.tail_bytes), (1, 0));
+        held.end().unwrap();
+    }
+
+    #[test]
     fn earlier_entries_are_those_that_were_verified_when_the_log_was_opened() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("log");
         let record = open(&folder);
-        record.sink.record(&entry("A")).unwrap();
+        record.log.record(&entry("A")).unwrap();
         assert_eq!(earlier(&record).unwrap(), []);
-        record.sink.record(&entry("B")).unwrap();
+        record.log.record(&entry("B")).unwrap();
         drop(record);
         let record = open(&folder);
-        record.sink.record(&entry("C")).unwrap();
+        record.log.record(&entry("C")).unwrap();
         assert_eq!(earlier(&record).unwrap(), [entry("A"), entry("B")]);
     }
 
@@ -272,8 +302,8 @@ mod tests {
             PreparedRecord { folder: folder.clone(), options }.open().unwrap()
         };
         let record = open();
-        record.sink.record(&entry("A")).unwrap();
-        record.sink.record(&entry("lost")).unwrap();
+        record.log.record(&entry("A")).unwrap();
+        record.log.record(&entry("lost")).unwrap();
         drop(record);
         let last = folder.join("000000000002.jsonl");
         let text = std::fs::read_to_string(&last).unwrap();
@@ -281,7 +311,7 @@ mod tests {
         std::fs::remove_file(folder.join("000000000001.jsonl")).unwrap();
         let record = open();
         assert_eq!((record.size, earlier(&record).unwrap()), (1, vec![]));
-        record.sink.record(&entry("B")).unwrap();
+        record.log.record(&entry("B")).unwrap();
         assert_eq!(earlier(&record).unwrap(), []);
         drop(record);
         assert_eq!(earlier(&open()).unwrap(), [entry("B")]);
@@ -292,8 +322,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("log");
         let record = open(&folder);
-        record.sink.record(&entry("A")).unwrap();
-        record.sink.record(&entry("B")).unwrap();
+        record.log.record(&entry("A")).unwrap();
+        record.log.record(&entry("B")).unwrap();
         drop(record);
         let record = open(&folder);
         let segment = folder.join("000000000001.jsonl");

@@ -34,7 +34,7 @@ use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file};
 use crate::marks::LateMarks;
 use crate::proposals::ProposalPlan;
-use crate::record::{OpenRecord, PreparedRecord, RecordPlan};
+use crate::record::{OpenRecord, PreparedRecord, RecordPlan, ToldLog};
 use crate::recorded::recorded_failure;
 use crate::signals::SignalsPlan;
 use crate::time::now;
@@ -108,6 +108,8 @@ pub(crate) struct PreparedSession {
 pub(crate) struct OpenSession {
     pub(crate) gate: ToolGate,
     pub(crate) sink: Arc<dyn AuditSink>,
+    /// The log that is behind the sink, where there is one.
+    pub(crate) log: Option<Arc<ToldLog>>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Pending approvals, where approvals are taken.
     pub(crate) pending: Option<Arc<SqliteStore>>,
@@ -115,7 +117,7 @@ pub(crate) struct OpenSession {
 
 /// The files that a session writes.
 struct Files {
-    sink: Arc<dyn AuditSink>,
+    log: Option<Arc<ToldLog>>,
     stores: Stores,
     stats: Arc<CallStats>,
 }
@@ -160,7 +162,8 @@ impl PreparedSession {
 
     /// The same, with what is exported around the record.
     pub(crate) fn open_watched(mut self, exports: &Exports) -> Result<OpenSession, Failure> {
-        let Files { sink, stores, stats } = self.files()?;
+        let Files { log, stores, stats } = self.files()?;
+        let sink = log.clone().map_or_else(|| Arc::new(MemorySink::keeping(0)) as _, |log| log as _);
         let sink = exports.around(sink);
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -193,7 +196,7 @@ impl PreparedSession {
         for (tool, definition) in self.definitions {
             builder = builder.definition(tool, definition);
         }
-        Ok(OpenSession { gate: builder.open()?, sink, clock, pending: stores.approvals })
+        Ok(OpenSession { gate: builder.open()?, sink, log, clock, pending: stores.approvals })
     }
 
     /// Opens the record and the stores, and takes up what they say of the agent. A record that was made in vain is taken away
@@ -201,10 +204,7 @@ impl PreparedSession {
     fn files(&mut self) -> Result<Files, Failure> {
         let record = self.record.take().map(PreparedRecord::open).transpose()?;
         match self.watched_stores(record.as_ref()) {
-            Ok((stores, stats)) => {
-                let sink = record.map_or_else(|| Arc::new(MemorySink::keeping(0)) as _, |record| record.sink);
-                Ok(Files { sink, stores, stats })
-            }
+            Ok((stores, stats)) => Ok(Files { log: record.map(|record| record.log), stores, stats }),
             Err(failure) => {
                 if let Some(record) = record {
                     record.unmake();

@@ -58,8 +58,9 @@ pub(crate) fn shown_line(canonical: &str) -> String {
     shown
 }
 
-/// A name that somebody else chose, of which what hides was spelled out when it was recorded: as it is where it is plain, and
-/// otherwise in quotes, so that it cannot look like what stands beside it.
+/// A name that somebody else chose, of which what hides was spelled out when it was recorded: as it is where it is plain
+/// ASCII, and otherwise in quotes that nothing in it ends. Letters of any script stand as they are in them, those that look
+/// like others among them.
 pub(crate) fn shown_name<const MAX: usize>(name: &Escaped<MAX>) -> String {
     plain_or_in_quotes(name.as_str())
 }
@@ -79,28 +80,42 @@ pub(crate) fn quoted<const MAX: usize>(text: &Escaped<MAX>) -> String {
     in_quotes(text.as_str())
 }
 
-/// The two verdicts are not plain: a call may be called so.
+/// What begins as a verdict does is not plain: a call may be called so.
 fn plain_or_in_quotes(escaped: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@/+?~".contains(c);
-    let plain = !matches!(escaped, "" | "accept" | "reject") && escaped.chars().all(is_plain);
+    let start = escaped.as_bytes().get(..6).unwrap_or_default();
+    let is_verdict =
+        ["accept", "reject"].iter().any(|verdict| start.eq_ignore_ascii_case(verdict.as_bytes()));
+    let plain = !escaped.is_empty() && !is_verdict && escaped.chars().all(is_plain);
     if plain { escaped.to_owned() } else { in_quotes(escaped) }
 }
 
-/// A quote in it is spelled out as well: whatever backslashes stand before it, the next quote that is seen is the end.
+/// A quote in it is spelled out as well: whatever backslashes stand before it, the next quote that is seen is the end. So are
+/// marks beside the quotes, which would be drawn over them.
 fn in_quotes(escaped: &str) -> String {
     let mut shown = String::with_capacity(escaped.len());
     let mut blanks = 0_usize;
     shown.push('"');
-    for c in escaped.chars() {
-        if c == '"' {
+    let mut chars = escaped.chars().peekable();
+    let mut is_beside_quote = true;
+    while let Some(c) = chars.next() {
+        is_beside_quote |= chars.peek().is_none();
+        if c == '"' || (is_beside_quote && is_mark(c)) {
             blanks = 0;
             push_spelled_out(&mut shown, c);
         } else {
             push_within(&mut shown, c, &mut blanks);
         }
+        is_beside_quote = false;
     }
     shown.push('"');
     shown
+}
+
+/// Says whether a character is drawn over the one before it, or over both its neighbours. `Debug` spells such out, for the
+/// quotes that it puts around a character.
+fn is_mark(c: char) -> bool {
+    !c.is_ascii() && c.escape_debug().len() > 1
 }
 
 fn push_within(shown: &mut String, c: char, blanks: &mut usize) {
@@ -188,13 +203,20 @@ mod tests {
     #[test]
     fn a_name_is_shown_as_it_is_only_where_it_cannot_look_like_anything_else() {
         let shown_name = |name: &str| shown_name(&Escaped::<256>::new(name));
-        for plain in ["c1", "support-bot", "alice@example.com", "tools/call", "?", "a_b+c.d", "accept1"] {
+        for plain in
+            ["c1", "support-bot", "alice@example.com", "tools/call", "?", "a_b+c.d", "acc", "no-accept"]
+        {
             assert_eq!((shown_name(plain), shown_id(plain)), (plain.to_owned(), plain.to_owned()));
         }
         for (name, shown) in [
             ("", r#""""#),
+            ("\u{301}e\u{301}e\u{360}", "\"\\u0301e\u{301}e\\u0360\""),
+            ("\u{ff02} \u{5d0}\u{fc}", "\"\u{ff02} \u{5d0}\u{fc}\""),
             ("accept", r#""accept""#),
             ("reject", r#""reject""#),
+            ("ACCEPT", r#""ACCEPT""#),
+            ("Reject.", r#""Reject.""#),
+            ("accepted1", r#""accepted1""#),
             ("c1 desk:search accept", r#""c1 desk:search accept""#),
             ("a:b", r#""a:b""#),
             (r#"x" accept"#, r#""x\u0022 accept""#),
@@ -249,6 +271,7 @@ mod tests {
             "u{22}",
             "\u{202e}",
             "\u{a0}",
+            "\u{301}",
             "         ",
         ];
         let mut texts = BTreeSet::from([String::new()]);

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::failure::{Failure, chain, one_line};
 use crate::output::note;
 use crate::record::OpenRecord;
+use crate::shown::{shown_id, shown_name};
 use crate::time::now;
 
 /// The signals' part of a configuration.
@@ -104,14 +105,18 @@ impl SignalsPlan {
 /// Tells the operator where the agent was let out by a clock that was ahead: its evidence is forgotten until then.
 fn tell_of_lift_ahead(store: &dyn Quarantines, agent: &AgentId) -> Result<(), Failure> {
     let Some(KeptStanding { change, .. }) = store.latest(agent)? else { return Ok(()) };
-    let StandingRecord { time, by, .. } = change;
-    if change.standing == StandingChange::Lifted && time > now()? {
-        note(&format!(
-            "warning SIGNALS_LIFT_AHEAD: agent {agent} was let out by {by} at {time}, which is yet to come: what is on \
-             record of it before then is forgotten at every start"
-        ));
+    if change.standing == StandingChange::Lifted && change.time > now()? {
+        note(&lift_ahead(&change));
     }
     Ok(())
+}
+
+fn lift_ahead(lift: &StandingRecord) -> String {
+    let (agent, by, time) = (shown_id(lift.agent.as_str()), shown_name(&lift.by), lift.time);
+    format!(
+        "warning SIGNALS_LIFT_AHEAD: agent {agent} was let out by {by} at {time}, which is yet to come: what is on record \
+         of it before then is forgotten at every start"
+    )
 }
 
 /// Tells the operator on standard error when the session's agent is flagged or put into quarantine: once each time.
@@ -135,6 +140,7 @@ impl Watch {
 
     pub(crate) fn look(&self) {
         let (stats, agent) = (self.gate.stats(), self.gate.contract().agent());
+        let shown = shown_id(agent.as_str());
         let found = match (stats.standing(agent), stats.alarm_state(agent)) {
             (Standing::Quarantined, _) => Told::Quarantined,
             (Standing::Free, AlarmState::Raised) => Told::Flagged,
@@ -148,10 +154,10 @@ impl Watch {
         match found {
             Told::Nothing => {}
             Told::Flagged => note(&format!(
-                "warning AGENT_FLAGGED: the acceptance of agent {agent} has dropped; its calls go on"
+                "warning AGENT_FLAGGED: the acceptance of agent {shown} has dropped; its calls go on"
             )),
             Told::Quarantined => {
-                note(&format!("warning AGENT_QUARANTINED: agent {agent} is quarantined"));
+                note(&format!("warning AGENT_QUARANTINED: agent {shown} is quarantined"));
             }
         }
     }
@@ -162,11 +168,30 @@ impl Watch {
         self.look();
         let agent = self.gate.contract().agent();
         if let (Err(error), Standing::Quarantined) = (synced, self.gate.stats().standing(agent)) {
-            let why = one_line(&chain(&error));
+            let (agent, why) = (shown_id(agent.as_str()), one_line(&chain(&error)));
             note(&format!(
                 "warning {}: the quarantine of agent {agent} may not be kept: {why}",
                 error.code()
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_core::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn who_let_an_agent_out_cannot_look_like_more_of_the_warning() {
+        let agent = AgentId::new("bot was let out by ada").unwrap();
+        let by = "eve at 1970-01-01T00:00:00.000Z, which";
+        let lift = StandingRecord::new(Timestamp::EPOCH, agent, StandingChange::Lifted, by);
+        let expected = concat!(
+            r#"agent "bot was let out by ada" was let out by "eve at 1970-01-01T00:00:00.000Z, which" "#,
+            "at 1970-01-01T00:00:00.000Z, which is yet to come: "
+        );
+        assert!(lift_ahead(&lift).contains(expected), "{}", lift_ahead(&lift));
     }
 }

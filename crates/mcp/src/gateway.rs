@@ -97,7 +97,9 @@ impl Gateway {
     ///
     /// A thread that waits for a peer cannot be woken. So this may return while threads still hold the streams: the
     /// one that reads `client_in` answers later requests with "the server ended" until that stream ends, and the ones
-    /// at the server stay until the server is gone. Whoever calls this ends the server's process afterwards.
+    /// at the server stay until the server is gone. Whoever calls this ends the server's process afterwards. What those
+    /// threads still put on record are refusals: no call is accepted any more, and how each ended is on record, unless
+    /// that took longer than the drain time.
     ///
     /// # Errors
     /// [`GatewayError`] when the operating system gives no threads.
@@ -117,6 +119,8 @@ impl Gateway {
         let end = link.wait_for_end();
         link.wait_for_rest(drain);
         link.fail_outstanding();
+        // A call that is being decided leaves something on record, even if nobody waits for it any more.
+        link.calls.wait_idle(drain);
         // One whose last step had calls left is finished by the end.
         finish(&link);
         match end {

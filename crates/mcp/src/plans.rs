@@ -259,6 +259,7 @@ fn refusal(link: &Link, root: Option<Digest>, args: Digest, code: &str, reason: 
     record.args_recipe = Some(Recipe::Jcs1.as_str().into());
     record.ask = gate.pinned_ask().map(|pin| pin.digest());
     record.plan = root;
+    record.about_plan = true;
     record.code = Some(code.into());
     record.reason = Some(reason.into());
     record

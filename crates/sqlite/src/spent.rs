@@ -18,6 +18,21 @@ impl SpentTokens for SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// Says whether an id was spent, as far as is known without spending it: what was forgotten since is not, and it may be spent
+    /// right after. Only [`spend`](SpentTokens::spend) decides.
+    ///
+    /// # Errors
+    /// [`SpendError::Unavailable`] when the store cannot say.
+    pub fn is_spent(&self, id: &SpentId) -> Result<bool, SpendError> {
+        let found = self.read(|db| {
+            let is_spent = "SELECT EXISTS (SELECT 1 FROM spent WHERE id = ?1)";
+            Ok(db.query_row(is_spent, [id.digest().as_bytes()], |row| row.get(0))?)
+        });
+        found.map_err(|trouble| SpendError::Unavailable(Box::new(trouble)))
+    }
+}
+
 /// Says whether the id was unspent, and spends it.
 fn spend(tx: &Transaction<'_>, id: &[u8; 32], keep_until: i64, now: i64) -> Result<bool, Trouble> {
     let horizon = forget(tx, now)?;

@@ -84,8 +84,9 @@ impl AgentRow {
     fn by_alarm(&self, time: Timestamp, rule: &AlarmRule) -> StandingRecord {
         let mut change = StandingRecord::new(time, self.agent.clone(), StandingChange::Quarantined, BY_ALARM);
         let (baseline, dropped, decisions) = (rule.baseline(), rule.dropped(), rule.decisions());
-        let reason =
-            format!("acceptance dropped from {baseline} to {dropped}, one false alarm in {decisions}");
+        let reason = format!(
+            "the drop alarm was raised (rule: from {baseline} to {dropped}, one false alarm in {decisions} decisions)"
+        );
         change.reason = Some(reason.as_str().into());
         change
     }

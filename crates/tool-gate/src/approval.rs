@@ -27,7 +27,7 @@ pub(crate) fn approved<'g>(
     let definition = definition(facts.definition, asked.rules);
     let to_bind = || {
         let settings = gate.approvals.as_ref()?;
-        Some((settings, binding(gate, settings, view, asked, definition)))
+        Some((settings, binding(gate, settings, view, asked, asked.plan(), definition)))
     };
     if let Some(denial) = call.denied.filter(|denial| denial.is_of(|| Some(to_bind()?.1))) {
         facts.note_denial(denial);
@@ -75,12 +75,13 @@ impl Denial<'_> {
     }
 }
 
-/// Everything that an approval of this call has to bind. The run is bound by the key.
-fn binding(
+/// Everything that an approval of this call, as one of that plan, has to bind. The run is bound by the key.
+pub(crate) fn binding(
     gate: &Inner,
     settings: &ApprovalSettings,
     view: &RegistryView,
     asked: &Asked<'_>,
+    plan: Option<Digest>,
     definition: Option<Digest>,
 ) -> CallBinding {
     let mut binding = CallBinding::new(
@@ -97,7 +98,7 @@ fn binding(
     if let Some(definition) = definition {
         binding = binding.with_definition(definition);
     }
-    if let Some(root) = asked.plan() {
+    if let Some(root) = plan {
         binding = binding.with_plan(root);
     }
     match gate.ask.as_ref().map(PinnedAsk::digest) {

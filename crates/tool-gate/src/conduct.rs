@@ -3,8 +3,6 @@ use countersign_core::{AgentId, Timestamp};
 
 use crate::alarm::{Alarm, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
-use crate::plan_approval::{NO_ROOT, PLAN_TOOL};
-use crate::plan_end::FINISH;
 
 impl RejectionCode {
     /// Whether the refusal says something of what the agent does, so that an [`Alarm`](crate::Alarm) takes it for a decision
@@ -109,23 +107,14 @@ impl Past {
 /// What a decision tells of its agent: whether its call was accepted. Nothing where it is no decision, or is not about what
 /// the agent does.
 fn conduct(call: &CallRecord) -> Option<bool> {
-    let code = call.code.as_ref().and_then(|code| RejectionCode::from_code(code.as_str()));
-    if is_about_a_plan(call, code) {
+    if call.about_plan {
         return None;
     }
     match call.verdict {
         Verdict::Accept => Some(true),
-        Verdict::Reject => code?.is_conduct().then_some(false),
+        Verdict::Reject => {
+            let code = RejectionCode::from_code(call.code.as_ref()?.as_str())?;
+            code.is_conduct().then_some(false)
+        }
     }
-}
-
-/// Whether a decision is about a plan itself: its start, its end, or another in its place. That is no call, and no gate counts
-/// it; nor a halt, whose code says nothing of a call. Calls of a server that has the same name go by ids of their own.
-fn is_about_a_plan(call: &CallRecord, code: Option<RejectionCode>) -> bool {
-    let own = [PLAN_TOOL.1, FINISH];
-    call.tool.server.as_str() == PLAN_TOOL.0
-        && own.contains(&call.tool.name.as_str())
-        && call.call_id.as_str() == call.plan.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string())
-        // No plan is refused for these: an agent that has the choice of its calls' ids hides none of them.
-        && !matches!(code, Some(RejectionCode::MalformedCall | RejectionCode::UndisclosedTool))
 }

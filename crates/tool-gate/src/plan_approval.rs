@@ -17,9 +17,6 @@ use crate::plan_error::StartPlanError;
 /// What an approval of a whole plan binds as its tool, by server and name, and what the plan's start is on record as.
 pub const PLAN_TOOL: (&str, &str) = ("countersign", "submit_plan");
 
-/// The id that a plan is on record under that never came to have a root. One that has goes by its root.
-pub(crate) const NO_ROOT: &str = "plan";
-
 /// The domain label of the digest of a plan's definitions.
 const DEFINITIONS: &str = "countersign/plan-definitions-1";
 

@@ -1,4 +1,4 @@
-//! A person's no to a whole plan, on record.
+//! A person's no to a plan, or to a call of one that has not begun, on record.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,18 +7,20 @@ use countersign_audit_log::{CallRecord, RecordedTool, Verdict};
 
 use crate::code::RejectionCode;
 use crate::gate::{Inner, ToolGate};
-use crate::plan_approval::{NO_ROOT, PLAN_TOOL};
+use crate::plan_approval::PLAN_TOOL;
+use crate::plan_entry::plan_entry;
 use crate::plan_error::StartPlanError;
 use crate::rejection::ApprovalRequest;
 
 impl ToolGate {
-    /// Refuses a plan, or an amendment, that a person was asked to approve ([`plan_approval_request`](Self::plan_approval_request))
-    /// and said no to. The refusal is on record before this returns: it names the plan's root and, where there is a name, the
+    /// Refuses what a person was asked to approve before a plan begins and said no to: the plan, an amendment
+    /// ([`plan_approval_request`](Self::plan_approval_request)) or one of its calls ([`step_approval_request`](Self::step_approval_request)).
+    /// The refusal is on record before this returns: it names the plan's root and, where there is a name, the
     /// person (hidden characters spelled out, at most 256 bytes). It is the question that is refused, so it is on record
     /// whatever has become of the session, the goal or the registry since.
     ///
     /// Gives what to tell whoever wanted the plan: `APPROVAL_DENIED`, `AUDIT_UNAVAILABLE` when the record cannot be kept, and
-    /// `INTERNAL`, with no plan and no person on record, when what was asked was no plan of this session. Nothing is
+    /// `INTERNAL`, with no plan and no person on record, when what was asked was about no plan of this session. Nothing is
     /// started, amended or halted, and the gate remembers nothing of it: not to ask again is the host's part.
     #[must_use]
     pub fn refuse_plan(&self, asked: &ApprovalRequest, person: Option<&str>) -> StartPlanError {
@@ -35,30 +37,27 @@ impl ToolGate {
 
 fn refusal(inner: &Inner, asked: &CallBinding, person: Option<&str>) -> (RejectionCode, CallRecord) {
     let time = inner.now().unwrap_or_else(|_| inner.latest());
-    let tool = RecordedTool::new(PLAN_TOOL.0, PLAN_TOOL.1);
     let version = inner.registry.view().snapshot().version();
-    let root = asked.plan().filter(|_| is_of(inner, asked));
-    let Some(root) = root else {
-        let mut record = inner.entry(time, NO_ROOT, tool, Verdict::Reject, version);
+    let root = asked.plan().filter(|_| is_of(inner, asked)).copied();
+    let mut record = plan_entry(inner, time, root, PLAN_TOOL.1, Verdict::Reject, version);
+    if root.is_none() {
         record.code = Some(RejectionCode::Internal.as_str().into());
         record.reason = Some("a person was not asked about a plan of this session".into());
         return (RejectionCode::Internal, record);
     };
-    let mut record = inner.entry(time, &root.to_string(), tool, Verdict::Reject, version);
+    record.call_id = asked.call_id().as_str().into();
+    record.tool = RecordedTool::from(asked.tool());
     record.args = Some(*asked.args());
     record.args_recipe = Some(asked.args_recipe().as_str().into());
-    record.plan = Some(*root);
     record.code = Some(RejectionCode::ApprovalDenied.as_str().into());
     record.reason = Some("a person refused it".into());
     record.denied_by = person.map(Into::into);
     (RejectionCode::ApprovalDenied, record)
 }
 
-/// Whether a question was about a plan, and of this session.
+/// Whether a question was one of this session.
 fn is_of(inner: &Inner, asked: &CallBinding) -> bool {
-    let tool = (asked.tool().server().as_str(), asked.tool().name().as_str());
-    tool == PLAN_TOOL
-        && asked.session() == Some(inner.contract.session())
+    asked.session() == Some(inner.contract.session())
         && asked.agent() == Some(inner.contract.agent())
         && *asked.principal() == inner.principal
 }

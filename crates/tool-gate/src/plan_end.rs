@@ -2,18 +2,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_audit_log::{CallRecord, OutcomeKind, RecordedTool, Verdict};
+use countersign_audit_log::{CallRecord, OutcomeKind, Verdict};
 use countersign_committed_plan::{FinishError, PlanRoot, VerifiedTrace};
 use countersign_core::CallId;
 
 use crate::accepted::InFlight;
 use crate::gate::{Inner, ToolGate};
 use crate::plan::Halting;
-use crate::plan_approval::PLAN_TOOL;
+use crate::plan_entry::plan_entry;
 use crate::plan_error::{FinishPlanError, HaltPlanError};
 
 /// What the end of a plan is on record as.
-pub(crate) const FINISH: &str = "finish_plan";
+const FINISH: &str = "finish_plan";
 
 /// What a halt is on record as.
 const HALT: &str = "halt_plan";
@@ -83,11 +83,9 @@ impl ToolGate {
 
 fn record(inner: &Inner, root: &PlanRoot, what: &str, refused: Option<(&str, &str)>) -> CallRecord {
     let time = inner.now().unwrap_or_else(|_| inner.latest());
-    let tool = RecordedTool::new(PLAN_TOOL.0, what);
     let verdict = if refused.is_some() { Verdict::Reject } else { Verdict::Accept };
     let version = inner.registry.view().snapshot().version();
-    let mut record = inner.entry(time, &root.to_string(), tool, verdict, version);
-    record.plan = Some(root.digest());
+    let mut record = plan_entry(inner, time, Some(root.digest()), what, verdict, version);
     record.code = refused.map(|(code, _)| code.into());
     record.reason = refused.filter(|(_, reason)| !reason.is_empty()).map(|(_, reason)| reason.into());
     record

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use countersign_approval_token::Partial;
-use countersign_audit_log::{CallRecord, OutcomeKind, RecordedTool, Verdict};
+use countersign_audit_log::{CallRecord, OutcomeKind, Verdict};
 use countersign_canonical_json::{Canonical, Limits, read};
 use countersign_committed_plan::{Plan, PlanContext, PlanRoot, PlanUseError, Step};
 use countersign_core::{CallId, Timestamp};
@@ -18,8 +18,9 @@ use crate::code::RejectionCode;
 use crate::decide::{ARGS_RECIPE, Refusal, spend_approval};
 use crate::gate::{Inner, ToolGate};
 use crate::plan::{HeldAmendment, RunningPlan};
-use crate::plan_approval::{Definitions, NO_ROOT, PLAN_TOOL, PlanApproval, binding};
+use crate::plan_approval::{Definitions, PLAN_TOOL, PlanApproval, binding};
 use crate::plan_commit::commit_plan;
+use crate::plan_entry::plan_entry;
 use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offer, Offered, PlanRootSettings, PlanSettings};
 use crate::plan_walk::{Committed, Walk};
@@ -264,14 +265,12 @@ impl<'g> Change<'g> {
     }
 
     fn record(&self, refused: Option<&StartPlanError>) -> CallRecord {
-        let call_id = self.root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
-        let tool = RecordedTool::new(PLAN_TOOL.0, PLAN_TOOL.1);
+        let root = self.root.map(|root| root.digest());
         let verdict = if refused.is_some() { Verdict::Reject } else { Verdict::Accept };
         let version = self.view.snapshot().version();
-        let mut record = self.inner.entry(self.now, &call_id, tool, verdict, version);
+        let mut record = plan_entry(self.inner, self.now, root, PLAN_TOOL.1, verdict, version);
         record.args = self.args.as_ref().map(Canonical::digest);
         record.args_recipe = self.args.as_ref().map(|_| ARGS_RECIPE.as_str().into());
-        record.plan = self.root.map(|root| root.digest());
         record.code = refused.map(|error| error.code().into());
         record.reason = refused.map(|error| match &self.reason {
             Some(reason) => reason.as_ref().into(),
@@ -285,7 +284,7 @@ impl<'g> Change<'g> {
     }
 }
 
-fn context(inner: &Inner, view: &RegistryView) -> Result<PlanContext, StartPlanError> {
+pub(crate) fn context(inner: &Inner, view: &RegistryView) -> Result<PlanContext, StartPlanError> {
     let goal = inner.ask.as_ref().map(PinnedAsk::digest).ok_or(StartPlanError::NoGoal)?;
     Ok(PlanContext::new(goal, inner.contract.session().clone(), view.snapshot().version())?)
 }

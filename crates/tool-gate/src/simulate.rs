@@ -15,7 +15,6 @@ pub use self::answer::{Answer, Basis, HostChecks, Missing, Simulated};
 use self::redecide::{End, Redecision};
 use self::session::{Gates, History, Session};
 use crate::code::RejectionCode;
-use crate::plan_approval::PLAN_TOOL;
 use crate::snapshot::Standing;
 
 /// How many sessions are held at a time, unless said otherwise.
@@ -223,7 +222,7 @@ enum Recorded {
 
 impl Recorded {
     fn of(call: &CallRecord) -> Self {
-        if (call.tool.server.as_str(), call.tool.name.as_str()) == PLAN_TOOL {
+        if call.about_plan {
             return Self::Unclear(Missing::Plan);
         }
         if call.verdict == Verdict::Accept {

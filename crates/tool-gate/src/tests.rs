@@ -18,6 +18,7 @@ mod plan_attacks;
 mod plan_definitions;
 mod plan_faults;
 mod plan_halts;
+mod plan_questions;
 mod plan_roots;
 mod plan_starts;
 mod plan_world;

@@ -81,7 +81,7 @@ fn full() -> Vec<Value> {
                "definition": digest, "args": digest, "args_recipe": "jcs-1",
                "values": [{"pointer": "/x", "value": "1"}], "impact": "read", "verdict": "reject", "code": "X",
                "reason": "why", "registry_version": 1, "ask": digest, "ask_restated": digest, "plan": digest,
-               "plan_step": 1, "approval": "k1", "approver": "ada", "denied_by": "olga",
+               "plan_step": 1, "about_plan": true, "approval": "k1", "approver": "ada", "denied_by": "olga",
                "proposal": {"profile": "strict", "digest": digest, "intent": digest, "impact": "read", "omitted": 1,
                             "evidence": [{"id": "e1", "kind": "sig", "digest": digest, "key": "k1"}]}}),
         json!({"type": "outcome", "time": 1, "session": "s1", "call_id": "c1", "decision": 1,
@@ -216,7 +216,7 @@ fn the_line_of_a_session_tells_who_led_to_it_and_that_it_was_narrowed() {
 fn no_call_can_look_like_another_one_that_was_accepted() {
     let bench = Bench::new();
     let mut record = full().swap_remove(1);
-    for name in ["plan_step", "approver", "denied_by", "proposal", "trace", "values"] {
+    for name in ["plan_step", "about_plan", "approver", "denied_by", "proposal", "trace", "values"] {
         record.as_object_mut().unwrap().remove(name);
     }
     record["call_id"] = json!("accept");
@@ -298,4 +298,57 @@ fn no_value_pushes_what_follows_out_of_sight() {
     log(&bench).record(&serde_json::from_value(record).unwrap()).unwrap();
     let shown = bench.run("audit show log").out;
     assert!(shown.ends_with("; /x=\"x        \\u0020\\u0020y\"\n"), "{shown}");
+}
+
+/// Runs with a reader that is gone before anything is written.
+fn unread(bench: &Bench, line: &str) -> (Option<i32>, String) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = bench.command(&line.split_whitespace().collect::<Vec<_>>());
+    let output = command.stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), err.lines().filter(|line| !line.starts_with("note: ")).collect())
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_of_what_is_only_shown_is_no_failure() {
+    let bench = Bench::new();
+    record(&bench, &FIVE);
+    let shown =
+        ["audit show log", "audit tail log", "audit tail log --follow", "stats log", "stats log --by tool"];
+    let proved = ["audit verify log --key log.vkey", "audit checkpoint log --key log.vkey"];
+    let key = LogOptions::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32]));
+    bench.write("log.vkey", Log::open(bench.path("other"), key).unwrap().key().to_string());
+    for rows in [0, 300] {
+        record(&bench, &vec![("c", None); rows]);
+        for line in shown {
+            for line in [line.to_owned(), format!("{line} --json")] {
+                assert_eq!(unread(&bench, &line), (Some(0), String::new()), "{line}");
+            }
+        }
+        for line in proved {
+            let (code, err) = unread(&bench, line);
+            assert!(code == Some(1) && err.starts_with("error OUTPUT_CLOSED: "), "{line}: {err}");
+        }
+    }
+    // What is wrong with the log is told all the same.
+    bench.write("log/000000000001.jsonl", "garbage\n");
+    for line in ["audit show log --json", "stats log"] {
+        let (code, err) = unread(&bench, line);
+        assert!(code == Some(1) && err.contains("AUDIT_CORRUPT"), "{line}: {err}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_only_shown_and_finds_a_full_disk_is_a_failure() {
+    let bench = Bench::new();
+    record(&bench, &FIVE);
+    for line in ["audit show log", "audit tail log", "stats log"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = bench.command(&line.split_whitespace().collect::<Vec<_>>());
+        let output = command.stdout(full).stderr(std::process::Stdio::piped()).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && err.contains("error OUTPUT_CLOSED: "), "{line}: {err}");
+    }
 }

@@ -226,8 +226,9 @@ fn the_tail_follows_a_log_from_one_segment_into_the_next() {
 
 #[test]
 fn what_needs_every_entry_says_so_when_older_segments_were_archived() {
-    let bench = Bench::new();
+    let bench = crate::desk::open();
     let log = short_segments(&bench);
+    bench.write("first", log.last_checkpoint());
     for _ in 0..10 {
         write(&log, "MALFORMED_CALL");
     }
@@ -239,6 +240,11 @@ fn what_needs_every_entry_says_so_when_older_segments_were_archived() {
     for verb in ["prove log --seq 10", "receipt log --seq 10", "export log --tiles out"] {
         bench.fails(&format!("audit {verb} --key {key}"), 1, "AUDIT_ARCHIVED");
     }
+    bench.fails(&format!("audit verify log --key {key} --checkpoint first"), 1, "AUDIT_ARCHIVED");
+    let simulate = "simulate log --registry reg.json --trust-root root.json";
+    bench.fails(&format!("{simulate} --key {key}"), 1, "AUDIT_ARCHIVED");
+    // Where nothing is verified, what is left is read. There is no call in it.
+    bench.fails(simulate, 1, "NO_CALLS_ON_RECORD");
     let middle = bench.run("audit tail log -n 100");
     assert!(middle.code == 0 && middle.out.lines().count() < 10, "{middle:?}");
 }

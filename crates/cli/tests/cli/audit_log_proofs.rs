@@ -228,3 +228,69 @@ fn an_export_replaces_nothing_that_is_not_its_own() {
     bench.write("file", "");
     bench.fails(&EXPORT.replace("out/tiles", "file"), 1, "FILE_UNWRITABLE");
 }
+
+/// Whoever is served the tiles would be served the log as well, and the log would have files that are none of its own.
+#[test]
+fn tiles_and_the_log_they_are_made_of_lie_apart() {
+    let bench = open();
+    log(&bench, "a", 1);
+    std::fs::create_dir_all(bench.path("within/deeper")).unwrap();
+    std::fs::rename(bench.path("log"), bench.path("within/log")).unwrap();
+    let export = "audit export within/log --key log.vkey --tiles";
+    for into in [
+        "within/log",
+        "within/log/",
+        "./within/deeper/../log",
+        "within/log/public",
+        "within/log/public/..",
+        "new/../within/log/tiles",
+        "within",
+        ".",
+        "within/deeper/..",
+    ] {
+        bench.fails(&format!("{export} {into}"), 1, "TILES_FOLDER");
+    }
+    bench.fails(&format!("{export} {}", bench.path("within/log").display()), 1, "TILES_FOLDER");
+    assert!(!bench.path("new").exists() && !bench.path("within/log/public").exists());
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("within/log", bench.path("link")).unwrap();
+        bench.fails(&format!("{export} link"), 1, "TILES_FOLDER");
+        bench.fails(&format!("{export} link/tiles"), 1, "TILES_FOLDER");
+        bench.fails("audit export link --key log.vkey --tiles within", 1, "TILES_FOLDER");
+    }
+    for beside in ["within/logs", "within/deeper", "within/log/../tiles", "other/tiles"] {
+        bench.ok(&format!("{export} {beside}"));
+    }
+    assert!(bench.path("other/tiles/checkpoint").exists());
+}
+
+#[test]
+fn whoever_asks_for_no_proof_is_told_of_both_kinds() {
+    let bench = open();
+    log(&bench, "a", 1);
+    for nothing in ["", "--size 3", "--to 3"] {
+        let run = bench.run(&format!("audit prove log --key log.vkey {nothing}"));
+        assert!(run.code == 2 && run.err.contains("--seq <N>|--from <N>"), "{nothing}: {run:?}");
+    }
+}
+
+/// The keys of witnesses in a text: `name+id+key`.
+#[cfg(feature = "witness")]
+fn witness_keys(text: &str) -> Vec<&str> {
+    text.split_whitespace().filter(|word| word.starts_with("witness.example+")).collect()
+}
+
+#[cfg(feature = "witness")]
+#[test]
+fn every_witness_key_in_an_example_is_one() {
+    let page = include_str!("../../../../docs/witness.md");
+    let help = Bench::new().ok("audit witness --help");
+    for (text, there) in [(page, 2), (help.as_str(), 1)] {
+        let keys = witness_keys(text);
+        assert_eq!(keys.len(), there, "{text}");
+        for key in keys {
+            assert!(key.parse::<countersign_audit_log::WitnessKey>().is_ok(), "{key}");
+        }
+    }
+}

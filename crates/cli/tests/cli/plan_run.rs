@@ -9,7 +9,7 @@ use crate::bench::{Bench, RECORD_OPTIONS, Run};
 /// A server with three tools in a few lines of shell. It writes down each call that it gets, and that it ended; what it does
 /// with a call is for the call's query to say.
 const SERVER: &str = r#"
-title=first
+title=first wire=first
 answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
 while IFS= read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/^{"id":\([0-9][0-9]*\).*/\1/p')
@@ -17,7 +17,7 @@ while IFS= read -r line; do
     *'"method":"initialize"'*)
       answer '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}' ;;
     *'"method":"tools/list"'*)
-      answer '"result":{"tools":[{"name":"search","title":"'$title'","inputSchema":{"type":"object"}},{"name":"mail","inputSchema":{"type":"object"}},{"name":"wire","inputSchema":{"type":"object"}}]}' ;;
+      answer '"result":{"tools":[{"name":"search","title":"'$title'","inputSchema":{"type":"object"}},{"name":"mail","inputSchema":{"type":"object"}},{"name":"wire","title":"'$wire'","inputSchema":{"type":"object"}}]}' ;;
     *'"method":"tools/call"'*)
       printf '%s\n' "$line" >> calls.txt
       case "$line" in
@@ -37,6 +37,10 @@ while IFS= read -r line; do
         *'"query":"asks"'*)
           printf '{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{}}\n'
           read -r told; printf '%s\n' "$told" >> told.txt
+          answer '"result":{"content":[]}' ;;
+        *'"query":"changes the wire"'*)
+          wire=second
+          printf '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
           answer '"result":{"content":[]}' ;;
         *'"query":"changes"'*)
           title=second
@@ -151,7 +155,7 @@ fn every_step_runs_and_is_shown_when_all_have() {
     assert_eq!(outcomes(&bench), ["returned"; 4]);
     let shown = bench.run("audit show log --verdict accept").out;
     assert!(shown.contains("/step-2 desk:search (step 2 of the plan) accept"), "{shown}");
-    assert_eq!(shown.matches("countersign:finish_plan accept").count(), 1, "{shown}");
+    assert_eq!(shown.matches("countersign:finish_plan (no call) accept").count(), 1, "{shown}");
     assert_eq!(shown.matches(" of the plan)").count(), 2, "the start is no step: {shown}");
 }
 
@@ -301,9 +305,10 @@ fn a_halt_that_cannot_be_put_on_record_is_told_of() {
     let bench = open();
     let ran = run(&bench, &json!([search("takes the log"), search("x")]), &[]);
     let told: Vec<_> = ran.err.lines().collect();
-    assert_eq!((ran.code, told.len()), (1, 2), "{ran:?}");
-    assert!(told[0].starts_with("warning AUDIT_UNAVAILABLE: the plan is halted, and "), "{ran:?}");
-    assert!(told[1].starts_with("error PLAN_STEP_FAILED: "), "{ran:?}");
+    assert_eq!((ran.code, told.len()), (1, 3), "{ran:?}");
+    assert!(told[0].starts_with("warning AUDIT_REPLACED: `log`: the record fails, "), "{ran:?}");
+    assert!(told[1].starts_with("warning AUDIT_UNAVAILABLE: the plan is halted, and "), "{ran:?}");
+    assert!(told[2].starts_with("error PLAN_STEP_FAILED: "), "{ran:?}");
 }
 
 #[test]

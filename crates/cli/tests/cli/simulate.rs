@@ -56,6 +56,8 @@ fn under_the_registry_that_was_in_force_nothing_changes() {
     // Those of the refund are not on record, and the sixth was never a call.
     assert_eq!(told["total"]["same"], 4);
     assert_eq!(told["total"]["carried"], json!({"arguments": 1, "call": 1}));
+    let text = bench.ok(&format!("{SIMULATE} --key log.vkey --registry reg.json"));
+    assert!(text.ends_with("\ncarried, by what is not on record: arguments 1, call 1\n"), "{text}");
 }
 
 #[test]
@@ -318,4 +320,23 @@ fn a_tool_has_one_form_in_the_rows_and_in_the_changes() {
         (&told["rows"][0]["tool"], &told["changes"][0]["tool"]),
         (&json!("desk:accept"), &json!("desk:accept"))
     );
+}
+
+#[test]
+fn no_agent_can_be_named_so_that_its_row_is_taken_for_one_of_several_tools() {
+    let bench = open();
+    let mut registry = draft();
+    registry["agents"][1]["agent"] = json!("(others)");
+    sign(&bench, &registry, "reg.json");
+    let call = |tool: &str| json!({"call_id": "c", "tool": tool, "args": {}});
+    let input = format!("{}\n{}\n", call("search"), call("(unknown)"));
+    let line = "check --registry reg.json --trust-root root.json --agent (others)";
+    let run = bench.feed(&format!("{line} {RECORD_OPTIONS}"), &input);
+    assert_eq!(run.code, 3, "{run:?}");
+    let told = simulated(&bench, "--registry reg.json");
+    let members = ["agent", "tool", "server", "name"];
+    let row = |row: &Value| members.map(|member| row[member].clone());
+    let rows: Vec<_> = told["rows"].as_array().unwrap().iter().map(row).collect();
+    let search = ["(others)", "desk:search", "desk", "search"].map(|text| json!(text));
+    assert_eq!(rows, [[json!("(others)"), json!("(unknown)"), Value::Null, Value::Null], search]);
 }

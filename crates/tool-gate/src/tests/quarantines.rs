@@ -113,7 +113,8 @@ fn what_the_alarm_quarantines_stays_so_in_every_process_and_the_next_until_an_op
     let kept = store.latest(&agent()).unwrap().unwrap().change;
     assert_eq!((kept.standing, kept.by.as_str()), (Quarantined, BY_ALARM));
     let reason = kept.reason.as_ref().unwrap().as_str();
-    assert_eq!(reason, "acceptance dropped from 0.9 to 0.7, one false alarm in 10000");
+    let expected = "the drop alarm was raised (rule: from 0.9 to 0.7, one false alarm in 10000 decisions)";
+    assert_eq!(reason, expected, "the rule, and nothing that was measured");
     assert_eq!(second.search(), Some(AgentQuarantined));
     drop(first);
     let third = Process::start(&world, &store);

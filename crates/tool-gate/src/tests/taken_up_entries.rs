@@ -96,38 +96,22 @@ fn what_is_done_with_a_plan_is_no_call_and_is_not_replayed_as_one() {
 }
 
 #[test]
-fn calls_of_a_server_that_is_called_as_plans_are_on_record_count_as_they_did() {
+fn calls_that_are_named_as_plans_are_counted_whatever_ids_they_have() {
     let host = Host { store: None, ..Host::new(AlarmAction::Flag) };
-    let live = |calls: &[(&str, &str, Option<RejectionCode>)]| {
-        let mut alarm = Alarm::new(AlarmRule::default());
-        let mut records = Vec::new();
-        for (id, name, code) in calls {
-            alarm.observe(code.is_none());
-            records.push(Record::Decision(decision(id, (PLAN_TOOL.0, name), *code)));
+    let stats = Arc::new(host.stats());
+    let builder = host.world.builder_with(Arc::clone(&host.sink) as Arc<dyn AuditSink>);
+    let gate = builder.pinned_ask(host.world.pin()).stats(Arc::clone(&stats)).open().unwrap();
+    let root = gate.start_plan(PlanSettings::new(plan_of(&gate, vec![step("search", "{}")]))).unwrap();
+    let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(2_000_000));
+    let root = root.to_string();
+    for (calls, (id, name)) in
+        (1..).zip([("plan", "submit_plan"), (&root, "finish_plan"), (&root, "halt_plan")])
+    {
+        for args in [large.as_bytes(), b"{}"] {
+            assert!(gate.check(&ToolCall::new(id, PLAN_TOOL.0, name, args)).is_err());
         }
-        let stats = host.stats();
-        stats.take_up(&agent(), records.into_iter().map(Ok::<_, QuarantineError>)).unwrap();
-        assert_eq!(stats.snapshot().agents[0].alarm_level, alarm.level());
-        alarm.level()
-    };
-    let refused = ("1", "search", Some(UndisclosedTool));
-    assert!(live(&[refused, ("2", "search", None), ("3", "search", None)]) < level(1));
-    for name in ["search", "submit_plan", "finish_plan", "halt_plan"] {
-        let told = live(&[refused, ("2", name, Some(ArgsSchema)), ("3", name, None)]);
-        assert!(level(1) < told && told < level(2), "{name}");
+        let told = stats.snapshot().agents[0].alarm_level;
+        assert!((told - level(2 * calls)).abs() < 1e-9, "{name}: {told}");
+        assert_replayed(&host, &stats);
     }
-    // Nobody gets rid of evidence by the ids of its calls.
-    assert!((live(&[("plan", "submit_plan", Some(UndisclosedTool))]) - level(1)).abs() < 1e-9);
-    assert!((live(&[("plan", "submit_plan", Some(MalformedCall))]) - level(1)).abs() < 1e-9);
-}
-
-#[test]
-fn a_plan_that_is_over_a_limit_was_never_counted_and_is_not_replayed() {
-    let host = Host { store: None, ..Host::new(AlarmAction::Flag) };
-    let stats = host.stats();
-    // As the gate records it: a plan of more than 256 MiB has no root.
-    let refused =
-        |id| Ok::<_, QuarantineError>(Record::Decision(decision(id, PLAN_TOOL, Some(LimitExceeded))));
-    stats.take_up(&agent(), [refused("plan"), refused("1")]).unwrap();
-    assert!((stats.snapshot().agents[0].alarm_level - level(1)).abs() < 1e-9, "the second is of a call");
 }

@@ -82,6 +82,7 @@ fn decision(r: &CallRecord) -> String {
     };
     let reason = because(r.reason.as_ref());
     let step = r.plan_step.map(|step| format!(" (step {step} of the plan)")).unwrap_or_default();
+    let no_call = if r.about_plan { " (no call)" } else { "" };
     let denied = r.denied_by.as_ref().map(|by| format!(" ({})", shown_name(by))).unwrap_or_default();
     let approved = r.approver.as_ref().map(|by| format!(" (approved by {})", shown_id(by.as_str())));
     let approved = approved.unwrap_or_default();
@@ -91,7 +92,7 @@ fn decision(r: &CallRecord) -> String {
     let values: String =
         r.values.iter().map(|one| format!("; {}={}", pointer(&one.pointer), shown(&one.value))).collect();
     format!(
-        "decision {} {} {}{step} {verdict}{reason}{denied}{approved}{backing}{trace}{values}",
+        "decision {} {} {}{step}{no_call} {verdict}{reason}{denied}{approved}{backing}{trace}{values}",
         shown_id(r.agent.as_str()),
         shown_name(&r.call_id),
         shown_tool(&r.tool),

@@ -1,5 +1,5 @@
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use countersign_audit_log::{TileWriter, TilesError};
@@ -32,6 +32,7 @@ struct Count {
 
 impl Export {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        self.must_lie_apart()?;
         let earlier = self.tiles.join(CHECKPOINT);
         let earlier = if earlier.symlink_metadata().is_ok() { vec![earlier] } else { Vec::new() };
         // What was published once, the log has to go on from.
@@ -67,6 +68,16 @@ impl Export {
         Ok(Exit::Done)
     }
 
+    /// Whatever serves the tiles would serve the log with them, and the log would hold files that are none of its own.
+    fn must_lie_apart(&self) -> Result<(), Failure> {
+        let (log, tiles) = (resolved(self.log.folder()), resolved(&self.tiles));
+        if log.starts_with(&tiles) || tiles.starts_with(&log) {
+            let text = "tiles are not written to the log's folder, into it, or around it";
+            return Err(Failure::new("TILES_FOLDER", text).about(self.tiles.display()));
+        }
+        Ok(())
+    }
+
     /// Writes a file whole, and leaves one alone that has the same content.
     fn put(&self, path: &str, bytes: &[u8], count: &mut Count) -> Result<(), Failure> {
         let path = self.tiles.join(path);
@@ -84,6 +95,20 @@ impl Export {
         count.written = count.written.saturating_add(1);
         Ok(())
     }
+}
+
+/// Where a path leads, whether all of it is there yet or not. What is not there is made as folders, so that `..` leads back.
+fn resolved(path: &Path) -> PathBuf {
+    let mut at = PathBuf::new();
+    for part in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).components() {
+        match part {
+            Component::ParentDir => drop(at.pop()),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => at.push(part),
+        }
+        at = at.canonicalize().unwrap_or(at);
+    }
+    at
 }
 
 /// Makes a folder, and those that it lies in, each so that it outlives a crash.

@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use countersign_audit_log::{LogError, Record};
@@ -31,17 +31,21 @@ fn segment_name(first: u64) -> String {
 }
 
 /// Reads the entries of a log that is being written: those that are there, and when asked again, those that came since.
-/// Verifies nothing.
+/// Verifies nothing, but that the last entry that was given out is still there.
 #[derive(Debug)]
 pub(crate) struct Follower {
     path: PathBuf,
     input: BufReader<File>,
-    /// How much of the file was read.
+    /// How much of the file was read, in whole lines.
     read: u64,
-    /// The beginning of a line that does not end yet.
+    /// The line that was read last.
     line: Vec<u8>,
+    /// The line of the last entry that the file gave, and where it ends.
+    given: (Vec<u8>, u64),
     /// The number of the last entry; none before the first.
     last: Option<u64>,
+    /// Nothing more was there when it was asked for: what was given out may have been cut since.
+    waited: bool,
     folder: PathBuf,
     segment: u64,
     /// The segment that comes next, where it is there already.
@@ -59,9 +63,18 @@ impl Follower {
     /// Starts with the first entry of a segment.
     pub(crate) fn start(folder: &Path, segment: u64) -> Result<Self, Failure> {
         let path = folder.join(segment_name(segment));
-        let input = open(&path)?;
-        let folder = folder.to_owned();
-        Ok(Self { path, input, read: 0, line: Vec::new(), last: None, folder, segment, next: None })
+        Ok(Self {
+            input: open(&path)?,
+            path,
+            read: 0,
+            line: Vec::new(),
+            given: (Vec::new(), 0),
+            last: None,
+            waited: false,
+            folder: folder.to_owned(),
+            segment,
+            next: None,
+        })
     }
 
     /// That there are no segments.
@@ -71,39 +84,42 @@ impl Follower {
 
     /// The next entry, if it is there.
     pub(crate) fn next_entry(&mut self) -> Result<Option<(u64, Record)>, Failure> {
+        if std::mem::take(&mut self.waited) {
+            self.go_back()?;
+        }
         while self.has_line()? {
-            let line = std::mem::take(&mut self.line);
-            if NO_ENTRIES.iter().any(|start| line.starts_with(start)) {
+            if NO_ENTRIES.iter().any(|start| self.line.starts_with(start)) {
                 continue;
             }
-            let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            let Line { seq, record } = serde_json::from_slice(text).map_err(|_| damaged())?;
-            if self.last.is_some_and(|last| last.checked_add(1) != Some(seq)) {
-                return Err(damaged());
-            }
+            let text = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+            let entry = serde_json::from_slice::<Line>(text).ok();
+            let due = |seq| self.last.is_none_or(|last| last.checked_add(1) == Some(seq));
+            let Some(Line { seq, record }) = entry.filter(|entry| due(entry.seq)) else {
+                return Err(self.cut_or_damaged());
+            };
             self.last = Some(seq);
+            self.given = (std::mem::take(&mut self.line), self.read);
             return Ok(Some((seq, record)));
         }
+        self.waited = true;
         Ok(None)
     }
 
     /// Reads on to the end of a line, into the next segment where there is one.
     fn has_line(&mut self) -> Result<bool, Failure> {
         loop {
-            let room = MAX_LINE.saturating_sub(self.line.len() as u64);
+            self.line.clear();
             let read =
-                self.input.by_ref().take(room).read_until(b'\n', &mut self.line).map_err(unreadable)?;
-            self.read = self.read.saturating_add(read as u64);
+                self.input.by_ref().take(MAX_LINE).read_until(b'\n', &mut self.line).map_err(unreadable)?;
             if self.line.ends_with(b"\n") {
+                self.read = self.read.saturating_add(read as u64);
                 return Ok(true);
             }
             if self.line.len() as u64 >= MAX_LINE {
-                return Err(damaged());
+                return Err(self.cut_or_damaged());
             }
-            if std::fs::metadata(&self.path).map_err(unreadable)?.len() < self.read {
-                let text = "the record was cut: what was shown last may not have been kept";
-                return Err(Failure::new("AUDIT_REPLACED", text));
-            }
+            // A line without an end may never get one: who writes the log cuts what was not finished.
+            self.go_back()?;
             let Some(next) = self.next.take() else {
                 self.next = segments(&self.folder)?.into_iter().find(|segment| *segment > self.segment);
                 if self.next.is_none() {
@@ -116,8 +132,33 @@ impl Follower {
             self.path = self.folder.join(segment_name(next));
             self.input = open(&self.path)?;
             self.read = 0;
-            self.line.clear();
+            self.given = (Vec::new(), 0);
         }
+    }
+
+    /// Goes back behind the last entry that was given out, which has to be there still. All that comes behind it is read
+    /// again, since it may be another.
+    fn go_back(&mut self) -> Result<(), Failure> {
+        let (line, end) = &self.given;
+        let cut = std::fs::metadata(&self.path).map_err(unreadable)?.len() < *end;
+        let mut there = Vec::with_capacity(line.len());
+        let length = line.len() as u64;
+        self.input.seek(SeekFrom::Start(end.saturating_sub(length))).map_err(unreadable)?;
+        self.input.by_ref().take(length).read_to_end(&mut there).map_err(unreadable)?;
+        if cut || there != *line {
+            let text = "the record was cut: what was shown last may not have been kept";
+            return Err(Failure::new("AUDIT_REPLACED", text));
+        }
+        // What was read ahead is let go: it may be cut before it is looked at.
+        self.input.seek(SeekFrom::Start(*end)).map_err(unreadable)?;
+        self.read = *end;
+        Ok(())
+    }
+
+    /// Why what was read is not the next entry.
+    fn cut_or_damaged(&mut self) -> Failure {
+        let damaged = || Failure::new("AUDIT_CORRUPT", "what comes next is not the next entry");
+        self.go_back().err().unwrap_or_else(damaged)
     }
 }
 
@@ -128,8 +169,4 @@ fn open(path: &Path) -> Result<BufReader<File>, Failure> {
 
 fn unreadable(error: io::Error) -> Failure {
     LogError::Io(error).into()
-}
-
-fn damaged() -> Failure {
-    Failure::new("AUDIT_CORRUPT", "what comes next is not the next entry")
 }

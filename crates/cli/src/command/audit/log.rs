@@ -36,6 +36,11 @@ impl LogArgs {
         self.verify_with(&[])
     }
 
+    /// The log's folder.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// How many checkpoints that were kept elsewhere were given.
     pub(super) const fn kept_elsewhere(&self) -> u64 {
         self.checkpoint.len() as u64

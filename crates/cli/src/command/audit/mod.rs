@@ -54,7 +54,7 @@ pub(crate) enum Audit {
     #[cfg(feature = "witness")]
     #[command(
         after_help = "Example:\n  countersign audit witness log/ --key log.vkey --witness https://witness.example \\\n    \
-        --witness-key witness.example+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2 \\\n    \
+        --witness-key witness.example+31cae8dc+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2 \\\n    \
         --state log.cosigned"
     )]
     Witness(witness::Witness),
@@ -74,7 +74,8 @@ pub(crate) enum Audit {
     /// Verify a log and write it as files that any web server can serve (C2SP tlog-tiles).
     ///
     /// The folder is made if it is not there. An earlier export of the same log may be in it: files that are there stay as they
-    /// are, and only `checkpoint` is replaced, last of all. A file with other content is never replaced.
+    /// are, and only `checkpoint` is replaced, last of all. A file with other content is never replaced. The log's own folder, one
+    /// within it and one that it lies in are refused: whoever is served the tiles is not to be served the log.
     #[command(after_help = "Example:\n  countersign audit export log/ --key log.vkey --tiles public/")]
     Export(export::Export),
 }
@@ -82,8 +83,8 @@ pub(crate) enum Audit {
 impl Audit {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         match self {
-            Self::Show(verb) => verb.run(out),
-            Self::Tail(verb) => verb.run(out),
+            Self::Show(verb) => out.show(|out| verb.run(out)),
+            Self::Tail(verb) => out.show(|out| verb.run(out)),
             Self::Verify(verb) => verb.run(out),
             Self::Checkpoint(verb) => verb.run(out),
             #[cfg(feature = "witness")]

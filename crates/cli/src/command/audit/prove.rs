@@ -1,4 +1,4 @@
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::log::LogArgs;
 use crate::command::merkle::{consistency, inclusion};
@@ -6,20 +6,21 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("what").args(["seq", "from"]).required(true)))]
 pub(crate) struct Prove {
     #[command(flatten)]
     log: LogArgs,
     /// Prove that the entry with this sequence number, from 1 on, is in the log.
-    #[arg(long, value_name = "N", required_unless_present = "from", conflicts_with = "from")]
+    #[arg(long, value_name = "N")]
     seq: Option<u64>,
     /// Prove it of the log as it was when it had as many entries; of all under the last checkpoint without it.
-    #[arg(long, value_name = "N", requires = "seq", conflicts_with = "from")]
+    #[arg(long, value_name = "N", conflicts_with = "from")]
     size: Option<u64>,
     /// Prove that the log goes on from what it was when it had as many entries.
     #[arg(long, value_name = "N")]
     from: Option<u64>,
     /// Prove it of the log as it was when it had as many entries; of all under the last checkpoint without it.
-    #[arg(long, value_name = "N", requires = "from", conflicts_with = "seq")]
+    #[arg(long, value_name = "N", conflicts_with = "seq")]
     to: Option<u64>,
 }
 

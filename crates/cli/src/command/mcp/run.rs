@@ -7,7 +7,7 @@ use clap::Args;
 use countersign_approval_token::PendingApprovals;
 use countersign_audit_log::{AuditSink, Direction, GatewayRecord, Record};
 use countersign_core::{SessionId, Timestamp};
-use countersign_mcp::{CallIdError, Gateway, GatewayEnd};
+use countersign_mcp::{CallIdError, Gateway, GatewayEnd, GatewayError};
 use countersign_registry::{CapabilityRegistry, MarkError, RegistryError};
 
 use super::plans::{FirstPlan, PlanFlags, failure};
@@ -74,12 +74,24 @@ impl Run {
         let (server_in, server_out) = server.pipes()?;
         let ended = gateway.run(std::io::stdin(), std::io::stdout(), server_in, server_out);
         watch.end();
-        if ended? == GatewayEnd::ServerEnded {
-            return Err(Failure::new("SERVER_ENDED", "the server ended before its client did"));
+        let kept = session.log.map_or(Ok(()), |log| log.end());
+        if let Err(failure) = in_order(ended) {
+            if let Err(failure) = kept {
+                note(&format!("warning {}: {}", failure.code(), failure.line()));
+            }
+            return Err(failure);
         }
         server.wait(LEAVE_MILLIS);
-        Ok(Exit::Done)
+        kept.map(|()| Exit::Done)
     }
+}
+
+/// A gateway ends in order when its client does.
+fn in_order(ended: Result<GatewayEnd, GatewayError>) -> Result<(), Failure> {
+    if ended? == GatewayEnd::ServerEnded {
+        return Err(Failure::new("SERVER_ENDED", "the server ended before its client did"));
+    }
+    Ok(())
 }
 
 /// Looks before each call whether the registry's file is another one, and loads it.

@@ -1,16 +1,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_approval_token::{
-    ApprovalToken, CallBinding, PendingApproval, PendingApprovals as _, PendingError,
-};
-use countersign_core::{CallId, Millis, OperatorId, RunId};
+use countersign_approval_token::{CallBinding, PendingApproval, PendingApprovals as _, PendingError};
+use countersign_core::{CallId, Millis, OperatorId, RunId, SpentId};
 use countersign_sqlite::SqliteStore;
 use countersign_tool_gate::{ApprovalRequest, RejectionCode};
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::failure::{Failure, chain, one_line};
+use crate::output::{Output, note};
 use crate::shown::shown_json;
 use crate::time::now;
 
@@ -25,13 +23,52 @@ pub(super) enum Asking {
     Filing { config: PathBuf, ttl: Millis },
 }
 
+/// Something that has to be approved: the plan, or one of its calls.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// What it is about, for a person.
+    pub(super) what: String,
+    pub(super) request: ApprovalRequest,
+    /// The token that came with the command line for exactly this, and verified.
+    pub(super) given: Option<String>,
+    /// A file that holds the arguments, if there is one.
+    pub(super) args_file: Option<String>,
+    /// Whether another call of the plan is the same act: only what was said to this very id counts then.
+    pub(super) is_one_of_several: bool,
+}
+
+impl Question {
+    pub(super) const fn new(
+        what: String,
+        request: ApprovalRequest,
+        given: Option<String>,
+        args_file: Option<String>,
+    ) -> Self {
+        Self { what, request, given, args_file, is_one_of_several: false }
+    }
+}
+
 /// What somebody has said.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// Yes: the token, with the call id that it binds.
-    Approved(CallId, ApprovalToken),
+    Yes(Yes),
     /// No, and who said so.
-    Denied(OperatorId),
+    No(OperatorId),
+}
+
+/// An approval that nobody has used here yet.
+#[derive(Debug)]
+pub(super) struct Yes {
+    pub(super) token: String,
+    /// The id that it binds, where it was found in the store.
+    filed: Option<CallId>,
+}
+
+impl Yes {
+    /// The id that it binds.
+    pub(super) fn call_id<'a>(&'a self, question: &'a Question) -> &'a CallId {
+        self.filed.as_ref().unwrap_or_else(|| question.request.binding().call_id())
+    }
 }
 
 /// Finds approvals that were given, and says what has to be approved where there is none.
@@ -39,53 +76,56 @@ pub(super) enum Answer {
 pub(super) struct Approvals {
     asking: Asking,
     store: Option<Arc<SqliteStore>>,
+    /// Whether whoever runs the plan knows the session's id and can come again with it.
+    session_is_named: bool,
 }
 
 impl Approvals {
-    pub(super) const fn new(asking: Asking, store: Option<Arc<SqliteStore>>) -> Self {
-        Self { asking, store }
+    pub(super) const fn new(asking: Asking, store: Option<Arc<SqliteStore>>, session_is_named: bool) -> Self {
+        Self { asking, store, session_is_named }
     }
 
-    /// What was said to exactly this. Where nobody has said anything, it prints what has to be approved, files it where it can be
-    /// filed, and gives the refusal. `args_file` is a file that holds the arguments, if there is one.
-    pub(super) fn answer(
-        &self,
-        out: &mut Output,
-        what: &str,
-        request: &ApprovalRequest,
-        args_file: Option<&str>,
-    ) -> Result<Answer, Failure> {
-        if let Some(answer) = self.find(request.binding())? {
-            return Ok(answer);
+    /// What was said to exactly this. A no that was filed comes before any yes.
+    pub(super) fn answer(&self, question: &Question) -> Result<Option<Answer>, Failure> {
+        let binding = question.request.binding();
+        let store = self.store.as_ref().filter(|_| self.are_filed());
+        if let Some(store) = store
+            && let Some((_, by)) = store.find_denied(binding, now()?)?
+        {
+            return Ok(Some(Answer::No(by)));
         }
-        let refused = self.ask(out, what, request, args_file);
-        // Somebody may have said something between the look and the question.
-        self.find(request.binding()).ok().flatten().ok_or(refused)
+        if let Some(token) = question.given.clone() {
+            return Ok(Some(Answer::Yes(Yes { token, filed: None })));
+        }
+        let Some(store) = store else { return Ok(None) };
+        let found = store.find_approved(binding, now()?)?;
+        let found = found.filter(|(id, _)| !question.is_one_of_several || id == binding.call_id());
+        Ok(found.map(|(id, token)| Answer::Yes(Yes { token: token.as_str().to_owned(), filed: Some(id) })))
     }
 
-    /// Who said no to exactly this, if anybody did.
-    pub(super) fn denied(&self, request: &ApprovalRequest) -> Result<Option<OperatorId>, Failure> {
-        Ok(match self.find(request.binding())? {
-            Some(Answer::Denied(by)) => Some(by),
-            Some(Answer::Approved(..)) | None => None,
-        })
+    /// Says what has to be approved, and files it where it can be filed: everything that is missing at once, for nothing begins
+    /// before all of it is there.
+    pub(super) fn ask(&self, out: &mut Output, missing: &[&Question]) -> Result<(), Failure> {
+        if !self.session_is_named {
+            let text = "an approval is for one session, and the next run has another: name it with --session";
+            return Err(Failure::new("PLAN_SESSION_UNNAMED", text));
+        }
+        for (at, question) in (1_u64..).zip(missing) {
+            let default = if missing.len() > 1 { format!("args-{at}.json") } else { "args.json".to_owned() };
+            match self.ask_one(out, question, &default) {
+                Err(failure) if at > 1 && failure.code() == PendingError::Full.code() => {
+                    note("note: no more questions can wait; the others are asked once these are answered");
+                    break;
+                }
+                asked => asked?,
+            }
+        }
+        Ok(())
     }
 
-    /// Whether questions are filed, where an answer may have been given already.
+    /// Whether questions are filed, where others can answer them.
     pub(super) const fn are_filed(&self) -> bool {
-        matches!((&self.asking, &self.store), (Asking::Filing { .. }, Some(_)))
-    }
-
-    /// A no comes before a yes, and both are of exactly this.
-    fn find(&self, binding: &CallBinding) -> Result<Option<Answer>, Failure> {
-        let (Asking::Filing { .. }, Some(store)) = (&self.asking, &self.store) else {
-            return Ok(None);
-        };
-        if let Some((_, by)) = store.find_denied(binding, now()?)? {
-            return Ok(Some(Answer::Denied(by)));
-        }
-        let approved = store.find_approved(binding, now()?)?;
-        Ok(approved.map(|(id, token)| Answer::Approved(id, token)))
+        matches!(self.asking, Asking::Filing { .. })
     }
 
     /// Whether the session takes approvals at all.
@@ -93,9 +133,15 @@ impl Approvals {
         self.store.is_some()
     }
 
+    /// Whether a token was used already, as far as can be told without using it.
+    pub(super) fn is_spent(&self, id: &SpentId) -> Result<bool, Failure> {
+        self.store.as_ref().map_or(Ok(false), |store| Ok(store.is_spent(id)?))
+    }
+
     /// Takes an approval out of the store that has been used or can never be. What keeps it from being used twice is the
-    /// gate's own store of spent tokens, not this.
-    pub(super) fn retire(&self, id: &CallId, refused: Option<RejectionCode>) -> Result<(), Failure> {
+    /// gate's own store of spent tokens, not this: where it fails, the run goes on.
+    pub(super) fn retire(&self, yes: &Yes, refused: Option<RejectionCode>) {
+        let Some(id) = &yes.filed else { return };
         let is_over = refused.is_none_or(|code| {
             matches!(
                 code,
@@ -104,46 +150,39 @@ impl Approvals {
                     | RejectionCode::ApprovalInvalid
             )
         });
-        match self.store.as_ref().filter(|_| is_over) {
-            Some(store) => Ok(store.mark_used(id)?),
-            None => Ok(()),
+        let Some(store) = self.store.as_ref().filter(|_| is_over) else { return };
+        match store.mark_used(id) {
+            // Somebody else may have tried it as well.
+            Ok(()) | Err(PendingError::Decided) => {}
+            Err(error) => {
+                note(&format!(
+                    "warning {}: {id} stays open in the store: {}",
+                    error.code(),
+                    one_line(&chain(&error))
+                ));
+            }
         }
     }
 
-    fn ask(
-        &self,
-        out: &mut Output,
-        what: &str,
-        request: &ApprovalRequest,
-        args_file: Option<&str>,
-    ) -> Failure {
-        let command = match self.command(request, args_file) {
-            Ok(command) => command,
-            Err(failure) => return failure,
-        };
-        let told = if out.is_json() {
-            out.json(&json!({"approval_request": report(request), "approve_with": command}))
-        } else {
-            let mut text = describe(what, request);
-            if let Some(command) = &command {
-                let command: Vec<_> = command.iter().map(|word| shell_word(word)).collect();
-                text.push_str(&format!("\nto approve: {}", command.join(" ")));
-                if matches!(self.asking, Asking::Minting { .. }) && args_file.is_none() {
-                    text.push_str("\n(args.json being the arguments above)");
-                }
+    fn ask_one(&self, out: &mut Output, question: &Question, default: &str) -> Result<(), Failure> {
+        let Question { what, request, args_file, .. } = question;
+        let command = self.command(request, args_file.as_deref().unwrap_or(default))?;
+        if out.is_json() {
+            return out.json(&json!({"approval_request": report(request), "approve_with": command}));
+        }
+        let mut text = describe(what, request);
+        if let Some(command) = &command {
+            let command: Vec<_> = command.iter().map(|word| shell_word(word)).collect();
+            text.push_str(&format!("\nto approve: {}", command.join(" ")));
+            if matches!(self.asking, Asking::Minting { .. }) && args_file.is_none() {
+                text.push_str(&format!("\n({default} being the arguments above)"));
             }
-            out.line(&text)
-        };
-        told.err()
-            .unwrap_or_else(|| Failure::refused("APPROVAL_REQUIRED", format!("{what} must be approved")))
+        }
+        out.line(&text)
     }
 
     /// The command that approves it. Where approvals are filed, it is filed first.
-    fn command(
-        &self,
-        request: &ApprovalRequest,
-        args_file: Option<&str>,
-    ) -> Result<Option<Vec<String>>, Failure> {
+    fn command(&self, request: &ApprovalRequest, args_file: &str) -> Result<Option<Vec<String>>, Failure> {
         match (&self.asking, &self.store) {
             (Asking::Nobody, _) | (_, None) => Ok(None),
             (Asking::Filing { config, ttl }, Some(store)) => {
@@ -164,7 +203,7 @@ impl Approvals {
                 let mut words = vec!["countersign".to_owned(), "token".to_owned(), "mint".to_owned()];
                 let options = bound(request.binding());
                 let first = [("key-file", key_file), ("run", run.to_string())].into_iter();
-                let last = [("args", args_file.unwrap_or("args.json").to_owned()), ("ttl", "10m".to_owned())];
+                let last = [("args", args_file.to_owned()), ("ttl", "10m".to_owned())];
                 for (name, value) in first.chain(options).chain(last) {
                     words.extend([format!("--{name}"), value]);
                 }

@@ -5,6 +5,7 @@ mod fill;
 mod lint;
 mod options;
 mod prove;
+mod questions;
 mod run;
 mod show;
 mod steps;
@@ -75,7 +76,10 @@ pub(crate) enum Plan {
     ///
     /// Where a step needs an approval, the whole plan is approved at once: without one, what has to be approved is printed and
     /// the exit code is 3. With --config it is filed as well, and found once it was approved with `countersign approve`. A no that
-    /// was filed comes before any token. Of the approvals that a plan needs, all but one have to come as tokens then.
+    /// was filed comes before any token.
+    ///
+    /// A tool whose rule is `each_call` needs an approval for each of its calls. All of them are asked for at once, with the plan's
+    /// own, and nothing is called before every one is there.
     #[command(after_help = "Examples:\n  countersign plan run plan.json --registry registry.dsse.json \
         --trust-root trust-root.json \\\n    --agent support-bot --goal 'Answer ticket 7' -- ./desk-server\n  \
         countersign plan run plan.json --config gateway.toml --fill fill.json -- ./desk-server")]

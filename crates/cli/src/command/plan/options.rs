@@ -145,6 +145,11 @@ impl SessionOptions {
         })
     }
 
+    /// Whether the session's id is one that the next run has as well.
+    pub(super) fn names_session(&self, file: &PlanFile) -> bool {
+        self.session.is_some() || file.session().is_some()
+    }
+
     /// The session's id: what was asked for, or the plan's own, or a fresh one.
     pub(super) fn session_of(&self, file: &PlanFile) -> Result<SessionId, Failure> {
         match self.session.as_ref().or_else(|| file.session()) {

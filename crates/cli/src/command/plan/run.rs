@@ -3,19 +3,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use countersign_committed_plan::{Plan, Step};
-use countersign_core::{Audience, CallId, Millis, OperatorId, Principal, RunId, ServerName};
-use countersign_registry::ApprovalRule;
-use countersign_tool_gate::{
-    HaltPlanError, PlanSettings, RejectionCode, StartPlanError, ToolGate, commit_plan,
-};
+use countersign_committed_plan::{CommittedPlan, Plan, Step};
+use countersign_core::{Audience, Millis, Principal, RunId, ServerName};
+use countersign_tool_gate::{HaltPlanError, PlanSettings, StartPlanError, ToolGate, commit_plan};
 use serde_json::json;
 
-use super::approval::{Answer, Approvals, Asking};
-use super::commit::needing;
+use super::approval::{Answer, Approvals, Asking, Question, Yes};
 use super::file::PlanFile;
 use super::fill::{PlannedRun, check_args, read_fill, runs};
 use super::options::{SessionOptions, plan_for};
+use super::questions::{Questions, Tokens, denied, unapproved};
 use super::steps::{Steps, tell_trace};
 use super::{counted, failure};
 use crate::command::check::beside;
@@ -81,11 +78,13 @@ pub(crate) struct Run {
 /// What is run, and in which session.
 struct Opening {
     plan: Plan,
+    committed: CommittedPlan,
     runs: Vec<PlannedRun>,
     session: PreparedSession,
     server: ServerName,
     goal: Option<String>,
     asking: Asking,
+    session_is_named: bool,
     approval: Option<String>,
     /// A file that holds the plan as it is committed, if there is one.
     plan_file: Option<String>,
@@ -126,6 +125,7 @@ impl Run {
             Source::File(path) => file.is_as_committed().then(|| path.display().to_string()),
             Source::Stdin => None,
         };
+        let session_is_named = self.session.names_session(&file);
         let plan = plan_for(file, &session)?;
         // The gate does this again; here it comes before anything is started.
         let committed = commit_plan(plan.clone(), session.contract(), &session.registry().view())
@@ -133,11 +133,19 @@ impl Run {
         let runs = runs(&committed, fill.as_ref())?;
         // And this it asks of a step when its turn has come, which is after the plan's approval was used up.
         check_args(&runs, &session)?;
-        if matches!(asking, Asking::Filing { .. }) {
-            self.check_approvals(&plan, &runs, &session)?;
-        }
         let approval = self.approval.as_deref().map(read_text).transpose()?;
-        Ok(Opening { plan, runs, session, server, goal, asking, approval, plan_file })
+        Ok(Opening {
+            plan,
+            committed,
+            runs,
+            session,
+            server,
+            goal,
+            asking,
+            session_is_named,
+            approval,
+            plan_file,
+        })
     }
 
     fn session_plan(&self, file: &PlanFile) -> Result<(SessionPlan, Asking), Failure> {
@@ -174,49 +182,31 @@ impl Run {
         Ok((plan, Asking::Minting { key_file: key.clone(), run }))
     }
 
-    /// Sees that no more than one approval has to be found. A run uses up the one that it finds, and where it ends with the question
-    /// for another, the next run begins with the first step and lacks that one.
-    fn check_approvals(
-        &self,
-        plan: &Plan,
-        runs: &[PlannedRun],
-        session: &PreparedSession,
-    ) -> Result<(), Failure> {
-        let view = session.registry().view();
-        let needing = |rule| needing(plan.steps(), session.contract(), &view, rule);
-        let of_the_plan = usize::from(self.approval.is_none() && !needing(ApprovalRule::Required).is_empty());
-        let of_calls = needing(ApprovalRule::EachCall).into_iter().map(|step| {
-            let given = self.step_approval.iter().filter(|(of, _)| *of == step).count();
-            runs.iter().filter(|run| run.step == step).count().saturating_sub(given)
-        });
-        let missing = of_calls.fold(of_the_plan, usize::saturating_add);
-        if missing > 1 {
-            let text = format!(
-                "{missing} approvals are missing, which would be asked for one by one, and each run uses up those that it                  finds: the plan would never end; give all but one (--approval, --step-approval)"
-            );
-            return Err(Failure::new("PLAN_APPROVALS", text));
-        }
-        Ok(())
-    }
-
     /// Opens the session, starts the plan, runs its calls and gives out what came of them.
     fn walk(&self, out: &mut Output, opening: Opening, client: &mut Client) -> Result<(), Failure> {
-        let Opening { plan, runs, session, server, goal, asking, approval, plan_file } = opening;
+        let Opening { plan, committed, runs, session, server, goal, asking, .. } = opening;
         let OpenSession { gate, pending, .. } = session.open()?;
-        let approvals = Approvals::new(asking, pending);
+        let approvals = Approvals::new(asking, pending, opening.session_is_named);
+        let tokens = Tokens { plan: opening.approval, steps: &self.step_approval };
+        let goal = goal.as_deref();
         let mut steps = Steps {
             gate: &gate,
             client,
             server: &server,
-            goal: goal.as_deref(),
+            goal,
+            committed: &committed,
             approvals: &approvals,
-            tokens: &self.step_approval,
         };
-        steps.note_definitions()?;
-        let count = plan.steps().len();
-        let ran = approval_of(out, &gate, &plan, approval, &approvals, plan_file.as_deref())
-            .and_then(|approval| start(out, &gate, plan, approval.as_ref(), &approvals))
-            .and_then(|()| steps.run(out, &runs, count))
+        let ran = steps
+            .note_definitions()
+            .and_then(|()| {
+                Questions::of(&gate, &plan, &committed, &runs, tokens, &approvals, opening.plan_file)
+            })
+            .and_then(|questions| {
+                questions.settle(out, &gate, &approvals)?;
+                start(out, &gate, plan, questions.plan(), &approvals)?;
+                steps.run(out, &runs, committed.steps().len(), &questions)
+            })
             .and_then(|()| gate.finish_plan().map_err(|error| failure(error.code(), &error).into_refusal()));
         if let Err(failure) = &ran {
             halt(&gate, failure);
@@ -226,9 +216,6 @@ impl Run {
     }
 }
 
-/// A token, and the id of the question that it answers where it was found in a store.
-type Given = (Option<CallId>, String);
-
 /// For the record: whoever reads it sees that the plan is over, and why. Where it never started, there is nothing to halt.
 fn halt(gate: &ToolGate, why: &Failure) {
     if let Err(error @ HaltPlanError::Unrecorded) = gate.halt_plan(why.code()) {
@@ -236,65 +223,24 @@ fn halt(gate: &ToolGate, why: &Failure) {
     }
 }
 
-/// The approval of the whole plan: the token that was given, or what is found where a step needs one.
-fn approval_of(
-    out: &mut Output,
-    gate: &ToolGate,
-    plan: &Plan,
-    token: Option<String>,
-    approvals: &Approvals,
-    plan_file: Option<&str>,
-) -> Result<Option<Given>, Failure> {
-    if let Some(token) = token {
-        // A no that was filed comes before any token.
-        if approvals.are_filed() {
-            let request = gate.plan_approval_request(plan).map_err(|error| refusal(&error))?;
-            if let Some(by) = approvals.denied(&request)? {
-                return Err(denied(&gate.refuse_plan(&request, Some(by.as_str())), &by));
-            }
-        }
-        return Ok(Some((None, token)));
-    }
-    let view = gate.registry().view();
-    if needing(plan.steps(), gate.contract(), &view, ApprovalRule::Required).is_empty() {
-        return Ok(None);
-    }
-    if !approvals.are_taken() {
-        let text = "the plan must be approved, and no approval is taken here: give the gate's key";
-        return Err(Failure::refused("APPROVAL_REQUIRED", text));
-    }
-    let request = gate.plan_approval_request(plan).map_err(|error| refusal(&error))?;
-    match approvals.answer(out, "the plan", &request, plan_file)? {
-        Answer::Approved(id, token) => Ok(Some((Some(id), token.as_str().to_owned()))),
-        Answer::Denied(by) => Err(denied(&gate.refuse_plan(&request, Some(by.as_str())), &by)),
-    }
-}
-
-fn denied(refused: &StartPlanError, by: &OperatorId) -> Failure {
-    if !matches!(refused, StartPlanError::Refused(RejectionCode::ApprovalDenied)) {
-        return refusal(refused);
-    }
-    let text = format!("the plan was denied by {by}; the plan for another session is another question");
-    Failure::refused(refused.code(), text)
-}
-
 fn start(
     out: &mut Output,
     gate: &ToolGate,
     plan: Plan,
-    approval: Option<&Given>,
+    question: Option<&Question>,
     approvals: &Approvals,
 ) -> Result<(), Failure> {
-    let (steps, approved) = (plan.steps().len(), approval.is_some());
+    let (steps, approved) = (plan.steps().len(), question.is_some());
     let mut settings = PlanSettings::new(plan);
-    if let Some((_, token)) = approval {
-        settings = settings.approval(token);
+    let yes = question.map(|question| yes_to(gate, approvals, question)).transpose()?;
+    if let Some(yes) = &yes {
+        settings = settings.approval(&yes.token);
     }
     let started = gate.start_plan(settings);
-    if let Some((Some(id), _)) = approval {
+    if let Some(yes) = &yes {
         match &started {
-            Ok(_) => approvals.retire(id, None)?,
-            Err(StartPlanError::Refused(code)) => approvals.retire(id, Some(*code))?,
+            Ok(_) => approvals.retire(yes, None),
+            Err(StartPlanError::Refused(code)) => approvals.retire(yes, Some(*code)),
             Err(_) => {}
         }
     }
@@ -311,6 +257,15 @@ fn start(
     out.flush()
 }
 
+/// What was said to the plan, which was yes a moment ago.
+fn yes_to(gate: &ToolGate, approvals: &Approvals, question: &Question) -> Result<Yes, Failure> {
+    match approvals.answer(question)? {
+        Some(Answer::Yes(yes)) => Ok(yes),
+        Some(Answer::No(by)) => Err(denied(gate, question, &by)),
+        None => Err(unapproved(&question.what)),
+    }
+}
+
 /// The one server that all steps are for.
 fn server_of(steps: &[Step], named: Option<&ServerName>) -> Result<ServerName, Failure> {
     let server = named.or_else(|| steps.first().map(|step| step.tool().server()));
@@ -325,7 +280,7 @@ fn server_of(steps: &[Step], named: Option<&ServerName>) -> Result<ServerName, F
     }
 }
 
-fn refusal(error: &StartPlanError) -> Failure {
+pub(super) fn refusal(error: &StartPlanError) -> Failure {
     failure(error.code(), error).into_refusal()
 }
 

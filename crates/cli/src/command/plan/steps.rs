@@ -1,14 +1,14 @@
-use countersign_approval_token::ApprovalToken;
 use countersign_audit_log::OutcomeKind;
 use countersign_canonical_json::ValueRef;
-use countersign_committed_plan::VerifiedTrace;
-use countersign_core::{CallId, OperatorId, ServerName};
+use countersign_committed_plan::{CommittedPlan, VerifiedTrace};
+use countersign_core::ServerName;
 use countersign_registry::definition_digest;
-use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, ToolCall, ToolGate};
+use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall, ToolGate};
 use serde_json::json;
 
-use super::approval::{Answer, Approvals};
+use super::approval::{Answer, Approvals, Question};
 use super::fill::PlannedRun;
+use super::questions::{Questions, request_of};
 use crate::failure::{Failure, one_line};
 use crate::output::{Output, internal};
 use crate::server::{CallEnd, Client};
@@ -21,9 +21,8 @@ pub(super) struct Steps<'a> {
     pub(super) server: &'a ServerName,
     /// The session's goal, which is restated with every call: whoever runs the plan has stated it.
     pub(super) goal: Option<&'a str>,
+    pub(super) committed: &'a CommittedPlan,
     pub(super) approvals: &'a Approvals,
-    /// Approvals of single calls, by step.
-    pub(super) tokens: &'a [(u64, String)],
 }
 
 impl Steps<'_> {
@@ -50,12 +49,18 @@ impl Steps<'_> {
     }
 
     /// Runs every call of the plan, one after another, and stops at the first that is refused or fails.
-    pub(super) fn run(&mut self, out: &mut Output, runs: &[PlannedRun], steps: usize) -> Result<(), Failure> {
+    pub(super) fn run(
+        &mut self,
+        out: &mut Output,
+        runs: &[PlannedRun],
+        steps: usize,
+        questions: &Questions,
+    ) -> Result<(), Failure> {
         for run in runs {
             if self.client.have_tools_changed() {
                 self.note_definitions()?;
             }
-            let accepted = self.check(out, run)?;
+            let accepted = self.check(run, questions.call(&run.call_id))?;
             tell_verified(out, &accepted, run, steps)?;
             let tool = accepted.tool().clone();
             let (args, in_flight) = accepted.dispatch();
@@ -72,53 +77,28 @@ impl Steps<'_> {
         Ok(())
     }
 
-    fn check(&self, out: &mut Output, run: &PlannedRun) -> Result<AcceptedCall, Failure> {
-        let plain = || self.call(run, &run.call_id);
-        let tokens: Vec<_> = self.tokens.iter().filter(|(step, _)| *step == run.step).collect();
-        let with_tokens = || tokens.iter().fold(plain(), |call, (_, token)| call.approval(token));
-        // A no that was filed comes before any token, and what it has to be about the gate says of the call without one.
-        let looks_first = self.approvals.are_filed() && !tokens.is_empty();
-        let rejection = match self.gate.check(&if looks_first { plain() } else { with_tokens() }) {
-            Ok(accepted) => return Ok(accepted),
-            Err(rejection) => rejection,
+    fn check(&self, run: &PlannedRun, question: Option<&Question>) -> Result<AcceptedCall, Failure> {
+        // A server may have changed its tool meanwhile: what was approved is not what would be called, and that is no failure of the
+        // agent's.
+        let question = question.filter(|question| {
+            let now = request_of(self.gate, self.committed, run);
+            now.is_ok_and(|now| now.binding() == question.request.binding())
+        });
+        let answer = question.map(|question| self.approvals.answer(question)).transpose()?.flatten();
+        let decision = match (question, answer) {
+            (Some(question), Some(Answer::Yes(yes))) => {
+                let call = self.call(run, yes.call_id(question).as_str());
+                let decision = self.gate.check(&call.approval(&yes.token));
+                self.approvals.retire(&yes, decision.as_ref().err().map(Rejection::code));
+                decision
+            }
+            (Some(question), Some(Answer::No(by))) => {
+                let call = self.call(run, &run.call_id);
+                self.gate.check(&call.denied_as(question.request.binding(), by.as_str()))
+            }
+            // No approval is needed, or it was there when the plan began: the gate's no goes on record then.
+            (_, None) | (None, _) => self.gate.check(&self.call(run, &run.call_id)),
         };
-        let Some(request) = rejection.approval_request() else {
-            return Err(refused(run, &rejection));
-        };
-        if looks_first {
-            return match self.approvals.denied(request)? {
-                Some(by) => self.check_denied(run, request, &by),
-                None => self.gate.check(&with_tokens()).map_err(|rejection| refused(run, &rejection)),
-            };
-        }
-        let what = format!("step {} ({})", run.step, run.tool);
-        match self.approvals.answer(out, &what, request, None)? {
-            Answer::Approved(id, token) => self.check_approved(run, &id, &token),
-            Answer::Denied(by) => self.check_denied(run, request, &by),
-        }
-    }
-
-    /// Asks once more, for the record: somebody said no.
-    fn check_denied(
-        &self,
-        run: &PlannedRun,
-        request: &ApprovalRequest,
-        by: &OperatorId,
-    ) -> Result<AcceptedCall, Failure> {
-        let denied = self.call(run, &run.call_id).denied_as(request.binding(), by.as_str());
-        self.gate.check(&denied).map_err(|rejection| refused(run, &rejection))
-    }
-
-    /// Asks once more, under the id that the approval binds.
-    fn check_approved(
-        &self,
-        run: &PlannedRun,
-        id: &CallId,
-        token: &ApprovalToken,
-    ) -> Result<AcceptedCall, Failure> {
-        let call = self.call(run, id.as_str()).approval(token.as_str());
-        let decision = self.gate.check(&call);
-        self.approvals.retire(id, decision.as_ref().err().map(Rejection::code))?;
         decision.map_err(|rejection| refused(run, &rejection))
     }
 

@@ -5,6 +5,7 @@ use countersign_audit_log::{CallRecord, RecordedTool};
 use countersign_core::{AgentId, ServerName, SessionId, Timestamp, ToolId, ToolName};
 use countersign_registry::RegistryView;
 use countersign_tool_gate::{Answer, Basis, Missing, Simulated};
+use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -27,14 +28,18 @@ enum Calls {
 }
 
 impl Calls {
-    /// Agent and tool for a program.
-    fn names(&self) -> (String, String) {
-        match self {
-            Self::Others => (OTHERS.to_owned(), OTHERS.to_owned()),
-            Self::Of(agent, tool) => {
-                (agent.to_string(), tool.as_ref().map_or_else(|| UNKNOWN.to_owned(), ToString::to_string))
+    /// Agent and tool for a program. The tool's two names tell those apart that are joined alike, and are null where there
+    /// is no one tool.
+    fn to_json(&self, counts: &Row) -> Value {
+        let (agent, tool, names) = match self {
+            Self::Others => (OTHERS, OTHERS.to_owned(), None),
+            Self::Of(agent, None) => (agent.as_str(), UNKNOWN.to_owned(), None),
+            Self::Of(agent, Some(tool)) => {
+                (agent.as_str(), tool.to_string(), Some((tool.server(), tool.name())))
             }
-        }
+        };
+        let (server, name) = names.map(|(server, name)| (server.as_str(), name.as_str())).unzip();
+        json!({"agent": agent, "tool": tool, "server": server, "name": name, "counts": counts})
     }
 
     /// Both for a person.
@@ -109,7 +114,7 @@ struct Change {
     time: Timestamp,
     session: SessionId,
     agent: AgentId,
-    #[serde(serialize_with = "joined")]
+    #[serde(flatten, serialize_with = "apart")]
     tool: RecordedTool,
     recorded: &'static str,
     now: &'static str,
@@ -118,8 +123,14 @@ struct Change {
     carried: Option<&'static str>,
 }
 
-fn joined<S: Serializer>(tool: &RecordedTool, s: S) -> Result<S::Ok, S::Error> {
-    s.collect_str(&format_args!("{}:{}", tool.server, tool.name))
+/// Both names of a tool, and what they are together.
+fn apart<S: Serializer>(tool: &RecordedTool, s: S) -> Result<S::Ok, S::Error> {
+    let RecordedTool { server, name, .. } = tool;
+    let mut members = s.serialize_map(None)?;
+    members.serialize_entry("tool", &format!("{server}:{name}"))?;
+    members.serialize_entry("server", server)?;
+    members.serialize_entry("name", name)?;
+    members.end()
 }
 
 /// What a simulation said, by agent and tool.
@@ -189,10 +200,7 @@ impl Report {
 
     pub(super) fn to_json(&self, verified: bool) -> Value {
         let named = |view: &Arc<RegistryView>| json!({"version": view.snapshot().version(), "digest": view.snapshot().digest()});
-        let rows = self.rows.iter().map(|(calls, row)| {
-            let (agent, tool) = calls.names();
-            json!({"agent": agent, "tool": tool, "counts": row})
-        });
+        let rows = self.rows.iter().map(|(calls, row)| calls.to_json(row));
         json!({
             "ok": true,
             "verified": verified,
@@ -227,12 +235,13 @@ impl Report {
             );
             text.push_str(line.trim_end());
         }
-        if !self.total.undetermined.is_empty() {
-            let missing = self.total.undetermined.iter().map(|(missing, count)| format!("{missing} {count}"));
-            text.push_str(&format!(
-                "\nundetermined, by what is not on record: {}",
-                missing.collect::<Vec<_>>().join(", ")
-            ));
+        for (what, missing) in [("carried", &self.total.carried), ("undetermined", &self.total.undetermined)]
+        {
+            let missing: Vec<_> =
+                missing.iter().map(|(missing, count)| format!("{missing} {count}")).collect();
+            if !missing.is_empty() {
+                text.push_str(&format!("\n{what}, by what is not on record: {}", missing.join(", ")));
+            }
         }
         if self.total.undetermined.contains_key(Missing::Arguments.as_str()) && self.was.is_empty() {
             text.push_str("\nwith --was, answers are carried over where what was in force says the same");
@@ -257,4 +266,32 @@ fn kinds(row: &Row) -> Vec<String> {
     let accepted = row.refused_to_accepted.iter().map(|(code, count)| format!("{code} -> ACCEPTED {count}"));
     let other = row.other_code.iter().map(|(codes, count)| format!("{codes} {count}"));
     refused.chain(accepted).chain(other).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_that_are_joined_alike_have_their_names_apart() {
+        let change = |server: &str, name: &str| {
+            let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("a").unwrap());
+            let tool = RecordedTool::new(server, name);
+            let (time, recorded, now) = (Timestamp::EPOCH, "MALFORMED_CALL", "AGENT_REVOKED");
+            json!(Change { seq: 1, time, session, agent, tool, recorded, now, carried: None })
+        };
+        for (server, name) in [("a:b", "c"), ("a", "b:c")] {
+            let told = change(server, name);
+            assert_eq!((&told["tool"], &told["seq"]), (&json!("a:b:c"), &json!(1)), "{told}");
+            assert_eq!((&told["server"], &told["name"]), (&json!(server), &json!(name)), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_came_when_there_was_no_row_left_names_no_tool() {
+        let told = Calls::Others.to_json(&Row::default());
+        assert_eq!((&told["agent"], &told["tool"]), (&json!(OTHERS), &json!(OTHERS)), "{told}");
+        assert_eq!((&told["server"], &told["name"]), (&Value::Null, &Value::Null), "{told}");
+        assert!(told.as_object().is_some_and(|row| row.contains_key("server") && row.contains_key("name")));
+    }
 }

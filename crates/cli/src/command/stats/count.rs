@@ -1,7 +1,7 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_audit_log::{CallRecord, Record, Verdict};
-use countersign_core::Timestamp;
+use countersign_audit_log::{CallRecord, Record, RecordedTool, Verdict};
+use countersign_core::{Timestamp, ToolId};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
 use serde::Serialize;
 
@@ -12,14 +12,18 @@ const MAX_ROWS: usize = 1_024;
 const MAX_CODES: usize = 64;
 pub(super) const OTHERS: &str = "(others)";
 
+/// The most tools of sessions that are remembered; of any other, a call shows that it is there.
+const MAX_LISTED: usize = 16_384;
+
 /// Where calls are counted whose tool was never found to be there.
 const UNKNOWN: &str = "(unknown)";
 
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Row {
     pub(super) accepted: u64,
-    pub(super) rejected: u64,
-    waiting_for_approval: u64,
+    /// Those that wait for an approval among them.
+    rejected: u64,
+    pub(super) waiting_for_approval: u64,
     pub(super) undisclosed_attempts: u64,
     pub(super) acceptance_rate: Option<f64>,
     pub(super) rejected_by_code: BTreeMap<String, u64>,
@@ -54,6 +58,8 @@ pub(super) struct Count {
     since: Option<Timestamp>,
     agents: BTreeMap<String, (Row, Replay)>,
     tools: BTreeMap<String, Row>,
+    /// The tools that a session had, whenever that was.
+    listed: BTreeSet<String>,
     total: Row,
     gateway_refusals: u64,
 }
@@ -62,7 +68,7 @@ impl Count {
     /// Counts what is not older than `since`. How an agent stands is what was said last, whenever that was.
     pub(super) fn new(rule: AlarmRule, since: Option<Timestamp>) -> Self {
         let (agents, tools, total) = (BTreeMap::new(), BTreeMap::new(), Row::default());
-        Self { rule, since, agents, tools, total, gateway_refusals: 0 }
+        Self { rule, since, agents, tools, listed: BTreeSet::new(), total, gateway_refusals: 0 }
     }
 
     pub(super) fn add(&mut self, seq: u64, record: &Record) {
@@ -71,28 +77,39 @@ impl Count {
             Record::Decision(call) if counts => self.decision(seq, record, call),
             Record::Gateway(_) if counts => self.gateway_refusals = self.gateway_refusals.saturating_add(1),
             Record::Standing(change) => self.agent(change.agent.as_str()).1.add(seq, record),
-            Record::Decision(_)
-            | Record::Gateway(_)
-            | Record::Session(_)
-            | Record::Outcome(_)
-            | Record::Recovered(_)
-            | _ => {}
+            Record::Session(session) => self.list(&session.tools),
+            Record::Decision(_) | Record::Gateway(_) | Record::Outcome(_) | Record::Recovered(_) | _ => {}
+        }
+    }
+
+    fn list(&mut self, tools: &[ToolId]) {
+        for tool in tools {
+            if self.listed.len() >= MAX_LISTED {
+                return;
+            }
+            self.listed.insert(name_of(&tool.into()));
         }
     }
 
     fn decision(&mut self, seq: u64, record: &Record, call: &CallRecord) {
+        // No gate counts that either: no call was made.
+        if call.about_plan {
+            return;
+        }
         let (row, alarm) = self.agent(call.agent.as_str());
         row.add(call);
         alarm.add(seq, record);
         self.total.add(call);
-        let tool = format!("{}:{}", call.tool.server, call.tool.name);
-        // Names that an agent made up have one row: a tool is there once a call of it got as far as its arguments.
-        let is_there = match (call.verdict, code_of(call)) {
-            (Verdict::Accept, _) => true,
-            (Verdict::Reject, code) => {
-                code.is_none_or(|code| code.step() > 1 && code != RejectionCode::UndisclosedTool)
-            }
-        };
+        let tool = name_of(&call.tool);
+        // Names that an agent made up have one row. A tool is there that a session had, and one of which a call got as far as
+        // its arguments.
+        let is_there = self.listed.contains(&tool)
+            || match (call.verdict, code_of(call)) {
+                (Verdict::Accept, _) => true,
+                (Verdict::Reject, code) => {
+                    code.is_none_or(|code| code.step() > 1 && code != RejectionCode::UndisclosedTool)
+                }
+            };
         let tool =
             if is_there || self.tools.contains_key(&tool) { room(&self.tools, &tool) } else { UNKNOWN };
         self.tools.entry(tool.to_owned()).or_default().add(call);
@@ -124,6 +141,10 @@ impl Count {
             alarm_rule: Rule { baseline, dropped, decisions: self.rule.decisions() },
         }
     }
+}
+
+fn name_of(tool: &RecordedTool) -> String {
+    format!("{}:{}", tool.server, tool.name)
 }
 
 /// The row of this name, or the one that is shared when there are too many.
@@ -160,11 +181,13 @@ impl Row {
             || self.alarm.as_ref().is_some_and(|alarm| alarm.quarantined)
     }
 
+    /// How many were refused for good: a call that waits for its approval is asked again, any number of times.
+    pub(super) const fn refused(&self) -> u64 {
+        self.rejected.saturating_sub(self.waiting_for_approval)
+    }
+
     fn rate(&self) -> Option<f64> {
-        rate(
-            self.accepted,
-            self.accepted.saturating_add(self.rejected).saturating_sub(self.waiting_for_approval),
-        )
+        rate(self.accepted, self.accepted.saturating_add(self.refused()))
     }
 }
 

@@ -13,6 +13,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use countersign_core::{Millis, Timestamp};
+use countersign_tool_gate::AlarmRule;
 
 use super::audit::Entries;
 use crate::failure::{Exit, Failure};
@@ -23,8 +24,8 @@ use count::{Count, percent};
 
 /// Count decisions by agent: accepted, rejected by code, acceptance rate, and what the drop alarm says of them.
 ///
-/// A call that waits for its approval (APPROVAL_REQUIRED) is not decided yet: it is counted, and left out of the
-/// acceptance rate. Undisclosed attempts are calls to tools that the session does not have, whether they exist or
+/// A call that waits for its approval (APPROVAL_REQUIRED) is not decided yet: it is counted apart, each time that it is asked
+/// about, and left out of the acceptance rate. JSON has it in `rejected` as well. Undisclosed attempts are calls to tools that the session does not have, whether they exist or
 /// not; an agent that tries fifty tools to find one that works shows here.
 ///
 /// The alarm is the gate's own, fed with the decisions on record: how far it has come, or when it was raised and at which
@@ -93,6 +94,10 @@ impl Stats {
         if self.watch {
             return watch::watch(&self.folder, rule, since, self.interval, out.is_json());
         }
+        out.show(|out| self.count(out, rule, since))
+    }
+
+    fn count(&self, out: &mut Output, rule: AlarmRule, since: Option<Timestamp>) -> Result<Exit, Failure> {
         let mut count = Count::new(rule, since);
         for read in Entries::read(&self.folder)? {
             let (seq, record) = read?;

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use countersign_core::escape_hidden;
+use countersign_tool_gate::RejectionCode;
 
 use super::By;
 use super::alarm::Found;
@@ -28,20 +29,23 @@ fn rows(heading: &str, rows: &BTreeMap<String, Row>, total: &Row) -> String {
         alarms.iter().map(String::len).max().filter(|width| *width > 0).map(|width| width.max(5));
     let alarm_column = |text: &str| alarm_width.map(|width| format!("  {text:<width$}")).unwrap_or_default();
     let mut text = format!(
-        "{heading:width$}  {:>8}  {:>8}  {:>6}  {:>11}{}  rejected by code",
+        "{heading:width$}  {:>8}  {:>8}  {:>7}  {:>6}  {:>11}{}  rejected by code",
         "accepted",
         "rejected",
+        "waiting",
         "rate",
         "undisclosed",
         alarm_column("alarm")
     );
     for ((name, row), alarm) in rows.iter().zip(&alarms) {
-        let codes: Vec<_> =
-            row.rejected_by_code.iter().map(|(code, count)| format!("{code} {count}")).collect();
+        let waits = RejectionCode::ApprovalRequired.as_str();
+        let codes = row.rejected_by_code.iter().filter(|(code, _)| *code != waits);
+        let codes: Vec<_> = codes.map(|(code, count)| format!("{code} {count}")).collect();
         let line = format!(
-            "\n{name:width$}  {:>8}  {:>8}  {:>6}  {:>11}{}  {}",
+            "\n{name:width$}  {:>8}  {:>8}  {:>7}  {:>6}  {:>11}{}  {}",
             row.accepted,
-            row.rejected,
+            row.refused(),
+            row.waiting_for_approval,
             percent(row.acceptance_rate),
             row.undisclosed_attempts,
             alarm_column(alarm),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use countersign_audit_log::{
-    AuditSink, CallRecord, MemorySink, Record, RecordedTool, StandingChange, StandingRecord, Verdict,
+    AuditSink, CallRecord, MemorySink, Record, RecordedTool, SessionRecord, StandingChange, StandingRecord,
+    Verdict,
 };
 use countersign_core::{
     AgentId, Clock, Digest, ManualClock, Millis, Principal, SessionId, Timestamp, ToolId,
@@ -33,15 +34,21 @@ fn decision(millis: u64, agent: &str, tool: (&str, &str), code: Option<&str>) ->
     let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new(agent).unwrap());
     let principal = Principal::new("p").unwrap();
     let tool = RecordedTool::new(tool.0, tool.1);
-    // What is done with a plan has no id of a call.
-    let id = if *tool.server.as_str() == *"countersign" { "plan" } else { "c" };
-    let mut call = CallRecord::new(at(millis), session, agent, principal, id, tool, verdict, 1);
+    let mut call = CallRecord::new(at(millis), session, agent, principal, "c", tool, verdict, 1);
     call.code = code.map(Into::into);
     Record::Decision(call)
 }
 
 fn standing(millis: u64, agent: &str, change: StandingChange) -> Record {
     Record::Standing(StandingRecord::new(at(millis), AgentId::new(agent).unwrap(), change, "ada"))
+}
+
+/// A session of `a` that has these tools of the desk.
+fn session(millis: u64, tools: &[String]) -> Record {
+    let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("a").unwrap());
+    let principal = Principal::new("p").unwrap();
+    let tools = tools.iter().map(|tool| ToolId::new("desk", tool).unwrap()).collect();
+    Record::Session(SessionRecord::new(at(millis), session, agent, principal, 1, tools, at(1_000_000)))
 }
 
 const SEARCH: (&str, &str) = ("desk", "search");
@@ -178,11 +185,16 @@ fn the_alarm_over_the_record_says_what_that_of_the_gates_said() {
 #[test]
 fn what_is_done_with_a_plan_and_what_is_not_the_agents_doing_does_not_move_the_alarm() {
     let plan = ("countersign", "submit_plan");
-    let told = |tool, code| {
+    let told_of = |tool, code, about_plan| {
         let refused = |at| decision(at, "a", SEARCH, Some("ARGS_SCHEMA"));
-        let records = [refused(1), refused(2), decision(3, "a", tool, code), refused(4)];
+        let mut third = decision(3, "a", tool, code);
+        if let Record::Decision(call) = &mut third {
+            call.about_plan = about_plan;
+        }
+        let records = [refused(1), refused(2), third, refused(4)];
         value(&counted(&records, None))["agents"]["a"]["alarm"]["level"].as_f64().unwrap()
     };
+    let told = |tool, code| told_of(tool, code, false);
     let three = 3.0 * 1_098_612.0 / 9_210_341.0;
     for (tool, code) in [
         (plan, None),
@@ -194,11 +206,12 @@ fn what_is_done_with_a_plan_and_what_is_not_the_agents_doing_does_not_move_the_a
         (SEARCH, Some("AGENT_REVOKED")),
         (SEARCH, Some("A_CODE_OF_A_NEWER_VERSION")),
     ] {
-        assert!((told(tool, code) - three).abs() < 1e-9, "{tool:?} {code:?}");
+        let about_plan = tool != SEARCH;
+        assert!((told_of(tool, code, about_plan) - three).abs() < 1e-9, "{tool:?} {code:?}");
     }
     assert!(told(SEARCH, None) < three);
     assert!(told(SEARCH, Some("ARGS_SCHEMA")) > three);
-    assert!(told(plan, Some("UNDISCLOSED_TOOL")) > three, "an agent may call anything by this name");
+    assert!(told(plan, Some("LIMIT_EXCEEDED")) > three, "an agent may call anything by this name");
 }
 
 #[test]
@@ -242,6 +255,57 @@ fn tools_have_rows_and_the_names_that_agents_make_up_share_one() {
     let text = table(&report, By::Tool);
     assert!(text.lines().next().unwrap().starts_with("tool ") && !text.contains("alarm"), "{text}");
     assert!(table(&report, By::Agent).contains("alarm"));
+}
+
+#[test]
+fn a_tool_that_a_session_has_is_there_though_no_call_of_it_came_far() {
+    let tools = ["search", "refund"].map(ToOwned::to_owned);
+    let records = [
+        session(1, &tools),
+        decision(2, "a", SEARCH, Some("AGENT_QUARANTINED")),
+        decision(3, "a", ("desk", "refund"), Some("AGENT_QUARANTINED")),
+        decision(4, "a", ("desk", "made_up"), Some("UNDISCLOSED_TOOL")),
+        decision(5, "a", SEARCH, None),
+    ];
+    for since in [None, Some(at(2))] {
+        let tools = value(&counted(&records, since))["tools"].clone();
+        let names: Vec<_> = tools.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["(unknown)", "desk:refund", "desk:search"]);
+        assert_eq!(
+            (&tools["(unknown)"]["rejected"], &tools["desk:search"]["rejected"]),
+            (&json!(1), &json!(1))
+        );
+    }
+    // A plan is no call of a tool that a session has.
+    let mut about_plan = decision(6, "a", ("countersign", "submit_plan"), Some("AGENT_QUARANTINED"));
+    if let Record::Decision(call) = &mut about_plan {
+        call.about_plan = true;
+    }
+    let counted_of_it = value(&counted(&[about_plan], None));
+    assert_eq!((&counted_of_it["tools"], &counted_of_it["agents"]), (&json!({}), &json!({})));
+    // Of more tools than are remembered, the first ones are.
+    let many: Vec<_> = (0..20_000).map(|tool| format!("t{tool}")).collect();
+    let refused = |at, tool: &str| decision(at, "a", ("desk", tool), Some("AGENT_QUARANTINED"));
+    let records = [session(1, &many), refused(2, "t0"), refused(3, "t19999")];
+    let tools = value(&counted(&records, None))["tools"].clone();
+    assert_eq!(tools.as_object().unwrap().keys().collect::<Vec<_>>(), ["(unknown)", "desk:t0"]);
+}
+
+#[test]
+fn a_call_that_waits_is_shown_as_waiting_and_not_as_rejected() {
+    let waiting = (0..4).map(|at| decision(at, "a", SEARCH, Some("APPROVAL_REQUIRED")));
+    let records: Vec<_> = waiting.chain([decision(5, "a", SEARCH, None)]).collect();
+    let report = counted(&records, None);
+    for by in [By::Agent, By::Tool] {
+        let text = table(&report, by);
+        let lines: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+        assert_eq!(lines[0][1..5], ["accepted", "rejected", "waiting", "rate"], "{text}");
+        assert_eq!(lines[1][1..5], ["1", "0", "4", "100.0%"], "{text}");
+        assert!(!text.contains("APPROVAL_REQUIRED"), "{text}");
+    }
+    let told = &value(&report)["agents"]["a"];
+    assert_eq!((&told["rejected"], &told["waiting_for_approval"]), (&json!(4), &json!(4)));
+    assert_eq!(told["rejected_by_code"], json!({"APPROVAL_REQUIRED": 4}));
 }
 
 #[test]

@@ -1,5 +1,9 @@
 use std::io::{self, Read};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
+use countersign_core::CallId;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::desk::{Desk, Setup, definitions};
@@ -47,6 +51,29 @@ fn a_call_that_waits_for_its_decision_when_the_server_dies_never_runs() {
     assert_eq!(desk.error(&json!(1)), (-32603, "SERVER_ENDED".into()));
     assert_eq!(desk.ended(), GatewayEnd::ServerEnded);
     assert!(!desk.record().contains(&"ACCEPT".into()));
+}
+
+#[test]
+fn a_call_that_is_being_decided_when_the_server_dies_is_on_record_before_the_gateway_has_ended() {
+    let ((deciding, begun), (go_on, told)) = (channel(), channel());
+    let told = Mutex::new(told);
+    let mut desk = Desk::with(Setup {
+        new_call_id: Some(Box::new(move || {
+            let _ = deciding.send(());
+            let _ = told.lock().recv_timeout(Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(100));
+            Ok(CallId::new("call-1").unwrap())
+        })),
+        ..Setup::default()
+    });
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    begun.recv_timeout(Duration::from_secs(20)).unwrap();
+    desk.close_server();
+    assert_eq!(desk.error(&json!(1)), (-32603, "SERVER_ENDED".into()));
+    go_on.send(()).unwrap();
+    assert_eq!(desk.ended(), GatewayEnd::ServerEnded);
+    assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
 }
 
 #[test]

@@ -1,0 +1,275 @@
+//! Everything of a plan that has to be approved: found, or asked for, before any of it begins. A run that asked in the middle would
+//! have to begin again, and make its first calls twice.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use countersign_canonical_json::{Limits, Recipe, read};
+use countersign_committed_plan::{CommittedPlan, Plan};
+use countersign_core::{CallId, OperatorId};
+use countersign_registry::ApprovalRule;
+use countersign_tool_gate::{
+    ApprovalRequest, PlanSettings, RejectionCode, StartPlanError, ToolGate, own_arguments,
+};
+
+use super::approval::{Answer, Approvals, Question};
+use super::commit::needing;
+use super::fill::PlannedRun;
+use super::run::refusal;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// The tokens that came with the command line.
+pub(super) struct Tokens<'a> {
+    pub(super) plan: Option<String>,
+    /// Those of single calls, by step.
+    pub(super) steps: &'a [(u64, String)],
+}
+
+/// What has to be approved of one plan.
+#[derive(Debug)]
+pub(super) struct Questions {
+    plan: Option<Question>,
+    /// About the calls that need an approval of their own, in their order.
+    calls: Vec<Question>,
+    /// Where those are, by the ids of the calls.
+    places: BTreeMap<String, usize>,
+}
+
+/// What was said, all in all.
+#[derive(Default)]
+struct Said<'q> {
+    no: Vec<(&'q Question, OperatorId)>,
+    missing: Vec<&'q Question>,
+}
+
+impl Questions {
+    /// Finds out what has to be approved. `plan_file` is a file that holds the plan as it is committed, if there is one.
+    pub(super) fn of(
+        gate: &ToolGate,
+        plan: &Plan,
+        committed: &CommittedPlan,
+        runs: &[PlannedRun],
+        tokens: Tokens<'_>,
+        approvals: &Approvals,
+        plan_file: Option<String>,
+    ) -> Result<Self, Failure> {
+        let view = gate.registry().view();
+        let needing = |rule| needing(plan.steps(), gate.contract(), &view, rule);
+        let each_call: BTreeSet<_> = needing(ApprovalRule::EachCall).into_iter().collect();
+        let of_plan = tokens.plan.is_some() || !needing(ApprovalRule::Required).is_empty();
+        if !approvals.are_taken() && (of_plan || !each_call.is_empty()) {
+            let text = "an approval is needed or was given, and none is taken here: give the gate's key";
+            return Err(Failure::refused("APPROVAL_REQUIRED", text));
+        }
+        let mut questions = Self { plan: None, calls: Vec::new(), places: BTreeMap::new() };
+        if of_plan {
+            let request =
+                gate.plan_approval_request(plan).map_err(|error| on_record(gate, plan, None, &error))?;
+            let given = tokens.plan;
+            if let Some(token) = &given
+                && let Err(code) = check_token(gate, approvals, &request, token)?
+            {
+                return Err(on_record(gate, plan, given.as_deref(), &code.into()));
+            }
+            questions.plan = Some(Question::new("the plan".to_owned(), request, given, plan_file));
+        }
+        for run in runs.iter().filter(|run| each_call.contains(&run.step)) {
+            let request = request_of(gate, committed, run);
+            let request = request.map_err(|error| on_record(gate, plan, None, &error))?;
+            questions.places.insert(run.call_id.clone(), questions.calls.len());
+            questions.calls.push(Question::new(what(run, runs), request, None, None));
+        }
+        questions.hand_out(gate, approvals, runs, tokens.steps)?;
+        questions.mark_acts();
+        Ok(questions)
+    }
+
+    /// Gives every token of a step to the call that it approves. One that approves none is refused before anything begins: it would
+    /// be the agent's failure at the gate, and is the operator's.
+    fn hand_out(
+        &mut self,
+        gate: &ToolGate,
+        approvals: &Approvals,
+        runs: &[PlannedRun],
+        tokens: &[(u64, String)],
+    ) -> Result<(), Failure> {
+        let tokens: BTreeSet<_> = tokens.iter().collect();
+        'tokens: for (step, token) in tokens {
+            let mut why = RejectionCode::ApprovalInvalid;
+            for run in runs.iter().filter(|run| run.step == *step) {
+                let place = self.places.get(&run.call_id).and_then(|at| self.calls.get_mut(*at));
+                let Some(question) = place.filter(|question| question.given.is_none()) else { continue };
+                match check_token(gate, approvals, &question.request, token)? {
+                    Ok(()) => {
+                        question.given = Some(token.clone());
+                        continue 'tokens;
+                    }
+                    Err(RejectionCode::ApprovalInvalid) => {}
+                    Err(code) => why = code,
+                }
+            }
+            let text = format!(
+                "--step-approval: {}: the token approves no call of step {step} that lacks one; nothing was started",
+                why.message()
+            );
+            return Err(Failure::refused(why.as_str(), text));
+        }
+        Ok(())
+    }
+
+    /// Marks the calls that are the same act as another of the plan.
+    fn mark_acts(&mut self) {
+        let mut counts = HashMap::new();
+        for question in &self.calls {
+            let count: &mut u64 = counts.entry(question.request.binding().act()).or_default();
+            *count = count.saturating_add(1);
+        }
+        for question in &mut self.calls {
+            question.is_one_of_several =
+                counts.get(&question.request.binding().act()).is_some_and(|count| *count > 1);
+        }
+    }
+
+    /// What has to be approved of the plan as a whole.
+    pub(super) const fn plan(&self) -> Option<&Question> {
+        self.plan.as_ref()
+    }
+
+    /// What has to be approved of the call with that id.
+    pub(super) fn call(&self, id: &str) -> Option<&Question> {
+        self.places.get(id).and_then(|at| self.calls.get(*at))
+    }
+
+    /// Gives nothing but a refusal unless every question has a yes. What lacks one is asked.
+    pub(super) fn settle(
+        &self,
+        out: &mut Output,
+        gate: &ToolGate,
+        approvals: &Approvals,
+    ) -> Result<(), Failure> {
+        let said = self.said(approvals)?;
+        said.end_at_no(gate)?;
+        if said.missing.is_empty() {
+            return Ok(());
+        }
+        if approvals.are_filed() {
+            self.check_acts()?;
+        }
+        let asked = approvals.ask(out, &said.missing);
+        // Somebody may have said something while the questions were printed.
+        let again = self.said(approvals);
+        if let Ok(again) = &again {
+            again.end_at_no(gate)?;
+        }
+        asked?;
+        let missing = again.map_or(said.missing, |again| again.missing);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let missing: Vec<_> = missing.iter().map(|question| question.what.as_str()).collect();
+        Err(unapproved(&missing.join(", ")))
+    }
+
+    fn said(&self, approvals: &Approvals) -> Result<Said<'_>, Failure> {
+        let mut said = Said::default();
+        for question in self.plan.iter().chain(&self.calls) {
+            match approvals.answer(question)? {
+                Some(Answer::No(by)) => said.no.push((question, by)),
+                Some(Answer::Yes(_)) => {}
+                None => said.missing.push(question),
+            }
+        }
+        Ok(said)
+    }
+
+    /// Sees that what is to be filed is about different acts: of one act the store has one question at a time.
+    fn check_acts(&self) -> Result<(), Failure> {
+        let open = |question: &&Question| question.is_one_of_several && question.given.is_none();
+        let mut acts = HashMap::new();
+        for question in self.calls.iter().filter(open) {
+            if acts.insert(question.request.binding().act(), question).is_some() {
+                let text = format!(
+                    "{} is the same act as another call of the plan, and the store has one question about it at a time: \
+                     approve all but one of them by tokens (--step-approval); without --config, with the gate's key, \
+                     `plan run` prints how they are minted",
+                    question.what
+                );
+                return Err(Failure::new("PLAN_SAME_ACT", text));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Said<'_> {
+    /// Ends the run where somebody said no. Every no goes on record.
+    fn end_at_no(&self, gate: &ToolGate) -> Result<(), Failure> {
+        let refused: Vec<_> = self.no.iter().map(|(question, by)| denied(gate, question, by)).collect();
+        refused.into_iter().next().map_or(Ok(()), Err)
+    }
+}
+
+/// The refusal of what nobody has approved.
+pub(super) fn unapproved(what: &str) -> Failure {
+    Failure::refused("APPROVAL_REQUIRED", format!("{what} must be approved"))
+}
+
+/// Puts a no on record, and says it.
+pub(super) fn denied(gate: &ToolGate, question: &Question, by: &OperatorId) -> Failure {
+    let refused = gate.refuse_plan(&question.request, Some(by.as_str()));
+    if !matches!(refused, StartPlanError::Refused(RejectionCode::ApprovalDenied)) {
+        return refusal(&refused);
+    }
+    let text =
+        format!("{} was denied by {by}; the plan for another session is another question", question.what);
+    Failure::refused(refused.code(), text)
+}
+
+/// What an approval of the call has to bind, as things are now.
+pub(super) fn request_of(
+    gate: &ToolGate,
+    committed: &CommittedPlan,
+    run: &PlannedRun,
+) -> Result<ApprovalRequest, StartPlanError> {
+    let args = read(run.args.as_bytes(), Recipe::Jcs1, &Limits::default());
+    let args = args.map_err(|_| RejectionCode::MalformedCall)?;
+    let call_id = CallId::new(&run.call_id).map_err(|_| RejectionCode::MalformedCall)?;
+    gate.step_approval_request(committed, run.step, &call_id, &own_arguments(&args))
+}
+
+/// Which call of the plan it is, for a person.
+fn what(run: &PlannedRun, runs: &[PlannedRun]) -> String {
+    let mut of_step = runs.iter().filter(|other| other.step == run.step);
+    match of_step.clone().count() {
+        1 => format!("step {} ({})", run.step, run.tool),
+        _ => {
+            let before = of_step.position(|other| other.call_id == run.call_id).unwrap_or_default();
+            format!("call {} of step {} ({})", before.saturating_add(1), run.step, run.tool)
+        }
+    }
+}
+
+/// Whether the token approves it, and was not used yet as far as can be told.
+fn check_token(
+    gate: &ToolGate,
+    approvals: &Approvals,
+    request: &ApprovalRequest,
+    token: &str,
+) -> Result<Result<(), RejectionCode>, Failure> {
+    Ok(match gate.verify_approval(request, token) {
+        Ok(id) if approvals.is_spent(&id)? => Err(RejectionCode::ApprovalSpent),
+        Ok(_) => Ok(()),
+        Err(code) => Err(code),
+    })
+}
+
+/// What keeps a question from being asked keeps the plan from being started, and that goes on record.
+fn on_record(gate: &ToolGate, plan: &Plan, token: Option<&str>, error: &StartPlanError) -> Failure {
+    let settings = PlanSettings::new(plan.clone());
+    let settings = token.map_or_else(|| settings.clone(), |token| settings.clone().approval(token));
+    match gate.start_plan(settings) {
+        Err(refused) => refusal(&refused),
+        // It is halted, as every plan that does not come to its end.
+        Ok(_) => refusal(error),
+    }
+}

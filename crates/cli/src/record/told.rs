@@ -1,0 +1,112 @@
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use countersign_audit_log::{AuditError, AuditSink, Log, Record};
+
+use crate::failure::{Failure, chain};
+use crate::output::note;
+
+/// A session's log. Tells the operator on standard error when it fails and when it works again, once each time: the agent
+/// alone would hear of it otherwise, as the reason why its calls are refused.
+#[derive(Debug)]
+pub(crate) struct ToldLog {
+    log: Log,
+    folder: PathBuf,
+    /// Held for reading through each record, so that the end comes behind all of them.
+    life: RwLock<Life>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Open,
+    Ended,
+}
+
+/// How the last record went that was heard of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Works,
+    Fails { code: &'static str, why: String },
+}
+
+impl AuditSink for ToldLog {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
+        if *life == Life::Ended {
+            // No checkpoint would come behind it.
+            return Err(AuditError::Unavailable(io::Error::other("its session has ended")));
+        }
+        let kept = self.log.record(record);
+        self.heard(State::of(&kept));
+        kept
+    }
+}
+
+impl ToldLog {
+    pub(crate) const fn new(log: Log, folder: PathBuf) -> Self {
+        Self { log, folder, life: RwLock::new(Life::Open), state: Mutex::new(State::Works) }
+    }
+
+    /// Puts a checkpoint behind all that is on record, and refuses whatever still comes. A thread that nobody waits for may
+    /// hold the log for longer than the process lasts, so that it is never dropped.
+    pub(crate) fn end(&self) -> Result<(), Failure> {
+        let mut life = self.life.write().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *life, Life::Ended) == Life::Ended {
+            return Ok(());
+        }
+        self.log.checkpoint().map(drop).map_err(|error| {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let (code, why) = match (&error, state) {
+                // What failed before says more than that it did.
+                (AuditError::Poisoned, State::Fails { code, why }) => (code, why),
+                (_, State::Works | State::Fails { .. }) => (error.code(), chain(&error)),
+            };
+            self.failure(code, &format!("the record could not be ended in order: {why}"))
+        })
+    }
+
+    /// Tells of what is heard of a record, if it is another thing than before.
+    fn heard(&self, now: State) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*state, &now) {
+            (State::Works, State::Works) => return,
+            (State::Fails { .. }, State::Fails { .. }) => {}
+            (State::Works, State::Fails { code, why }) => {
+                warn(&self.failure(code, &format!("the record fails, and calls are refused: {why}")));
+            }
+            (State::Fails { .. }, State::Works) => {
+                warn(&self.failure("AUDIT_RESUMED", "the record works again"));
+            }
+        }
+        *state = now;
+    }
+
+    fn failure(&self, code: &'static str, text: &str) -> Failure {
+        Failure::new(code, text).about(self.folder.display())
+    }
+}
+
+impl Drop for ToldLog {
+    fn drop(&mut self) {
+        let ended = self.end();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let (Err(failure), State::Works) = (ended, state) {
+            warn(&failure);
+        }
+    }
+}
+
+impl State {
+    fn of(kept: &Result<u64, AuditError>) -> Self {
+        match kept {
+            Ok(_) => Self::Works,
+            Err(error) => Self::Fails { code: error.code(), why: chain(error) },
+        }
+    }
+}
+
+fn warn(failure: &Failure) {
+    note(&format!("warning {}: {}", failure.code(), failure.line()));
+}

@@ -1,0 +1,179 @@
+//! What `audit tail --follow` and `stats --watch` make of a log whose end is cut while they read it.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use countersign_audit_log::AuditSink as _;
+use serde_json::Value;
+
+use crate::audit::{decision, log};
+use crate::bench::{Bench, lines_of};
+
+const SEGMENT: &str = "log/000000000001.jsonl";
+const TAIL: &str = "audit tail log -n 1 --follow --json";
+const WATCH: &str = "stats log --watch --interval 1s --json";
+
+/// Longer than a reader waits before it looks again.
+const MOMENT: Duration = Duration::from_millis(600);
+
+/// A reader of a log that is being written, which ends with the test.
+struct Reader {
+    child: Child,
+    from: Receiver<String>,
+}
+
+impl Reader {
+    /// Starts it, and waits until it has read what is there.
+    fn start(bench: &Bench, line: &str) -> Self {
+        let mut child = bench
+            .command(&line.split_whitespace().collect::<Vec<_>>())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let from = lines_of(child.stdout.take().unwrap());
+        let reader = Self { child, from };
+        reader.next();
+        reader
+    }
+
+    fn next(&self) -> Value {
+        serde_json::from_str(&self.from.recv_timeout(Duration::from_secs(30)).expect("a line")).unwrap()
+    }
+
+    /// Reads on until a decision of this agent was seen. Lines of a watch come for ever.
+    fn sees(&self, agent: &str) {
+        for _ in 0..60 {
+            let line = self.next();
+            if line["agent"] == agent || line["agents"][agent].is_object() {
+                return;
+            }
+        }
+        panic!("nothing of {agent}");
+    }
+
+    /// How it ended: its exit code, and the code of its failure.
+    fn ended(&mut self) -> (Option<i32>, Value) {
+        let mut last = Value::Null;
+        // Its output ends with it; a line of a watch comes each second until then.
+        for _ in 0..60 {
+            match self.from.recv_timeout(Duration::from_secs(30)) {
+                Ok(line) => last = serde_json::from_str(&line).unwrap(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return (self.child.wait().unwrap().code(), last["error"]["code"].clone());
+                }
+                Err(RecvTimeoutError::Timeout) => break,
+            }
+        }
+        panic!("it does not end");
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A log with some entries, that nobody writes.
+fn written() -> Bench {
+    let bench = Bench::new();
+    let log = log(&bench);
+    for at in 1..=3 {
+        log.record(&decision(at, "early", None)).unwrap();
+    }
+    bench
+}
+
+/// Adds bytes, as a writer does that goes no further. Gives how long the segment was.
+fn add(bench: &Bench, bytes: &str) -> u64 {
+    let mut file = OpenOptions::new().append(true).open(bench.path(SEGMENT)).unwrap();
+    let before = file.metadata().unwrap().len();
+    file.write_all(bytes.as_bytes()).unwrap();
+    before
+}
+
+/// The line of a fourth entry.
+fn fourth(code: &str) -> String {
+    let body = format!("\"type\":\"gateway\",\"time\":0,\"direction\":\"to_server\",\"code\":\"{code}\"");
+    format!("{{\"seq\":4,{body}}}\n")
+}
+
+#[test]
+fn half_a_line_that_the_next_writer_cuts_ends_no_reader() {
+    let bench = written();
+    add(&bench, "{\"seq\":4,\"type\":\"dec");
+    let readers = [TAIL, WATCH].map(|line| Reader::start(&bench, line));
+    let log = log(&bench);
+    log.record(&decision(5, "late", None)).unwrap();
+    assert_eq!(readers[0].next()["type"], "recovered");
+    for reader in &readers {
+        reader.sees("late");
+    }
+    log.record(&decision(6, "later", None)).unwrap();
+    for reader in &readers {
+        reader.sees("later");
+    }
+}
+
+#[test]
+fn half_a_line_that_is_taken_back_ends_no_reader() {
+    let bench = written();
+    let readers = [TAIL, WATCH].map(|line| Reader::start(&bench, line));
+    let before = add(&bench, &fourth("LATE")[..40]);
+    std::thread::sleep(MOMENT);
+    OpenOptions::new().write(true).open(bench.path(SEGMENT)).unwrap().set_len(before).unwrap();
+    std::thread::sleep(MOMENT);
+    log(&bench).record(&decision(4, "late", None)).unwrap();
+    for reader in &readers {
+        reader.sees("late");
+    }
+}
+
+#[test]
+fn a_line_that_comes_in_two_halves_is_one_entry() {
+    let bench = written();
+    let tail = Reader::start(&bench, TAIL);
+    let line = fourth("LATE");
+    let (first, rest) = line.split_at(40);
+    add(&bench, first);
+    std::thread::sleep(MOMENT);
+    add(&bench, rest);
+    let entry = tail.next();
+    assert_eq!((&entry["seq"], &entry["code"]), (&4.into(), &"LATE".into()));
+}
+
+#[test]
+fn an_entry_that_was_shown_and_is_cut_is_told_of() {
+    for longer in [false, true] {
+        let bench = written();
+        let before = add(&bench, &fourth("LATE"));
+        let mut readers = [TAIL, WATCH].map(|line| Reader::start(&bench, line));
+        if longer {
+            // The next writer goes on over it at once.
+            let log = log(&bench);
+            for at in 5..=20 {
+                log.record(&decision(at, "late", None)).unwrap();
+            }
+        } else {
+            OpenOptions::new().write(true).open(bench.path(SEGMENT)).unwrap().set_len(before).unwrap();
+        }
+        for reader in &mut readers {
+            assert_eq!(reader.ended(), (Some(1), "AUDIT_REPLACED".into()));
+        }
+    }
+}
+
+#[test]
+fn an_entry_that_was_shown_and_is_another_one_now_is_told_of() {
+    let bench = written();
+    let before = add(&bench, &fourth("LATE"));
+    let mut tail = Reader::start(&bench, TAIL);
+    OpenOptions::new().write(true).open(bench.path(SEGMENT)).unwrap().set_len(before).unwrap();
+    add(&bench, &format!("{}{}", fourth("EVIL"), fourth("NEXT").replace(":4,", ":5,")));
+    assert_eq!(tail.ended(), (Some(1), "AUDIT_REPLACED".into()));
+}

@@ -1,0 +1,152 @@
+//! What becomes of a gateway's record when the gateway ends, and when the record fails.
+
+#![cfg(unix)]
+
+use std::fs::{OpenOptions, rename};
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::bench::Bench;
+use crate::mcp::{Client, SERVER, decision, gateway};
+
+const SEGMENT: &str = "log/000000000001.jsonl";
+
+/// A gateway that leaves it to the system when its record is synced.
+fn under_system() -> Bench {
+    let bench = gateway();
+    let config = bench.read("gateway.toml");
+    bench.write("gateway.toml", config.replace("[server]", "durability = \"system\"\n[server]"));
+    bench
+}
+
+/// Checks that a checkpoint speaks for all that is on record, which is told of the last call.
+fn is_closed(bench: &Bench, round: u64, outcome: &str) {
+    let told = bench.verified();
+    assert_eq!(told["tail_bytes"], 0, "round {round}: {told}");
+    let last = bench.entries().pop().unwrap();
+    assert_eq!((&last["seq"], &last["outcome"]), (&told["records"], &json!(outcome)), "round {round}");
+}
+
+/// Takes away the end of a log's segment.
+fn cut(bench: &Bench, segment: &str) {
+    let file = OpenOptions::new().write(true).open(bench.path(segment)).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 10).unwrap();
+}
+
+#[test]
+fn under_system_a_gateway_whose_client_ends_leaves_a_checkpoint_behind_all_that_is_on_record() {
+    let bench = under_system();
+    for round in 0..12 {
+        let mut client = Client::start(&bench);
+        assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
+        assert_eq!(client.end(), (0, String::new()));
+        is_closed(&bench, round, "returned");
+    }
+}
+
+#[test]
+fn under_system_a_gateway_whose_server_ends_first_leaves_one_as_well() {
+    let bench = under_system();
+    let server = SERVER.replace("printf '%s\\n' \"$line\" >> calls.txt", "exit 0");
+    assert_ne!(server, SERVER);
+    bench.write("server.sh", server);
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}
+        }}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "search", "arguments": {}}}),
+    ];
+    for round in 0..8 {
+        let mut child = bench
+            .command(&["mcp", "run", "--config", "gateway.toml", "--", "sh", "server.sh"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut to = child.stdin.take().unwrap();
+        for message in &messages {
+            writeln!(to, "{message}").unwrap();
+        }
+        // The client goes on to write: nothing but the server's end ends the gateway.
+        let ended = child.wait_with_output().unwrap();
+        let err = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{err}");
+        assert!(err.starts_with("error SERVER_ENDED: ") && err.lines().count() == 1, "{err}");
+        is_closed(&bench, round, "unknown");
+        drop(to);
+    }
+}
+
+#[test]
+fn a_record_that_fails_is_told_of_once_and_in_the_end() {
+    let bench = gateway();
+    let mut client = Client::start(&bench);
+    assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
+    cut(&bench, SEGMENT);
+    for _ in 0..3 {
+        assert_eq!(decision(&client.call("search", json!({})))["code"], "AUDIT_UNAVAILABLE");
+    }
+    let (code, err) = client.end();
+    let told: Vec<_> = err.lines().collect();
+    assert_eq!((code, told.len()), (1, 2), "{err}");
+    let fails =
+        "warning AUDIT_CORRUPT: `log`: the record fails, and calls are refused: the record is damaged at ";
+    assert!(told[0].starts_with(fails), "{err}");
+    let ended =
+        "error AUDIT_CORRUPT: `log`: the record could not be ended in order: the record is damaged at ";
+    assert!(told[1].starts_with(ended), "{err}");
+}
+
+#[test]
+fn a_record_that_works_again_is_told_of_once() {
+    let bench = gateway();
+    let mut client = Client::start(&bench);
+    for _ in 0..2 {
+        rename(bench.path("log"), bench.path("away")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(decision(&client.call("search", json!({})))["code"], "AUDIT_UNAVAILABLE");
+        }
+        rename(bench.path("away"), bench.path("log")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
+        }
+    }
+    let (code, err) = client.end();
+    let told: Vec<_> = err.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    let (fails, works) = ("warning AUDIT_REPLACED", "warning AUDIT_RESUMED");
+    assert_eq!((code, told), (0, vec![fails, works, fails, works]), "{err}");
+    assert_eq!(bench.verified()["tail_bytes"], 0);
+}
+
+#[test]
+fn a_record_that_is_found_to_fail_when_its_gateway_ends_is_a_failure() {
+    let bench = gateway();
+    let config = bench.read("gateway.toml");
+    bench.write("gateway.toml", config.replace("\"log\"", r#""lo\u001b[2Jg""#));
+    let mut client = Client::start(&bench);
+    assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
+    cut(&bench, "lo\u{1b}[2Jg/000000000001.jsonl");
+    let (code, err) = client.end();
+    assert_eq!((code, err.lines().count()), (1, 1), "{err}");
+    assert!(err.starts_with("error AUDIT_CORRUPT: `lo\\u{1b}[2Jg`: the record could not be ended"), "{err}");
+}
+
+#[test]
+fn what_made_a_gateway_end_comes_before_what_became_of_its_record() {
+    let bench = gateway();
+    let server = SERVER.replace("printf '%s\\n' \"$line\" >> calls.txt", "mv log away; exit 0");
+    assert_ne!(server, SERVER);
+    bench.write("server.sh", server);
+    let mut client = Client::start(&bench);
+    let answer = client.ask("tools/call", json!({"name": "search", "arguments": {}}));
+    assert_eq!(answer["error"]["data"]["code"], "SERVER_ENDED");
+    let (code, err) = client.end();
+    let told: Vec<_> = err.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    let warning = "warning AUDIT_REPLACED";
+    // The call's outcome could not be put on record, nor a checkpoint behind it.
+    assert_eq!((code, told), (1, vec![warning, warning, "error SERVER_ENDED"]), "{err}");
+}

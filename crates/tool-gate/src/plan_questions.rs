@@ -1,0 +1,72 @@
+//! What an approver can be asked about a plan's calls before the plan begins, and whether a token would do.
+
+use countersign_approval_token::Partial;
+use countersign_canonical_json::Canonical;
+use countersign_committed_plan::CommittedPlan;
+use countersign_core::{CallId, SpentId};
+
+use crate::approval::{binding, verify_one};
+use crate::code::RejectionCode;
+use crate::decide::Asked;
+use crate::gate::ToolGate;
+use crate::plan_approval::{PLAN_TOOL, definition};
+use crate::plan_error::StartPlanError;
+use crate::plan_start::context;
+use crate::rejection::ApprovalRequest;
+
+impl ToolGate {
+    /// What an approver would have to approve, were a call of a step to be approved before the plan is started: the step's tool with
+    /// these arguments, under this id, as a call of this plan. The tool's definition, as far as it is known now, is bound as well.
+    /// `args` are the tool's own ([`own_arguments`](crate::own_arguments)), every open place filled.
+    ///
+    /// It is for a host that knows every call of a plan beforehand: one that asked in the middle, and had to begin again, would
+    /// make the first calls twice. Whether the arguments are the step's is not looked at; the gate does that when the call comes.
+    ///
+    /// # Errors
+    /// [`StartPlanError`] when the session's agent may call nothing now, the goal is over, the plan is for another session, goal or
+    /// registry or has no such step, the step's tool is none of the session's, or the gate takes no approvals.
+    pub fn step_approval_request(
+        &self,
+        plan: &CommittedPlan,
+        step: u64,
+        call_id: &CallId,
+        args: &Canonical,
+    ) -> Result<ApprovalRequest, StartPlanError> {
+        let inner = self.inner();
+        let view = inner.registry.view();
+        let now = inner.now().map_err(|_| RejectionCode::Internal)?;
+        inner.contract.check(&view, now)?;
+        inner.rows.check(now)?;
+        let goal = inner.ask.as_ref().map_or(Ok(()), |pin| pin.alive(now));
+        goal.map_err(|_| RejectionCode::AskExpired)?;
+        plan.header().check(&context(inner, &view)?)?;
+        let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
+        let index = usize::try_from(step).ok().and_then(|step| step.checked_sub(1));
+        let planned =
+            index.and_then(|index| plan.steps().get(index)).ok_or(RejectionCode::PlanStepMismatch)?;
+        let tool = planned.tool();
+        let rules = inner.contract.disclosed(&view, tool).ok_or(RejectionCode::UndisclosedTool)?;
+        let definition = definition(inner.definition(tool), rules);
+        let asked = Asked { call_id, tool, args, rules, step: None };
+        let binding = binding(inner, settings, &view, &asked, Some(plan.root().digest()), definition);
+        Ok(ApprovalRequest { binding, args: args.clone(), session_ends: inner.contract.expires() })
+    }
+
+    /// Says whether a token approves exactly this, as the gate would see it now, and gives what the store of used tokens knows it by.
+    /// Nothing is used up, and nothing is recorded; whether the token was used before is not looked at.
+    ///
+    /// # Errors
+    /// `APPROVAL_INVALID` or `APPROVAL_EXPIRED`; `INTERNAL` when the clock fails.
+    pub fn verify_approval(&self, asked: &ApprovalRequest, token: &str) -> Result<SpentId, RejectionCode> {
+        let inner = self.inner();
+        let now = inner.now().map_err(|_| RejectionCode::Internal)?;
+        let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
+        let (view, binding) = (inner.registry.view(), asked.binding());
+        let is_plan = (binding.tool().server().as_str(), binding.tool().name().as_str()) == PLAN_TOOL;
+        let partial = if is_plan { Partial::Refuse } else { settings.partial };
+        match verify_one(token, settings, partial, binding, &view, now) {
+            Ok(approval) => Ok(*approval.spent_id()),
+            Err(refusal) => Err(refusal.code),
+        }
+    }
+}
