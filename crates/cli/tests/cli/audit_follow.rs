@@ -1,16 +1,18 @@
 //! What `audit tail --follow` and `stats --watch` make of a log whose end is cut while they read it.
 
+#![cfg(unix)]
+
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use countersign_audit_log::AuditSink as _;
 use serde_json::Value;
 
 use crate::audit::{decision, log};
-use crate::bench::{Bench, lines_of};
+use crate::audit_log_gateway::Follow;
+use crate::bench::Bench;
 
 const SEGMENT: &str = "log/000000000001.jsonl";
 const TAIL: &str = "audit tail log -n 1 --follow --json";
@@ -19,29 +21,19 @@ const WATCH: &str = "stats log --watch --interval 1s --json";
 /// Longer than a reader waits before it looks again.
 const MOMENT: Duration = Duration::from_millis(600);
 
-/// A reader of a log that is being written, which ends with the test.
-struct Reader {
-    child: Child,
-    from: Receiver<String>,
-}
+/// A reader of a log, and of what it tells for programs.
+struct Reader(Follow);
 
 impl Reader {
     /// Starts it, and waits until it has read what is there.
     fn start(bench: &Bench, line: &str) -> Self {
-        let mut child = bench
-            .command(&line.split_whitespace().collect::<Vec<_>>())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let from = lines_of(child.stdout.take().unwrap());
-        let reader = Self { child, from };
+        let reader = Self(Follow::start(bench, line));
         reader.next();
         reader
     }
 
     fn next(&self) -> Value {
-        serde_json::from_str(&self.from.recv_timeout(Duration::from_secs(30)).expect("a line")).unwrap()
+        serde_json::from_str(&self.0.next()).unwrap()
     }
 
     /// Reads on until a decision of this agent was seen. Lines of a watch come for ever.
@@ -60,22 +52,15 @@ impl Reader {
         let mut last = Value::Null;
         // Its output ends with it; a line of a watch comes each second until then.
         for _ in 0..60 {
-            match self.from.recv_timeout(Duration::from_secs(30)) {
+            match self.0.from.recv_timeout(Duration::from_secs(30)) {
                 Ok(line) => last = serde_json::from_str(&line).unwrap(),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return (self.child.wait().unwrap().code(), last["error"]["code"].clone());
+                    return (self.0.child.wait().unwrap().code(), last["error"]["code"].clone());
                 }
                 Err(RecvTimeoutError::Timeout) => break,
             }
         }
         panic!("it does not end");
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -22,14 +22,14 @@ fn record(bench: &Bench, part: &str) {
     bench.write("gateway.toml", format!("{before}{part}\n[server]{after}"));
 }
 
-/// `audit tail --follow`, which ends with the test.
-struct Follow {
-    child: Child,
-    from: Receiver<String>,
+/// A reader of a log that is being written, which ends with the test.
+pub(crate) struct Follow {
+    pub(crate) child: Child,
+    pub(crate) from: Receiver<String>,
 }
 
 impl Follow {
-    fn start(bench: &Bench, line: &str) -> Self {
+    pub(crate) fn start(bench: &Bench, line: &str) -> Self {
         let mut child = bench
             .command(&line.split_whitespace().collect::<Vec<_>>())
             .stdout(Stdio::piped())
@@ -40,7 +40,7 @@ impl Follow {
         Self { child, from }
     }
 
-    fn next(&self) -> String {
+    pub(crate) fn next(&self) -> String {
         self.from.recv_timeout(Duration::from_secs(30)).expect("an entry")
     }
 }
