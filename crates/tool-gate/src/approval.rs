@@ -64,7 +64,8 @@ pub(crate) fn approved<'g>(
         }
     }
     let (args, session_ends) = (asked.args.clone(), gate.contract.expires());
-    refusal.approval_request = Some(Box::new(ApprovalRequest { binding, args, session_ends }));
+    refusal.approval_request =
+        Some(Box::new(ApprovalRequest { binding, args, session_ends, partial: settings.partial }));
     Err(refusal)
 }
 

@@ -44,7 +44,7 @@ fn refusal(inner: &Inner, asked: &CallBinding, person: Option<&str>) -> (Rejecti
         record.code = Some(RejectionCode::Internal.as_str().into());
         record.reason = Some("a person was not asked about a plan of this session".into());
         return (RejectionCode::Internal, record);
-    };
+    }
     record.call_id = asked.call_id().as_str().into();
     record.tool = RecordedTool::from(asked.tool());
     record.args = Some(*asked.args());

@@ -1,6 +1,5 @@
 //! What an approver can be asked about a plan's calls before the plan begins, and whether a token would do.
 
-use countersign_approval_token::Partial;
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::CommittedPlan;
 use countersign_core::{CallId, SpentId};
@@ -9,7 +8,7 @@ use crate::approval::{binding, verify_one};
 use crate::code::RejectionCode;
 use crate::decide::Asked;
 use crate::gate::ToolGate;
-use crate::plan_approval::{PLAN_TOOL, definition};
+use crate::plan_approval::definition;
 use crate::plan_error::StartPlanError;
 use crate::plan_start::context;
 use crate::rejection::ApprovalRequest;
@@ -49,7 +48,8 @@ impl ToolGate {
         let definition = definition(inner.definition(tool), rules);
         let asked = Asked { call_id, tool, args, rules, step: None };
         let binding = binding(inner, settings, &view, &asked, Some(plan.root().digest()), definition);
-        Ok(ApprovalRequest { binding, args: args.clone(), session_ends: inner.contract.expires() })
+        let (session_ends, partial) = (inner.contract.expires(), settings.partial);
+        Ok(ApprovalRequest { binding, args: args.clone(), session_ends, partial })
     }
 
     /// Says whether a token approves exactly this, as the gate would see it now, and gives what the store of used tokens knows it by.
@@ -61,12 +61,8 @@ impl ToolGate {
         let inner = self.inner();
         let now = inner.now().map_err(|_| RejectionCode::Internal)?;
         let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
-        let (view, binding) = (inner.registry.view(), asked.binding());
-        let is_plan = (binding.tool().server().as_str(), binding.tool().name().as_str()) == PLAN_TOOL;
-        let partial = if is_plan { Partial::Refuse } else { settings.partial };
-        match verify_one(token, settings, partial, binding, &view, now) {
-            Ok(approval) => Ok(*approval.spent_id()),
-            Err(refusal) => Err(refusal.code),
-        }
+        let verified =
+            verify_one(token, settings, asked.partial, asked.binding(), &inner.registry.view(), now);
+        verified.map(|approval| *approval.spent_id()).map_err(|refusal| refusal.code)
     }
 }

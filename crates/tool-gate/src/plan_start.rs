@@ -26,6 +26,9 @@ use crate::plan_settings::{Offer, Offered, PlanRootSettings, PlanSettings};
 use crate::plan_walk::{Committed, Walk};
 use crate::rejection::ApprovalRequest;
 
+/// A plan is approved for this session and this registry, or it is not approved.
+const PARTIAL: Partial = Partial::Refuse;
+
 impl ToolGate {
     /// What a plan for this session is made for: its pinned goal, the session, and the registry of this moment.
     ///
@@ -73,7 +76,7 @@ impl ToolGate {
         }
         let definitions = definitions(inner, &view, &committed);
         let binding = binding(inner, &view, &args, *committed.root(), &definitions)?;
-        Ok(ApprovalRequest { binding, args, session_ends: inner.contract.expires() })
+        Ok(ApprovalRequest { binding, args, session_ends: inner.contract.expires(), partial: PARTIAL })
     }
 
     /// Holds every call from now on to a plan: its next call passes, and no other. The plan is checked against the contract and
@@ -251,8 +254,7 @@ impl<'g> Change<'g> {
         };
         let binding = binding(inner, view, args, *root, &definitions)?;
         let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
-        // A plan is approved for this session and this registry, or it is not approved.
-        let spent = verify_one(token, settings, Partial::Refuse, &binding, view, *now)
+        let spent = verify_one(token, settings, PARTIAL, &binding, view, *now)
             .and_then(|approval| spend_approval(approval, settings, *now));
         match spent {
             Ok(spent) => self.approval = Some(PlanApproval::new(&spent, definitions)),

@@ -1,4 +1,4 @@
-use countersign_approval_token::CallBinding;
+use countersign_approval_token::{CallBinding, Partial};
 use countersign_audit_log::Escaped;
 use countersign_canonical_json::Canonical;
 use countersign_core::Timestamp;
@@ -74,6 +74,8 @@ pub struct ApprovalRequest {
     pub(crate) binding: CallBinding,
     pub(crate) args: Canonical,
     pub(crate) session_ends: Timestamp,
+    /// Whether a token may leave out optional bindings.
+    pub(crate) partial: Partial,
 }
 
 impl ApprovalRequest {

@@ -15,8 +15,15 @@ pub(super) struct PlannedRun {
     pub(super) step: u64,
     pub(super) tool: ToolId,
     pub(super) call_id: String,
-    /// The arguments' JSON, with every open place filled.
-    pub(super) args: String,
+    /// The arguments, with every open place filled.
+    pub(super) args: Canonical,
+}
+
+impl PlannedRun {
+    /// The step that it is a call of, for a person.
+    pub(super) fn of_step(&self) -> String {
+        format!("step {} ({})", self.step, self.tool)
+    }
 }
 
 /// Reads what the open places are filled with: an object from step numbers to arguments.
@@ -71,7 +78,10 @@ pub(super) fn runs(plan: &CommittedPlan, fill: Option<&Canonical>) -> Result<Vec
             } else {
                 format!("{root}/step-{number}")
             };
-            runs.push(PlannedRun { step: number, tool: step.tool().clone(), call_id, args });
+            let tool = step.tool().clone();
+            let args = read(args.as_bytes(), Recipe::Jcs1, &Limits::default())
+                .map_err(|error| malformed(&error).about(format!("step {number} ({tool})")))?;
+            runs.push(PlannedRun { step: number, tool, call_id, args });
         }
     }
     Ok(runs)
@@ -82,12 +92,9 @@ pub(super) fn runs(plan: &CommittedPlan, fill: Option<&Canonical>) -> Result<Vec
 pub(super) fn check_args(runs: &[PlannedRun], session: &PreparedSession) -> Result<(), Failure> {
     let view = session.registry().view();
     for run in runs {
-        let about = format!("step {} ({})", run.step, run.tool);
-        let args = read(run.args.as_bytes(), Recipe::Jcs1, &Limits::default())
-            .map_err(|error| malformed(&error).about(&about))?;
         let Some(rules) = session.contract().disclosed(&view, &run.tool) else { continue };
-        rules.check_args(&own_arguments(&args)).map_err(|error| {
-            Failure::refused(error.code(), format!("{about}: {error}; nothing was started"))
+        rules.check_args(&own_arguments(&run.args)).map_err(|error| {
+            Failure::refused(error.code(), format!("{}: {error}; nothing was started", run.of_step()))
         })?;
     }
     Ok(())
@@ -163,7 +170,7 @@ mod tests {
         let plan = unchecked(Plan::new(context, vec![step]).unwrap()).unwrap();
         let fill = read(fill.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
         let runs = runs(&plan, Some(&fill)).map_err(|failure| failure.code())?;
-        Ok(runs.into_iter().map(|run| run.args).collect())
+        Ok(runs.into_iter().map(|run| run.args.as_str().to_owned()).collect())
     }
 
     const OPEN: &str = r#"{"to":"bob","n":0.1,"lines":[{"text":"<DYNAMIC>"},7],"body":"<DYNAMIC>"}"#;

@@ -1,9 +1,8 @@
 //! Everything of a plan that has to be approved: found, or asked for, before any of it begins. A run that asked in the middle would
 //! have to begin again, and make its first calls twice.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_committed_plan::{CommittedPlan, Plan};
 use countersign_core::{CallId, OperatorId};
 use countersign_registry::ApprovalRule;
@@ -29,10 +28,8 @@ pub(super) struct Tokens<'a> {
 #[derive(Debug)]
 pub(super) struct Questions {
     plan: Option<Question>,
-    /// About the calls that need an approval of their own, in their order.
-    calls: Vec<Question>,
-    /// Where those are, by the ids of the calls.
-    places: BTreeMap<String, usize>,
+    /// One place for each call, empty where it needs no approval of its own.
+    calls: Vec<Option<Question>>,
 }
 
 /// What was said, all in all.
@@ -61,7 +58,7 @@ impl Questions {
             let text = "an approval is needed or was given, and none is taken here: give the gate's key";
             return Err(Failure::refused("APPROVAL_REQUIRED", text));
         }
-        let mut questions = Self { plan: None, calls: Vec::new(), places: BTreeMap::new() };
+        let mut questions = Self { plan: None, calls: Vec::new() };
         if of_plan {
             let request =
                 gate.plan_approval_request(plan).map_err(|error| on_record(gate, plan, None, &error))?;
@@ -73,11 +70,10 @@ impl Questions {
             }
             questions.plan = Some(Question::new("the plan".to_owned(), request, given, plan_file));
         }
-        for run in runs.iter().filter(|run| each_call.contains(&run.step)) {
-            let request = request_of(gate, committed, run);
+        for run in runs {
+            let request = each_call.contains(&run.step).then(|| request_of(gate, committed, run)).transpose();
             let request = request.map_err(|error| on_record(gate, plan, None, &error))?;
-            questions.places.insert(run.call_id.clone(), questions.calls.len());
-            questions.calls.push(Question::new(what(run, runs), request, None, None));
+            questions.calls.push(request.map(|request| Question::new(what(run, runs), request, None, None)));
         }
         questions.hand_out(gate, approvals, runs, tokens.steps)?;
         questions.mark_acts();
@@ -96,9 +92,11 @@ impl Questions {
         let tokens: BTreeSet<_> = tokens.iter().collect();
         'tokens: for (step, token) in tokens {
             let mut why = RejectionCode::ApprovalInvalid;
-            for run in runs.iter().filter(|run| run.step == *step) {
-                let place = self.places.get(&run.call_id).and_then(|at| self.calls.get_mut(*at));
-                let Some(question) = place.filter(|question| question.given.is_none()) else { continue };
+            let of_step = runs.iter().zip(&mut self.calls).filter(|(run, _)| run.step == *step);
+            for question in of_step.filter_map(|(_, question)| question.as_mut()) {
+                if question.given.is_some() {
+                    continue;
+                }
                 match check_token(gate, approvals, &question.request, token)? {
                     Ok(()) => {
                         question.given = Some(token.clone());
@@ -120,11 +118,11 @@ impl Questions {
     /// Marks the calls that are the same act as another of the plan.
     fn mark_acts(&mut self) {
         let mut counts = HashMap::new();
-        for question in &self.calls {
+        for question in self.calls.iter().flatten() {
             let count: &mut u64 = counts.entry(question.request.binding().act()).or_default();
             *count = count.saturating_add(1);
         }
-        for question in &mut self.calls {
+        for question in self.calls.iter_mut().flatten() {
             question.is_one_of_several =
                 counts.get(&question.request.binding().act()).is_some_and(|count| *count > 1);
         }
@@ -135,9 +133,9 @@ impl Questions {
         self.plan.as_ref()
     }
 
-    /// What has to be approved of the call with that id.
-    pub(super) fn call(&self, id: &str) -> Option<&Question> {
-        self.places.get(id).and_then(|at| self.calls.get(*at))
+    /// What has to be approved of the call at that place among all.
+    pub(super) fn call(&self, at: usize) -> Option<&Question> {
+        self.calls.get(at)?.as_ref()
     }
 
     /// Gives nothing but a refusal unless every question has a yes. What lacks one is asked.
@@ -172,7 +170,7 @@ impl Questions {
 
     fn said(&self, approvals: &Approvals) -> Result<Said<'_>, Failure> {
         let mut said = Said::default();
-        for question in self.plan.iter().chain(&self.calls) {
+        for question in self.plan.iter().chain(self.calls.iter().flatten()) {
             match approvals.answer(question)? {
                 Some(Answer::No(by)) => said.no.push((question, by)),
                 Some(Answer::Yes(_)) => {}
@@ -185,9 +183,9 @@ impl Questions {
     /// Sees that what is to be filed is about different acts: of one act the store has one question at a time.
     fn check_acts(&self) -> Result<(), Failure> {
         let open = |question: &&Question| question.is_one_of_several && question.given.is_none();
-        let mut acts = HashMap::new();
-        for question in self.calls.iter().filter(open) {
-            if acts.insert(question.request.binding().act(), question).is_some() {
+        let mut acts = HashSet::new();
+        for question in self.calls.iter().flatten().filter(open) {
+            if !acts.insert(question.request.binding().act()) {
                 let text = format!(
                     "{} is the same act as another call of the plan, and the store has one question about it at a time: \
                      approve all but one of them by tokens (--step-approval); without --config, with the gate's key, \
@@ -231,20 +229,18 @@ pub(super) fn request_of(
     committed: &CommittedPlan,
     run: &PlannedRun,
 ) -> Result<ApprovalRequest, StartPlanError> {
-    let args = read(run.args.as_bytes(), Recipe::Jcs1, &Limits::default());
-    let args = args.map_err(|_| RejectionCode::MalformedCall)?;
     let call_id = CallId::new(&run.call_id).map_err(|_| RejectionCode::MalformedCall)?;
-    gate.step_approval_request(committed, run.step, &call_id, &own_arguments(&args))
+    gate.step_approval_request(committed, run.step, &call_id, &own_arguments(&run.args))
 }
 
 /// Which call of the plan it is, for a person.
 fn what(run: &PlannedRun, runs: &[PlannedRun]) -> String {
     let mut of_step = runs.iter().filter(|other| other.step == run.step);
     match of_step.clone().count() {
-        1 => format!("step {} ({})", run.step, run.tool),
+        1 => run.of_step(),
         _ => {
             let before = of_step.position(|other| other.call_id == run.call_id).unwrap_or_default();
-            format!("call {} of step {} ({})", before.saturating_add(1), run.step, run.tool)
+            format!("call {} of {}", before.saturating_add(1), run.of_step())
         }
     }
 }
@@ -265,8 +261,10 @@ fn check_token(
 
 /// What keeps a question from being asked keeps the plan from being started, and that goes on record.
 fn on_record(gate: &ToolGate, plan: &Plan, token: Option<&str>, error: &StartPlanError) -> Failure {
-    let settings = PlanSettings::new(plan.clone());
-    let settings = token.map_or_else(|| settings.clone(), |token| settings.clone().approval(token));
+    let mut settings = PlanSettings::new(plan.clone());
+    if let Some(token) = token {
+        settings = settings.approval(token);
+    }
     match gate.start_plan(settings) {
         Err(refused) => refusal(&refused),
         // It is halted, as every plan that does not come to its end.

@@ -56,11 +56,11 @@ impl Steps<'_> {
         steps: usize,
         questions: &Questions,
     ) -> Result<(), Failure> {
-        for run in runs {
+        for (at, run) in runs.iter().enumerate() {
             if self.client.have_tools_changed() {
                 self.note_definitions()?;
             }
-            let accepted = self.check(run, questions.call(&run.call_id))?;
+            let accepted = self.check(run, questions.call(at))?;
             tell_verified(out, &accepted, run, steps)?;
             let tool = accepted.tool().clone();
             let (args, in_flight) = accepted.dispatch();
@@ -104,7 +104,7 @@ impl Steps<'_> {
 
     fn call<'c>(&'c self, run: &'c PlannedRun, call_id: &'c str) -> ToolCall<'c> {
         let (server, name) = (run.tool.server().as_str(), run.tool.name().as_str());
-        let call = ToolCall::new(call_id, server, name, run.args.as_bytes()).plan_step(run.step);
+        let call = ToolCall::new(call_id, server, name, run.args.bytes()).plan_step(run.step);
         match self.goal {
             Some(goal) => call.ask(goal),
             None => call,
@@ -114,7 +114,7 @@ impl Steps<'_> {
 
 fn refused(run: &PlannedRun, rejection: &Rejection) -> Failure {
     let unlock = rejection.unlock().map(|unlock| format!(" (what would help: {unlock})")).unwrap_or_default();
-    let text = format!("step {} ({}): {}{unlock}", run.step, run.tool, rejection.message());
+    let text = format!("{}: {}{unlock}", run.of_step(), rejection.message());
     Failure::refused(rejection.code().as_str(), text)
 }
 
