@@ -197,7 +197,7 @@ fn decide(link: &Link, call: &HeldCall) {
 
 /// Says whether nobody waits for an answer any more: the call was cancelled, or the server ended.
 pub(crate) fn is_over(link: &Link, call: &HeldCall) -> bool {
-    !link.asked.lock().is_held(&call.id, call.serial)
+    !link.asked.lock().is_held(call.serial)
 }
 
 /// The answer that was given about exactly this call. A store that cannot be asked has none.
@@ -214,7 +214,7 @@ pub(crate) fn note<T>(link: &Link, result: Result<T, PendingError>) -> Option<T>
 }
 
 /// Sends an accepted call to the server: the tool and the arguments that the gate accepted, nothing of the request
-/// again but its id and its metadata.
+/// again but its metadata.
 fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     let tool = accepted.tool().clone();
     let (args, in_flight) = accepted.dispatch();
@@ -224,11 +224,12 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
         // that: it says unknown, which claims less than is known here and nothing false.
         return;
     }
-    let line = era_2025::call_line(&call.id, tool.name().as_str(), &args, call.meta.as_deref());
+    let wire = link.asked.lock().wire_id(call.serial);
+    let line = era_2025::call_line(&wire, tool.name().as_str(), &args, call.meta.as_deref());
     if !link.tell_server(line) {
         return fail(link, call, Fault::ServerEnded);
     }
-    let overtaken = link.asked.lock().sent(&call.id, call.serial);
+    let overtaken = link.asked.lock().sent(call.serial);
     if let Some(cancellation) = overtaken {
         link.tell_server(cancellation);
     }
@@ -298,7 +299,7 @@ fn fail(link: &Link, call: &HeldCall, fault: Fault) {
 
 /// Takes a call out of the table to answer it here. Says whether it was still there.
 pub(crate) fn withdraw(link: &Link, call: &HeldCall) -> bool {
-    let open = link.asked.lock().withdraw(&call.id, call.serial);
+    let open = link.asked.lock().withdraw(call.serial);
     let was_open = open.is_some();
     drop(open);
     link.settled();

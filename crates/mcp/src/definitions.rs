@@ -5,7 +5,7 @@ use countersign_canonical_json::ValueRef;
 use countersign_core::{Digest, ToolId, ToolName};
 use countersign_registry::{ToolRules, definition_digest};
 
-use crate::era_2025::{self, Page, ToolsPage};
+use crate::era_2025::{self, Page};
 use crate::fault::Fault;
 use crate::link::{Asked, Link};
 use crate::listing::PageAnswer;
@@ -19,8 +19,10 @@ const MAX_ATTEMPTS: usize = 3;
 /// One page of tools, reviewed.
 #[derive(Debug)]
 pub(crate) struct Reviewed {
-    /// The page's result, with the tools that the client may see.
-    pub(crate) result: String,
+    /// The tools that the client may see, by their places in the page.
+    pub(crate) kept: Vec<usize>,
+    /// The gateway's own tool, on the first page that the client gets.
+    pub(crate) own: Option<&'static str>,
     tools: Vec<ToolName>,
     next: Option<String>,
 }
@@ -33,11 +35,11 @@ impl From<Reviewed> for PageAnswer {
 
 /// Looks at one page of the server's tools, in answer to a question of this epoch: tells the gate what it saw of the
 /// disclosed ones, and keeps those whose definition is the one that the registry pins, where it pins one. `None` when
-/// this is no page of tools. The gateway's own tool is on the first page that the client gets.
+/// this is no page of tools.
 pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: Page) -> Option<Reviewed> {
-    let mut seen: BTreeMap<ToolId, Option<(Digest, ValueRef<'_>)>> = BTreeMap::new();
+    let mut seen: BTreeMap<ToolId, Option<(Digest, usize)>> = BTreeMap::new();
     let mut order = Vec::new();
-    for tool in era_2025::tools_of(result)? {
+    for (at, tool) in era_2025::tools_of(result)?.enumerate() {
         if tool.get("name").and_then(ValueRef::as_str) == Some(SUBMIT_PLAN) {
             link.record(Direction::ToClient, None, Fault::ReservedTool);
             continue;
@@ -45,7 +47,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
         let Some(id) = disclosed(link, tool) else {
             continue;
         };
-        let read = definition_digest(tool).ok().map(|digest| (digest, tool));
+        let read = definition_digest(tool).ok().map(|digest| (digest, at));
         if let Some(first) = seen.get_mut(&id) {
             // Two tools under one name: which one a call would reach, nobody can say.
             *first = None;
@@ -60,13 +62,13 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
     for id in order {
         let name = id.name().clone();
         match seen.get(&id).copied().flatten() {
-            Some((digest, tool)) => {
+            Some((digest, at)) => {
                 link.gate.note_definition(&id, digest);
                 let rules = link.gate.contract().disclosed(&view, &id);
                 let fits =
                     |rules: &ToolRules| rules.entry().definition().is_none_or(|pinned| pinned == digest);
                 if is_alive && rules.is_some_and(fits) {
-                    kept.push(tool);
+                    kept.push(at);
                 }
             }
             None => {
@@ -78,8 +80,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
         tools.push(name);
     }
     let own = link.settings.plans().filter(|_| is_alive && page == Page::First).map(|_| DEFINITION);
-    let ToolsPage { result, next } = era_2025::tools_page(result, &kept, own);
-    Some(Reviewed { result, tools, next })
+    Some(Reviewed { kept, own, tools, next: era_2025::next_page(result) })
 }
 
 /// Sees to it that the definition of a disclosed tool is known before a call to it is decided. Where it cannot be
@@ -139,15 +140,17 @@ enum Listed {
 fn list_tools(link: &Link, epoch: u64) -> Option<BTreeMap<ToolName, Listed>> {
     let (mut listed, mut cursor) = (BTreeMap::new(), None);
     for _ in 0..MAX_PAGES {
-        let id = link.listing.ask();
-        let serial = link.asked.lock().open(id.clone(), Asked::Own { epoch }).ok()?;
+        let serial = link.asked.lock().reserve();
+        link.listing.ask(serial);
+        link.asked.lock().open_own(serial, Asked::Own { serial, epoch }).ok()?;
+        let id = link.asked.lock().wire_id(serial);
         let answer = if link.tell_server(era_2025::list_tools_line(&id, cursor.as_deref())) {
             link.listing.wait(link.settings.limits().list_wait())
         } else {
             PageAnswer::Failed
         };
         let PageAnswer::Noted { tools, next } = answer else {
-            link.asked.lock().withdraw(&id, serial);
+            link.asked.lock().withdraw(serial);
             return None;
         };
         for tool in tools {

@@ -10,6 +10,7 @@ use countersign_core::CallId;
 use countersign_tool_gate::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER};
 
 use crate::compose::Object;
+use crate::cut::{Edits, Place};
 use crate::message::{Body, RpcId};
 
 /// Prefix of the metadata names that are the gateway's own, in requests and in results.
@@ -228,14 +229,6 @@ fn request_line(id: &RpcId, method: &str, params: &str) -> String {
         .finish()
 }
 
-/// One page of a tool list.
-#[derive(Debug)]
-pub(crate) struct ToolsPage {
-    /// The result with the tools that were kept.
-    pub(crate) result: String,
-    pub(crate) next: Option<String>,
-}
-
 /// Which page of its tools a client asks the server for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
@@ -255,24 +248,16 @@ pub(crate) fn tools_of(result: ValueRef<'_>) -> Option<impl Iterator<Item = Valu
     result.get("tools").filter(|tools| tools.kind() == Kind::Array).map(ValueRef::elements)
 }
 
-/// The page with these tools in place of its own, the gateway's own one behind them. Everything else in it stays.
-pub(crate) fn tools_page(result: ValueRef<'_>, tools: &[ValueRef<'_>], own: Option<&str>) -> ToolsPage {
-    let tools = tools.iter().map(|tool| tool.canonical_text()).chain(own.map(ToOwned::to_owned));
-    let tools: Vec<String> = tools.collect();
-    let tools = format!("[{}]", tools.join(","));
-    let mut page = Object::new();
-    for (name, value) in result.members() {
-        page = match name {
-            "tools" => page.raw(name, &tools),
-            "_meta" => match outside(value) {
-                Some(rest) => page.raw(name, &rest),
-                None => page.value(name, value),
-            },
-            _ => page.value(name, value),
-        };
+/// The cursor of the next page of tools.
+pub(crate) fn next_page(result: ValueRef<'_>) -> Option<String> {
+    result.get("nextCursor").and_then(ValueRef::as_str).map(Into::into)
+}
+
+/// Leaves these tools of a page, by their places in it, with the gateway's own one behind them.
+pub(crate) fn keep_tools(edits: &mut Edits<'_>, line: &Place<'_>, kept: &[usize], own: Option<&str>) {
+    if let Some(tools) = line.find(&["result", "tools"]) {
+        edits.keep_elements(&tools, kept, own);
     }
-    let next = result.get("nextCursor").and_then(ValueRef::as_str).map(Into::into);
-    ToolsPage { result: page.finish(), next }
 }
 
 /// Says whether the answer to `initialize` settles on a revision of this era. An error settles on nothing.
@@ -298,22 +283,10 @@ pub(crate) fn is_success(body: Body<'_>) -> bool {
     }
 }
 
-/// The metadata without the gateway's own names; `None` when there are none of those in it.
-pub(crate) fn outside(meta: ValueRef<'_>) -> Option<String> {
-    without(meta, is_ours)
-}
-
 /// The metadata of a call without the gateway's own names and without those that are none of the tool's among its
 /// arguments: whoever looks for them there may look for them here. `None` when there are none of those in it.
 pub(crate) fn outside_call(meta: ValueRef<'_>) -> Option<String> {
-    without(meta, |name| is_ours(name) || name == PROPOSAL_MEMBER || name == REQUEST_ID_MEMBER)
-}
-
-fn is_ours(name: &str) -> bool {
-    name.starts_with(OURS)
-}
-
-fn without(meta: ValueRef<'_>, taken: impl Fn(&str) -> bool) -> Option<String> {
+    let taken = |name: &str| is_ours(name) || name == PROPOSAL_MEMBER || name == REQUEST_ID_MEMBER;
     if !meta.members().any(|(name, _)| taken(name)) {
         return None;
     }
@@ -321,20 +294,19 @@ fn without(meta: ValueRef<'_>, taken: impl Fn(&str) -> bool) -> Option<String> {
     Some(rest.fold(Object::new(), |object, (name, value)| object.value(name, value)).finish())
 }
 
-/// The message without the gateway's own metadata names in `within` (its params or its result); `None` when there
-/// are none of those in it, and it can pass as it is.
-pub(crate) fn without_ours(message: ValueRef<'_>, within: &str) -> Option<String> {
-    let meta = outside(message.get(within)?.get("_meta")?)?;
-    let mut line = Object::new();
-    for (name, value) in message.members() {
-        if name != within {
-            line = line.value(name, value);
-            continue;
-        }
-        let inner = value.members().fold(Object::new(), |object, (name, value)| {
-            if name == "_meta" { object.raw(name, &meta) } else { object.value(name, value) }
-        });
-        line = line.raw(name, &inner.finish());
+fn is_ours(name: &str) -> bool {
+    name.starts_with(OURS)
+}
+
+/// Cuts the gateway's own metadata names out of a line: those in `within`, its params or its result. `message` is what was
+/// read from the line. Returns whether there were any.
+pub(crate) fn cut_ours(edits: &mut Edits<'_>, line: &Place<'_>, message: ValueRef<'_>, within: &str) -> bool {
+    let meta = message.get(within).and_then(|inner| inner.get("_meta"));
+    if !meta.is_some_and(|meta| meta.members().any(|(name, _)| is_ours(name))) {
+        return false;
     }
-    Some(line.finish())
+    if let Some(meta) = line.find(&[within, "_meta"]) {
+        edits.cut_members(&meta, is_ours);
+    }
+    true
 }

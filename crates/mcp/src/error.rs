@@ -37,6 +37,9 @@ pub enum GatewayError {
     /// The operating system gave no thread.
     #[error("the gateway could not start a thread")]
     Thread(#[source] std::io::Error),
+    /// The operating system gave no random bytes.
+    #[error("the gateway got no random bytes")]
+    Random,
 }
 
 impl GatewayError {
@@ -45,6 +48,7 @@ impl GatewayError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Thread(_) => "GATEWAY_THREAD",
+            Self::Random => "RANDOM_UNAVAILABLE",
         }
     }
 }

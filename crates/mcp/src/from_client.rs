@@ -4,6 +4,7 @@ use countersign_audit_log::Direction;
 use countersign_canonical_json::{Canonical, Limits, LimitsError, Recipe, ValueRef, read};
 
 use crate::calls::HeldCall;
+use crate::cut::{Edits, Place};
 use crate::era_2025::{self, ClientNotification, ClientRequest};
 use crate::fault::Fault;
 use crate::line::{Line, LineReader};
@@ -86,10 +87,13 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
         ClientRequest::Initialize => Asked::Initialize,
         ClientRequest::Pass => Asked::Other,
     };
-    let opened = link.asked.lock().open(id.clone(), asked);
+    let opened = {
+        let mut table = link.asked.lock();
+        table.open(id.clone(), asked).map(|serial| (serial, table.wire_id(serial)))
+    };
     match opened {
-        Ok(serial) => {
-            if !link.tell_server(passed(message)) {
+        Ok((serial, wire)) => {
+            if !link.tell_server(passed(message, Some((&["id"], &wire)))) {
                 withdraw(link, id, serial);
             }
         }
@@ -121,7 +125,7 @@ fn cannot_open(link: &Link, id: &RpcId, method: &str, fault: Fault) {
 }
 
 fn withdraw(link: &Link, id: &RpcId, serial: u64) {
-    let open = link.asked.lock().withdraw(id, serial);
+    let open = link.asked.lock().withdraw(serial);
     if open.is_some() {
         link.tell_client(error_line(Some(id), Fault::ServerEnded));
     }
@@ -130,7 +134,7 @@ fn withdraw(link: &Link, id: &RpcId, serial: u64) {
 fn notification(link: &Link, message: &Canonical, method: &str, params: Option<ValueRef<'_>>) {
     match era_2025::client_notification(method, link.settings.client_methods()) {
         ClientNotification::Pass => {
-            link.tell_server(passed(message));
+            link.tell_server(passed(message, None));
         }
         ClientNotification::Cancelled => cancelled(link, message, method, params),
         // JSON-RPC 2.0, section 4.1: a notification is never answered.
@@ -143,8 +147,8 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
     let Some(id) = era_2025::cancelled_request(params) else {
         return record(link, Some(method), Fault::BadParams);
     };
-    let line = passed(message);
-    let cancel = link.asked.lock().cancel(&id, line.as_bytes(), Asked::may_be_cancelled);
+    let line = |wire: &RpcId| passed(message, Some((&["params", "requestId"], wire)));
+    let (cancel, line) = link.asked.lock().cancel(&id, line, Asked::may_be_cancelled);
     // A call in flight that is dropped here is put on record as unknown.
     match cancel {
         Cancel::Pass(_) => {
@@ -168,7 +172,16 @@ fn answer(link: &Link, message: &Canonical, id: &RpcId) {
     }
 }
 
-/// The canonical text of a message without the metadata that is the gateway's own.
-fn passed(message: &Canonical) -> String {
-    era_2025::without_ours(message.value(), "params").unwrap_or_else(|| message.as_str().into())
+/// The canonical text of a message without the metadata that is the gateway's own, and with the id that its request has
+/// towards the server.
+fn passed(message: &Canonical, wire: Option<(&[&str], &RpcId)>) -> Vec<u8> {
+    let text = message.as_str().as_bytes();
+    let (mut edits, place) = (Edits::new(text), Place::new(text));
+    era_2025::cut_ours(&mut edits, &place, message.value(), "params");
+    if let Some((path, id)) = wire
+        && let Some(old) = place.find(path)
+    {
+        edits.replace(&old, id.json());
+    }
+    edits.finish()
 }

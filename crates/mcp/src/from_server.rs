@@ -5,14 +5,16 @@ use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 use countersign_core::Digest;
 use countersign_tool_gate::InFlight;
 
-use crate::definitions::review_page;
+use crate::cut::{Edits, Place};
+use crate::definitions::{Reviewed, review_page};
 use crate::era_2025::{self, Page, ServerNotification};
 use crate::fault::Fault;
 use crate::line::{Line, LineReader};
 use crate::link::{Asked, Link};
 use crate::listing::PageAnswer;
-use crate::message::{Body, Message, NotAMessage, RpcId, error_line, glean, result_line};
+use crate::message::{Body, Message, NotAMessage, RpcId, error_line, glean};
 use crate::plans::finish_if_over;
+use crate::requests::Request;
 use crate::table::{Answered, Cancel};
 
 /// How many lines may wait for the server to read when one more of its requests is refused. A server that asks on and
@@ -44,20 +46,21 @@ pub(crate) fn read_server(link: &Link, stream: impl Read) {
 fn too_long(link: &Link) {
     link.record(Direction::ToClient, None, Fault::LineTooLong);
     let sent = link.asked.lock().take_sent();
-    for (id, asked) in sent {
-        give_up(link, &id, asked);
+    for request in sent {
+        give_up(link, request, Fault::ServerAnswer);
     }
     link.settled();
 }
 
 /// Answers a request whose answer cannot be passed on. A call that is dropped here is put on record as unknown.
-fn give_up(link: &Link, id: &RpcId, asked: Asked) {
-    match asked {
-        Asked::Own { .. } => link.listing.deliver(id, PageAnswer::Failed),
-        Asked::Held | Asked::Call(_) | Asked::ListTools { .. } | Asked::Initialize | Asked::Other => {
-            drop(asked);
-            link.tell_client(error_line(Some(id), Fault::ServerAnswer));
-        }
+fn give_up(link: &Link, request: Request<Asked>, fault: Fault) {
+    let Request { client, what } = request;
+    if let Asked::Own { serial, .. } = what {
+        link.listing.deliver(serial, PageAnswer::Failed);
+    }
+    drop(what);
+    if let Some(id) = client {
+        link.tell_client(error_line(Some(&id), fault));
     }
 }
 
@@ -97,8 +100,8 @@ fn unreadable(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Faul
         return;
     };
     let answered = link.asked.lock().answer(id);
-    if let Answered::Open(asked) = answered {
-        give_up(link, id, asked);
+    if let Answered::Open(request) = answered {
+        give_up(link, request, Fault::ServerAnswer);
         link.settled();
     }
 }
@@ -145,34 +148,41 @@ fn cancelled(link: &Link, line: &[u8], method: &str, params: Option<ValueRef<'_>
 
 fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Body<'_>) {
     let answered = link.asked.lock().answer(id);
-    let asked = match answered {
-        Answered::Open(asked) => asked,
+    let Request { client, what } = match answered {
+        Answered::Open(request) => request,
         Answered::Late => return,
         Answered::Unknown => return link.record(Direction::ToClient, None, Fault::UnexpectedAnswer),
     };
-    match asked {
-        Asked::Call(in_flight) => {
-            ended(link, in_flight, body);
-            pass(link, line, message);
-        }
-        Asked::ListTools { epoch, page } => match body {
-            Body::Error => pass(link, line, message),
-            Body::Result(result) => match review_page(link, result, epoch, page) {
-                Some(page) => link.tell_client(result_line(id, &page.result)),
-                None => cannot_pass(link, id, Fault::ServerAnswer),
-            },
-        },
-        Asked::Own { epoch } => {
+    let page = match what {
+        Asked::Own { serial, epoch } => {
             let page = match body {
                 Body::Result(result) => review_page(link, result, epoch, Page::Later),
                 Body::Error => None,
             };
-            link.listing.deliver(id, page.map_or(PageAnswer::Failed, PageAnswer::from));
+            link.listing.deliver(serial, page.map_or(PageAnswer::Failed, PageAnswer::from));
+            Ok(None)
         }
-        Asked::Initialize if !era_2025::is_known_version(body) => {
-            cannot_pass(link, id, Fault::ProtocolVersion);
+        Asked::Call(in_flight) => {
+            ended(link, in_flight, body);
+            Ok(None)
         }
-        Asked::Initialize | Asked::Other | Asked::Held => pass(link, line, message),
+        Asked::ListTools { epoch, page } => match body {
+            Body::Error => Ok(None),
+            Body::Result(result) => {
+                review_page(link, result, epoch, page).map(Some).ok_or(Fault::ServerAnswer)
+            }
+        },
+        Asked::Initialize if !era_2025::is_known_version(body) => Err(Fault::ProtocolVersion),
+        Asked::Initialize | Asked::Other | Asked::Held => Ok(None),
+    };
+    if let Some(client) = client {
+        match page {
+            Ok(page) => pass(link, line, message, &client, page.as_ref()),
+            Err(fault) => {
+                link.record(Direction::ToClient, None, fault);
+                link.tell_client(error_line(Some(&client), fault));
+            }
+        }
     }
     link.settled();
 }
@@ -189,18 +199,18 @@ fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
     }
 }
 
-fn cannot_pass(link: &Link, id: &RpcId, fault: Fault) {
-    link.record(Direction::ToClient, None, fault);
-    link.tell_client(error_line(Some(id), fault));
-}
-
-/// Passes an answer on byte for byte, unless it holds what only the gateway may say: a decision of its own.
-fn pass(link: &Link, line: &[u8], message: ValueRef<'_>) {
-    match era_2025::without_ours(message, "result") {
-        None => link.tell_client(line),
-        Some(rest) => {
-            link.record(Direction::ToClient, None, Fault::ReservedMeta);
-            link.tell_client(rest);
-        }
+/// Passes an answer on under the client's own id, byte for byte but for what only the gateway may say, a decision of its own,
+/// and for the tools of a page that the client may not see.
+fn pass(link: &Link, line: &[u8], message: ValueRef<'_>, client: &RpcId, page: Option<&Reviewed>) {
+    let (mut edits, place) = (Edits::new(line), Place::new(line));
+    if let Some(id) = place.get("id") {
+        edits.replace(&id, client.json());
     }
+    if let Some(page) = page {
+        era_2025::keep_tools(&mut edits, &place, &page.kept, page.own);
+    }
+    if era_2025::cut_ours(&mut edits, &place, message, "result") {
+        link.record(Direction::ToClient, None, Fault::ReservedMeta);
+    }
+    link.tell_client(edits.finish());
 }

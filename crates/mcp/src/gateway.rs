@@ -102,7 +102,7 @@ impl Gateway {
     /// that took longer than the drain time.
     ///
     /// # Errors
-    /// [`GatewayError`] when the operating system gives no threads.
+    /// [`GatewayError`] when the operating system gives no threads or no random bytes.
     pub fn run(
         self,
         client_in: impl Read + Send + 'static,
@@ -111,7 +111,8 @@ impl Gateway {
         server_out: impl Read + Send + 'static,
     ) -> Result<GatewayEnd, GatewayError> {
         let drain = self.parts.settings.limits().drain();
-        let link = Arc::new(Link::new(self.parts));
+        let bits = getrandom::u64().map_err(|_| GatewayError::Random)?;
+        let link = Arc::new(Link::new(self.parts, &format!("{bits:016x}")));
         if let Err(error) = start_all(&link, client_in, client_out, server_in, server_out) {
             link.stop();
             return Err(GatewayError::Thread(error));

@@ -19,6 +19,7 @@
 mod approvals;
 mod calls;
 mod compose;
+mod cut;
 mod definitions;
 mod era_2025;
 mod error;
@@ -33,6 +34,7 @@ mod listing;
 mod message;
 mod plans;
 mod queue;
+mod requests;
 mod results;
 mod settings;
 mod submission;

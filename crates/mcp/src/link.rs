@@ -17,6 +17,7 @@ use crate::last_step::LastStep;
 use crate::listing::{Listing, PageAnswer};
 use crate::message::{RpcId, error_line};
 use crate::queue::Queue;
+use crate::requests::{Request, Requests};
 use crate::settings::GatewaySettings;
 use crate::table::Table;
 
@@ -39,9 +40,9 @@ pub(crate) struct Link {
     sink: Arc<dyn AuditSink>,
     latest: AtomicU64,
     /// Requests of the client, and the gateway's own, that the server has yet to answer.
-    pub(crate) asked: Mutex<Table<Asked>>,
+    pub(crate) asked: Mutex<Requests<Asked>>,
     /// Requests of the server that the client has yet to answer.
-    pub(crate) server_asked: Mutex<Table<()>>,
+    pub(crate) server_asked: Mutex<Table<RpcId, ()>>,
     pub(crate) listing: Listing,
     /// The last step of the session's plan, once it has one.
     pub(crate) last_step: Mutex<Option<LastStep>>,
@@ -66,6 +67,7 @@ pub(crate) enum Asked {
     Other,
     /// The gateway's own question for tools.
     Own {
+        serial: u64,
         epoch: u64,
     },
 }
@@ -110,7 +112,8 @@ pub(crate) struct LinkParts {
 }
 
 impl Link {
-    pub(crate) fn new(parts: LinkParts) -> Self {
+    /// `prefix` begins the ids of requests towards the server.
+    pub(crate) fn new(parts: LinkParts, prefix: &str) -> Self {
         let limits = *parts.settings.limits();
         let ttl = parts.settings.approval_ttl();
         let approvals = parts.pending.map(|store| Approvals::new(store, ttl));
@@ -123,7 +126,7 @@ impl Link {
             clock: parts.clock,
             sink: parts.sink,
             latest: AtomicU64::new(0),
-            asked: Mutex::new(Table::new(limits.outstanding())),
+            asked: Mutex::new(Requests::new(prefix, limits.outstanding())),
             server_asked: Mutex::new(Table::new(limits.outstanding())),
             listing: Listing::default(),
             last_step: Mutex::new(parts.last_step),
@@ -239,12 +242,14 @@ impl Link {
     /// Answers every outstanding request with "the server ended" and lets no more in. Calls in flight become unknown.
     pub(crate) fn fail_outstanding(&self) {
         let open = self.asked.lock().end();
-        for (id, asked) in open {
-            if matches!(asked, Asked::Own { .. }) {
-                self.listing.deliver(&id, PageAnswer::Failed);
-                continue;
+        for Request { client, what } in open {
+            if let Asked::Own { serial, .. } = what {
+                self.listing.deliver(serial, PageAnswer::Failed);
             }
-            drop(asked);
+            drop(what);
+            let Some(id) = client else {
+                continue;
+            };
             // Without waiting: there are only so many, and the end must not hang on a client that does not read.
             let line = error_line(Some(&id), Fault::ServerEnded).into_bytes();
             self.to_client.offer(line.len(), line, usize::MAX);

@@ -4,8 +4,6 @@ use std::time::{Duration, Instant};
 use countersign_core::ToolName;
 use parking_lot::{Condvar, Mutex};
 
-use crate::message::RpcId;
-
 /// Keeps track of which tools' definitions are known as they are now, and of the gateway's own question for them.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
@@ -22,9 +20,8 @@ struct State {
     /// The last epoch in which the gateway's own question came to nothing, and when.
     failed: Option<(u64, Instant)>,
     /// The gateway's own question that is open.
-    question: Option<RpcId>,
+    question: Option<u64>,
     answer: Option<PageAnswer>,
-    asked: u64,
 }
 
 /// What came back to the gateway's own question.
@@ -86,20 +83,17 @@ impl Listing {
         }
     }
 
-    /// Names the gateway's next question.
-    pub(crate) fn ask(&self) -> RpcId {
+    /// The gateway asks its next question, under this number.
+    pub(crate) fn ask(&self, serial: u64) {
         let mut state = self.state.lock();
-        state.asked = state.asked.wrapping_add(1);
-        let id = RpcId::Text(format!("countersign-{}", state.asked).into());
-        state.question = Some(id.clone());
+        state.question = Some(serial);
         state.answer = None;
-        id
     }
 
     /// Brings the answer to the open question; one to an older question changes nothing.
-    pub(crate) fn deliver(&self, id: &RpcId, answer: PageAnswer) {
+    pub(crate) fn deliver(&self, serial: u64, answer: PageAnswer) {
         let mut state = self.state.lock();
-        if state.question.as_ref() == Some(id) {
+        if state.question == Some(serial) {
             state.question = None;
             state.answer = Some(answer);
             self.changed.notify_all();

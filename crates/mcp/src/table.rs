@@ -1,26 +1,17 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::fault::Fault;
-use crate::message::RpcId;
 
-/// How many cancelled requests are remembered, so that their late answers are not taken for anything else.
+/// How many cancelled requests are remembered, so that their late answers go without a record.
 const MAX_CANCELLED: usize = 1_024;
 
-/// The requests of one peer that the other has yet to answer.
+/// The requests of one peer that the other has yet to answer, by the key that an answer names.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
-    entries: BTreeMap<RpcId, Entry<T>>,
-    cancelled: VecDeque<RpcId>,
+pub(crate) struct Table<K, T> {
+    entries: BTreeMap<K, State<T>>,
+    cancelled: VecDeque<K>,
     limit: usize,
-    serial: u64,
     ended: bool,
-}
-
-#[derive(Debug)]
-struct Entry<T> {
-    /// Tells apart two requests that use one id after another.
-    serial: u64,
-    state: State<T>,
 }
 
 #[derive(Debug)]
@@ -56,39 +47,33 @@ pub(crate) enum Cancel<T> {
     Nothing,
 }
 
-impl<T> Table<T> {
+impl<K: Ord + Clone, T> Table<K, T> {
     pub(crate) const fn new(limit: usize) -> Self {
-        Self { entries: BTreeMap::new(), cancelled: VecDeque::new(), limit, serial: 0, ended: false }
+        Self { entries: BTreeMap::new(), cancelled: VecDeque::new(), limit, ended: false }
     }
 
     /// Enters a request that is written at once.
-    pub(crate) fn open(&mut self, id: RpcId, what: T) -> Result<u64, Fault> {
-        self.enter(id, State::Sent(what))
+    pub(crate) fn open(&mut self, key: K, what: T) -> Result<(), Fault> {
+        self.enter(key, State::Sent(what))
     }
 
     /// Enters a request that waits for a decision.
-    pub(crate) fn hold(&mut self, id: RpcId, what: T) -> Result<u64, Fault> {
-        self.enter(id, State::Held(what))
+    pub(crate) fn hold(&mut self, key: K, what: T) -> Result<(), Fault> {
+        self.enter(key, State::Held(what))
     }
 
-    fn enter(&mut self, id: RpcId, state: State<T>) -> Result<u64, Fault> {
+    fn enter(&mut self, key: K, state: State<T>) -> Result<(), Fault> {
         if self.ended {
             return Err(Fault::ServerEnded);
         }
-        if self.is_in_use(&id) {
+        if self.entries.contains_key(&key) || self.cancelled.contains(&key) {
             return Err(Fault::IdInUse);
         }
         if self.entries.len() >= self.limit {
             return Err(Fault::TooMany);
         }
-        self.serial = self.serial.wrapping_add(1);
-        self.entries.insert(id, Entry { serial: self.serial, state });
-        Ok(self.serial)
-    }
-
-    /// Says whether an answer under this id would be taken for another request's.
-    pub(crate) fn is_in_use(&self, id: &RpcId) -> bool {
-        self.entries.contains_key(id) || self.cancelled.contains(id)
+        self.entries.insert(key, state);
+        Ok(())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -96,16 +81,16 @@ impl<T> Table<T> {
     }
 
     /// Says whether the request still waits for its decision.
-    pub(crate) fn is_held(&self, id: &RpcId, serial: u64) -> bool {
-        self.entries.get(id).is_some_and(|e| e.serial == serial && matches!(e.state, State::Held(_)))
+    pub(crate) fn is_held(&self, key: &K) -> bool {
+        self.entries.get(key).is_some_and(|state| matches!(state, State::Held(_)))
     }
 
     /// The held request may be written: from here on it can be answered. Gives `what` back when it was cancelled or
     /// the peer ended in the meantime.
-    pub(crate) fn release(&mut self, id: &RpcId, serial: u64, what: T) -> Result<(), T> {
-        match self.entries.get_mut(id) {
-            Some(entry) if entry.serial == serial && matches!(entry.state, State::Held(_)) => {
-                entry.state = State::Sending(what);
+    pub(crate) fn release(&mut self, key: &K, what: T) -> Result<(), T> {
+        match self.entries.get_mut(key) {
+            Some(state @ State::Held(_)) => {
+                *state = State::Sending(what);
                 Ok(())
             }
             _ => Err(what),
@@ -113,37 +98,33 @@ impl<T> Table<T> {
     }
 
     /// The released request was written. Gives the cancellation that overtook it.
-    pub(crate) fn sent(&mut self, id: &RpcId, serial: u64) -> Option<Vec<u8>> {
-        let entry = self.entries.remove(id)?;
-        let state = match entry.state {
-            State::Overtaken(line) if entry.serial == serial => {
-                self.remember(id.clone());
+    pub(crate) fn sent(&mut self, key: &K) -> Option<Vec<u8>> {
+        let state = match self.entries.remove(key)? {
+            State::Overtaken(line) => {
+                self.remember(key.clone());
                 return Some(line);
             }
-            State::Sending(what) if entry.serial == serial => State::Sent(what),
-            state @ (State::Held(_) | State::Sending(_) | State::Sent(_) | State::Overtaken(_)) => state,
+            State::Sending(what) => State::Sent(what),
+            state @ (State::Held(_) | State::Sent(_)) => state,
         };
-        self.entries.insert(id.clone(), Entry { serial: entry.serial, state });
+        self.entries.insert(key.clone(), state);
         None
     }
 
     /// Takes a request out, whatever its state: it is answered by the gateway itself. Nothing when it is gone.
-    pub(crate) fn withdraw(&mut self, id: &RpcId, serial: u64) -> Option<T> {
-        if self.entries.get(id)?.serial != serial {
-            return None;
-        }
-        self.entries.remove(id).and_then(Entry::into_what)
+    pub(crate) fn withdraw(&mut self, key: &K) -> Option<T> {
+        self.entries.remove(key).and_then(State::into_what)
     }
 
     /// Takes out what an answer belongs to.
-    pub(crate) fn answer(&mut self, id: &RpcId) -> Answered<T> {
-        match self.entries.get(id).map(|entry| &entry.state) {
+    pub(crate) fn answer(&mut self, key: &K) -> Answered<T> {
+        match self.entries.get(key) {
             Some(State::Sending(_) | State::Sent(_)) => {
-                self.entries.remove(id).and_then(Entry::into_what).map_or(Answered::Unknown, Answered::Open)
+                self.entries.remove(key).and_then(State::into_what).map_or(Answered::Unknown, Answered::Open)
             }
             Some(State::Overtaken(_)) => Answered::Late,
             Some(State::Held(_)) => Answered::Unknown,
-            None => match self.cancelled.iter().position(|gone| gone == id) {
+            None => match self.cancelled.iter().position(|gone| gone == key) {
                 Some(at) => {
                     self.cancelled.remove(at);
                     Answered::Late
@@ -154,62 +135,61 @@ impl<T> Table<T> {
     }
 
     /// Takes out what a cancellation belongs to, if `may` lets it be cancelled. `line` is kept when it has to wait.
-    pub(crate) fn cancel(&mut self, id: &RpcId, line: &[u8], may: impl Fn(&T) -> bool) -> Cancel<T> {
-        let Some(Entry { serial, state }) = self.entries.remove(id) else {
+    pub(crate) fn cancel(&mut self, key: &K, line: &[u8], may: impl Fn(&T) -> bool) -> Cancel<T> {
+        let Some(state) = self.entries.remove(key) else {
             return Cancel::Nothing;
         };
         let keep = match state {
             State::Held(what) if may(&what) => return Cancel::Held(what),
             State::Sent(what) if may(&what) => {
-                self.remember(id.clone());
+                self.remember(key.clone());
                 return Cancel::Pass(what);
             }
             State::Sending(what) if may(&what) => {
-                let state = State::Overtaken(line.to_vec());
-                self.entries.insert(id.clone(), Entry { serial, state });
+                self.entries.insert(key.clone(), State::Overtaken(line.to_vec()));
                 return Cancel::Later(what);
             }
             state @ (State::Held(_) | State::Sending(_) | State::Sent(_) | State::Overtaken(_)) => state,
         };
-        self.entries.insert(id.clone(), Entry { serial, state: keep });
+        self.entries.insert(key.clone(), keep);
         Cancel::Nothing
     }
 
     /// Takes out every request that was written. Their answers, should they come, are late.
-    pub(crate) fn take_sent(&mut self) -> Vec<(RpcId, T)> {
+    pub(crate) fn take_sent(&mut self) -> Vec<T> {
         let entries = std::mem::take(&mut self.entries);
         let mut sent = Vec::new();
-        for (id, entry) in entries {
-            if let Entry { state: State::Sent(what), .. } = entry {
-                self.remember(id.clone());
-                sent.push((id, what));
+        for (key, state) in entries {
+            if let State::Sent(what) = state {
+                self.remember(key);
+                sent.push(what);
             } else {
-                self.entries.insert(id, entry);
+                self.entries.insert(key, state);
             }
         }
         sent
     }
 
     /// The peer that was to answer is gone: takes everything out and lets nothing more in.
-    pub(crate) fn end(&mut self) -> Vec<(RpcId, T)> {
+    pub(crate) fn end(&mut self) -> Vec<T> {
         self.ended = true;
         let entries = std::mem::take(&mut self.entries);
-        entries.into_iter().filter_map(|(id, entry)| Some((id, entry.into_what()?))).collect()
+        entries.into_values().filter_map(State::into_what).collect()
     }
 
-    fn remember(&mut self, id: RpcId) {
+    fn remember(&mut self, key: K) {
         if self.cancelled.len() >= MAX_CANCELLED {
             self.cancelled.pop_front();
         }
-        self.cancelled.push_back(id);
+        self.cancelled.push_back(key);
     }
 }
 
-impl<T> Entry<T> {
+impl<T> State<T> {
     fn into_what(self) -> Option<T> {
-        match self.state {
-            State::Held(what) | State::Sending(what) | State::Sent(what) => Some(what),
-            State::Overtaken(_) => None,
+        match self {
+            Self::Held(what) | Self::Sending(what) | Self::Sent(what) => Some(what),
+            Self::Overtaken(_) => None,
         }
     }
 }

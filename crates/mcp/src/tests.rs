@@ -1,11 +1,13 @@
 #![expect(clippy::arithmetic_side_effects, reason = "counting in tests")]
 
+mod cuts;
 mod era;
 mod gateway;
 mod lines;
 mod messages;
 mod queues;
 mod recipes;
+mod requests;
 mod results;
 mod settings;
 mod submissions;

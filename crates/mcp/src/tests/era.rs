@@ -1,10 +1,11 @@
 use std::collections::BTreeSet;
 
 use super::json;
+use crate::cut::{Edits, Place};
 use crate::era_2025::{
     ClientNotification, ClientRequest, Page, ServerNotification, call_line, client_notification,
-    client_request, is_known_version, is_success, outside, outside_call, page_of, read_call,
-    server_notification, server_request_passes, tools_of, tools_page, without_ours,
+    client_request, cut_ours, is_known_version, is_success, keep_tools, next_page, outside_call, page_of,
+    read_call, server_notification, server_request_passes, tools_of,
 };
 use crate::message::{Body, RpcId};
 
@@ -164,9 +165,7 @@ fn the_first_page_of_tools_is_the_one_without_a_cursor() {
         assert_eq!(page_of(Some(json(&format!(r#"{{"cursor":{cursor}}}"#)).value())), Page::Later);
     }
     let page = json(r#"{"nextCursor":"2","tools":[{"name":"a"}]}"#);
-    let kept: Vec<_> = tools_of(page.value()).unwrap().collect();
-    let listed = tools_page(page.value(), &kept, Some(r#"{"name":"own"}"#)).result;
-    assert_eq!(listed, r#"{"nextCursor":"2","tools":[{"name":"a"},{"name":"own"}]}"#);
+    assert_eq!(tools_of(page.value()).unwrap().count(), 1);
 }
 
 #[test]
@@ -183,18 +182,19 @@ fn the_call_that_goes_on_is_built_from_parts() {
 
 #[test]
 fn our_own_metadata_never_passes_and_everything_else_stays() {
-    let meta = json(
-        r#"{"dev.countersign/ask":"g","dev.countersign/x":{"y":1},"progressToken":"p","z/dev.countersign/":1}"#,
+    let line = concat!(
+        r#"{"jsonrpc":"2.0", "id":1,"result":{"z/dev.countersign/":1,"#,
+        r#""_meta":{"dev.countersign\u002fdecision":{},"k":1.0 , "dev.countersign/x":[]},"r":[1]}}"#
     );
-    assert_eq!(outside(meta.value()).unwrap(), r#"{"progressToken":"p","z/dev.countersign/":1}"#);
-    assert_eq!(outside(json(r#"{"progressToken":"p"}"#).value()), None);
-    let message =
-        json(r#"{"jsonrpc":"2.0","id":1,"result":{"_meta":{"dev.countersign/decision":{},"k":1},"r":[1]}}"#);
-    assert_eq!(
-        without_ours(message.value(), "result").unwrap(),
-        r#"{"id":1,"jsonrpc":"2.0","result":{"_meta":{"k":1},"r":[1]}}"#
-    );
-    assert_eq!(without_ours(message.value(), "params"), None);
+    let message = json(line);
+    let cut = |within| {
+        let mut edits = Edits::new(line.as_bytes());
+        let found = cut_ours(&mut edits, &Place::new(line.as_bytes()), message.value(), within);
+        (found, String::from_utf8(edits.finish()).unwrap())
+    };
+    let rest = r#"{"jsonrpc":"2.0", "id":1,"result":{"z/dev.countersign/":1,"_meta":{"k":1.0},"r":[1]}}"#;
+    assert_eq!(cut("result"), (true, rest.into()));
+    assert_eq!(cut("params"), (false, line.into()));
 }
 
 #[test]
@@ -209,11 +209,17 @@ fn what_is_none_of_the_tools_arguments_is_none_of_a_calls_metadata() {
 
 #[test]
 fn a_page_of_tools_keeps_its_cursor_and_its_other_members() {
-    let page = json(r#"{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"c","_meta":{"k":1}}"#);
-    let kept: Vec<_> = tools_of(page.value()).unwrap().take(1).collect();
-    let cut = tools_page(page.value(), &kept, None);
-    assert_eq!(cut.result, r#"{"_meta":{"k":1},"nextCursor":"c","tools":[{"name":"a"}]}"#);
-    assert_eq!(cut.next.as_deref(), Some("c"));
+    let page = r#"{"result":{"tools":[{"name":"a"}, {"name" : "b"}],"nextCursor":"c","_meta":{"k":1}}}"#;
+    let keep = |kept: &[usize], own| {
+        let mut edits = Edits::new(page.as_bytes());
+        keep_tools(&mut edits, &Place::new(page.as_bytes()), kept, own);
+        String::from_utf8(edits.finish()).unwrap()
+    };
+    let rest = r#","nextCursor":"c","_meta":{"k":1}}}"#;
+    assert_eq!(keep(&[0], None), format!(r#"{{"result":{{"tools":[{{"name":"a"}}]{rest}"#));
+    assert_eq!(keep(&[1], Some("7")), format!(r#"{{"result":{{"tools":[{{"name" : "b"}},7]{rest}"#));
+    assert_eq!(keep(&[], Some("7")), format!(r#"{{"result":{{"tools":[7]{rest}"#));
+    assert_eq!(next_page(json(page).value().get("result").unwrap()).as_deref(), Some("c"));
     assert!(tools_of(json(r#"{"tools":{}}"#).value()).is_none());
     assert!(tools_of(json("[]").value()).is_none());
 }

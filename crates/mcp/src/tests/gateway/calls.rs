@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_audit_log::Record;
 use countersign_core::Millis;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::desk::{Desk, GOAL, Setup, definitions};
 
@@ -14,15 +14,17 @@ fn an_accepted_call_runs_and_its_result_comes_back_byte_for_byte() {
         r#"{"method":"tools/call","params":{"arguments":{"q":"x","n":1.50},"name":"search","_meta":{"progressToken":"p1"}},"jsonrpc":"2.0","id":1}"#,
     );
     desk.list(&definitions());
+    let call = desk.server_line();
+    let (wire, params) = call.split_once(',').unwrap();
     assert_eq!(
-        desk.server_line(),
+        params,
         concat!(
-            r#"{"id":1,"jsonrpc":"2.0","method":"tools/call","params":"#,
+            r#""jsonrpc":"2.0","method":"tools/call","params":"#,
             r#"{"_meta":{"progressToken":"p1"},"arguments":{"n":1.5,"q":"x"},"name":"search"}}"#
         )
     );
-    let result = r#"{ "result":{"content":[{"text":"π \u00e9 1e2","type":"text"}],"x":9007199254740993}, "id":1.0,"jsonrpc":"2.0" }"#;
-    desk.serve(result);
+    let result = r#"{ "result":{"content":[{"text":"π \u00e9 1e2","type":"text"}],"x":9007199254740993}, "id":1,"jsonrpc":"2.0" }"#;
+    desk.serve(&result.replace(r#""id":1"#, wire.trim_start_matches('{')));
     assert_eq!(desk.client_line(), result);
     assert_eq!(desk.record(), ["ACCEPT", "Returned"]);
 }
@@ -114,15 +116,20 @@ fn a_tool_that_says_it_failed_and_a_protocol_error_are_failures_and_pass_unchang
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
-    desk.server_got();
-    let failed = r#"{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[]}}"#;
-    desk.serve(failed);
-    assert_eq!(desk.client_line(), failed);
+    let failed =
+        |id: &Value| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"isError":true,"content":[]}}}}"#);
+    let wire = desk.wire_id();
+    desk.serve(&failed(&wire));
+    assert_eq!(desk.client_line(), failed(&json!(1)));
     desk.call(2, "search", &json!({ "q": "x" }));
-    desk.server_got();
-    let error = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"no","data":{"k":[1]}}}"#;
-    desk.serve(error);
-    assert_eq!(desk.client_line(), error);
+    let error = |id: &Value| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32602,"message":"no","data":{{"k":[1]}}}}}}"#
+        )
+    };
+    let wire = desk.wire_id();
+    desk.serve(&error(&wire));
+    assert_eq!(desk.client_line(), error(&json!(2)));
     assert_eq!(desk.record(), ["ACCEPT", "Failed", "ACCEPT", "Failed"]);
 }
 
@@ -137,8 +144,7 @@ fn a_revoked_agent_is_refused_at_the_next_call() {
     desk.call(2, "summarize", &json!({}));
     assert_eq!(desk.refusal().1, "AGENT_REVOKED");
     desk.send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#);
-    desk.server_got();
-    desk.answer(&json!(3), &json!({ "tools": definitions() }));
+    desk.list(&definitions());
     assert_eq!(desk.client_got()["result"]["tools"], json!([]));
 }
 
@@ -188,12 +194,15 @@ fn a_cancelled_call_is_unknown_and_its_late_answer_is_dropped() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
-    desk.server_got();
-    let cancelled =
-        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"bored","requestId":1}}"#;
-    desk.send(cancelled);
-    assert_eq!(desk.server_line(), cancelled);
-    desk.serve(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#);
+    let call = desk.wire_id();
+    let cancelled = |id: &Value| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"reason":"bored","requestId":{id}}}}}"#
+        )
+    };
+    desk.send(&cancelled(&json!(1)));
+    assert_eq!(desk.server_line(), cancelled(&call));
+    desk.answer(&call, &json!({ "content": [] }));
     desk.nothing_reached_the_client();
     assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
 }
@@ -208,8 +217,7 @@ fn a_call_that_is_cancelled_before_its_decision_never_reaches_the_server() {
     desk.nothing_reached_the_server();
     desk.answer(&asked["id"], &json!({ "tools": definitions() }));
     desk.call(2, "summarize", &json!({}));
-    assert_eq!(desk.run_call()["id"], 2);
-    assert_eq!(desk.client_got()["id"], 2);
+    assert_eq!(desk.ran(), 2);
 }
 
 #[test]
@@ -223,8 +231,7 @@ fn other_messages_pass_while_a_call_waits_for_the_list_of_tools() {
     desk.send(r#"{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}"#);
     assert_eq!(desk.server_got()["result"], json!({ "roots": [] }));
     desk.answer(&asked["id"], &json!({ "tools": definitions() }));
-    assert_eq!(desk.run_call()["id"], 1);
-    assert_eq!(desk.client_got()["id"], 1);
+    assert_eq!(desk.ran(), 1);
 }
 
 #[test]

@@ -9,8 +9,7 @@ fn names(page: &Value) -> Vec<&str> {
 
 fn client_lists(desk: &mut Desk, tools: &Value) -> Value {
     desk.send(r#"{"jsonrpc":"2.0","id":"list","method":"tools/list"}"#);
-    assert_eq!(desk.server_got()["id"], "list");
-    desk.answer(&json!("list"), &json!({ "tools": tools }));
+    desk.list(tools);
     desk.client_got()
 }
 
@@ -38,12 +37,32 @@ fn a_list_of_tools_shows_disclosed_tools_only_and_keeps_them_as_they_are() {
 }
 
 #[test]
+fn a_filtered_list_keeps_the_bytes_of_what_stays() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+    let wire = desk.wire_id();
+    let search = r#"{"name":"search", "b":1.0,"a":[ 1e2 ],"inputSchema":{"maximum":10.50}}"#;
+    let page = |id: &Value, tools: &str, meta: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tools}], "ttl":9007199254740993,"_meta":{{{meta}}}}}}}"#
+        )
+    };
+    let hidden = r#"{"name":"delete_ticket"}"#;
+    desk.serve(&page(
+        &wire,
+        &format!("{hidden}, {search},{hidden}"),
+        r#""dev.countersign/plan":{}, "k":2.0"#,
+    ));
+    assert_eq!(desk.client_line(), page(&json!(1), search, r#""k":2.0"#));
+}
+
+#[test]
 fn pages_keep_their_cursor_and_their_other_members() {
     let mut desk = Desk::open();
-    let asked = r#"{"id":1,"jsonrpc":"2.0","method":"tools/list","params":{"cursor":"c1"}}"#;
-    desk.send(asked);
-    assert_eq!(desk.server_line(), asked);
-    desk.answer(&json!(1), &json!({ "tools": [], "nextCursor": "c2", "_meta": { "k": 1 } }));
+    desk.send(r#"{"id":1,"jsonrpc":"2.0","method":"tools/list","params":{"cursor":"c1"}}"#);
+    let asked = desk.server_got();
+    assert_eq!(asked["params"], json!({ "cursor": "c1" }));
+    desk.answer(&asked["id"], &json!({ "tools": [], "nextCursor": "c2", "_meta": { "k": 1 } }));
     assert_eq!(desk.client_got()["result"], json!({ "tools": [], "nextCursor": "c2", "_meta": { "k": 1 } }));
 }
 
@@ -51,14 +70,15 @@ fn pages_keep_their_cursor_and_their_other_members() {
 fn an_answer_that_is_no_list_of_tools_is_an_error_and_an_error_passes() {
     let mut desk = Desk::open();
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
-    desk.server_got();
-    desk.answer(&json!(1), &json!({ "tools": { "search": {} } }));
+    let wire = desk.wire_id();
+    desk.answer(&wire, &json!({ "tools": { "search": {} } }));
     assert_eq!(desk.error(&json!(1)), (-32603, "SERVER_ANSWER".into()));
     desk.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
-    desk.server_got();
-    let error = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"none"}}"#;
-    desk.serve(error);
-    assert_eq!(desk.client_line(), error);
+    let wire = desk.wire_id();
+    let error =
+        |id: &Value| format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"none"}}}}"#);
+    desk.serve(&error(&wire));
+    assert_eq!(desk.client_line(), error(&json!(2)));
 }
 
 #[test]
@@ -83,7 +103,7 @@ fn a_rug_pull_hides_the_tool_and_refuses_its_calls_until_it_is_itself_again() {
 
     client_lists(&mut desk, &definitions());
     desk.call(4, "summarize", &json!({}));
-    assert_eq!(desk.run_call()["id"], 4);
+    assert_eq!(desk.ran(), 4);
 }
 
 #[test]
@@ -130,8 +150,7 @@ fn the_gateway_reads_all_pages_before_the_first_call() {
     desk.answer(&first["id"], &json!({ "tools": [], "nextCursor": "2" }));
     let second = desk.server_got();
     desk.answer(&second["id"], &json!({ "tools": definitions() }));
-    assert_eq!(desk.run_call()["id"], 1);
-    assert_eq!(desk.client_got()["id"], 1);
+    assert_eq!(desk.ran(), 1);
 }
 
 #[test]
@@ -207,7 +226,7 @@ fn a_list_that_failed_is_not_asked_for_again_at_once_and_is_later() {
     std::thread::sleep(std::time::Duration::from_millis(2_100));
     desk.call(6, "summarize", &json!({}));
     desk.list(&definitions());
-    assert_eq!(desk.run_call()["id"], 6);
+    assert_eq!(desk.ran(), 6);
 }
 
 #[test]
@@ -219,10 +238,9 @@ fn a_tool_that_is_not_pinned_runs_although_the_server_cannot_list_and_is_asked_o
         &json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": -32601, "message": "x" } })
             .to_string(),
     );
-    assert_eq!(desk.run_call()["id"], 1);
-    desk.client_got();
+    assert_eq!(desk.ran(), 1);
     desk.call(2, "search", &json!({ "q": "x" }));
-    assert_eq!(desk.run_call()["id"], 2);
+    assert_eq!(desk.ran(), 2);
 }
 
 #[test]
@@ -253,10 +271,10 @@ fn a_cursor_that_never_ends_is_given_up() {
 fn a_definition_with_a_number_that_cannot_be_kept_is_no_definition() {
     let mut desk = Desk::open();
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
-    desk.server_got();
-    desk.serve(
-        r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"search","inputSchema":{"maximum":9007199254740993}}]}}"#,
-    );
+    let wire = desk.wire_id();
+    desk.serve(&format!(
+        r#"{{"jsonrpc":"2.0","id":{wire},"result":{{"tools":[{{"name":"search","inputSchema":{{"maximum":9007199254740993}}}}]}}}}"#
+    ));
     assert_eq!(desk.client_got()["result"], json!({ "tools": [] }));
     assert_eq!(desk.record(), ["TOOL_DEFINITION_UNREADABLE"]);
 }

@@ -102,15 +102,13 @@ fn the_tool_is_listed_only_where_plans_may_be_submitted() {
     ] {
         let mut desk = Desk::with(setup);
         desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
-        assert_eq!(desk.server_got()["method"], "tools/list");
-        desk.answer(&json!(1), &json!({ "tools": definitions() }));
+        desk.list(&definitions());
         let page = desk.client_got();
         let names: Vec<_> =
             page["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
         assert_eq!(json!(names), listed);
         desk.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"2"}}"#);
-        desk.server_got();
-        desk.answer(&json!(2), &json!({ "tools": [] }));
+        desk.list(&json!([]));
         assert_eq!(desk.client_got()["result"]["tools"], json!([]), "once in all pages");
     }
 }
@@ -131,8 +129,7 @@ fn a_servers_tool_of_that_name_is_neither_listed_nor_called() {
     for setup in [Setup::default(), Setup::default().plans(PlanApprovals::WhereNeeded)] {
         let mut desk = Desk::with(setup);
         desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
-        desk.server_got();
-        desk.answer(&json!(1), &json!({ "tools": tools }));
+        desk.list(&tools);
         assert!(!desk.client_line().contains("Mine!"));
         assert_eq!(desk.record(), ["TOOL_NAME_RESERVED"]);
         desk.call(2, SUBMIT_PLAN, &json!({ "anything": 1 }));

@@ -1,0 +1,214 @@
+//! Changes to a JSON text that leave every other byte as it was.
+//!
+//! Reading a text and writing it again would change numbers (`1.0`, 2^53 + 1), the order of members and white space. What a
+//! server wrote goes on as it wrote it, so members are cut out of the bytes.
+
+use std::ops::Range;
+
+use countersign_canonical_json::{Limits, Recipe, read};
+
+/// The place of one value in a JSON text. The text has to be one that the strict reader accepted; in any other, places are
+/// wrong or missing, and nothing panics.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<'a> {
+    text: &'a [u8],
+    at: Range<usize>,
+}
+
+/// A member of an object or an element of an array.
+#[derive(Clone, Debug)]
+struct Child<'a> {
+    /// The member's name with its quotation marks.
+    name: Option<Place<'a>>,
+    value: Place<'a>,
+}
+
+impl<'a> Place<'a> {
+    /// The place of the text's one value.
+    pub(crate) fn new(text: &'a [u8]) -> Self {
+        let start = skip_white_space(text, 0);
+        Self { text, at: start..skip_value(text, start) }
+    }
+
+    /// The place of a member's value.
+    pub(crate) fn get(&self, name: &str) -> Option<Self> {
+        self.members().find_map(|(found, value)| (found == name).then_some(value))
+    }
+
+    /// The place of a value within others, by the names of the members.
+    pub(crate) fn find(&self, path: &[&str]) -> Option<Self> {
+        path.iter().try_fold(self.clone(), |place, name| place.get(name))
+    }
+
+    /// The members of an object with their names unescaped, in the order of the text.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (String, Self)> {
+        self.children().into_iter().filter_map(|child| Some((child.name?.string()?, child.value)))
+    }
+
+    /// The text, unescaped, if it is a string.
+    pub(crate) fn string(&self) -> Option<String> {
+        let value = read(self.bytes(), Recipe::Rfc8785, &Limits::hard_caps()).ok()?;
+        value.value().as_str().map(ToOwned::to_owned)
+    }
+
+    fn bytes(&self) -> &'a [u8] {
+        self.text.get(self.at.clone()).unwrap_or_default()
+    }
+
+    fn within(&self, at: Range<usize>) -> Self {
+        Self { text: self.text, at }
+    }
+
+    fn children(&self) -> Vec<Child<'a>> {
+        let is_object = match self.bytes().first() {
+            Some(b'{') => true,
+            Some(b'[') => false,
+            _ => return Vec::new(),
+        };
+        let mut children = Vec::new();
+        let mut next = skip_white_space(self.text, self.at.start.saturating_add(1));
+        while next < self.at.end {
+            let name = is_object.then(|| self.within(next..skip_value(self.text, next)));
+            let start = name.as_ref().map_or(next, |name| {
+                let colon = skip_white_space(self.text, name.at.end);
+                skip_white_space(self.text, colon.saturating_add(1))
+            });
+            let end = skip_value(self.text, start);
+            // The closing bracket, or no JSON.
+            if end == start {
+                break;
+            }
+            children.push(Child { name, value: self.within(start..end) });
+            let comma = skip_white_space(self.text, end);
+            next = skip_white_space(self.text, comma.saturating_add(1));
+        }
+        children
+    }
+}
+
+impl Child<'_> {
+    fn start(&self) -> usize {
+        self.name.as_ref().map_or(self.value.at.start, |name| name.at.start)
+    }
+}
+
+/// Collects changes to one JSON text. Where two overlap, the first in the text counts.
+#[derive(Debug)]
+pub(crate) struct Edits<'a> {
+    text: &'a [u8],
+    edits: Vec<(Range<usize>, Vec<u8>)>,
+}
+
+impl<'a> Edits<'a> {
+    pub(crate) const fn new(text: &'a [u8]) -> Self {
+        Self { text, edits: Vec::new() }
+    }
+
+    /// Replaces a value.
+    pub(crate) fn replace(&mut self, place: &Place<'_>, with: impl Into<Vec<u8>>) {
+        self.edits.push((place.at.clone(), with.into()));
+    }
+
+    /// Cuts members out of an object, each with one comma.
+    pub(crate) fn cut_members(&mut self, object: &Place<'_>, taken: impl Fn(&str) -> bool) {
+        let children = object.children();
+        let is_taken =
+            |child: &Child<'_>| child.name.as_ref().and_then(Place::string).is_some_and(|name| taken(&name));
+        let taken: Vec<bool> = children.iter().map(is_taken).collect();
+        self.cut(&children, |at| taken.get(at).copied().unwrap_or_default());
+    }
+
+    /// Cuts all elements but these out of an array, and puts one more behind them.
+    pub(crate) fn keep_elements(&mut self, array: &Place<'_>, kept: &[usize], more: Option<&str>) {
+        let children = array.children();
+        self.cut(&children, |at| !kept.contains(&at));
+        if let Some(more) = more {
+            let end = array.at.end.saturating_sub(1);
+            let comma = if kept.is_empty() { "" } else { "," };
+            self.edits.push((end..end, format!("{comma}{more}").into_bytes()));
+        }
+    }
+
+    /// Behind a child that stays, a cut takes the comma before it; before the first one that stays, the comma after it.
+    fn cut(&mut self, children: &[Child<'_>], taken: impl Fn(usize) -> bool) {
+        let mut behind_kept = false;
+        for (at, child) in children.iter().enumerate() {
+            if !taken(at) {
+                behind_kept = true;
+                continue;
+            }
+            let before = at.checked_sub(1).and_then(|before| children.get(before));
+            let after = children.get(at.saturating_add(1));
+            let span = match (before, after) {
+                (Some(before), _) if behind_kept => before.value.at.end..child.value.at.end,
+                (_, Some(after)) => child.start()..after.start(),
+                (_, None) => child.start()..child.value.at.end,
+            };
+            self.edits.push((span, Vec::new()));
+        }
+    }
+
+    /// The text with all changes made.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        self.edits.sort_by_key(|(span, _)| (span.start, span.end));
+        let mut out = Vec::with_capacity(self.text.len());
+        let mut from = 0;
+        for (span, with) in self.edits {
+            if span.start < from {
+                continue;
+            }
+            out.extend_from_slice(self.text.get(from..span.start).unwrap_or_default());
+            out.extend_from_slice(&with);
+            from = span.end;
+        }
+        out.extend_from_slice(self.text.get(from..).unwrap_or_default());
+        out
+    }
+}
+
+fn skip_white_space(text: &[u8], from: usize) -> usize {
+    let rest = text.get(from..).unwrap_or_default();
+    let blank = |b: &u8| matches!(b, b' ' | b'\t' | b'\n' | b'\r');
+    from.saturating_add(rest.iter().take_while(|b| blank(b)).count())
+}
+
+/// Steps over the value that begins here. A bracket that closes is no value.
+fn skip_value(text: &[u8], from: usize) -> usize {
+    let (mut at, mut depth) = (from, 0_usize);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => at = skip_string(text, at),
+            b'{' | b'[' => {
+                depth = depth.saturating_add(1);
+                at = at.saturating_add(1);
+            }
+            b'}' | b']' if depth == 0 => return at,
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                at = at.saturating_add(1);
+            }
+            b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' if depth == 0 => return at,
+            _ => {
+                at = at.saturating_add(1);
+                continue;
+            }
+        }
+        // A string or a container ends where it closes; a word or a number at what comes after it.
+        if depth == 0 {
+            return at;
+        }
+    }
+    at
+}
+
+fn skip_string(text: &[u8], from: usize) -> usize {
+    let mut at = from.saturating_add(1);
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'"' => return at.saturating_add(1),
+            b'\\' => at = at.saturating_add(2),
+            _ => at = at.saturating_add(1),
+        }
+    }
+    at
+}

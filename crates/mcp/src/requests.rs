@@ -1,0 +1,160 @@
+use std::collections::BTreeMap;
+
+use crate::fault::Fault;
+use crate::message::RpcId;
+use crate::table::{Answered, Cancel, Table};
+
+/// The requests that the server has yet to answer: the client's, and the gateway's own.
+///
+/// Towards the server each has an id of the gateway's, a random prefix and a number that is never used again. So a late answer
+/// counts for no other request, however many were cancelled, and no id that a client chooses meets one of the gateway's.
+#[derive(Debug)]
+pub(crate) struct Requests<T> {
+    prefix: Box<str>,
+    last: u64,
+    table: Table<u64, Request<T>>,
+    by_client: BTreeMap<RpcId, u64>,
+}
+
+/// A request that is outstanding.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Request<T> {
+    /// The id that the client chose; nothing for a request of the gateway's own.
+    pub(crate) client: Option<RpcId>,
+    pub(crate) what: T,
+}
+
+impl<T> Requests<T> {
+    /// Makes a table whose ids begin with `prefix`, which the server must not be able to meet elsewhere.
+    pub(crate) fn new(prefix: &str, limit: usize) -> Self {
+        Self { prefix: prefix.into(), last: 0, table: Table::new(limit), by_client: BTreeMap::new() }
+    }
+
+    /// The id of a request towards the server.
+    pub(crate) fn wire_id(&self, serial: u64) -> RpcId {
+        RpcId::Text(format!("{}-{serial}", self.prefix).into())
+    }
+
+    /// Takes the next number. It is used once.
+    pub(crate) const fn reserve(&mut self) -> u64 {
+        self.last = self.last.saturating_add(1);
+        self.last
+    }
+
+    /// Enters a request of the client that is written at once.
+    pub(crate) fn open(&mut self, client: RpcId, what: T) -> Result<u64, Fault> {
+        self.enter(client, what, Table::open)
+    }
+
+    /// Enters a request of the client that waits for a decision.
+    pub(crate) fn hold(&mut self, client: RpcId, what: T) -> Result<u64, Fault> {
+        self.enter(client, what, Table::hold)
+    }
+
+    /// Enters a request of the gateway's own, under a reserved number.
+    pub(crate) fn open_own(&mut self, serial: u64, what: T) -> Result<(), Fault> {
+        self.table.open(serial, Request { client: None, what })
+    }
+
+    fn enter(
+        &mut self,
+        client: RpcId,
+        what: T,
+        how: impl FnOnce(&mut Table<u64, Request<T>>, u64, Request<T>) -> Result<(), Fault>,
+    ) -> Result<u64, Fault> {
+        if self.is_in_use(&client) {
+            return Err(Fault::IdInUse);
+        }
+        let serial = self.reserve();
+        how(&mut self.table, serial, Request { client: Some(client.clone()), what })?;
+        self.by_client.insert(client, serial);
+        Ok(serial)
+    }
+
+    /// Says whether an answer under this id would be taken for another request's.
+    pub(crate) fn is_in_use(&self, client: &RpcId) -> bool {
+        self.by_client.contains_key(client)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Says whether the request still waits for its decision.
+    pub(crate) fn is_held(&self, serial: u64) -> bool {
+        self.table.is_held(&serial)
+    }
+
+    /// The held request may be written ([`Table::release`]).
+    pub(crate) fn release(&mut self, client: &RpcId, serial: u64, what: T) -> Result<(), T> {
+        let request = Request { client: Some(client.clone()), what };
+        self.table.release(&serial, request).map_err(|request| request.what)
+    }
+
+    /// The released request was written. Gives the cancellation that overtook it.
+    pub(crate) fn sent(&mut self, serial: u64) -> Option<Vec<u8>> {
+        self.table.sent(&serial)
+    }
+
+    /// Takes a request out, whatever its state: it is answered by the gateway itself. Nothing when it is gone.
+    pub(crate) fn withdraw(&mut self, serial: u64) -> Option<T> {
+        let request = self.table.withdraw(&serial)?;
+        Some(self.gone(request).what)
+    }
+
+    /// Takes out what an answer under this id of the gateway's belongs to.
+    pub(crate) fn answer(&mut self, wire: &RpcId) -> Answered<Request<T>> {
+        match self.serial(wire).map(|serial| self.table.answer(&serial)) {
+            Some(Answered::Open(request)) => Answered::Open(self.gone(request)),
+            Some(Answered::Late) => Answered::Late,
+            Some(Answered::Unknown) | None => Answered::Unknown,
+        }
+    }
+
+    /// Takes out what the client cancels, if `may` lets it be cancelled, and gives the line for the server, made with the
+    /// gateway's id.
+    pub(crate) fn cancel(
+        &mut self,
+        client: &RpcId,
+        line: impl FnOnce(&RpcId) -> Vec<u8>,
+        may: impl Fn(&T) -> bool,
+    ) -> (Cancel<T>, Vec<u8>) {
+        let Some(serial) = self.by_client.get(client).copied() else {
+            return (Cancel::Nothing, Vec::new());
+        };
+        let line = line(&self.wire_id(serial));
+        let cancel = match self.table.cancel(&serial, &line, |request| may(&request.what)) {
+            Cancel::Pass(request) => Cancel::Pass(self.gone(request).what),
+            Cancel::Held(request) => Cancel::Held(self.gone(request).what),
+            Cancel::Later(request) => Cancel::Later(self.gone(request).what),
+            Cancel::Nothing => Cancel::Nothing,
+        };
+        (cancel, line)
+    }
+
+    /// Takes out every request that was written. Their answers, should they come, are late.
+    pub(crate) fn take_sent(&mut self) -> Vec<Request<T>> {
+        let sent = self.table.take_sent();
+        sent.into_iter().map(|request| self.gone(request)).collect()
+    }
+
+    /// The server is gone: takes everything out and lets nothing more in.
+    pub(crate) fn end(&mut self) -> Vec<Request<T>> {
+        self.by_client.clear();
+        self.table.end()
+    }
+
+    /// From here on the client may use the id again.
+    fn gone(&mut self, request: Request<T>) -> Request<T> {
+        if let Some(client) = &request.client {
+            self.by_client.remove(client);
+        }
+        request
+    }
+
+    fn serial(&self, wire: &RpcId) -> Option<u64> {
+        let RpcId::Text(text) = wire else { return None };
+        let serial = text.strip_prefix(&*self.prefix)?.strip_prefix('-')?.parse().ok()?;
+        (self.wire_id(serial) == *wire).then_some(serial)
+    }
+}

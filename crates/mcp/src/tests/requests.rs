@@ -1,0 +1,78 @@
+use crate::fault::Fault;
+use crate::message::RpcId;
+use crate::requests::{Request, Requests};
+use crate::table::{Answered, Cancel};
+
+const fn id(number: i64) -> RpcId {
+    RpcId::Number(number)
+}
+
+fn requests() -> Requests<char> {
+    Requests::new("p", 8)
+}
+
+fn line(wire: &RpcId) -> Vec<u8> {
+    wire.json().into_bytes()
+}
+
+fn answered(requests: &mut Requests<char>, wire: &str) -> Answered<(Option<RpcId>, char)> {
+    match requests.answer(&RpcId::text(wire).unwrap()) {
+        Answered::Open(Request { client, what }) => Answered::Open((client, what)),
+        Answered::Late => Answered::Late,
+        Answered::Unknown => Answered::Unknown,
+    }
+}
+
+#[test]
+fn an_answer_names_the_gateways_id() {
+    let mut requests = requests();
+    let serial = requests.open(id(7), 'a').unwrap();
+    assert_eq!(requests.wire_id(serial), RpcId::text("p-1").unwrap());
+    for other in ["7", "1", "p-01", "p-+1", "p-1 ", "q-1", "p-2", "p-", "-1"] {
+        assert_eq!(answered(&mut requests, other), Answered::Unknown, "{other}");
+    }
+    assert_eq!(requests.answer(&id(7)), Answered::Unknown);
+    assert_eq!(answered(&mut requests, "p-1"), Answered::Open((Some(id(7)), 'a')));
+}
+
+#[test]
+fn an_id_of_the_client_is_free_again_once_its_request_is_gone() {
+    let mut requests = requests();
+    let serial = requests.open(id(1), 'a').unwrap();
+    assert_eq!(requests.open(id(1), 'b'), Err(Fault::IdInUse));
+    assert_eq!(requests.withdraw(serial), Some('a'));
+    let serial = requests.hold(id(1), 'b').unwrap();
+    assert_eq!(requests.cancel(&id(1), line, |_| true).0, Cancel::Held('b'));
+    // Nor is it taken for a later one of the same id.
+    requests.hold(id(1), 'c').unwrap();
+    assert_eq!(requests.release(&id(1), serial, 'b'), Err('b'));
+    requests.end();
+    assert_eq!(requests.open(id(1), 'd'), Err(Fault::ServerEnded));
+}
+
+#[test]
+fn numbers_are_never_used_again() {
+    let mut requests = requests();
+    for number in 1..5_000 {
+        assert_eq!(requests.open(id(1), 'a'), Ok(number));
+        let (cancel, sent) = requests.cancel(&id(1), line, |_| true);
+        assert_eq!((cancel, sent), (Cancel::Pass('a'), format!("\"p-{number}\"").into_bytes()));
+    }
+    requests.open(id(1), 'b').unwrap();
+    for number in 1..5_000 {
+        assert!(!matches!(answered(&mut requests, &format!("p-{number}")), Answered::Open(_)));
+    }
+    assert_eq!(answered(&mut requests, "p-5000"), Answered::Open((Some(id(1)), 'b')));
+}
+
+#[test]
+fn no_client_can_cancel_or_block_the_gateways_own_request() {
+    let mut requests = requests();
+    let serial = requests.reserve();
+    requests.open_own(serial, 'o').unwrap();
+    let own = requests.wire_id(serial);
+    assert_eq!(requests.cancel(&own, line, |_| true).0, Cancel::Nothing);
+    requests.open(own.clone(), 'c').unwrap();
+    assert_eq!(answered(&mut requests, "p-1"), Answered::Open((None, 'o')));
+    assert_eq!(answered(&mut requests, "p-2"), Answered::Open((Some(own), 'c')));
+}
