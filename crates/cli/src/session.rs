@@ -155,6 +155,16 @@ impl PreparedSession {
         &self.registry
     }
 
+    /// Disclosed tools whose definition the registry pins and that no definition was given for.
+    pub(crate) fn tools_without_definition(&self) -> Vec<&ToolId> {
+        let view = self.registry.view();
+        let is_pinned = |tool: &ToolId| {
+            view.snapshot().tool(tool).is_some_and(|rules| rules.entry().definition().is_some())
+        };
+        let tools = self.contract.tools().iter();
+        tools.filter(|tool| is_pinned(tool) && !self.definitions.contains_key(tool)).collect()
+    }
+
     /// Opens the session: makes or opens the files that it writes.
     pub(crate) fn open(self) -> Result<OpenSession, Failure> {
         self.open_watched(&Exports::default())

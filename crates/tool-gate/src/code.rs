@@ -107,6 +107,9 @@ codes! {
     /// The server's definition of the tool is not the one that the operator signed.
     2 ToolDefinitionChanged "TOOL_DEFINITION_CHANGED", Never,
         "the tool is not the one that the operator approved", Some("a registry that pins the tool as it is now");
+    /// The operator signed a definition of the tool, and the gate was never given the server's.
+    2 ToolDefinitionUnknown "TOOL_DEFINITION_UNKNOWN", AfterChange,
+        "the tool's definition is not known at the moment", Some("the tool's definition from its server");
     /// The arguments do not fit the tool's JSON Schema.
     3 ArgsSchema "ARGS_SCHEMA", AfterChange,
         "the arguments do not fit the tool's schema", Some("arguments that fit the schema");

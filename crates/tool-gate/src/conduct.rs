@@ -9,8 +9,8 @@ impl RejectionCode {
     /// about the agent.
     ///
     /// Step 1 is about whether it may call anything at all, and so is a goal that has expired; a call that waits is not decided;
-    /// a definition that changed is the server's doing, and a full disk or a panic the host's: neither an outage nor a
-    /// server must put every agent into quarantine.
+    /// a definition that changed or is not known is the server's or the host's doing, and so is a full disk or a panic:
+    /// neither an outage nor a server must put every agent into quarantine.
     ///
     /// ```
     /// use countersign_tool_gate::RejectionCode;
@@ -23,6 +23,7 @@ impl RejectionCode {
             && !matches!(
                 self,
                 Self::ToolDefinitionChanged
+                    | Self::ToolDefinitionUnknown
                     | Self::AskExpired
                     | Self::ApprovalRequired
                     | Self::StoreUnavailable

@@ -247,11 +247,13 @@ pub(crate) fn listed_tool<'v>(
 }
 
 pub(crate) fn pinned_definition(rules: &ToolRules, seen: Option<Digest>) -> Result<(), Refusal> {
-    let changed = |reason| Err(Refusal::new(RejectionCode::ToolDefinitionChanged, reason));
+    use RejectionCode::{ToolDefinitionChanged, ToolDefinitionUnknown};
     match (rules.entry().definition(), seen) {
         (Some(pinned), Some(seen)) if pinned == seen => Ok(()),
-        (Some(_), Some(_)) => changed("the server's definition is another one"),
-        (Some(_), None) => changed("the server's definition was not seen"),
+        (Some(_), Some(_)) => {
+            Err(Refusal::new(ToolDefinitionChanged, "the server's definition is another one"))
+        }
+        (Some(_), None) => Err(Refusal::new(ToolDefinitionUnknown, "the server's definition was not seen")),
         (None, _) => Ok(()),
     }
 }

@@ -23,8 +23,8 @@ use crate::snapshot::{Standing, StatsSnapshot};
 ///
 /// The alarm ([`AlarmRule`] says how it is decided) is fed with every decision about a call of the agent but those that
 /// say nothing of what it does: refusals of step 1, which say that it may call nothing at all (quarantine is one of
-/// them), as `ASK_EXPIRED` does; `TOOL_DEFINITION_CHANGED`, or a server could have its callers quarantined; and what is
-/// the host's fault (`STORE_UNAVAILABLE`, `AUDIT_UNAVAILABLE`, `INTERNAL`). A call that a person denied is the agent's doing
+/// them), as `ASK_EXPIRED` does; `TOOL_DEFINITION_CHANGED` and `TOOL_DEFINITION_UNKNOWN`, or a server could have its callers
+/// quarantined; and what is the host's fault (`STORE_UNAVAILABLE`, `AUDIT_UNAVAILABLE`, `INTERNAL`). A call that a person denied is the agent's doing
 /// like any other that is refused. Unless said otherwise it only shows.
 /// A call counts for the agent that made it and for no other, in a session that another agent's led to as well: who may
 /// open sessions of an agent can make it look bad, and it is quarantined in all of them.

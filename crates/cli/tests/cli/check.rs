@@ -361,12 +361,28 @@ fn a_pinned_definition_needs_the_servers_own_list() {
     draft["tools"][0]["definition"] = json!("0".repeat(64));
     desk::sign(&bench, &draft, "reg.json");
     let lines = [call("c1", "search", json!({}))];
-    let changed = "TOOL_DEFINITION_CHANGED";
-    assert_eq!(code(&check(&bench, &[], &lines).0[0]), changed);
-    assert_eq!(code(&check(&bench, &["--definitions", "desk=list.json"], &lines).0[0]), changed);
+    let decisions = check(&bench, &["--definitions", "desk=list.json"], &lines).0;
+    assert_eq!(code(&decisions[0]), "TOOL_DEFINITION_CHANGED");
     bench.fails(&format!("{CHECK} --definitions list.json"), 2, "USAGE");
     bench.fails(&format!("{CHECK} --definitions desk=root.json"), 1, "TOOL_DEFINITION_SHAPE");
     bench.fails(&format!("{CHECK} --definitions desk=missing.json"), 1, "FILE_MISSING");
+}
+
+#[test]
+fn check_says_at_start_that_definitions_are_missing() {
+    let bench = desk::open();
+    let mut draft = desk::draft();
+    draft["tools"][0]["definition"] = json!("0".repeat(64));
+    desk::sign(&bench, &draft, "reg.json");
+    let ran = bench.feed(CHECK, &call("c1", "search", json!({})).to_string());
+    let decision: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, code(&decision)), (3, "TOOL_DEFINITION_UNKNOWN"));
+    assert_eq!(decision["unlock"], "the tool's definition from its server");
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+    assert!(ran.err.starts_with("warning TOOL_DEFINITION_UNKNOWN: "), "{}", ran.err);
+    assert!(ran.err.contains("desk:search") && ran.err.contains("--definitions"), "{}", ran.err);
+    // A session without the tool needs no definition of it.
+    assert_eq!(bench.run(&format!("{CHECK} --tools refund")).err, "");
 }
 
 #[test]

@@ -342,7 +342,7 @@ fn a_tool_that_is_another_one_than_was_signed_is_not_called() {
     ends(&run(&bench, &steps, &[]), 3, "TOOL_DEFINITION_CHANGED");
     // A list with the tool twice says nothing of which one would be called.
     bench.write("server.sh", SERVER.replace(r#""name":"mail""#, r#""name":"search""#));
-    ends(&run(&bench, &steps, &[]), 3, "TOOL_DEFINITION_CHANGED");
+    ends(&run(&bench, &steps, &[]), 3, "TOOL_DEFINITION_UNKNOWN");
     assert_eq!(calls(&bench).len(), 1);
 }
 

@@ -206,8 +206,13 @@ impl<'a> Redecision<'a> {
         }
         let rules = listed?;
         // Of a call that did not come so far, neither the definition nor the arguments are on record.
-        if self.is_passed(2) || self.refused == Some(RejectionCode::ToolDefinitionChanged) {
-            pinned_definition(rules, self.call.definition)?;
+        use RejectionCode::{ToolDefinitionChanged, ToolDefinitionUnknown};
+        if self.is_passed(2) || matches!(self.refused, Some(ToolDefinitionChanged | ToolDefinitionUnknown)) {
+            pinned_definition(rules, self.call.definition).map_err(|refusal| match self.refused {
+                // Records of older versions have one code for both.
+                Some(ToolDefinitionChanged) if refusal.code == ToolDefinitionUnknown => ToolDefinitionChanged,
+                _ => refusal.code,
+            })?;
         }
         Ok(rules)
     }

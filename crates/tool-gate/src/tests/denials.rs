@@ -48,7 +48,7 @@ fn a_no_stands_where_approvals_do_in_the_order() {
     let call = |name, args| ToolCall::new("c", "desk", name, args).denied_by("olga");
     assert_eq!(code(&gate, &call("nothing", b"{" as &[u8])), Some(MalformedCall));
     assert_eq!(code(&gate, &call("nothing", b"{}")), Some(UndisclosedTool));
-    assert_eq!(code(&gate, &call("pinned", b"{}")), Some(ToolDefinitionChanged));
+    assert_eq!(code(&gate, &call("pinned", b"{}")), Some(ToolDefinitionUnknown));
     assert_eq!(code(&gate, &call("refund", b"{}")), Some(ArgsSchema));
     assert_eq!(code(&gate, &call("refund", REFUND).ask("x")), Some(AskDrift));
     assert_eq!(code(&gate, &call("planned", b"{}")), Some(PlanRequired));

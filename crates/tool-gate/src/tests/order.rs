@@ -93,14 +93,14 @@ fn a_pinned_definition_must_have_been_seen_and_be_equal() {
     let gate = world.gate();
     let call = ToolCall::new("c", "desk", "pinned", b"{}");
     let tool = ToolId::new("desk", "pinned").unwrap();
-    assert_eq!(code(&gate, &call), Some(ToolDefinitionChanged), "not seen yet");
+    assert_eq!(code(&gate, &call), Some(ToolDefinitionUnknown), "not seen yet");
     gate.note_definition(&tool, Digest::of(b"the pinned definition"));
     assert_eq!(code(&gate, &call), None);
     gate.note_definition(&tool, Digest::of(b"a rug pull"));
     assert_eq!(code(&gate, &call), Some(ToolDefinitionChanged));
     gate.note_definition(&tool, Digest::of(b"the pinned definition"));
     gate.forget_definition(&tool);
-    assert_eq!(code(&gate, &call), Some(ToolDefinitionChanged), "not seen any more");
+    assert_eq!(code(&gate, &call), Some(ToolDefinitionUnknown), "not seen any more");
     let log = gate.call_log();
     let reasons: Vec<_> =
         log.iter().filter_map(|record| record.reason.as_ref()).map(|r| r.as_str()).collect();
@@ -210,7 +210,7 @@ fn the_first_check_that_fails_gives_the_code() {
     let call = |name, args| ToolCall::new("c", "desk", name, args);
     assert_eq!(code(&gate, &call("nothing", b"{" as &[u8]).ask("x")), Some(MalformedCall));
     assert_eq!(code(&gate, &call("nothing", b"{}").ask("x")), Some(UndisclosedTool));
-    assert_eq!(code(&gate, &call("pinned", b"{}").ask("x")), Some(ToolDefinitionChanged));
+    assert_eq!(code(&gate, &call("pinned", b"{}").ask("x")), Some(ToolDefinitionUnknown));
     assert_eq!(code(&gate, &call("refund", b"{}").ask("x")), Some(ArgsSchema));
     assert_eq!(code(&gate, &call("refund", REFUND).ask("x")), Some(AskDrift));
     assert_eq!(code(&gate, &call("refund", REFUND)), Some(ApprovalRequired));

@@ -77,7 +77,7 @@ fn a_refusal_has_them_from_the_step_on_at_which_the_tool_is_known_to_be_the_sess
     assert_eq!(after(MalformedCall, &call("search", b"[1]")), none);
     assert_eq!(after(UndisclosedTool, &call("delete_ticket", br#"{"id":1}"#)), none);
     assert_eq!(after(UndisclosedTool, &call("invented", br#"{"id":1}"#)), none);
-    assert_eq!(after(ToolDefinitionChanged, &call("pinned", br#"{"id":1}"#)), none);
+    assert_eq!(after(ToolDefinitionUnknown, &call("pinned", br#"{"id":1}"#)), none);
     assert_eq!(after(ArgsSchema, &call("search", br#"{"query":7}"#)), [r#"{"query":7}"#]);
     assert_eq!(
         after(ArgsConstraint, &call("mail", br#"{"to":"x@evil.example"}"#)),

@@ -64,15 +64,18 @@ fn a_server_that_changes_its_tools_gets_nobody_quarantined() {
     let stats = Arc::new(CallStats::new().alarm(AlarmRule::default(), AlarmAction::Quarantine));
     let gate = open(&world, &stats, "session-1");
     let call = ToolCall::new("c", "desk", "pinned", b"{}");
-    for definition in [None, Some(Digest::of(b"a rug pull"))] {
+    let unknown = (None, ToolDefinitionUnknown);
+    for (definition, refused) in [unknown, (Some(Digest::of(b"a rug pull")), ToolDefinitionChanged)] {
         definition.iter().for_each(|definition| gate.note_definition(&tool("pinned"), *definition));
         for _ in 0..50 {
-            assert_eq!(code(&gate, &call), Some(ToolDefinitionChanged));
+            assert_eq!(code(&gate, &call), Some(refused));
         }
     }
     let shown = &stats.snapshot().agents[0];
     assert_eq!((shown.alarm_level, shown.standing), (0.0, Standing::Free));
-    assert_eq!(shown.counts.rejected_with(ToolDefinitionChanged), 100, "it is counted, and seen in the rate");
+    for refused in [ToolDefinitionUnknown, ToolDefinitionChanged] {
+        assert_eq!(shown.counts.rejected_with(refused), 50, "it is counted, and seen in the rate");
+    }
     assert_eq!(code(&gate, &search("c")), None, "other servers' tools go on");
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
 use crate::lines::{Line, next_line};
-use crate::output::Output;
+use crate::output::{Output, note};
 use line::CallLine;
 use options::Options;
 pub(crate) use proposals::beside;
@@ -35,6 +35,9 @@ const PROPOSAL_DEPTH: usize = 3;
 /// refusal, and "args_digest" where the arguments could be read. A tool without "server" is the one of that name that
 /// the session discloses. Where proposals are looked at, the answer has the "profile" that they are judged by, and that
 /// to an accepted call its "impact" and the "evidence" that verified, by id and SHA-256.
+///
+/// A tool whose definition the registry pins needs --definitions; without it, its calls are refused
+/// (TOOL_DEFINITION_UNKNOWN), and standard error says so at the start.
 ///
 /// The exit code is 0 when every call was accepted and 3 when any was refused.
 #[derive(Debug, Args)]
@@ -86,7 +89,15 @@ impl Check {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let proposals = &self.options.proposals;
         let proposal = proposals.read()?;
-        let gate = self.options.plan()?.prepare()?.open()?.gate;
+        let session = self.options.plan()?.prepare()?;
+        if let [first, more @ ..] = session.tools_without_definition().as_slice() {
+            let others = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            note(&format!(
+                "warning TOOL_DEFINITION_UNKNOWN: the registry pins the definition of {first}{others}; calls are refused \
+                 without --definitions SERVER=FILE (the server's answer to tools/list)"
+            ));
+        }
+        let gate = session.open()?.gate;
         let mut answers = Answers { out, profile: proposals.profile() };
         let limits = Limits::default()
             .with_max_bytes(LINE_BYTES)

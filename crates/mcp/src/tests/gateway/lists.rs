@@ -158,10 +158,10 @@ fn a_pinned_tool_that_the_server_does_not_list_is_refused() {
     let mut desk = Desk::open();
     desk.call(1, "summarize", &json!({}));
     desk.list(&json!([]));
-    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
     // The list is known now; it is not asked for at every call.
     desk.call(2, "summarize", &json!({}));
-    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
     desk.nothing_reached_the_server();
 }
 
@@ -170,11 +170,11 @@ fn a_server_that_never_lists_its_tools_gets_no_call_to_a_pinned_one() {
     let mut desk = Desk::with(Setup::default());
     desk.call(1, "summarize", &json!({}));
     let asked = desk.server_got();
-    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
     // An answer that comes too late is nobody's.
     desk.answer(&asked["id"], &json!({ "tools": definitions() }));
     desk.nothing_reached_the_client();
-    assert_eq!(desk.record(), ["TOOL_DEFINITION_CHANGED", "UNEXPECTED_ANSWER"]);
+    assert_eq!(desk.record(), ["TOOL_DEFINITION_UNKNOWN", "UNEXPECTED_ANSWER"]);
     assert_eq!(desk.reasons(), [NOT_SEEN]);
 }
 
@@ -196,12 +196,12 @@ fn the_record_tells_a_definition_that_was_not_seen_from_one_that_is_another() {
     desk.serve(
         &json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": 1, "message": "x" } }).to_string(),
     );
-    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
     desk.serve(notice);
     desk.client_got();
     desk.call(3, "summarize", &json!({}));
     desk.list(&json!([]));
-    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
     client_lists(&mut desk, &changed("summarize"));
     desk.call(4, "summarize", &json!({}));
     assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
@@ -220,7 +220,7 @@ fn a_list_that_failed_is_not_asked_for_again_at_once_and_is_later() {
         desk.call(id, "summarize", &json!({}));
     }
     for _ in 1..6 {
-        assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+        assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
     }
     assert!(start.elapsed() < std::time::Duration::from_secs(4), "each waited");
     std::thread::sleep(std::time::Duration::from_millis(2_100));
@@ -263,7 +263,7 @@ fn a_cursor_that_never_ends_is_given_up() {
         let asked = desk.server_got();
         desk.answer(&asked["id"], &json!({ "tools": definitions(), "nextCursor": "again" }));
     }
-    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
+    assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
     desk.nothing_reached_the_server();
 }
 
