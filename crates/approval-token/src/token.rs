@@ -1,7 +1,7 @@
 use std::fmt;
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
-use countersign_core::{AgentId, Millis, OperatorId, Timestamp, TokenId};
+use countersign_core::{AgentId, Millis, OperatorId, Timestamp, TokenId, look_alike};
 use countersign_keys::RunKeys;
 use countersign_keys::sealed::{SealedText, seal};
 use serde::Deserialize as _;
@@ -106,10 +106,10 @@ pub fn mint(
     text.parse().map_err(|_| MintError::Binding)
 }
 
-/// Says whether an agent would approve its own call. Asked when minting and again when verifying, where the gate may
-/// know the agent although the approver left it out.
+/// Returns whether an agent would approve its own call: its id, or a name that a person could take for it. Asked when
+/// minting and again when verifying, where the gate may know the agent although the approver left it out.
 pub(crate) fn is_self_approval(approver: &str, agent: Option<&AgentId>) -> bool {
-    agent.is_some_and(|agent| agent.as_str() == approver)
+    agent.is_some_and(|agent| look_alike(agent.as_str(), approver))
 }
 
 /// Holds a token that nobody has verified yet: `cs1.<payload>.<tag>`, in its one spelling. Whoever has it can spend it,

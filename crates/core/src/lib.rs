@@ -10,6 +10,7 @@ mod digest;
 mod hidden;
 mod id;
 mod impact;
+mod lookalike;
 mod spent;
 mod time;
 mod tool;
@@ -25,6 +26,7 @@ pub use id::{
     TokenId,
 };
 pub use impact::{ImpactClass, ImpactError};
+pub use lookalike::{look_alike, lookalike_keys};
 pub use spent::{SpendError, SpentId, SpentTokens};
 pub use time::{Millis, TimeError, Timestamp};
 pub use tool::{ServerName, ToolId, ToolName};

@@ -22,6 +22,8 @@ fn an_id_with_a_hidden_character_or_blank_edges_is_refused() {
         "a ",
         "a\u{a0}b",
         "a\u{e0041}",
+        "a\u{2800}b",
+        "a\u{1d159}b",
     ] {
         assert!(matches!(Principal::new(bad), Err(IdError::Character { .. })), "{bad:?}");
         assert!(serde_json::from_str::<Principal>(&serde_json::to_string(bad).unwrap()).is_err());
@@ -125,4 +127,16 @@ fn a_broken_clock_is_an_error_until_it_is_set() {
 #[test]
 fn hidden_characters_are_spelled_out_for_people() {
     assert_eq!(escape_hidden("a\u{202e}b\n\\\u{e9}"), "a\\u{202e}b\\u{a}\\\\\u{e9}");
+}
+
+#[test]
+fn names_that_differ_in_case_or_script_look_alike() {
+    for (one, other) in
+        [("bot", "BOT"), ("bot", "b\u{43e}t"), ("bot", "bot."), ("a  b", "a b"), ("bot", "\u{ff42}ot")]
+    {
+        assert!(look_alike(one, other), "{one:?} {other:?}");
+    }
+    for (one, other) in [("bot", "bob"), ("bot", "bot2"), ("a b", "ab")] {
+        assert!(!look_alike(one, other), "{one:?} {other:?}");
+    }
 }

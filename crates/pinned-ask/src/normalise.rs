@@ -8,6 +8,13 @@ const MAX_RAW_BYTES: usize = 256 << 10;
 /// The longest normalised goal.
 const MAX_BYTES: usize = 64 << 10;
 
+// INVARIANT: the label of `ask-1` names the Unicode version of both tables: lower-casing is the standard library's,
+// form C is the crate's. A toolchain or crate with other tables does not build.
+const _: () = assert!(
+    matches!((char::UNICODE_VERSION, unicode_normalization::UNICODE_VERSION), ((17, 0, 0), (17, 0, 0))),
+    "recipe `ask-1` needs the tables of Unicode 17.0.0"
+);
+
 /// Normalises a goal as recipe `ask-1` says.
 pub(crate) fn normalise(text: &str) -> Result<String, PinError> {
     // Before any work is done: some texts grow when they are normalised, and marks are sorted.

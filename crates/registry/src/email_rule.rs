@@ -37,12 +37,12 @@ impl EmailRule {
 }
 
 /// A dot-atom (RFC 5321, section 4.1.2) less what relays and command lines are known to read as something else: `%`
-/// and `!` as routes, a leading `-` as an option.
+/// and `!` as routes, a leading `-` as an option, back-tick, `|`, `{` and `}` as a shell's.
 fn is_local_part(local: &str) -> bool {
     local.len() <= MAX_LOCAL_BYTES
         && !local.starts_with('-')
         && local.split('.').all(|atom| {
             !atom.is_empty()
-                && atom.bytes().all(|b| b.is_ascii_alphanumeric() || b"#$&'*+-/=?^_`{|}~".contains(&b))
+                && atom.bytes().all(|b| b.is_ascii_alphanumeric() || b"#$&'*+-/=?^_~".contains(&b))
         })
 }

@@ -1,15 +1,10 @@
 use std::collections::BTreeMap;
 
-use countersign_core::{AgentId, ServerName, ToolId};
-use unicode_security::confusable_detection::skeleton;
+use countersign_core::{AgentId, ServerName, ToolId, lookalike_keys};
 
 use crate::content::{ContentError, ContentProblem};
 
-/// Finds two names that a person could take for one another.
-///
-/// Two names look alike when full case mapping or the skeleton of UTS #39 makes them equal, alone or one after the
-/// other; runs of white space count as one, and dots or blanks at the end do not count. One key is not enough, because
-/// the skeleton of `I` is `l` while its lower case is `i`.
+/// Finds two names that a person could take for one another ([`lookalike_keys`]).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LookAlikes {
     seen: BTreeMap<(usize, String), String>,
@@ -22,7 +17,7 @@ impl LookAlikes {
 
     /// Adds a name, unless it looks like an earlier one: that one is given then. Adding a name twice is no clash.
     pub(crate) fn add(&mut self, name: &str) -> Option<&str> {
-        let keys: Vec<_> = keys(name).into_iter().enumerate().collect();
+        let keys: Vec<_> = lookalike_keys(name).into_iter().enumerate().collect();
         let other = |key: &&(usize, String)| self.seen.get(*key).is_some_and(|first| first != name);
         if let Some(clash) = keys.iter().find(other) {
             return self.seen.get(clash).map(String::as_str);
@@ -62,27 +57,4 @@ fn refuse_clash(place: &str, seen: &mut LookAlikes, name: &str) -> Result<(), Co
     };
     let problem = ContentProblem::LookAlike { name: name.to_owned(), other: other.to_owned() };
     Err(ContentError::new(place, problem))
-}
-
-/// What must differ between two names for them not to look alike. Equal skeletons give equal first keys, equal case
-/// mappings equal second ones.
-fn keys(name: &str) -> [String; 2] {
-    let plain = blanks(name);
-    // Folding after a skeleton, and the other way round, may bring in what the other one maps.
-    [fold(&bones(&plain)), bones(&fold(&bones(&fold(&plain))))]
-}
-
-/// Upper, then lower case by full mappings: equal for whatever differs in case alone (sharp s and SS, both sigmas).
-fn fold(text: &str) -> String {
-    text.to_uppercase().chars().flat_map(char::to_lowercase).collect()
-}
-
-fn bones(text: &str) -> String {
-    blanks(&skeleton(text).collect::<String>())
-}
-
-/// Puts one blank for each run of them and takes dots and blanks off the end.
-fn blanks(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").trim_end_matches(['.', ' ']).to_owned()
 }

@@ -40,15 +40,25 @@ impl PathRule {
 fn is_plain(path: &str) -> bool {
     let relative = path.strip_prefix('/').unwrap_or(path);
     path.len() <= MAX_PATH_BYTES
-        && !path.chars().any(|c| c == '\\' || is_hidden(c) || looks_like_a_separator(c))
+        && !path.chars().any(|c| is_special(c) || is_hidden(c) || looks_like_a_separator(c))
         && !has_percent_escape(path)
         && !relative.starts_with('~')
         && relative.split('/').all(is_plain_segment)
 }
 
-/// No segment of dots and blanks alone: `.` and `..`, and what some systems shorten to them (`.. `, `...`).
+/// No segment of dots and whitespace alone: `.` and `..`, and what some systems shorten to them (`.. `, `...`). No
+/// segment of `..` and a character that starts a parameter elsewhere (`..;`, `..$`).
 fn is_plain_segment(segment: &str) -> bool {
-    segment != "~" && segment.chars().any(|c| c != '.' && !c.is_whitespace())
+    let after_dots = segment.trim_start_matches('.');
+    let dots = segment.len().saturating_sub(after_dots.len());
+    segment != "~"
+        && segment.chars().any(|c| c != '.' && !c.is_whitespace())
+        && (dots < 2 || after_dots.starts_with(char::is_alphanumeric))
+}
+
+/// Characters that a shell expands, or that separate segments elsewhere.
+const fn is_special(c: char) -> bool {
+    matches!(c, '\\' | '*' | '$' | '`')
 }
 
 /// `%2e`, `%2F`, `%u002e`: a server that decodes once more would see another path.

@@ -59,6 +59,11 @@ impl UrlRule {
         let scheme = self.schemes.iter().find(|known| &***known == scheme)?;
         let authority = rest.split(['/', '?', '#']).next()?;
         let (host, port) = read_authority(authority)?;
+        // Some readers take `example.com#` or `example.com?` before an `@` for user information.
+        let tail = rest.strip_prefix(authority)?.split('/').next()?;
+        if tail.contains('@') {
+            return None;
+        }
         self.hosts.iter().any(|entry| entry.matches(host, port, scheme)).then_some(())
     }
 }

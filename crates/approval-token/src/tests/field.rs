@@ -269,6 +269,23 @@ fn an_agent_cannot_approve_its_own_call() {
 }
 
 #[test]
+fn an_approver_that_looks_like_the_agent_is_the_agent() {
+    for name in ["BOT", "Bot", "b\u{43e}t", "b0t", "bot."] {
+        let own = MintTerms::new(
+            TokenId::new("t").unwrap(),
+            OperatorId::new(name).unwrap(),
+            at(1_000_000),
+            Millis::from_secs(60),
+        );
+        let minted = mint(&keys(), &full("c"), &own, DEFAULT_TTL_CAP).map(|_| ());
+        assert_eq!(minted, Err(MintError::SelfApproval), "{name}");
+        let blind = mint(&keys(), &without(0), &own, DEFAULT_TTL_CAP).unwrap();
+        let result = verify(&blind, &keys(), &full("c"), at(1_000_000), SKEW, Partial::Accept);
+        assert_eq!(refusal(result), "self-approval", "{name}");
+    }
+}
+
+#[test]
 fn empty_hidden_and_over_long_ids_do_not_come_as_far_as_minting() {
     let long = "x".repeat(257);
     for bad in ["", "a\0b", "a\nb", "a\u{202e}b", "a\u{200b}", " a", long.as_str()] {

@@ -239,6 +239,16 @@ fn rejected() -> Vec<(&'static str, Value)> {
         "expired_long_ago",
         case("the end of time", "APPROVAL_EXPIRED", None, &json!({ "now": (1_u64 << 53) - 1 })),
     ));
+    let lookalike = json!({ "token": forge(&payload(&token("c", "t")).replace("olga", "BOT")).as_str() });
+    cases.push((
+        "self_approval_look_alike",
+        case(
+            "a name that looks like the agent's as approver",
+            "APPROVAL_INVALID",
+            Some("self-approval"),
+            &lookalike,
+        ),
+    ));
     cases
 }
 

@@ -72,6 +72,13 @@ fn a_path_with_two_readings_is_refused() {
         "/srv/docs/\u{2024}\u{2024}/x",
         "/srv/docs/\u{2025}/x",
         "file:///srv/docs/x",
+        "/srv/docs/..;/x",
+        "/srv/docs/..;a=b/x",
+        "/srv/docs/..$/x",
+        "/srv/docs/...;/x",
+        "/srv/docs/*",
+        "/srv/docs/$HOME",
+        "/srv/docs/`id`",
     ] {
         assert!(!fits(&within, bad), "{bad:?}");
     }
@@ -170,6 +177,9 @@ fn a_url_has_a_listed_scheme_and_goes_to_a_listed_host() {
         "https://[::1]/",
         "https://-a.example.org/",
         "https://a..example.org/",
+        "https://example.com#@evil.test/",
+        "https://example.com?@evil.test/",
+        "https://example.com?a=b#@evil.test",
     ] {
         assert!(!fits(&to, bad), "{bad:?}");
     }
@@ -249,6 +259,9 @@ fn an_address_belongs_to_a_listed_domain() {
         "a@\u{212a}example.com",
         "a@[127.0.0.1]",
         "mailto:a@example.com",
+        "a`id`@example.com",
+        "a|b@example.com",
+        "{a}@example.com",
     ] {
         assert!(!fits(&to, bad), "{bad:?}");
     }
