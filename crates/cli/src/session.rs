@@ -9,7 +9,7 @@ use countersign_action_proposal::ProposalVerifier;
 use countersign_approval_token::MemorySpentTokens;
 use countersign_audit_log::{AuditSink, MemorySink};
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
-use countersign_committed_plan::PlanContext;
+use countersign_committed_plan::{OnBreach, PlanContext};
 use countersign_core::{
     AgentId, Audience, Clock, Digest, Millis, Principal, RunId, ServerName, SessionId, SpentTokens,
     SystemClock, Timestamp, ToolId,
@@ -100,6 +100,7 @@ pub(crate) struct PreparedSession {
     definitions: BTreeMap<ToolId, Digest>,
     recorded: RecordedFields,
     rule: Rule,
+    on_breach: OnBreach,
     signals: SignalsPlan,
 }
 
@@ -137,6 +138,13 @@ impl PreparedSession {
     #[must_use]
     pub(crate) const fn hold_to_plans(mut self, rule: Rule) -> Self {
         self.rule = rule;
+        self
+    }
+
+    /// Sets the response to a call that is not the plan's next one.
+    #[must_use]
+    pub(crate) const fn on_breach(mut self, on_breach: OnBreach) -> Self {
+        self.on_breach = on_breach;
         self
     }
 
@@ -185,7 +193,8 @@ impl PreparedSession {
             Arc::clone(&sink),
         )
         .stats(stats)
-        .recorded_fields(self.recorded);
+        .recorded_fields(self.recorded)
+        .on_breach(self.on_breach);
         if let Some(ask) = self.ask {
             builder = builder.pinned_ask(ask);
         }
@@ -286,6 +295,7 @@ impl SessionPlan {
             definitions: self.definitions,
             recorded,
             rule: Rule::ByTool,
+            on_breach: OnBreach::Halt,
             signals: self.signals,
         })
     }

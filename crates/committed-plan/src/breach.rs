@@ -23,7 +23,13 @@ pub enum PlanBreach {
     /// The step, or the plan, has had all its calls.
     #[error("the plan has no call left for this")]
     Exhausted {
-        /// What has run out: `count` or `ended`; or who has [halted](crate::PlanCursor::halt) the plan.
+        /// What has run out: `count` or `ended`.
+        reason: &'static str,
+    },
+    /// The plan was halted, by an earlier breach or by its [host](crate::PlanCursor::halt).
+    #[error("the plan is halted")]
+    Halted {
+        /// Reason of the halt: that of the breach, or the host's.
         reason: &'static str,
     },
 }
@@ -37,6 +43,7 @@ impl PlanBreach {
             Self::StepMismatch { .. } => "PLAN_STEP_MISMATCH",
             Self::OutOfOrder { .. } => "PLAN_OUT_OF_ORDER",
             Self::Exhausted { .. } => "PLAN_EXHAUSTED",
+            Self::Halted { .. } => "PLAN_HALTED",
         }
     }
 
@@ -47,7 +54,8 @@ impl PlanBreach {
             Self::Required { reason }
             | Self::StepMismatch { reason }
             | Self::OutOfOrder { reason }
-            | Self::Exhausted { reason } => reason,
+            | Self::Exhausted { reason }
+            | Self::Halted { reason } => reason,
         }
     }
 }

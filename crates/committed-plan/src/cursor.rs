@@ -6,6 +6,7 @@ use crate::breach::PlanBreach;
 use crate::commit::CommittedPlan;
 use crate::cursor_error::{FinishError, PlanUseError};
 use crate::header::PlanContext;
+use crate::on_breach::OnBreach;
 use crate::progress::Progress;
 use crate::step::Step;
 use crate::trace::{TraceStep, VerifiedTrace};
@@ -21,7 +22,7 @@ struct Run<O> {
 ///
 /// Order: a step's first call comes after the first call of the step before it, and no call of a step comes after a later
 /// step's. Counts: a step has one call at least and [`Step::max_calls`](crate::Step::max_calls) at most. The first call that is refused
-/// halts the plan, and everything after it is refused as well; two kinds do not, because they are no deed of the caller's: a call
+/// halts the plan, unless [`on_breach`](Self::on_breach) says otherwise, and everything after a halt is refused as well; two kinds do not, because they are no deed of the caller's: a call
 /// under another registry than the plan was committed under, and one that comes while another is being decided.
 ///
 /// ```
@@ -67,12 +68,19 @@ impl<O> PlanCursor<O> {
         Ok(Self { plan, amended: Vec::new(), progress: Progress::default(), runs: Vec::new() })
     }
 
+    /// Sets the response to a call that is not the plan's next one: by default the first halts the plan.
+    #[must_use]
+    pub fn on_breach(mut self, on_breach: OnBreach) -> Self {
+        self.progress.set_on_breach(on_breach);
+        self
+    }
+
     /// Says whether a call is the plan's next one, and holds its turn. The plan goes on when the call is accepted, not before.
     ///
     /// The step is verified against the root before anything of it is compared.
     ///
     /// # Errors
-    /// [`PlanBreach`], after which the plan is halted but for the two cases that [`PlanCursor`] names.
+    /// [`PlanBreach`], which counts as one ([`OnBreach`]) but for the two cases that [`PlanCursor`] names.
     pub fn check(&mut self, call: &StepCall<'_>) -> Result<PlannedCall, PlanBreach> {
         self.progress.is_open(self.plan.header(), call)?;
         let found = call.named(self.plan.root()).and_then(|named| match named {
@@ -130,8 +138,8 @@ impl<O> PlanCursor<O> {
         self.plan.admits(step, call.tool, call.args)
     }
 
-    /// Tells a call of another step from one that is in the plan nowhere. The plan halts over it, so the search through all
-    /// steps happens once.
+    /// Tells a call of another step from one that is in the plan nowhere. Each search through all steps counts as a breach, so
+    /// there are few.
     fn explain(&self, breach: PlanBreach, call: &StepCall<'_>) -> PlanBreach {
         if breach.reason() == "leaf" {
             return breach;
@@ -150,7 +158,7 @@ impl<O> PlanCursor<O> {
     /// Goes on by a call that was accepted.
     ///
     /// # Errors
-    /// [`PlanBreach`]: that of the [halt](Self::halt), if the plan was halted while the turn was held; [`PlanBreach::OutOfOrder`] when
+    /// [`PlanBreach`]: [`PlanBreach::Halted`], if the plan was [halted](Self::halt) while the turn was held; [`PlanBreach::OutOfOrder`] when
     /// the turn is not this call's, which only happens between two cursors.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<StepRun, PlanBreach> {
@@ -174,7 +182,7 @@ impl<O> PlanCursor<O> {
     /// # Errors
     /// [`PlanBreach`], the first one, when the plan was halted before.
     pub fn halt(&mut self, reason: &'static str) -> Result<(), PlanBreach> {
-        self.progress.halt(PlanBreach::Exhausted { reason })
+        self.progress.halt(PlanBreach::Halted { reason })
     }
 
     /// Keeps what came of an accepted call, and the number under which it is on record, until the plan is finished. There

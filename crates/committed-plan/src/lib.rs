@@ -3,7 +3,7 @@
 //!
 //! A [`Plan`] is read strictly or put together ([`Plan::from_json`], [`Plan::new`]), checked against what the operator
 //! allows ([`Plan::commit`], [`PlanContract`]) and committed as a Merkle tree (RFC 9162) over its header and its steps: from
-//! then on it is its [`PlanRoot`]. A [`PlanCursor`] lets through the plan's next call and no other, and halts at the first breach.
+//! then on it is its [`PlanRoot`]. A [`PlanCursor`] lets through the plan's next call and no other, and halts at the first breach, or after several ([`OnBreach`]).
 //! [`StepProof`] proves one step from the root alone, for a gate on another machine, where a [`RootCursor`] holds calls to it. [`PlanCursor::finish`] recomputes the root and
 //! gives out what the tools returned ([`VerifiedTrace`]): before that, whoever planned sees none of it.
 //!
@@ -22,6 +22,7 @@ mod error;
 mod header;
 mod header_proof;
 mod limits;
+mod on_breach;
 mod open;
 mod place;
 mod plan;
@@ -47,6 +48,7 @@ pub use error::{CommitError, PlanError, PlanProblem};
 pub use header::{Amends, PlanContext, PlanHeader};
 pub use header_proof::{HeaderProof, VerifiedHeader};
 pub use limits::PlanLimits;
+pub use on_breach::{Breaches, BreachesError, OnBreach};
 pub use open::DYNAMIC;
 pub use place::OpenPlace;
 pub use plan::Plan;

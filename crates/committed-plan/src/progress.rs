@@ -3,6 +3,7 @@ use countersign_core::Digest;
 use crate::breach::PlanBreach;
 use crate::cursor_error::PlanUseError;
 use crate::header::PlanHeader;
+use crate::on_breach::OnBreach;
 use crate::root::PlanRoot;
 use crate::turn::{PlannedCall, StepCall, Turn};
 
@@ -16,10 +17,17 @@ pub(crate) struct Progress {
     used: u32,
     turns: u64,
     held: Option<Turn>,
+    on_breach: OnBreach,
+    /// How many calls were refused as breaches.
+    breaches: u32,
     halted: Option<PlanBreach>,
 }
 
 impl Progress {
+    pub(crate) const fn set_on_breach(&mut self, on_breach: OnBreach) {
+        self.on_breach = on_breach;
+    }
+
     pub(crate) const fn position(&self) -> u64 {
         self.position
     }
@@ -45,7 +53,7 @@ impl Progress {
 
     /// Says whether a call can be looked at now. Of these three, none halts the plan.
     pub(crate) fn is_open(&self, plan: &PlanHeader, call: &StepCall<'_>) -> Result<(), PlanBreach> {
-        self.halted.map_or(Ok(()), Err)?;
+        self.check_not_halted()?;
         if call.registry_version != plan.context().registry_version() {
             return Err(PlanBreach::Required { reason: "other-registry" });
         }
@@ -55,21 +63,36 @@ impl Progress {
         Ok(())
     }
 
-    /// Holds the turn for a call of the step that was found for it, or halts the plan because none was.
+    fn check_not_halted(&self) -> Result<(), PlanBreach> {
+        match &self.halted {
+            Some(first) => Err(PlanBreach::Halted { reason: first.reason() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Holds the turn for a call of the step that was found for it, or counts a breach because none was.
     pub(crate) fn hold(
         &mut self,
         root: PlanRoot,
         found: Result<u64, PlanBreach>,
         call: &StepCall<'_>,
     ) -> Result<PlannedCall, PlanBreach> {
-        let index = found.inspect_err(|breach| self.halted = Some(*breach))?;
+        let index = found.inspect_err(|breach| self.count(*breach))?;
         Ok(PlannedCall { turn: self.take(root, index, call.args.digest()) })
+    }
+
+    /// Counts a breach. The last that is allowed for halts the plan.
+    const fn count(&mut self, breach: PlanBreach) {
+        self.breaches = self.breaches.saturating_add(1);
+        if self.breaches >= self.on_breach.limit() {
+            self.halted = Some(breach);
+        }
     }
 
     /// Goes on by a call that was accepted.
     pub(crate) fn accept(&mut self, turn: &Turn) -> Result<(), PlanBreach> {
         self.release(turn)?;
-        self.halted.map_or(Ok(()), Err)?;
+        self.check_not_halted()?;
         self.used = if turn.index == self.position { self.used.saturating_add(1) } else { 1 };
         self.position = turn.index;
         Ok(())

@@ -6,6 +6,7 @@ use crate::cursor_error::PlanUseError;
 use crate::error::CommitError;
 use crate::header::{PlanContext, PlanHeader};
 use crate::header_proof::VerifiedHeader;
+use crate::on_breach::OnBreach;
 use crate::progress::Progress;
 use crate::root::PlanRoot;
 use crate::turn::{PlannedCall, StepCall, Turn};
@@ -15,7 +16,7 @@ use crate::turn::{PlannedCall, StepCall, Turn};
 ///
 /// A step is verified against the root before anything of it is looked at. No call of a step comes after one of a later step, and
 /// no step has more calls than [`Step::max_calls`](crate::Step::max_calls). The first call that is refused halts the plan here, with the
-/// two exceptions that [`PlanCursor`](crate::PlanCursor) names.
+/// exceptions that [`PlanCursor`](crate::PlanCursor) names.
 ///
 /// It sees the steps that come to this machine and no others. So it **cannot refuse a gap**: whether the steps between two calls
 /// ran elsewhere, or at all, it does not know. And it counts the calls that it sees: whoever sends one step to two machines lets
@@ -84,12 +85,19 @@ impl RootCursor {
         Ok(Self { plan, amended: 0, progress: Progress::default() })
     }
 
+    /// Sets the response to a call that is not the plan's next one: by default the first halts the plan.
+    #[must_use]
+    pub fn on_breach(mut self, on_breach: OnBreach) -> Self {
+        self.progress.set_on_breach(on_breach);
+        self
+    }
+
     /// Says whether a call is one of the plan's, and holds its turn. The plan goes on when the call is accepted, not before.
     ///
     /// The step is held against `contract` as at [`Plan::commit`](crate::Plan::commit), because that may have happened elsewhere.
     ///
     /// # Errors
-    /// [`PlanBreach`], after which the plan is halted but for the two cases that [`PlanCursor`](crate::PlanCursor) names.
+    /// [`PlanBreach`], which counts as one ([`OnBreach`]) but for the two cases that [`PlanCursor`](crate::PlanCursor) names.
     pub fn check(
         &mut self,
         call: &StepCall<'_>,
@@ -129,7 +137,7 @@ impl RootCursor {
     /// Goes on by a call that was accepted.
     ///
     /// # Errors
-    /// [`PlanBreach`]: that of the [halt](Self::halt), if the plan was halted while the turn was held; [`PlanBreach::OutOfOrder`] when
+    /// [`PlanBreach`]: [`PlanBreach::Halted`], if the plan was [halted](Self::halt) while the turn was held; [`PlanBreach::OutOfOrder`] when
     /// the turn is not this call's, which only happens between two cursors.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
@@ -150,7 +158,7 @@ impl RootCursor {
     /// # Errors
     /// [`PlanBreach`], the first one, when the plan was halted before.
     pub fn halt(&mut self, reason: &'static str) -> Result<(), PlanBreach> {
-        self.progress.halt(PlanBreach::Exhausted { reason })
+        self.progress.halt(PlanBreach::Halted { reason })
     }
 
     /// Says whether an amendment could be taken now, but for a call that is being decided. Holds nothing.

@@ -13,6 +13,7 @@ mod finish;
 mod halts;
 mod laws;
 mod laws_root;
+mod on_breach;
 mod order;
 mod proofs;
 mod reading;

@@ -58,7 +58,7 @@ fn adversarial_flow() -> Result<(), Failed> {
     assert_eq!(refused, Some(RejectionCode::PlanStepMismatch));
     let honest = r#"{"to":"ada@customers.example","body":"Your parcel arrives on Friday."}"#;
     let refused = attempt(&gate, "send_mail", honest, "sent")?;
-    assert_eq!(refused, Some(RejectionCode::PlanStepMismatch), "a plan that was halted stays halted");
+    assert_eq!(refused, Some(RejectionCode::PlanHalted), "a plan that was halted stays halted");
     assert_eq!(gate.finish_plan().err().map(|error| error.code()), Some("PLAN_HALTED"));
     println!("  halted: no trace, and no mail was sent");
     Ok(())

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
+use countersign_committed_plan::OnBreach;
 use countersign_core::{AgentId, Millis, OutputTag, Principal, SessionId, Timestamp, ToolId};
 use countersign_pinned_ask::{PinError, PinnedAsk};
 use countersign_registry::{AgentClaims, NegotiateError, NegotiationRequest, Wanted};
@@ -128,6 +129,11 @@ impl SessionBuilder {
     /// Refuses every call until a plan is started.
     pub fn plan_first(self) -> Self {
         self.gate(ToolGateBuilder::plan_first)
+    }
+
+    /// Sets what a call does to the plan that is not its next one: by default the first halts it.
+    pub fn on_breach(self, on_breach: OnBreach) -> Self {
+        self.gate(move |gate| gate.on_breach(on_breach))
     }
 
     /// Takes what the agent claims about itself. It goes on record and changes nothing else.

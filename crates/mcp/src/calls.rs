@@ -247,8 +247,9 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
     };
     // An id that was asked about before cannot be asked about again. The store is well, and only the client can mend that.
     let (retry, unlock) = match filed {
+        Ok(_) => (rejection.retry(), rejection.unlock()),
         Err(NotFiled::IdInUse) => (Retry::AfterChange, Some("the call under another call id")),
-        Ok(_) | Err(NotFiled::Denied | NotFiled::Unavailable) => (code.retry(), code.unlock()),
+        Err(NotFiled::Denied | NotFiled::Unavailable) => (code.retry(), code.unlock()),
     };
     let approval = filed.ok().flatten();
     let refusal = Refusal {

@@ -115,7 +115,7 @@ fn change(link: &Link, plan: Plan, approvals: PlanApprovals) -> Result<Committed
     // The gate has put its decision on record.
     let root = changed.map_err(|error| Refused::from(&error))?;
     *link.last_step.lock() = Some(last_step);
-    Ok(Committed { root: root.to_string(), steps, kind })
+    Ok(Committed { root: root.to_string(), steps, kind, on_breach: link.gate.on_breach() })
 }
 
 /// The plan that the client means. What it is for, and what it amends, is the gateway's to say. Nobody is asked to approve a plan

@@ -1,5 +1,6 @@
 //! The answers to calls that are the gateway's own: refusals, and plans that were committed.
 
+use countersign_committed_plan::OnBreach;
 use countersign_tool_gate::RejectionCode;
 
 use crate::compose::Object;
@@ -87,6 +88,7 @@ pub(crate) struct Committed {
     pub(crate) root: String,
     pub(crate) steps: u64,
     pub(crate) kind: Kind,
+    pub(crate) on_breach: OnBreach,
 }
 
 /// Whether a plan is the session's first.
@@ -104,9 +106,16 @@ pub(crate) fn committed_line(id: &RpcId, plan: &Committed) -> String {
         Kind::Plan => "the plan",
         Kind::Amendment => "the amendment, in place of the steps that had not run",
     };
+    let end = match plan.on_breach {
+        OnBreach::Refuse(breaches) if breaches.get() > 1 => {
+            format!("Any other call is refused, and the last of {} such calls ends the plan.", breaches.get())
+        }
+        OnBreach::Halt | OnBreach::Refuse(_) | _ => {
+            "The first call that is not the plan's next one ends the plan.".to_owned()
+        }
+    };
     let text = format!(
-        "Committed by Countersign: {what}. Steps: {steps}. Root: {root}. \
-         Call the steps in their order now. The first call that is not the plan's next one ends the plan."
+        "Committed by Countersign: {what}. Steps: {steps}. Root: {root}. Call the steps in their order now. {end}"
     );
     let plan = Object::new().string("root", root).raw("steps", &steps.to_string()).finish();
     let result = Object::new()

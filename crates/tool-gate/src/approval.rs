@@ -48,11 +48,7 @@ pub(crate) fn approved<'g>(
     let Some((settings, binding)) = to_bind() else {
         return Err(Refusal::new(RejectionCode::ApprovalRequired, "this gate takes no approvals"));
     };
-    let mut refusal = Refusal {
-        code: RejectionCode::ApprovalRequired,
-        reason: "no approval came with the call".into(),
-        approval_request: None,
-    };
+    let mut refusal = Refusal::new(RejectionCode::ApprovalRequired, "no approval came with the call");
     for text in &call.approvals {
         match verify_one(text, settings, settings.partial, &binding, view, now) {
             Ok(approval) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use countersign_approval_token::Partial;
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
 use countersign_canonical_json::Limits;
+use countersign_committed_plan::OnBreach;
 use countersign_core::{Audience, Clock, Digest, Millis, Principal, SpentTokens, ToolId};
 use countersign_keys::RunKeys;
 use countersign_pinned_ask::PinnedAsk;
@@ -139,6 +140,7 @@ pub struct ToolGateBuilder {
     pub(crate) approvals: Option<ApprovalSettings>,
     pub(crate) proposals: Option<ProposalSettings>,
     pub(crate) without_plan: WithoutPlan,
+    pub(crate) on_breach: OnBreach,
     pub(crate) plan: Option<Offered>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
@@ -192,6 +194,13 @@ impl ToolGateBuilder {
     /// Refuses every call, whatever the tool's rule, until a plan is started.
     pub const fn plan_first(mut self) -> Self {
         self.without_plan = WithoutPlan::Refuse;
+        self
+    }
+
+    /// Sets what a call does to the plan that is not its next one: by default the first halts it. Such a call is refused either
+    /// way, so the calls that may run are the same.
+    pub const fn on_breach(mut self, on_breach: OnBreach) -> Self {
+        self.on_breach = on_breach;
         self
     }
 

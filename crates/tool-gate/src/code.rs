@@ -134,16 +134,19 @@ codes! {
     /// The call must be a step of a committed plan, and there is none, or none that was committed under this registry.
     6 PlanRequired "PLAN_REQUIRED", AfterChange,
         "the call must be a step of a committed plan", Some("a committed plan");
-    /// The call is another one than the plan has here. The plan is halted.
+    /// The call is another one than the plan has here. It halts the plan, unless the gate outlives breaches.
     6 PlanStepMismatch "PLAN_STEP_MISMATCH", Never,
         "the call is not the one that the plan has here", Some("a new session with a plan that has the call");
-    /// The step is in the plan, and it is not its turn: the plan is halted, unless it only was another call's turn, or an
-    /// amendment's, just then.
+    /// The step is in the plan, and it is not its turn. It halts the plan, unless it only was another call's turn, or an
+    /// amendment's, just then, or the gate outlives breaches.
     6 PlanOutOfOrder "PLAN_OUT_OF_ORDER", AfterChange,
         "it is not this step's turn in the plan", Some("the plan's next step, one call at a time");
-    /// The step, or the plan, has had all its calls. The plan is halted.
+    /// The step, or the plan, has had all its calls. It halts the plan, unless the gate outlives breaches.
     6 PlanExhausted "PLAN_EXHAUSTED", Never,
         "the plan has no call left for this", Some("a new session with a new plan");
+    /// The plan was halted before, by a call that was not its next one or by the host.
+    6 PlanHalted "PLAN_HALTED", Never,
+        "the plan is halted", Some("a new session with a new plan");
     /// The tool needs an approval of this very call (or of the plan that it is a step of), and there is none.
     7 ApprovalRequired "APPROVAL_REQUIRED", AfterApproval,
         "a person must approve this call", Some("an approval of exactly this call");

@@ -47,11 +47,13 @@ pub(crate) struct Refusal {
     pub(crate) code: RejectionCode,
     pub(crate) reason: Cow<'static, str>,
     pub(crate) approval_request: Option<Box<ApprovalRequest>>,
+    /// Whether it halted the plan.
+    pub(crate) halted: bool,
 }
 
 impl Refusal {
     pub(crate) fn new(code: RejectionCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, reason: reason.into(), approval_request: None }
+        Self { code, reason: reason.into(), approval_request: None, halted: false }
     }
 }
 

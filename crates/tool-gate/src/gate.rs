@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool, RecordedValues, Verdict};
 use countersign_canonical_json::Canonical;
+use countersign_committed_plan::OnBreach;
 use countersign_core::{Clock, ClockError, Digest, Principal, Timestamp, ToolId, ToolName};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{CapabilityRegistry, SessionContract};
@@ -45,6 +46,7 @@ pub(crate) struct Inner {
     pub(crate) approvals: Option<ApprovalSettings>,
     pub(crate) proposals: Option<ProposalSettings>,
     pub(crate) without_plan: WithoutPlan,
+    pub(crate) on_breach: OnBreach,
     pub(crate) plan: OnceLock<RunningPlan>,
     pub(crate) changing_plan: Mutex<()>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
@@ -96,6 +98,7 @@ impl ToolGate {
             approvals: None,
             proposals: None,
             without_plan: WithoutPlan::ByRule,
+            on_breach: OnBreach::Halt,
             plan: None,
             checks: Vec::new(),
             limits: GateLimits::default(),
@@ -272,6 +275,7 @@ impl Inner {
             approvals: builder.approvals,
             proposals: builder.proposals,
             without_plan: builder.without_plan,
+            on_breach: builder.on_breach,
             plan: OnceLock::new(),
             changing_plan: Mutex::new(()),
             checks: builder.checks,
@@ -320,7 +324,7 @@ impl Inner {
     pub(crate) fn refuse(&self, facts: Facts<'_>, refusal: Refusal) -> Rejection {
         let (time, call_id, named) = (facts.time, facts.call_id(), facts.recorded_tool());
         let tool = facts.tool.clone().or_else(|| self.meant(&named));
-        let Refusal { code, reason, approval_request } = refusal;
+        let Refusal { code, reason, approval_request, halted } = refusal;
         if code == RejectionCode::UndisclosedTool {
             self.remember_undisclosed(&named);
         }
@@ -328,19 +332,19 @@ impl Inner {
             return self.refuse_unrecorded(call_id, time, tool.as_ref());
         };
         self.count(time, Some(code), tool.as_ref());
-        Rejection { code, call_id: call_id.into(), sequence: Some(sequence), approval_request }
+        Rejection { approval_request, halted, ..Rejection::new(code, call_id, Some(sequence)) }
     }
 
     /// Refuses a call whose acceptance is on record and for which the plan has no turn after all, because it was halted or
     /// started in between: its outcome is unknown.
     fn refuse_unplanned(call_id: &str, sequence: u64, code: RejectionCode) -> Rejection {
-        Rejection { code, call_id: call_id.into(), sequence: Some(sequence), approval_request: None }
+        Rejection::new(code, call_id, Some(sequence))
     }
 
     fn refuse_unrecorded(&self, call_id: &str, time: Timestamp, tool: Option<&ToolId>) -> Rejection {
         let code = RejectionCode::AuditUnavailable;
         self.count(time, Some(code), tool);
-        Rejection { code, call_id: call_id.into(), sequence: None, approval_request: None }
+        Rejection::new(code, call_id, None)
     }
 
     /// What is the same on every record of this gate's decisions.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_committed_plan::{
-    PlanBreach, PlanContext, PlanContract, PlanRoot, PlannedCall, StepCall, StepRun, VerifiedTrace,
+    OnBreach, PlanBreach, PlanContext, PlanContract, PlanRoot, PlannedCall, StepCall, StepRun, VerifiedTrace,
 };
 use countersign_registry::{PlanRule, RegistryView, ToolRules};
 use parking_lot::Mutex;
@@ -67,7 +67,7 @@ impl RunningPlan {
         self.state.lock().walk.position()
     }
 
-    /// Holds the turn of a call that is the plan's next one. A breach halts the plan here, before any later step is asked.
+    /// Holds the turn of a call that is the plan's next one. A breach counts here, before any later step is asked.
     fn hold(
         &self,
         call: &StepCall<'_>,
@@ -76,12 +76,17 @@ impl RunningPlan {
     ) -> Result<HeldStep<'_>, Refusal> {
         let mut state = self.state.lock();
         facts.note_plan(state.root);
-        if let Some(first) = state.walk.halted() {
-            let reason = format!("the plan was halted: {}", first.reason());
-            return Err(Refusal::new(breach_code(&first), reason));
-        }
-        let planned = state.walk.check(call, contract);
-        let planned = planned.map_err(|breach| Refusal::new(breach_code(&breach), breach.reason()))?;
+        let planned = match state.walk.check(call, contract) {
+            Ok(planned) => planned,
+            Err(PlanBreach::Halted { reason }) => {
+                let reason = format!("the plan was halted: {reason}");
+                return Err(Refusal::new(RejectionCode::PlanHalted, reason));
+            }
+            Err(breach) => {
+                let halted = state.walk.halted().is_some();
+                return Err(Refusal { halted, ..Refusal::new(breach_code(&breach), breach.reason()) });
+            }
+        };
         facts.plan_step = Some(planned.index());
         let (root, approval) = (*planned.root(), state.approval.clone());
         Ok(HeldStep { plan: self, root, approval, planned: Some(planned) })
@@ -143,6 +148,7 @@ const fn breach_code(breach: &PlanBreach) -> RejectionCode {
         PlanBreach::Required { .. } => RejectionCode::PlanRequired,
         PlanBreach::OutOfOrder { .. } => RejectionCode::PlanOutOfOrder,
         PlanBreach::Exhausted { .. } => RejectionCode::PlanExhausted,
+        PlanBreach::Halted { .. } => RejectionCode::PlanHalted,
         PlanBreach::StepMismatch { .. } | _ => RejectionCode::PlanStepMismatch,
     }
 }
@@ -276,6 +282,12 @@ impl ToolGate {
     #[must_use]
     pub fn plan_root(&self) -> Option<PlanRoot> {
         self.inner().plan.get().map(RunningPlan::root)
+    }
+
+    /// The response to a call that is not the plan's next one.
+    #[must_use]
+    pub fn on_breach(&self) -> OnBreach {
+        self.inner().on_breach
     }
 
     /// The last step of the plan, or of its last amendment, that has run, from 1 on; 0 before the first. It is what an amendment

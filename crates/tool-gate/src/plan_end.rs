@@ -7,6 +7,7 @@ use countersign_committed_plan::{FinishError, PlanRoot, VerifiedTrace};
 use countersign_core::CallId;
 
 use crate::accepted::InFlight;
+use crate::code::RejectionCode;
 use crate::gate::{Inner, ToolGate};
 use crate::plan::Halting;
 use crate::plan_entry::plan_entry;
@@ -17,9 +18,6 @@ const FINISH: &str = "finish_plan";
 
 /// What a halt is on record as.
 const HALT: &str = "halt_plan";
-
-/// The code on record, which is that of every change of a halted plan.
-const HALTED: &str = "PLAN_HALTED";
 
 impl ToolGate {
     /// Ends the plan and gives out what its steps returned ([`AcceptedCall::run_step`](crate::AcceptedCall::run_step)): once, when
@@ -54,7 +52,7 @@ impl ToolGate {
         ended
     }
 
-    /// Halts the plan: every later call is refused (`PLAN_EXHAUSTED`), no amendment is taken, and the trace is not given out. A call
+    /// Halts the plan: every later call is refused (`PLAN_HALTED`), no amendment is taken, and the trace is not given out. A call
     /// that was accepted before may still run; one that is being decided is not accepted any more. For a host whose run ended
     /// badly, so that nobody who has a clone of the gate goes on with the plan.
     ///
@@ -71,7 +69,14 @@ impl ToolGate {
             Halting::Halted(root) => {
                 // The clock is the embedder's. Who halts may be on the way out of a panic already.
                 let recorded = catch_unwind(AssertUnwindSafe(|| {
-                    inner.record(record(inner, &root, HALT, Some((HALTED, reason)))).is_ok()
+                    inner
+                        .record(record(
+                            inner,
+                            &root,
+                            HALT,
+                            Some((RejectionCode::PlanHalted.as_str(), reason)),
+                        ))
+                        .is_ok()
                 }));
                 if recorded.unwrap_or(false) { Ok(()) } else { Err(HaltPlanError::Unrecorded) }
             }

@@ -133,7 +133,7 @@ impl ToolGate {
             }
             let committed = change.commit(offer)?;
             let definitions = definitions(change.inner, &change.view, &committed);
-            let walk = Walk::start(committed, &change.context()?)?;
+            let walk = Walk::start(committed, &change.context()?, change.inner.on_breach)?;
             if let Some(token) = approval {
                 change.approve(&token, definitions)?;
             }

@@ -1,8 +1,8 @@
 //! Where a plan stands at a gate that has the whole of it, or its root alone.
 
 use countersign_committed_plan::{
-    CommittedPlan, PlanBreach, PlanContext, PlanContract, PlanCursor, PlanHeader, PlanRoot, PlanUseError,
-    PlannedAmendment, PlannedCall, PlannedRoot, RootCursor, StepCall, StepRun, VerifiedHeader,
+    CommittedPlan, OnBreach, PlanBreach, PlanContext, PlanContract, PlanCursor, PlanHeader, PlanRoot,
+    PlanUseError, PlannedAmendment, PlannedCall, PlannedRoot, RootCursor, StepCall, StepRun, VerifiedHeader,
 };
 
 use crate::code::RejectionCode;
@@ -49,10 +49,18 @@ pub(crate) enum PlannedChange {
 }
 
 impl Walk {
-    pub(crate) fn start(plan: Committed, context: &PlanContext) -> Result<Self, PlanUseError> {
+    pub(crate) fn start(
+        plan: Committed,
+        context: &PlanContext,
+        on_breach: OnBreach,
+    ) -> Result<Self, PlanUseError> {
         Ok(match plan {
-            Committed::Whole(plan) => Self::Whole(Box::new(PlanCursor::start(*plan, context)?)),
-            Committed::Root(plan) => Self::Root(Box::new(RootCursor::start(plan, context)?)),
+            Committed::Whole(plan) => {
+                Self::Whole(Box::new(PlanCursor::start(*plan, context)?.on_breach(on_breach)))
+            }
+            Committed::Root(plan) => {
+                Self::Root(Box::new(RootCursor::start(plan, context)?.on_breach(on_breach)))
+            }
         })
     }
 

@@ -13,9 +13,15 @@ pub struct Rejection {
     pub(crate) call_id: Escaped<256>,
     pub(crate) sequence: Option<u64>,
     pub(crate) approval_request: Option<Box<ApprovalRequest>>,
+    /// Whether this refusal halted the plan.
+    pub(crate) halted: bool,
 }
 
 impl Rejection {
+    pub(crate) fn new(code: RejectionCode, call_id: &str, sequence: Option<u64>) -> Self {
+        Self { code, call_id: call_id.into(), sequence, approval_request: None, halted: false }
+    }
+
     /// The stable code.
     #[must_use]
     pub const fn code(&self) -> RejectionCode {
@@ -28,16 +34,21 @@ impl Rejection {
         self.code.message()
     }
 
-    /// Whether trying again can help.
+    /// Whether trying again can help. A refusal that halted the plan answers for the halted plan, not for its own code.
     #[must_use]
     pub const fn retry(&self) -> Retry {
-        self.code.retry()
+        self.advice().retry()
     }
 
     /// What would unlock the call, where anything would.
     #[must_use]
     pub const fn unlock(&self) -> Option<&'static str> {
-        self.code.unlock()
+        self.advice().unlock()
+    }
+
+    /// The code that says what the agent can do about it.
+    const fn advice(&self) -> RejectionCode {
+        if self.halted { RejectionCode::PlanHalted } else { self.code }
     }
 
     /// The call's id as the call gave it, hidden characters spelled out, at most 256 bytes of it.

@@ -15,6 +15,7 @@ mod observing;
 mod order;
 mod plan_amendments;
 mod plan_attacks;
+mod plan_breaches;
 mod plan_definitions;
 mod plan_faults;
 mod plan_halts;

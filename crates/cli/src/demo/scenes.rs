@@ -274,7 +274,7 @@ fn plan_scenes() -> Vec<Scene> {
         scene(
             "Goes back to its plan",
             call("send_email", mail("grace@customers.example"), None),
-            "PLAN_STEP_MISMATCH",
+            "PLAN_HALTED",
             "the first detour ended the plan: whoever caused it would fill in the rest as well",
         ),
     ]

@@ -25,6 +25,7 @@ fn the_demo_ends_as_expected_and_leaves_a_record_that_verifies() {
         "PLAN_REQUIRED",
         "PLAN_CONTROL_OPEN",
         "PLAN_STEP_MISMATCH",
+        "PLAN_HALTED",
     ] {
         assert!(verdicts.contains(&code), "{code} is missing from {verdicts:?}");
     }

@@ -21,10 +21,9 @@ fn a_plan_that_is_there_from_the_start_runs_and_the_first_detour_ends_it() {
     done(&client.call("search", json!({"query": "what the first one found"})));
     let refused = client.call("refund", json!({"id": 666}));
     assert_eq!((code(&refused), &decision(&refused)["retry"]), ("PLAN_STEP_MISMATCH", &json!("never")));
-    assert_eq!(code(&client.call("search", json!({"query": "c"}))), "PLAN_STEP_MISMATCH");
+    assert_eq!(code(&client.call("search", json!({"query": "c"}))), "PLAN_HALTED");
     assert_eq!(client.end(), (0, String::new()));
     assert_eq!(reached(&bench).len(), 2);
-    let mismatch = "PLAN_STEP_MISMATCH";
     let ran = ("desk:search", "accept");
     assert_eq!(
         decisions(&bench),
@@ -32,8 +31,8 @@ fn a_plan_that_is_there_from_the_start_runs_and_the_first_detour_ends_it() {
             ("countersign:submit_plan", "accept"),
             ran,
             ran,
-            ("desk:refund", mismatch),
-            ("desk:search", mismatch)
+            ("desk:refund", "PLAN_STEP_MISMATCH"),
+            ("desk:search", "PLAN_HALTED")
         ])
     );
     bench.verified();
@@ -71,10 +70,36 @@ fn a_step_out_of_its_order_is_refused_and_ends_the_plan() {
     let bench = planned("file = \"plan.json\"");
     bench.write("plan.json", json!({"steps": [search("a"), search("b")]}).to_string());
     let mut client = Client::start(&bench);
-    assert_eq!(code(&client.call("search", json!({"query": "b"}))), "PLAN_OUT_OF_ORDER");
-    assert_eq!(code(&client.call("search", json!({"query": "a"}))), "PLAN_OUT_OF_ORDER");
+    let refused = client.call("search", json!({"query": "b"}));
+    assert_eq!((code(&refused), &decision(&refused)["retry"]), ("PLAN_OUT_OF_ORDER", &json!("never")));
+    assert_eq!(code(&client.call("search", json!({"query": "a"}))), "PLAN_HALTED");
     client.end();
     assert!(reached(&bench).is_empty());
+}
+
+#[test]
+fn plan_outlives_foreign_calls_where_the_operator_says() {
+    for (part, options) in
+        [("on_breach = \"refuse\"\nbreaches = 3", ""), ("", "--on-breach refuse --breaches 3")]
+    {
+        let bench = planned(&format!("file = \"plan.json\"\n{part}"));
+        bench.write("plan.json", json!({"steps": [search("a"), search("b"), search("c")]}).to_string());
+        let mut client = Client::start_with(&bench, options);
+        done(&client.call("search", json!({"query": "a"})));
+        for _ in 0..2 {
+            let refused = client.call("search", json!({"query": "c"}));
+            assert_eq!(
+                (code(&refused), &decision(&refused)["retry"]),
+                ("PLAN_OUT_OF_ORDER", &json!("after_change"))
+            );
+        }
+        done(&client.call("search", json!({"query": "b"})));
+        let last = client.call("search", json!({"query": "b"}));
+        assert_eq!((code(&last), &decision(&last)["retry"]), ("PLAN_EXHAUSTED", &json!("never")));
+        assert_eq!(code(&client.call("search", json!({"query": "c"}))), "PLAN_HALTED");
+        client.end();
+        assert_eq!(reached(&bench).len(), 2);
+    }
 }
 
 #[test]
@@ -170,6 +195,10 @@ fn what_the_operator_says_of_plans_is_checked_before_any_file_is_made() {
         "CONFIG_NO_APPROVALS",
     );
     fails("submit = true", &|text| text.replace("\"desk\"", "\"countersign\""), "", 1, "GATEWAY_SERVER");
+    fails("breaches = 3", &as_is, "", 1, "CONFIG_CONFLICT");
+    fails("on_breach = \"refuse\"", &as_is, "--on-breach halt --breaches 3", 1, "CONFIG_CONFLICT");
+    fails("on_breach = \"refuse\"\nbreaches = 0", &as_is, "", 1, "PLAN_BREACHES_OUT_OF_RANGE");
+    fails("on_breach = \"go on\"", &as_is, "", 1, "CONFIG_MALFORMED");
     fails("", &as_is, "--plan-rule sometimes", 2, "USAGE");
     fails("file = \"none.json\"", &as_is, "", 1, "FILE_MISSING");
     fails("", &as_is, "--plan-file none.json", 1, "FILE_MISSING");

@@ -95,11 +95,11 @@ pub(super) fn changed(step: &Step, how: u8) -> Step {
 /// What somebody does to the steps behind the commitment's back.
 type Edit<'a> = &'a dyn Fn(&mut Vec<Step>);
 
-fn start(plan: CommittedPlan) -> PlanCursor<u64> {
+pub(super) fn start(plan: CommittedPlan) -> PlanCursor<u64> {
     PlanCursor::start(plan, &context()).unwrap()
 }
 
-fn call<O>(
+pub(super) fn call<O>(
     cursor: &mut PlanCursor<O>,
     at: u64,
     step: &Step,

@@ -88,7 +88,7 @@ fn the_proof_comes_before_anything_else_of_the_step() {
         }
         assert_eq!(why(cursor.check(&call, &Desk).unwrap_err()), ("PLAN_STEP_MISMATCH", reason));
         let honest = check_proved(&mut cursor, &plan, 1, SEARCH).unwrap_err();
-        assert_eq!(why(honest), ("PLAN_STEP_MISMATCH", reason), "the first breach halts");
+        assert_eq!(why(honest), ("PLAN_HALTED", reason), "the first breach halts");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The public vectors under `tests/vectors/committed-plan`: one test makes them anew and compares, another runs what is on
 //! disk. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
+mod breaches;
 mod headers;
 mod plans;
 mod root_refusals;
@@ -58,8 +59,10 @@ fn calls(calls: &[(&str, &str)]) -> Value {
 
 #[test]
 fn the_vectors_on_disk_are_those_that_are_made() {
-    let accepted = [plans::accepted(), headers::accepted(), roots::accepted(), seals::accepted()];
-    let refused = [plans::rejected(), headers::rejected(), roots::rejected(), seals::rejected()];
+    let accepted =
+        [plans::accepted(), headers::accepted(), roots::accepted(), seals::accepted(), breaches::accepted()];
+    let refused =
+        [plans::rejected(), headers::rejected(), roots::rejected(), seals::rejected(), breaches::rejected()];
     let mut made = numbered("accept", accepted.concat());
     made.extend(numbered("reject", refused.concat()));
     Vectors::of("committed-plan").hold(&made);

@@ -1,3 +1,4 @@
+use countersign_committed_plan::{Breaches, OnBreach};
 use countersign_tool_gate::RejectionCode;
 
 use super::json;
@@ -67,7 +68,9 @@ fn a_model_reads_the_id_of_a_call_that_somebody_could_approve_or_attest_to() {
 #[test]
 fn a_committed_plan_is_named_in_the_text_to_programs_and_as_structured_content() {
     for (kind, told) in [(Kind::Plan, "the plan. Steps: 3."), (Kind::Amendment, "in place of the steps")] {
-        let line = committed_line(&RpcId::Number(1), &Committed { root: "ab12".into(), steps: 3, kind });
+        let on_breach = OnBreach::Halt;
+        let line =
+            committed_line(&RpcId::Number(1), &Committed { root: "ab12".into(), steps: 3, kind, on_breach });
         let read = json(&line);
         assert_eq!(read.as_str(), line, "canonical");
         let at = |pointer: &str| read.value().pointer(pointer).unwrap().canonical_text();
@@ -83,4 +86,18 @@ fn a_committed_plan_is_named_in_the_text_to_programs_and_as_structured_content()
         let text = at("/result/content/0/text");
         assert!(text.contains(told) && text.contains("ab12"), "{text}");
     }
+}
+
+#[test]
+fn committed_plan_says_how_many_breaches_end_it() {
+    let text = |on_breach| {
+        let plan = Committed { root: "ab12".into(), steps: 3, kind: Kind::Plan, on_breach };
+        let line = json(&committed_line(&RpcId::Number(1), &plan));
+        line.value().pointer("/result/content/0/text").unwrap().as_str().unwrap().to_owned()
+    };
+    assert!(text(OnBreach::Halt).ends_with(" The first call that is not the plan's next one ends the plan."));
+    let refuse = OnBreach::Refuse(Breaches::default());
+    assert!(
+        text(refuse).ends_with(" Any other call is refused, and the last of 8 such calls ends the plan.")
+    );
 }

@@ -25,7 +25,9 @@ fn halts(gate: &ToolGate) -> Vec<String> {
     halts.map(|record| record.reason.as_ref().unwrap().as_str().to_owned()).collect()
 }
 
-const HALTED: [Option<RejectionCode>; 2] = [Some(RejectionCode::PlanExhausted); 2];
+const HALTED: [Option<RejectionCode>; 2] = [Some(RejectionCode::PlanHalted); 2];
+
+const FINISHED: [Option<RejectionCode>; 2] = [Some(RejectionCode::PlanExhausted); 2];
 
 #[test]
 fn a_run_that_ends_badly_after_its_start_halts_the_plan_under_the_code_of_what_went_wrong() {
@@ -69,7 +71,7 @@ fn a_call_that_the_approver_denies_halts_the_plan() {
 fn a_breach_of_the_plan_halts_it_by_itself() {
     let outcome = Case::new(plan(&[READ, MAIL])).turn(turn("desk:read_ticket", r#"{"id":"T-9"}"#)).run();
     assert_eq!(outcome.code(), "PLAN_STEP_MISMATCH");
-    assert_eq!(by_hand(&outcome.gate), [Some(RejectionCode::PlanStepMismatch); 2]);
+    assert_eq!(by_hand(&outcome.gate), HALTED);
     assert!(halts(&outcome.gate).is_empty(), "the breach is on record as the refusal of its call");
 }
 
@@ -78,7 +80,7 @@ fn a_run_that_comes_to_its_plans_end_halts_nothing() {
     for answer in [Ok("done".to_owned()), Err("MODEL_DOWN")] {
         let outcome = Case::new(plan(&[READ])).turn(read_turn()).answer(answer).run();
         assert!(halts(&outcome.gate).is_empty());
-        assert_eq!(by_hand(&outcome.gate), HALTED, "the plan is finished");
+        assert_eq!(by_hand(&outcome.gate), FINISHED, "the plan is finished");
     }
 }
 

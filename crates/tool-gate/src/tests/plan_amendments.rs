@@ -124,7 +124,7 @@ fn after_an_amendment_the_old_steps_are_no_steps() {
     assert_eq!(run(&gate, &search("c1"), "found"), None);
     world.amend(&gate, vec![step("twin", "{}")], 901).unwrap();
     assert_eq!(code(&gate, &refund("c2")), Some(PlanStepMismatch));
-    assert_eq!(code(&gate, &twin("c3")), Some(PlanStepMismatch), "and the plan is halted");
+    assert_eq!(code(&gate, &twin("c3")), Some(PlanHalted), "and the plan is halted");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_halted_plan_lets_nothing_through_and_is_on_record_once() {
         assert_eq!(gate.halt_plan(reason), Ok(()));
     }
     for call in [refund("c2"), mail("c3"), search("c4"), refund("c5").plan_step(2)] {
-        assert_eq!(why(&clone, &call), (PlanExhausted, "the plan was halted: by-host".into()));
+        assert_eq!(why(&clone, &call), (PlanHalted, "the plan was halted: by-host".into()));
     }
     assert_eq!(clone.finish_plan().unwrap_err(), FinishError::Halted.into());
     let amended = clone.amend_plan(PlanSettings::new(amendment).approval(&token));
@@ -54,7 +54,7 @@ fn a_plan_that_a_breach_halted_is_not_halted_again() {
     assert_eq!(code(&gate, &mail("c")), Some(PlanOutOfOrder));
     assert_eq!(gate.halt_plan("MODEL_DOWN"), Ok(()));
     assert_eq!(halts(&gate), []);
-    assert_eq!(why(&gate, &search("c")), (PlanOutOfOrder, "the plan was halted: skipped".into()));
+    assert_eq!(why(&gate, &search("c")), (PlanHalted, "the plan was halted: skipped".into()));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_root_is_halted_as_a_plan_is() {
     gate.halt_plan("MODEL_DOWN").unwrap();
     let proofs = proofs_of(&plan);
     let call = search("c").plan_proof(proofs[0].as_bytes());
-    assert_eq!(why(&gate, &call), (PlanExhausted, "the plan was halted: by-host".into()));
+    assert_eq!(why(&gate, &call), (PlanHalted, "the plan was halted: by-host".into()));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_call_that_is_being_decided_when_the_plan_is_halted_is_not_accepted() {
     start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]).unwrap();
     *inner.lock() = Some(gate.clone());
     let no = gate.check(&search("c")).unwrap_err();
-    assert_eq!(no.code(), PlanExhausted);
+    assert_eq!(no.code(), PlanHalted);
     assert_eq!(gate.plan_position(), Some(0));
     // Its acceptance was on its way to the record, so the record says as well that nothing is known to have come of it.
     let unknown = |record: &Record| {
@@ -132,7 +132,7 @@ fn an_amendment_that_is_being_taken_when_the_plan_is_halted_is_not_taken() {
     *spent.0.lock() = Some(gate.clone());
     let error = world.amend(&gate, vec![step("twin", "{}")], 901).unwrap_err();
     assert_eq!((error.code(), gate.plan_root()), ("PLAN_HALTED", Some(old)));
-    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "twin", b"{}")), Some(PlanExhausted));
+    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "twin", b"{}")), Some(PlanHalted));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_halt_that_is_not_on_record_is_told_and_halts_all_the_same() {
         sink.1.store(fault, Ordering::SeqCst);
         assert_eq!(gate.halt_plan("MODEL_DOWN").unwrap_err().code(), "AUDIT_UNAVAILABLE");
         sink.1.store(0, Ordering::SeqCst);
-        assert_eq!(why(&gate, &search("c")), (PlanExhausted, "the plan was halted: by-host".into()));
+        assert_eq!(why(&gate, &search("c")), (PlanHalted, "the plan was halted: by-host".into()));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use countersign_committed_plan::{Plan, PlanUseError};
+use countersign_committed_plan::{Breaches, OnBreach, Plan, PlanUseError};
 use countersign_core::ServerName;
 use countersign_mcp::{GatewaySettings, PlanApprovals, read_plan};
 use countersign_tool_gate::{StartPlanError, commit_plan};
@@ -37,6 +37,51 @@ pub(crate) enum Approve {
     Whole,
 }
 
+/// Response to a call that is not the plan's next one. It is refused either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Breach {
+    /// The first one halts the plan.
+    #[default]
+    Halt,
+    /// The plan's own next call still passes.
+    Refuse,
+}
+
+/// What the command line says of calls that are not the plan's next one.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct BreachFlags {
+    /// What a call does to the plan that is not its next one: `halt` without it. Such a call is refused either way.
+    #[arg(long, value_name = "WHAT")]
+    on_breach: Option<Breach>,
+    /// With `refuse`: how many such calls halt the plan; 8 without it.
+    #[arg(long, value_name = "N")]
+    breaches: Option<u32>,
+}
+
+impl BreachFlags {
+    /// The plan's response to breaches.
+    pub(crate) fn on_breach(self) -> Result<OnBreach, Failure> {
+        on_breach(self.on_breach.unwrap_or_default(), self.breaches)
+    }
+}
+
+fn on_breach(what: Breach, breaches: Option<u32>) -> Result<OnBreach, Failure> {
+    match (what, breaches) {
+        (Breach::Halt, None) => Ok(OnBreach::Halt),
+        (Breach::Halt, Some(_)) => {
+            let text =
+                "`breaches` counts the calls that a plan outlives: it needs `on_breach` to be `refuse`";
+            Err(Failure::new("CONFIG_CONFLICT", text))
+        }
+        (Breach::Refuse, None) => Ok(OnBreach::Refuse(Breaches::default())),
+        (Breach::Refuse, Some(breaches)) => Breaches::new(breaches)
+            .map(OnBreach::Refuse)
+            .map_err(|error| Failure::new(error.code(), error.to_string())),
+    }
+}
+
 /// The configuration's `[plan]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +94,9 @@ pub(crate) struct PlanPart {
     submit: bool,
     #[serde(default)]
     approve: Approve,
+    #[serde(default)]
+    on_breach: Breach,
+    breaches: Option<u32>,
 }
 
 /// What the command line says instead of the configuration.
@@ -69,6 +117,8 @@ pub(crate) struct PlanFlags {
     /// Which of those have to be approved as a whole.
     #[arg(long, value_name = "WHICH")]
     plan_approve: Option<Approve>,
+    #[command(flatten)]
+    breach: BreachFlags,
 }
 
 /// What else the configuration says that plans depend on.
@@ -101,6 +151,8 @@ impl PlanPart {
             approval_file: flags.plan_approval.clone().or(self.approval_file),
             submit: flags.plan_submit || self.submit,
             approve: flags.plan_approve.unwrap_or(self.approve),
+            on_breach: flags.breach.on_breach.unwrap_or(self.on_breach),
+            breaches: flags.breach.breaches.or(self.breaches),
         }
     }
 
@@ -135,6 +187,11 @@ impl PlanPart {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The plan's response to calls that are not its next one.
+    pub(crate) fn on_breach(&self) -> Result<OnBreach, Failure> {
+        on_breach(self.on_breach, self.breaches)
     }
 
     /// Says whether every call needs a plan.

@@ -47,7 +47,8 @@ impl Run {
         let settings = plans.settings(config.settings()?)?;
         let mut exports = config.exports()?;
         let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
-        let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule());
+        let on_breach = plans.on_breach()?;
+        let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule()).on_breach(on_breach);
         let first = plans.prepare(&prepared, config.server())?;
         let mut server = Server::start(&self.server)?;
         exports.begin()?;

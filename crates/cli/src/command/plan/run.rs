@@ -16,6 +16,7 @@ use super::questions::{Questions, Tokens, denied, unapproved};
 use super::steps::{Steps, tell_trace};
 use super::{counted, failure};
 use crate::command::check::beside;
+use crate::command::mcp::plans::BreachFlags;
 use crate::command::token::DEFAULT_RUN;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
@@ -67,6 +68,8 @@ pub(crate) struct Run {
     /// An approval token for one call, where a tool asks for one of each call.
     #[arg(long, value_name = "STEP=TOKEN", value_parser = step_token)]
     step_approval: Vec<(u64, String)>,
+    #[command(flatten)]
+    breach: BreachFlags,
     /// How long to wait for each answer of the server.
     #[arg(long, value_name = "SPAN", default_value = "30s")]
     wait: Millis,
@@ -119,7 +122,8 @@ impl Run {
         }
         let (session, asking) = self.session_plan(&file)?;
         let server = server_of(file.steps(), session.server.as_ref())?;
-        let (goal, session) = (session.goal.clone(), session.prepare()?);
+        let goal = session.goal.clone();
+        let session = session.prepare()?.on_breach(self.breach.on_breach()?);
         session.plan_context().map_err(|error| refusal(&error))?;
         let plan_file = match &self.file {
             Source::File(path) => file.is_as_committed().then(|| path.display().to_string()),

@@ -9,10 +9,13 @@ use super::roots::{
     with, without,
 };
 
-/// A first call that halts the plan, and an honest one after it that gets the same answer.
+/// A first call that halts the plan, and an honest one after it.
 fn halted(about: &str, reason: &'static str, event: Event) -> Value {
     let code = "PLAN_STEP_MISMATCH";
-    Run::new().halts(event, code, reason, 0).halts(check(1, SEARCH), code, reason, 0).case(about)
+    Run::new()
+        .halts(event, code, reason, 0)
+        .refused(check(1, SEARCH), "PLAN_HALTED", Some(reason), 0)
+        .case(about)
 }
 
 /// One step that was committed elsewhere, and a call of it that this machine's operator does not allow.
@@ -135,7 +138,7 @@ pub(super) fn calls() -> Vec<(&'static str, Value)> {
             "root_halted_by_host",
             run()
                 .host_halts(1)
-                .halts(check(2, REFUND), "PLAN_EXHAUSTED", "by-host", 1)
+                .refused(check(2, REFUND), "PLAN_HALTED", Some("by-host"), 1)
                 .case("a call after the host has halted the plan"),
         ),
         (
@@ -143,7 +146,7 @@ pub(super) fn calls() -> Vec<(&'static str, Value)> {
             Run::new()
                 .ok(check(1, SEARCH), 0)
                 .host_halts(0)
-                .halts(json!({ "do": "accept" }), "PLAN_EXHAUSTED", "by-host", 0)
+                .refused(json!({ "do": "accept" }), "PLAN_HALTED", Some("by-host"), 0)
                 .case("the plan was halted while the call was decided"),
         ),
         (

@@ -20,6 +20,12 @@ type Refused = (&'static str, Option<&'static str>);
 pub(super) fn verdict(case: &Value) -> Result<(), &'static str> {
     let header = read_header_proof(case)?.verify(&root_in(case)).map_err(|error| error.code())?;
     let cursor = RootCursor::start(header, &context_in(case)).map_err(|error| error.code())?;
+    let cursor = match case["breaches"].as_u64() {
+        Some(breaches) => {
+            cursor.on_breach(OnBreach::Refuse(Breaches::new(breaches.try_into().unwrap()).unwrap()))
+        }
+        None => cursor,
+    };
     let mut played = Played { cursor, call: None, amendment: None };
     let allowed = Allowed::of(case);
     let mut last = Ok(());

@@ -63,7 +63,7 @@ impl Run {
 
     /// The host halts the plan.
     pub(super) fn host_halts(mut self, position: u64) -> Self {
-        self.halted = json!({ "code": "PLAN_EXHAUSTED", "reason": "by-host" });
+        self.halted = json!({ "code": "PLAN_HALTED", "reason": "by-host" });
         self.ok(host_halt(), position)
     }
 

@@ -177,7 +177,7 @@ fn a_call_that_is_not_the_plans_next_one_ends_the_plan() {
             run(&mut desk, 4, "search", &json!({ "q": "b" }));
             continue;
         }
-        assert_eq!(refused(&mut desk, 4, "search", &json!({ "q": "b" })), code, "halted");
+        assert_eq!(refused(&mut desk, 4, "search", &json!({ "q": "b" })), "PLAN_HALTED");
         submit(&mut desk, 5, &steps);
         let (line, refused) = desk.refusal();
         assert_eq!(refused, "PLAN_HALTED");
