@@ -156,13 +156,16 @@ fn watched_through_a_pipe_stats_are_a_line_for_each_interval_until_nobody_reads(
 }
 
 /// Runs a command in a pseudo terminal of so many columns and rows, copies what it writes, interrupts it when a line comes,
-/// and says in the end how it ended.
+/// and says in the end how it ended. An ignored SIGINT is inherited, and Ctrl-C would do nothing: the command gets the default.
+/// After two minutes the alarm ends it, and with its terminal the command.
 #[cfg(target_os = "linux")]
 const TERMINAL: &str = r#"
-import fcntl, os, pty, select, struct, sys, termios
+import fcntl, os, pty, select, signal, struct, sys, termios
+signal.alarm(120)
 size = struct.pack("HHHH", int(sys.argv[2]), int(sys.argv[1]), 0, 0)
 pid, terminal = pty.fork()
 if pid == 0:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSWINSZ, size)
     os.execv(sys.argv[3], sys.argv[3:])
 while True:
