@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from checks import check, told
@@ -231,8 +233,74 @@ async def everything(folder):
           kinds == {"session", "decision", "outcome", "gateway"}, kinds)
 
 
+# A server that ignores the end of its input and every signal that can be ignored, as does the process that it starts.
+STUBBORN = """
+import json, os, signal, subprocess, sys, time
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+child = subprocess.Popen(["sleep", "600"], **quiet)
+with open(sys.argv[1], "w") as pids:
+    pids.write(f"{os.getppid()} {os.getpid()} {child.pid}")
+tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("quick", "hangs")]
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = {
+        "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}},
+        "tools/list": {"tools": tools},
+        "tools/call": {"content": [{"type": "text", "text": "done"}]},
+    }.get(message["method"])
+    if "id" in message and message.get("params", {}).get("name") != "hangs":
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
+time.sleep(600)
+"""
+
+
+def is_running(pid):
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+async def stubborn(folder):
+    """Each signal, in a call and between calls, and a client that leaves: no process of the server's is left."""
+    (folder / "server.py").write_text(STUBBORN)
+    pids = folder / "pids.txt"
+    free = {"impact": "read", "approval": "not_required"}
+    gateway = set_up(folder, "stubborn", [sys.executable, str(folder / "server.py"), str(pids)], {"quick": free, "hangs": free})
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, None):
+        for in_call in (False, True):
+            what = f"{number.name if number else 'the client leaves'} {'in a call' if in_call else 'between calls'}"
+            async with session(gateway) as client:
+                done = await client.call_tool("quick", {})
+                check(f"{what}: the server answers", not done.is_error, dump(done))
+                ours, *theirs = map(int, pids.read_text().split())
+                check(f"{what}: the server runs", all(map(is_running, theirs)))
+                waiting = asyncio.create_task(client.call_tool("hangs", {})) if in_call else None
+                await asyncio.sleep(0.3)
+                if number:
+                    os.kill(ours, number)
+                    await asyncio.sleep(3)
+                    check(f"{what}: no process is left after three seconds", not any(map(is_running, [ours, *theirs])))
+                if waiting and number:
+                    try:
+                        await waiting
+                        check(f"{what}: the call fails", False)
+                    except MCPError as error:
+                        check(f"{what}: the call fails", (error.error.data or {}).get("code") == "GATEWAY_STOPPED", error)
+                elif waiting:
+                    waiting.cancel()
+            time.sleep(0.1)
+            check(f"{what}: no process is left in the end", not any(map(is_running, [ours, *theirs])))
+            ends = [line["outcome"] for line in record(folder) if line["type"] == "outcome"]
+            check(f"{what}: the outcome is on record", ends[-1] == ("unknown" if in_call else "returned"), ends)
+    key = countersign(folder, "keys", "show", "log.key", "--origin", "peers.example/log").split()[-1]
+    countersign(folder, "audit", "verify", "log", "--key", key)
+
+
 def main():
-    for part in (filesystem, everything):
+    for part in (filesystem, everything, stubborn):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(part(Path(folder).resolve()))
     sys.exit(told())

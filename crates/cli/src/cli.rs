@@ -17,7 +17,8 @@ use crate::output::{Output, note};
     name = "countersign",
     version,
     max_term_width = 110,
-    after_help = "Exit codes: 0 done or allowed, 1 could not be done, 2 wrong usage, 3 refused.\n\
+    after_help = "Exit codes: 0 done or allowed, 1 could not be done, 2 wrong usage, 3 refused,\n\
+                  128 + N ended by signal N.\n\
                   Start with `countersign demo`, or with `countersign keys generate --help`."
 )]
 pub(crate) struct Cli {

@@ -20,6 +20,8 @@ pub(crate) enum Exit {
     Evidence,
     /// A keyring for evidence cannot be used.
     Keyring,
+    /// Ended in order by a signal: 128 and its number.
+    Signal(u8),
 }
 
 impl From<Exit> for std::process::ExitCode {
@@ -31,6 +33,7 @@ impl From<Exit> for std::process::ExitCode {
             Exit::Refused => 3,
             Exit::Evidence => 4,
             Exit::Keyring => 6,
+            Exit::Signal(status) => status,
         })
     }
 }

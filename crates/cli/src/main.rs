@@ -13,6 +13,7 @@ mod failure;
 mod files;
 #[cfg(any(feature = "otel", feature = "witness"))]
 mod http;
+mod interrupt;
 mod lines;
 mod marks;
 mod output;

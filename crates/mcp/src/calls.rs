@@ -113,6 +113,11 @@ impl HeldCall {
 /// and the server may want something of the client first.
 pub(crate) fn decide_calls(link: &Link) {
     while let Some(call) = link.calls.take() {
+        if link.is_stopped() {
+            link.record(Direction::ToServer, Some(era_2025::CALL), Fault::GatewayStopped);
+            fail(link, &call, Fault::GatewayStopped);
+            continue;
+        }
         if catch_unwind(AssertUnwindSafe(|| decide(link, &call))).is_err() {
             link.record(Direction::ToServer, None, Fault::Internal);
             fail(link, &call, Fault::Internal);
@@ -227,7 +232,7 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     let wire = link.asked.lock().wire_id(call.serial);
     let line = era_2025::call_line(&wire, tool.name().as_str(), &args, call.meta.as_deref());
     if !link.tell_server(line) {
-        return fail(link, call, Fault::ServerEnded);
+        return fail(link, call, link.end_fault());
     }
     let overtaken = link.asked.lock().sent(call.serial);
     if let Some(cancellation) = overtaken {

@@ -38,7 +38,7 @@ pub(crate) const PLAN: &str = "dev.countersign/plan";
 const VERSIONS: [&str; 5] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
 const NOTIFICATIONS: &str = "notifications/";
-const CALL: &str = "tools/call";
+pub(crate) const CALL: &str = "tools/call";
 const LIST_TOOLS: &str = "tools/list";
 const INITIALIZE: &str = "initialize";
 const CANCELLED: &str = "notifications/cancelled";

@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     /// A method that must be answered came without an id.
     NoId,
     ServerEnded,
+    /// The gateway was stopped from outside.
+    GatewayStopped,
     ServerAnswer,
     ProtocolVersion,
     ServerNotReading,
@@ -78,6 +80,7 @@ impl Fault {
             }
             Self::NoId => ("REQUEST_WITHOUT_ID", INVALID_REQUEST, "the method takes an id"),
             Self::ServerEnded => ("SERVER_ENDED", INTERNAL_ERROR, "the server ended"),
+            Self::GatewayStopped => ("GATEWAY_STOPPED", INTERNAL_ERROR, "the gateway is ending"),
             Self::ServerAnswer => {
                 ("SERVER_ANSWER", INTERNAL_ERROR, "the server's answer could not be passed on")
             }

@@ -112,6 +112,10 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Opti
     };
     let call = HeldCall::new(id.clone(), serial, call, message);
     if !link.calls.push(message.bytes().len(), call) {
+        if link.is_stopped() {
+            // Not through the gate: the agent did nothing wrong.
+            link.record(Direction::ToServer, Some(method), Fault::GatewayStopped);
+        }
         withdraw(link, id, serial);
     }
 }
@@ -127,7 +131,7 @@ fn cannot_open(link: &Link, id: &RpcId, method: &str, fault: Fault) {
 fn withdraw(link: &Link, id: &RpcId, serial: u64) {
     let open = link.asked.lock().withdraw(serial);
     if open.is_some() {
-        link.tell_client(error_line(Some(id), Fault::ServerEnded));
+        link.tell_client(error_line(Some(id), link.end_fault()));
     }
 }
 

@@ -1,12 +1,14 @@
 use std::io::{self, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 
 use countersign_approval_token::PendingApprovals;
 use countersign_audit_log::AuditSink;
 use countersign_committed_plan::{Plan, PlanRoot};
 use countersign_core::{CallId, Clock};
 use countersign_tool_gate::{PlanSettings, StartPlanError, ToolGate};
+use parking_lot::Mutex;
 
 use crate::calls::decide_calls;
 use crate::error::{CallIdError, GatewayError};
@@ -18,10 +20,29 @@ use crate::plans::finish;
 use crate::queue::Queue;
 use crate::settings::GatewaySettings;
 
+/// How long a decision under way, and a client that reads slowly, are waited for once the gateway was stopped.
+const AFTER_STOP: Duration = Duration::from_millis(100);
+
 /// Stands between one MCP client and one MCP server that speak JSON-RPC in lines, and lets nothing pass that is not
 /// allowed. One gateway serves one session.
 pub struct Gateway {
     parts: LinkParts,
+    stop: GatewayStop,
+}
+
+/// Ends a [`Gateway`] from outside, as at a signal. Clones end the same gateway.
+#[derive(Clone, Default)]
+pub struct GatewayStop {
+    running: Arc<Mutex<Running>>,
+}
+
+#[derive(Default)]
+enum Running {
+    #[default]
+    NotYet,
+    /// Stopped before it ran.
+    Stopped(Duration),
+    Now(Weak<Link>),
 }
 
 /// How a gateway came to its end.
@@ -32,6 +53,8 @@ pub enum GatewayEnd {
     ClientClosed,
     /// The server ended its output, or stopped reading.
     ServerEnded,
+    /// It was stopped ([`GatewayStop::stop`]).
+    Stopped,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -40,6 +63,35 @@ impl std::fmt::Debug for Gateway {
             .field("settings", &self.parts.settings)
             .field("gate", &self.parts.gate)
             .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for GatewayStop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GatewayStop").finish_non_exhaustive()
+    }
+}
+
+impl GatewayStop {
+    /// Stops the gateway: no new call is decided, and calls in flight have `drain` to be answered. Called again, it ends the
+    /// waiting. A gateway that does not run yet ends when it is run. Returns at once.
+    pub fn stop(&self, drain: Duration) {
+        let mut running = self.running.lock();
+        match &*running {
+            Running::NotYet | Running::Stopped(_) => *running = Running::Stopped(drain),
+            Running::Now(link) => {
+                if let Some(link) = link.upgrade() {
+                    link.stop_calls(drain);
+                }
+            }
+        }
+    }
+
+    fn runs(&self, link: &Arc<Link>) {
+        let before = std::mem::replace(&mut *self.running.lock(), Running::Now(Arc::downgrade(link)));
+        if let Running::Stopped(drain) = before {
+            link.stop_calls(drain);
+        }
     }
 }
 
@@ -70,7 +122,14 @@ impl Gateway {
                 before_call,
                 last_step: None,
             },
+            stop: GatewayStop::default(),
         }
+    }
+
+    /// A handle that ends the gateway from outside.
+    #[must_use]
+    pub fn stop_handle(&self) -> GatewayStop {
+        self.stop.clone()
     }
 
     /// Holds the session to a plan from its first call on ([`ToolGate::start_plan`]). `approval` is a token for the whole plan.
@@ -93,7 +152,7 @@ impl Gateway {
     /// `client_in` is what the client writes, `client_out` what it reads; `server_in` is the server's standard input,
     /// `server_out` its standard output. When the client ends, the server's input is closed and its answers are
     /// passed on for the drain time. When the server ends, every outstanding request is answered with an error at
-    /// once.
+    /// once. When the gateway is stopped, calls in flight are waited for, then the server's input is closed.
     ///
     /// A thread that waits for a peer cannot be woken. So this may return while threads still hold the streams: the
     /// one that reads `client_in` answers later requests with "the server ended" until that stream ends, and the ones
@@ -113,28 +172,29 @@ impl Gateway {
         let drain = self.parts.settings.limits().drain();
         let bits = getrandom::u64().map_err(|_| GatewayError::Random)?;
         let link = Arc::new(Link::new(self.parts, &format!("{bits:016x}")));
+        self.stop.runs(&link);
         if let Err(error) = start_all(&link, client_in, client_out, server_in, server_out) {
             link.stop();
             return Err(GatewayError::Thread(error));
         }
         let end = link.wait_for_end();
         link.wait_for_rest(drain);
+        let drain = if link.is_stopped() { AFTER_STOP } else { drain };
+        link.to_server.close();
         link.fail_outstanding();
         // A call that is being decided leaves something on record, even if nobody waits for it any more.
         link.calls.wait_idle(drain);
         // One whose last step had calls left is finished by the end.
         finish(&link);
-        match end {
-            End::Client => {
-                link.to_client.close();
-                link.to_client.wait_idle(drain);
-                Ok(GatewayEnd::ClientClosed)
-            }
-            End::Server => {
-                link.to_client.wait_idle(drain);
-                Ok(GatewayEnd::ServerEnded)
-            }
+        if end != End::Server {
+            link.to_client.close();
         }
+        link.to_client.wait_idle(drain);
+        Ok(match end {
+            End::Client => GatewayEnd::ClientClosed,
+            End::Server => GatewayEnd::ServerEnded,
+            End::Gateway => GatewayEnd::Stopped,
+        })
     }
 }
 

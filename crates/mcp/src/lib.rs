@@ -44,6 +44,6 @@ mod table;
 mod tests;
 
 pub use error::{CallIdError, GatewayError, SettingsError};
-pub use gateway::{Gateway, GatewayEnd};
+pub use gateway::{Gateway, GatewayEnd, GatewayStop};
 pub use settings::{GatewayLimits, GatewaySettings, PlanApprovals};
 pub use submission::{SUBMIT_PLAN, read_plan};

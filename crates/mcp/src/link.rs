@@ -91,6 +91,8 @@ struct Life {
     server_ended: bool,
     /// Which side ended first.
     first: Option<End>,
+    /// How long calls in flight may take once the gateway is stopped.
+    stopped: Option<Duration>,
 }
 
 /// Which end came first.
@@ -98,6 +100,8 @@ struct Life {
 pub(crate) enum End {
     Client,
     Server,
+    /// Neither: the gateway was stopped.
+    Gateway,
 }
 
 pub(crate) struct LinkParts {
@@ -189,9 +193,31 @@ impl Link {
         self.calls.close();
     }
 
-    /// All calls are decided: the server hears that nothing more comes.
+    /// Ends the gateway from outside: no new calls, and those in flight have `drain` left. The second time nothing is waited for.
+    pub(crate) fn stop_calls(&self, drain: Duration) {
+        self.note(|life| {
+            life.stopped = Some(life.stopped.map_or(drain, |_| Duration::ZERO));
+            life.first.get_or_insert(End::Gateway);
+        });
+        self.calls.close();
+    }
+
+    /// Says whether the gateway was stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.life.lock().stopped.is_some()
+    }
+
+    /// Why a request is not passed on any more.
+    pub(crate) fn end_fault(&self) -> Fault {
+        if self.is_stopped() { Fault::GatewayStopped } else { Fault::ServerEnded }
+    }
+
+    /// All calls are decided: the server hears that nothing more comes. Where the gateway was stopped, it hears so once the
+    /// calls in flight were waited for: many servers answer none of them after the end of their input.
     pub(crate) fn calls_ended(&self) {
-        self.to_server.close();
+        if !self.is_stopped() {
+            self.to_server.close();
+        }
         self.note(|life| life.calls_ended = true);
     }
 
@@ -239,8 +265,9 @@ impl Link {
         self.note(|_| {});
     }
 
-    /// Answers every outstanding request with "the server ended" and lets no more in. Calls in flight become unknown.
+    /// Answers every outstanding request with an error and lets no more in. Calls in flight become unknown.
     pub(crate) fn fail_outstanding(&self) {
+        let fault = self.end_fault();
         let open = self.asked.lock().end();
         for Request { client, what } in open {
             if let Asked::Own { serial, .. } = what {
@@ -251,7 +278,7 @@ impl Link {
                 continue;
             };
             // Without waiting: there are only so many, and the end must not hang on a client that does not read.
-            let line = error_line(Some(&id), Fault::ServerEnded).into_bytes();
+            let line = error_line(Some(&id), fault).into_bytes();
             self.to_client.offer(line.len(), line, usize::MAX);
         }
     }
@@ -267,13 +294,18 @@ impl Link {
         }
     }
 
-    /// Waits for what is still under way, for at most `limit`.
+    /// Waits for what is still under way, for at most `limit`; once the gateway is stopped, for as long as that allows.
     pub(crate) fn wait_for_rest(&self, limit: Duration) {
         let is_done = |life: &Life| {
             life.server_ended || (life.calls_ended && !life.server_speaks && self.asked.lock().is_empty())
         };
         let mut life = self.life.lock();
-        let _ = self.lived.wait_while_for(&mut life, |life| !is_done(life), limit);
+        let waits = |life: &mut Life| life.stopped.is_none() && !is_done(life);
+        let _ = self.lived.wait_while_for(&mut life, waits, limit);
+        if let Some(drain) = life.stopped {
+            let waits = |life: &mut Life| life.stopped != Some(Duration::ZERO) && !is_done(life);
+            let _ = self.lived.wait_while_for(&mut life, waits, drain);
+        }
     }
 
     fn note(&self, change: impl FnOnce(&mut Life)) {

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::command::json::malformed;
 use crate::failure::Failure;
+use crate::interrupt::{DRAIN, Interrupt};
 use crate::lines::{Line, next_line};
 
 /// The longest line that is taken from a server.
@@ -19,6 +20,8 @@ const MAX_MESSAGES: usize = 1_000;
 const MAX_PAGES: usize = 256;
 /// How much of a server's own words is shown, in characters.
 const SHOWN_CHARS: usize = 200;
+/// How often a signal is looked for while an answer is waited for.
+const PAUSE: Duration = Duration::from_millis(20);
 /// The protocol revision that is offered.
 const REVISION: &str = "2025-11-25";
 
@@ -28,6 +31,7 @@ pub(crate) struct Client {
     to: Sender<String>,
     from: Receiver<Result<Canonical, Failure>>,
     wait: Duration,
+    interrupt: Interrupt,
     next_id: u64,
     tools_changed: bool,
 }
@@ -42,7 +46,7 @@ pub(crate) enum CallEnd {
 }
 
 impl Client {
-    pub(crate) fn new(mut to: ChildStdin, from: ChildStdout, wait: Millis) -> Self {
+    pub(crate) fn new(mut to: ChildStdin, from: ChildStdout, wait: Millis, interrupt: Interrupt) -> Self {
         // A thread writes, so that a server that does not read is not waited for longer than for its answers. It ends with
         // the client, and so does the server's input.
         let (lines, waiting) = channel::<String>();
@@ -64,7 +68,7 @@ impl Client {
             }
         });
         let wait = Duration::from_millis(wait.as_millis());
-        Self { to: lines, from: receiver, wait, next_id: 1, tools_changed: false }
+        Self { to: lines, from: receiver, wait, interrupt, next_id: 1, tools_changed: false }
     }
 
     /// Shakes hands.
@@ -126,27 +130,19 @@ impl Client {
         Ok(answer)
     }
 
+    /// Refuses to begin anything new once a signal came.
+    pub(crate) fn check_interrupt(&self) -> Result<(), Failure> {
+        self.interrupt.check()
+    }
+
     /// Sends a request and waits for its answer, be it a result or an error.
     fn ask(&mut self, method: &str, params: &str) -> Result<Canonical, Failure> {
+        self.check_interrupt()?;
         let id = self.next_id;
         self.next_id = id.saturating_add(1);
         self.send(format!(r#"{{"id":{id},"jsonrpc":"2.0","method":"{method}","params":{params}}}"#))?;
         for _ in 0..MAX_MESSAGES {
-            let message = match self.from.recv_timeout(self.wait) {
-                Ok(message) => message?,
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(Failure::new(
-                        "SERVER_TIMEOUT",
-                        format!("the server did not answer `{method}` in time"),
-                    ));
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::new(
-                        "SERVER_ENDED",
-                        format!("the server ended before it answered `{method}`"),
-                    ));
-                }
-            };
+            let message = self.receive(method)?;
             let value = message.value();
             if let Some(asked) = value.get("method").and_then(ValueRef::as_str) {
                 self.tools_changed |= asked == "notifications/tools/list_changed";
@@ -162,6 +158,32 @@ impl Client {
             }
         }
         Err(answered_badly("it sends messages and no answer"))
+    }
+
+    /// Waits for the server's next message. After a signal it has [`DRAIN`] left, after a second one nothing.
+    fn receive(&self, method: &str) -> Result<Canonical, Failure> {
+        let (mut left, mut drain) = (self.wait, DRAIN);
+        loop {
+            match self.from.recv_timeout(left.min(PAUSE)) {
+                Ok(message) => return message,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let text = format!("the server ended before it answered `{method}`");
+                    return Err(Failure::new("SERVER_ENDED", text));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            left = left.saturating_sub(PAUSE);
+            if left.is_zero() {
+                let text = format!("the server did not answer `{method}` in time");
+                return Err(Failure::new("SERVER_TIMEOUT", text));
+            }
+            if let Some(signal) = self.interrupt.signal() {
+                drain = drain.saturating_sub(PAUSE);
+                if drain.is_zero() || self.interrupt.is_repeated() {
+                    return Err(signal.into());
+                }
+            }
+        }
     }
 
     /// A server that asks back gets an answer to a ping and a no to everything else.

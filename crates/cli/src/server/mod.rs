@@ -6,24 +6,49 @@ pub(crate) use client::{CallEnd, Client};
 
 use std::ffi::OsString;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+#[cfg(unix)]
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use countersign_core::Millis;
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::internal;
 
-/// How long a server and what it started may still clean up once they are told to end.
+/// How long a server may take to end after its input was closed.
+const LEAVE: Duration = Duration::from_secs(3);
+/// The same after SIGTERM, and once this process got a signal.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long the rest of its group may take to end after SIGTERM.
 #[cfg(unix)]
-const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
+const LAST_WORDS_OF_REST: Duration = Duration::from_millis(100);
+/// How often an end is looked for.
+const PAUSE: Duration = Duration::from_millis(10);
 
-/// A server's process. It is ended when this goes, in whatever way that comes about, and with it what it started; a
-/// server that ended by itself is taken at its word about what it left behind.
+/// A server's process. Dropping it ends it and every process of its group.
 #[derive(Debug)]
-pub(crate) struct Server(Child);
+pub(crate) struct Server {
+    child: Child,
+    group: Arc<Group>,
+    interrupt: Interrupt,
+}
+
+/// The process group of a server.
+///
+/// INVARIANT: the group is signalled only until its leader is waited for. Until then no other process has its number.
+#[derive(Debug)]
+pub(crate) struct Group {
+    #[cfg(unix)]
+    leader: Mutex<Option<Pid>>,
+}
 
 impl Server {
-    /// Starts the server with pipes for its input and output; what it says on standard error is passed on.
-    pub(crate) fn start(command: &[OsString]) -> Result<Self, Failure> {
+    /// Starts the server with pipes for its input and output; its standard error is inherited.
+    pub(crate) fn start(command: &[OsString], interrupt: &Interrupt) -> Result<Self, Failure> {
         let (program, args) = command
             .split_first()
             .ok_or_else(|| Failure::usage("the command that starts the server is missing"))?;
@@ -31,60 +56,108 @@ impl Server {
         // A group of its own, so that what the server starts can be ended with it.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        command
+        let child = command
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
-            .map(Self)
-            .map_err(|error| Failure::new("SERVER_START", error.to_string()).about(program.display()))
+            .map_err(|error| Failure::new("SERVER_START", error.to_string()).about(program.display()))?;
+        let group = Arc::new(Group::of(&child));
+        interrupt.guard(Arc::clone(&group));
+        Ok(Self { child, group, interrupt: interrupt.clone() })
     }
 
     /// Takes the server's pipes, once.
     pub(crate) fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout), Failure> {
-        let pipes = self.0.stdin.take().zip(self.0.stdout.take());
+        let pipes = self.child.stdin.take().zip(self.child.stdout.take());
         pipes.ok_or_else(|| internal("the server has no pipes"))
     }
 
     /// Takes the server's pipes for a client. The server's input is closed when the client goes.
     pub(crate) fn client(&mut self, wait: Millis) -> Result<Client, Failure> {
         let (to, from) = self.pipes()?;
-        Ok(Client::new(to, from, wait))
+        Ok(Client::new(to, from, wait, self.interrupt.clone()))
     }
 
-    /// Gives the server some time to end by itself, now that its input is closed.
-    pub(crate) fn wait(&mut self, millis: u64) {
-        for _ in 0..millis.div_euclid(20) {
-            if !matches!(self.0.try_wait(), Ok(None)) {
-                return;
+    /// Ends the server, whose input is closed by now: it may end by itself for a while, then it gets SIGTERM and SIGKILL.
+    pub(crate) fn end(mut self) {
+        self.await_end(LEAVE);
+    }
+
+    /// Waits until the server's own process has ended, for at most `limit`, and for less once a signal came.
+    fn await_end(&mut self, limit: Duration) {
+        let mut left = limit;
+        while !left.is_zero() && !self.has_ended() {
+            std::thread::sleep(PAUSE);
+            left = left.saturating_sub(PAUSE);
+            if self.interrupt.signal().is_some() {
+                left = left.min(LAST_WORDS);
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
         }
     }
 
-    /// Signals all that the server started, by the system's own tool: the standard library has nothing for groups.
-    #[cfg(unix)]
-    fn signal_group(&self, signal: &str) {
-        let _ = Command::new("/bin/kill")
-            .args([signal, "--", &format!("-{}", self.0.id())])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+    /// Returns whether the server's own process has ended. On Unix it is not waited for yet.
+    fn has_ended(&mut self) -> bool {
+        #[cfg(unix)]
+        return self.group.leader_has_ended();
+        #[cfg(not(unix))]
+        return !matches!(self.child.try_wait(), Ok(None));
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         #[cfg(unix)]
-        if matches!(self.0.try_wait(), Ok(None)) {
-            // Until the leader is waited for, nobody else can have its number, nor the group's.
-            self.signal_group("-TERM");
-            std::thread::sleep(LAST_WORDS);
-            self.signal_group("-KILL");
+        {
+            self.group.signal(Signal::TERM);
+            self.await_end(LAST_WORDS);
+            // why: as long as the leader is not waited for, the system does not tell whether others are left.
+            std::thread::sleep(LAST_WORDS_OF_REST);
+            self.group.kill();
+            self.group.forget();
         }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(unix)]
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self { leader: Mutex::new(Some(Pid::from_child(child))) }
+    }
+
+    /// Ends every process of the group at once.
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(leader) = *self.lock() {
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+
+    /// Returns whether the leader has ended, and leaves it to be waited for.
+    fn leader_has_ended(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        self.lock().is_none_or(|leader| !matches!(waitid(WaitId::Pid(leader), look), Ok(None)))
+    }
+
+    /// The leader is waited for from here on.
+    fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Pid>> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(not(unix))]
+impl Group {
+    const fn of(_: &Child) -> Self {
+        Self {}
     }
 }

@@ -28,6 +28,7 @@ mod demo;
 mod desk;
 mod exports;
 mod general;
+mod interrupt;
 mod json;
 mod keys;
 mod mcp;

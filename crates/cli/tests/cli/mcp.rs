@@ -122,9 +122,19 @@ impl Client {
     }
 
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.answer(id)
+    }
+
+    /// Sends a request; gives its id.
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.id += 1;
-        let id = self.id;
-        self.tell(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.tell(&json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}));
+        self.id
+    }
+
+    /// Waits for the answer to a request.
+    pub(crate) fn answer(&self, id: u64) -> Value {
         loop {
             let line = self.from.recv_timeout(Duration::from_secs(30)).expect("an answer");
             let message: Value = serde_json::from_str(&line).unwrap();
@@ -138,9 +148,24 @@ impl Client {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
     }
 
+    /// The gateway's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends the input.
+    pub(crate) fn leave(&mut self) {
+        drop(self.to.take());
+    }
+
     /// Ends the input; gives exit code and standard error.
     pub(crate) fn end(mut self) -> (i32, String) {
-        drop(self.to.take());
+        self.leave();
+        self.exit()
+    }
+
+    /// Waits for the end; gives exit code and standard error.
+    pub(crate) fn exit(self) -> (i32, String) {
         let output = self.child.wait_with_output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     }

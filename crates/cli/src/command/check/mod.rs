@@ -2,7 +2,9 @@ mod line;
 mod options;
 mod proposals;
 
-use std::io::{self, BufRead};
+use std::io;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
 
 use clap::Args;
 use countersign_action_proposal::Profile;
@@ -12,8 +14,9 @@ use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall, ToolGate};
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::lines::{Line, next_line};
-use crate::output::{Output, note};
+use crate::output::{Output, internal, note};
 use line::CallLine;
 use options::Options;
 pub(crate) use proposals::beside;
@@ -39,7 +42,8 @@ const PROPOSAL_DEPTH: usize = 3;
 /// A tool whose definition the registry pins needs --definitions; without it, its calls are refused
 /// (TOOL_DEFINITION_UNKNOWN), and standard error says so at the start.
 ///
-/// The exit code is 0 when every call was accepted and 3 when any was refused.
+/// The exit code is 0 when every call was accepted and 3 when any was refused. A signal (SIGTERM, SIGINT, SIGHUP) ends it
+/// behind the call that is being decided; the exit code is then 128 and the signal's number.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  \
     echo '{\"call_id\":\"c1\",\"tool\":\"search\",\"args\":{\"query\":\"refunds\"}}' | \\\n    \
@@ -103,9 +107,10 @@ impl Check {
             .with_max_bytes(LINE_BYTES)
             .and_then(|limits| limits.with_max_depth(limits.max_depth().saturating_add(PROPOSAL_DEPTH)))
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-        let mut input = io::stdin().lock();
+        let interrupt = Interrupt::watch()?;
+        let lines = read_lines(&interrupt)?;
         let mut exit = Exit::Done;
-        while let Some(line) = read_line(&mut input)? {
+        while let Some(line) = next(&lines, &interrupt)? {
             let bytes = match line {
                 Line::Whole(bytes) if bytes.trim_ascii().is_empty() => continue,
                 Line::Whole(bytes) => bytes,
@@ -126,7 +131,7 @@ impl Check {
                 exit = Exit::Refused;
             }
         }
-        Ok(exit)
+        Ok(interrupt.signal().map_or(exit, Exit::from))
     }
 
     /// `proposal` is that of the calls that bring none of their own.
@@ -185,9 +190,35 @@ impl Check {
     }
 }
 
-fn read_line(input: &mut impl BufRead) -> Result<Option<Line>, Failure> {
-    next_line(input, LINE_BYTES)
-        .map_err(|error| Failure::new("FILE_UNREADABLE", format!("standard input cannot be read: {error}")))
+/// Reads standard input in a thread, since reading cannot be interrupted. A signal puts an end behind what was read.
+fn read_lines(interrupt: &Interrupt) -> Result<Receiver<io::Result<Option<Line>>>, Failure> {
+    let (sender, lines) = sync_channel(1);
+    let waker = sender.clone();
+    // Where there is no room, a line is there to be received, and nobody sleeps.
+    interrupt.on_signal(move || drop(waker.try_send(Ok(None))));
+    let read = move || {
+        let mut input = io::stdin().lock();
+        loop {
+            let line = next_line(&mut input, LINE_BYTES);
+            let is_last = !matches!(line, Ok(Some(_)));
+            if sender.send(line).is_err() || is_last {
+                break;
+            }
+        }
+    };
+    match thread::Builder::new().name("countersign-input".to_owned()).spawn(read) {
+        Ok(_) => Ok(lines),
+        Err(_) => Err(internal("no thread for standard input")),
+    }
+}
+
+/// The next line; nothing at the end of the input, and once a signal came.
+fn next(lines: &Receiver<io::Result<Option<Line>>>, interrupt: &Interrupt) -> Result<Option<Line>, Failure> {
+    let line = lines.recv().unwrap_or(Ok(None));
+    if interrupt.signal().is_some() {
+        return Ok(None);
+    }
+    line.map_err(|error| Failure::new("FILE_UNREADABLE", format!("standard input cannot be read: {error}")))
 }
 
 impl Answers<'_> {

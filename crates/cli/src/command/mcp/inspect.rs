@@ -9,6 +9,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, one_line};
+use crate::interrupt::Interrupt;
 use crate::output::{Output, internal, note};
 use crate::server::Server;
 
@@ -33,13 +34,12 @@ pub(crate) struct Inspect {
 
 impl Inspect {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let mut server = Server::start(&self.server)?;
+        let mut server = Server::start(&self.server, &Interrupt::watch()?)?;
         let mut client = server.client(self.wait)?;
         client.initialize()?;
         let pages = client.list_tools()?;
         drop(client);
-        server.wait(1_000);
-        drop(server);
+        server.end();
 
         let mut tools = Vec::new();
         for tool in

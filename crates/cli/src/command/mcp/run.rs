@@ -14,15 +14,13 @@ use super::plans::{FirstPlan, PlanFlags, failure};
 use crate::config::Config;
 use crate::failure::{Exit, Failure, chain};
 use crate::files::{REGISTRY_BYTES, read_file};
+use crate::interrupt::{DRAIN, Interrupt};
 use crate::output::{Output, note};
 use crate::random;
 use crate::server::Server;
 use crate::session::OpenSession;
 use crate::signals::Watch;
 use crate::time::now;
-
-/// How long a server may take to end after its input was closed, in milliseconds.
-const LEAVE_MILLIS: u64 = 3_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -50,7 +48,8 @@ impl Run {
         let on_breach = plans.on_breach()?;
         let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule()).on_breach(on_breach);
         let first = plans.prepare(&prepared, config.server())?;
-        let mut server = Server::start(&self.server)?;
+        let interrupt = Interrupt::watch()?;
+        let mut server = Server::start(&self.server, &interrupt)?;
         exports.begin()?;
         let session = prepared.open_watched(&exports)?;
         let follow = Follow::new(config.registry(), &session);
@@ -72,27 +71,38 @@ impl Run {
         if let Some(FirstPlan { plan, approval }) = first {
             gateway.start_plan(plan, approval.as_deref()).map_err(|error| failure(&error))?;
         }
+        let stop = gateway.stop_handle();
+        interrupt.on_signal(move || stop.stop(DRAIN));
         let (server_in, server_out) = server.pipes()?;
         let ended = gateway.run(std::io::stdin(), std::io::stdout(), server_in, server_out);
         watch.end();
         let kept = session.log.map_or(Ok(()), |log| log.end());
-        if let Err(failure) = in_order(ended) {
-            if let Err(failure) = kept {
-                note(&format!("warning {}: {}", failure.code(), failure.line()));
-            }
-            return Err(failure);
+        let ended = match interrupt.signal() {
+            Some(signal) => Ok(signal.into()),
+            None => in_order(ended),
+        };
+        if ended.is_ok() {
+            server.end();
+        } else {
+            drop(server);
         }
-        server.wait(LEAVE_MILLIS);
-        kept.map(|()| Exit::Done)
+        match (ended, kept) {
+            (Ok(Exit::Done), Err(failure)) => Err(failure),
+            (ended, Err(failure)) => {
+                note(&format!("warning {}: {}", failure.code(), failure.line()));
+                ended
+            }
+            (ended, Ok(())) => ended,
+        }
     }
 }
 
 /// A gateway ends in order when its client does.
-fn in_order(ended: Result<GatewayEnd, GatewayError>) -> Result<(), Failure> {
+fn in_order(ended: Result<GatewayEnd, GatewayError>) -> Result<Exit, Failure> {
     if ended? == GatewayEnd::ServerEnded {
         return Err(Failure::new("SERVER_ENDED", "the server ended before its client did"));
     }
-    Ok(())
+    Ok(Exit::Done)
 }
 
 /// Looks before each call whether the registry's file is another one, and loads it.

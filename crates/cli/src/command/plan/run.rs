@@ -21,14 +21,12 @@ use crate::command::token::DEFAULT_RUN;
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
+use crate::interrupt::Interrupt;
 use crate::output::{Output, internal, note};
 use crate::record::RecordArgs;
 use crate::server::{Client, Server};
 use crate::session::{ApprovalPlan, Bindings, OpenSession, PreparedSession, SessionPlan};
 use crate::signals::Watch;
-
-/// How long a server may take to end after its input was closed, in milliseconds.
-const LEAVE_MILLIS: u64 = 3_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -96,12 +94,12 @@ struct Opening {
 impl Run {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let opening = self.opening()?;
-        let mut server = Server::start(&self.command)?;
+        let mut server = Server::start(&self.command, &Interrupt::watch()?)?;
         let mut client = server.client(self.wait)?;
         let ended = client.initialize().and_then(|()| self.walk(out, opening, &mut client));
-        // Without a client its input is closed, which is how a server is told to end.
+        // This closes the server's input.
         drop(client);
-        server.wait(LEAVE_MILLIS);
+        server.end();
         ended.map(|()| Exit::Done)
     }
 
@@ -208,6 +206,7 @@ impl Run {
             })
             .and_then(|questions| {
                 questions.settle(out, &gate, &approvals)?;
+                steps.client.check_interrupt()?;
                 start(out, &gate, plan, questions.plan(), &approvals)?;
                 steps.run(out, &runs, committed.steps().len(), &questions)
             })

@@ -57,6 +57,7 @@ impl Steps<'_> {
         questions: &Questions,
     ) -> Result<(), Failure> {
         for (at, run) in runs.iter().enumerate() {
+            self.client.check_interrupt()?;
             if self.client.have_tools_changed() {
                 self.note_definitions()?;
             }

@@ -23,7 +23,7 @@ use countersign_registry::{
 use countersign_tool_gate::{ApprovalSettings, CallStats, ProposalSettings, ToolGate};
 use serde_json::{Value, json};
 
-use crate::{Gateway, GatewayEnd, GatewayLimits, GatewaySettings, PlanApprovals, read_plan};
+use crate::{Gateway, GatewayEnd, GatewayLimits, GatewaySettings, GatewayStop, PlanApprovals, read_plan};
 
 pub(super) const NOW: u64 = 1_700_000_000_000;
 pub(super) const GOAL: &str = "Answer the ticket of customer 7.";
@@ -105,6 +105,7 @@ pub(super) struct Desk {
     server_gets: Receiver<String>,
     server_later: Option<PipeReader>,
     run: JoinHandle<GatewayEnd>,
+    pub(super) stop: GatewayStop,
     pub(super) gate: ToolGate,
     pub(super) sink: Arc<MemorySink>,
     pub(super) clock: Arc<ManualClock>,
@@ -308,6 +309,7 @@ impl Desk {
             let plan = read_plan(steps.as_bytes(), &server, gate.plan_context().unwrap()).unwrap();
             gateway.start_plan(plan, None).unwrap();
         }
+        let stop = gateway.stop_handle();
         let (client_reads, client_out) = pipe().unwrap();
         let (server_reads, server_in) = pipe().unwrap();
         let (server_out, server) = pipe().unwrap();
@@ -322,6 +324,7 @@ impl Desk {
             server_gets,
             server_later,
             run,
+            stop,
             gate,
             sink,
             clock,

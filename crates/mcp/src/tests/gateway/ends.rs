@@ -171,3 +171,76 @@ fn a_client_that_cannot_be_read_has_left() {
     desk.server_sees_the_end();
     assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
 }
+
+#[test]
+fn a_stopped_gateway_lets_calls_in_flight_be_answered() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    let call = desk.wire_id();
+    desk.stop.stop(Duration::from_secs(3_600));
+    desk.call(2, "search", &json!({ "q": "y" }));
+    assert_eq!(desk.error(&json!(2)), (-32603, "GATEWAY_STOPPED".into()));
+    desk.answer(&call, &json!({ "content": [] }));
+    assert_eq!(desk.client_got()["id"], 1);
+    desk.server_sees_the_end();
+    assert_eq!(desk.ended(), GatewayEnd::Stopped);
+    assert_eq!(desk.record(), ["ACCEPT", "GATEWAY_STOPPED", "Returned"]);
+}
+
+#[test]
+fn a_stopped_gateway_waits_only_so_long() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.stop.stop(Duration::from_millis(50));
+    assert_eq!(desk.error(&json!(1)), (-32603, "GATEWAY_STOPPED".into()));
+    assert_eq!(desk.ended(), GatewayEnd::Stopped);
+    assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
+}
+
+#[test]
+fn a_gateway_that_is_stopped_twice_waits_no_longer() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.stop.stop(Duration::from_secs(3_600));
+    desk.stop.stop(Duration::from_secs(3_600));
+    assert_eq!(desk.error(&json!(1)), (-32603, "GATEWAY_STOPPED".into()));
+    assert_eq!(desk.ended(), GatewayEnd::Stopped);
+}
+
+#[test]
+fn a_stop_ends_the_wait_of_a_gateway_whose_client_left() {
+    let hour =
+        |limits: crate::GatewayLimits| limits.with_drain(countersign_core::Millis::from_secs(60)).unwrap();
+    let mut desk = Desk::with(Setup::default().patient().limits(hour));
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.close_client();
+    desk.server_sees_the_end();
+    desk.stop.stop(Duration::from_millis(50));
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
+    assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
+}
+
+#[test]
+fn a_call_that_waits_for_its_decision_at_the_stop_is_refused() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    let asked = desk.server_got();
+    desk.call(2, "search", &json!({ "q": "y" }));
+    // Its answer shows that the calls before it were read.
+    desk.send(r#"{"jsonrpc":"2.0","id":3,"method":"resources/list"}"#);
+    assert_eq!(desk.error(&json!(3)).0, -32601);
+    desk.stop.stop(Duration::from_secs(3_600));
+    desk.answer(&asked["id"], &json!({ "tools": definitions() }));
+    let call = desk.wire_id();
+    assert_eq!(desk.error(&json!(2)), (-32603, "GATEWAY_STOPPED".into()));
+    desk.answer(&call, &json!({ "content": [] }));
+    assert_eq!(desk.client_got()["id"], 1);
+    assert_eq!(desk.ended(), GatewayEnd::Stopped);
+}

@@ -1,0 +1,152 @@
+//! Signals that end a verb in order: SIGTERM, SIGINT and SIGHUP, also where they were ignored at the start.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::failure::{Exit, Failure};
+use crate::server::Group;
+
+/// How long a call in flight may take after the first signal.
+pub(crate) const DRAIN: Duration = Duration::from_secs(1);
+
+/// When the process ends after the first signal, whatever still holds it up. MCP clients send SIGKILL two seconds after
+/// SIGTERM, and nothing could end the server then.
+#[cfg(unix)]
+const LAST: Duration = Duration::from_millis(1_900);
+
+/// The signals that this process got. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The first signal, and how many came.
+    first: Option<Signal>,
+    count: u32,
+    listeners: Vec<Box<dyn Fn() + Send>>,
+    /// The servers to end where the process cannot end in order.
+    groups: Vec<Arc<Group>>,
+}
+
+/// A signal that ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Signal {
+    number: u8,
+    name: &'static str,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("first", &self.first)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Interrupt {
+    /// Takes the signals from here on, for the rest of the process.
+    pub(crate) fn watch() -> Result<Self, Failure> {
+        let interrupt = Self::default();
+        #[cfg(unix)]
+        interrupt.listen().map_err(|error| Failure::new("SIGNALS_UNAVAILABLE", error.to_string()))?;
+        Ok(interrupt)
+    }
+
+    #[cfg(unix)]
+    fn listen(&self) -> std::io::Result<()> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+        let interrupt = self.clone();
+        let listen = move || {
+            for number in signals.forever() {
+                match number {
+                    SIGTERM => interrupt.came(Signal { number: 15, name: "SIGTERM" }),
+                    SIGINT => interrupt.came(Signal { number: 2, name: "SIGINT" }),
+                    _ => interrupt.came(Signal { number: 1, name: "SIGHUP" }),
+                }
+            }
+        };
+        std::thread::Builder::new().name("countersign-signals".to_owned()).spawn(listen).map(drop)
+    }
+
+    #[cfg(unix)]
+    fn came(&self, signal: Signal) {
+        let mut state = self.lock();
+        state.count = state.count.saturating_add(1);
+        if state.first.is_none() {
+            state.first = Some(signal);
+            let interrupt = self.clone();
+            let last = move || {
+                std::thread::sleep(LAST);
+                interrupt.force(signal);
+            };
+            // Without a thread for it, the verb ends in order or not at all.
+            drop(std::thread::Builder::new().name("countersign-last".to_owned()).spawn(last));
+        }
+        state.listeners.iter().for_each(|listener| listener());
+    }
+
+    /// Ends the servers and the process at once. A log that is cut off here is continued by the next writer.
+    #[cfg(unix)]
+    fn force(&self, signal: Signal) -> ! {
+        let groups = std::mem::take(&mut self.lock().groups);
+        groups.iter().for_each(|group| group.kill());
+        std::process::exit(signal.status().into())
+    }
+
+    /// Calls `listener` at each signal, and at once where one came already. It must not wait for anything.
+    pub(crate) fn on_signal(&self, listener: impl Fn() + Send + 'static) {
+        let mut state = self.lock();
+        if state.first.is_some() {
+            listener();
+        }
+        state.listeners.push(Box::new(listener));
+    }
+
+    /// Has the group ended even where the process cannot end in order.
+    pub(crate) fn guard(&self, group: Arc<Group>) {
+        self.lock().groups.push(group);
+    }
+
+    /// The first signal that came.
+    pub(crate) fn signal(&self) -> Option<Signal> {
+        self.lock().first
+    }
+
+    /// Returns whether a second signal came.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.lock().count > 1
+    }
+
+    /// Refuses to begin anything new once a signal came.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.signal().map_or(Ok(()), |signal| Err(signal.into()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Signal {
+    /// The exit status of a process that the signal ended.
+    const fn status(self) -> u8 {
+        128_u8.saturating_add(self.number)
+    }
+}
+
+impl From<Signal> for Exit {
+    fn from(signal: Signal) -> Self {
+        Self::Signal(signal.status())
+    }
+}
+
+impl From<Signal> for Failure {
+    fn from(signal: Signal) -> Self {
+        Self::new("INTERRUPTED", format!("ended by {}", signal.name)).ending(signal.into())
+    }
+}
