@@ -10,6 +10,7 @@
 //! signing key can write another log, and whoever can write its folder can cut its end: a checkpoint that was kept elsewhere
 //! finds both.
 
+mod answer;
 mod base64;
 mod call_record;
 mod checkpoint;
@@ -19,6 +20,7 @@ mod error;
 mod line;
 mod log;
 mod log_error;
+mod log_number;
 mod log_read;
 mod log_verify;
 mod memory;
@@ -38,6 +40,7 @@ mod witness;
 #[cfg(test)]
 mod tests;
 
+pub use answer::{AnswerRecord, AnswerVerdict};
 pub use call_record::{CallRecord, RecordedTool, Verdict};
 pub use checkpoint::{Checkpoint, CheckpointError, LogKey};
 pub use cosignature::{Cosignature, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
@@ -45,6 +48,7 @@ pub use disk::{Disk, DiskFile, FolderDisk};
 pub use error::AuditError;
 pub use log::{Durability, Log, LogOptions, Pending};
 pub use log_error::{LogError, Place};
+pub use log_number::{LogNumber, OpenLogError, key_of_log, list_logs};
 pub use log_read::{LogEntries, LogEntry, read_disk, read_log};
 pub use log_verify::{LogSummary, prove_consistency, prove_inclusion, verify_disk, verify_log};
 pub use memory::MemorySink;

@@ -25,7 +25,11 @@ pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), A
             outcome(buffer, end);
             Ok(())
         }
-        Record::Session(_) | Record::Gateway(_) | Record::Recovered(_) | Record::Standing(_) => {
+        Record::Session(_)
+        | Record::Gateway(_)
+        | Record::Recovered(_)
+        | Record::Standing(_)
+        | Record::Answer(_) => {
             let start = buffer.len();
             json(buffer, record)?;
             // A record is an object: its members follow on the first one.

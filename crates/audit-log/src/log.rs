@@ -3,6 +3,7 @@ mod failure;
 mod open;
 mod options;
 mod reopen;
+mod share;
 pub(crate) mod sleepers;
 mod state;
 mod writer;
@@ -124,8 +125,11 @@ impl Log {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(disk: impl Disk + 'static, options: LogOptions) -> Result<Self, AuditError> {
-        let disk = Box::new(disk);
-        let writer = open::open(&*disk, &options)?;
+        let writer = open::open(&disk, &options)?;
+        Ok(Self::ready(Box::new(disk), options, writer))
+    }
+
+    fn ready(disk: Box<dyn Disk>, options: LogOptions, writer: Writer) -> Self {
         let kept = writer.frontier.size();
         let state = State {
             life: 0,
@@ -141,14 +145,14 @@ impl Log {
             sleepers: Sleepers::default(),
             reopening: false,
         };
-        Ok(Self {
+        Self {
             disk,
             options,
             state: Mutex::new(state),
             kept: AtomicU64::new(kept),
             life: AtomicU64::new(0),
             turn: Mutex::default(),
-        })
+        }
     }
 
     /// Gives a record its number and a place in the open batch. It counts once [`Pending::wait`] has returned.

@@ -1,6 +1,6 @@
 use countersign_core::{AgentId, Digest, Millis, SessionId, Timestamp};
 
-use crate::{CallRecord, Escaped, SessionRecord};
+use crate::{AnswerRecord, CallRecord, Escaped, SessionRecord};
 
 /// One line of the record.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -20,6 +20,8 @@ pub enum Record {
     Recovered(RecoveredRecord),
     /// An agent was put into quarantine, or let out of it.
     Standing(StandingRecord),
+    /// A person answered a question that waited for approval.
+    Answer(AnswerRecord),
 }
 
 impl Record {
@@ -33,6 +35,7 @@ impl Record {
             Self::Gateway(r) => r.time,
             Self::Recovered(r) => r.time,
             Self::Standing(r) => r.time,
+            Self::Answer(r) => r.time,
         }
     }
 }

@@ -8,6 +8,7 @@ mod log_hostile;
 mod log_kill;
 mod log_moved;
 mod log_proofs;
+mod log_share;
 mod log_support;
 mod log_tamper;
 mod log_threads;
@@ -107,12 +108,27 @@ fn hostile(text: &str) -> Vec<Record> {
         text,
     );
     standing.reason = Some(text.into());
+    let mut answer = AnswerRecord::new(
+        at(5_000),
+        text,
+        RecordedTool::new(text, text),
+        Digest::of(b"a"),
+        AnswerVerdict::Denied,
+        "carol".parse().unwrap(),
+    );
+    answer.session = Some(SessionId::new("s1").unwrap());
+    answer.agent = Some(AgentId::new("support-bot").unwrap());
+    answer.plan = Some(Digest::of(b"p"));
+    answer.reason = Some(text.into());
+    answer.approval = Some("t,\"type\":\"x".parse().unwrap());
+    answer.expires = Some(at(9_000));
     vec![
         Record::Session(session),
         Record::Decision(call),
         Record::Outcome(outcome),
         Record::Gateway(gateway),
         Record::Standing(standing),
+        Record::Answer(answer),
     ]
 }
 

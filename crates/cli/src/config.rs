@@ -3,19 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use countersign_action_proposal::{HighImpacts, Profile};
-use countersign_core::{AgentId, Audience, ImpactClass, Millis, Principal, ServerName, SessionId};
+use countersign_core::{AgentId, Audience, ImpactClass, Millis, Principal, ServerName, SessionId, Timestamp};
 use countersign_mcp::GatewaySettings;
 use serde::Deserialize;
 
+use crate::command::keys::read_trust_root;
 use crate::command::mcp::plans::{Around, PlanFlags, PlanPart};
 use crate::command::registry::DEFAULT_MAX_AGE;
 use crate::export::{self, Exports, MetricsPart, TracesPart};
 use crate::failure::Failure;
 use crate::files::read_text_file;
 use crate::proposals::ProposalPlan;
-use crate::record::RecordPart;
+use crate::record::{PreparedRecord, RecordPart};
 use crate::session::{ApprovalPlan, Bindings, SessionPlan};
 use crate::signals::{SignalsPart, SignalsPlan};
+
+/// Name of a configuration where none is given.
+const CONFIG_NAME: &str = "gateway.toml";
 
 /// What the file says, with its paths made whole.
 #[derive(Debug, Deserialize)]
@@ -131,6 +135,23 @@ impl ApprovalPart {
     }
 }
 
+/// The configuration's file: the one that is named, or else `gateway.toml` in this folder, or else
+/// `countersign/gateway.toml` in the user's configuration folder.
+pub(crate) fn find_config(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(path) = named {
+        return Ok(path.to_owned());
+    }
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let user = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
+    let user = user.map(|folder| folder.join("countersign").join(CONFIG_NAME));
+    let found = [Some(PathBuf::from(CONFIG_NAME)), user].into_iter().flatten().find(|path| path.exists());
+    found.ok_or_else(|| {
+        let text = "no configuration: name it with --config, or have gateway.toml in this folder or \
+                    countersign/gateway.toml in your configuration folder";
+        Failure::usage(text)
+    })
+}
+
 impl Config {
     /// Reads a configuration. Unknown members are errors; paths are taken from the file's own folder.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
@@ -156,6 +177,11 @@ impl Config {
             *path = folder.join(&*path);
         }
         Ok(config)
+    }
+
+    /// Where people's answers are recorded: beside the session's log, by the same key.
+    pub(crate) fn answer_record(&self, now: Timestamp) -> Result<PreparedRecord, Failure> {
+        self.record.plan().prepare(&read_trust_root(&self.registry.trust_root)?, now)
     }
 
     /// The registry's file.

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use countersign_audit_log::{Durability, Log, LogEntry, LogOptions, Record, read_log};
+use countersign_audit_log::{
+    AnswerRecord, AuditError, AuditSink as _, Durability, Log, LogEntry, LogNumber, LogOptions, OpenLogError,
+    Record, read_log,
+};
 use countersign_core::Timestamp;
 use countersign_keys::TrustRoot;
 use countersign_keys::file::read_log_key;
@@ -181,17 +184,38 @@ impl RecordPlan {
 }
 
 impl PreparedRecord {
-    /// Opens the log, or begins it.
+    /// Opens the log, or begins it; where another process writes it, a numbered one beside it.
     pub(crate) fn open(self) -> Result<OpenRecord, Failure> {
         let Self { folder, options } = self;
-        let fresh = folder.symlink_metadata().is_err();
-        let log =
-            Log::open(&folder, options).map_err(|error| Failure::from(error).about(folder.display()))?;
-        let made = if fresh { files_in(&folder) } else { Vec::new() };
+        let is_fresh = folder.symlink_metadata().is_err();
+        let (log, number) =
+            Log::open_shared(&folder, options).map_err(|error| open_failure(&folder, error))?;
         let size = log.head().size();
+        // Another process may have made it meanwhile, and left entries in it.
+        let is_ours = size == 0 && (is_fresh || number != LogNumber::FIRST);
+        let folder = number.folder_in(&folder);
+        let made = if is_ours { files_in(&folder) } else { Vec::new() };
         let log = Arc::new(ToldLog::new(log, folder.clone()));
         Ok(OpenRecord { log, folder, size, made })
     }
+
+    /// Records a person's answer in a numbered log, and syncs it: it counts once this returns.
+    pub(crate) fn answer(self, answer: AnswerRecord) -> Result<(), Failure> {
+        let Self { folder, options } = self;
+        let (log, number) =
+            Log::open_numbered(&folder, options).map_err(|error| open_failure(&folder, error))?;
+        let recorded = log.record(&Record::Answer(answer)).and_then(|_| log.close());
+        recorded.map(drop).map_err(|error| log_failure(&folder, number, error))
+    }
+}
+
+fn open_failure(folder: &Path, error: OpenLogError) -> Failure {
+    let OpenLogError { log, source, .. } = error;
+    log_failure(folder, log, source)
+}
+
+fn log_failure(folder: &Path, log: LogNumber, error: AuditError) -> Failure {
+    Failure::from(error).about(log.folder_in(folder).display())
 }
 
 impl OpenRecord {
@@ -226,10 +250,11 @@ impl OpenRecord {
     }
 }
 
-/// What lies in a folder, and then the folder.
+/// The files of a folder, and then the folder. Its subfolders are other processes' logs.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).chain([folder.to_owned()]).collect()
+    let files = entries.map(|entry| entry.path()).filter(|path| !path.is_dir());
+    files.chain([folder.to_owned()]).collect()
 }
 
 #[cfg(test)]

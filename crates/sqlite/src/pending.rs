@@ -126,6 +126,33 @@ impl PendingApprovals for SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// Ids that begin with these letters, in the order in which they were asked: first those of questions that wait, then those
+    /// of the others that are kept. At most 32 of both together.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    pub fn ids_beginning_with(
+        &self,
+        letters: &str,
+        now: Timestamp,
+    ) -> Result<(Vec<CallId>, Vec<CallId>), PendingError> {
+        flat(self.read(|db| {
+            let mut statement = db.prepare(
+                "SELECT call_id, state = 'waiting' AND open_until > ?2 AS waits FROM pending \
+                 WHERE substr(call_id, 1, length(?1)) = ?1 ORDER BY waits DESC, number LIMIT 32",
+            )?;
+            let rows = statement.query_map((letters, sql_time(now)), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let (mut waiting, mut closed) = (Vec::new(), Vec::new());
+            for row in rows {
+                let (id, waits): (String, bool) = row?;
+                if waits { &mut waiting } else { &mut closed }.push(read_id(&id)?);
+            }
+            Ok(Ok((waiting, closed)))
+        }))
+    }
+}
+
 /// What a question comes to: the store's trouble outside, the answer within.
 type Answer<T> = Result<Result<T, PendingError>, Trouble>;
 

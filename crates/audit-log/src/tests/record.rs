@@ -51,7 +51,8 @@ fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
         }
     }
     for (verdict, outcome) in [("accept", "returned"), ("reject", "failed"), ("accept", "unknown")] {
-        for record in hostile("x") {
+        // An answer has verdicts of its own.
+        for record in hostile("x").into_iter().filter(|record| !matches!(record, Record::Answer(_))) {
             let mut value = serde_json::to_value(&record).unwrap();
             for (name, to) in [("verdict", verdict), ("outcome", outcome)] {
                 value.as_object_mut().unwrap().entry(name).and_modify(|old| *old = to.into());

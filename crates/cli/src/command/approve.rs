@@ -3,59 +3,90 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_approval_token::{
-    CallBinding, DEFAULT_TTL_CAP, MintTerms, PendingApproval, PendingApprovals as _, PendingState, mint,
+    CallBinding, DEFAULT_TTL_CAP, MintTerms, PendingApproval, PendingApprovals as _, PendingError,
+    PendingState, mint,
 };
+use countersign_audit_log::{AnswerRecord, AnswerVerdict, RecordedTool};
 use countersign_core::{CallId, OperatorId, Timestamp, TokenId};
+use countersign_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::command::mcp::waiting_plan::{WaitingPlan, spelled};
 use crate::command::plan::goal_digest;
 use crate::command::token::run_keys;
-use crate::config::{ApprovalPart, Config, run_of};
+use crate::config::{ApprovalPart, Config, find_config, run_of};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, internal};
 use crate::random;
+use crate::record::PreparedRecord;
 use crate::session::open_store;
-use crate::shown::shown_json;
+use crate::shown::{shown_id, shown_json};
 use crate::time::now;
 
-/// Approve a call, or a plan, that waits at a gateway.
+/// The fewest letters of an id that can stand for all of it.
+const MIN_PREFIX: usize = 4;
+
+/// The answers that a person can type.
+const CHOICES: &str = "[y: approve, n: deny, anything else: leave it waiting]";
+
+/// Approve a call, or a plan, that waits at a gateway, or deny it.
 ///
 /// Shows the exact call, or every step of the plan, with hidden characters spelled out, and asks. The approval is of this
-/// alone: the client's next try of the same tool with the same arguments, or of the same steps, uses it up. Who can read
-/// the configuration's key file can approve.
+/// alone: the client's next try of the same tool with the same arguments, or of the same steps, uses it up. The answer is
+/// recorded, in a log of its own beside the gateway's, before it counts. Who can read the configuration's key files can
+/// approve.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  countersign approve list --config gateway.toml\n  \
     countersign approve call-0f3a --config gateway.toml\n  \
     countersign approve call-0f3a --config gateway.toml --show\n  \
     countersign approve call-0f3a --config gateway.toml --deny --by ada")]
 pub(crate) struct Approve {
-    /// The approval id that the client was given, or `list` for all that wait.
+    /// The approval id that the client was given, or its first letters, four or more, where no other id begins so; `list` for all
+    /// that wait.
     #[arg(default_value = "list")]
     id: String,
-    /// The gateway's configuration.
+    /// The gateway's configuration; without it `gateway.toml` in this folder, or else `countersign/gateway.toml` in the user's
+    /// configuration folder.
     #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    config: Option<PathBuf>,
     /// Do not ask.
     #[arg(long)]
     yes: bool,
-    /// Refuse it instead. A no counts until the session ends: the client is not let ask for the same again.
-    #[arg(long, conflicts_with = "yes")]
+    /// Deny it instead, without asking. A denial counts until the session ends: the client cannot ask for the same again.
+    #[arg(long)]
     deny: bool,
     /// Show it and ask nothing.
     #[arg(long, conflicts_with_all = ["yes", "deny"])]
     show: bool,
-    /// Who approves, or says no; it goes on record.
+    /// Who approves or denies; it is recorded.
     #[arg(long, visible_alias = "by", value_name = "NAME", default_value = "operator")]
     approver: OperatorId,
 }
 
+/// The answer of a person at a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TypedAnswer {
+    Yes,
+    No,
+    Neither,
+}
+
+impl TypedAnswer {
+    fn of(line: &str) -> Self {
+        match line.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => Self::Yes,
+            "n" | "no" => Self::No,
+            _ => Self::Neither,
+        }
+    }
+}
+
 impl Approve {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let config = Config::read(&self.config)?;
+        let path = find_config(self.config.as_deref())?;
+        let config = Config::read(&path)?;
         let approval = config.approval.as_ref().ok_or_else(|| {
-            Failure::new("CONFIG_NO_APPROVALS", "the configuration has no `approval`")
-                .about(self.config.display())
+            Failure::new("CONFIG_NO_APPROVALS", "the configuration has no `approval`").about(path.display())
         })?;
         if self.id == "list" {
             if self.yes || self.deny || self.show {
@@ -63,44 +94,89 @@ impl Approve {
             }
             return list(out, approval);
         }
-        let id = CallId::new(&self.id).map_err(|_| unknown())?;
         let store = open_existing(approval)?;
+        let id = self.find(&store, now()?)?;
         let (pending, state) = store.get(&id)?.ok_or_else(unknown)?;
         let goal = goal_of(&config, pending.binding());
         let goal = goal.as_deref();
         if self.show {
-            let now = now()?;
-            let (mut report, state) = (report(&pending), named(&state, &pending, now));
-            let denier = store.find_denied(pending.binding(), now)?.map(|(_, by)| by);
-            if let Some(members) = report.as_object_mut() {
-                members.insert("state".to_owned(), json!(state));
-                members.insert("denied_by".to_owned(), json!(denier));
-                members.insert("goal".to_owned(), json!(goal));
-            }
-            let by = denier.map(|by| format!(" by {by}")).unwrap_or_default();
-            out.result(&report, &format!("state      {state}{by}\n{}", describe(&pending, goal)))?;
-            return Ok(Exit::Done);
+            return show(out, &store, &pending, &state, goal);
         }
+        let is_open = match state {
+            PendingState::Waiting => true,
+            // An approval that was not used can be taken back.
+            PendingState::Approved(_) => self.deny,
+            PendingState::Denied | PendingState::Used | _ => false,
+        };
+        if !is_open {
+            return Err(PendingError::Decided.into());
+        }
+        let record = config.answer_record(now()?)?;
         if self.deny {
-            store.deny(&id, &self.approver)?;
-            let report = json!({"ok": true, "call_id": id, "denied": true, "by": self.approver});
-            out.result(&report, &format!("{id} denied by {}", self.approver))?;
-            return Ok(Exit::Done);
+            return self.deny(out, &store, &pending, record, Exit::Done);
         }
-        if !matches!(state, PendingState::Waiting) {
-            return Err(Failure::new("PENDING_DECIDED", "the call was decided already"));
+        if pending.expires() <= now()? {
+            return Err(PendingError::Expired.into());
         }
         if !self.yes {
-            confirm(&pending, goal)?;
+            match ask(&pending, goal)? {
+                TypedAnswer::Yes => {}
+                TypedAnswer::No => return self.deny(out, &store, &pending, record, Exit::Refused),
+                TypedAnswer::Neither => {
+                    let text = "nothing was answered; it still waits";
+                    return Err(Failure::refused("NOT_APPROVED", text));
+                }
+            }
         }
-        self.mint(out, approval, &pending)
+        self.approve(out, approval, &store, &pending, record)
     }
 
-    fn mint(
+    /// The id that is meant: the one that was given whole, or the only one that begins so. Of several, one that waits is meant.
+    fn find(&self, store: &SqliteStore, now: Timestamp) -> Result<CallId, Failure> {
+        let (waiting, closed) = store.ids_beginning_with(&self.id, now)?;
+        let is_whole = |id: &&CallId| id.as_str() == self.id;
+        let whole = waiting.iter().chain(&closed).find(is_whole);
+        // A client can name its call as the beginning of another's id. Who is not asked sees no difference.
+        let is_unseen = self.yes && !self.deny && waiting.iter().any(|id| id.as_str() != self.id);
+        if let Some(id) = whole.filter(|_| !is_unseen) {
+            return Ok(id.clone());
+        }
+        let found = if waiting.is_empty() { &closed } else { &waiting };
+        match found.as_slice() {
+            [] => Err(unknown()),
+            _ if self.id.chars().count() < MIN_PREFIX => Err(unknown()),
+            [id] => Ok(id.clone()),
+            several => {
+                let ids: Vec<_> = several.iter().map(|id| shown_id(id.as_str())).collect();
+                let text = format!("several ids begin so: {}", ids.join(", "));
+                Err(Failure::new("PENDING_AMBIGUOUS", text))
+            }
+        }
+    }
+
+    fn deny(
+        &self,
+        out: &mut Output,
+        store: &SqliteStore,
+        pending: &PendingApproval,
+        record: PreparedRecord,
+        exit: Exit,
+    ) -> Result<Exit, Failure> {
+        let id = pending.id();
+        record.answer(self.answer(pending, AnswerVerdict::Denied, now()?))?;
+        store.deny(id, &self.approver)?;
+        let report = json!({"ok": true, "call_id": id, "denied": true, "by": self.approver});
+        out.result(&report, &format!("{id} denied by {}", self.approver))?;
+        Ok(exit)
+    }
+
+    fn approve(
         &self,
         out: &mut Output,
         approval: &ApprovalPart,
+        store: &SqliteStore,
         pending: &PendingApproval,
+        record: PreparedRecord,
     ) -> Result<Exit, Failure> {
         let session = pending.binding().session().ok_or_else(|| internal("the call has no session"))?;
         let keys = run_keys(&approval.key_file, &run_of(session)?)?;
@@ -108,8 +184,12 @@ impl Approve {
         let now = now()?;
         let terms = MintTerms::new(token_id.clone(), self.approver.clone(), now, approval.ttl());
         let token = mint(&keys, pending.binding(), &terms, DEFAULT_TTL_CAP)?;
-        open_existing(approval)?.approve(pending.id(), &token, now)?;
         let expires = token.claimed_expiry().ok_or_else(|| internal("the approval has no expiry"))?;
+        let mut answer = self.answer(pending, AnswerVerdict::Approved, now);
+        answer.approval = Some(token_id.clone());
+        answer.expires = Some(expires);
+        record.answer(answer)?;
+        store.approve(pending.id(), &token, now)?;
         let report = json!({
             "ok": true,
             "call_id": pending.id(),
@@ -120,6 +200,36 @@ impl Approve {
         out.result(&report, &format!("{} approved by {} until {expires}", pending.id(), self.approver))?;
         Ok(Exit::Done)
     }
+
+    fn answer(&self, pending: &PendingApproval, verdict: AnswerVerdict, now: Timestamp) -> AnswerRecord {
+        let binding = pending.binding();
+        let (id, tool) = (pending.id().as_str(), RecordedTool::from(binding.tool()));
+        let mut answer = AnswerRecord::new(now, id, tool, *binding.args(), verdict, self.approver.clone());
+        answer.session = binding.session().cloned();
+        answer.agent = binding.agent().cloned();
+        answer.plan = binding.plan().copied();
+        answer
+    }
+}
+
+fn show(
+    out: &mut Output,
+    store: &SqliteStore,
+    pending: &PendingApproval,
+    state: &PendingState,
+    goal: Option<&str>,
+) -> Result<Exit, Failure> {
+    let now = now()?;
+    let (mut report, state) = (report(pending), named(state, pending, now));
+    let denier = store.find_denied(pending.binding(), now)?.map(|(_, by)| by);
+    if let Some(members) = report.as_object_mut() {
+        members.insert("state".to_owned(), json!(state));
+        members.insert("denied_by".to_owned(), json!(denier));
+        members.insert("goal".to_owned(), json!(goal));
+    }
+    let by = denier.map(|by| format!(" by {by}")).unwrap_or_default();
+    out.result(&report, &format!("state      {state}{by}\n{}", describe(pending, goal)))?;
+    Ok(Exit::Done)
 }
 
 fn list(out: &mut Output, approval: &ApprovalPart) -> Result<Exit, Failure> {
@@ -185,21 +295,18 @@ fn named(state: &PendingState, pending: &PendingApproval, now: Timestamp) -> &'s
 }
 
 /// Shows the call on the terminal and asks. The question goes to standard error: standard output is for the result.
-fn confirm(pending: &PendingApproval, goal: Option<&str>) -> Result<(), Failure> {
+fn ask(pending: &PendingApproval, goal: Option<&str>) -> Result<TypedAnswer, Failure> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
         return Err(Failure::new("NOT_A_TERMINAL", "nobody can be asked here: use a terminal, or --yes"));
     }
     let mut screen = std::io::stderr().lock();
     let mut answer = String::new();
-    let asked = write!(screen, "{}\n{} [yes/no] ", describe(pending, goal), question(pending))
+    let asked = write!(screen, "{}\n{} {CHOICES} ", describe(pending, goal), question(pending))
         .and_then(|()| screen.flush())
         .and_then(|()| stdin.lock().read_line(&mut answer));
     asked.map_err(|error| Failure::new("NOT_A_TERMINAL", error.to_string()))?;
-    if answer.trim() == "yes" {
-        return Ok(());
-    }
-    Err(Failure::refused("NOT_APPROVED", "nothing was approved; the call still waits (--deny refuses it)"))
+    Ok(TypedAnswer::of(&answer))
 }
 
 /// The goal's words, where the configuration has those that the approval binds the digest of.
@@ -270,7 +377,7 @@ fn question(pending: &PendingApproval) -> String {
     )
 }
 
-fn open_existing(approval: &ApprovalPart) -> Result<countersign_sqlite::SqliteStore, Failure> {
+fn open_existing(approval: &ApprovalPart) -> Result<SqliteStore, Failure> {
     if !approval.store.exists() {
         return Err(unknown());
     }
@@ -287,7 +394,7 @@ mod tests {
     use countersign_canonical_json::{Limits, Recipe, read};
     use countersign_core::{CallId, Digest, Millis, Principal, Timestamp, ToolId};
 
-    use super::{describe, question};
+    use super::{TypedAnswer, describe, question};
 
     fn pending(goal: Option<Digest>) -> PendingApproval {
         let text = format!("[{}]", vec!["0"; 5_000].join(","));
@@ -309,6 +416,21 @@ mod tests {
             assert!(question.contains(part), "{question}");
         }
         assert_eq!(question.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_letter_or_a_word_is_an_answer() {
+        for (typed, answer) in [
+            ("y\n", TypedAnswer::Yes),
+            (" Yes \r\n", TypedAnswer::Yes),
+            ("n\n", TypedAnswer::No),
+            ("NO", TypedAnswer::No),
+            ("", TypedAnswer::Neither),
+            ("yess\n", TypedAnswer::Neither),
+            ("y n\n", TypedAnswer::Neither),
+        ] {
+            assert_eq!(TypedAnswer::of(typed), answer, "{typed:?}");
+        }
     }
 
     #[test]

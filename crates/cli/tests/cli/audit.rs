@@ -91,6 +91,9 @@ fn full() -> Vec<Value> {
         json!({"type": "recovered", "time": 1, "bytes": 1, "digest": digest}),
         json!({"type": "standing", "time": 1, "agent": "a", "standing": "quarantined", "by": "ada",
                "reason": "why"}),
+        json!({"type": "answer", "time": 1, "session": "s1", "agent": "a", "call_id": "c1",
+               "tool": {"server": "desk", "name": "refund"}, "args": digest, "plan": digest, "verdict": "approved",
+               "approver": "ada", "reason": "why", "approval": "k1", "expires": 1}),
     ]
 }
 
@@ -107,6 +110,7 @@ fn other(value: &Value) -> Value {
             "to_server" => "to_client",
             "quarantined" => "lifted",
             "sig" => "hash",
+            "approved" => "denied",
             text if text.len() == 64 => return json!("2b".repeat(32)),
             text => return json!(format!("{text}x")),
         }),

@@ -11,6 +11,7 @@
     reason = "a helper of tests fails by panicking"
 )]
 
+mod answers;
 mod ask;
 mod audit;
 mod audit_attacks;
@@ -50,6 +51,7 @@ mod quarantine_sessions;
 mod readme;
 mod recorded;
 mod registry;
+mod several;
 mod simulate;
 mod stats;
 mod token;

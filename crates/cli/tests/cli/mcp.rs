@@ -457,7 +457,7 @@ fn approve_needs_a_configuration_with_approvals_and_a_call_that_waits() {
     let bench = gateway();
     bench.fails("approve list --config none.toml", 1, "FILE_MISSING");
     bench.fails("approve nothing --config gateway.toml --yes", 1, "PENDING_UNKNOWN");
-    bench.fails("approve nothing --config gateway.toml --yes --deny", 2, "USAGE");
+    bench.fails("approve nothing --config gateway.toml --yes --deny", 1, "PENDING_UNKNOWN");
     bench.fails("approve list --config gateway.toml --yes", 2, "USAGE");
     let text = bench.read("gateway.toml");
     let cut: String = text.split("[approval]").next().unwrap().to_owned()

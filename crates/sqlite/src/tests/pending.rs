@@ -88,6 +88,21 @@ fn two_calls_under_one_id_are_a_conflict() {
 }
 
 #[test]
+fn ids_are_found_by_how_they_begin_and_those_that_wait_come_first() {
+    let (_folder, store) = store();
+    for (n, call) in (0..).zip(["call-b", "call-a", "call_a", "other", "ca%", "\u{e9}t\u{e9}"]) {
+        store.request(&waiting(call, n, 0, 100)).unwrap();
+    }
+    store.deny(&id("call-b"), &olga()).unwrap();
+    let found = |letters: &str, now| store.ids_beginning_with(letters, at(now)).unwrap();
+    assert_eq!(found("call", 1), (vec![id("call-a"), id("call_a")], vec![id("call-b")]));
+    assert_eq!(found("ca%", 1), (vec![id("ca%")], vec![]));
+    assert_eq!(found("\u{e9}t", 1), (vec![id("\u{e9}t\u{e9}")], vec![]));
+    assert_eq!(found("other", 100), (vec![], vec![id("other")]));
+    assert_eq!(found("CALL", 1), (vec![], vec![]));
+}
+
+#[test]
 fn to_deny_one_of_several_leaves_the_others() {
     let (_folder, store) = store();
     for n in 0..3 {

@@ -1,6 +1,6 @@
 use countersign_audit_log::{
-    CallRecord, ClaimsRecord, Direction, Escaped, ProposalRecord, Record, SessionRecord, StandingChange,
-    Verdict,
+    AnswerRecord, AnswerVerdict, CallRecord, ClaimsRecord, Direction, Escaped, ProposalRecord, Record,
+    SessionRecord, StandingChange, Verdict,
 };
 
 use crate::shown::{quoted, shown_id, shown_line, shown_name, shown_tool};
@@ -41,8 +41,31 @@ fn what(record: &Record) -> String {
             let (agent, by) = (shown_id(r.agent.as_str()), shown_name(&r.by));
             format!("standing {agent} {what} by {by}{}", because(r.reason.as_ref()))
         }
+        Record::Answer(r) => answer(r),
         _ => "(an entry of a newer version)".to_owned(),
     }
+}
+
+fn answer(r: &AnswerRecord) -> String {
+    let verdict = match r.verdict {
+        AnswerVerdict::Approved => "approved",
+        AnswerVerdict::Denied => "denied",
+        _ => "answered",
+    };
+    let until = r.expires.map(|expires| format!(" until {expires}")).unwrap_or_default();
+    let agent = r.agent.as_ref().map(|agent| format!("; agent {}", shown_id(agent.as_str())));
+    let session = r.session.as_ref().map(|session| format!("; session {}", shown_id(session.as_str())));
+    let plan = r.plan.as_ref().map(|plan| format!("; plan {plan}"));
+    let token = r.approval.as_ref().map(|token| format!("; token {}", shown_id(token.as_str())));
+    let rest: String = [agent, session, plan, token].into_iter().flatten().collect();
+    format!(
+        "answer   {} {} {verdict} by {}{until}{}; arguments {}{rest}",
+        shown_name(&r.call_id),
+        shown_tool(&r.tool),
+        shown_id(r.approver.as_str()),
+        because(r.reason.as_ref()),
+        r.args,
+    )
 }
 
 fn session(r: &SessionRecord) -> String {

@@ -1,44 +1,165 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use countersign_audit_log::{LogEntries, Record, read_log};
+use countersign_audit_log::{LogEntries, LogKey, LogNumber, Record, list_logs, read_log};
+use countersign_merkle::{Frontier, TreeHead};
 use serde::Serialize;
 
 use super::describe::describe;
+use super::log::{VerifiedLog, changed, require_all, verify_all};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// The entries of a log in order, as they stand. Nothing is verified.
+/// One entry as it stands in a log.
 #[derive(Debug)]
-pub(crate) struct Entries<'p> {
-    folder: &'p Path,
-    entries: LogEntries,
+pub(crate) struct Entry {
+    /// The log, where the folder has several.
+    pub(crate) log: Option<LogNumber>,
+    pub(crate) seq: u64,
+    pub(crate) record: Record,
 }
 
-impl<'p> Entries<'p> {
-    pub(crate) fn read(folder: &'p Path) -> Result<Self, Failure> {
-        let entries = read_log(folder).map_err(|error| Failure::from(error).about(folder.display()))?;
-        Ok(Self { folder, entries })
+/// The logs that are to be read of a folder: all that lie in it, or the folder's own where it has no other.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    folder: PathBuf,
+    numbers: Vec<LogNumber>,
+}
+
+impl Logs {
+    pub(crate) fn of(folder: &Path) -> Result<Self, Failure> {
+        let numbers = list_logs(folder).map_err(|error| Failure::from(error).about(folder.display()))?;
+        let numbers = if numbers.is_empty() { vec![LogNumber::FIRST] } else { numbers };
+        Ok(Self { folder: folder.to_owned(), numbers })
+    }
+
+    /// Each log: its number, its name, where entries have to say it, and its folder.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (LogNumber, Option<LogNumber>, PathBuf)> {
+        self.numbers.iter().map(|number| {
+            let name = self.is_several().then_some(*number);
+            (*number, name, number.folder_in(&self.folder))
+        })
+    }
+
+    /// Says whether entries have to name their log.
+    pub(crate) fn is_several(&self) -> bool {
+        self.numbers != [LogNumber::FIRST]
     }
 }
 
-impl Iterator for Entries<'_> {
-    type Item = Result<(u64, Record), Failure>;
+/// The entries of all logs of a folder, merged by their times; those of one log stay in their order.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    logs: Vec<OneLog>,
+}
+
+#[derive(Debug)]
+struct OneLog {
+    name: Option<LogNumber>,
+    folder: PathBuf,
+    entries: LogEntries,
+    /// What of it was verified before; without it, nothing was.
+    check: Option<Check>,
+    next: Option<Result<(u64, Record), Failure>>,
+}
+
+/// Holds what is read to what was verified.
+#[derive(Debug)]
+struct Check {
+    left: u64,
+    frontier: Frontier,
+    head: TreeHead,
+}
+
+impl Entries {
+    /// Reads them as they stand. Nothing is verified.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
+        let logs = Logs::of(folder)?;
+        let logs = logs.each().map(|(_, name, folder)| OneLog::read(name, folder, None));
+        Ok(Self { logs: logs.collect::<Result<_, _>>()? })
+    }
+
+    /// Verifies all logs, and then reads what is under their last checkpoints. Whether that is what was verified is known at the
+    /// end.
+    pub(crate) fn verified(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Self, Failure> {
+        let verified = verify_all(folder, key, kept)?;
+        let is_several = verified.iter().any(|log| log.number != LogNumber::FIRST);
+        let open = |log: VerifiedLog| {
+            require_all(&log.folder, &log.summary)?;
+            let head = *log.summary.checkpoint.head();
+            let check = Check { left: log.summary.records, frontier: Frontier::new(), head };
+            OneLog::read(is_several.then_some(log.number), log.folder, Some(check))
+        };
+        Ok(Self { logs: verified.into_iter().map(open).collect::<Result<_, Failure>>()? })
+    }
+}
+
+impl OneLog {
+    fn read(name: Option<LogNumber>, folder: PathBuf, check: Option<Check>) -> Result<Self, Failure> {
+        let entries = read_log(&folder).map_err(|error| Failure::from(error).about(folder.display()))?;
+        let mut log = Self { name, folder, entries, check, next: None };
+        log.advance();
+        Ok(log)
+    }
+
+    /// Reads the next entry, and gives the one before it.
+    fn advance(&mut self) -> Option<Result<(u64, Record), Failure>> {
+        let next = self.read_next().map(|read| read.map_err(|failure| failure.about(self.folder.display())));
+        std::mem::replace(&mut self.next, next)
+    }
+
+    fn read_next(&mut self) -> Option<Result<(u64, Record), Failure>> {
+        if self.check.as_ref().is_some_and(|check| check.left == 0) {
+            return None;
+        }
+        let entry = match self.entries.next() {
+            Some(Ok(entry)) => entry,
+            Some(Err(error)) => return Some(Err(error.into())),
+            None => return self.check.as_ref().map(|_| Err(changed())),
+        };
+        if let Some(check) = &mut self.check {
+            check.left = check.left.saturating_sub(1);
+            let appended = check.frontier.append(entry.leaf()).is_ok();
+            if !appended || (check.left == 0 && check.frontier.head() != check.head) {
+                return Some(Err(changed()));
+            }
+        }
+        Some(Ok((entry.seq(), entry.into_record())))
+    }
+}
+
+impl Iterator for Entries {
+    type Item = Result<Entry, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let read = self.entries.next()?.map(|entry| (entry.seq(), entry.into_record()));
-        Some(read.map_err(|error| Failure::from(error).about(self.folder.display())))
+        let due = |log: &&mut OneLog| match &log.next {
+            // What cannot be read is reported at once.
+            Some(Err(_)) => (0, None),
+            Some(Ok((_, record))) => (1, Some(record.time())),
+            None => (2, None),
+        };
+        let log = self.logs.iter_mut().min_by_key(due)?;
+        let name = log.name;
+        let read = log.advance()?;
+        Some(read.map(|(seq, record)| Entry { log: name, seq, record }))
     }
 }
 
 /// One entry as a record has it.
 #[derive(Serialize)]
 struct Line<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<String>,
     seq: u64,
     #[serde(flatten)]
     record: &'a Record,
 }
 
 /// Prints one entry in the form that the user asked for.
-pub(super) fn print(out: &mut Output, seq: u64, record: &Record) -> Result<(), Failure> {
-    if out.is_json() { out.json(&Line { seq, record }) } else { out.line(&describe(seq, record)) }
+pub(super) fn print(out: &mut Output, entry: &Entry) -> Result<(), Failure> {
+    let Entry { log, seq, record } = entry;
+    if out.is_json() {
+        return out.json(&Line { log: log.map(|log| log.to_string()), seq: *seq, record });
+    }
+    let name = log.map(|log| format!("{log:<3} ")).unwrap_or_default();
+    out.line(&format!("{name}{}", describe(*seq, record)))
 }

@@ -2,9 +2,10 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use countersign_audit_log::{LogError, Record};
+use countersign_audit_log::{LogError, LogNumber, Record, list_logs};
 use serde::Deserialize;
 
+use super::entries::Entry;
 use crate::failure::Failure;
 use crate::files::open_regular;
 
@@ -13,6 +14,66 @@ const MAX_LINE: u64 = 1 << 16;
 
 /// What the lines of a log begin with that are no entries: its checkpoints, and the heads of its segments.
 const NO_ENTRIES: [&[u8]; 2] = [b"{\"checkpoint\":", b"{\"segment\":"];
+
+/// Follows all logs of a folder, those too that are begun meanwhile. What is there is merged by time.
+#[derive(Debug)]
+pub(crate) struct Followers {
+    folder: PathBuf,
+    each: Vec<Followed>,
+}
+
+#[derive(Debug)]
+struct Followed {
+    number: LogNumber,
+    follower: Follower,
+    next: Option<(u64, Record)>,
+}
+
+impl Followers {
+    /// Goes on behind what these have given.
+    pub(crate) fn after(folder: &Path, each: Vec<(LogNumber, Follower)>) -> Self {
+        let each = each.into_iter().map(|(number, follower)| Followed { number, follower, next: None });
+        Self { folder: folder.to_owned(), each: each.collect() }
+    }
+
+    /// Starts with the first entry of each log.
+    pub(crate) fn start(folder: &Path) -> Result<Self, Failure> {
+        let mut all = Self::after(folder, Vec::new());
+        all.look()?;
+        if all.each.is_empty() { Err(Follower::no_log()) } else { Ok(all) }
+    }
+
+    /// Takes up the logs that were begun since this was asked last.
+    fn look(&mut self) -> Result<(), Failure> {
+        for number in list_logs(&self.folder)? {
+            if self.each.iter().all(|followed| followed.number != number) {
+                let folder = number.folder_in(&self.folder);
+                let first = segments(&folder)?.first().copied().ok_or_else(Follower::no_log)?;
+                let follower = Follower::start(&folder, first)?;
+                self.each.push(Followed { number, follower, next: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// The next entry of all that are there.
+    pub(crate) fn next_entry(&mut self) -> Result<Option<Entry>, Failure> {
+        for followed in &mut self.each {
+            if followed.next.is_none() {
+                followed.next = followed.follower.next_entry()?;
+            }
+        }
+        let is_several = self.each.iter().any(|followed| followed.number != LogNumber::FIRST);
+        let time = |followed: &&mut Followed| followed.next.as_ref().map(|(_, record)| record.time());
+        let there = self.each.iter_mut().filter(|followed| followed.next.is_some());
+        let Some(followed) = there.min_by_key(time) else {
+            self.look()?;
+            return Ok(None);
+        };
+        let log = is_several.then_some(followed.number);
+        Ok(followed.next.take().map(|(seq, record)| Entry { log, seq, record }))
+    }
+}
 
 /// The first numbers of the segments in a log's folder, in order. Each is the name of a file, in twelve digits or more.
 pub(crate) fn segments(folder: &Path) -> Result<Vec<u64>, Failure> {

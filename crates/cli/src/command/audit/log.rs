@@ -1,15 +1,20 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{MapValueParser, OsStringValueParser, TypedValueParser as _, ValueParserFactory};
-use countersign_audit_log::{Checkpoint, LogEntry, LogError, LogKey, LogSummary, read_log, verify_log};
+use countersign_audit_log::{
+    Checkpoint, LogEntry, LogError, LogKey, LogNumber, LogSummary, key_of_log, read_log, verify_log,
+};
 use countersign_keys::note::VerifierKeyError;
 use countersign_merkle::MerkleTree;
 
 use super::durable::make_durable;
-use crate::failure::Failure;
+use super::entries::Logs;
+use crate::failure::{Exit, Failure};
 use crate::files::{TEXT_BYTES, read_file, read_text_file};
+use crate::output::note;
 
 /// A log, and what it is verified by.
 #[derive(Debug, Args)]
@@ -25,33 +30,37 @@ pub(super) struct LogArgs {
 }
 
 /// A log that was verified, and all it takes to prove what is in it.
-pub(super) struct Verified {
+pub(crate) struct Verified {
     pub(super) key: LogKey,
     pub(super) summary: LogSummary,
 }
 
-impl LogArgs {
-    /// Verifies the log.
-    pub(super) fn verify(&self) -> Result<Verified, Failure> {
-        self.verify_with(&[])
-    }
+/// One log of a folder that was verified.
+pub(crate) struct VerifiedLog {
+    pub(super) number: LogNumber,
+    pub(super) folder: PathBuf,
+    pub(super) key: LogKey,
+    pub(super) summary: LogSummary,
+    /// How many checkpoints of it that were kept elsewhere were given.
+    pub(super) kept: usize,
+}
 
+impl LogArgs {
     /// The log's folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// How many checkpoints that were kept elsewhere were given.
-    pub(super) const fn kept_elsewhere(&self) -> u64 {
-        self.checkpoint.len() as u64
+    /// Verifies every log of the folder.
+    pub(super) fn verify_all(&self) -> Result<Vec<VerifiedLog>, Failure> {
+        verify_all(&self.folder, &self.key.read()?, &self.checkpoint)
     }
 
     /// Verifies the log, which has to go on from these checkpoints too.
     pub(super) fn verify_with(&self, more: &[PathBuf]) -> Result<Verified, Failure> {
         let key = self.key.read()?;
         let kept: Vec<_> = self.checkpoint.iter().chain(more).cloned().collect();
-        let summary = verify(&self.folder, &key, &kept)?;
-        Ok(Verified { key, summary })
+        verify(&self.folder, &key, &kept)
     }
 
     /// The same, for what is given out of it. Somebody else keeps that, so the log may not lose it: not even with the power,
@@ -101,16 +110,13 @@ impl LogArgs {
 
 /// Hands over every entry of a log that was verified, from the first that it ever had. What comes behind its last checkpoint
 /// is not looked at.
-pub(crate) fn each(
+fn each(
     folder: &Path,
     summary: &LogSummary,
     mut take: impl FnMut(&LogEntry) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let about = |error| failure(error).about(folder.display());
-    let first = summary.first_here;
-    if first > 1 {
-        return Err(about(LogError::Archived { first: first.saturating_sub(1), asked: 1 }));
-    }
+    require_all(folder, summary)?;
     let mut entries = read_log(folder).map_err(about)?;
     for _ in 0..summary.records {
         take(&entries.next().ok_or_else(changed)?.map_err(about)?)?;
@@ -118,20 +124,70 @@ pub(crate) fn each(
     Ok(())
 }
 
+/// Refuses a log of which the oldest segments are not here.
+pub(super) fn require_all(folder: &Path, summary: &LogSummary) -> Result<(), Failure> {
+    match summary.first_here {
+        first if first > 1 => {
+            let error = LogError::Archived { first: first.saturating_sub(1), asked: 1 };
+            Err(failure(error).about(folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What was read the second time is not what was verified the first time.
-pub(crate) fn changed() -> Failure {
+pub(super) fn changed() -> Failure {
     Failure::refused("AUDIT_CORRUPT", "the log was changed while it was read")
 }
 
-/// Verifies a log against its key and the checkpoints in these files.
-pub(crate) fn verify(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<LogSummary, Failure> {
-    let kept = kept.iter().map(|path| read_checkpoint(path, key)).collect::<Result<Vec<_>, _>>()?;
-    verify_log(folder, key, &kept).map_err(|error| {
+/// Verifies a log against its key, or that of the folder that it is a numbered log of, and the checkpoints in these files.
+pub(crate) fn verify(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Verified, Failure> {
+    let key = key_of_log(folder, key);
+    let kept = kept.iter().map(|path| read_checkpoint(path, &key)).collect::<Result<Vec<_>, _>>()?;
+    let summary = verify_log(folder, &key, &kept).map_err(|error| {
         // Once there were entries.
         let gone = matches!(error, LogError::Missing) && kept.iter().any(|kept| kept.size() > 0);
         let failure = failure(error).about(folder.display());
         if gone { failure.into_refusal() } else { failure }
-    })
+    })?;
+    Ok(Verified { key, summary })
+}
+
+/// Verifies every log of a folder by the key of its first, each against those of the checkpoints that are of it. Where any fails,
+/// all failures are reported, and one of them is returned: a log that does not verify before one that cannot be read.
+pub(crate) fn verify_all(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Vec<VerifiedLog>, Failure> {
+    let (key, logs) = (key_of_log(folder, key), Logs::of(folder)?);
+    let mut kept_of: BTreeMap<LogNumber, Vec<PathBuf>> = BTreeMap::new();
+    for path in kept {
+        let number = LogNumber::of_note(&read_text_file(path)?, key.origin());
+        kept_of.entry(number).or_default().push(path.clone());
+    }
+    let there: BTreeSet<_> = logs.each().map(|(number, ..)| number).collect();
+    let (mut verified, mut failures) = (Vec::new(), Vec::new());
+    for number in there.iter().chain(kept_of.keys().filter(|number| !there.contains(number))).copied() {
+        let (kept, path) = (kept_of.get(&number).map_or(&[][..], Vec::as_slice), number.folder_in(folder));
+        let result = if there.contains(&number) {
+            number.key(&key).map_err(Failure::from).and_then(|key| verify(&path, &key, kept))
+        } else {
+            let text = "a checkpoint of the log was kept, and the log is gone";
+            Err(Failure::refused("AUDIT_MISSING", text).about(path.display()))
+        };
+        match result {
+            Ok(Verified { key, summary }) => {
+                verified.push(VerifiedLog { number, folder: path, key, summary, kept: kept.len() });
+            }
+            Err(failure) => failures.push(failure),
+        }
+    }
+    let worst = failures.iter().position(|failure| failure.exit() == Exit::Refused).unwrap_or_default();
+    if failures.is_empty() {
+        return Ok(verified);
+    }
+    let worst = failures.remove(worst);
+    for failure in failures {
+        note(&format!("error {}: {}", failure.code(), failure.line()));
+    }
+    Err(worst)
 }
 
 fn read_checkpoint(path: &Path, key: &LogKey) -> Result<Checkpoint, Failure> {

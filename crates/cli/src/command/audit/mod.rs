@@ -13,9 +13,9 @@ mod verify;
 #[cfg(feature = "witness")]
 mod witness;
 
-pub(crate) use entries::Entries;
-pub(crate) use follow::{Follower, segments};
-pub(crate) use log::{KeySource, changed, each, verify};
+pub(crate) use entries::{Entries, Entry};
+pub(crate) use follow::Followers;
+pub(crate) use log::KeySource;
 
 use clap::Subcommand;
 
@@ -39,7 +39,8 @@ pub(crate) enum Audit {
     Tail(tail::Tail),
     /// Verify a log: exit code 0 when it holds, 3 when not.
     ///
-    /// Every entry, root and signature is verified with the log's public key. That nothing was cut from its end, and no older
+    /// Where several logs lie in the folder, all are verified: the key is that of the first, and the others have it under origins
+    /// of their own, as example.com/log/1. Every entry, root and signature is verified with the log's public key. That nothing was cut from its end, and no older
     /// copy restored, only shows with a checkpoint that was kept elsewhere (see `audit checkpoint`).
     #[command(after_help = "Example:\n  countersign audit verify log/ --key log.vkey --checkpoint kept.note")]
     Verify(verify::Verify),

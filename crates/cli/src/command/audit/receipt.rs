@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use base64ct::{Base64, Encoding as _};
 use clap::Args;
 use countersign_audit_log::{
-    CallRecord, Checkpoint, MAX_RECEIPT_BYTES, Receipt, Record, VerifiedReceipt, WitnessKey,
+    CallRecord, Checkpoint, LogNumber, MAX_RECEIPT_BYTES, Receipt, ReceiptError, Record, VerifiedReceipt,
+    WitnessKey,
 };
 use serde_json::{Value, json};
 
@@ -119,9 +120,11 @@ impl Verify {
         let (key, quorum) = (self.key.read()?, quorum(self.quorum, &self.witness)?);
         let most = u64::try_from(MAX_RECEIPT_BYTES).map_err(|_| internal("a receipt has no end"))?;
         let bytes = read_file(&self.file, most)?;
-        let verified = Receipt::from_json(&bytes)
-            .and_then(|receipt| receipt.verify_witnessed(&key, &self.witness, quorum))
-            .map_err(|error| Failure::from(error).about(self.file.display()).into_refusal())?;
+        let refused = |error: ReceiptError| Failure::from(error).about(self.file.display()).into_refusal();
+        let receipt = Receipt::from_json(&bytes).map_err(refused)?;
+        // The key may be that of the first log of a folder, and the receipt of another.
+        let key = LogNumber::of_note(receipt.unverified_checkpoint(), key.origin()).key(&key)?;
+        let verified = receipt.verify_witnessed(&key, &self.witness, quorum).map_err(refused)?;
         if out.is_json() {
             out.json(&report(&verified)?)?;
         } else {

@@ -10,7 +10,7 @@ use crate::output::{Output, note};
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// The log's folder.
+    /// The log's folder. Where several logs lie in it, all are read, merged by time, and each line names its log.
     folder: PathBuf,
     #[command(flatten)]
     wanted: Wanted,
@@ -41,9 +41,9 @@ impl Show {
         let entries = Entries::read(&self.folder)?;
         say_unverified();
         for read in entries {
-            let (seq, record) = read?;
-            if self.wanted.wants(&record) {
-                print(out, seq, &record)?;
+            let entry = read?;
+            if self.wanted.wants(&entry.record) {
+                print(out, &entry)?;
             }
         }
         Ok(Exit::Done)
@@ -63,6 +63,7 @@ impl Wanted {
             Record::Outcome(r) => (Some(&r.session), None, None),
             Record::Gateway(r) => (r.session.as_ref(), None, None),
             Record::Standing(r) => (None, Some(&r.agent), None),
+            Record::Answer(r) => (r.session.as_ref(), r.agent.as_ref(), None),
             Record::Recovered(_) | _ => (None, None, None),
         };
         let right_verdict = |wanted| match wanted {

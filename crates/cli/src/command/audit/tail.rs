@@ -1,13 +1,13 @@
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
 use countersign_audit_log::Record;
 
-use super::entries::print;
-use super::follow::{Follower, segments};
+use super::entries::{Entry, Logs, print};
+use super::follow::{Follower, Followers, segments};
 use super::show::{Wanted, say_unverified};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(crate) struct Tail {
-    /// The log's folder.
+    /// The log's folder. Where several logs lie in it, all are read, merged by time, and each line names its log.
     folder: PathBuf,
     /// How many entries to print from the end, at most 10,000.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(..=10_000))]
@@ -32,10 +32,10 @@ pub(crate) struct Tail {
 impl Tail {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let about = |failure: Failure| failure.about(self.folder.display());
-        let (last, mut follower) = self.last().map_err(about)?;
+        let (last, mut followers) = self.last_of_all().map_err(about)?;
         say_unverified();
-        for (seq, record) in last {
-            print(out, seq, &record)?;
+        for entry in &last {
+            print(out, entry)?;
         }
         if !self.follow {
             return Ok(Exit::Done);
@@ -43,24 +43,46 @@ impl Tail {
         loop {
             out.flush()?;
             sleep(PAUSE);
-            while let Some((seq, record)) = follower.next_entry().map_err(about)? {
-                if self.wanted.wants(&record) {
-                    print(out, seq, &record)?;
+            while let Some(entry) = followers.next_entry().map_err(about)? {
+                if self.wanted.wants(&entry.record) {
+                    print(out, &entry)?;
                 }
             }
         }
     }
 
-    /// The last entries that are wanted, and where to go on behind them. No more segments are read than hold them.
-    fn last(&self) -> Result<(VecDeque<(u64, Record)>, Follower), Failure> {
-        let mut segments = segments(&self.folder)?;
+    /// The last entries of all logs that are wanted, merged by time, and where to go on behind them.
+    fn last_of_all(&self) -> Result<(Vec<Entry>, Followers), Failure> {
+        let (mut logs, mut followers, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, name, folder) in Logs::of(&self.folder)?.each() {
+            let (of_log, follower) = self.last(&folder)?;
+            logs.push((name, of_log));
+            followers.push((number, follower));
+        }
+        // Entries of one log stay in their order, even where a clock was set back.
+        let time = |(_, entries): &&mut (_, VecDeque<(u64, Record)>)| {
+            entries.front().map(|(_, record)| record.time())
+        };
+        while let Some((log, entries)) =
+            logs.iter_mut().filter(|(_, entries)| !entries.is_empty()).min_by_key(time)
+        {
+            last.extend(entries.pop_front().map(|(seq, record)| Entry { log: *log, seq, record }));
+        }
+        let more = last.len().saturating_sub(usize::from(self.lines));
+        last.drain(..more);
+        Ok((last, Followers::after(&self.folder, followers)))
+    }
+
+    /// The last entries of one log that are wanted, and where to go on behind them. No more segments are read than hold them.
+    fn last(&self, folder: &Path) -> Result<(VecDeque<(u64, Record)>, Follower), Failure> {
+        let mut segments = segments(folder)?;
         let mut first = segments.pop().ok_or_else(Follower::no_log)?;
-        let mut follower = Follower::start(&self.folder, first)?;
+        let mut follower = Follower::start(folder, first)?;
         let mut last = self.last_before(&mut follower, u64::MAX)?;
         while last.len() < usize::from(self.lines)
             && let Some(earlier) = segments.pop()
         {
-            let mut before = self.last_before(&mut Follower::start(&self.folder, earlier)?, first)?;
+            let mut before = self.last_before(&mut Follower::start(folder, earlier)?, first)?;
             before.append(&mut last);
             self.cut(&mut before);
             (first, last) = (earlier, before);

@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 use countersign_core::{Millis, Timestamp};
 use countersign_tool_gate::AlarmRule;
 
-use super::audit::Entries;
+use super::audit::{Entries, Entry};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::time::{moment, now};
@@ -37,7 +37,7 @@ use count::{Count, percent};
     countersign stats log/ --by tool --since 1d\n  \
     countersign stats log/ --watch --interval 10s")]
 pub(crate) struct Stats {
-    /// The log's folder.
+    /// The log's folder. Where several logs lie in it, all are counted, merged by time.
     folder: PathBuf,
     /// What the table has a row for. JSON has both.
     #[arg(long, value_enum, default_value_t = By::Agent)]
@@ -100,7 +100,7 @@ impl Stats {
     fn count(&self, out: &mut Output, rule: AlarmRule, since: Option<Timestamp>) -> Result<Exit, Failure> {
         let mut count = Count::new(rule, since);
         for read in Entries::read(&self.folder)? {
-            let (seq, record) = read?;
+            let Entry { seq, record, .. } = read?;
             count.add(seq, &record);
         }
         let report = count.report();

@@ -11,7 +11,7 @@ use terminal_size::{Height, Width, terminal_size_of};
 use super::graph::{Look, alarm, picture};
 use super::history::History;
 use super::percent;
-use crate::command::audit::{Follower, segments};
+use crate::command::audit::{Entry, Followers};
 use crate::failure::{Exit, Failure};
 use crate::output::closed;
 use crate::time::now;
@@ -50,16 +50,14 @@ pub(super) fn watch(
     is_json: bool,
 ) -> Result<Exit, Failure> {
     let about = |failure: Failure| failure.about(folder.display());
-    let first = segments(folder).map_err(about)?.first().copied();
-    let first = first.ok_or_else(|| about(Follower::no_log()))?;
-    let mut follower = Follower::start(folder, first).map_err(about)?;
+    let mut followers = Followers::start(folder).map_err(about)?;
     let mut history = History::new(rule, since, interval);
     let mut show = Show::new(is_json);
     let pauses = u128::from(interval.as_millis()).checked_div(PAUSE.as_millis()).unwrap_or_default();
     let mut left = 0;
     loop {
         let mut is_new = false;
-        while let Some((seq, record)) = follower.next_entry().map_err(about)? {
+        while let Some(Entry { seq, record, .. }) = followers.next_entry().map_err(about)? {
             is_new |= history.add(seq, &record);
         }
         let is_due = left == 0;

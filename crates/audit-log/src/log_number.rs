@@ -1,0 +1,144 @@
+use std::fmt;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use countersign_keys::note::{KeyName, VerifierKeyError};
+
+use crate::segment::{Head, MAX_LINE, list_segments, segment_name};
+use crate::{AuditError, Disk as _, FolderDisk, LogError, LogKey};
+
+/// The most logs that a folder holds beside its first.
+const MAX_LOGS: u16 = 1_024;
+
+/// Place of a log among those of one folder: the first lies in the folder itself, each other in a subfolder that its number
+/// names.
+///
+/// All are signed by one key. Two trees under one origin would be a fork, so each numbered log has an origin of its own, the
+/// first one's with the number behind it: `example.com/log/2`.
+///
+/// ```
+/// use countersign_audit_log::LogNumber;
+/// use countersign_keys::note::KeyName;
+/// let second: LogNumber = "2".parse()?;
+/// assert_eq!(second.origin(&KeyName::new("example.com/log")?)?.as_str(), "example.com/log/2");
+/// assert_eq!(second.folder_in("log".as_ref()), std::path::Path::new("log/2"));
+/// # Ok::<(), countersign_keys::note::VerifierKeyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogNumber(u16);
+
+impl LogNumber {
+    /// The log that lies in the folder itself.
+    pub const FIRST: Self = Self(0);
+
+    /// Every number from this one on.
+    pub(crate) fn and_later(self) -> impl Iterator<Item = Self> {
+        (self.0..=MAX_LOGS).map(Self)
+    }
+
+    /// The first of the numbered logs.
+    pub(crate) const fn second() -> Self {
+        Self(1)
+    }
+
+    /// Folder of the log.
+    #[must_use]
+    pub fn folder_in(self, folder: &Path) -> PathBuf {
+        if self == Self::FIRST { folder.to_owned() } else { folder.join(self.to_string()) }
+    }
+
+    /// Origin of the log, where that of the first is given.
+    ///
+    /// # Errors
+    /// [`VerifierKeyError::Name`] when it would be too long for a name.
+    pub fn origin(self, first: &KeyName) -> Result<KeyName, VerifierKeyError> {
+        if self == Self::FIRST { Ok(first.clone()) } else { KeyName::new(&format!("{first}/{self}")) }
+    }
+
+    /// Public key of the log, where that of the first is given.
+    ///
+    /// # Errors
+    /// As [`origin`](Self::origin).
+    pub fn key(self, first: &LogKey) -> Result<LogKey, VerifierKeyError> {
+        Ok(LogKey::new(self.origin(first.origin())?, *first.verifying_key()))
+    }
+
+    /// The log of a folder that a checkpoint's note claims to be of, where the first one's origin is given. Nothing is verified;
+    /// a note of a stranger's is put down to the first.
+    #[must_use]
+    pub fn of_note(note: &str, first: &KeyName) -> Self {
+        let origin = note.lines().next().unwrap_or_default();
+        let number = origin.strip_prefix(first.as_str()).and_then(|rest| rest.strip_prefix('/'));
+        number.and_then(|number| number.parse().ok()).unwrap_or(Self::FIRST)
+    }
+}
+
+/// Reads the number of a numbered log in its one spelling.
+impl FromStr for LogNumber {
+    type Err = VerifierKeyError;
+
+    fn from_str(text: &str) -> Result<Self, VerifierKeyError> {
+        let number = text.parse().map_err(|_| VerifierKeyError::Name)?;
+        let fits = (1..=MAX_LOGS).contains(&number) && number.to_string() == text;
+        if fits { Ok(Self(number)) } else { Err(VerifierKeyError::Name) }
+    }
+}
+
+/// As a path within the folder: a dot for the first.
+impl fmt::Display for LogNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::FIRST { f.pad(".") } else { f.pad(&self.0.to_string()) }
+    }
+}
+
+/// Why no log of a folder could be opened, and which it was.
+#[derive(Debug, thiserror::Error)]
+#[error("the log `{log}` of the folder cannot be opened")]
+#[non_exhaustive]
+pub struct OpenLogError {
+    /// The log.
+    pub log: LogNumber,
+    /// The reason.
+    pub source: AuditError,
+}
+
+/// Lists the logs of a folder, in the order of their numbers. A subfolder in which no log has begun is none.
+///
+/// # Errors
+/// [`LogError::Io`] when the folder cannot be read.
+pub fn list_logs(folder: impl AsRef<Path>) -> Result<Vec<LogNumber>, LogError> {
+    let folder = folder.as_ref();
+    let disk = FolderDisk::existing(folder)?;
+    let mut found = Vec::new();
+    if !list_segments(&disk)?.is_empty() {
+        found.push(LogNumber::FIRST);
+    }
+    for number in disk.list()?.iter().filter_map(|name| name.parse::<LogNumber>().ok()) {
+        let path = number.folder_in(folder);
+        if path.symlink_metadata()?.is_dir() && !list_segments(&FolderDisk::existing(&path)?)?.is_empty() {
+            found.push(number);
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Key by which the log in a folder is to be verified, where the key of its parent folder's first log may be given instead of
+/// its own: the numbered log says by its origin which of the two it is. Nothing is verified.
+#[must_use]
+pub fn key_of_log(folder: impl AsRef<Path>, given: &LogKey) -> LogKey {
+    let derived = derived_key(folder.as_ref(), given);
+    derived.unwrap_or_else(|| given.clone())
+}
+
+fn derived_key(folder: &Path, given: &LogKey) -> Option<LogKey> {
+    let number: LogNumber = folder.canonicalize().ok()?.file_name()?.to_str()?.parse().ok()?;
+    let key = number.key(given).ok()?;
+    let disk = FolderDisk::existing(folder).ok()?;
+    let first = *list_segments(&disk).ok()?.first()?;
+    let (most, mut line) = (u64::try_from(MAX_LINE).ok()?, Vec::new());
+    BufReader::new(disk.read(&segment_name(first), 0).ok()?).take(most).read_until(b'\n', &mut line).ok()?;
+    let head = Head::parse(line.strip_suffix(b"\n")?)?;
+    (head.checkpoint.lines().next() == Some(key.origin().as_str())).then_some(key)
+}

@@ -1,0 +1,183 @@
+//! What a person answers to a question that waits: recorded before it counts.
+
+#![cfg(unix)]
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::mcp::{Client, decision, gateway};
+
+/// Has a refund asked about; gives the client and the approval's id.
+fn asked(bench: &Bench) -> (Client, String) {
+    let mut client = Client::start(bench);
+    let id = question(&mut client, 7);
+    (client, id)
+}
+
+fn question(client: &mut Client, refund: u64) -> String {
+    let refusal = client.call("refund", json!({"id": refund}));
+    decision(&refusal)["approval_id"].as_str().unwrap().to_owned()
+}
+
+fn answers(bench: &Bench) -> Vec<Value> {
+    bench.entries().into_iter().filter(|entry| entry["type"] == "answer").collect()
+}
+
+#[test]
+fn a_denial_is_on_record_when_it_is_given() {
+    let bench = gateway();
+    let (client, id) = asked(&bench);
+    bench.ok(&format!("approve {id} --config gateway.toml --deny --by bob"));
+    // The client asks nothing more.
+    assert_eq!(client.end(), (0, String::new()));
+    let entries = bench.entries();
+    let session = entries.iter().find(|entry| entry["type"] == "session").unwrap();
+    let refused = entries.iter().find(|entry| entry["type"] == "decision").unwrap();
+    let answers = answers(&bench);
+    let [answer] = answers.as_slice() else { panic!("{answers:?}") };
+    for (name, value) in [
+        ("log", json!("1")),
+        ("call_id", json!(id)),
+        ("verdict", json!("denied")),
+        ("approver", json!("bob")),
+        ("session", session["session"].clone()),
+        ("agent", json!("bot")),
+        ("tool", json!({"server": "desk", "name": "refund"})),
+        ("args", refused["args"].clone()),
+    ] {
+        assert_eq!(answer[name], value, "{name}: {answer}");
+    }
+    let shown = bench.run("audit show log").out;
+    assert!(shown.contains(&format!(" answer   {id} desk:refund denied by bob; arguments ")), "{shown}");
+    assert_eq!(bench.run("audit show log --agent bot --session other").out, "");
+    bench.ok("audit verify log --key log.vkey");
+}
+
+#[test]
+fn an_approval_is_on_record_with_its_token() {
+    let bench = gateway();
+    let (mut client, id) = asked(&bench);
+    let report = bench.run(&format!("approve {id} --config gateway.toml --yes --by olga --json")).value();
+    let answers = answers(&bench);
+    let [answer] = answers.as_slice() else { panic!("{answers:?}") };
+    assert_eq!((&answer["verdict"], &answer["approver"]), (&json!("approved"), &json!("olga")));
+    assert_eq!((&answer["approval"], &answer["expires"]), (&report["token_id"], &report["expires"]));
+    let shown = bench.run("audit show log").out;
+    assert!(shown.contains(&format!(" answer   {id} desk:refund approved by olga until 2")), "{shown}");
+    assert_eq!(client.call("refund", json!({"id": 7}))["content"][0]["text"], "done");
+    client.end();
+    // It is no decision, so nothing counts it.
+    let stats = bench.run("stats log --json").value();
+    assert_eq!((&stats["total"]["accepted"], &stats["total"]["rejected"]), (&json!(1), &json!(1)));
+    let used = bench.entries().into_iter().find(|entry| entry["verdict"] == "accept").unwrap();
+    assert_eq!(used["approval"], report["token_id"]);
+}
+
+#[test]
+fn no_answer_is_given_where_it_cannot_be_recorded() {
+    let bench = gateway();
+    let (mut client, id) = asked(&bench);
+    // Where its log would lie there is a file.
+    bench.write("log/1", "");
+    bench.fails(&format!("approve {id} --config gateway.toml --yes"), 1, "AUDIT_UNAVAILABLE");
+    bench.fails(&format!("approve {id} --config gateway.toml --deny"), 1, "AUDIT_UNAVAILABLE");
+    let shown = bench.run(&format!("approve {id} --config gateway.toml --show --json")).value();
+    assert_eq!((&shown["state"], &shown["denied_by"]), (&json!("waiting"), &Value::Null));
+    assert_eq!(decision(&client.call("refund", json!({"id": 7})))["code"], "APPROVAL_REQUIRED");
+    std::fs::remove_file(bench.path("log/1")).unwrap();
+    bench.ok(&format!("approve {id} --config gateway.toml --yes"));
+    assert_eq!(client.call("refund", json!({"id": 7}))["content"][0]["text"], "done");
+    client.end();
+}
+
+#[test]
+fn answers_given_at_once_are_all_on_record() {
+    let bench = gateway();
+    let mut client = Client::start(&bench);
+    let ids: Vec<_> = (0..4).map(|n| question(&mut client, n)).collect();
+    let bench = &bench;
+    std::thread::scope(|scope| {
+        for id in &ids {
+            scope.spawn(move || bench.ok(&format!("approve {id} --config gateway.toml --yes")));
+        }
+    });
+    client.end();
+    let mut on_record: Vec<_> =
+        answers(bench).iter().map(|it| it["call_id"].as_str().unwrap().to_owned()).collect();
+    on_record.sort();
+    let mut given = ids;
+    given.sort();
+    assert_eq!(on_record, given);
+    bench.ok("audit verify log --key log.vkey");
+}
+
+#[test]
+fn a_decided_question_takes_no_second_answer() {
+    let bench = gateway();
+    let (client, id) = asked(&bench);
+    bench.ok(&format!("approve {id} --config gateway.toml --deny --yes"));
+    for again in ["--deny", "--yes"] {
+        bench.fails(&format!("approve {id} --config gateway.toml {again}"), 1, "PENDING_DECIDED");
+    }
+    client.end();
+    assert_eq!(answers(&bench).len(), 1);
+}
+
+#[test]
+fn the_first_letters_of_an_id_stand_for_it() {
+    let bench = gateway();
+    let mut client = Client::start(&bench);
+    let (one, two) = (question(&mut client, 1), question(&mut client, 2));
+    bench.fails("approve call --config gateway.toml --yes", 1, "PENDING_AMBIGUOUS");
+    let run = bench.run("approve call- --config gateway.toml --deny");
+    assert!(run.err.contains(&one) && run.err.contains(&two), "{run:?}");
+    bench.fails("approve cal --config gateway.toml --yes", 1, "PENDING_UNKNOWN");
+    bench.fails("approve call-x --config gateway.toml --yes", 1, "PENDING_UNKNOWN");
+    let differs = one.bytes().zip(two.bytes()).take_while(|(a, b)| a == b).count();
+    let report =
+        bench.run(&format!("approve {} --config gateway.toml --yes --json", &one[..=differs])).value();
+    assert_eq!(report["call_id"], one);
+    // Now one of the two waits.
+    let report = bench.run("approve call --config gateway.toml --yes --json").value();
+    assert_eq!(report["call_id"], two);
+    client.end();
+}
+
+#[test]
+fn a_call_named_as_the_beginning_of_another_is_not_approved_for_it() {
+    let bench = gateway();
+    let (mut client, id) = asked(&bench);
+    let short = &id[..9];
+    let meta = json!({"dev.countersign/call_id": short});
+    let call = json!({"name": "refund", "arguments": {"id": 8}, "_meta": meta});
+    let refusal = client.ask("tools/call", call)["result"].clone();
+    assert_eq!(decision(&refusal)["approval_id"], short);
+    bench.fails(&format!("approve {short} --config gateway.toml --yes"), 1, "PENDING_AMBIGUOUS");
+    // Whole, and shown, it is itself.
+    let shown = bench.run(&format!("approve {short} --config gateway.toml --show --json")).value();
+    assert_eq!(shown["call_id"], short);
+    bench.ok(&format!("approve {id} --config gateway.toml --yes"));
+    client.end();
+}
+
+#[test]
+fn a_configuration_is_found_where_none_is_named() {
+    let bench = gateway();
+    let home = Bench::new();
+    let run = |folder: &Bench, variable: &str, path: &std::path::Path| {
+        let mut command = folder.command(&["approve", "list"]);
+        let command = command.env_remove("XDG_CONFIG_HOME").env_remove("HOME").env(variable, path);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let nothing = || (Some(0), "nothing waits for approval\n".to_owned());
+    assert_eq!(run(&bench, "HOME", home.folder()), nothing(), "in this folder");
+    let elsewhere = Bench::new();
+    assert_eq!(run(&elsewhere, "HOME", home.folder()).0, Some(2));
+    for (variable, folder) in [("HOME", ".config/countersign"), ("XDG_CONFIG_HOME", "countersign")] {
+        let home = Bench::new();
+        std::fs::create_dir_all(home.path(folder)).unwrap();
+        home.write(&format!("{folder}/gateway.toml"), bench.read("gateway.toml"));
+        assert_eq!(run(&elsewhere, variable, home.folder()), nothing(), "{variable}");
+    }
+}
