@@ -1,9 +1,10 @@
 """Puts the gateway between a client and servers that nobody here wrote, and checks what comes through.
 
-Usage: peers.py COUNTERSIGN NODE_MODULES
+Usage: peers.py COUNTERSIGN NODE_MODULES [PART...]
 
 COUNTERSIGN is the binary; NODE_MODULES holds @modelcontextprotocol/server-filesystem, server-everything and
-inspector. The client is the package `mcp`. Prints one line a check and ends with a count.
+inspector. The client is the package `mcp`. A PART is `filesystem`, `everything`, `stubborn` or `eras`; all by default. Prints one line a
+check and ends with a count.
 """
 
 import asyncio
@@ -18,8 +19,9 @@ import time
 from pathlib import Path
 
 from checks import check, told
-from mcp import ClientSession, MCPError, StdioServerParameters
+from mcp import Client, ClientSession, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.types import CreateMessageResult, ElicitResult, ListRootsResult, TextContent
 
 COUNTERSIGN = Path(sys.argv[1]).resolve()
 MODULES = Path(sys.argv[2]).resolve()
@@ -299,8 +301,66 @@ async def stubborn(folder):
     countersign(folder, "audit", "verify", "log", "--key", key)
 
 
+async def eras(folder):
+    """A stock client in each of its modes, in front of a server that asks for input where it should answer."""
+    got = folder / "got.jsonl"
+    direct = [sys.executable, str(Path(__file__).with_name("asking_server.py")), str(got)]
+    free = {"impact": "read", "approval": "not_required"}
+    gateway = set_up(folder, "asking", direct, {"plain": free, "ask": free})
+    asked = []
+
+    def callback(result):
+        async def on_request(*request):
+            asked.append(type(result).__name__)
+            return result
+        return on_request
+
+    def client(command, mode):
+        sample = CreateMessageResult(role="assistant", model="m", content=TextContent(type="text", text="the secret"))
+        return Client(StdioServerParameters(command=command[0], args=command[1:]), mode=mode,
+                      sampling_callback=callback(sample), elicitation_callback=callback(ElicitResult(action="decline")),
+                      list_roots_callback=callback(ListRootsResult(roots=[])))
+
+    async def refused(wanted):
+        try:
+            return await wanted
+        except MCPError as error:
+            return error.error
+
+    async with client(direct, "2026-07-28") as plain:
+        result = await plain.call_tool("ask", {})
+        check("eras: without the gateway the server's questions are answered", len(asked) == 3 and not result.is_error, asked)
+    asked.clear()
+    got.unlink()
+    async with client(gateway, "2026-07-28") as pinned:
+        for name, wanted in [("a list", pinned.list_tools()), ("a call", pinned.call_tool("plain", {})),
+                             ("a call that asks", pinned.call_tool("ask", {}))]:
+            error = await refused(wanted)
+            data = getattr(error, "data", None) or {}
+            check(f"eras: {name} of a pinned client is refused", getattr(error, "code", 0) == -32022, error)
+            check(f"eras: {name} is told the versions", data.get("requested") == "2026-07-28" and "2025-11-25" in data.get("supported", []), data)
+    check("eras: nothing of a pinned client reaches the server", not got.exists())
+    for mode in ("auto", "legacy"):
+        async with client(gateway, mode) as older:
+            check(f"eras: {mode} connects", older.protocol_version == "2025-11-25", older.protocol_version)
+            check(f"eras: {mode} lists", sorted(tool.name for tool in (await older.list_tools()).tools) == ["ask", "plain"])
+            done = await older.call_tool("plain", {})
+            check(f"eras: {mode} calls", done.content[0].text == "done", dump(done))
+            error = await refused(older.call_tool("ask", {}))
+            check(f"eras: {mode} gets no question in place of a result", getattr(error, "code", 0) == -32603, error)
+    check("eras: the server's questions were put to nobody", not asked, asked)
+    check("eras: the probe does not reach the server", "server/discover" not in got.read_text())
+    lines = record(folder)
+    codes = [line["code"] for line in lines if line["type"] == "gateway"]
+    check("eras: each refused message is on record", codes == ["PROTOCOL_ERA"] * 4 + ["SERVER_ANSWER"] * 2, codes)
+    outcomes = [line["outcome"] for line in lines if line["type"] == "outcome"]
+    check("eras: how the calls ended is on record", outcomes == ["returned", "unknown"] * 2, outcomes)
+    check("eras: no refused message is a call of the agent", all(line.get("code") is None for line in lines if line["type"] == "decision"))
+
+
 def main():
-    for part in (filesystem, everything, stubborn):
+    parts = {part.__name__: part for part in (filesystem, everything, stubborn, eras)}
+    for part in [parts[name] for name in sys.argv[3:]] or parts.values():
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(part(Path(folder).resolve()))
     sys.exit(told())

@@ -35,12 +35,15 @@ pub(crate) const DECISION: &str = "dev.countersign/decision";
 pub(crate) const PLAN: &str = "dev.countersign/plan";
 
 /// The revisions that share this era's messages.
-const VERSIONS: [&str; 5] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
+pub(crate) const VERSIONS: [&str; 5] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
 const NOTIFICATIONS: &str = "notifications/";
 pub(crate) const CALL: &str = "tools/call";
 const LIST_TOOLS: &str = "tools/list";
 const INITIALIZE: &str = "initialize";
+const ELICIT: &str = "elicitation/create";
+const PING: &str = "ping";
+const LOG_MESSAGE: &str = "notifications/message";
 const CANCELLED: &str = "notifications/cancelled";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -86,6 +89,11 @@ pub(crate) enum ServerNotification {
     Refuse,
 }
 
+/// Returns whether a message with this method may pass before the session is initialized, from either side.
+pub(crate) fn may_precede_handshake(method: &str) -> bool {
+    matches!(method, INITIALIZE | PING | LOG_MESSAGE)
+}
+
 /// Says whether the method calls a tool.
 pub(crate) fn is_call(method: &str) -> bool {
     method == CALL
@@ -116,6 +124,11 @@ pub(crate) fn client_notification(method: &str, also: &BTreeSet<Box<str>>) -> Cl
 /// Says whether a server's request may pass to the client.
 pub(crate) fn server_request_passes(method: &str, also: &BTreeSet<Box<str>>) -> bool {
     SERVER_REQUESTS.contains(&method) || is_listed_request(method, also)
+}
+
+/// Returns whether the server may ask the client's user for input.
+pub(crate) fn may_elicit(also: &BTreeSet<Box<str>>) -> bool {
+    server_request_passes(ELICIT, also)
 }
 
 pub(crate) fn server_notification(method: &str, also: &BTreeSet<Box<str>>) -> ServerNotification {
@@ -260,15 +273,10 @@ pub(crate) fn keep_tools(edits: &mut Edits<'_>, line: &Place<'_>, kept: &[usize]
     }
 }
 
-/// Says whether the answer to `initialize` settles on a revision of this era. An error settles on nothing.
-pub(crate) fn is_known_version(body: Body<'_>) -> bool {
-    match body {
-        Body::Result(result) => result
-            .get("protocolVersion")
-            .and_then(ValueRef::as_str)
-            .is_some_and(|version| VERSIONS.contains(&version)),
-        Body::Error => true,
-    }
+/// Returns whether the result of `initialize` settles on a revision of this era.
+pub(crate) fn is_known_version(result: ValueRef<'_>) -> bool {
+    let version = result.get("protocolVersion").and_then(ValueRef::as_str);
+    version.is_some_and(|version| VERSIONS.contains(&version))
 }
 
 /// Says whether an answer to a call tells of success: a result that is one, and does not say that it is an error. What says so in

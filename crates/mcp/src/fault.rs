@@ -23,6 +23,15 @@ pub(crate) enum Fault {
     GatewayStopped,
     ServerAnswer,
     ProtocolVersion,
+    /// The client speaks before the session is initialized.
+    NotInitialized,
+    AlreadyInitialized,
+    /// A request of MCP's stateless era.
+    ModernEra,
+    /// The probe for MCP's stateless era.
+    Discover,
+    /// The server asks for input, or promises an answer, in place of one.
+    Unfinished,
     ServerNotReading,
     ReservedMeta,
     DefinitionUnreadable,
@@ -38,6 +47,8 @@ const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
+/// MCP 2026-07-28, `UnsupportedProtocolVersionError`.
+const UNSUPPORTED_VERSION: i32 = -32022;
 const SERVER_BUSY: i32 = -32000;
 
 impl Fault {
@@ -89,6 +100,19 @@ impl Fault {
                 INTERNAL_ERROR,
                 "the server chose a protocol version that is not known here",
             ),
+            Self::NotInitialized => ("NOT_INITIALIZED", INVALID_REQUEST, "the session is not initialized"),
+            Self::AlreadyInitialized => {
+                ("ALREADY_INITIALIZED", INVALID_REQUEST, "the session is initialized, or about to be")
+            }
+            Self::ModernEra => {
+                ("PROTOCOL_ERA", UNSUPPORTED_VERSION, "the gateway does not speak this version of MCP")
+            }
+            Self::Discover => {
+                ("PROTOCOL_ERA", METHOD_NOT_FOUND, "the gateway does not speak this version of MCP")
+            }
+            Self::Unfinished => {
+                ("SERVER_ANSWER", INTERNAL_ERROR, "the server asked for input or promised a task")
+            }
             Self::ServerNotReading => {
                 ("SERVER_NOT_READING", INTERNAL_ERROR, "the server asks but does not read the answers")
             }

@@ -6,6 +6,7 @@ use countersign_canonical_json::{Canonical, Limits, LimitsError, Recipe, ValueRe
 use crate::calls::HeldCall;
 use crate::cut::{Edits, Place};
 use crate::era_2025::{self, ClientNotification, ClientRequest};
+use crate::era_2026::{ModernRequest, modern_request};
 use crate::fault::Fault;
 use crate::line::{Line, LineReader};
 use crate::link::{Asked, Link};
@@ -78,13 +79,22 @@ fn record(link: &Link, method: Option<&str>, fault: Fault) {
 }
 
 fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
+    if let Some(modern) = modern_request(method, params) {
+        return refuse_modern(link, id, method, modern);
+    }
+    if link.is_too_early(method) {
+        return refuse(link, Some(id), Some(method), Fault::NotInitialized);
+    }
     let asked = match era_2025::client_request(method, link.settings.client_methods()) {
         ClientRequest::Call => return call(link, message, id, method, params),
         ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
         ClientRequest::ListTools => {
             Asked::ListTools { epoch: link.listing.epoch(), page: era_2025::page_of(params) }
         }
-        ClientRequest::Initialize => Asked::Initialize,
+        ClientRequest::Initialize => match link.handshake.begin() {
+            Some(attempt) => Asked::Initialize(attempt),
+            None => return refuse(link, Some(id), Some(method), Fault::AlreadyInitialized),
+        },
         ClientRequest::Pass => Asked::Other,
     };
     let opened = {
@@ -99,6 +109,13 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
         }
         Err(fault) => cannot_open(link, id, method, fault),
     }
+}
+
+/// Refuses a request of the stateless era. It is no conduct of the agent, so even what wanted to be a call does not count as
+/// one.
+fn refuse_modern(link: &Link, id: &RpcId, method: &str, modern: ModernRequest<'_>) {
+    link.record(Direction::ToServer, Some(method), modern.fault);
+    link.answer_fault_with(Some(id), modern.fault, modern.data());
 }
 
 fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
@@ -136,6 +153,12 @@ fn withdraw(link: &Link, id: &RpcId, serial: u64) {
 }
 
 fn notification(link: &Link, message: &Canonical, method: &str, params: Option<ValueRef<'_>>) {
+    if let Some(modern) = modern_request(method, params) {
+        return link.record(Direction::ToServer, Some(method), modern.fault);
+    }
+    if link.is_too_early(method) {
+        return record(link, Some(method), Fault::NotInitialized);
+    }
     match era_2025::client_notification(method, link.settings.client_methods()) {
         ClientNotification::Pass => {
             link.tell_server(passed(message, None));

@@ -8,6 +8,7 @@ use countersign_tool_gate::InFlight;
 use crate::cut::{Edits, Place};
 use crate::definitions::{Reviewed, review_page};
 use crate::era_2025::{self, Page, ServerNotification};
+use crate::era_2026;
 use crate::fault::Fault;
 use crate::line::{Line, LineReader};
 use crate::link::{Asked, Link};
@@ -107,7 +108,9 @@ fn unreadable(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Faul
 }
 
 fn request(link: &Link, line: &[u8], id: &RpcId, method: &str) {
-    let refused = if era_2025::server_request_passes(method, link.settings.server_methods()) {
+    let refused = if link.is_too_early(method) {
+        Some(Fault::NotInitialized)
+    } else if era_2025::server_request_passes(method, link.settings.server_methods()) {
         link.server_asked.lock().open(id.clone(), ()).err()
     } else {
         Some(Fault::NotAllowed)
@@ -124,6 +127,9 @@ fn request(link: &Link, line: &[u8], id: &RpcId, method: &str) {
 }
 
 fn notification(link: &Link, line: &[u8], method: &str, params: Option<ValueRef<'_>>) {
+    if link.is_too_early(method) {
+        return link.record(Direction::ToClient, Some(method), Fault::NotInitialized);
+    }
     match era_2025::server_notification(method, link.settings.server_methods()) {
         ServerNotification::Pass => link.tell_client(line),
         ServerNotification::ToolsChanged => {
@@ -148,11 +154,17 @@ fn cancelled(link: &Link, line: &[u8], method: &str, params: Option<ValueRef<'_>
 
 fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Body<'_>) {
     let answered = link.asked.lock().answer(id);
-    let Request { client, what } = match answered {
+    let request = match answered {
         Answered::Open(request) => request,
         Answered::Late => return,
         Answered::Unknown => return link.record(Direction::ToClient, None, Fault::UnexpectedAnswer),
     };
+    if is_unfinished(link, message, &request.what) {
+        link.record(Direction::ToClient, None, Fault::Unfinished);
+        give_up(link, request, Fault::ServerAnswer);
+        return link.settled();
+    }
+    let Request { client, what } = request;
     let page = match what {
         Asked::Own { serial, epoch } => {
             let page = match body {
@@ -172,8 +184,16 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
                 review_page(link, result, epoch, page).map(Some).ok_or(Fault::ServerAnswer)
             }
         },
-        Asked::Initialize if !era_2025::is_known_version(body) => Err(Fault::ProtocolVersion),
-        Asked::Initialize | Asked::Other | Asked::Held => Ok(None),
+        Asked::Initialize(attempt) => match body {
+            Body::Result(result) if era_2025::is_known_version(result) => {
+                // Before the client reads of it, and speaks.
+                attempt.succeed();
+                Ok(None)
+            }
+            Body::Result(_) => Err(Fault::ProtocolVersion),
+            Body::Error => Ok(None),
+        },
+        Asked::Other | Asked::Held => Ok(None),
     };
     if let Some(client) = client {
         match page {
@@ -185,6 +205,16 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         }
     }
     link.settled();
+}
+
+/// Returns whether an answer is none: it asks the client for input, or promises a call's result for later. To pass it on
+/// would let the server ask the client what the gateway does not let it ask.
+fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &Asked) -> bool {
+    let is_call = matches!(asked, Asked::Call(_));
+    let result = message.get("result");
+    let error = message.get("error").filter(|error| era_2026::is_url_elicitation(*error));
+    result.is_some_and(|result| era_2026::is_unfinished(result) || is_call && era_2026::is_task(result))
+        || error.is_some() && !era_2025::may_elicit(link.settings.server_methods())
 }
 
 /// Puts on record how a call ended. Of a step of the plan, the digest of what it returned is kept until the plan is finished.

@@ -10,12 +10,14 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::approvals::Approvals;
 use crate::calls::HeldCall;
-use crate::era_2025::Page;
+use crate::compose::Object;
+use crate::era_2025::{self, Page};
 use crate::error::CallIdError;
 use crate::fault::Fault;
+use crate::handshake::{Attempt, Handshake};
 use crate::last_step::LastStep;
 use crate::listing::{Listing, PageAnswer};
-use crate::message::{RpcId, error_line};
+use crate::message::{RpcId, error_line, error_line_with};
 use crate::queue::Queue;
 use crate::requests::{Request, Requests};
 use crate::settings::GatewaySettings;
@@ -37,6 +39,7 @@ pub(crate) struct Link {
     pub(crate) new_call_id: NewCallId,
     pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) handshake: Arc<Handshake>,
     sink: Arc<dyn AuditSink>,
     latest: AtomicU64,
     /// Requests of the client, and the gateway's own, that the server has yet to answer.
@@ -63,7 +66,7 @@ pub(crate) enum Asked {
         epoch: u64,
         page: Page,
     },
-    Initialize,
+    Initialize(Attempt),
     Other,
     /// The gateway's own question for tools.
     Own {
@@ -75,7 +78,7 @@ pub(crate) enum Asked {
 impl Asked {
     /// A client cancels its own requests only, and never `initialize` (MCP 2025-11-25, *Cancellation*).
     pub(crate) const fn may_be_cancelled(&self) -> bool {
-        !matches!(self, Self::Own { .. } | Self::Initialize)
+        !matches!(self, Self::Own { .. } | Self::Initialize(_))
     }
 }
 
@@ -128,6 +131,7 @@ impl Link {
             new_call_id: parts.new_call_id,
             before_call: parts.before_call,
             clock: parts.clock,
+            handshake: Arc::default(),
             sink: parts.sink,
             latest: AtomicU64::new(0),
             asked: Mutex::new(Requests::new(prefix, limits.outstanding())),
@@ -157,8 +161,18 @@ impl Link {
     /// Answers a client's request in the server's place. An id that another request uses is left out: the client
     /// would take this for that one's answer.
     pub(crate) fn answer_fault(&self, id: Option<&RpcId>, fault: Fault) {
+        self.answer_fault_with(id, fault, Object::new().string("code", fault.code()));
+    }
+
+    /// The same, with these data in the error.
+    pub(crate) fn answer_fault_with(&self, id: Option<&RpcId>, fault: Fault, data: Object) {
         let free = id.filter(|id| fault != Fault::IdInUse && !self.asked.lock().is_in_use(id));
-        self.tell_client(error_line(free, fault));
+        self.tell_client(error_line_with(free, fault, data));
+    }
+
+    /// Returns whether a message with this method may not pass before the session is initialized, and it is not.
+    pub(crate) fn is_too_early(&self, method: &str) -> bool {
+        !self.handshake.is_done() && !era_2025::may_precede_handshake(method)
     }
 
     /// Puts a refused message on record. A record that fails changes nothing here, since the message is refused

@@ -118,7 +118,12 @@ fn read(value: ValueRef<'_>) -> Result<Message<'_>, Fault> {
 
 /// The error that answers a request; without an id, `null` stands in its place (JSON-RPC 2.0, section 5).
 pub(crate) fn error_line(id: Option<&RpcId>, fault: Fault) -> String {
-    let data = Object::new().string("code", fault.code()).finish();
+    error_line_with(id, fault, Object::new().string("code", fault.code()))
+}
+
+/// The error that answers a request, with these data.
+pub(crate) fn error_line_with(id: Option<&RpcId>, fault: Fault, data: Object) -> String {
+    let data = data.finish();
     let error = Object::new()
         .raw("code", &fault.rpc_code().to_string())
         .raw("data", &data)

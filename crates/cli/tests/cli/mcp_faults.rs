@@ -2,7 +2,7 @@
 
 #![cfg(unix)]
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -132,6 +132,10 @@ fn a_client_that_does_not_read_does_not_keep_the_gateway_alive() {
     ];
     for message in messages {
         writeln!(to, "{message}").unwrap();
+        if message["method"] == "initialize" {
+            let mut hello = String::new();
+            BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut hello).unwrap();
+        }
     }
     drop(to);
     let status = ends_within(&mut child, Duration::from_secs(40));

@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use std::fs::{OpenOptions, rename};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
 use serde_json::json;
@@ -70,6 +70,10 @@ fn under_system_a_gateway_whose_server_ends_first_leaves_one_as_well() {
         let mut to = child.stdin.take().unwrap();
         for message in &messages {
             writeln!(to, "{message}").unwrap();
+            if message["method"] == "initialize" {
+                let mut hello = String::new();
+                BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut hello).unwrap();
+            }
         }
         // The client goes on to write: nothing but the server's end ends the gateway.
         let ended = child.wait_with_output().unwrap();

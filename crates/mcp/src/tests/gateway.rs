@@ -3,6 +3,8 @@ mod calls;
 mod client_faults;
 mod desk;
 mod ends;
+mod eras;
+mod handshake;
 mod lists;
 mod passing;
 mod plan_approvals;

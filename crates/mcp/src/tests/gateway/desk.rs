@@ -219,20 +219,33 @@ impl Desk {
         Self::with(Setup::default().patient())
     }
 
+    /// A desk whose session is initialized.
     pub(super) fn with(setup: Setup) -> Self {
+        let mut desk = Self::before_the_handshake(setup);
+        desk.shake_hands();
+        desk
+    }
+
+    /// A desk whose client has not said anything yet.
+    pub(super) fn before_the_handshake(setup: Setup) -> Self {
         let (client_in, client) = pipe().unwrap();
         Self::start(setup, client_in, Some(client), Reading::Now, Reading::Now)
     }
 
     /// A desk whose client does not read until [`let_the_client_read`](Self::let_the_client_read).
-    pub(super) fn with_client_that_waits(setup: Setup, client_in: impl Read + Send + 'static) -> Self {
-        Self::start(setup, client_in, None, Reading::Later, Reading::Now)
+    pub(super) fn with_client_that_waits(setup: Setup) -> Self {
+        let (client_in, client) = pipe().unwrap();
+        let mut desk = Self::start(setup, client_in, Some(client), Reading::Later, Reading::Now);
+        desk.shake_hands();
+        desk
     }
 
     /// A desk whose server does not read until [`let_the_server_read`](Self::let_the_server_read).
     pub(super) fn with_server_that_waits(setup: Setup) -> Self {
         let (client_in, client) = pipe().unwrap();
-        Self::start(setup, client_in, Some(client), Reading::Now, Reading::Later)
+        let mut desk = Self::start(setup, client_in, Some(client), Reading::Now, Reading::Later);
+        desk.shake_hands();
+        desk
     }
 
     /// A desk whose client has closed its ears.
@@ -331,6 +344,22 @@ impl Desk {
             pending,
             registry,
         }
+    }
+
+    /// Client and server initialize the session.
+    fn shake_hands(&mut self) {
+        self.send(&initialize("hello"));
+        let asked = match &mut self.server_later {
+            Some(stream) => first_line(stream),
+            None => self.server_line(),
+        };
+        let asked: Value = serde_json::from_str(&asked).unwrap();
+        self.answer(&asked["id"], &initialized());
+        let answer = match &mut self.client_later {
+            Some(stream) => first_line(stream),
+            None => self.client_line(),
+        };
+        assert!(answer.contains("\"hello\""), "{answer}");
     }
 
     /// The client writes a line.
@@ -533,6 +562,31 @@ impl Desk {
         assert_eq!(&line["id"], id, "{line}");
         (line["error"]["code"].as_i64().unwrap(), line["error"]["data"]["code"].as_str().unwrap().to_owned())
     }
+}
+
+/// The client's first request, under this id.
+pub(super) fn initialize(id: &str) -> String {
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" },
+    });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params }).to_string()
+}
+
+/// The result by which a server initializes the session.
+pub(super) fn initialized() -> Value {
+    json!({
+        "protocolVersion": "2025-11-25", "capabilities": { "tools": {} },
+        "serverInfo": { "name": "s", "version": "1" },
+    })
+}
+
+/// Reads one line and not a byte more.
+fn first_line(stream: &mut PipeReader) -> String {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while stream.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+        line.extend(byte);
+    }
+    String::from_utf8(line).unwrap()
 }
 
 /// Reads lines in a thread, so that a test can wait for one only so long.

@@ -125,7 +125,9 @@ fn a_client_that_writes_all_at_once_and_leaves_gets_all_its_answers() {
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"summarize\"}}\n",
         "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"made_up\"}}"
     );
-    let mut desk = Desk::with_client(Setup::default(), lines.as_bytes());
+    let mut desk = Desk::with(Setup::default());
+    desk.send_bytes(lines.as_bytes());
+    desk.close_client();
     desk.list(&definitions());
     desk.run_call();
     let mut ids = [desk.client_got(), desk.client_got()].map(|line| line["id"].as_i64());

@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use super::desk::Desk;
+use super::desk::{Desk, Setup};
 
 #[test]
 fn the_handshake_passes_unchanged() {
-    let mut desk = Desk::open();
+    let mut desk = Desk::before_the_handshake(Setup::default());
     let initialize = concat!(
         r#"{"id":0,"jsonrpc":"2.0","method":"initialize","params":{"capabilities":{"roots":{"listChanged":true}},"#,
         r#""clientInfo":{"name":"c","version":"1"},"protocolVersion":"2025-11-25"}}"#
@@ -27,7 +27,7 @@ fn the_handshake_passes_unchanged() {
 
 #[test]
 fn a_server_that_chooses_a_version_of_another_era_is_refused() {
-    let mut desk = Desk::open();
+    let mut desk = Desk::before_the_handshake(Setup::default());
     desk.send(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#);
     let wire = desk.wire_id();
     desk.answer(&wire, &json!({ "protocolVersion": "2026-07-28" }));

@@ -170,8 +170,7 @@ fn an_over_long_line_of_the_server_is_an_error_to_all_who_wait() {
 fn a_server_that_floods_is_held_back_until_the_client_reads() {
     // The client's lines are read by a thread of the test, without bound. So this client does not start to read
     // before the flood stands still.
-    let (client_in, _client) = std::io::pipe().unwrap();
-    let mut desk = Desk::with_client_that_waits(Setup::default(), client_in);
+    let mut desk = Desk::with_client_that_waits(Setup::default());
     let mut server = desk.take_server();
     let line = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "data": "y".repeat(1_000) } });
     let flood = thread::spawn(move || {

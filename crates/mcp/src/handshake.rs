@@ -1,0 +1,44 @@
+//! Whether the session is initialized. Before it is, nothing passes but the handshake itself, `ping` and the server's log
+//! messages (MCP 2025-11-25, *Lifecycle*).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The state of the session's handshake.
+#[derive(Debug, Default)]
+pub(crate) struct Handshake {
+    begun: AtomicBool,
+    done: AtomicBool,
+}
+
+impl Handshake {
+    /// Returns whether the server has answered `initialize` and the answer was passed on.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Ordering::SeqCst)
+    }
+
+    /// Begins the handshake. `None` if it is done, or if another attempt is under way.
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<Attempt> {
+        let was_begun = self.begun.swap(true, Ordering::SeqCst);
+        (!was_begun).then(|| Attempt(Arc::clone(self)))
+    }
+}
+
+/// One `initialize` that is under way. However it is dropped, the client may try again, unless it succeeded.
+#[derive(Debug)]
+pub(crate) struct Attempt(Arc<Handshake>);
+
+impl Attempt {
+    /// Opens the session.
+    pub(crate) fn succeed(self) {
+        self.0.done.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.0.is_done() {
+            self.0.begun.store(false, Ordering::SeqCst);
+        }
+    }
+}

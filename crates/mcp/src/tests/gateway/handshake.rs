@@ -1,0 +1,109 @@
+use serde_json::json;
+
+use super::desk::{Desk, Setup, initialize, initialized};
+
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+fn fresh() -> Desk {
+    Desk::before_the_handshake(Setup::default())
+}
+
+/// A ping is what the client may send at any time, so nothing that was sent before it can still be on its way.
+fn nothing_passes(desk: &mut Desk) {
+    desk.send(r#"{"jsonrpc":"2.0","id":"list","method":"tools/list"}"#);
+    assert_eq!(desk.error(&json!("list")), (-32600, "NOT_INITIALIZED".into()));
+    desk.call("call", "search", &json!({ "q": "x" }));
+    assert_eq!(desk.client_got()["id"], "call");
+    desk.send(r#"{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"debug"}}"#);
+    assert_eq!(desk.error(&json!("level")), (-32600, "NOT_INITIALIZED".into()));
+    desk.send(INITIALIZED);
+    desk.nothing_reached_the_server();
+}
+
+fn server_answers(desk: &mut Desk, result: &serde_json::Value) {
+    let asked = desk.server_got();
+    assert_eq!(asked["method"], "initialize", "{asked}");
+    desk.answer(&asked["id"], result);
+}
+
+#[test]
+fn before_the_handshake_only_ping_passes() {
+    let mut desk = fresh();
+    nothing_passes(&mut desk);
+    let expected = ["NOT_INITIALIZED", "MALFORMED_CALL", "NOT_INITIALIZED", "NOT_INITIALIZED"];
+    assert_eq!(desk.record(), expected);
+    assert_eq!(desk.reasons(), ["the session is not initialized"]);
+}
+
+#[test]
+fn while_the_server_has_not_answered_only_ping_passes() {
+    let mut desk = fresh();
+    desk.send(&initialize("one"));
+    let asked = desk.server_got();
+    nothing_passes(&mut desk);
+    desk.answer(&asked["id"], &initialized());
+    assert_eq!(desk.client_got()["id"], "one");
+    desk.send(INITIALIZED);
+    assert_eq!(desk.server_line(), INITIALIZED);
+}
+
+#[test]
+fn after_a_refused_protocol_version_only_ping_passes() {
+    let mut desk = fresh();
+    desk.send(&initialize("one"));
+    server_answers(&mut desk, &json!({ "protocolVersion": "2026-07-28", "capabilities": {} }));
+    assert_eq!(desk.error(&json!("one")), (-32603, "PROTOCOL_VERSION".into()));
+    nothing_passes(&mut desk);
+}
+
+#[test]
+fn an_initialize_that_failed_can_be_tried_again() {
+    let mut desk = fresh();
+    desk.send(&initialize("one"));
+    let asked = desk.server_got();
+    let error =
+        json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": -32603, "message": "busy" } });
+    desk.serve(&error.to_string());
+    assert_eq!(desk.client_got()["error"]["message"], "busy");
+    nothing_passes(&mut desk);
+    desk.send(&initialize("two"));
+    server_answers(
+        &mut desk,
+        &json!({ "protocolVersion": "2025-11-25", "protocolVersion ": 1, "resultType": 1 }),
+    );
+    assert_eq!(desk.error(&json!("two")), (-32603, "SERVER_ANSWER".into()));
+    nothing_passes(&mut desk);
+    desk.send(&initialize("three"));
+    server_answers(&mut desk, &initialized());
+    assert_eq!(desk.client_got()["id"], "three");
+    desk.send(INITIALIZED);
+    assert_eq!(desk.server_line(), INITIALIZED);
+}
+
+#[test]
+fn a_second_initialize_is_refused() {
+    let mut desk = fresh();
+    desk.send(&initialize("one"));
+    let asked = desk.server_got();
+    desk.send(&initialize("two"));
+    assert_eq!(desk.error(&json!("two")), (-32600, "ALREADY_INITIALIZED".into()));
+    desk.answer(&asked["id"], &initialized());
+    assert_eq!(desk.client_got()["id"], "one");
+    desk.send(&initialize("three"));
+    assert_eq!(desk.error(&json!("three")), (-32600, "ALREADY_INITIALIZED".into()));
+    desk.nothing_reached_the_server();
+    assert_eq!(desk.record(), ["ALREADY_INITIALIZED", "ALREADY_INITIALIZED"]);
+}
+
+#[test]
+fn before_the_handshake_a_server_may_only_ping_and_log() {
+    let mut desk = fresh();
+    desk.serve(r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
+    assert_eq!(desk.server_got()["error"]["data"]["code"], "NOT_INITIALIZED");
+    desk.serve(r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:y"}}"#);
+    desk.serve(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#);
+    assert_eq!(desk.client_got()["method"], "ping");
+    desk.serve(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"up"}}"#);
+    assert_eq!(desk.client_got()["method"], "notifications/message");
+    assert_eq!(desk.record(), ["NOT_INITIALIZED", "NOT_INITIALIZED"]);
+}
