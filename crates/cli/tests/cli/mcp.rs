@@ -1,6 +1,6 @@
 #![cfg(unix)]
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -78,6 +78,13 @@ pub(crate) fn gateway() -> Bench {
     bench.ok("registry sign draft.json --key op.key --out reg.json");
     config(&bench);
     bench
+}
+
+/// Reads what a gateway writes until it has answered `initialize`, the request with the id 1.
+pub(crate) fn await_hello(gateway: &mut Child) {
+    let mut lines = BufReader::new(gateway.stdout.as_mut().unwrap()).lines();
+    let is_answer = |line: String| serde_json::from_str::<Value>(&line).unwrap()["id"] == 1;
+    assert!(lines.any(|line| is_answer(line.unwrap())));
 }
 
 /// A client at the gateway's standard input and output.

@@ -2,7 +2,7 @@
 
 #![cfg(unix)]
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::bench::Bench;
-use crate::mcp::{Client, SERVER, decision, gateway};
+use crate::mcp::{Client, SERVER, await_hello, decision, gateway};
 
 const RUN: [&str; 7] = ["mcp", "run", "--config", "gateway.toml", "--", "sh", "server.sh"];
 
@@ -133,8 +133,7 @@ fn a_client_that_does_not_read_does_not_keep_the_gateway_alive() {
     for message in messages {
         writeln!(to, "{message}").unwrap();
         if message["method"] == "initialize" {
-            let mut hello = String::new();
-            BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut hello).unwrap();
+            await_hello(&mut child);
         }
     }
     drop(to);

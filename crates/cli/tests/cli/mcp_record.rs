@@ -3,13 +3,13 @@
 #![cfg(unix)]
 
 use std::fs::{OpenOptions, rename};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::process::Stdio;
 
 use serde_json::json;
 
 use crate::bench::Bench;
-use crate::mcp::{Client, SERVER, decision, gateway};
+use crate::mcp::{Client, SERVER, await_hello, decision, gateway};
 
 const SEGMENT: &str = "log/000000000001.jsonl";
 
@@ -71,8 +71,7 @@ fn under_system_a_gateway_whose_server_ends_first_leaves_one_as_well() {
         for message in &messages {
             writeln!(to, "{message}").unwrap();
             if message["method"] == "initialize" {
-                let mut hello = String::new();
-                BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut hello).unwrap();
+                await_hello(&mut child);
             }
         }
         // The client goes on to write: nothing but the server's end ends the gateway.
