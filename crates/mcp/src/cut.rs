@@ -3,6 +3,7 @@
 //! Reading a text and writing it again would change numbers (`1.0`, 2^53 + 1), the order of members and white space. What a
 //! server wrote goes on as it wrote it, so members are cut out of the bytes.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use countersign_canonical_json::{Limits, Recipe, read};
@@ -51,6 +52,28 @@ impl<'a> Place<'a> {
         value.value().as_str().map(ToOwned::to_owned)
     }
 
+    /// The places of all objects within that are members with such a name, however deep.
+    pub(crate) fn objects_named(&self, is: impl Fn(&str) -> bool) -> Vec<Self> {
+        let (mut found, mut at) = (Vec::new(), self.at.start);
+        while at < self.at.end {
+            if self.text.get(at) != Some(&b'"') {
+                at = at.saturating_add(1);
+                continue;
+            }
+            let name = self.within(at..skip_string(self.text, at));
+            at = name.at.end;
+            let colon = skip_white_space(self.text, at);
+            let value = skip_white_space(self.text, colon.saturating_add(1));
+            if self.text.get(colon) == Some(&b':')
+                && self.text.get(value) == Some(&b'{')
+                && name.string().is_some_and(|name| is(&name))
+            {
+                found.push(self.within(value..skip_value(self.text, value)));
+            }
+        }
+        found
+    }
+
     fn bytes(&self) -> &'a [u8] {
         self.text.get(self.at.clone()).unwrap_or_default()
     }
@@ -97,11 +120,13 @@ impl Child<'_> {
 pub(crate) struct Edits<'a> {
     text: &'a [u8],
     edits: Vec<(Range<usize>, Vec<u8>)>,
+    /// By where a container begins: what is in it, and which of that is taken.
+    cuts: BTreeMap<usize, Vec<(Child<'a>, bool)>>,
 }
 
 impl<'a> Edits<'a> {
     pub(crate) const fn new(text: &'a [u8]) -> Self {
-        Self { text, edits: Vec::new() }
+        Self { text, edits: Vec::new(), cuts: BTreeMap::new() }
     }
 
     /// Replaces a value.
@@ -109,19 +134,25 @@ impl<'a> Edits<'a> {
         self.edits.push((place.at.clone(), with.into()));
     }
 
-    /// Cuts members out of an object, each with one comma.
-    pub(crate) fn cut_members(&mut self, object: &Place<'_>, taken: impl Fn(&str) -> bool) {
-        let children = object.children();
-        let is_taken =
-            |child: &Child<'_>| child.name.as_ref().and_then(Place::string).is_some_and(|name| taken(&name));
-        let taken: Vec<bool> = children.iter().map(is_taken).collect();
-        self.cut(&children, |at| taken.get(at).copied().unwrap_or_default());
+    /// Puts a value in the place of a member's, or adds the member behind the others, of which there has to be one.
+    pub(crate) fn set_member(&mut self, object: &Place<'_>, name: &str, json: &str) {
+        if let Some(old) = object.get(name) {
+            return self.replace(&old, json);
+        }
+        let end = object.at.end.saturating_sub(1);
+        self.edits.push((end..end, format!(",\"{name}\":{json}").into_bytes()));
+    }
+
+    /// Cuts members out of an object, each with one comma. Several cuts of one object add up.
+    pub(crate) fn cut_members(&mut self, object: &Place<'a>, taken: impl Fn(&str) -> bool) {
+        self.cut(object, |_, child| {
+            child.name.as_ref().and_then(Place::string).is_some_and(|name| taken(&name))
+        });
     }
 
     /// Cuts all elements but these out of an array, and puts one more behind them.
-    pub(crate) fn keep_elements(&mut self, array: &Place<'_>, kept: &[usize], more: Option<&str>) {
-        let children = array.children();
-        self.cut(&children, |at| !kept.contains(&at));
+    pub(crate) fn keep_elements(&mut self, array: &Place<'a>, kept: &[usize], more: Option<&str>) {
+        self.cut(array, |at, _| !kept.contains(&at));
         if let Some(more) = more {
             let end = array.at.end.saturating_sub(1);
             let comma = if kept.is_empty() { "" } else { "," };
@@ -129,27 +160,19 @@ impl<'a> Edits<'a> {
         }
     }
 
-    /// Behind a child that stays, a cut takes the comma before it; before the first one that stays, the comma after it.
-    fn cut(&mut self, children: &[Child<'_>], taken: impl Fn(usize) -> bool) {
-        let mut behind_kept = false;
-        for (at, child) in children.iter().enumerate() {
-            if !taken(at) {
-                behind_kept = true;
-                continue;
-            }
-            let before = at.checked_sub(1).and_then(|before| children.get(before));
-            let after = children.get(at.saturating_add(1));
-            let span = match (before, after) {
-                (Some(before), _) if behind_kept => before.value.at.end..child.value.at.end,
-                (_, Some(after)) => child.start()..after.start(),
-                (_, None) => child.start()..child.value.at.end,
-            };
-            self.edits.push((span, Vec::new()));
+    fn cut(&mut self, container: &Place<'a>, taken: impl Fn(usize, &Child<'a>) -> bool) {
+        let whole = || container.children().into_iter().map(|child| (child, false)).collect();
+        let children = self.cuts.entry(container.at.start).or_insert_with(whole);
+        for (at, (child, is_taken)) in children.iter_mut().enumerate() {
+            *is_taken |= taken(at, child);
         }
     }
 
     /// The text with all changes made.
     pub(crate) fn finish(mut self) -> Vec<u8> {
+        for children in self.cuts.values() {
+            self.edits.extend(cut_spans(children).map(|span| (span, Vec::new())));
+        }
         self.edits.sort_by_key(|(span, _)| (span.start, span.end));
         let mut out = Vec::with_capacity(self.text.len());
         let mut from = 0;
@@ -164,6 +187,20 @@ impl<'a> Edits<'a> {
         out.extend_from_slice(self.text.get(from..).unwrap_or_default());
         out
     }
+}
+
+/// Behind a child that stays, a cut takes the comma before it; before the first one that stays, the comma after it.
+fn cut_spans(children: &[(Child<'_>, bool)]) -> impl Iterator<Item = Range<usize>> {
+    let first_kept = children.iter().position(|(_, is_taken)| !is_taken).unwrap_or(children.len());
+    children.iter().enumerate().filter(|(_, (_, is_taken))| *is_taken).map(move |(at, (child, _))| {
+        let before = at.checked_sub(1).and_then(|before| children.get(before));
+        let after = children.get(at.saturating_add(1));
+        match (before, after) {
+            (Some((before, _)), _) if first_kept < at => before.value.at.end..child.value.at.end,
+            (_, Some((after, _))) => child.start()..after.start(),
+            (_, None) => child.start()..child.value.at.end,
+        }
+    })
 }
 
 fn skip_white_space(text: &[u8], from: usize) -> usize {

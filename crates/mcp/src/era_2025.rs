@@ -11,6 +11,7 @@ use countersign_tool_gate::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER};
 
 use crate::compose::Object;
 use crate::cut::{Edits, Place};
+use crate::fault::Fault;
 use crate::message::{Body, RpcId};
 
 /// Prefix of the metadata names that are the gateway's own, in requests and in results.
@@ -266,11 +267,17 @@ pub(crate) fn next_page(result: ValueRef<'_>) -> Option<String> {
     result.get("nextCursor").and_then(ValueRef::as_str).map(Into::into)
 }
 
-/// Leaves these tools of a page, by their places in it, with the gateway's own one behind them.
-pub(crate) fn keep_tools(edits: &mut Edits<'_>, line: &Place<'_>, kept: &[usize], own: Option<&str>) {
-    if let Some(tools) = line.find(&["result", "tools"]) {
+/// Leaves these tools of a page, by their places in it, with the gateway's own one behind them. The page is this session's
+/// alone and says so, for caches on the way: an absent `cacheScope` may be read as `public`. The member came with MCP
+/// 2026-07-28 (*Caching*); results of this era may have any, and its clients pass over it.
+pub(crate) fn keep_tools<'a>(edits: &mut Edits<'a>, line: &Place<'a>, kept: &[usize], own: Option<&str>) {
+    let Some(result) = line.get("result") else {
+        return;
+    };
+    if let Some(tools) = result.get("tools") {
         edits.keep_elements(&tools, kept, own);
     }
+    edits.set_member(&result, "cacheScope", "\"private\"");
 }
 
 /// Returns whether the result of `initialize` settles on a revision of this era.
@@ -302,13 +309,61 @@ pub(crate) fn outside_call(meta: ValueRef<'_>) -> Option<String> {
     Some(rest.fold(Object::new(), |object, (name, value)| object.value(name, value)).finish())
 }
 
+/// Some readers match names without regard to case, so a server has ours in any.
 fn is_ours(name: &str) -> bool {
-    name.starts_with(OURS)
+    name.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
+}
+
+fn is_meta(name: &str) -> bool {
+    name.eq_ignore_ascii_case("_meta")
+}
+
+/// Cuts the gateway's own names out of every `_meta` of a server's line, in content items and however deep, since only the
+/// gateway speaks under them. Returns whether there were any.
+pub(crate) fn cut_ours_everywhere<'a>(
+    edits: &mut Edits<'a>,
+    line: &Place<'a>,
+    message: ValueRef<'_>,
+) -> bool {
+    if !speaks_as_us(message) {
+        return false;
+    }
+    for meta in line.objects_named(is_meta) {
+        edits.cut_members(&meta, is_ours);
+    }
+    true
+}
+
+/// As deep as messages are read, which is 128 levels at most.
+fn speaks_as_us(value: ValueRef<'_>) -> bool {
+    let in_member = |(name, value): (&str, ValueRef<'_>)| {
+        is_meta(name) && value.members().any(|(name, _)| is_ours(name)) || speaks_as_us(value)
+    };
+    value.members().any(in_member) || value.elements().any(speaks_as_us)
+}
+
+/// Marks the code in a server's error as the server's, where it is one of ours. Returns whether it was.
+pub(crate) fn mark_code(edits: &mut Edits<'_>, line: &Place<'_>, message: ValueRef<'_>) -> bool {
+    let path = ["error", "data", "code"];
+    let code = path.iter().try_fold(message, |value, name| value.get(name)).and_then(ValueRef::as_str);
+    let Some(code) = code.filter(|code| Fault::is_ours(code)) else {
+        return false;
+    };
+    if let Some(old) = line.find(&path) {
+        // Our codes need no escapes.
+        edits.replace(&old, format!("\"server:{code}\""));
+    }
+    true
 }
 
 /// Cuts the gateway's own metadata names out of a line: those in `within`, its params or its result. `message` is what was
 /// read from the line. Returns whether there were any.
-pub(crate) fn cut_ours(edits: &mut Edits<'_>, line: &Place<'_>, message: ValueRef<'_>, within: &str) -> bool {
+pub(crate) fn cut_ours<'a>(
+    edits: &mut Edits<'a>,
+    line: &Place<'a>,
+    message: ValueRef<'_>,
+    within: &str,
+) -> bool {
     let meta = message.get(within).and_then(|inner| inner.get("_meta"));
     if !meta.is_some_and(|meta| meta.members().any(|(name, _)| is_ours(name))) {
         return false;

@@ -1,3 +1,5 @@
+use countersign_tool_gate::RejectionCode;
+
 /// Why a message is not passed on. The texts are fixed: none repeats what a peer wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -34,12 +36,17 @@ pub(crate) enum Fault {
     Unfinished,
     ServerNotReading,
     ReservedMeta,
+    /// The server's error has one of our codes.
+    ReservedCode,
     DefinitionUnreadable,
     PendingStore(&'static str),
     /// The server has a tool of the gateway's own name.
     ReservedTool,
     Internal,
 }
+
+/// How the strict reader's codes begin.
+const JSON_CODES: &str = "JSON_";
 
 /// JSON-RPC 2.0, section 5.1, and MCP's own use of the server-error range.
 const PARSE_ERROR: i32 = -32700;
@@ -52,6 +59,38 @@ const UNSUPPORTED_VERSION: i32 = -32022;
 const SERVER_BUSY: i32 = -32000;
 
 impl Fault {
+    /// All but those whose code is another crate's.
+    const WITH_CODES: &[Self] = &[
+        Self::LineTooLong,
+        Self::Batch,
+        Self::NotAnObject,
+        Self::Version,
+        Self::Member,
+        Self::Method,
+        Self::Params,
+        Self::Id,
+        Self::IdInUse,
+        Self::TooMany,
+        Self::NotAllowed,
+        Self::BadParams,
+        Self::UnexpectedAnswer,
+        Self::NoId,
+        Self::ServerEnded,
+        Self::ServerAnswer,
+        Self::ProtocolVersion,
+        Self::NotInitialized,
+        Self::AlreadyInitialized,
+        Self::ModernEra,
+        Self::Discover,
+        Self::Unfinished,
+        Self::ServerNotReading,
+        Self::ReservedMeta,
+        Self::ReservedCode,
+        Self::DefinitionUnreadable,
+        Self::ReservedTool,
+        Self::Internal,
+    ];
+
     /// The stable code, as the record and `error.data` carry it.
     pub(crate) const fn code(self) -> &'static str {
         self.parts().0
@@ -60,6 +99,13 @@ impl Fault {
     /// The JSON-RPC error code.
     pub(crate) const fn rpc_code(self) -> i32 {
         self.parts().1
+    }
+
+    /// Returns whether a text is a code of the gate or of the gateway, as a peer may see it.
+    pub(crate) fn is_ours(code: &str) -> bool {
+        RejectionCode::from_code(code).is_some()
+            || code.starts_with(JSON_CODES)
+            || Self::WITH_CODES.iter().any(|fault| fault.code() == code)
     }
 
     /// A fixed sentence, for the peer and for the record.
@@ -118,6 +164,9 @@ impl Fault {
             }
             Self::ReservedMeta => {
                 ("RESERVED_META", INTERNAL_ERROR, "the server used the gateway's own metadata names")
+            }
+            Self::ReservedCode => {
+                ("RESERVED_CODE", INTERNAL_ERROR, "the server used one of the gateway's own codes")
             }
             Self::DefinitionUnreadable => (
                 "TOOL_DEFINITION_UNREADABLE",

@@ -84,8 +84,10 @@ fn server_line(link: &Link, line: &mut [u8], limits: &Limits) {
         }
     };
     match Message::read(message.value()) {
-        Ok(Message::Request { id, method, .. }) => request(link, line, &id, method),
-        Ok(Message::Notification { method, params }) => notification(link, line, method, params),
+        Ok(Message::Request { id, method, .. }) => request(link, line, message.value(), &id, method),
+        Ok(Message::Notification { method, params }) => {
+            notification(link, line, message.value(), method, params);
+        }
         Ok(Message::Answer { id, body }) => answer(link, line, message.value(), &id, body),
         Err(NotAMessage { fault, method, .. }) => {
             let id = message.value().get("id").filter(|_| method.is_none()).and_then(RpcId::read);
@@ -107,7 +109,7 @@ fn unreadable(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Faul
     }
 }
 
-fn request(link: &Link, line: &[u8], id: &RpcId, method: &str) {
+fn request(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, method: &str) {
     let refused = if link.is_too_early(method) {
         Some(Fault::NotInitialized)
     } else if era_2025::server_request_passes(method, link.settings.server_methods()) {
@@ -116,7 +118,7 @@ fn request(link: &Link, line: &[u8], id: &RpcId, method: &str) {
         Some(Fault::NotAllowed)
     };
     let Some(fault) = refused else {
-        return link.tell_client(line);
+        return pass(link, line, message, Some(method), |_, _| {});
     };
     link.record(Direction::ToClient, Some(method), fault);
     let free = (fault != Fault::IdInUse).then_some(id);
@@ -126,28 +128,28 @@ fn request(link: &Link, line: &[u8], id: &RpcId, method: &str) {
     }
 }
 
-fn notification(link: &Link, line: &[u8], method: &str, params: Option<ValueRef<'_>>) {
+fn notification(link: &Link, line: &[u8], message: ValueRef<'_>, method: &str, params: Option<ValueRef<'_>>) {
     if link.is_too_early(method) {
         return link.record(Direction::ToClient, Some(method), Fault::NotInitialized);
     }
     match era_2025::server_notification(method, link.settings.server_methods()) {
-        ServerNotification::Pass => link.tell_client(line),
+        ServerNotification::Pass => pass(link, line, message, Some(method), |_, _| {}),
         ServerNotification::ToolsChanged => {
             link.listing.forget();
-            link.tell_client(line);
+            pass(link, line, message, Some(method), |_, _| {});
         }
-        ServerNotification::Cancelled => cancelled(link, line, method, params),
+        ServerNotification::Cancelled => cancelled(link, line, message, method, params),
         ServerNotification::Refuse => link.record(Direction::ToClient, Some(method), Fault::NotAllowed),
     }
 }
 
-fn cancelled(link: &Link, line: &[u8], method: &str, params: Option<ValueRef<'_>>) {
+fn cancelled(link: &Link, line: &[u8], message: ValueRef<'_>, method: &str, params: Option<ValueRef<'_>>) {
     let Some(id) = era_2025::cancelled_request(params) else {
         return link.record(Direction::ToClient, Some(method), Fault::BadParams);
     };
     let cancel = link.server_asked.lock().cancel(&id, line, |()| true);
     match cancel {
-        Cancel::Pass(()) => link.tell_client(line),
+        Cancel::Pass(()) => pass(link, line, message, Some(method), |_, _| {}),
         Cancel::Held(()) | Cancel::Later(()) | Cancel::Nothing => {}
     }
 }
@@ -197,7 +199,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     };
     if let Some(client) = client {
         match page {
-            Ok(page) => pass(link, line, message, &client, page.as_ref()),
+            Ok(page) => pass_answer(link, line, message, &client, page.as_ref()),
             Err(fault) => {
                 link.record(Direction::ToClient, None, fault);
                 link.tell_client(error_line(Some(&client), fault));
@@ -229,18 +231,34 @@ fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
     }
 }
 
-/// Passes an answer on under the client's own id, byte for byte but for what only the gateway may say, a decision of its own,
-/// and for the tools of a page that the client may not see.
-fn pass(link: &Link, line: &[u8], message: ValueRef<'_>, client: &RpcId, page: Option<&Reviewed>) {
+/// Passes an answer on under the client's own id, without the tools of a page that the client may not see.
+fn pass_answer(link: &Link, line: &[u8], message: ValueRef<'_>, client: &RpcId, page: Option<&Reviewed>) {
+    pass(link, line, message, None, |edits, place| {
+        if let Some(id) = place.get("id") {
+            edits.replace(&id, client.json());
+        }
+        if let Some(page) = page {
+            era_2025::keep_tools(edits, place, &page.kept, page.own);
+        }
+    });
+}
+
+/// Passes a line on with these changes, byte for byte but for what only the gateway may say: its own metadata, decisions above
+/// all, and its codes.
+fn pass<'a>(
+    link: &Link,
+    line: &'a [u8],
+    message: ValueRef<'_>,
+    method: Option<&str>,
+    change: impl FnOnce(&mut Edits<'a>, &Place<'a>),
+) {
     let (mut edits, place) = (Edits::new(line), Place::new(line));
-    if let Some(id) = place.get("id") {
-        edits.replace(&id, client.json());
+    change(&mut edits, &place);
+    if era_2025::cut_ours_everywhere(&mut edits, &place, message) {
+        link.record(Direction::ToClient, method, Fault::ReservedMeta);
     }
-    if let Some(page) = page {
-        era_2025::keep_tools(&mut edits, &place, &page.kept, page.own);
-    }
-    if era_2025::cut_ours(&mut edits, &place, message, "result") {
-        link.record(Direction::ToClient, None, Fault::ReservedMeta);
+    if era_2025::mark_code(&mut edits, &place, message) {
+        link.record(Direction::ToClient, method, Fault::ReservedCode);
     }
     link.tell_client(edits.finish());
 }

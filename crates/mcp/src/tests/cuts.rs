@@ -90,3 +90,33 @@ proptest! {
         drop(edits.finish());
     }
 }
+
+#[test]
+fn cuts_of_one_object_add_up() {
+    let text = br#"{"a":1,"b":2,"c":3,"d":4}"#;
+    let place = Place::new(text);
+    let mut edits = Edits::new(text);
+    for taken in ["a", "b", "d"] {
+        edits.cut_members(&place, |name| name == taken);
+    }
+    assert_eq!(edits.finish(), br#"{"c":3}"#);
+}
+
+#[test]
+fn objects_are_found_by_name_at_any_depth() {
+    let text = br#"{"m" : {"m":{"x":1}},"l":[{"\u006d": {} },"m",{"m":[{"m":7}]}]}"#;
+    let found = Place::new(text).objects_named(|name| name == "m");
+    let members: Vec<usize> = found.iter().map(|place| place.members().count()).collect();
+    assert_eq!(members, [1, 1, 0]);
+}
+
+#[test]
+fn a_member_is_set_or_added() {
+    for (text, expected) in
+        [(r#"{"a":1,"b": "x" }"#, r#"{"a":1,"b": 2 }"#), (r#"{"a":1 }"#, r#"{"a":1 ,"b":2}"#)]
+    {
+        let mut edits = Edits::new(text.as_bytes());
+        edits.set_member(&Place::new(text.as_bytes()), "b", "2");
+        assert_eq!(String::from_utf8(edits.finish()).unwrap(), expected);
+    }
+}

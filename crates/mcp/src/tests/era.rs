@@ -215,7 +215,7 @@ fn a_page_of_tools_keeps_its_cursor_and_its_other_members() {
         keep_tools(&mut edits, &Place::new(page.as_bytes()), kept, own);
         String::from_utf8(edits.finish()).unwrap()
     };
-    let rest = r#","nextCursor":"c","_meta":{"k":1}}}"#;
+    let rest = r#","nextCursor":"c","_meta":{"k":1},"cacheScope":"private"}}"#;
     assert_eq!(keep(&[0], None), format!(r#"{{"result":{{"tools":[{{"name":"a"}}]{rest}"#));
     assert_eq!(keep(&[1], Some("7")), format!(r#"{{"result":{{"tools":[{{"name" : "b"}},7]{rest}"#));
     assert_eq!(keep(&[], Some("7")), format!(r#"{{"result":{{"tools":[7]{rest}"#));

@@ -6,6 +6,7 @@ mod ends;
 mod eras;
 mod handshake;
 mod lists;
+mod own_names;
 mod passing;
 mod plan_approvals;
 mod plans;

@@ -125,3 +125,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_code_of_the_gateway_is_known_as_its_own() {
+    let codes = include_str!("../fault.rs").split('"').skip(1).step_by(2);
+    let is_code = |text: &&str| text.len() > 3 && text.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    let codes: Vec<&str> = codes.filter(is_code).collect();
+    assert!(codes.len() > 25, "{codes:?}");
+    for code in codes.into_iter().chain(["JSON_BOM", "UNDISCLOSED_TOOL"]) {
+        assert!(Fault::is_ours(code), "{code}");
+    }
+    for other in ["ENOENT", "", "method_not_allowed", "server:BATCH"] {
+        assert!(!Fault::is_ours(other), "{other}");
+    }
+}

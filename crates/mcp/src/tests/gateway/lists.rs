@@ -42,9 +42,9 @@ fn a_filtered_list_keeps_the_bytes_of_what_stays() {
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
     let wire = desk.wire_id();
     let search = r#"{"name":"search", "b":1.0,"a":[ 1e2 ],"inputSchema":{"maximum":10.50}}"#;
-    let page = |id: &Value, tools: &str, meta: &str| {
+    let page = |id: &Value, tools: &str, meta: &str, scope: &str| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tools}], "ttl":9007199254740993,"_meta":{{{meta}}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tools}], "cacheScope":"{scope}","ttl":9007199254740993,"_meta":{{{meta}}}}}}}"#
         )
     };
     let hidden = r#"{"name":"delete_ticket"}"#;
@@ -52,8 +52,9 @@ fn a_filtered_list_keeps_the_bytes_of_what_stays() {
         &wire,
         &format!("{hidden}, {search},{hidden}"),
         r#""dev.countersign/plan":{}, "k":2.0"#,
+        "public",
     ));
-    assert_eq!(desk.client_line(), page(&json!(1), search, r#""k":2.0"#));
+    assert_eq!(desk.client_line(), page(&json!(1), search, r#""k":2.0"#, "private"));
 }
 
 #[test]
@@ -63,7 +64,8 @@ fn pages_keep_their_cursor_and_their_other_members() {
     let asked = desk.server_got();
     assert_eq!(asked["params"], json!({ "cursor": "c1" }));
     desk.answer(&asked["id"], &json!({ "tools": [], "nextCursor": "c2", "_meta": { "k": 1 } }));
-    assert_eq!(desk.client_got()["result"], json!({ "tools": [], "nextCursor": "c2", "_meta": { "k": 1 } }));
+    let page = json!({ "tools": [], "nextCursor": "c2", "_meta": { "k": 1 }, "cacheScope": "private" });
+    assert_eq!(desk.client_got()["result"], page);
 }
 
 #[test]
@@ -275,7 +277,7 @@ fn a_definition_with_a_number_that_cannot_be_kept_is_no_definition() {
     desk.serve(&format!(
         r#"{{"jsonrpc":"2.0","id":{wire},"result":{{"tools":[{{"name":"search","inputSchema":{{"maximum":9007199254740993}}}}]}}}}"#
     ));
-    assert_eq!(desk.client_got()["result"], json!({ "tools": [] }));
+    assert_eq!(desk.client_got()["result"]["tools"], json!([]));
     assert_eq!(desk.record(), ["TOOL_DEFINITION_UNREADABLE"]);
 }
 

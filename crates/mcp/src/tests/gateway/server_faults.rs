@@ -38,8 +38,8 @@ fn a_call_that_still_waits_for_its_decision_cannot_be_answered() {
     let asked = desk.server_got();
     // The call came before the gateway's question, so its number is the one before.
     let (prefix, number) = asked["id"].as_str().unwrap().rsplit_once('-').unwrap();
-    assert_eq!(number, "2");
-    desk.answer(&json!(format!("{prefix}-1")), &json!({ "content": ["too early"] }));
+    let before = number.parse::<u64>().unwrap() - 1;
+    desk.answer(&json!(format!("{prefix}-{before}")), &json!({ "content": ["too early"] }));
     desk.nothing_reached_the_client();
     desk.answer(&asked["id"], &json!({ "tools": definitions() }));
     desk.run_call();
