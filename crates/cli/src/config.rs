@@ -184,11 +184,6 @@ impl Config {
         self.record.plan().prepare(&read_trust_root(&self.registry.trust_root)?, now)
     }
 
-    /// The registry's file.
-    pub(crate) fn registry(&self) -> &Path {
-        &self.registry.file
-    }
-
     /// How the session is held to plans: what the file says, and what the command line says instead.
     pub(crate) fn plans(&self, flags: &PlanFlags, session: Option<&SessionId>) -> Result<PlanPart, Failure> {
         let plans = self.plan.clone().or(flags);

@@ -11,6 +11,7 @@ mod demo;
 mod export;
 mod failure;
 mod files;
+mod follow;
 #[cfg(any(feature = "otel", feature = "witness"))]
 mod http;
 mod interrupt;

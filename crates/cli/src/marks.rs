@@ -64,6 +64,15 @@ impl HighWaterStore for LateMarks {
             }
         }
     }
+
+    fn try_compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError> {
+        let waiting = self.waiting();
+        if matches!(*waiting, Waiting::Started) {
+            return self.kept.try_compare_and_raise(seen, mark);
+        }
+        drop(waiting);
+        self.compare_and_raise(seen, mark)
+    }
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl ProposalPlan {
             return Err(Failure::new("CONFIG_CONFLICT", text));
         }
         let view = registry.view();
-        let revoked = |key: &VerifyingKey| view.snapshot().is_key_revoked(&key.key_id());
+        let revoked = |key: &VerifyingKey| view.is_key_revoked(&key.key_id());
         EndorsedDigests::load_unless_revoked(&read_file(path, REGISTRY_BYTES)?, root, &revoked, now)
             .map_err(|error| Failure::from(error).about(path.display()).into_refusal())
     }

@@ -32,6 +32,7 @@ use crate::command::token::run_keys;
 use crate::export::Exports;
 use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file};
+use crate::follow::follow;
 use crate::marks::LateMarks;
 use crate::proposals::ProposalPlan;
 use crate::record::{OpenRecord, PreparedRecord, RecordPlan, ToldLog};
@@ -89,6 +90,7 @@ pub(crate) enum Bindings {
 #[derive(Debug)]
 pub(crate) struct PreparedSession {
     registry: Arc<CapabilityRegistry>,
+    registry_file: PathBuf,
     marks: Arc<LateMarks>,
     contract: SessionContract,
     principal: Principal,
@@ -184,6 +186,7 @@ impl PreparedSession {
         let sink = log.clone().map_or_else(|| Arc::new(MemorySink::keeping(0)) as _, |log| log as _);
         let sink = exports.around(sink);
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
+        follow(&self.registry, self.registry_file, self.contract.session().clone(), Arc::clone(&sink));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let mut builder = ToolGate::builder(
             self.registry,
@@ -285,6 +288,7 @@ impl SessionPlan {
         };
         Ok(PreparedSession {
             registry,
+            registry_file: self.registry,
             marks,
             contract,
             principal: self.principal,

@@ -1,11 +1,12 @@
-use std::fs::{File, Metadata};
-use std::io::{self, Read as _};
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use countersign_core::{AgentId, Clock, IdError, Principal, SessionId, SystemClock};
+use countersign_keys::trusted::{FileError, UntrustedFile, read_trusted};
 use countersign_keys::{RootError, TrustRoot};
-use countersign_registry::{CapabilityRegistry, FileHighWater, LoadOptions, RegistryError};
+use countersign_registry::{CapabilityRegistry, FileHighWater, LoadOptions, RefreshError, RegistryError};
 use countersign_tool_gate::CallStats;
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 use countersign_tool_gate::SystemTicks;
@@ -16,6 +17,10 @@ use crate::session::SessionBuilder;
 const MAX_ROOT_BYTES: u64 = 64 << 10;
 
 /// Holds what one process needs once: the verified registry, the clock, the shared counters. Clones share them.
+///
+/// The registry's file is followed: before each decision of any of its gates the file is looked at, and loaded if it is
+/// another one, so that a revocation counts from the next call on. One that cannot be loaded leaves the last good one in
+/// place, which grows stale by itself; [`CapabilityRegistry::reload`] says what becomes of its revocations.
 #[derive(Clone, Debug)]
 pub struct Countersign {
     registry: Arc<CapabilityRegistry>,
@@ -37,6 +42,9 @@ pub enum LoadError {
         /// What the system says.
         source: io::Error,
     },
+    /// Others than root and the process's user can have written a file.
+    #[error(transparent)]
+    Untrusted(#[from] UntrustedFile),
     /// The trust root is not one.
     #[error("the trust root is not usable")]
     Root(#[from] RootError),
@@ -54,6 +62,7 @@ impl LoadError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::File { .. } => "FILE_UNREADABLE",
+            Self::Untrusted(error) => error.code(),
             Self::Root(error) => error.code(),
             Self::Registry(error) => error.code(),
             Self::Clock => "CLOCK_UNAVAILABLE",
@@ -62,7 +71,6 @@ impl LoadError {
 }
 
 /// Sets what [`Countersign::load`] leaves at its defaults.
-#[derive(Debug)]
 #[must_use]
 pub struct CountersignBuilder {
     registry: PathBuf,
@@ -71,6 +79,13 @@ pub struct CountersignBuilder {
     clock: Arc<dyn Clock>,
     options: LoadOptions,
     stats: Arc<CallStats>,
+    report: Box<dyn Fn(&RefreshError) + Send + Sync>,
+}
+
+impl fmt::Debug for CountersignBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CountersignBuilder").field("registry", &self.registry).finish_non_exhaustive()
+    }
 }
 
 impl CountersignBuilder {
@@ -83,6 +98,13 @@ impl CountersignBuilder {
     /// Sets maximum age, skew and size of the registry.
     pub fn options(mut self, options: LoadOptions) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Calls `report` when the registry's file changed and cannot be loaded again: once for each failure of each state of
+    /// the file, in the thread of the call that found it. Without it, [`Countersign::reload`] returns the error.
+    pub fn on_refresh_error(mut self, report: impl Fn(&RefreshError) + Send + Sync + 'static) -> Self {
+        self.report = Box::new(report);
         self
     }
 
@@ -107,11 +129,12 @@ impl CountersignBuilder {
     /// [`LoadError`]; nothing is allowed then, and the state file is as it was.
     pub fn load(self) -> Result<Countersign, LoadError> {
         let max_bytes = self.options.max_bytes();
-        let root = TrustRoot::from_json(&read_capped(&self.trust_root, MAX_ROOT_BYTES)?)?;
-        let bytes = read_capped(&self.registry, max_bytes as u64)?;
+        let root = TrustRoot::from_json(&read(&self.trust_root, MAX_ROOT_BYTES)?)?;
+        let bytes = read(&self.registry, max_bytes as u64)?;
         let now = self.clock.now().map_err(|_| LoadError::Clock)?;
         let marks = Arc::new(FileHighWater::new(&self.state));
         let registry = CapabilityRegistry::load(&bytes, &root, marks, self.options, now)?;
+        registry.follow(self.registry.clone(), self.report);
         Ok(Countersign {
             registry: Arc::new(registry),
             file: self.registry.into(),
@@ -149,16 +172,17 @@ impl Countersign {
             clock: Arc::new(SystemClock::new()),
             options: LoadOptions::default(),
             stats: Arc::default(),
+            report: Box::new(|_| {}),
         }
     }
 
-    /// Reads the registry's file again, and swaps the new snapshot in for all sessions at their next call. Gives the
-    /// version in force.
+    /// Reads the registry's file again now, without waiting for the next call, and swaps the new snapshot in for all
+    /// sessions. Returns the version in force.
     ///
     /// # Errors
-    /// [`LoadError`]; the snapshot before stays in force until it is stale.
+    /// [`LoadError`]; the snapshot before stays in force until it is stale, as [`CapabilityRegistry::reload`] has it.
     pub fn reload(&self) -> Result<u64, LoadError> {
-        let bytes = read_capped(&self.file, self.max_bytes as u64)?;
+        let bytes = read(&self.file, self.max_bytes as u64)?;
         let now = self.clock.now().map_err(|_| LoadError::Clock)?;
         Ok(self.registry.reload(&bytes, now)?)
     }
@@ -189,22 +213,14 @@ impl Countersign {
     }
 }
 
-/// Reads a file of at most `cap` bytes; a longer one is an error before it is read whole.
-fn read_capped(path: &Path, cap: u64) -> Result<Vec<u8>, LoadError> {
-    let failed = |source| LoadError::File { path: path.to_owned(), source };
-    let regular = |about: io::Result<Metadata>| match about {
-        Ok(about) if about.is_file() => Ok(()),
-        Ok(_) => Err(failed(io::Error::other("is not a regular file"))),
-        Err(error) => Err(failed(error)),
-    };
-    // Opening a FIFO would wait for its writer. What counts is the handle.
-    regular(std::fs::metadata(path))?;
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    regular(file.metadata())?;
-    file.take(cap.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > cap {
-        return Err(failed(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {cap} bytes"))));
-    }
-    Ok(bytes)
+fn read(path: &Path, max: u64) -> Result<Vec<u8>, LoadError> {
+    read_trusted(path, max).map_err(|error| {
+        let source = match error {
+            FileError::Untrusted(error) => return LoadError::Untrusted(error),
+            FileError::Unreadable(source) => source,
+            FileError::Missing => io::ErrorKind::NotFound.into(),
+            FileError::TooLarge { .. } | _ => io::Error::new(io::ErrorKind::FileTooLarge, error.to_string()),
+        };
+        LoadError::File { path: path.to_owned(), source }
+    })
 }

@@ -1,6 +1,6 @@
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use countersign_action_proposal::{HighImpacts, Profile, ProposalVerifier};
 use countersign_approval_token::MemorySpentTokens;
@@ -161,6 +161,60 @@ fn a_session_that_is_refused_is_on_record() {
         assert!(record.tools.is_empty());
         assert_eq!(record.claims.as_ref().unwrap().differing()[0].as_str(), "desk/everything");
     }
+}
+
+#[test]
+fn a_revocation_counts_from_the_next_call_without_a_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let countersign = load(folder.path()).unwrap();
+    let gate = countersign.session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+    gate.call("search", b"{}", |_| Ok::<_, ()>(())).unwrap();
+    sign(folder.path(), 2, r#""bot""#);
+    gate.call("search", b"{}", |_| -> Result<(), ()> { panic!("the tool is not touched") }).unwrap_err();
+    assert_eq!(gate.call_log().last().unwrap().code.as_ref().unwrap().as_str(), "AGENT_REVOKED");
+    let refused = countersign.session("bot", "s2", "ada").unwrap().open(MemorySink::new()).unwrap_err();
+    assert_eq!(refused.code(), "AGENT_REVOKED", "nor is a session opened");
+}
+
+#[test]
+fn a_revocation_counts_while_its_mark_cannot_be_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let clock = Arc::new(ManualClock::new(start()));
+    let codes = Arc::new(Mutex::new(Vec::new()));
+    let reported = Arc::clone(&codes);
+    let file = |name: &str| folder.path().join(name);
+    let countersign = Countersign::builder(file("registry.json"), file("root.json"), file("state"))
+        .clock(clock.clone())
+        .on_refresh_error(move |error| reported.lock().unwrap().push(error.code()))
+        .load()
+        .unwrap();
+    let gate = countersign.session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+    let code = || gate.check(&ToolCall::new("c", "desk", "search", b"{}")).err().map(|no| no.code());
+    assert_eq!(code(), None);
+    let lock = fs::File::open(file("state.lock")).unwrap();
+    lock.lock().unwrap();
+    sign(folder.path(), 2, r#""bot""#);
+    assert_eq!(code(), Some(RejectionCode::AgentRevoked));
+    sign(folder.path(), 3, "");
+    assert_eq!(code(), Some(RejectionCode::RegistryStale));
+    drop(lock);
+    clock.advance(Millis::from_secs(5)).unwrap();
+    assert_eq!(code(), None);
+    assert_eq!(*codes.lock().unwrap(), ["REGISTRY_MARK_UNAVAILABLE"; 2]);
+}
+
+#[test]
+fn a_call_with_an_id_of_its_own_is_checked_and_run() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let gate =
+        load(folder.path()).unwrap().session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+    let call = ToolCall::new("call-7", "desk", "search", b"{}").request_id("r-1");
+    assert_eq!(gate.call_with(&call, |_| Ok::<_, ()>("found")).unwrap(), "found");
+    let log = gate.call_log();
+    assert_eq!(log.last().unwrap().call_id.as_str(), "call-7");
 }
 
 #[test]

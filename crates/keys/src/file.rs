@@ -9,13 +9,13 @@
 //!
 //! An operator's signing key and a log's have kinds of their own, so that neither is taken for the other.
 //!
-//! A file is opened once; its kind, permissions and size are those of the open handle. Writing makes a new file and
+//! A file is opened once; its kind, permissions, owner and size are those of the open handle. Writing makes a new file and
 //! never replaces one. Secrets are read into buffers that are wiped, for which reason these files do not pass through
 //! the reader of untrusted JSON: that one keeps what it reads. On systems without Unix permissions nothing is checked
 //! but the contents.
 
 use std::borrow::Cow;
-use std::fs::{File, OpenOptions};
+use std::fs::Metadata;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
@@ -27,6 +27,7 @@ use zeroize::Zeroizing;
 use crate::ed25519::{SigningKey, VerifyingKey};
 use crate::error::KeyError;
 use crate::keyring::ServerSecret;
+use crate::trusted::{self, PRIVATE_MODE, PUBLIC_MODE, UntrustedFile, check_trusted, open_regular};
 
 /// What a key file says that it is.
 const FORMAT: &str = "countersign-key-1";
@@ -50,6 +51,9 @@ pub enum KeyFileError {
         /// The permission bits.
         mode: u32,
     },
+    /// Others than root and the process's user can have written the file.
+    #[error(transparent)]
+    Untrusted(#[from] UntrustedFile),
     /// The file is over the limit.
     #[error("the key file is longer than {max} bytes")]
     TooLarge {
@@ -88,6 +92,7 @@ impl KeyFileError {
             Self::Missing => "KEY_FILE_MISSING",
             Self::Unreadable(_) => "KEY_FILE_UNREADABLE",
             Self::TooOpen { .. } => "KEY_FILE_TOO_OPEN",
+            Self::Untrusted(error) => error.code(),
             Self::TooLarge { .. } => "KEY_FILE_TOO_LARGE",
             Self::Malformed => "KEY_FILE_MALFORMED",
             Self::Version => "KEY_FILE_VERSION",
@@ -202,7 +207,7 @@ pub fn write_server_secret(path: &Path, secret: &ServerSecret) -> Result<(), Key
 /// [`KeyFileError::Exists`] or [`KeyFileError::Write`].
 pub fn write_public_key(path: &Path, key: &VerifyingKey) -> Result<(), KeyFileError> {
     let (id, text) = (key.key_id(), key.to_base64());
-    write_new(path, &WireKey::new(PUBLIC, &id, None, Some(&text)), 0o644)
+    write_new(path, &WireKey::new(PUBLIC, &id, None, Some(&text)), PUBLIC_MODE)
 }
 
 const SIGNING: &str = "ed25519-signing";
@@ -282,21 +287,23 @@ fn decode_secret(text: &str) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
 }
 
 fn read_key(path: &Path, expected: &'static str) -> Result<AnyKey, KeyFileError> {
-    let (text, mode) = read_file(path)?;
+    let (text, about) = read_file(path)?;
     let format: WireFormat<'_> = serde_json::from_slice(&text).map_err(|_| KeyFileError::Malformed)?;
     if format.format != FORMAT {
         return Err(KeyFileError::Version);
     }
     let wire: WireKey<'_> = serde_json::from_slice(&text).map_err(|_| KeyFileError::Malformed)?;
+    let mode = mode_of(&about);
     if wire.kind != PUBLIC && mode & 0o077 != 0 {
         return Err(KeyFileError::TooOpen { mode });
     }
+    check_trusted(path, &about)?;
     wire.key(expected)
 }
 
 /// Reads a file whole, with its permission bits. The buffer is as large as a file may be from the start: growing it
 /// would leave copies behind.
-fn read_file(path: &Path) -> Result<(Zeroizing<Vec<u8>>, u32), KeyFileError> {
+fn read_file(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Metadata), KeyFileError> {
     let unreadable = |error: std::io::Error| {
         if error.kind() == ErrorKind::NotFound {
             KeyFileError::Missing
@@ -304,45 +311,37 @@ fn read_file(path: &Path) -> Result<(Zeroizing<Vec<u8>>, u32), KeyFileError> {
             KeyFileError::Unreadable(Some(error))
         }
     };
-    // Opening a FIFO would wait for its writer. What is decided is decided on the handle, below.
-    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(KeyFileError::Unreadable(None));
-    }
-    let file = File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(KeyFileError::Unreadable(None));
-    }
+    let (file, about) = open_regular(path).map_err(unreadable)?;
     let most = (MAX_FILE_BYTES as u64).saturating_add(1);
     let mut text = Zeroizing::new(Vec::with_capacity(MAX_FILE_BYTES.saturating_add(64)));
     file.take(most).read_to_end(&mut text).map_err(unreadable)?;
     if text.len() > MAX_FILE_BYTES {
         return Err(KeyFileError::TooLarge { max: MAX_FILE_BYTES });
     }
-    Ok((text, mode_of(&metadata)))
+    Ok((text, about))
 }
 
 #[cfg(unix)]
-fn mode_of(metadata: &std::fs::Metadata) -> u32 {
+fn mode_of(metadata: &Metadata) -> u32 {
     use std::os::unix::fs::PermissionsExt as _;
     metadata.permissions().mode() & 0o7777
 }
 
 #[cfg(not(unix))]
-fn mode_of(_: &std::fs::Metadata) -> u32 {
+fn mode_of(_: &Metadata) -> u32 {
     0o600
 }
 
 fn write_secret(path: &Path, kind: &'static str, id: &KeyId, secret: &[u8]) -> Result<(), KeyFileError> {
     let text = Zeroizing::new(Base64::encode_string(secret));
-    write_new(path, &WireKey::new(kind, id, Some(&text), None), 0o600)
+    write_new(path, &WireKey::new(kind, id, Some(&text), None), PRIVATE_MODE)
 }
 
 fn write_new(path: &Path, wire: &WireKey<'_>, mode: u32) -> Result<(), KeyFileError> {
     let mut text = Zeroizing::new(Vec::with_capacity(MAX_FILE_BYTES));
     serde_json::to_writer(&mut *text, wire).map_err(|error| KeyFileError::Write(error.into()))?;
     text.push(b'\n');
-    let mut file = create_new(path, mode).map_err(|error| {
+    let mut file = trusted::create_new(path, mode).map_err(|error| {
         if error.kind() == ErrorKind::AlreadyExists {
             KeyFileError::Exists
         } else {
@@ -355,14 +354,4 @@ fn write_new(path: &Path, wire: &WireKey<'_>, mode: u32) -> Result<(), KeyFileEr
         let _ = std::fs::remove_file(path);
         KeyFileError::Write(error)
     })
-}
-
-fn create_new(path: &Path, mode: u32) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
-    #[cfg(not(unix))]
-    let _ = mode;
-    options.open(path)
 }

@@ -138,16 +138,18 @@ impl SessionContract {
         if now >= self.expires || now.saturating_add(snapshot.skew()) < self.issued {
             return Err(ContractError::Expired);
         }
-        for agent in self.ancestors.iter().chain([&self.agent]) {
-            view.agent(agent, now)?;
+        let mut line = self.ancestors.iter().chain([&self.agent]);
+        if line.clone().any(|agent| view.is_agent_revoked(agent)) {
+            return Err(AgentError::Revoked.into());
         }
+        line.try_for_each(|agent| view.agent(agent, now).map(drop))?;
         // Somebody signed a later registry than the one at hand, and the contract was negotiated under it.
         if self.registry_version > snapshot.version() {
             return Err(AgentError::Freshness(FreshnessError::Stale).into());
         }
         let same_version = self.registry_version == snapshot.version();
         let same_digest = self.registry_digest == snapshot.digest();
-        if same_version != same_digest || snapshot.is_snapshot_revoked(&self.registry_digest) {
+        if same_version != same_digest || view.is_snapshot_revoked(&self.registry_digest) {
             return Err(ContractError::Superseded);
         }
         Ok(())

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use countersign_core::{Digest, KeyId};
+use countersign_keys::trusted::UntrustedFile;
 use parking_lot::Mutex;
 
 /// The largest step that a version may take at once: 2^32. One signed jump to the last version would leave none to
@@ -142,6 +143,9 @@ pub enum MarkError {
     /// The store could not be read, locked or written.
     #[error("the high-water mark cannot be {0}")]
     Unavailable(&'static str),
+    /// Others may have written the file that holds the mark.
+    #[error("the high-water mark is not trusted")]
+    Untrusted(#[from] UntrustedFile),
 }
 
 impl MarkError {
@@ -156,7 +160,13 @@ impl MarkError {
             Self::Moved => "REGISTRY_MARK_MOVED",
             Self::Corrupt => "REGISTRY_MARK_CORRUPT",
             Self::Unavailable(_) => "REGISTRY_MARK_UNAVAILABLE",
+            Self::Untrusted(error) => error.code(),
         }
+    }
+
+    /// Says whether the registry is at fault, and not the store.
+    pub(crate) const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Rollback { .. } | Self::Fork { .. } | Self::FastForward { .. })
     }
 }
 
@@ -181,6 +191,15 @@ pub trait HighWaterStore: Send + Sync + fmt::Debug {
     /// [`MarkError::Moved`] when another mark stands, and [`MarkError`] when this one may not follow it, or cannot be
     /// stored.
     fn compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError>;
+
+    /// As [`compare_and_raise`](Self::compare_and_raise), between two calls: returns within 50 ms where another process
+    /// holds a lock. A store that waits for a lock must implement it.
+    ///
+    /// # Errors
+    /// As [`compare_and_raise`](Self::compare_and_raise).
+    fn try_compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError> {
+        self.compare_and_raise(seen, mark)
+    }
 }
 
 /// Keeps the mark for as long as the process runs. A restart forgets it, and with it every rollback.

@@ -1,11 +1,14 @@
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
 use countersign_core::{Digest, KeyId};
+use countersign_keys::trusted::{
+    PRIVATE_MODE, check_trusted, create_new, open_regular, open_regular_with, set_mode, with_mode,
+};
 use serde::Deserialize as _;
 
 use crate::agent_entry::MAX_VERSION;
@@ -17,14 +20,18 @@ const FORMAT: &str = "countersign-mark-1";
 /// The largest file that is read: room for every revoked key that a mark remembers.
 const MAX_BYTES: usize = 32 << 20;
 
-/// How often, and how far apart, a lock that another process holds is asked for: five seconds in all.
-const LOCK_TRIES: u32 = 500;
+/// How often the lock is tried, and how far apart: five seconds in all at a start, 20 ms between two calls.
+const START_TRIES: u32 = 500;
+const CALL_TRIES: u32 = 5;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+const CALL_PAUSE: Duration = Duration::from_millis(5);
 
 /// Keeps the mark in a file that several processes share.
 ///
 /// Every raise holds an exclusive lock on a file beside it (`.lock`), writes a new file (`.new`), syncs it, renames it
-/// over the old one and syncs the folder. A missing file is the first load; an unreadable or corrupt one refuses.
+/// over the old one and syncs the folder. A missing file is the first load; an unreadable or corrupt one refuses, and so
+/// does one that others than root and the process's user can have written. The mark and its lock are for their owner
+/// alone (0600); older ones are narrowed when they are opened.
 #[derive(Debug)]
 pub struct FileHighWater {
     path: PathBuf,
@@ -49,38 +56,39 @@ impl FileHighWater {
         name.into()
     }
 
-    fn lock(&self) -> Result<File, MarkError> {
-        let refused = |_| MarkError::Unavailable("locked");
+    fn lock(&self, tries: u32, pause: Duration) -> Result<File, MarkError> {
         let path = self.beside(".lock");
-        if std::fs::metadata(&path).is_ok_and(|about| !about.is_file()) {
-            return Err(MarkError::Unavailable("locked"));
-        }
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(refused)?;
-        for _ in 0..LOCK_TRIES {
+        let locked = |_| MarkError::Unavailable("locked");
+        let mut options = OpenOptions::new();
+        let options = with_mode(options.write(true).create(true).truncate(false), PRIVATE_MODE);
+        let (file, about) = open_regular_with(&path, options).map_err(locked)?;
+        narrow(&file, &about);
+        check_trusted(&path, &file.metadata().map_err(locked)?)?;
+        for tries_left in (0..tries).rev() {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-                Err(TryLockError::Error(_)) => break,
+                Err(TryLockError::WouldBlock) if tries_left > 0 => std::thread::sleep(pause),
+                Err(_) => break,
             }
         }
         Err(MarkError::Unavailable("locked"))
     }
 
+    fn raise(&self, lock: &File, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError> {
+        let _held = lock;
+        let stored = self.read()?;
+        let raised = mark.swapped_in(seen, stored.as_ref())?;
+        if stored.as_ref() == Some(&raised) { Ok(()) } else { self.write(&raised) }
+    }
+
     fn read(&self) -> Result<Option<Mark>, MarkError> {
-        // Opening a FIFO would wait for its writer. What counts is the handle.
-        let file = match std::fs::metadata(&self.path) {
-            Ok(about) if about.is_file() => File::open(&self.path),
-            Ok(_) => return Err(MarkError::Unavailable("read")),
-            Err(error) => Err(error),
-        };
-        let file = match file {
-            Ok(file) => file,
+        let (file, about) = match open_regular(&self.path) {
+            Ok(opened) => opened,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(_) => return Err(MarkError::Unavailable("read")),
         };
-        if !file.metadata().is_ok_and(|about| about.is_file()) {
-            return Err(MarkError::Unavailable("read"));
-        }
+        check_trusted(&self.path, &about)?;
+        narrow(&file, &about);
         let mut bytes = Vec::new();
         let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
         file.take(most).read_to_end(&mut bytes).map_err(|_| MarkError::Unavailable("read"))?;
@@ -103,7 +111,7 @@ impl FileHighWater {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(_) => return Err(MarkError::Unavailable("written")),
         }
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(refused)?;
+        let mut file = create_new(&path, PRIVATE_MODE).map_err(refused)?;
         file.write_all(text.bytes()).map_err(refused)?;
         file.sync_all().map_err(refused)?;
         drop(file);
@@ -119,15 +127,22 @@ impl HighWaterStore for FileHighWater {
     }
 
     fn compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError> {
-        let lock = self.lock()?;
-        let stored = self.read()?;
-        let raised = mark.swapped_in(seen, stored.as_ref())?;
-        if stored.as_ref() != Some(&raised) {
-            self.write(&raised)?;
-        }
-        drop(lock);
-        Ok(())
+        self.raise(&self.lock(START_TRIES, LOCK_PAUSE)?, seen, mark)
     }
+
+    fn try_compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError> {
+        self.raise(&self.lock(CALL_TRIES, CALL_PAUSE)?, seen, mark)
+    }
+}
+
+/// Takes every right away from group and others. A file of root's stays as it is where the process is not root.
+fn narrow(file: &File, about: &Metadata) {
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::mode(about) & 0o077 != 0 {
+        let _ = set_mode(file, PRIVATE_MODE);
+    }
+    #[cfg(not(unix))]
+    let _ = (file, about);
 }
 
 #[cfg(unix)]

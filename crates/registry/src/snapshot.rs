@@ -17,6 +17,9 @@ pub enum FreshnessError {
     /// The snapshot was issued in the future, further than clocks may differ.
     #[error("the registry is not valid yet")]
     NotYet,
+    /// A newer registry was verified, and its high-water mark is not stored yet.
+    #[error("the high-water mark of a newer registry is not stored yet")]
+    Unstored,
 }
 
 impl FreshnessError {
@@ -24,7 +27,7 @@ impl FreshnessError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Stale => "REGISTRY_STALE",
+            Self::Stale | Self::Unstored => "REGISTRY_STALE",
             Self::NotYet => "REGISTRY_NOT_YET",
         }
     }

@@ -7,6 +7,7 @@ mod fixture;
 mod laws;
 mod marks;
 mod negotiation;
+mod pending;
 mod races;
 mod recipes;
 mod schemas;

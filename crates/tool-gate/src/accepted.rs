@@ -205,7 +205,8 @@ impl InFlight {
         self.step.as_ref().map(AcceptedStep::index)
     }
 
-    /// Records how the call ended.
+    /// Records how the call ended. Blocks as [`ToolGate::check`](crate::ToolGate::check) does while the record is synced; so
+    /// does dropping without it.
     pub fn finish(mut self, outcome: OutcomeKind) {
         self.record(outcome);
     }

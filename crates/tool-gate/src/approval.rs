@@ -122,7 +122,7 @@ pub(crate) fn verify_one(
                 _ => invalid("other"),
             },
         )?;
-    if view.snapshot().is_key_revoked(approval.key_id()) {
+    if view.is_key_revoked(approval.key_id()) {
         return Err(invalid("the key is revoked"));
     }
     Ok(approval)

@@ -72,7 +72,7 @@ pub(crate) fn decide<'g>(
         ));
     }
     let read = read_call(gate, call, facts)?;
-    let view = gate.registry.view();
+    let view = gate.view(now);
     facts.registry_version = view.snapshot().version();
     let agent = living_agent(gate, &view, now)?;
     let (tool, rules) = disclosed_tool(gate, &view, &read, facts)?;

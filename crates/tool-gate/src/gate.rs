@@ -8,7 +8,7 @@ use countersign_canonical_json::Canonical;
 use countersign_committed_plan::OnBreach;
 use countersign_core::{Clock, ClockError, Digest, Principal, Timestamp, ToolId, ToolName};
 use countersign_pinned_ask::PinnedAsk;
-use countersign_registry::{CapabilityRegistry, SessionContract};
+use countersign_registry::{CapabilityRegistry, RegistryView, SessionContract};
 use parking_lot::{Mutex, RwLock};
 
 use crate::accepted::{AcceptedCall, InFlight};
@@ -119,6 +119,9 @@ impl ToolGate {
 
     /// Decides about a call. Whatever the answer, it is on record before this returns.
     ///
+    /// Blocks while the record is synced, and while spent tokens are stored, evidence is read or a newer registry is
+    /// loaded: an asynchronous host calls it where blocking is allowed, as with Tokio's `spawn_blocking`.
+    ///
     /// # Errors
     /// A [`Rejection`] with the code of the first check that failed. It is also what a failure of the gate's own
     /// parts becomes, panics included.
@@ -167,10 +170,19 @@ impl ToolGate {
             .field(&number.to_be_bytes())
             .finish()
             .to_string();
-        self.check(&ToolCall::by_name(&call_id, name, args))
-            .map_err(CallError::Rejected)?
-            .run(tool)
-            .map_err(CallError::Tool)
+        self.call_with(&ToolCall::by_name(&call_id, name, args), tool)
+    }
+
+    /// As [`call`](Self::call), for a call with an id, a server, approvals, a proposal or a restated goal.
+    ///
+    /// # Errors
+    /// [`CallError`]: refused, or run and failed.
+    pub fn call_with<T, E>(
+        &self,
+        call: &ToolCall<'_>,
+        tool: impl FnOnce(&Canonical) -> Result<T, E>,
+    ) -> Result<T, CallError<E>> {
+        self.check(call).map_err(CallError::Rejected)?.run(tool).map_err(CallError::Tool)
     }
 
     /// Refuses a call that a gateway could not even read as one. It is recorded and counted like any other.
@@ -297,6 +309,12 @@ impl Inner {
         let now = self.clock.now()?;
         let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
         Ok(Timestamp::from_millis(latest).unwrap_or(now))
+    }
+
+    /// The registry as it counts now. A registry that follows its file is loaded first, if the file is another one.
+    pub(crate) fn view(&self, now: Timestamp) -> Arc<RegistryView> {
+        self.registry.refresh(now);
+        self.registry.view()
     }
 
     pub(crate) fn latest(&self) -> Timestamp {

@@ -32,8 +32,8 @@ impl ToolGate {
         args: &Canonical,
     ) -> Result<ApprovalRequest, StartPlanError> {
         let inner = self.inner();
-        let view = inner.registry.view();
         let now = inner.now().map_err(|_| RejectionCode::Internal)?;
+        let view = inner.view(now);
         inner.contract.check(&view, now)?;
         inner.rows.check(now)?;
         let goal = inner.ask.as_ref().map_or(Ok(()), |pin| pin.alive(now));
@@ -61,8 +61,7 @@ impl ToolGate {
         let inner = self.inner();
         let now = inner.now().map_err(|_| RejectionCode::Internal)?;
         let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
-        let verified =
-            verify_one(token, settings, asked.partial, asked.binding(), &inner.registry.view(), now);
+        let verified = verify_one(token, settings, asked.partial, asked.binding(), &inner.view(now), now);
         verified.map(|approval| *approval.spent_id()).map_err(|refusal| refusal.code)
     }
 }

@@ -62,8 +62,8 @@ impl ToolGate {
 
     fn offered_approval(&self, Offered { offer, .. }: Offered) -> Result<ApprovalRequest, StartPlanError> {
         let inner = self.inner();
-        let view = inner.registry.view();
         let now = inner.now().map_err(|_| RejectionCode::Internal)?;
+        let view = inner.view(now);
         // Nobody is asked to approve a plan of an agent that may do nothing.
         inner.contract.check(&view, now)?;
         inner.rows.check(now)?;
@@ -222,6 +222,7 @@ impl<'g> Change<'g> {
     /// What is asked before anything else.
     fn begin(&mut self) -> Result<(), StartPlanError> {
         self.now = self.inner.now().map_err(|_| RejectionCode::Internal)?;
+        self.view = self.inner.view(self.now);
         if self.inner.record_is_lost() {
             return Err(RejectionCode::AuditUnavailable.into());
         }

@@ -168,9 +168,8 @@ fn nobody_is_revoked(
     view: &RegistryView,
 ) -> Result<(), Refusal> {
     let failed = |reason| Err(Refusal::new(RejectionCode::PicEvidenceFailed, reason));
-    let snapshot = view.snapshot();
-    let is_revoked = |key: &VerifyingKey| snapshot.is_key_revoked(&key.key_id());
-    let is_id_revoked = |id: &str| KeyId::new(id).is_ok_and(|id| snapshot.is_key_revoked(&id));
+    let is_revoked = |key: &VerifyingKey| view.is_key_revoked(&key.key_id());
+    let is_id_revoked = |id: &str| KeyId::new(id).is_ok_and(|id| view.is_key_revoked(&id));
     let mut signers = verified.evidence().iter().filter_map(VerifiedEvidence::signer);
     if signers.any(|(id, key)| is_id_revoked(id) || is_revoked(key)) {
         return failed("the registry revokes a key that signed");

@@ -103,13 +103,20 @@ impl Client {
     /// Starts the gateway with further options.
     pub(crate) fn start_with(bench: &Bench, options: &str) -> Self {
         let line = format!("mcp run --config gateway.toml {options} -- sh server.sh");
-        let mut child = bench
-            .command(&line.split_whitespace().collect::<Vec<_>>())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::start_command(bench.command(&line.split_whitespace().collect::<Vec<_>>()))
+    }
+
+    /// Starts the gateway from a shell that ran `before`: limits and traps outlive the `exec`.
+    pub(crate) fn start_under(bench: &Bench, before: &str) -> Self {
+        let mut command = std::process::Command::new("sh");
+        let script = format!("{before}; exec \"$0\" mcp run --config gateway.toml -- sh server.sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_countersign")]).current_dir(bench.folder());
+        Self::start_command(command)
+    }
+
+    fn start_command(mut command: std::process::Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (to, from) = (child.stdin.take(), lines_of(child.stdout.take().unwrap()));
         let mut client = Self { child, to, from, id: 0 };
         let hello = client.ask("initialize", json!({

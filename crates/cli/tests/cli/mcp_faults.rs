@@ -2,12 +2,14 @@
 
 #![cfg(unix)]
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bench::Bench;
 use crate::mcp::{Client, SERVER, await_hello, decision, gateway};
@@ -38,21 +40,159 @@ fn gateway_codes(bench: &Bench) -> Vec<String> {
     entries.map(|record| record["code"].as_str().unwrap().to_owned()).collect()
 }
 
-#[test]
-fn a_revocation_is_not_lost_to_a_failure_that_passes() {
+/// A cause that keeps the mark from being stored, and its end.
+struct Cause {
+    name: &'static str,
+    code: &'static str,
+    begins: fn(&Bench) -> Option<File>,
+    ends: fn(&Bench),
+}
+
+const CAUSES: [Cause; 4] = [
+    Cause {
+        name: "the lock is held by another process",
+        code: "REGISTRY_MARK_UNAVAILABLE",
+        begins: |bench| {
+            let lock = File::open(bench.path("state/mark.json.lock")).unwrap();
+            lock.lock().unwrap();
+            Some(lock)
+        },
+        ends: |_| {},
+    },
+    Cause {
+        name: "the folder takes no new file",
+        code: "REGISTRY_MARK_UNAVAILABLE",
+        begins: |bench| {
+            std::fs::create_dir(bench.path("state/mark.json.new")).unwrap();
+            None
+        },
+        ends: |bench| std::fs::remove_dir(bench.path("state/mark.json.new")).unwrap(),
+    },
+    Cause {
+        name: "the volume is gone",
+        code: "REGISTRY_MARK_UNAVAILABLE",
+        begins: |bench| {
+            std::fs::rename(bench.path("state"), bench.path("away")).unwrap();
+            bench.write("state", "");
+            None
+        },
+        ends: |bench| {
+            std::fs::remove_file(bench.path("state")).unwrap();
+            std::fs::rename(bench.path("away"), bench.path("state")).unwrap();
+        },
+    },
+    Cause {
+        name: "the mark is corrupt",
+        code: "REGISTRY_MARK_CORRUPT",
+        begins: |bench| {
+            std::fs::rename(bench.path("state/mark.json"), bench.path("good.json")).unwrap();
+            bench.write("state/mark.json", "{}");
+            None
+        },
+        ends: |bench| std::fs::rename(bench.path("good.json"), bench.path("state/mark.json")).unwrap(),
+    },
+];
+
+/// A gateway whose mark has a folder of its own, and which lists a second agent.
+fn gateway_with_state() -> Bench {
     let bench = gateway();
-    let mut client = Client::start(&bench);
-    assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
-    std::fs::create_dir(bench.path("mark.json.new")).unwrap();
-    bench.ok("registry revoke reg.json --agent bot --key op.key --out reg.json --force");
-    for _ in 0..2 {
-        assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
+    std::fs::create_dir(bench.path("state")).unwrap();
+    let config = bench.read("gateway.toml").replace("\"mark.json\"", "\"state/mark.json\"");
+    bench.write("gateway.toml", config);
+    let mut draft: Value = serde_json::from_str(&bench.read("draft.json")).unwrap();
+    let mut other = draft["agents"][0].clone();
+    other["agent"] = json!("other");
+    draft["agents"].as_array_mut().unwrap().push(other);
+    bench.write("draft.json", draft.to_string());
+    bench.ok("registry sign draft.json --key op.key --out reg.json --force");
+    bench
+}
+
+/// Makes a hundred calls, of which none may run or wait, and gives the codes of their refusals.
+#[expect(clippy::disallowed_methods, reason = "how long a call waits is what is promised")]
+fn hundred_refusals(bench: &Bench, client: &mut Client) -> BTreeSet<String> {
+    let ran = bench.read("calls.txt").lines().count();
+    let mut codes = BTreeSet::new();
+    for _ in 0..100 {
+        let started = Instant::now();
+        codes.insert(decision(&client.call("search", json!({})))["code"].as_str().unwrap().to_owned());
+        // 100 ms are promised on an idle machine. A start waits five seconds for a lock.
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     }
-    std::fs::remove_dir(bench.path("mark.json.new")).unwrap();
-    assert_eq!(decision(&client.call("search", json!({})))["code"], "AGENT_REVOKED");
-    let (code, err) = client.end();
-    assert_eq!((code, err.lines().count()), (0, 1), "{err}");
+    assert_eq!(bench.read("calls.txt").lines().count(), ran, "a call ran");
+    codes
+}
+
+/// Calls until the answer is as expected: a retry may be five seconds away.
+fn calls_until(client: &mut Client, expected: impl Fn(&Value) -> bool) -> bool {
+    for _ in 0..200 {
+        if expected(&client.call("search", json!({}))) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    false
+}
+
+fn runs(answer: &Value) -> bool {
+    answer["content"][0]["text"] == "done"
+}
+
+#[test]
+fn no_call_runs_while_a_revocation_cannot_be_stored() {
+    for Cause { name, code, begins, ends } in CAUSES {
+        let bench = gateway_with_state();
+        let mut client = Client::start(&bench);
+        assert!(runs(&client.call("search", json!({}))), "{name}");
+        let held = begins(&bench);
+        bench.ok("registry revoke reg.json --agent bot --key op.key --out reg.json --force");
+        let codes = hundred_refusals(&bench, &mut client);
+        assert_eq!(codes, BTreeSet::from(["AGENT_REVOKED".to_owned()]), "{name}");
+        drop(held);
+        ends(&bench);
+        let (exit, err) = client.end();
+        assert_eq!((exit, err.lines().count()), (0, 1), "{name}: {err}");
+        assert_eq!(gateway_codes(&bench), [code], "{name}");
+    }
+}
+
+#[test]
+fn other_agents_wait_until_a_revocation_is_stored() {
+    for Cause { name, begins, ends, .. } in CAUSES {
+        let bench = gateway_with_state();
+        let mut client = Client::start(&bench);
+        assert!(runs(&client.call("search", json!({}))), "{name}");
+        let held = begins(&bench);
+        bench.ok("registry revoke reg.json --agent other --key op.key --out reg.json --force");
+        let codes = hundred_refusals(&bench, &mut client);
+        assert_eq!(codes, BTreeSet::from(["REGISTRY_STALE".to_owned()]), "{name}");
+        drop(held);
+        ends(&bench);
+        assert!(calls_until(&mut client, runs), "{name}: it does not recover");
+        client.end();
+        let mark: Value = serde_json::from_str(&bench.read("state/mark.json")).unwrap();
+        assert_eq!(mark["version"], 2, "{name}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_revocation_counts_on_a_full_disk() {
+    let bench = gateway_with_state();
+    // No file may grow beyond 128 KiB, as on a full disk. The log stays below, and the mark would not.
+    let mut client = Client::start_under(&bench, "trap '' XFSZ; ulimit -f 256");
+    assert!(runs(&client.call("search", json!({}))));
+    let mut draft: Value = serde_json::from_str(&bench.read("draft.json")).unwrap();
+    draft["version"] = json!(2);
+    let keys: Vec<_> = (0..4_000).map(|n| format!("a-key-that-was-revoked-once-{n:016}")).collect();
+    draft["revoked"]["keys"] = json!(keys);
+    bench.write("draft.json", draft.to_string());
+    bench.ok("registry sign draft.json --key op.key --out reg.json --force");
+    assert_eq!(hundred_refusals(&bench, &mut client), BTreeSet::from(["REGISTRY_STALE".to_owned()]));
+    client.end();
     assert_eq!(gateway_codes(&bench), ["REGISTRY_MARK_UNAVAILABLE"]);
+    let mark: Value = serde_json::from_str(&bench.read("state/mark.json")).unwrap();
+    assert_eq!(mark["version"], 1);
 }
 
 #[test]

@@ -1,0 +1,33 @@
+//! A registry that is loaded again while its session runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use countersign_audit_log::{AuditSink, Direction, GatewayRecord, Record};
+use countersign_core::{SessionId, Timestamp};
+use countersign_registry::CapabilityRegistry;
+
+use crate::failure::{Failure, chain};
+use crate::output::note;
+use crate::time::now;
+
+/// Follows the registry's file for a session. Failures go to standard error and to the record.
+pub(crate) fn follow(
+    registry: &CapabilityRegistry,
+    path: PathBuf,
+    session: SessionId,
+    sink: Arc<dyn AuditSink>,
+) {
+    let about = path.display().to_string();
+    registry.follow(path, move |error| {
+        let failure = Failure::new(error.code(), chain(error)).about(&about);
+        let text = |why: &str| format!("the registry was not loaded again: {why}");
+        note(&format!("warning {}: {}", failure.code(), text(&failure.line())));
+        let time = now().unwrap_or(Timestamp::EPOCH);
+        let mut record = GatewayRecord::new(time, Direction::ToServer, failure.code());
+        record.session = Some(session.clone());
+        record.reason = Some(text(failure.message()).as_str().into());
+        // A sink that fails is noticed by the gate, which then refuses the call.
+        let _ = sink.record(&Record::Gateway(record));
+    });
+}

@@ -1,0 +1,270 @@
+//! Files that the process trusts for who wrote them: keys, trust roots, registries and their state, policies, keyrings,
+//! configurations.
+//!
+//! A file is opened once, without waiting for a FIFO's writer; its kind, permissions, owner and size are those of the
+//! open handle. The folder's permissions are not looked at: a file that another user put in place is refused by its owner,
+//! but one that root or the process's user wrote can be moved by anyone who may write to the folder. On systems
+//! without Unix permissions neither mode nor owner is checked.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// Mode of a file that is not secret: readable by all, writable by its owner.
+pub const PUBLIC_MODE: u32 = 0o644;
+
+/// Mode of a secret or of a state: for its owner alone.
+pub const PRIVATE_MODE: u32 = 0o600;
+
+/// Why a file is not trusted: others than root and the process's user may have written it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UntrustedFile {
+    /// Group or others may write it.
+    #[error(
+        "writable by group or others (mode {mode:04o}): check its content, then `chmod go-w {}`",
+        quoted(path)
+    )]
+    TooOpen {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It belongs to neither root nor the process's user.
+    #[error(
+        "owned by uid {uid}, not by root or uid {user}: check its content, then `chown {user} {}`",
+        quoted(path)
+    )]
+    Owner {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+        /// The effective user of the process.
+        user: u32,
+    },
+}
+
+impl UntrustedFile {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooOpen { .. } => "FILE_TOO_OPEN",
+            Self::Owner { .. } => "FILE_OWNER",
+        }
+    }
+}
+
+/// Why a file cannot be read. Names the path only where the text has a command to repair it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// There is no such file.
+    #[error("file not found")]
+    Missing,
+    /// The file cannot be opened or read, or is not a regular file.
+    #[error("file cannot be read")]
+    Unreadable(#[source] io::Error),
+    /// The file is over the limit.
+    #[error("file is larger than {max} bytes")]
+    TooLarge {
+        /// The most bytes.
+        max: u64,
+    },
+    /// Others may have written the file.
+    #[error(transparent)]
+    Untrusted(#[from] UntrustedFile),
+}
+
+impl FileError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Missing => "FILE_MISSING",
+            Self::Unreadable(_) => "FILE_UNREADABLE",
+            Self::TooLarge { .. } => "FILE_TOO_LARGE",
+            Self::Untrusted(untrusted) => untrusted.code(),
+        }
+    }
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::NotFound { Self::Missing } else { Self::Unreadable(error) }
+    }
+}
+
+/// Reads a trusted file of at most `max` bytes.
+///
+/// # Errors
+/// [`FileError`], [`FileError::Untrusted`] before a byte is read.
+pub fn read_trusted(path: &Path, max: u64) -> Result<Vec<u8>, FileError> {
+    let (file, about) = open_regular(path)?;
+    check_trusted(path, &about)?;
+    if about.len() > max {
+        return Err(FileError::TooLarge { max });
+    }
+    let mut bytes = Vec::new();
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len <= max) {
+        Ok(bytes)
+    } else {
+        Err(FileError::TooLarge { max })
+    }
+}
+
+/// Opens a regular file for reading and returns it with the metadata of the handle. Never waits for a FIFO's writer.
+///
+/// # Errors
+/// The system's, and [`io::ErrorKind::Other`] for anything but a regular file.
+pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    open_regular_with(path, OpenOptions::new().read(true))
+}
+
+/// Opens a regular file with the given options, as [`open_regular`].
+///
+/// # Errors
+/// As [`open_regular`].
+pub fn open_regular_with(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
+    // why: a FIFO that is swapped in is opened at once, and refused below by its handle.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        options,
+        rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
+    );
+    let file = options.open(path)?;
+    let about = file.metadata()?;
+    if about.is_file() { Ok((file, about)) } else { Err(io::Error::other("not a regular file")) }
+}
+
+/// Makes a file that must not exist, with these permission bits whatever the umask.
+///
+/// # Errors
+/// The system's.
+pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+    let file = with_mode(OpenOptions::new().write(true).create_new(true), mode).open(path)?;
+    set_mode(&file, mode)?;
+    Ok(file)
+}
+
+/// Sets the most permission bits that a file gets when these options make it.
+pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, mode);
+    #[cfg(not(unix))]
+    let _ = mode;
+    options
+}
+
+/// Checks by the metadata of an open handle that nobody but root and the process's user can have written a file.
+///
+/// # Errors
+/// [`UntrustedFile`]; the path is for its text alone.
+#[cfg(unix)]
+pub fn check_trusted(path: &Path, about: &Metadata) -> Result<(), UntrustedFile> {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = rustix::process::geteuid().as_raw();
+    if about.uid() != 0 && about.uid() != user {
+        return Err(UntrustedFile::Owner { path: path.to_owned(), uid: about.uid(), user });
+    }
+    let mode = about.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Err(UntrustedFile::TooOpen { path: path.to_owned(), mode });
+    }
+    Ok(())
+}
+
+/// There is nothing to check here.
+///
+/// # Errors
+/// None.
+#[cfg(not(unix))]
+pub fn check_trusted(_: &Path, _: &Metadata) -> Result<(), UntrustedFile> {
+    Ok(())
+}
+
+/// Sets the permission bits of an open file, whatever the umask was when it was made.
+///
+/// # Errors
+/// The system's.
+pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    #[cfg(unix)]
+    return file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
+    #[cfg(not(unix))]
+    {
+        let _ = (file, mode);
+        Ok(())
+    }
+}
+
+/// The path as a shell takes it, in quotes where it needs them.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use super::{check_trusted, open_regular, quoted, read_trusted};
+
+    fn file(mode: u32) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("root.json");
+        fs::write(&path, "{}").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_is_refused_with_its_chmod() {
+        for mode in [0o620, 0o602, 0o664, 0o666] {
+            let (_folder, path) = file(mode);
+            let error = read_trusted(&path, 9).unwrap_err();
+            assert_eq!(error.code(), "FILE_TOO_OPEN", "{mode:o}");
+            assert!(error.to_string().ends_with(&format!("`chmod go-w {}`", path.display())), "{error}");
+        }
+        for mode in [0o600, 0o644, 0o444, 0o755] {
+            let (_folder, path) = file(mode);
+            assert_eq!(read_trusted(&path, 9).unwrap(), b"{}", "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_refused() {
+        let (_folder, path) = file(0o600);
+        // Only root may give a file away; elsewhere a file of another user is not to be had.
+        if chown(&path, Some(65_534), None).is_err() {
+            return;
+        }
+        let (_, about) = open_regular(&path).unwrap();
+        assert_eq!(check_trusted(&path, &about).unwrap_err().code(), "FILE_OWNER");
+        assert_eq!(read_trusted(&path, 9).unwrap_err().code(), "FILE_OWNER");
+    }
+
+    #[test]
+    fn a_fifo_is_refused_without_waiting_for_its_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(read_trusted(&path, 9).unwrap_err().code(), "FILE_UNREADABLE");
+    }
+
+    #[test]
+    fn a_path_is_quoted_for_a_shell() {
+        assert_eq!(quoted("/etc/a-b/root.json".as_ref()), "/etc/a-b/root.json");
+        assert_eq!(quoted("my 'root'".as_ref()), r"'my '\''root'\'''");
+    }
+}

@@ -1,0 +1,194 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use countersign_core::Timestamp;
+use countersign_keys::trusted::{FileError, read_trusted};
+use parking_lot::Mutex;
+
+use crate::load::RegistryError;
+use crate::registry::CapabilityRegistry;
+
+/// How long the next try waits after a failure, in milliseconds: doubled each time, from the first to the last.
+const FIRST_WAIT: u32 = 100;
+const LAST_WAIT: u32 = 5_000;
+
+/// Why the registry's file was not loaded again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RefreshError {
+    /// The file cannot be read, or is not trusted.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The registry does not verify.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The registry was not loaded, and one that was verified before it is not in force because its mark is not stored.
+    #[error(
+        "version {version} is verified and its mark not stored: its revocations count, other calls are refused"
+    )]
+    Unstored {
+        /// The version that was verified.
+        version: u64,
+        /// Why the last try failed.
+        #[source]
+        source: Box<Self>,
+    },
+}
+
+impl RefreshError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::File(error) => error.code(),
+            Self::Registry(error) => error.code(),
+            Self::Unstored { source, .. } => source.code(),
+        }
+    }
+
+    /// Whether the bytes alone are at fault, or what only ever rises: the same bytes fail at every try.
+    const fn is_lasting(&self) -> bool {
+        matches!(
+            self,
+            Self::Registry(
+                RegistryError::Envelope(_)
+                    | RegistryError::RevokedSigners
+                    | RegistryError::Json(_)
+                    | RegistryError::NotCanonical
+                    | RegistryError::Content(_)
+                    | RegistryError::Mark(crate::MarkError::Rollback { .. } | crate::MarkError::Fork { .. })
+            )
+        )
+    }
+}
+
+/// Receives a failure.
+pub(crate) type Report = Box<dyn Fn(&RefreshError) + Send + Sync>;
+
+/// The file that a registry is loaded from, and the state of it that was tried last.
+pub(crate) struct RegistryFile {
+    path: PathBuf,
+    report: Report,
+    tried: Mutex<Tried>,
+}
+
+#[derive(Debug, Default)]
+struct Tried {
+    /// The last try, unless the file has to be read at the next look whatever its state.
+    last: Option<Try>,
+    /// The last failure that was reported, and the state of the file that it was about.
+    reported: Option<(Option<Stamp>, &'static str)>,
+}
+
+#[derive(Debug)]
+struct Try {
+    stamp: Option<Stamp>,
+    at: Timestamp,
+    /// How long the next try waits, in milliseconds; `None` where it would end as this one did.
+    wait: Option<u32>,
+}
+
+impl Try {
+    fn is_due(&self, now: Timestamp) -> bool {
+        // why: a clock that was set back must not postpone a retry.
+        self.wait.is_some_and(|wait| now < self.at || now.since(self.at).as_millis() >= wait.into())
+    }
+}
+
+impl fmt::Debug for RegistryFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegistryFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl CapabilityRegistry {
+    /// Follows a file from now on: [`refresh`](Self::refresh) loads it when it is another one. `report` is called
+    /// once for each failure of each state of the file. Returns `false` and changes nothing if a file is followed already.
+    pub fn follow(
+        &self,
+        path: impl Into<PathBuf>,
+        report: impl Fn(&RefreshError) + Send + Sync + 'static,
+    ) -> bool {
+        let file = RegistryFile { path: path.into(), report: Box::new(report), tried: Mutex::default() };
+        self.file.set(file).is_ok()
+    }
+
+    /// Loads the followed file if it changed since the last look, and retries a load that failed, after 100 ms at first
+    /// and every 5 s at last. Gates do this before each decision, and so does whatever here is given the time. Without a followed file, nothing is done.
+    ///
+    /// A registry that cannot be loaded leaves the last good one in place, which grows stale by itself; as
+    /// [`reload`](Self::reload) has it, what a verified one takes back is not lost to a full disk.
+    pub fn refresh(&self, now: Timestamp) {
+        if let Some(file) = self.file.get() {
+            file.look(self, now);
+        }
+    }
+}
+
+impl RegistryFile {
+    fn look(&self, registry: &CapabilityRegistry, now: Timestamp) {
+        // why: held while loading, so that no call that comes meanwhile is decided by the registry before.
+        let mut tried = self.tried.lock();
+        // Taken before the file is read: should it change in between, the next look sees another stamp.
+        let stamp = Stamp::at(&self.path);
+        let last = tried.last.as_ref().filter(|last| last.stamp == stamp);
+        if last.is_some_and(|last| !last.is_due(now)) {
+            return;
+        }
+        let waited = last.and_then(|last| last.wait);
+        let confirms = waited.is_some() && registry.view().pending_version().is_some();
+        let done = if confirms {
+            registry.confirm(now).map_err(RefreshError::from)
+        } else {
+            self.load(registry, now)
+        };
+        let done = done.map_err(|error| match registry.view().pending_version() {
+            Some(version) => RefreshError::Unstored { version, source: Box::new(error) },
+            None => error,
+        });
+        let wait = match &done {
+            Ok(_) => None,
+            Err(error) if error.is_lasting() => None,
+            Err(_) => Some(waited.map_or(FIRST_WAIT, |wait| wait.saturating_mul(2).min(LAST_WAIT))),
+        };
+        // What was confirmed need not be what the file holds by now.
+        tried.last = (!confirms || done.is_err()).then_some(Try { stamp: stamp.clone(), at: now, wait });
+        let failed = done.as_ref().err().map(|error| (stamp, error.code()));
+        if tried.reported != failed {
+            tried.reported = failed;
+            drop(tried);
+            if let Err(error) = done {
+                (self.report)(&error);
+            }
+        }
+    }
+
+    fn load(&self, registry: &CapabilityRegistry, now: Timestamp) -> Result<u64, RefreshError> {
+        let max = u64::try_from(registry.options().max_bytes()).unwrap_or(u64::MAX);
+        let bytes = read_trusted(&self.path, max)?;
+        Ok(registry.reload(&bytes, now)?)
+    }
+}
+
+/// Tells one state of a file from another without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    len: u64,
+    modified: Option<std::time::SystemTime>,
+    #[cfg(unix)]
+    identity: (u64, u64, i64, i64),
+}
+
+impl Stamp {
+    fn at(path: &Path) -> Option<Self> {
+        #[cfg(unix)]
+        use std::os::unix::fs::MetadataExt as _;
+        let about = std::fs::metadata(path).ok()?;
+        Some(Self {
+            len: about.len(),
+            modified: about.modified().ok(),
+            #[cfg(unix)]
+            identity: (about.dev(), about.ino(), about.ctime(), about.ctime_nsec()),
+        })
+    }
+}
