@@ -34,11 +34,11 @@ impl From<Reviewed> for PageAnswer {
 }
 
 /// Looks at one page of the server's tools, in answer to a question of this epoch: tells the gate what it saw of the
-/// disclosed ones, and keeps those whose definition is the one that the registry pins, where it pins one. `None` when
-/// this is no page of tools.
+/// disclosed ones, and keeps those whose definition is the one that the registry pins, where it pins one, unless they can only
+/// be called as tasks. `None` when this is no page of tools.
 pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: Page) -> Option<Reviewed> {
     let mut seen: BTreeMap<ToolId, Option<(Digest, usize)>> = BTreeMap::new();
-    let mut order = Vec::new();
+    let (mut order, mut tasks) = (Vec::new(), Vec::new());
     for (at, tool) in era_2025::tools_of(result)?.enumerate() {
         if tool.get("name").and_then(ValueRef::as_str) == Some(SUBMIT_PLAN) {
             link.record(Direction::ToClient, None, Fault::ReservedTool);
@@ -47,6 +47,9 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
         let Some(id) = disclosed(link, tool) else {
             continue;
         };
+        if era_2025::needs_task(tool) {
+            tasks.push(at);
+        }
         let read = definition_digest(tool).ok().map(|digest| (digest, at));
         if let Some(first) = seen.get_mut(&id) {
             // Two tools under one name: which one a call would reach, nobody can say.
@@ -67,7 +70,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
                 let rules = link.gate.contract().disclosed(&view, &id);
                 let fits =
                     |rules: &ToolRules| rules.entry().definition().is_none_or(|pinned| pinned == digest);
-                if is_alive && rules.is_some_and(fits) {
+                if is_alive && !tasks.contains(&at) && rules.is_some_and(fits) {
                     kept.push(at);
                 }
             }

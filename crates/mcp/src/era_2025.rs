@@ -9,6 +9,7 @@ use countersign_canonical_json::{Canonical, Kind, ValueRef};
 use countersign_core::CallId;
 use countersign_tool_gate::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER};
 
+use crate::capabilities;
 use crate::compose::Object;
 use crate::cut::{Edits, Place};
 use crate::fault::Fault;
@@ -41,7 +42,7 @@ pub(crate) const VERSIONS: [&str; 5] = ["2025-11-25", "2025-06-18", "2025-03-26"
 const NOTIFICATIONS: &str = "notifications/";
 pub(crate) const CALL: &str = "tools/call";
 const LIST_TOOLS: &str = "tools/list";
-const INITIALIZE: &str = "initialize";
+pub(crate) const INITIALIZE: &str = "initialize";
 const ELICIT: &str = "elicitation/create";
 const PING: &str = "ping";
 const LOG_MESSAGE: &str = "notifications/message";
@@ -257,6 +258,45 @@ pub(crate) fn page_of(params: Option<ValueRef<'_>>) -> Page {
     if cursor.is_none_or(|kind| kind == Kind::Null) { Page::First } else { Page::Later }
 }
 
+/// Returns whether a tool can only be called as a task, which no call that passes is.
+pub(crate) fn needs_task(tool: ValueRef<'_>) -> bool {
+    let support = tool.get("execution").and_then(|execution| execution.get("taskSupport"));
+    support.and_then(ValueRef::as_str) == Some("required")
+}
+
+/// Narrows the capabilities in a client's `initialize` to those that the server may use.
+pub(crate) fn narrow_client<'a>(
+    edits: &mut Edits<'a>,
+    line: &Place<'a>,
+    message: ValueRef<'_>,
+    also: &BTreeSet<Box<str>>,
+) {
+    narrow(edits, line, message, "params", |capabilities| capabilities::of_client(capabilities, also));
+}
+
+/// Narrows the capabilities in the answer to `initialize` to those that the client may use.
+pub(crate) fn narrow_server<'a>(
+    edits: &mut Edits<'a>,
+    line: &Place<'a>,
+    message: ValueRef<'_>,
+    also: &BTreeSet<Box<str>>,
+) {
+    narrow(edits, line, message, "result", |capabilities| capabilities::of_server(capabilities, also));
+}
+
+fn narrow(
+    edits: &mut Edits<'_>,
+    line: &Place<'_>,
+    message: ValueRef<'_>,
+    within: &str,
+    narrowed: impl FnOnce(ValueRef<'_>) -> String,
+) {
+    let capabilities = message.get(within).and_then(|inner| inner.get("capabilities"));
+    if let (Some(capabilities), Some(old)) = (capabilities, line.find(&[within, "capabilities"])) {
+        edits.replace(&old, narrowed(capabilities));
+    }
+}
+
 /// The tools of a page; `None` when the result is no page of tools.
 pub(crate) fn tools_of(result: ValueRef<'_>) -> Option<impl Iterator<Item = ValueRef<'_>>> {
     result.get("tools").filter(|tools| tools.kind() == Kind::Array).map(ValueRef::elements)
@@ -310,7 +350,7 @@ pub(crate) fn outside_call(meta: ValueRef<'_>) -> Option<String> {
 }
 
 /// Some readers match names without regard to case, so a server has ours in any.
-fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     name.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     ReservedMeta,
     /// The server's error has one of our codes.
     ReservedCode,
+    /// A message that passes has members that its method does not have. They are cut out.
+    UnknownMember,
     DefinitionUnreadable,
     PendingStore(&'static str),
     /// The server has a tool of the gateway's own name.
@@ -76,6 +78,7 @@ impl Fault {
         Self::UnexpectedAnswer,
         Self::NoId,
         Self::ServerEnded,
+        Self::GatewayStopped,
         Self::ServerAnswer,
         Self::ProtocolVersion,
         Self::NotInitialized,
@@ -86,6 +89,7 @@ impl Fault {
         Self::ServerNotReading,
         Self::ReservedMeta,
         Self::ReservedCode,
+        Self::UnknownMember,
         Self::DefinitionUnreadable,
         Self::ReservedTool,
         Self::Internal,
@@ -167,6 +171,9 @@ impl Fault {
             }
             Self::ReservedCode => {
                 ("RESERVED_CODE", INTERNAL_ERROR, "the server used one of the gateway's own codes")
+            }
+            Self::UnknownMember => {
+                ("UNKNOWN_MEMBER", INVALID_PARAMS, "members that the method does not have were cut out")
             }
             Self::DefinitionUnreadable => (
                 "TOOL_DEFINITION_UNREADABLE",

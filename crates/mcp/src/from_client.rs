@@ -10,6 +10,7 @@ use crate::era_2026::{ModernRequest, modern_request};
 use crate::fault::Fault;
 use crate::line::{Line, LineReader};
 use crate::link::{Asked, Link};
+use crate::members::strange;
 use crate::message::{Message, NotAMessage, RpcId, error_line, glean};
 use crate::table::{Answered, Cancel};
 
@@ -97,13 +98,14 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
         },
         ClientRequest::Pass => Asked::Other,
     };
+    note_strange(link, method, params);
     let opened = {
         let mut table = link.asked.lock();
         table.open(id.clone(), asked).map(|serial| (serial, table.wire_id(serial)))
     };
     match opened {
         Ok((serial, wire)) => {
-            if !link.tell_server(passed(message, Some((&["id"], &wire)))) {
+            if !link.tell_server(passed(link, message, method, Some((&["id"], &wire)))) {
                 withdraw(link, id, serial);
             }
         }
@@ -161,7 +163,8 @@ fn notification(link: &Link, message: &Canonical, method: &str, params: Option<V
     }
     match era_2025::client_notification(method, link.settings.client_methods()) {
         ClientNotification::Pass => {
-            link.tell_server(passed(message, None));
+            note_strange(link, method, params);
+            link.tell_server(passed(link, message, method, None));
         }
         ClientNotification::Cancelled => cancelled(link, message, method, params),
         // JSON-RPC 2.0, section 4.1: a notification is never answered.
@@ -174,7 +177,8 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
     let Some(id) = era_2025::cancelled_request(params) else {
         return record(link, Some(method), Fault::BadParams);
     };
-    let line = |wire: &RpcId| passed(message, Some((&["params", "requestId"], wire)));
+    note_strange(link, method, params);
+    let line = |wire: &RpcId| passed(link, message, method, Some((&["params", "requestId"], wire)));
     let (cancel, line) = link.asked.lock().cancel(&id, line, Asked::may_be_cancelled);
     // A call in flight that is dropped here is put on record as unknown.
     match cancel {
@@ -199,12 +203,25 @@ fn answer(link: &Link, message: &Canonical, id: &RpcId) {
     }
 }
 
-/// The canonical text of a message without the metadata that is the gateway's own, and with the id that its request has
-/// towards the server.
-fn passed(message: &Canonical, wire: Option<(&[&str], &RpcId)>) -> Vec<u8> {
+/// Records, once for each method, that a message loses members on its way.
+fn note_strange(link: &Link, method: &str, params: Option<ValueRef<'_>>) {
+    if let Some(strange) = strange(method, params) {
+        link.record_strange(Direction::ToServer, &strange);
+    }
+}
+
+/// The canonical text of a message as it goes on: with known members alone, without the gateway's own metadata and what the
+/// server may not use of the client's capabilities, and with the id that its request has towards the server.
+fn passed(link: &Link, message: &Canonical, method: &str, wire: Option<(&[&str], &RpcId)>) -> Vec<u8> {
     let text = message.as_str().as_bytes();
     let (mut edits, place) = (Edits::new(text), Place::new(text));
     era_2025::cut_ours(&mut edits, &place, message.value(), "params");
+    if let Some(strange) = strange(method, message.value().get("params")) {
+        strange.cut(&mut edits, &place);
+    }
+    if method == era_2025::INITIALIZE {
+        era_2025::narrow_client(&mut edits, &place, message.value(), link.settings.server_methods());
+    }
     if let Some((path, id)) = wire
         && let Some(old) = place.find(path)
     {

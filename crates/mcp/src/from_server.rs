@@ -6,13 +6,14 @@ use countersign_core::Digest;
 use countersign_tool_gate::InFlight;
 
 use crate::cut::{Edits, Place};
-use crate::definitions::{Reviewed, review_page};
+use crate::definitions::review_page;
 use crate::era_2025::{self, Page, ServerNotification};
 use crate::era_2026;
 use crate::fault::Fault;
 use crate::line::{Line, LineReader};
 use crate::link::{Asked, Link};
 use crate::listing::PageAnswer;
+use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, glean};
 use crate::plans::finish_if_over;
 use crate::requests::Request;
@@ -167,6 +168,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         return link.settled();
     }
     let Request { client, what } = request;
+    let is_hello = matches!(what, Asked::Initialize(_));
     let page = match what {
         Asked::Own { serial, epoch } => {
             let page = match body {
@@ -199,7 +201,13 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     };
     if let Some(client) = client {
         match page {
-            Ok(page) => pass_answer(link, line, message, &client, page.as_ref()),
+            Ok(_) if is_hello => pass_answer(link, line, message, &client, |edits, place| {
+                era_2025::narrow_server(edits, place, message, link.settings.client_methods());
+            }),
+            Ok(None) => pass_answer(link, line, message, &client, |_, _| {}),
+            Ok(Some(page)) => pass_answer(link, line, message, &client, |edits, place| {
+                era_2025::keep_tools(edits, place, &page.kept, page.own);
+            }),
             Err(fault) => {
                 link.record(Direction::ToClient, None, fault);
                 link.tell_client(error_line(Some(&client), fault));
@@ -231,20 +239,24 @@ fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
     }
 }
 
-/// Passes an answer on under the client's own id, without the tools of a page that the client may not see.
-fn pass_answer(link: &Link, line: &[u8], message: ValueRef<'_>, client: &RpcId, page: Option<&Reviewed>) {
+/// Passes an answer on under the client's own id and with these changes.
+fn pass_answer<'a>(
+    link: &Link,
+    line: &'a [u8],
+    message: ValueRef<'_>,
+    client: &RpcId,
+    change: impl FnOnce(&mut Edits<'a>, &Place<'a>),
+) {
     pass(link, line, message, None, |edits, place| {
         if let Some(id) = place.get("id") {
             edits.replace(&id, client.json());
         }
-        if let Some(page) = page {
-            era_2025::keep_tools(edits, place, &page.kept, page.own);
-        }
+        change(edits, place);
     });
 }
 
-/// Passes a line on with these changes, byte for byte but for what only the gateway may say: its own metadata, decisions above
-/// all, and its codes.
+/// Passes a line on with these changes, byte for byte but for members that its method does not have and for what only the
+/// gateway may say: its own metadata, decisions above all, and its codes.
 fn pass<'a>(
     link: &Link,
     line: &'a [u8],
@@ -254,6 +266,10 @@ fn pass<'a>(
 ) {
     let (mut edits, place) = (Edits::new(line), Place::new(line));
     change(&mut edits, &place);
+    if let Some(strange) = method.and_then(|method| strange(method, message.get("params"))) {
+        link.record_strange(Direction::ToClient, &strange);
+        strange.cut(&mut edits, &place);
+    }
     if era_2025::cut_ours_everywhere(&mut edits, &place, message) {
         link.record(Direction::ToClient, method, Fault::ReservedMeta);
     }

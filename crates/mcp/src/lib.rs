@@ -18,6 +18,7 @@
 
 mod approvals;
 mod calls;
+mod capabilities;
 mod compose;
 mod cut;
 mod definitions;
@@ -33,6 +34,7 @@ mod last_step;
 mod line;
 mod link;
 mod listing;
+mod members;
 mod message;
 mod plans;
 mod queue;

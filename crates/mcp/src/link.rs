@@ -17,6 +17,7 @@ use crate::fault::Fault;
 use crate::handshake::{Attempt, Handshake};
 use crate::last_step::LastStep;
 use crate::listing::{Listing, PageAnswer};
+use crate::members::Strange;
 use crate::message::{RpcId, error_line, error_line_with};
 use crate::queue::Queue;
 use crate::requests::{Request, Requests};
@@ -40,6 +41,8 @@ pub(crate) struct Link {
     pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) handshake: Arc<Handshake>,
+    /// Methods whose messages had members that they do not have.
+    strange: Mutex<Vec<(Direction, &'static str)>>,
     sink: Arc<dyn AuditSink>,
     latest: AtomicU64,
     /// Requests of the client, and the gateway's own, that the server has yet to answer.
@@ -132,6 +135,7 @@ impl Link {
             before_call: parts.before_call,
             clock: parts.clock,
             handshake: Arc::default(),
+            strange: Mutex::default(),
             sink: parts.sink,
             latest: AtomicU64::new(0),
             asked: Mutex::new(Requests::new(prefix, limits.outstanding())),
@@ -183,6 +187,18 @@ impl Link {
         record.method = method.map(Into::into);
         record.reason = Some(fault.reason().into());
         self.keep(&Record::Gateway(record));
+    }
+
+    /// Records that members were cut out of a message, once for each method and direction.
+    pub(crate) fn record_strange(&self, direction: Direction, strange: &Strange<'_>) {
+        let entry = (direction, strange.method);
+        let mut seen = self.strange.lock();
+        if seen.contains(&entry) {
+            return;
+        }
+        seen.push(entry);
+        drop(seen);
+        self.record(direction, Some(strange.method), Fault::UnknownMember);
     }
 
     /// Puts something on record, and gives its number if it could be.

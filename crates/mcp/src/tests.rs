@@ -1,9 +1,11 @@
 #![expect(clippy::arithmetic_side_effects, reason = "counting in tests")]
 
+mod capabilities;
 mod cuts;
 mod era;
 mod gateway;
 mod lines;
+mod members;
 mod messages;
 mod queues;
 mod recipes;

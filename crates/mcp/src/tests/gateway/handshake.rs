@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, initialize, initialized};
 
@@ -20,7 +20,7 @@ fn nothing_passes(desk: &mut Desk) {
     desk.nothing_reached_the_server();
 }
 
-fn server_answers(desk: &mut Desk, result: &serde_json::Value) {
+fn server_answers(desk: &mut Desk, result: &Value) {
     let asked = desk.server_got();
     assert_eq!(asked["method"], "initialize", "{asked}");
     desk.answer(&asked["id"], result);
@@ -106,4 +106,29 @@ fn before_the_handshake_a_server_may_only_ping_and_log() {
     desk.serve(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"up"}}"#);
     assert_eq!(desk.client_got()["method"], "notifications/message");
     assert_eq!(desk.record(), ["NOT_INITIALIZED", "NOT_INITIALIZED"]);
+}
+
+#[test]
+fn capabilities_are_narrowed_both_ways() {
+    let narrowed = |settings: crate::GatewaySettings| {
+        let mut desk = Desk::before_the_handshake(Setup { settings, ..Setup::default() });
+        let mut line: Value = serde_json::from_str(&initialize("one")).unwrap();
+        line["params"]["capabilities"] =
+            json!({ "roots": {}, "sampling": {}, "elicitation": {}, "experimental": {} });
+        desk.send(&line.to_string());
+        let asked = desk.server_got();
+        let mut result = initialized();
+        result["capabilities"] =
+            json!({ "tools": {}, "resources": { "subscribe": true }, "prompts": {}, "tasks": {} });
+        desk.answer(&asked["id"], &result);
+        let answer = desk.client_got()["result"].clone();
+        assert_eq!(answer["serverInfo"], result["serverInfo"]);
+        (asked["params"]["capabilities"].clone(), answer["capabilities"].clone())
+    };
+    let settings = Setup::default().settings;
+    assert_eq!(narrowed(settings.clone()), (json!({ "roots": {} }), json!({ "tools": {} })));
+    let settings = settings.allow_client_method("resources/read").unwrap();
+    let settings = settings.allow_server_method("sampling/createMessage").unwrap();
+    let wider = (json!({ "roots": {}, "sampling": {} }), json!({ "resources": {}, "tools": {} }));
+    assert_eq!(narrowed(settings), wider);
 }

@@ -287,3 +287,12 @@ fn a_stale_registry_shows_no_tools() {
     desk.clock.advance(Millis::from_secs(3_600)).unwrap();
     assert_eq!(names(&client_lists(&mut desk, &definitions())), [""; 0]);
 }
+
+#[test]
+fn a_tool_that_has_to_be_a_task_is_not_listed() {
+    let mut desk = Desk::open();
+    let mut tools = definitions();
+    tools[0]["execution"] = json!({ "taskSupport": "required" });
+    tools[1]["execution"] = json!({ "taskSupport": "optional" });
+    assert_eq!(names(&client_lists(&mut desk, &tools)), ["refund", "summarize", "send_email"]);
+}

@@ -115,12 +115,71 @@ fn a_cancelled_request_of_the_server_passes_as_cancelled_and_its_late_answer_doe
 fn the_gateways_own_metadata_is_taken_off_every_message_of_the_client() {
     let mut desk = Desk::open();
     desk.send(
-        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"dev.countersign/ask":"g","k":1}}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"dev.countersign/ask":"g","progressToken":1}}}"#,
     );
     let asked = desk.server_got();
-    assert_eq!(asked["params"], json!({ "_meta": { "k": 1 } }));
+    assert_eq!(asked["params"], json!({ "_meta": { "progressToken": 1 } }));
     desk.send(
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"_meta":{"dev.countersign/x":1}}}"#,
     );
     assert_eq!(desk.server_got()["params"], json!({ "_meta": {}, "requestId": asked["id"] }));
+}
+
+#[test]
+fn unknown_members_of_the_client_are_cut_and_recorded_once() {
+    let mut desk = Desk::open();
+    for (method, sent, passed) in [
+        (
+            "ping",
+            json!({ "secret": "s", "_meta": { "progressToken": 1, "note": "s" } }),
+            json!({ "_meta": { "progressToken": 1 } }),
+        ),
+        ("logging/setLevel", json!({ "level": "debug", "secret": "s" }), json!({ "level": "debug" })),
+        ("logging/setLevel", json!({ "level": "secret" }), json!({})),
+        (
+            "notifications/progress",
+            json!({ "progressToken": "t", "progress": 1, "message": "m".repeat(1_025), "secret": 1 }),
+            json!({ "progressToken": "t", "progress": 1 }),
+        ),
+    ] {
+        for id in 0..2 {
+            let mut line = json!({ "jsonrpc": "2.0", "method": method, "params": sent });
+            if !method.starts_with("notifications/") {
+                line["id"] = json!(format!("{method}{id}"));
+            }
+            desk.send(&line.to_string());
+            let got = desk.server_got();
+            assert_eq!((&got["method"], &got["params"]), (&json!(method), &passed));
+            if got.get("id").is_some() {
+                desk.answer(&got["id"], &json!({}));
+                desk.client_got();
+            }
+        }
+    }
+    assert_eq!(desk.record(), ["UNKNOWN_MEMBER"; 3], "one entry for each method");
+}
+
+#[test]
+fn unknown_members_of_the_server_are_cut_out_of_the_bytes() {
+    let mut desk = Desk::open();
+    for _ in 0..2 {
+        desk.serve(
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":1, "progress":0.10,"progressToken":1, "y":{}}}"#,
+        );
+        assert_eq!(
+            desk.client_line(),
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":0.10,"progressToken":1}}"#
+        );
+    }
+    assert_eq!(desk.record(), ["UNKNOWN_MEMBER"]);
+}
+
+#[test]
+fn members_of_methods_that_the_operator_adds_stay() {
+    let setup = Setup::default();
+    let settings = setup.settings.clone().allow_client_method("resources/read").unwrap();
+    let mut desk = Desk::with(Setup { settings, ..setup });
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"x:y","any":1,"_meta":{"k":1}}}"#);
+    assert_eq!(desk.server_got()["params"], json!({ "uri": "x:y", "any": 1, "_meta": { "k": 1 } }));
+    assert!(desk.record().is_empty());
 }

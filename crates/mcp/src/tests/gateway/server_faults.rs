@@ -224,9 +224,8 @@ fn a_server_that_asks_without_reading_and_a_client_that_asks_without_end_do_not_
     let mut client = desk.take_client();
     let writing = thread::spawn(move || {
         for id in 0..200 {
-            let params = json!({ "level": "x".repeat(20_000) });
-            let request =
-                json!({ "jsonrpc": "2.0", "id": id, "method": "logging/setLevel", "params": params });
+            let params = json!({ "cursor": "x".repeat(20_000) });
+            let request = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params });
             writeln!(client, "{request}").unwrap();
         }
         client
@@ -236,8 +235,9 @@ fn a_server_that_asks_without_reading_and_a_client_that_asks_without_end_do_not_
     let mut answered = 0;
     while answered < 200 {
         let line = desk.server_got();
-        if line["method"] == "logging/setLevel" {
-            writeln!(server, "{}", json!({ "jsonrpc": "2.0", "id": line["id"], "result": {} })).unwrap();
+        if line["method"] == "tools/list" {
+            let page = json!({ "tools": [] });
+            writeln!(server, "{}", json!({ "jsonrpc": "2.0", "id": line["id"], "result": page })).unwrap();
             assert_eq!(desk.client_got()["id"], answered);
             answered += 1;
         }

@@ -1,0 +1,126 @@
+//! The members that messages carry which pass without being read. Any other would be a channel between client and server
+//! past the gate and the record.
+//!
+//! Source: MCP 2025-11-25, *Schema Reference*. Methods that the configuration adds are not looked at.
+
+use countersign_canonical_json::{Kind, ValueRef};
+
+use crate::cut::{Edits, Place};
+use crate::era_2025;
+use crate::message::RpcId;
+
+/// What a member's value has to be.
+#[derive(Clone, Copy, Debug)]
+enum Fit {
+    Any,
+    /// A text of at most so many bytes.
+    Text(usize),
+    Number,
+    /// A short text or a whole number, as of requests.
+    Token,
+    Level,
+    /// Metadata with known members alone.
+    Meta,
+}
+
+type Members = &'static [(&'static str, Fit)];
+
+/// The longest text for people in a message that no gate decides on, in bytes.
+const MAX_NOTE: usize = 1_024;
+
+const NOTHING: Members = &[("_meta", Fit::Meta)];
+const META: Members =
+    &[("progressToken", Fit::Token), ("traceparent", Fit::Text(64)), ("tracestate", Fit::Text(512))];
+
+/// Both ways, where both may send it.
+const METHODS: [(&str, Members); 14] = [
+    (
+        "initialize",
+        &[
+            ("_meta", Fit::Meta),
+            ("capabilities", Fit::Any),
+            ("clientInfo", Fit::Any),
+            ("protocolVersion", Fit::Text(64)),
+        ],
+    ),
+    ("logging/setLevel", &[("_meta", Fit::Meta), ("level", Fit::Level)]),
+    (
+        "notifications/cancelled",
+        &[("_meta", Fit::Meta), ("reason", Fit::Text(MAX_NOTE)), ("requestId", Fit::Token)],
+    ),
+    ("notifications/initialized", NOTHING),
+    (
+        "notifications/message",
+        &[("_meta", Fit::Meta), ("data", Fit::Any), ("level", Fit::Level), ("logger", Fit::Text(MAX_NOTE))],
+    ),
+    (
+        "notifications/progress",
+        &[
+            ("_meta", Fit::Meta),
+            ("message", Fit::Text(MAX_NOTE)),
+            ("progress", Fit::Number),
+            ("progressToken", Fit::Token),
+            ("total", Fit::Number),
+        ],
+    ),
+    ("notifications/prompts/list_changed", NOTHING),
+    ("notifications/resources/list_changed", NOTHING),
+    ("notifications/resources/updated", &[("_meta", Fit::Meta), ("uri", Fit::Text(8 * MAX_NOTE))]),
+    ("notifications/roots/list_changed", NOTHING),
+    ("notifications/tools/list_changed", NOTHING),
+    ("ping", NOTHING),
+    ("roots/list", NOTHING),
+    ("tools/list", &[("_meta", Fit::Meta), ("cursor", Fit::Text(64 * MAX_NOTE))]),
+];
+
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// The members of a message's params that its method does not have, or not with such a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Strange<'a> {
+    /// The method, as this file has it.
+    pub(crate) method: &'static str,
+    pub(crate) params: Vec<&'a str>,
+    pub(crate) meta: Vec<&'a str>,
+}
+
+impl Strange<'_> {
+    /// Cuts them out of the message's line.
+    pub(crate) fn cut<'a>(&self, edits: &mut Edits<'a>, line: &Place<'a>) {
+        if let Some(params) = line.get("params") {
+            edits.cut_members(&params, |name| self.params.contains(&name));
+        }
+        if let Some(meta) = line.find(&["params", "_meta"]) {
+            edits.cut_members(&meta, |name| self.meta.contains(&name));
+        }
+    }
+}
+
+/// Returns what has to be cut out of a message before it passes; `None` when it can pass as it is. The gateway's own metadata
+/// is not among it: that goes another way ([`era_2025::cut_ours`]).
+pub(crate) fn strange<'a>(method: &str, params: Option<ValueRef<'a>>) -> Option<Strange<'a>> {
+    let (method, known) = METHODS.iter().find(|(name, _)| *name == method)?;
+    let params = params?;
+    let mut meta = params.get("_meta").map(|meta| unfit(meta, META)).unwrap_or_default();
+    meta.retain(|name| !era_2025::is_ours(name));
+    let params = unfit(params, known);
+    (!params.is_empty() || !meta.is_empty()).then_some(Strange { method, params, meta })
+}
+
+fn unfit<'a>(object: ValueRef<'a>, known: Members) -> Vec<&'a str> {
+    let fits = |name: &str, value| known.iter().any(|(member, fit)| *member == name && fit.holds(value));
+    object.members().filter(|(name, value)| !fits(name, *value)).map(|(name, _)| name).collect()
+}
+
+impl Fit {
+    fn holds(self, value: ValueRef<'_>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Text(most) => value.as_str().is_some_and(|text| text.len() <= most),
+            Self::Number => value.as_f64().is_some(),
+            Self::Token => RpcId::read(value).is_some(),
+            Self::Level => value.as_str().is_some_and(|level| LEVELS.contains(&level)),
+            Self::Meta => value.kind() == Kind::Object,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+use std::collections::BTreeSet;
+
+use super::json;
+use crate::capabilities::{of_client, of_server};
+
+const SERVER: &str = r#"{
+    "completions": {}, "experimental": { "x": {} }, "extensions": { "a.b/c": {} }, "logging": { "x": 1 },
+    "prompts": { "listChanged": true }, "resources": { "listChanged": true, "subscribe": true, "x": 1 },
+    "tasks": { "cancel": {}, "list": {}, "requests": { "tools": { "call": {} } } },
+    "tools": { "listChanged": true, "x": 1 }
+}"#;
+
+const CLIENT: &str = r#"{
+    "elicitation": { "form": {}, "url": {} }, "experimental": { "x": {} }, "roots": { "listChanged": true },
+    "sampling": { "tools": {} }, "tasks": { "list": {}, "requests": { "sampling": { "createMessage": {} } } }
+}"#;
+
+fn methods(methods: &[&str]) -> BTreeSet<Box<str>> {
+    methods.iter().map(|method| (*method).into()).collect()
+}
+
+#[test]
+fn a_server_offers_what_always_passes() {
+    let narrowed = of_server(json(SERVER).value(), &methods(&[]));
+    assert_eq!(narrowed, r#"{"logging":{},"tools":{"listChanged":true}}"#);
+}
+
+#[test]
+fn a_server_offers_what_the_operator_allows() {
+    let allowed = |also: &[&str]| of_server(json(SERVER).value(), &methods(also));
+    let with = |more: &str| {
+        let mut members = [r#""logging":{}"#, r#""tools":{"listChanged":true}"#, more];
+        members.sort_unstable();
+        format!("{{{}}}", members.join(","))
+    };
+    assert_eq!(allowed(&["resources/read"]), with(r#""resources":{"listChanged":true}"#));
+    let subscribes = allowed(&["resources/list", "resources/subscribe"]);
+    assert_eq!(subscribes, with(r#""resources":{"listChanged":true,"subscribe":true}"#));
+    assert_eq!(allowed(&["prompts/get"]), with(r#""prompts":{"listChanged":true}"#));
+    assert_eq!(allowed(&["completion/complete"]), with(r#""completions":{}"#));
+    assert_eq!(allowed(&["tasks/list"]), with(r#""tasks":{"list":{}}"#));
+}
+
+#[test]
+fn a_client_offers_what_the_server_may_ask_for() {
+    let allowed = |also: &[&str]| of_client(json(CLIENT).value(), &methods(also));
+    let roots = r#""roots":{"listChanged":true}"#;
+    assert_eq!(allowed(&[]), format!("{{{roots}}}"));
+    assert_eq!(allowed(&["sampling/createMessage"]), format!("{{{roots},\"sampling\":{{\"tools\":{{}}}}}}"));
+    assert_eq!(
+        allowed(&["elicitation/create"]),
+        format!("{{\"elicitation\":{{\"form\":{{}},\"url\":{{}}}},{roots}}}")
+    );
+}
+
+#[test]
+fn capabilities_that_are_no_object_are_none() {
+    for text in ["null", "7", "[]", r#"{"tools":7}"#] {
+        let narrowed = of_server(json(text).value(), &methods(&[]));
+        assert!(["{}", r#"{"tools":{}}"#].contains(&narrowed.as_str()), "{text}: {narrowed}");
+    }
+}
