@@ -6,7 +6,7 @@ use countersign::action_proposal::{MemoryEvidence, Profile, ProposalVerifier};
 use countersign::approval_token::MemorySpentTokens;
 use countersign::audit_log::MemorySink;
 use countersign::core::Digest;
-use countersign::tool_gate::{ProposalSettings, RejectionCode, ToolCall, ToolGate};
+use countersign::tool_gate::{CallError, ProposalSettings, RejectionCode, ToolCall, ToolGate};
 
 /// Set in the child process in which memory is measured, where no other test runs.
 const CHILD: &str = "COUNTERSIGN_MEMORY_CHILD";
@@ -88,7 +88,10 @@ fn proposals_leave_nothing_behind() {
 
 fn answer(gate: &ToolGate, id: &str, proposal: &str) -> Option<RejectionCode> {
     match gate.check(&ToolCall::new(id, "desk", "search", b"{}").proposal(proposal.as_bytes())) {
-        Ok(accepted) => accepted.run(|_| Ok::<(), RejectionCode>(())).err(),
+        Ok(accepted) => match accepted.run(|_| Ok::<(), ()>(())) {
+            Err(CallError::Rejected(no)) => Some(no.code()),
+            Ok(()) | Err(_) => None,
+        },
         Err(no) => Some(no.code()),
     }
 }

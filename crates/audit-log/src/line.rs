@@ -95,8 +95,10 @@ fn outcome(b: &mut Vec<u8>, end: &OutcomeRecord) {
         OutcomeKind::Returned => b",\"outcome\":\"returned\"",
         OutcomeKind::Failed => b",\"outcome\":\"failed\"",
         OutcomeKind::Unknown => b",\"outcome\":\"unknown\"",
+        OutcomeKind::NotRun => b",\"outcome\":\"not_run\"",
     });
     maybe(b, ",\"duration_ms\":", end.duration_ms.map(|duration| duration.as_millis()), number);
+    maybe(b, ",\"code\":", end.code.as_ref().map(|code| code.as_str()), text);
     b.push(b'}');
 }
 

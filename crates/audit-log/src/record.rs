@@ -51,6 +51,9 @@ pub enum OutcomeKind {
     Failed,
     /// It was dropped, cancelled or cut off: it may have run or not, and it is never run again.
     Unknown,
+    /// It never began: when its turn came the gate did not allow it any more, or its host gave it up before.
+    #[serde(rename = "not_run")]
+    NotRun,
 }
 
 /// The end of one accepted call.
@@ -68,13 +71,16 @@ pub struct OutcomeRecord {
     pub decision: u64,
     /// How it ended.
     pub outcome: OutcomeKind,
-    /// How long it took.
+    /// How long it took, or was held where it did not run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub duration_ms: Option<Millis>,
+    /// Code of the refusal to run it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<Escaped<64>>,
 }
 
 impl OutcomeRecord {
-    /// Makes one without a duration.
+    /// Makes one without a duration and a code.
     #[must_use]
     pub fn new(
         time: Timestamp,
@@ -83,7 +89,7 @@ impl OutcomeRecord {
         decision: u64,
         outcome: OutcomeKind,
     ) -> Self {
-        Self { time, session, call_id: call_id.into(), decision, outcome, duration_ms: None }
+        Self { time, session, call_id: call_id.into(), decision, outcome, duration_ms: None, code: None }
     }
 }
 

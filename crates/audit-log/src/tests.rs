@@ -91,6 +91,7 @@ fn hostile(text: &str) -> Vec<Record> {
     let mut outcome =
         OutcomeRecord::new(at(2_000), SessionId::new("s1").unwrap(), text, 1, OutcomeKind::Unknown);
     outcome.duration_ms = Some(Millis::from_secs(1));
+    outcome.code = Some(text.into());
     let mut gateway = GatewayRecord::new(at(3_000), Direction::ToClient, text);
     gateway.method = Some(text.into());
     gateway.reason = Some(text.into());

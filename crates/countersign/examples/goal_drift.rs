@@ -7,7 +7,7 @@ mod operator;
 
 use countersign::Countersign;
 use countersign::audit_log::MemorySink;
-use countersign::tool_gate::{RejectionCode, ToolCall};
+use countersign::tool_gate::{AcceptedCall, OutcomeKind, RejectionCode, ToolCall};
 
 const GOAL: &str = "Answer ticket T-1001 and refund the double charge";
 
@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (number, (how, goal, expected)) in restated.into_iter().enumerate() {
         let id = format!("call-{number}");
         let call = ToolCall::new(&id, "desk", "search", br#"{"query":"T-1001"}"#).ask(goal);
-        let refused = gate.check(&call).and_then(|call| call.run(|_| Ok(()))).err();
+        let accepted = gate.check(&call).and_then(AcceptedCall::dispatch);
+        let refused = accepted.map(|(_, in_flight)| in_flight.finish(OutcomeKind::Returned)).err();
         println!("{how}: {}", refused.as_ref().map_or_else(|| "accepted".to_owned(), ToString::to_string));
         assert_eq!(refused.map(|no| no.code()), expected);
     }

@@ -1,7 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_approval_token::PendingError;
-use countersign_audit_log::Direction;
+use countersign_audit_log::{Direction, OutcomeKind};
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, Digest, RequestId, ToolId};
 use countersign_tool_gate::{
@@ -186,7 +186,8 @@ fn decide(link: &Link, call: &HeldCall) {
     }
     let decision = link.gate.check(&asked);
     if let (Some((approved, _)), Some(approvals)) = (approved, &link.approvals) {
-        note(link, approvals.retire(approved, decision.as_ref().err().map(Rejection::code)));
+        let unspent = decision.as_ref().err().filter(|rejection| !rejection.approval_spent());
+        note(link, approvals.retire(approved, unspent.map(Rejection::code)));
     }
     match decision {
         Ok(accepted) => {
@@ -222,11 +223,16 @@ pub(crate) fn note<T>(link: &Link, result: Result<T, PendingError>) -> Option<T>
 /// again but its metadata.
 fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     let tool = accepted.tool().clone();
-    let (args, in_flight) = accepted.dispatch();
+    let (args, in_flight) = match accepted.dispatch() {
+        Ok(dispatched) => dispatched,
+        Err(rejection) => return refuse(link, call, &rejection, false),
+    };
     let released = link.asked.lock().release(&call.id, call.serial, Asked::Call(in_flight));
-    if released.is_err() {
-        // Cancelled, or the server ended, during the decision, so the call never left. The record has no word for
-        // that: it says unknown, which claims less than is known here and nothing false.
+    if let Err(unsent) = released {
+        // Cancelled, or the server ended, during the decision, so the call never left.
+        if let Asked::Call(in_flight) = unsent {
+            in_flight.finish(OutcomeKind::NotRun);
+        }
         return;
     }
     let wire = link.asked.lock().wire_id(call.serial);
@@ -262,6 +268,7 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
         unlock,
         approval_id: approval.as_ref().map(CallId::as_str),
         record: rejection.sequence(),
+        is_approval_spent: rejection.approval_spent(),
         ..Refusal::of(code, rejection.call_id())
     };
     if withdraw(link, call) {

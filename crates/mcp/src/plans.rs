@@ -64,6 +64,7 @@ impl Refused {
             call_id: None,
             tells_call_id: false,
             record: self.record,
+            is_approval_spent: false,
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Refusal<'a> {
     /// Whether the text says the call's id, too. A model reads the text and may never see the metadata.
     pub(crate) tells_call_id: bool,
     pub(crate) record: Option<u64>,
+    /// Whether the call used up its approval before it was refused.
+    pub(crate) is_approval_spent: bool,
 }
 
 impl<'a> Refusal<'a> {
@@ -33,6 +35,7 @@ impl<'a> Refusal<'a> {
             call_id: Some(call_id),
             tells_call_id: is_unlocked_by_name(code),
             record: None,
+            is_approval_spent: false,
         }
     }
 }
@@ -66,7 +69,11 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
             text.extend([what, value, "."]);
         }
     }
+    if refusal.is_approval_spent {
+        text.push_str(" The approval is spent.");
+    }
     let mut decision = Object::new()
+        .maybe_string("approval", refusal.is_approval_spent.then_some("spent"))
         .maybe_string("approval_id", refusal.approval_id)
         .maybe_string("call_id", refusal.call_id)
         .string("code", refusal.code);

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use countersign_committed_plan::VerifiedTrace;
 use countersign_core::{Clock, Timestamp, ToolId};
-use countersign_tool_gate::{AcceptedCall, ToolGate};
+use countersign_tool_gate::{AcceptedCall, CallError, ToolGate};
 
 use crate::approver::{Approval, Approver};
 use crate::error::RunError;
@@ -198,7 +198,7 @@ impl PlanRunner {
 }
 
 /// Runs the tool of an accepted call. What it returns goes into the gate's trace, and to the responder.
-fn dispatch(call: AcceptedCall, tools: &mut dyn Tools) -> (ToolId, Result<Vec<u8>, ToolError>) {
+fn dispatch(call: AcceptedCall, tools: &mut dyn Tools) -> (ToolId, Result<Vec<u8>, CallError<ToolError>>) {
     let tool = call.tool().clone();
     let mut seen = Vec::new();
     let ran = call.run_step(|args| {

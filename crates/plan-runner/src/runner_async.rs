@@ -1,5 +1,5 @@
 use countersign_core::ToolId;
-use countersign_tool_gate::AcceptedCall;
+use countersign_tool_gate::{AcceptedCall, CallError};
 
 use crate::approver::Approval;
 use crate::async_actors::{AsyncActors, AsyncTools};
@@ -84,7 +84,10 @@ impl PlanRunner {
 }
 
 /// Runs the tool of an accepted call. What it returns goes into the gate's trace, and to the responder.
-async fn dispatch(call: AcceptedCall, tools: &mut dyn AsyncTools) -> (ToolId, Result<Vec<u8>, ToolError>) {
+async fn dispatch(
+    call: AcceptedCall,
+    tools: &mut dyn AsyncTools,
+) -> (ToolId, Result<Vec<u8>, CallError<ToolError>>) {
     let tool = call.tool().clone();
     let mut seen = Vec::new();
     let (asked, kept) = (&tool, &mut seen);

@@ -7,8 +7,11 @@ use countersign_audit_log::{OutcomeKind, OutcomeRecord, Record};
 use countersign_canonical_json::Canonical;
 use countersign_core::{CallId, ImpactClass, Timestamp, ToolId};
 
+use crate::code::RejectionCode;
+use crate::decide::still_stands;
 use crate::gate::Inner;
 use crate::plan::AcceptedStep;
+use crate::rejection::{CallError, Rejection};
 
 /// Proves that the gate accepted one call and that the acceptance is on record. Dispatch consumes it, so it runs at
 /// most once.
@@ -23,6 +26,10 @@ use crate::plan::AcceptedStep;
 /// ```
 ///
 /// What runs is what was checked: take tool and arguments from here, never from the request again.
+///
+/// It may be held, and the world goes on meanwhile: every way to run it asks once more whether contract, agent and tool still stand,
+/// and whether it was [held too long](crate::ToolGateBuilder::holding_limit). If not, nothing runs, and the outcome on record is
+/// `not_run`, with the code that the caller gets.
 #[derive(Debug)]
 #[must_use = "an accepted call that is dropped is recorded as unknown and never runs"]
 pub struct AcceptedCall {
@@ -93,12 +100,10 @@ impl AcceptedCall {
     /// Runs the tool, and records whether it returned or failed. A panic in it is recorded as unknown and goes on.
     ///
     /// # Errors
-    /// Whatever the tool gives.
-    pub fn run<T, E>(self, tool: impl FnOnce(&Canonical) -> Result<T, E>) -> Result<T, E> {
-        let (args, in_flight) = self.dispatch();
-        let result = tool(&args);
-        in_flight.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
-        result
+    /// [`CallError`]: not run after all, or whatever the tool gives.
+    pub fn run<T, E>(self, tool: impl FnOnce(&Canonical) -> Result<T, E>) -> Result<T, CallError<E>> {
+        let (args, in_flight) = self.dispatch()?;
+        in_flight.finish_with(tool(&args))
     }
 
     /// Runs a step of the plan, and keeps what the tool returned for [`ToolGate::finish_plan`](crate::ToolGate::finish_plan). The
@@ -107,9 +112,12 @@ impl AcceptedCall {
     /// [`run`](Self::run) the call, and send the result to the gate that has the whole plan.
     ///
     /// # Errors
-    /// Whatever the tool gives.
-    pub fn run_step<E>(self, tool: impl FnOnce(&Canonical) -> Result<Vec<u8>, E>) -> Result<(), E> {
-        let (args, in_flight) = self.dispatch();
+    /// [`CallError`]: not run after all, or whatever the tool gives.
+    pub fn run_step<E>(
+        self,
+        tool: impl FnOnce(&Canonical) -> Result<Vec<u8>, E>,
+    ) -> Result<(), CallError<E>> {
+        let (args, in_flight) = self.dispatch()?;
         in_flight.finish_step(tool(&args))
     }
 
@@ -117,55 +125,64 @@ impl AcceptedCall {
     /// unknown, the step is not run again, and the plan does not finish.
     ///
     /// # Errors
-    /// Whatever the tool gives.
-    pub async fn run_step_async<E, F>(self, tool: impl FnOnce(Canonical) -> F) -> Result<(), E>
+    /// [`CallError`]: not run after all, or whatever the tool gives.
+    pub async fn run_step_async<E, F>(self, tool: impl FnOnce(Canonical) -> F) -> Result<(), CallError<E>>
     where
         F: Future<Output = Result<Vec<u8>, E>>,
     {
-        let (args, in_flight) = self.dispatch();
+        let (args, in_flight) = self.dispatch()?;
         in_flight.finish_step(tool(args).await)
     }
 
     /// Runs a tool that works on the evidence, and records whether it returned or failed.
     ///
     /// # Errors
-    /// Whatever the tool gives.
+    /// [`CallError`]: not run after all, or whatever the tool gives.
     pub fn run_with_evidence<T, E>(
         self,
         tool: impl FnOnce(&Canonical, &[VerifiedEvidence]) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let (args, evidence, in_flight) = self.dispatch_with_evidence();
-        let result = tool(&args, &evidence);
-        in_flight.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
-        result
+    ) -> Result<T, CallError<E>> {
+        let (args, evidence, in_flight) = self.dispatch_with_evidence()?;
+        in_flight.finish_with(tool(&args, &evidence))
     }
 
     /// Runs an asynchronous tool, and records whether it returned or failed. If the future is dropped before it is
     /// done, the outcome is unknown, and the call is not run again.
     ///
     /// # Errors
-    /// Whatever the tool gives.
-    pub async fn run_async<T, E, F>(self, tool: impl FnOnce(Canonical) -> F) -> Result<T, E>
+    /// [`CallError`]: not run after all, or whatever the tool gives.
+    pub async fn run_async<T, E, F>(self, tool: impl FnOnce(Canonical) -> F) -> Result<T, CallError<E>>
     where
         F: Future<Output = Result<T, E>>,
     {
-        let (args, in_flight) = self.dispatch();
-        let result = tool(args).await;
-        in_flight.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
-        result
+        let (args, in_flight) = self.dispatch()?;
+        in_flight.finish_with(tool(args).await)
     }
 
-    /// Hands the arguments to a transport of the host's own, with the means to say how it ended.
-    #[must_use = "the arguments are what to run, and the outcome is unknown until `finish`"]
-    pub fn dispatch(self) -> (Canonical, InFlight) {
-        (self.args, self.in_flight)
+    /// Hands the arguments to a transport of the host's own, which sends them now, with the means to say how it ended.
+    ///
+    /// # Errors
+    /// [`Rejection`], if the call must not be run any more. It was counted as accepted, and is not counted again.
+    pub fn dispatch(self) -> Result<(Canonical, InFlight), Rejection> {
+        let call = self.look_again()?;
+        Ok((call.args, call.in_flight))
     }
 
     /// Hands over the evidence as well, for a transport whose tool works on it.
-    #[must_use = "the arguments are what to run, and the outcome is unknown until `finish`"]
-    pub fn dispatch_with_evidence(self) -> (Canonical, Vec<VerifiedEvidence>, InFlight) {
-        let evidence = self.proposal.map(SpentProposal::into_evidence).unwrap_or_default();
-        (self.args, evidence, self.in_flight)
+    ///
+    /// # Errors
+    /// As [`dispatch`](Self::dispatch).
+    pub fn dispatch_with_evidence(self) -> Result<(Canonical, Vec<VerifiedEvidence>, InFlight), Rejection> {
+        let call = self.look_again()?;
+        let evidence = call.proposal.map(SpentProposal::into_evidence).unwrap_or_default();
+        Ok((call.args, evidence, call.in_flight))
+    }
+
+    /// The call, if it may still be run. Otherwise the outcome is on record as not run.
+    fn look_again(self) -> Result<Self, Rejection> {
+        let Err(code) = self.in_flight.may_run(&self.tool) else { return Ok(self) };
+        let Self { approval, in_flight, .. } = self;
+        Err(in_flight.not_run(code, approval.is_some()))
     }
 }
 
@@ -205,28 +222,55 @@ impl InFlight {
         self.step.as_ref().map(AcceptedStep::index)
     }
 
+    /// Whether the call may be run now: what it was accepted under still stands, and it was not held too long.
+    fn may_run(&self, tool: &ToolId) -> Result<(), RejectionCode> {
+        let look = || {
+            let now = self.gate.now().map_err(|_| RejectionCode::Internal)?;
+            still_stands(&self.gate, tool, &self.gate.view(now), now).map_err(|refusal| refusal.code)?;
+            match self.gate.holding {
+                Some(limit) if now.since(self.started) >= limit => Err(RejectionCode::CallExpired),
+                Some(_) | None => Ok(()),
+            }
+        };
+        // The clock and the store of quarantines are the embedder's.
+        catch_unwind(AssertUnwindSafe(look)).unwrap_or(Err(RejectionCode::Internal))
+    }
+
+    /// Records that the call did not run, and refuses it.
+    pub(crate) fn not_run(mut self, code: RejectionCode, approval_spent: bool) -> Rejection {
+        let is_recorded = self.record(OutcomeKind::NotRun, Some(code));
+        let code = if is_recorded { code } else { RejectionCode::AuditUnavailable };
+        let rejection = Rejection::new(code, self.call_id.as_str(), Some(self.decision));
+        Rejection { approval_spent, ..rejection }
+    }
+
     /// Records how the call ended. Blocks as [`ToolGate::check`](crate::ToolGate::check) does while the record is synced; so
     /// does dropping without it.
     pub fn finish(mut self, outcome: OutcomeKind) {
-        self.record(outcome);
+        self.record(outcome, None);
+    }
+
+    fn finish_with<T, E>(self, result: Result<T, E>) -> Result<T, CallError<E>> {
+        self.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
+        result.map_err(CallError::Tool)
     }
 
     /// Records that the call returned, and keeps what it returned for [`ToolGate::finish_plan`](crate::ToolGate::finish_plan),
     /// once the outcome is on record. Where the call is no step of a plan, the observation is dropped.
     pub fn observe(mut self, observation: Vec<u8>) {
-        let is_recorded = self.record(OutcomeKind::Returned);
+        let is_recorded = self.record(OutcomeKind::Returned, None);
         let step = self.step.take();
         if let (true, Some(step), Some(plan)) = (is_recorded, step, self.gate.plan.get()) {
             plan.observe(step, observation, self.decision);
         }
     }
 
-    fn finish_step<E>(self, result: Result<Vec<u8>, E>) -> Result<(), E> {
+    fn finish_step<E>(self, result: Result<Vec<u8>, E>) -> Result<(), CallError<E>> {
         match result {
             Ok(observation) => self.observe(observation),
             Err(error) => {
                 self.finish(OutcomeKind::Failed);
-                return Err(error);
+                return Err(CallError::Tool(error));
             }
         }
         Ok(())
@@ -234,13 +278,14 @@ impl InFlight {
 
     /// The record of an outcome can fail like any other. The sink then refuses what follows (the gate with it), and
     /// the call, which has run, stays without an outcome: unknown.
-    fn record(&mut self, outcome: OutcomeKind) -> bool {
+    fn record(&mut self, outcome: OutcomeKind, code: Option<RejectionCode>) -> bool {
         self.finished = true;
         let recorded = catch_unwind(AssertUnwindSafe(|| {
             let now = self.gate.now().unwrap_or(self.started);
             let session = self.gate.contract.session().clone();
             let mut record = OutcomeRecord::new(now, session, self.call_id.as_str(), self.decision, outcome);
             record.duration_ms = Some(now.since(self.started));
+            record.code = code.map(|code| code.as_str().into());
             self.gate.sink.record(&Record::Outcome(record)).is_ok()
         }));
         let is_recorded = recorded.unwrap_or(false);
@@ -256,7 +301,7 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         if !self.finished {
-            self.record(OutcomeKind::Unknown);
+            self.record(OutcomeKind::Unknown, None);
         }
     }
 }

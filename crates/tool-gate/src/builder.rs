@@ -141,6 +141,7 @@ pub struct ToolGateBuilder {
     pub(crate) proposals: Option<ProposalSettings>,
     pub(crate) without_plan: WithoutPlan,
     pub(crate) on_breach: OnBreach,
+    pub(crate) holding: Option<Millis>,
     pub(crate) plan: Option<Offered>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
@@ -201,6 +202,13 @@ impl ToolGateBuilder {
     /// way, so the calls that may run are the same.
     pub const fn on_breach(mut self, on_breach: OnBreach) -> Self {
         self.on_breach = on_breach;
+        self
+    }
+
+    /// Limits how long an accepted call may be held before it is run: after that it is refused (`CALL_EXPIRED`). At most, and by
+    /// default, that is until the contract ends.
+    pub const fn holding_limit(mut self, limit: Millis) -> Self {
+        self.holding = Some(limit);
         self
     }
 

@@ -70,7 +70,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $unlock),+ }
             }
 
-            /// Which step of the gate's order asks the question, 0 to 11; 12 for what is foreseen by none.
+            /// Which step of the gate's order asks the question, 0 to 11; 12 for what comes after them or is foreseen by none.
             #[must_use]
             pub const fn step(self) -> u8 {
                 match self { $(Self::$variant => $step),+ }
@@ -204,6 +204,9 @@ codes! {
     /// The decision cannot be put on record.
     11 AuditUnavailable "AUDIT_UNAVAILABLE", AfterChange,
         "decisions cannot be recorded at the moment", Some("the operator's attention");
+    /// The accepted call was held for longer than the gate allows, and was not run.
+    12 CallExpired "CALL_EXPIRED", AfterChange,
+        "the accepted call was held too long", Some("the call once more");
     /// Something unforeseen, a panic in the host's code included.
     12 Internal "INTERNAL", Never,
         "the call could not be decided", Some("the operator's attention");

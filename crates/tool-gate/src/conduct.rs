@@ -28,6 +28,7 @@ impl RejectionCode {
                     | Self::ApprovalRequired
                     | Self::StoreUnavailable
                     | Self::AuditUnavailable
+                    | Self::CallExpired
                     | Self::Internal
             )
     }

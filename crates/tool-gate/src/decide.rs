@@ -1,4 +1,4 @@
-//! The checks, top-down in the order in which they run (steps 0 to 10). Step 11, the record, is in `gate.rs`.
+//! The checks, top-down in the order in which they run (steps 0 to 10, and a last look). Step 11, the record, is in `gate.rs`.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,6 +57,15 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// Notes for the record that the call had passed before.
+    fn meanwhile(mut self, approval_spent: bool) -> Self {
+        let spent = if approval_spent { "; the approval is spent" } else { "" };
+        self.reason = format!("meanwhile: {}{spent}", self.reason).into();
+        self
+    }
+}
+
 /// Asks every question in turn; the first no ends it.
 pub(crate) fn decide<'g>(
     gate: &'g Inner,
@@ -90,6 +99,8 @@ pub(crate) fn decide<'g>(
     user_checks(gate, &asked, backing.impact)?;
     still_free(gate, step.as_ref())?;
     let (proposal, approval) = spend(gate, backing.proposal, approval)?;
+    facts.approval_spent = approval.is_some();
+    last_look(gate, &tool, facts)?;
     let Read { call_id, args, .. } = read;
     Ok(Ready { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step })
 }
@@ -170,6 +181,28 @@ fn living_agent<'v>(gate: &Inner, view: &'v RegistryView, now: Timestamp) -> Res
     view.snapshot()
         .agent(gate.contract.agent())
         .ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
+}
+
+/// Asks once more right before the record: user checks and stores may have taken their time.
+fn last_look(gate: &Inner, tool: &ToolId, facts: &mut Facts<'_>) -> Result<(), Refusal> {
+    let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    let view = gate.view(now);
+    facts.time = now;
+    still_stands(gate, tool, &view, now).map_err(|refusal| {
+        facts.registry_version = view.snapshot().version();
+        refusal.meanwhile(facts.approval_spent)
+    })
+}
+
+/// Asks step 1, and whether the tool is disclosed, of a call that has passed both before.
+pub(crate) fn still_stands(
+    gate: &Inner,
+    tool: &ToolId,
+    view: &RegistryView,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    living_agent(gate, view, now)?;
+    listed_tool(&gate.contract, view, tool).map(drop)
 }
 
 /// Step 1, but for quarantine.

@@ -27,6 +27,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) args: Option<Digest>,
     pub(crate) impact: Option<ImpactClass>,
     pub(crate) ask_restated: Option<Digest>,
+    /// Whether this call has used up its approval.
+    pub(crate) approval_spent: bool,
     approval: Option<(TokenId, OperatorId)>,
     denied_by: Option<Escaped<256>>,
     values: RecordedValues,
@@ -49,6 +51,7 @@ impl<'a> Facts<'a> {
             args: None,
             impact: None,
             ask_restated: None,
+            approval_spent: false,
             approval: None,
             denied_by: None,
             values: RecordedValues::default(),

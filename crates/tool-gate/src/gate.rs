@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool, RecordedValues, Verdict};
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::OnBreach;
-use countersign_core::{Clock, ClockError, Digest, Principal, Timestamp, ToolId, ToolName};
+use countersign_core::{Clock, ClockError, Digest, Millis, Principal, Timestamp, ToolId, ToolName};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{CapabilityRegistry, RegistryView, SessionContract};
 use parking_lot::{Mutex, RwLock};
@@ -47,6 +47,7 @@ pub(crate) struct Inner {
     pub(crate) proposals: Option<ProposalSettings>,
     pub(crate) without_plan: WithoutPlan,
     pub(crate) on_breach: OnBreach,
+    pub(crate) holding: Option<Millis>,
     pub(crate) plan: OnceLock<RunningPlan>,
     pub(crate) changing_plan: Mutex<()>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
@@ -99,6 +100,7 @@ impl ToolGate {
             proposals: None,
             without_plan: WithoutPlan::ByRule,
             on_breach: OnBreach::Halt,
+            holding: None,
             plan: None,
             checks: Vec::new(),
             limits: GateLimits::default(),
@@ -138,16 +140,18 @@ impl ToolGate {
             Ok(ready) => ready,
             Err(refusal) => return Err(inner.refuse(facts, refusal)),
         };
-        let time = facts.time;
+        let (time, approval_spent) = (facts.time, approval.is_some());
         let Ok(sequence) = inner.record(facts.accepted()) else {
-            return Err(inner.refuse_unrecorded(call.call_id, time, Some(&tool)));
+            let rejection = inner.refuse_unrecorded(call.call_id, time, Some(&tool));
+            return Err(Rejection { approval_spent, ..rejection });
         };
         inner.count(time, None, Some(&tool));
         reservation.keep();
         let (step, refused) = keep(inner, step).map_or_else(|code| (None, Some(code)), |step| (step, None));
         let in_flight = InFlight::new(Arc::clone(inner), call_id, sequence, time, step);
         if let Some(code) = refused {
-            return Err(Inner::refuse_unplanned(call.call_id, sequence, code));
+            // A plan was started or halted after the acceptance had gone on record.
+            return Err(in_flight.not_run(code, approval_spent));
         }
         // INVARIANT: the one place where an `AcceptedCall` is made. The record above is durable as the sink says.
         Ok(AcceptedCall { tool, args, impact, approval, proposal, in_flight })
@@ -182,7 +186,7 @@ impl ToolGate {
         call: &ToolCall<'_>,
         tool: impl FnOnce(&Canonical) -> Result<T, E>,
     ) -> Result<T, CallError<E>> {
-        self.check(call).map_err(CallError::Rejected)?.run(tool).map_err(CallError::Tool)
+        self.check(call)?.run(tool)
     }
 
     /// Refuses a call that a gateway could not even read as one. It is recorded and counted like any other.
@@ -288,6 +292,7 @@ impl Inner {
             proposals: builder.proposals,
             without_plan: builder.without_plan,
             on_breach: builder.on_breach,
+            holding: builder.holding,
             plan: OnceLock::new(),
             changing_plan: Mutex::new(()),
             checks: builder.checks,
@@ -341,22 +346,22 @@ impl Inner {
     /// Records a refusal, counts it, and makes what the caller hears.
     pub(crate) fn refuse(&self, facts: Facts<'_>, refusal: Refusal) -> Rejection {
         let (time, call_id, named) = (facts.time, facts.call_id(), facts.recorded_tool());
+        let approval_spent = facts.approval_spent;
         let tool = facts.tool.clone().or_else(|| self.meant(&named));
         let Refusal { code, reason, approval_request, halted } = refusal;
         if code == RejectionCode::UndisclosedTool {
             self.remember_undisclosed(&named);
         }
         let Ok(sequence) = self.record(facts.rejected(code, &reason)) else {
-            return self.refuse_unrecorded(call_id, time, tool.as_ref());
+            return Rejection { approval_spent, ..self.refuse_unrecorded(call_id, time, tool.as_ref()) };
         };
         self.count(time, Some(code), tool.as_ref());
-        Rejection { approval_request, halted, ..Rejection::new(code, call_id, Some(sequence)) }
-    }
-
-    /// Refuses a call whose acceptance is on record and for which the plan has no turn after all, because it was halted or
-    /// started in between: its outcome is unknown.
-    fn refuse_unplanned(call_id: &str, sequence: u64, code: RejectionCode) -> Rejection {
-        Rejection::new(code, call_id, Some(sequence))
+        Rejection {
+            approval_request,
+            halted,
+            approval_spent,
+            ..Rejection::new(code, call_id, Some(sequence))
+        }
     }
 
     fn refuse_unrecorded(&self, call_id: &str, time: Timestamp, tool: Option<&ToolId>) -> Rejection {

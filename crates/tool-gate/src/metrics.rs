@@ -40,7 +40,7 @@ const UNDISCLOSED: &str = "countersign_undisclosed_attempts_total";
 pub(crate) struct ProcessMetrics {
     described: OnceLock<()>,
     answer_time: OnceLock<::metrics::Histogram>,
-    outcomes: [OnceLock<Counter>; 3],
+    outcomes: [OnceLock<Counter>; 4],
 }
 
 impl ProcessMetrics {
@@ -59,6 +59,7 @@ impl ProcessMetrics {
         let (place, name) = match outcome {
             OutcomeKind::Returned => (0, "returned"),
             OutcomeKind::Failed => (1, "failed"),
+            OutcomeKind::NotRun => (3, "not_run"),
             OutcomeKind::Unknown | _ => (2, "unknown"),
         };
         let Some(handle) = self.outcomes.get(place) else { return };

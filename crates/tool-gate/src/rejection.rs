@@ -15,11 +15,19 @@ pub struct Rejection {
     pub(crate) approval_request: Option<Box<ApprovalRequest>>,
     /// Whether this refusal halted the plan.
     pub(crate) halted: bool,
+    pub(crate) approval_spent: bool,
 }
 
 impl Rejection {
     pub(crate) fn new(code: RejectionCode, call_id: &str, sequence: Option<u64>) -> Self {
-        Self { code, call_id: call_id.into(), sequence, approval_request: None, halted: false }
+        Self {
+            code,
+            call_id: call_id.into(),
+            sequence,
+            approval_request: None,
+            halted: false,
+            approval_spent: false,
+        }
     }
 
     /// The stable code.
@@ -61,6 +69,12 @@ impl Rejection {
     #[must_use]
     pub const fn sequence(&self) -> Option<u64> {
         self.sequence
+    }
+
+    /// Whether this call used up its approval before it was refused. It stays spent: another try needs a new one.
+    #[must_use]
+    pub const fn approval_spent(&self) -> bool {
+        self.approval_spent
     }
 
     /// What an approver would have to approve, where an approval is all that is missing. For the host that asks a
@@ -109,13 +123,13 @@ impl ApprovalRequest {
     }
 }
 
-/// Why [`ToolGate::call`](crate::ToolGate::call) gave no result.
+/// Why [`ToolGate::call`](crate::ToolGate::call) or [`AcceptedCall::run`](crate::AcceptedCall::run) gave no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError<E> {
     /// The gate refused; the tool was not touched.
     #[error("the call was refused")]
-    Rejected(#[source] Rejection),
+    Rejected(#[from] Rejection),
     /// The tool ran and failed.
     #[error("the tool failed")]
     Tool(E),

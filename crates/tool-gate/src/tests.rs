@@ -9,6 +9,7 @@ mod denials;
 mod durable_allows;
 mod endurance;
 mod faults;
+mod last_look;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observing;

@@ -42,6 +42,7 @@ fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
         "denied_by",
         "proposal",
         "duration_ms",
+        "code",
     ] {
         for record in hostile("x") {
             let mut value = serde_json::to_value(&record).unwrap();
@@ -50,7 +51,9 @@ fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
             all.extend(serde_json::from_value::<crate::Record>(value));
         }
     }
-    for (verdict, outcome) in [("accept", "returned"), ("reject", "failed"), ("accept", "unknown")] {
+    for (verdict, outcome) in
+        [("accept", "returned"), ("reject", "failed"), ("accept", "unknown"), ("accept", "not_run")]
+    {
         // An answer has verdicts of its own.
         for record in hostile("x").into_iter().filter(|record| !matches!(record, Record::Answer(_))) {
             let mut value = serde_json::to_value(&record).unwrap();

@@ -108,6 +108,12 @@ fn accepted() -> Vec<(&'static str, Value)> {
             case["next"] = json!(sent(5, 12));
             case
         }),
+        ("receipt_of_a_call_that_did_not_run", {
+            let mut all = records();
+            let Record::Outcome(end) = &mut all[6] else { panic!("an outcome") };
+            (end.outcome, end.code) = (OutcomeKind::NotRun, Some("AGENT_REVOKED".into()));
+            of_receipt("an accepted call that did not run", "ok", receipt_of(&lines(&all), 6).to_json())
+        }),
     ]
 }
 

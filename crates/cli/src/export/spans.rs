@@ -25,6 +25,8 @@ const UNKNOWN: &str = "(unknown)";
 const TOOL_FAILED: &str = "tool_error";
 /// What `error.type` says of a call of which nobody knows whether it ran.
 const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+/// The error of a call that never began, where the gate has no code for it.
+const NOT_RUN: &str = "not_run";
 
 /// A sink around another one.
 #[derive(Debug)]
@@ -104,6 +106,7 @@ impl Spans {
         let error = match outcome.outcome {
             OutcomeKind::Returned => None,
             OutcomeKind::Failed => Some(TOOL_FAILED),
+            OutcomeKind::NotRun => Some(outcome.code.as_ref().map_or(NOT_RUN, |code| code.as_str())),
             OutcomeKind::Unknown | _ => Some(OUTCOME_UNKNOWN),
         };
         self.emit(call, outcome.time, error.map(ToOwned::to_owned));

@@ -85,7 +85,7 @@ fn full() -> Vec<Value> {
                "proposal": {"profile": "strict", "digest": digest, "intent": digest, "impact": "read", "omitted": 1,
                             "evidence": [{"id": "e1", "kind": "sig", "digest": digest, "key": "k1"}]}}),
         json!({"type": "outcome", "time": 1, "session": "s1", "call_id": "c1", "decision": 1,
-               "outcome": "returned", "duration_ms": 1}),
+               "outcome": "returned", "duration_ms": 1, "code": "X"}),
         json!({"type": "gateway", "time": 1, "session": "s1", "direction": "to_server", "method": "m1",
                "code": "X", "reason": "why"}),
         json!({"type": "recovered", "time": 1, "bytes": 1, "digest": digest}),

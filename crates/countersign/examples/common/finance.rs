@@ -13,7 +13,7 @@ use countersign::audit_log::MemorySink;
 use countersign::core::{Audience, Clock as _, Millis, SystemClock};
 use countersign::keys::{SigningKey, TrustRoot};
 use countersign::registry::RegistryDraft;
-use countersign::tool_gate::{ProposalSettings, RejectionCode, ToolCall, ToolGate};
+use countersign::tool_gate::{CallError, ProposalSettings, RejectionCode, ToolCall, ToolGate};
 
 type Failed = Box<dyn std::error::Error>;
 
@@ -92,13 +92,14 @@ impl Desk {
                     accepted.impact(),
                     accepted.evidence().len()
                 );
-                let ran: Result<(), std::convert::Infallible> =
-                    accepted.run_with_evidence(|args, evidence| {
-                        tool(args.as_str(), evidence);
-                        Ok(())
-                    });
-                let Ok(()) = ran;
-                None
+                let ran = accepted.run_with_evidence(|args, evidence| {
+                    tool(args.as_str(), evidence);
+                    Ok::<_, std::convert::Infallible>(())
+                });
+                match ran {
+                    Err(CallError::Rejected(no)) => Some(no.code()),
+                    Ok(()) | Err(_) => None,
+                }
             }
             Err(no) => {
                 println!("{how}: {no}");

@@ -5,6 +5,7 @@ mod desk;
 mod ends;
 mod eras;
 mod handshake;
+mod held;
 mod lists;
 mod own_names;
 mod passing;

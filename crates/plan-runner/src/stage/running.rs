@@ -1,7 +1,7 @@
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::{CommittedPlan, PlanRoot, VerifiedStep, VerifiedTrace};
 use countersign_core::ToolId;
-use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, RejectionCode, ToolCall};
+use countersign_tool_gate::{AcceptedCall, ApprovalRequest, CallError, Rejection, RejectionCode, ToolCall};
 
 use crate::approver::Approval;
 use crate::error::RunError;
@@ -168,11 +168,17 @@ impl<'r> Running<'r> {
     pub(crate) fn ran(
         &mut self,
         tool: ToolId,
-        returned: Result<Vec<u8>, ToolError>,
+        returned: Result<Vec<u8>, CallError<ToolError>>,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<(), RunError> {
         let step = self.position;
-        let bytes = returned.map_err(|source| RunError::Tool { step, source })?;
+        let bytes = match returned {
+            Ok(bytes) => bytes,
+            // Accepted, and not run after all.
+            Err(CallError::Rejected(refused)) => return Err(self.refused(refused, tell)),
+            Err(CallError::Tool(source)) => return Err(RunError::Tool { step, source }),
+            Err(_) => return Err(RunError::PlanChanged { step }),
+        };
         let held =
             self.observations.iter().fold(bytes.len(), |sum, seen| sum.saturating_add(seen.bytes.len()));
         if held > self.runner.run_limits().observation_bytes() {

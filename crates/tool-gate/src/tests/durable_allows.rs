@@ -76,7 +76,7 @@ fn live(rng: &mut Rng, disk: &SimDisk, gates: &[ToolGate], ran: &mut Vec<String>
         let call = if rng.one_in(5) { ToolCall::new(&id, "desk", "made_up", b"{}") } else { search(&id) };
         match gate.check(&call) {
             Ok(accepted) => {
-                let (_args, in_flight) = accepted.dispatch();
+                let (_args, in_flight) = accepted.dispatch().unwrap();
                 ran.push(id);
                 if rng.one_in(12) {
                     disk.crash(Crash::Power);

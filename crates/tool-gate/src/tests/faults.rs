@@ -85,6 +85,9 @@ fn attempt(gate: &ToolGate, call: &ToolCall<'_>) -> (Option<RejectionCode>, u32)
                 ran += 1;
                 Ok::<(), Rejection>(())
             })
+            .map_err(|error| match error {
+                CallError::Rejected(no) | CallError::Tool(no) => no,
+            })
             .err(),
         Err(no) => Some(no),
     };
@@ -217,7 +220,7 @@ fn a_dropped_call_is_recorded_as_unknown_and_a_failed_one_as_failed() {
     drop(gate.check(&search("c1")).unwrap());
     gate.check(&search("c2")).unwrap().run(|_| Err::<(), _>("no")).unwrap_err();
     gate.check(&search("c3")).unwrap().run(|_| Ok::<_, ()>(())).unwrap();
-    let (_, in_flight) = gate.check(&search("c4")).unwrap().dispatch();
+    let (_, in_flight) = gate.check(&search("c4")).unwrap().dispatch().unwrap();
     in_flight.finish(OutcomeKind::Returned);
     drop(gate.check(&search("c5")).unwrap().dispatch());
     assert_eq!(outcomes(&world), ["unknown", "failed", "returned", "returned", "unknown"]);

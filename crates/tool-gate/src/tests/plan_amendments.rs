@@ -340,7 +340,7 @@ fn calls_and_amendments_that_race_leave_one_history() {
 fn what_a_step_returned_after_an_amendment_is_in_the_trace() {
     let world = World::new();
     let gate = world.approved_plan(steps());
-    let (_, in_flight) = gate.check(&search("c1")).unwrap().dispatch();
+    let (_, in_flight) = gate.check(&search("c1")).unwrap().dispatch().unwrap();
     world.amend(&gate, vec![step("twin", "{}")], 901).unwrap();
     assert_eq!(run(&gate, &twin("c2"), "seen"), None);
     assert_eq!(gate.finish_plan().unwrap_err(), FinishError::OutcomeMissing.into());

@@ -100,12 +100,12 @@ fn a_call_that_is_being_decided_when_the_plan_is_halted_is_not_accepted() {
     let no = gate.check(&search("c")).unwrap_err();
     assert_eq!(no.code(), PlanHalted);
     assert_eq!(gate.plan_position(), Some(0));
-    // Its acceptance was on its way to the record, so the record says as well that nothing is known to have come of it.
-    let unknown = |record: &Record| {
-        matches!(record, Record::Outcome(OutcomeRecord { outcome: OutcomeKind::Unknown, decision, .. })
-            if Some(*decision) == no.sequence())
+    // Its acceptance was on its way to the record, so the record says as well that it did not run, and why.
+    let not_run = |record: &Record| {
+        matches!(record, Record::Outcome(OutcomeRecord { outcome: OutcomeKind::NotRun, decision, code: Some(code), .. })
+            if Some(*decision) == no.sequence() && code.as_str() == "PLAN_HALTED")
     };
-    assert_eq!(sink.latest().iter().filter(|(_, record)| unknown(record)).count(), 1);
+    assert_eq!(sink.latest().iter().filter(|(_, record)| not_run(record)).count(), 1);
 }
 
 #[test]

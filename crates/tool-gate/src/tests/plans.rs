@@ -236,7 +236,7 @@ fn a_step_that_fails_is_dropped_or_keeps_its_result_to_itself_leaves_the_plan_un
         |call| assert!(call.run_step(|_| Err(())).is_err()),
         drop,
         |call| call.run(|_| Ok::<_, ()>(())).unwrap(),
-        |call| call.dispatch().1.finish(OutcomeKind::Returned),
+        |call| call.dispatch().unwrap().1.finish(OutcomeKind::Returned),
     ];
     for end in ends {
         let world = World::new();

@@ -40,7 +40,7 @@ fn dispatch_hands_the_evidence_over() {
     let gate = world.proving().open().unwrap();
     let proposal = world.attested_wire(&gate, "c1", "n1");
     let (args, evidence, in_flight) =
-        gate.check(&wire("c1").proposal(&proposal)).unwrap().dispatch_with_evidence();
+        gate.check(&wire("c1").proposal(&proposal)).unwrap().dispatch_with_evidence().unwrap();
     in_flight.finish(OutcomeKind::Returned);
     assert_eq!((args.as_str(), evidence.len()), (r#"{"amount":49,"to":"DE02"}"#, 2));
     let none = gate.check(&search("c2")).unwrap();

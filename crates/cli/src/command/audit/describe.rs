@@ -19,7 +19,8 @@ fn what(record: &Record) -> String {
             let outcome = serde_json::to_value(r.outcome).unwrap_or_default();
             let outcome = outcome.as_str().unwrap_or("unknown");
             let after = r.duration_ms.map(|span| format!(" after {span}")).unwrap_or_default();
-            format!("outcome  {} of {}: {outcome}{after}", shown_name(&r.call_id), r.decision)
+            let code = r.code.as_ref().map(|code| format!(" {}", shown_name(code))).unwrap_or_default();
+            format!("outcome  {} of {}: {outcome}{code}{after}", shown_name(&r.call_id), r.decision)
         }
         Record::Gateway(r) => {
             let direction = match r.direction {

@@ -35,9 +35,10 @@ const PROPOSAL_DEPTH: usize = 3;
 /// token) and "proposal" (a PIC/1.0 action proposal; as "__pic" it may stand in "args" as well),
 ///
 /// and its answer {"call_id", "decision": "accept" or "reject"}, with "code", "message", "retry" and "unlock" for a
-/// refusal, and "args_digest" where the arguments could be read. A tool without "server" is the one of that name that
-/// the session discloses. Where proposals are looked at, the answer has the "profile" that they are judged by, and that
-/// to an accepted call its "impact" and the "evidence" that verified, by id and SHA-256.
+/// refusal, and "args_digest" where the arguments could be read; a refusal that comes after the approval was used up has
+/// "approval": "spent". A tool without "server" is the one of that name that the session discloses. Where proposals are
+/// looked at, the answer has the "profile" that they are judged by, and that to an accepted call its "impact" and the
+/// "evidence" that verified, by id and SHA-256.
 ///
 /// A tool whose definition the registry pins needs --definitions; without it, its calls are refused
 /// (TOOL_DEFINITION_UNKNOWN), and standard error says so at the start.
@@ -66,6 +67,9 @@ struct Decision<'a> {
     retry: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unlock: Option<&'static str>,
+    /// `spent` where the call used up its approval before it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args_digest: Option<Digest>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,6 +235,7 @@ impl Answers<'_> {
             message: None,
             retry: None,
             unlock: None,
+            approval: None,
             args_digest: Some(accepted.args().digest()),
             profile: self.profile.map(Profile::as_str),
             impact: self.profile.map(|_| accepted.impact()),
@@ -253,6 +258,7 @@ impl Answers<'_> {
             message: Some(rejection.message()),
             retry: Some(rejection.retry().as_str()),
             unlock: rejection.unlock(),
+            approval: rejection.approval_spent().then_some("spent"),
             args_digest,
             profile: self.profile.map(Profile::as_str),
             impact: None,

@@ -64,7 +64,7 @@ impl Steps<'_> {
             let accepted = self.check(run, questions.call(at))?;
             tell_verified(out, &accepted, run, steps)?;
             let tool = accepted.tool().clone();
-            let (args, in_flight) = accepted.dispatch();
+            let (args, in_flight) = accepted.dispatch().map_err(|rejection| refused(run, &rejection))?;
             // Whatever ends the wait for an answer, what came of the call is not known then, and dropping says so.
             match self.client.call(tool.name(), &args)? {
                 CallEnd::Returned(result) => in_flight.observe(result),
@@ -90,7 +90,8 @@ impl Steps<'_> {
             (Some(question), Some(Answer::Yes(yes))) => {
                 let call = self.call(run, yes.call_id(question).as_str());
                 let decision = self.gate.check(&call.approval(&yes.token));
-                self.approvals.retire(&yes, decision.as_ref().err().map(Rejection::code));
+                let unspent = decision.as_ref().err().filter(|rejection| !rejection.approval_spent());
+                self.approvals.retire(&yes, unspent.map(Rejection::code));
                 decision
             }
             (Some(question), Some(Answer::No(by))) => {
@@ -115,7 +116,8 @@ impl Steps<'_> {
 
 fn refused(run: &PlannedRun, rejection: &Rejection) -> Failure {
     let unlock = rejection.unlock().map(|unlock| format!(" (what would help: {unlock})")).unwrap_or_default();
-    let text = format!("{}: {}{unlock}", run.of_step(), rejection.message());
+    let spent = if rejection.approval_spent() { "; its approval is spent" } else { "" };
+    let text = format!("{}: {}{unlock}{spent}", run.of_step(), rejection.message());
     Failure::refused(rejection.code().as_str(), text)
 }
 

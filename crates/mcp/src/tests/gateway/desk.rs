@@ -158,6 +158,8 @@ pub(super) struct Setup {
     /// The steps of a plan that the session starts with.
     pub(super) plan: Option<Value>,
     pub(super) stats: CallStats,
+    /// How long an accepted call may be held.
+    pub(super) holding: Option<Millis>,
 }
 
 /// What becomes of calls while there is no plan.
@@ -184,6 +186,7 @@ impl Default for Setup {
             without_plan: WithoutPlan::Pass,
             plan: None,
             stats: CallStats::new(),
+            holding: None,
         }
     }
 }
@@ -296,6 +299,9 @@ impl Desk {
         }
         if setup.without_plan == WithoutPlan::Refuse {
             gate = gate.plan_first();
+        }
+        if let Some(limit) = setup.holding {
+            gate = gate.holding_limit(limit);
         }
         if let Some(proposals) = setup.proposals {
             gate = gate.proposals(proposals);

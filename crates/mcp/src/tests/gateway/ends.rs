@@ -73,7 +73,7 @@ fn a_call_that_is_being_decided_when_the_server_dies_is_on_record_before_the_gat
     assert_eq!(desk.error(&json!(1)), (-32603, "SERVER_ENDED".into()));
     go_on.send(()).unwrap();
     assert_eq!(desk.ended(), GatewayEnd::ServerEnded);
-    assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
+    assert_eq!(desk.record(), ["ACCEPT", "NotRun"]);
 }
 
 #[test]
