@@ -23,6 +23,7 @@ mod audit_log_proofs;
 mod audit_witness;
 mod bench;
 mod check;
+mod check_plan;
 mod check_proposals;
 mod conformance;
 mod demo;

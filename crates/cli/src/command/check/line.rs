@@ -12,6 +12,7 @@ pub(crate) struct CallLine<'a> {
     pub(crate) ask: Option<&'a str>,
     pub(crate) approval: Option<&'a str>,
     pub(crate) proposal: Option<Canonical>,
+    pub(crate) plan_step: Option<u64>,
 }
 
 /// A line that states no call.
@@ -22,8 +23,8 @@ pub(crate) struct BadLine<'a> {
 }
 
 impl<'a> CallLine<'a> {
-    /// Reads the members `call_id`, `tool` and `args`, and perhaps `server`, `ask`, `approval` and `proposal`; there may
-    /// be no others.
+    /// Reads the members `call_id`, `tool` and `args`, and perhaps `server`, `ask`, `approval`, `proposal` and `plan_step`; there
+    /// may be no others.
     pub(crate) fn read(line: &'a Canonical) -> Result<Self, BadLine<'a>> {
         let value = line.value();
         let call_id = value.get("call_id").and_then(ValueRef::as_str);
@@ -38,6 +39,8 @@ impl<'a> CallLine<'a> {
                 "call_id" | "server" | "tool" | "ask" | "approval" => {
                     return Err(bad("a member of the line is not a string"));
                 }
+                "plan_step" if member.as_u64().is_some() => {}
+                "plan_step" => return Err(bad("the plan_step is not a step's number")),
                 _ => return Err(bad("the line has an unknown member")),
             }
         }
@@ -51,6 +54,7 @@ impl<'a> CallLine<'a> {
             ask: text("ask"),
             approval: text("approval"),
             proposal: value.get("proposal").map(|proposal| line.subtree(proposal)),
+            plan_step: value.get("plan_step").and_then(ValueRef::as_u64),
         })
     }
 

@@ -1,5 +1,6 @@
 mod line;
 mod options;
+mod plan;
 mod proposals;
 
 use std::io;
@@ -19,6 +20,7 @@ use crate::lines::{Line, next_line};
 use crate::output::{Output, internal, note};
 use line::CallLine;
 use options::Options;
+use plan::{PlanOptions, start};
 pub(crate) use proposals::beside;
 
 /// The longest line: arguments at their limit, a goal at its, a token, and what their JSON escapes add.
@@ -32,7 +34,8 @@ const PROPOSAL_DEPTH: usize = 3;
 /// asked runs what was accepted. A line is
 ///
 /// {"call_id": "..", "tool": "..", "args": {..}} and perhaps "server", "ask" (the goal, restated), "approval" (a
-/// token) and "proposal" (a PIC/1.0 action proposal; as "__pic" it may stand in "args" as well),
+/// token), "proposal" (a PIC/1.0 action proposal; as "__pic" it may stand in "args" as well) and "plan_step" (which step
+/// of --plan it is, from 1 on),
 ///
 /// and its answer {"call_id", "decision": "accept" or "reject"}, with "code", "message", "retry" and "unlock" for a
 /// refusal, and "args_digest" where the arguments could be read; a refusal that comes after the approval was used up has
@@ -52,6 +55,8 @@ const PROPOSAL_DEPTH: usize = 3;
 pub(crate) struct Check {
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    plan: Box<PlanOptions>,
 }
 
 /// One answer.
@@ -97,7 +102,7 @@ impl Check {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let proposals = &self.options.proposals;
         let proposal = proposals.read()?;
-        let session = self.options.plan()?.prepare()?;
+        let (session, plan) = self.plan.prepare(self.options.plan()?, self.options.session.as_ref())?;
         if let [first, more @ ..] = session.tools_without_definition().as_slice() {
             let others = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
             note(&format!(
@@ -106,6 +111,7 @@ impl Check {
             ));
         }
         let gate = session.open()?.gate;
+        plan.map_or(Ok(()), |plan| start(&gate, plan))?;
         let mut answers = Answers { out, profile: proposals.profile() };
         let limits = Limits::default()
             .with_max_bytes(LINE_BYTES)
@@ -163,6 +169,9 @@ impl Check {
         };
         if let Some(ask) = call.ask {
             asked = asked.ask(ask);
+        }
+        if let Some(step) = call.plan_step {
+            asked = asked.plan_step(step);
         }
         if let Some(token) = call.approval {
             asked = asked.approval(token);

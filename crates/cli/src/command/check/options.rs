@@ -43,7 +43,7 @@ pub(crate) struct Options {
     pub(crate) server: Option<ServerName>,
     /// Id of the session; a random one without it.
     #[arg(long)]
-    session: Option<SessionId>,
+    pub(super) session: Option<SessionId>,
     /// How long the session may last; as long as the registry allows without it.
     #[arg(long)]
     ttl: Option<Millis>,

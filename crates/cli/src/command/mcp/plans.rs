@@ -61,6 +61,11 @@ pub(crate) struct BreachFlags {
 }
 
 impl BreachFlags {
+    /// Whether any of it is said.
+    pub(crate) const fn is_given(self) -> bool {
+        self.on_breach.is_some() || self.breaches.is_some()
+    }
+
     /// The plan's response to breaches.
     pub(crate) fn on_breach(self) -> Result<OnBreach, Failure> {
         on_breach(self.on_breach.unwrap_or_default(), self.breaches)

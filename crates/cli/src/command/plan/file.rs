@@ -11,7 +11,7 @@ use crate::files::Source;
 
 /// What a plan's file holds. Nothing of it is checked but its form.
 #[derive(Debug)]
-pub(super) enum PlanFile {
+pub(crate) enum PlanFile {
     /// A plan that says what it is for, and whether it is spelled as it is committed.
     Whole(Plan, Spelling),
     /// Steps alone.
@@ -20,7 +20,7 @@ pub(super) enum PlanFile {
 
 /// How a whole plan is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spelling {
+pub(crate) enum Spelling {
     /// Its canonical JSON is what is committed.
     AsCommitted,
     /// Something in it can be said in other ways, and was.
@@ -29,7 +29,7 @@ pub(super) enum Spelling {
 
 impl PlanFile {
     /// Reads a plan's file strictly, in whichever of its forms.
-    pub(super) fn read(from: &Source) -> Result<Self, Failure> {
+    pub(crate) fn read(from: &Source) -> Result<Self, Failure> {
         let limits = PlanLimits::default();
         // One more than the reader takes, so that what is too large is refused with the reader's own code.
         let cap = u64::try_from(limits.max_bytes()).unwrap_or(u64::MAX).saturating_add(1);
@@ -74,7 +74,7 @@ impl PlanFile {
     }
 
     /// The session that the plan says it is for.
-    pub(super) fn session(&self) -> Option<&SessionId> {
+    pub(crate) fn session(&self) -> Option<&SessionId> {
         self.context().map(PlanContext::session)
     }
 

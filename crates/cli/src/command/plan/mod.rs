@@ -12,7 +12,7 @@ mod steps;
 mod tree;
 mod verify;
 
-pub(crate) use options::goal_digest;
+pub(crate) use options::{goal_digest, plan_for};
 
 use std::error::Error;
 
@@ -21,7 +21,7 @@ use clap::Subcommand;
 use crate::failure::{Exit, Failure, chain};
 use crate::output::Output;
 
-pub(crate) use file::unchecked;
+pub(crate) use file::{PlanFile, unchecked};
 
 /// Commit a plan of tool calls before the first of them runs, and hold the calls to it.
 ///

@@ -165,7 +165,7 @@ impl SessionOptions {
 }
 
 /// Makes the plan for a session. Where no goal was given, a whole plan's own is not compared with any.
-pub(super) fn plan_for(file: PlanFile, session: &PreparedSession) -> Result<Plan, Failure> {
+pub(crate) fn plan_for(file: PlanFile, session: &PreparedSession) -> Result<Plan, Failure> {
     let context = match (session.plan_context(), file.context()) {
         (Ok(context), _) => context,
         (Err(StartPlanError::NoGoal), Some(own)) => {
