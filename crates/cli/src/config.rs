@@ -12,7 +12,7 @@ use crate::command::mcp::plans::{Around, PlanFlags, PlanPart};
 use crate::command::registry::DEFAULT_MAX_AGE;
 use crate::export::{self, Exports, MetricsPart, TracesPart};
 use crate::failure::Failure;
-use crate::files::read_text_file;
+use crate::files::{read_text_file, read_trusted_text};
 use crate::proposals::ProposalPlan;
 use crate::record::{PreparedRecord, RecordPart};
 use crate::session::{ApprovalPlan, Bindings, SessionPlan};
@@ -155,7 +155,7 @@ pub(crate) fn find_config(named: Option<&Path>) -> Result<PathBuf, Failure> {
 impl Config {
     /// Reads a configuration. Unknown members are errors; paths are taken from the file's own folder.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let text = read_text_file(path)?;
+        let text = read_trusted_text(path)?;
         let mut config: Self = toml::from_str(&text).map_err(|error| malformed(path, &text, &error))?;
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
         let mut paths =

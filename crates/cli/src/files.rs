@@ -1,9 +1,11 @@
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::failure::Failure;
+use countersign_keys::trusted::{PUBLIC_MODE, open_regular, read_trusted, set_mode};
+
+use crate::failure::{Failure, chain};
 
 /// The most bytes of a text that is not subject to limits of its own: a goal, a token, a configuration.
 pub(crate) const TEXT_BYTES: u64 = 1 << 20;
@@ -50,16 +52,9 @@ fn read_stdin(max: u64) -> Result<Vec<u8>, Failure> {
     within(take_stdin(max.saturating_add(1))?, max, "standard input")
 }
 
-/// Opens what must be a regular file. Opening a FIFO would wait for its writer, so the path is looked at first; what
-/// counts is the handle.
-pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
-    let regular = |about: Metadata| {
-        if about.is_file() { Ok(about) } else { Err(io::Error::other("is not a regular file")) }
-    };
-    regular(std::fs::metadata(path)?)?;
-    let file = File::open(path)?;
-    let about = regular(file.metadata()?)?;
-    Ok((file, about))
+/// Reads a file that counts for who wrote it: refused where others than root and the process's user can have.
+pub(crate) fn read_trusted_file(path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
+    read_trusted(path, max).map_err(|error| Failure::new(error.code(), chain(&error)).about(path.display()))
 }
 
 fn open(path: &Path) -> Result<File, Failure> {
@@ -103,8 +98,16 @@ pub(crate) fn read_text(given: &str) -> Result<String, Failure> {
 
 /// Reads a file of text.
 pub(crate) fn read_text_file(path: &Path) -> Result<String, Failure> {
-    String::from_utf8(read_file(path, TEXT_BYTES)?)
-        .map_err(|_| Failure::new("FILE_NOT_TEXT", "not UTF-8").about(path.display()))
+    text_of(path, read_file(path, TEXT_BYTES)?)
+}
+
+/// Reads a file of text that counts for who wrote it, as [`read_trusted_file`] does.
+pub(crate) fn read_trusted_text(path: &Path) -> Result<String, Failure> {
+    text_of(path, read_trusted_file(path, TEXT_BYTES)?)
+}
+
+fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|_| Failure::new("FILE_NOT_TEXT", "not UTF-8").about(path.display()))
 }
 
 /// Whether a file that is there may be replaced.
@@ -120,21 +123,18 @@ impl From<bool> for Replace {
     }
 }
 
-/// Writes a file whole or not at all: into a temporary file beside it, synced, and then moved into place.
+/// Writes a file whole or not at all: into a temporary file beside it, synced, and then moved into place. Its mode is
+/// 0644 whatever the umask.
 pub(crate) fn write_file(path: &Path, bytes: &[u8], replace: Replace) -> Result<(), Failure> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".countersign-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        builder.permissions(std::fs::Permissions::from_mode(0o644));
-    }
-    let mut temporary = builder.tempfile_in(folder).map_err(|error| unwritable(path, &error))?;
-    temporary.write_all(bytes).map_err(|error| unwritable(path, &error))?;
+    let made = builder.prefix(".countersign-").tempfile_in(folder);
+    let mut temporary = made.map_err(|error| unwritable(path, &error))?;
+    let written = set_mode(temporary.as_file(), PUBLIC_MODE).and_then(|()| temporary.write_all(bytes));
+    written.map_err(|error| unwritable(path, &error))?;
     temporary.as_file().sync_all().map_err(|error| unwritable(path, &error))?;
     let moved = match replace {
         Replace::Never => temporary.persist_noclobber(path),

@@ -12,7 +12,7 @@ use countersign_registry::CapabilityRegistry;
 
 use crate::command::keys::read_evidence_keyring;
 use crate::failure::{Exit, Failure, chain};
-use crate::files::{REGISTRY_BYTES, TEXT_BYTES, read_file};
+use crate::files::{REGISTRY_BYTES, TEXT_BYTES, read_trusted_file};
 
 /// How proposals are judged, as the operator has it.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl ProposalPlan {
             builder = builder.endorsed(self.read_endorsed(path, root, registry, now)?);
         }
         if let Some(path) = &self.policy {
-            let policy = ProposalPolicy::from_json(&read_file(path, TEXT_BYTES)?);
+            let policy = ProposalPolicy::from_json(&read_trusted_file(path, TEXT_BYTES)?);
             builder = builder.policy(policy.map_err(|error| Failure::from(error).about(path.display()))?);
         }
         if let Some(age) = self.max_attestation_age {
@@ -84,7 +84,7 @@ impl ProposalPlan {
         }
         let view = registry.view();
         let revoked = |key: &VerifyingKey| view.is_key_revoked(&key.key_id());
-        EndorsedDigests::load_unless_revoked(&read_file(path, REGISTRY_BYTES)?, root, &revoked, now)
+        EndorsedDigests::load_unless_revoked(&read_trusted_file(path, REGISTRY_BYTES)?, root, &revoked, now)
             .map_err(|error| Failure::from(error).about(path.display()).into_refusal())
     }
 }

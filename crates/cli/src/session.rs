@@ -17,7 +17,7 @@ use countersign_core::{
 use countersign_keys::{RunKeys, TrustRoot};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{
-    CapabilityRegistry, LoadOptions, NegotiationRequest, RegistryError, SessionContract, Wanted,
+    CapabilityRegistry, LoadOptions, MarkError, NegotiationRequest, RegistryError, SessionContract, Wanted,
     definition_digest,
 };
 use countersign_sqlite::SqliteStore;
@@ -31,7 +31,7 @@ use crate::command::mcp::plans::Rule;
 use crate::command::token::run_keys;
 use crate::export::Exports;
 use crate::failure::Failure;
-use crate::files::{REGISTRY_BYTES, read_file};
+use crate::files::{REGISTRY_BYTES, read_file, read_trusted_file};
 use crate::follow::follow;
 use crate::marks::LateMarks;
 use crate::proposals::ProposalPlan;
@@ -310,7 +310,7 @@ impl SessionPlan {
         marks: Arc<LateMarks>,
         now: Timestamp,
     ) -> Result<CapabilityRegistry, Failure> {
-        let bytes = read_file(&self.registry, REGISTRY_BYTES)?;
+        let bytes = read_trusted_file(&self.registry, REGISTRY_BYTES)?;
         let options = LoadOptions::new().with_max_age(self.max_age);
         CapabilityRegistry::load(&bytes, root, marks, options, now)
             .map_err(|error| registry_failure(error).about(self.registry.display()))
@@ -363,8 +363,11 @@ pub(crate) fn open_store(path: &Path) -> Result<SqliteStore, Failure> {
 
 /// A registry that does not hold is a refusal; a mark that cannot be read or written is a mishap.
 pub(crate) fn registry_failure(error: RegistryError) -> Failure {
+    use MarkError::{Corrupt, Full, Moved, Unavailable, Untrusted};
+    let is_mishap =
+        matches!(error, RegistryError::Mark(Corrupt | Full | Moved | Unavailable(_) | Untrusted(_)));
     let failure = Failure::from(error);
-    if failure.code().starts_with("REGISTRY_MARK_") { failure } else { failure.into_refusal() }
+    if is_mishap { failure } else { failure.into_refusal() }
 }
 
 /// Reads the definitions of a server's tools from what it answered to `tools/list`: the result, or the whole answer.

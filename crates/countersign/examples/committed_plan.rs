@@ -12,6 +12,7 @@ use countersign::committed_plan::{Plan, Step};
 use countersign::core::{
     Audience, Clock as _, KeyId, Millis, OperatorId, RunId, SystemClock, TokenId, ToolId,
 };
+use countersign::keys::trusted::write_public;
 use countersign::keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
 use countersign::tool_gate::{ApprovalSettings, PlanSettings, RejectionCode, ToolCall, ToolGate};
 
@@ -114,10 +115,10 @@ fn open(name: &str) -> Result<ToolGate, Failed> {
     std::fs::create_dir_all(&folder)?;
     let operator = SigningKey::from_seed([7; 32]);
     let root = TrustRoot::new(1, 1, vec![operator.verifying_key()])?;
-    std::fs::write(folder.join("trust-root.json"), root.to_json())?;
+    write_public(&folder.join("trust-root.json"), root.to_json().as_bytes())?;
     let draft = countersign::registry::RegistryDraft::from_json(DRAFT.as_bytes())?;
     let envelope = draft.sign(now, now.checked_add(Millis::from_secs(3_600))?, &[&operator])?;
-    std::fs::write(folder.join("registry.json"), envelope.to_json())?;
+    write_public(&folder.join("registry.json"), envelope.to_json().as_bytes())?;
     let countersign = Countersign::load(
         folder.join("registry.json"),
         folder.join("trust-root.json"),

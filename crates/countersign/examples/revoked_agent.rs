@@ -7,6 +7,7 @@ mod operator;
 
 use countersign::Countersign;
 use countersign::audit_log::MemorySink;
+use countersign::keys::trusted::write_public;
 use countersign::tool_gate::{RejectionCode, ToolCall};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("registry 2: {no}");
     assert_eq!(no.code(), RejectionCode::AgentRevoked);
 
-    std::fs::write(&registry, old)?;
+    write_public(&registry, &old)?;
     let rollback = countersign.reload().err().ok_or("rolled back, yet loaded")?;
     println!("the old file put back: {}", rollback.code());
     assert_eq!(gate.check(&call("call-3")).err().map(|no| no.code()), Some(RejectionCode::AgentRevoked));

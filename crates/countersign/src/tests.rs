@@ -7,6 +7,7 @@ use countersign_approval_token::MemorySpentTokens;
 use countersign_audit_log::{MemorySink, Record};
 use countersign_committed_plan::{Plan, Step};
 use countersign_core::{Clock, ImpactClass, ManualClock, Millis, Timestamp, ToolId};
+use countersign_keys::trusted::write_public;
 use countersign_keys::{SigningKey, TrustRoot};
 use countersign_registry::{AgentClaims, RegistryDraft};
 use countersign_tool_gate::{PlanSettings, ProposalSettings, RejectionCode, ToolCall, Window};
@@ -31,8 +32,8 @@ fn sign(folder: &Path, version: u64, revoked: &str) {
     let root = TrustRoot::new(1, 1, [operator.verifying_key()]).unwrap();
     let draft = RegistryDraft::from_json(draft.as_bytes()).unwrap();
     let signed = draft.sign(start(), start().checked_add(Millis::from_secs(86_400)).unwrap(), &[&operator]);
-    fs::write(folder.join("root.json"), root.to_json()).unwrap();
-    fs::write(folder.join("registry.json"), signed.unwrap().to_json()).unwrap();
+    write_public(&folder.join("root.json"), root.to_json().as_bytes()).unwrap();
+    write_public(&folder.join("registry.json"), signed.unwrap().to_json().as_bytes()).unwrap();
 }
 
 fn load(folder: &Path) -> Result<Countersign, crate::LoadError> {
@@ -228,4 +229,24 @@ fn a_revocation_that_is_loaded_counts_from_the_next_call_on() {
     assert_eq!(countersign.reload().unwrap(), 2);
     assert!(gate.call("search", b"{}", |_| Ok::<_, ()>(())).is_err());
     assert_eq!(gate.call_log().last().unwrap().code.as_ref().unwrap().as_str(), "AGENT_REVOKED");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_that_others_may_write_is_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    for name in ["registry.json", "root.json", "state"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        sign(folder.path(), 1, "");
+        load(folder.path()).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(load(folder.path()).unwrap_err().code(), "FILE_TOO_OPEN", "{name}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        load(folder.path()).unwrap();
+        // Only root may give a file away.
+        if chown(&path, Some(65_534), None).is_ok() {
+            assert_eq!(load(folder.path()).unwrap_err().code(), "FILE_OWNER", "{name}");
+        }
+    }
 }

@@ -7,7 +7,7 @@
 //! without Unix permissions neither mode nor owner is checked.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Mode of a file that is not secret: readable by all, writable by its owner.
@@ -148,6 +148,19 @@ pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let file = with_mode(OpenOptions::new().write(true).create_new(true), mode).open(path)?;
     set_mode(&file, mode)?;
     Ok(file)
+}
+
+/// Writes a file that is not secret, with mode 0644 whatever the umask. One that exists is overwritten in place.
+///
+/// # Errors
+/// The system's.
+pub fn write_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let options = with_mode(options.write(true).create(true).truncate(true), PUBLIC_MODE);
+    let mut file = options.open(path)?;
+    set_mode(&file, PUBLIC_MODE)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 /// Sets the most permission bits that a file gets when these options make it.

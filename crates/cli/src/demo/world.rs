@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use countersign_audit_log::{Record, SessionRecord, read_log};
 use countersign_keys::file::read_public_key;
+use countersign_keys::trusted::write_public;
 use countersign_mcp::SUBMIT_PLAN;
 use serde_json::{Value, json};
 
@@ -95,7 +96,7 @@ impl World {
         let name: String = crate::random::id::<countersign_core::RunId>("countersign-demo")?.to_string();
         let folder = std::path::absolute(std::env::temp_dir().join(name))
             .map_err(|error| failed("the folder for temporary files is not usable", &error))?;
-        fs::create_dir(&folder)
+        private_folder(&folder)
             .map_err(|error| failed(&format!("`{}` cannot be made", folder.display()), &error))?;
         let record = match record {
             None => folder.join("log"),
@@ -280,7 +281,7 @@ impl World {
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
-        fs::write(self.folder.join(name), text)
+        write_public(&self.folder.join(name), text.as_bytes())
             .map_err(|error| failed("the demo's folder cannot be written", &error))
     }
 
@@ -362,4 +363,12 @@ fn entry(name: &str, tool: &Value, rules: Value) -> Result<Value, Failure> {
 
 pub(super) fn failed(what: &str, error: &io::Error) -> Failure {
     Failure::new("DEMO_FAILED", format!("{what}: {error}"))
+}
+
+/// Makes a folder that the process's user alone can enter, in a place where everybody can make some.
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }

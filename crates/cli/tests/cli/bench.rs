@@ -42,7 +42,15 @@ impl Bench {
     }
 
     pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let is_new = !self.path(name).exists();
         std::fs::write(self.path(name), bytes).unwrap();
+        // Whatever the umask: files that their group may write are refused.
+        #[cfg(unix)]
+        if is_new {
+            self.mode(name, 0o644);
+        }
+        #[cfg(not(unix))]
+        let _ = is_new;
     }
 
     pub(crate) fn read(&self, name: &str) -> String {

@@ -29,6 +29,7 @@ mod conformance;
 mod demo;
 mod desk;
 mod exports;
+mod file_modes;
 mod general;
 mod interrupt;
 mod json;

@@ -11,6 +11,7 @@ use countersign::action_proposal::{
 use countersign::approval_token::MemorySpentTokens;
 use countersign::audit_log::MemorySink;
 use countersign::core::{Audience, Clock as _, Millis, SystemClock};
+use countersign::keys::trusted::write_public;
 use countersign::keys::{SigningKey, TrustRoot};
 use countersign::registry::RegistryDraft;
 use countersign::tool_gate::{CallError, ProposalSettings, RejectionCode, ToolCall, ToolGate};
@@ -50,19 +51,19 @@ impl Desk {
             (folder.join("registry.json"), folder.join("trust-root.json"), folder.join("evidence-keys.json"));
 
         let operator = SigningKey::from_seed(OPERATOR_SEED);
-        std::fs::write(&root, TrustRoot::new(1, 1, vec![operator.verifying_key()])?.to_json())?;
+        write_public(&root, TrustRoot::new(1, 1, vec![operator.verifying_key()])?.to_json().as_bytes())?;
         let now = SystemClock::new().now()?;
         let envelope = RegistryDraft::from_json(DRAFT.as_bytes())?.sign(
             now,
             now.checked_add(Millis::from_secs(3_600))?,
             &[&operator],
         )?;
-        std::fs::write(&registry, envelope.to_json())?;
+        write_public(&registry, envelope.to_json().as_bytes())?;
         let key = clerk().verifying_key().to_base64();
         let keys = format!(
             r#"{{"trusted_keys":{{"{CLERK}":{{"public_key":"{key}","tools":["wire_transfer"],"impacts":["money"]}}}}}}"#
         );
-        std::fs::write(&keyring, keys)?;
+        write_public(&keyring, keys.as_bytes())?;
 
         let verifier = ProposalVerifier::builder(Profile::Strict)
             .keyring(EvidenceKeyring::from_json(&std::fs::read(&keyring)?)?)

@@ -1,6 +1,8 @@
 // What an operator does once, in a folder for temporary files: a key, a trust root, a signed registry for a small
 // support desk. With the command line it is `countersign keys generate`, `keys trust` and `registry sign`.
 
+use countersign::keys::trusted::write_public;
+
 type Failed = Box<dyn std::error::Error>;
 
 /// The operator's signing key. An example's alone: a real one comes from `countersign keys generate`.
@@ -15,7 +17,7 @@ pub(crate) fn desk(name: &str) -> Result<std::path::PathBuf, Failed> {
     std::fs::create_dir(&folder)?;
     let operator = countersign::keys::SigningKey::from_seed(OPERATOR_SEED);
     let root = countersign::keys::TrustRoot::new(1, 1, vec![operator.verifying_key()])?;
-    std::fs::write(folder.join("trust-root.json"), root.to_json())?;
+    write_public(&folder.join("trust-root.json"), root.to_json().as_bytes())?;
     sign(&folder, 1, &[])?;
     Ok(folder)
 }
@@ -29,7 +31,7 @@ pub(crate) fn sign(folder: &std::path::Path, version: u64, revoked: &[&str]) -> 
     let now = SystemClock::new().now()?;
     let operator = countersign::keys::SigningKey::from_seed(OPERATOR_SEED);
     let envelope = draft.sign(now, now.checked_add(Millis::from_secs(3_600))?, &[&operator])?;
-    std::fs::write(folder.join("registry.json"), envelope.to_json())?;
+    write_public(&folder.join("registry.json"), envelope.to_json().as_bytes())?;
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use countersign::canonical_json::Canonical;
 use countersign::core::{
     Audience, Clock as _, ImpactClass, KeyId, Millis, OperatorId, RunId, SystemClock, TokenId, ToolId,
 };
+use countersign::keys::trusted::write_public;
 use countersign::keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
 use countersign::registry::RegistryDraft;
 use countersign::tool_gate::{ApprovalRequest, ApprovalSettings, ToolGate};
@@ -156,10 +157,10 @@ fn open_gate(folder: &Path) -> Result<ToolGate, Failed> {
     let now = SystemClock::new().now()?;
     let operator = SigningKey::from_seed([7; 32]);
     let (registry, root) = (folder.join("registry.json"), folder.join("trust-root.json"));
-    fs::write(&root, TrustRoot::new(1, 1, vec![operator.verifying_key()])?.to_json())?;
+    write_public(&root, TrustRoot::new(1, 1, vec![operator.verifying_key()])?.to_json().as_bytes())?;
     let expires = now.checked_add(Millis::from_secs(3_600))?;
     let envelope = RegistryDraft::from_json(DRAFT.as_bytes())?.sign(now, expires, &[&operator])?;
-    fs::write(&registry, envelope.to_json())?;
+    write_public(&registry, envelope.to_json().as_bytes())?;
     let spent = Arc::new(MemorySpentTokens::new());
     Ok(Countersign::load(registry, root, folder.join("registry.state"))?
         .session("support-bot", "session-1", "ada@example.com")?

@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::entries::Entry;
 use crate::failure::Failure;
-use crate::files::open_regular;
 
 /// The longest line that is read, its end included.
 const MAX_LINE: u64 = 1 << 16;
@@ -224,7 +223,7 @@ impl Follower {
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, Failure> {
-    let (file, _) = open_regular(path).map_err(unreadable)?;
+    let (file, _) = countersign_keys::trusted::open_regular(path).map_err(unreadable)?;
     Ok(BufReader::new(file))
 }
 

@@ -13,7 +13,7 @@ use countersign_merkle::MerkleTree;
 use super::durable::make_durable;
 use super::entries::Logs;
 use crate::failure::{Exit, Failure};
-use crate::files::{TEXT_BYTES, read_file, read_text_file};
+use crate::files::{TEXT_BYTES, read_text_file, read_trusted_file};
 use crate::output::note;
 
 /// A log, and what it is verified by.
@@ -238,7 +238,7 @@ impl KeySource {
         if *given != VerifierKeyError::Malformed && path.symlink_metadata().is_err() {
             return Err(Failure::from(*given));
         }
-        let bytes = read_file(path, TEXT_BYTES)?;
+        let bytes = read_trusted_file(path, TEXT_BYTES)?;
         let text = str::from_utf8(&bytes).map_err(|_| VerifierKeyError::Malformed);
         text.and_then(|text| text.strip_suffix('\n').unwrap_or(text).parse())
             .map_err(|error| Failure::from(error).about(path.display()))

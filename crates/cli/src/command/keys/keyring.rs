@@ -7,7 +7,7 @@ use countersign_keys::file::read_public_key;
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure};
-use crate::files::{TEXT_BYTES, read_file};
+use crate::files::{TEXT_BYTES, read_trusted_file};
 use crate::output::{Output, internal};
 use crate::time::{moment, now};
 
@@ -107,7 +107,7 @@ fn with_keys(keyring: &EvidenceKeyring, more: &[(String, PathBuf)]) -> Result<St
 /// Reads the keyring that evidence is verified with. One that cannot be used, whatever the reason, ends the run as
 /// PIC/1.0's own verb does.
 pub(crate) fn read_evidence_keyring(path: &Path) -> Result<EvidenceKeyring, Failure> {
-    let bytes = read_file(path, TEXT_BYTES).map_err(|failure| failure.ending(Exit::Keyring))?;
+    let bytes = read_trusted_file(path, TEXT_BYTES).map_err(|failure| failure.ending(Exit::Keyring))?;
     EvidenceKeyring::from_json(&bytes).map_err(|error| {
         let about = match error.place() {
             Some(place) if !place.is_empty() => format!("{}, {place}", path.display()),

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::read_signers;
 use crate::failure::{Exit, Failure};
-use crate::files::{REGISTRY_BYTES, Replace, must_be_free, read_file, write_file};
+use crate::files::{REGISTRY_BYTES, Replace, must_be_free, read_file, read_trusted_file, write_file};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
@@ -136,7 +136,7 @@ impl Verify {
 
 /// Reads the file that says whose signatures count.
 pub(crate) fn read_trust_root(path: &Path) -> Result<TrustRoot, Failure> {
-    let bytes = read_file(path, REGISTRY_BYTES)?;
+    let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
     TrustRoot::from_json(&bytes).map_err(|error| Failure::from(error).about(path.display()))
 }
 

@@ -7,7 +7,7 @@ use countersign_core::{Audience, Clock, ImpactClass, ManualClock, Millis, System
 use super::read::limits;
 use crate::command::keys::{read_evidence_keyring, read_trust_root};
 use crate::failure::{Exit, Failure};
-use crate::files::{REGISTRY_BYTES, Source, TEXT_BYTES, read_file};
+use crate::files::{REGISTRY_BYTES, Source, TEXT_BYTES, read_trusted_file};
 use crate::proposals::open_folder;
 use crate::time::moment;
 
@@ -104,7 +104,7 @@ impl Rules {
             builder = builder.endorsed(self.read_endorsed(path, root)?);
         }
         if let Some(path) = &self.policy {
-            let bytes = read_file(path, TEXT_BYTES)?;
+            let bytes = read_trusted_file(path, TEXT_BYTES)?;
             builder = builder.policy(
                 ProposalPolicy::from_json(&bytes)
                     .map_err(|error| Failure::from(error).about(path.display()))?,
@@ -155,7 +155,7 @@ impl Rules {
 
     fn read_endorsed(&self, path: &Path, root: &Path) -> Result<EndorsedDigests, Failure> {
         let root = read_trust_root(root)?;
-        let bytes = read_file(path, REGISTRY_BYTES)?;
+        let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
         let now = self.clock().now().map_err(|error| Failure::new("CLOCK_UNAVAILABLE", error.to_string()))?;
         EndorsedDigests::load(&bytes, &root, now)
             .map_err(|error| Failure::from(error).about(path.display()).into_refusal())

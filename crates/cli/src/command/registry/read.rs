@@ -7,7 +7,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::files::{REGISTRY_BYTES, read_file};
+use crate::files::{REGISTRY_BYTES, read_file, read_trusted_file};
 
 /// A registry as a file has it, signed or not. Nothing is verified.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) fn read_draft(path: &Path) -> Result<RegistryDraft, Failure> {
 
 /// Reads a signed registry's file, unverified.
 pub(crate) fn read_envelope(path: &Path) -> Result<Envelope, Failure> {
-    let bytes = read_file(path, REGISTRY_BYTES)?;
+    let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
     Envelope::from_json(&bytes, bytes.len()).map_err(|error| Failure::from(error).about(path.display()))
 }
 

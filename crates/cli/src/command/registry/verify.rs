@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::command::keys::read_trust_root;
 use crate::failure::{Exit, Failure};
-use crate::files::{REGISTRY_BYTES, read_file};
+use crate::files::{REGISTRY_BYTES, read_trusted_file};
 use crate::output::Output;
 use crate::time::now;
 
@@ -32,7 +32,7 @@ pub(crate) const DEFAULT_MAX_AGE: &str = "30d";
 impl Verify {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let root = read_trust_root(&self.trust_root)?;
-        let bytes = read_file(&self.file, REGISTRY_BYTES)?;
+        let bytes = read_trusted_file(&self.file, REGISTRY_BYTES)?;
         let mark = match &self.state {
             Some(path) => FileHighWater::new(path)
                 .current()

@@ -16,7 +16,7 @@ use super::audit::{Entries, Entry, KeySource};
 use super::keys::read_trust_root;
 use super::registry::DEFAULT_MAX_AGE;
 use crate::failure::{Exit, Failure};
-use crate::files::{REGISTRY_BYTES, read_file};
+use crate::files::{REGISTRY_BYTES, read_trusted_file};
 use crate::output::{Output, note};
 use crate::session::registry_failure;
 
@@ -119,7 +119,7 @@ impl Simulate {
     /// Loads a registry as it was when it was issued: it may have expired since.
     fn load(&self, path: &Path) -> Result<Arc<RegistryView>, Failure> {
         let root = read_trust_root(&self.trust_root)?;
-        let bytes = read_file(path, REGISTRY_BYTES)?;
+        let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
         let options = LoadOptions::new().with_max_age(self.max_age);
         let marks = Arc::new(MemoryHighWater::new());
         CapabilityRegistry::load(&bytes, &root, marks, options, issued(&bytes))
