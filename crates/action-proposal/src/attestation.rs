@@ -63,6 +63,8 @@ pub(crate) struct VerifiedSignature {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SingleUse {
     pub(crate) spent: SpentId,
+    /// When it was issued.
+    pub(crate) issued: Timestamp,
     /// The first moment at which it does not verify: its own end, its key's, or that of the age that it may have.
     pub(crate) expires: Timestamp,
     /// How long its use has to be remembered. A key's end does not shorten it, as operators prolong keys.

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use countersign_canonical_json::Canonical;
-use countersign_core::{Digest, ImpactClass, Millis, SpendError, SpentId, SpentTokens, Timestamp};
+use countersign_core::{Digest, ImpactClass, Millis, SpendError, SpentId, SpentTokens, Ticket, Timestamp};
 use countersign_keys::VerifyingKey;
 
 use crate::Profile;
@@ -90,7 +90,8 @@ impl VerifiedProposal {
             return Err(SpendError::Expired);
         }
         for ticket in tickets() {
-            store.spend(&ticket.spent, ticket.keep_until.saturating_add(skew), now)?;
+            let keep_until = ticket.keep_until.saturating_add(skew);
+            store.spend(&Ticket::new(ticket.spent, ticket.issued, keep_until), now)?;
         }
         Ok(SpentProposal { facts: self.facts })
     }

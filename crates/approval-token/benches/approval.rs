@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use countersign_approval_token::{
-    ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, Partial, mint, verify,
+    ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, VerifyTerms, mint, verify,
 };
 use countersign_canonical_json::Recipe;
 use countersign_core::{
@@ -52,13 +52,13 @@ fn bench(criterion: &mut Criterion) -> Result<(), Box<dyn std::error::Error>> {
     });
     group.bench_function("parse", |b| b.iter(|| black_box(token.as_str()).parse::<ApprovalToken>()));
     group.bench_function("verify", |b| {
-        b.iter(|| verify(black_box(&token), &keys, &binding, now, skew, Partial::Refuse));
+        b.iter(|| verify(black_box(&token), &keys, &binding, now, &VerifyTerms::default()));
     });
     let (spent, mut ids) = (MemorySpentTokens::new(), 1..);
     group.bench_function("verify and spend", |b| {
         let setup = || ids.next().and_then(fresh);
         let run = |token: Option<ApprovalToken>| {
-            let approval = verify(token.as_ref()?, &keys, &binding, now, skew, Partial::Refuse).ok()?;
+            let approval = verify(token.as_ref()?, &keys, &binding, now, &VerifyTerms::default()).ok()?;
             approval.spend(&spent, now, skew).ok()
         };
         b.iter_batched(setup, run, BatchSize::SmallInput);

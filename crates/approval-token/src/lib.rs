@@ -29,4 +29,4 @@ pub use pending_memory::MemoryPendingApprovals;
 pub use spent::SpentApproval;
 pub use spent_memory::MemorySpentTokens;
 pub use token::{ApprovalToken, DEFAULT_TTL_CAP, MintTerms, mint};
-pub use verify::{Approval, Partial, verify};
+pub use verify::{Approval, Partial, VerifyTerms, verify};

@@ -1,30 +1,39 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use countersign_core::{SpendError, SpentId, SpentTokens, Timestamp};
+use countersign_core::{SpendError, SpentId, SpentTokens, Ticket, Timestamp};
 use dashmap::{DashMap, Entry};
 
 /// The fewest spends between two rounds of forgetting.
 const MIN_ROUND: usize = 1_024;
 
-/// Remembers spent tokens for as long as the process lives. After a restart everything could be spent again, so this
-/// is for tests and for hosts whose tokens do not outlive the process.
+/// Remembers spent tokens for as long as the process lives. Made with [`since`](Self::since), it refuses tokens that were
+/// issued before it, so that a restart lets none be spent again.
 ///
 /// Only tokens that verified get here, so an agent cannot make it grow; it holds as many as approvers mint within one
 /// time to live.
 #[derive(Debug, Default)]
 pub struct MemorySpentTokens {
+    /// Tokens that were issued before are refused.
+    created: Option<Timestamp>,
     spent: DashMap<SpentId, Timestamp>,
-    /// What was to be kept until this moment or less may have been forgotten. Only ever raised.
+    /// The latest `keep_until` of all that was forgotten. Only ever raised.
     horizon: AtomicU64,
     /// Spends since the last round of forgetting.
     since_round: AtomicUsize,
 }
 
 impl MemorySpentTokens {
-    /// Makes an empty store.
+    /// Makes an empty store that takes tokens whenever they were issued. After a restart every unexpired token could be
+    /// spent again, so this is for tests and for hosts whose tokens do not outlive the process.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Makes an empty store that refuses tokens issued before `created`, the time of the call.
+    #[must_use]
+    pub fn since(created: Timestamp) -> Self {
+        Self { created: Some(created), ..Self::default() }
     }
 
     /// How many tokens are remembered.
@@ -41,10 +50,15 @@ impl MemorySpentTokens {
 
     /// Forgets what need not be kept at `now`. Happens by itself as tokens are spent.
     pub fn forget(&self, now: Timestamp) {
-        // INVARIANT: the horizon rises before anything is removed. Whoever then finds an id gone has taken its shard's
-        // lock after the removal and sees the horizon.
-        self.horizon.fetch_max(now.as_millis(), Ordering::SeqCst);
-        self.spent.retain(|_, keep_until| *keep_until > now);
+        self.spent.retain(|_, keep_until| {
+            let is_kept = *keep_until > now;
+            if !is_kept {
+                // INVARIANT: the horizon rises under the lock of the entry's shard, before the entry is removed. Who
+                // finds the id gone has taken that lock after the removal and sees the horizon.
+                self.horizon.fetch_max(keep_until.as_millis(), Ordering::SeqCst);
+            }
+            is_kept
+        });
     }
 
     /// Forgets once per as many spends as there were entries left last time: constant work per spend.
@@ -58,16 +72,21 @@ impl MemorySpentTokens {
 }
 
 impl SpentTokens for MemorySpentTokens {
-    fn spend(&self, id: &SpentId, keep_until: Timestamp, now: Timestamp) -> Result<(), SpendError> {
-        match self.spent.entry(*id) {
+    fn spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        if let Some(created) = self.created.filter(|created| ticket.issued < *created) {
+            return Err(if created > now { SpendError::ClockAhead } else { SpendError::TooNew });
+        }
+        match self.spent.entry(ticket.id) {
             Entry::Occupied(_) => return Err(SpendError::Spent),
             Entry::Vacant(vacant) => {
                 // The lock on the id's shard is held: between this look and the insertion nothing is forgotten.
-                let horizon = self.horizon.load(Ordering::SeqCst).max(now.as_millis());
-                if keep_until.as_millis() <= horizon {
+                if ticket.keep_until <= now {
                     return Err(SpendError::Spent);
                 }
-                vacant.insert(keep_until);
+                if ticket.keep_until.as_millis() <= self.horizon.load(Ordering::SeqCst) {
+                    return Err(SpendError::ClockAhead);
+                }
+                vacant.insert(ticket.keep_until);
             }
         }
         self.forget_in_rounds(now);

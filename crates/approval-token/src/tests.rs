@@ -21,10 +21,14 @@ use countersign_core::{
 use countersign_keys::{Keyring, RunKeys, ServerSecret};
 
 use crate::{
-    Approval, ApprovalError, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, Partial, mint, verify,
+    Approval, ApprovalError, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, Partial, VerifyTerms,
+    mint, verify,
 };
 
 const SKEW: Millis = Millis::from_secs(5);
+const STRICT: VerifyTerms =
+    VerifyTerms { skew: SKEW, max_lifetime: DEFAULT_TTL_CAP, partial: Partial::Refuse };
+const PARTIAL: VerifyTerms = STRICT.partial(Partial::Accept);
 
 fn secret(id: &str, byte: u8) -> ServerSecret {
     ServerSecret::new(KeyId::new(id).unwrap(), &[byte; 32]).unwrap()
@@ -84,7 +88,7 @@ fn token(call: &str, id: &str) -> ApprovalToken {
 }
 
 fn check(token: &ApprovalToken, binding: &CallBinding) -> Result<Approval, ApprovalError> {
-    verify(token, &keys(), binding, at(1_000_000), SKEW, Partial::Refuse)
+    verify(token, &keys(), binding, at(1_000_000), &STRICT)
 }
 
 /// Why a token is refused; it must be refused with the one code.

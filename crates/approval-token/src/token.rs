@@ -40,7 +40,7 @@ impl MintTerms {
 /// Mints the token that approves one call in one run. The same inputs give the same bytes.
 ///
 /// ```
-/// use countersign_approval_token::{CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, Partial, mint, verify};
+/// use countersign_approval_token::{CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, VerifyTerms, mint, verify};
 /// use countersign_canonical_json::Recipe;
 /// use countersign_core::{CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, Timestamp, TokenId, ToolId};
 /// use countersign_keys::{Keyring, ServerSecret};
@@ -49,11 +49,11 @@ impl MintTerms {
 /// let (call, tool) = (CallId::new("call-1")?, ToolId::new("desk", "refund")?);
 /// let binding = CallBinding::new(call, tool, Digest::of(b"{}"), Recipe::Jcs1, Principal::new("alice")?);
 /// let (now, skew) = (Timestamp::from_millis(1_000)?, Millis::from_secs(5));
+/// let spent = MemorySpentTokens::since(now);
 /// let terms = MintTerms::new(TokenId::new("t1")?, OperatorId::new("bob")?, now, Millis::from_secs(60));
 ///
 /// let token = mint(&keys, &binding, &terms, DEFAULT_TTL_CAP)?;
-/// let spent = MemorySpentTokens::new();
-/// let again = || verify(&token, &keys, &binding, now, skew, Partial::Refuse);
+/// let again = || verify(&token, &keys, &binding, now, &VerifyTerms::default());
 /// assert!(again()?.spend(&spent, now, skew).is_ok());
 /// assert!(again()?.spend(&spent, now, skew).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

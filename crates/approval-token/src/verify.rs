@@ -1,5 +1,5 @@
 use countersign_core::{
-    AgentId, KeyId, Millis, OperatorId, SpendError, SpentId, SpentTokens, Timestamp, TokenId,
+    AgentId, KeyId, Millis, OperatorId, SpendError, SpentId, SpentTokens, Ticket, Timestamp, TokenId,
 };
 use countersign_keys::RunKeys;
 use serde::Deserialize as _;
@@ -8,7 +8,7 @@ use crate::binding::CallBinding;
 use crate::error::ApprovalError;
 use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
 use crate::spent::{SpentApproval, spent_id};
-use crate::token::{ApprovalToken, is_self_approval};
+use crate::token::{ApprovalToken, DEFAULT_TTL_CAP, is_self_approval};
 
 /// Says what to do with a token that leaves out an optional field that the gate knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,11 +22,54 @@ pub enum Partial {
     Accept,
 }
 
+/// What a gate asks of every token beside the call's own fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifyTerms {
+    /// How far ahead the approver's clock may be. Expiry has no skew: at `expires` the approval is expired.
+    pub skew: Millis,
+    /// The longest that a token may count, from its issue to its expiry. Who holds the key can mint for longer; such a
+    /// token is no approval here.
+    pub max_lifetime: Millis,
+    /// What to do with a token that leaves out an optional field that the gate knows.
+    pub partial: Partial,
+}
+
+/// 5 seconds of skew, a lifetime of an hour as [`mint`](crate::mint) has it, and every field.
+impl Default for VerifyTerms {
+    fn default() -> Self {
+        Self { skew: Millis::from_secs(5), max_lifetime: DEFAULT_TTL_CAP, partial: Partial::Refuse }
+    }
+}
+
+impl VerifyTerms {
+    /// Sets how far ahead the approver's clock may be.
+    #[must_use]
+    pub const fn skew(mut self, skew: Millis) -> Self {
+        self.skew = skew;
+        self
+    }
+
+    /// Sets the longest that a token may count.
+    #[must_use]
+    pub const fn max_lifetime(mut self, most: Millis) -> Self {
+        self.max_lifetime = most;
+        self
+    }
+
+    /// Sets what to do with a token that leaves out optional fields.
+    #[must_use]
+    pub const fn partial(mut self, partial: Partial) -> Self {
+        self.partial = partial;
+        self
+    }
+}
+
 /// Verifies that a token approves exactly this call in this run, now. Pure: it may be asked any number of times, and
 /// only [`Approval::spend`] uses the token up.
 ///
 /// The tag is verified, under the active key and then under the accepted ones, before anything that the token says is
-/// read. `skew` is how far ahead the approver's clock may be. Expiry has no skew: at `expires` the approval is expired.
+/// read.
 ///
 /// # Errors
 /// [`ApprovalError::Invalid`] unless the tag verifies and every field equals the gate's; [`ApprovalError::Expired`] when
@@ -36,8 +79,7 @@ pub fn verify(
     keys: &RunKeys,
     binding: &CallBinding,
     now: Timestamp,
-    skew: Millis,
-    partial: Partial,
+    terms: &VerifyTerms,
 ) -> Result<Approval, ApprovalError> {
     let (key_id, bytes) = keys
         .iter()
@@ -49,10 +91,11 @@ pub fn verify(
     same(payload.recipe == RECIPE, "other-recipe")?;
     same(payload.key_id == key_id.as_str(), "other-key")?;
     same(payload.run == keys.run().as_str(), "other-run")?;
-    compare(&payload, binding, partial)?;
+    compare(&payload, binding, terms.partial)?;
     same(!is_self_approval(payload.approver, binding.agent()), "self-approval")?;
     same(payload.issued < payload.expires, "times")?;
-    same(payload.issued <= now.saturating_add(skew), "not-yet")?;
+    same(payload.expires.since(payload.issued) <= terms.max_lifetime, "lifetime")?;
+    same(payload.issued <= now.saturating_add(terms.skew), "not-yet")?;
     let token_id =
         TokenId::new(payload.token_id).map_err(|_| ApprovalError::Invalid { reason: "token-id" })?;
     let approver =
@@ -61,7 +104,8 @@ pub fn verify(
         return Err(ApprovalError::Expired);
     }
     let spent_id = spent_id(keys.run(), &token_id);
-    Ok(Approval { token_id, approver, key_id: key_id.clone(), expires: payload.expires, spent_id })
+    let (issued, expires) = (payload.issued, payload.expires);
+    Ok(Approval { token_id, approver, key_id: key_id.clone(), issued, expires, spent_id })
 }
 
 /// Compares every field of the call.
@@ -104,6 +148,7 @@ pub struct Approval {
     token_id: TokenId,
     approver: OperatorId,
     key_id: KeyId,
+    issued: Timestamp,
     expires: Timestamp,
     spent_id: SpentId,
 }
@@ -127,6 +172,12 @@ impl Approval {
         &self.key_id
     }
 
+    /// When the approval was issued.
+    #[must_use]
+    pub const fn issued(&self) -> Timestamp {
+        self.issued
+    }
+
     /// When the approval expires.
     #[must_use]
     pub const fn expires(&self) -> Timestamp {
@@ -137,6 +188,12 @@ impl Approval {
     #[must_use]
     pub const fn spent_id(&self) -> &SpentId {
         &self.spent_id
+    }
+
+    /// The ticket that spending uses up. Its use is remembered until `skew` after the expiry.
+    #[must_use]
+    pub const fn ticket(&self, skew: Millis) -> Ticket {
+        Ticket::new(self.spent_id, self.issued, self.expires.saturating_add(skew))
     }
 
     /// Uses the token up. Of all who try, in all threads and wherever the store is shared, one succeeds.
@@ -152,7 +209,7 @@ impl Approval {
         if now >= self.expires {
             return Err(SpendError::Expired);
         }
-        store.spend(&self.spent_id, self.expires.saturating_add(skew), now)?;
+        store.spend(&self.ticket(skew), now)?;
         Ok(SpentApproval::new(self.token_id, self.approver))
     }
 }

@@ -1,4 +1,4 @@
-use countersign_core::{AgentId, Digest, Principal, SessionId, Timestamp, ToolId};
+use countersign_core::{AgentId, Digest, Principal, SessionId, StoreId, Timestamp, ToolId};
 
 use crate::Escaped;
 
@@ -40,6 +40,10 @@ pub struct SessionRecord {
     /// Code of the refusal, where no session was opened.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<Escaped<64>>,
+    /// Store that the session's approvals and attestations are spent in, where it outlives the process. Another id than the
+    /// sessions before says that the store was made anew.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub spent_store: Option<StoreId>,
 }
 
 impl SessionRecord {
@@ -54,7 +58,7 @@ impl SessionRecord {
         tools: Vec<ToolId>,
         expires: Timestamp,
     ) -> Self {
-        let (narrowed, ask, claims, code) = (false, None, None, None);
+        let (narrowed, ask, claims, code, spent_store) = (false, None, None, None, None);
         Self {
             time,
             session,
@@ -68,6 +72,7 @@ impl SessionRecord {
             expires,
             claims,
             code,
+            spent_store,
         }
     }
 }

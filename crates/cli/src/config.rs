@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::files::{read_text_file, read_trusted_text};
 use crate::proposals::ProposalPlan;
 use crate::record::{PreparedRecord, RecordPart};
-use crate::session::{ApprovalPlan, Bindings, SessionPlan};
+use crate::session::{ApprovalPlan, Bindings, SessionPlan, StoreMaking};
 use crate::signals::{SignalsPart, SignalsPlan};
 
 /// Name of a configuration where none is given.
@@ -66,6 +66,8 @@ pub(crate) struct ApprovalPart {
     pub(crate) store: PathBuf,
     audience: Option<Audience>,
     ttl: Option<Span>,
+    #[serde(default)]
+    store_must_exist: bool,
 }
 
 /// How action proposals are judged.
@@ -244,6 +246,8 @@ impl Config {
                 run: run_of(&session)?,
                 audience: self.audience()?,
                 store: approval.store.clone(),
+                making: if approval.store_must_exist { StoreMaking::Never } else { StoreMaking::IfMissing },
+                max_lifetime: approval.ttl(),
                 bindings: Bindings::Strict,
             }),
             None => None,

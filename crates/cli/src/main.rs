@@ -17,6 +17,7 @@ mod http;
 mod interrupt;
 mod lines;
 mod marks;
+mod minting;
 mod output;
 mod proposals;
 mod random;

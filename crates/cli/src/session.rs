@@ -20,7 +20,7 @@ use countersign_registry::{
     CapabilityRegistry, LoadOptions, MarkError, NegotiationRequest, RegistryError, SessionContract, Wanted,
     definition_digest,
 };
-use countersign_sqlite::SqliteStore;
+use countersign_sqlite::{OpenError as StoreError, SqliteStore};
 use countersign_tool_gate::{
     ApprovalSettings, CallStats, ProposalSettings, Quarantines, RecordedFields, StartPlanError, ToolGate,
 };
@@ -74,7 +74,19 @@ pub(crate) struct ApprovalPlan {
     pub(crate) run: RunId,
     pub(crate) audience: Audience,
     pub(crate) store: PathBuf,
+    pub(crate) making: StoreMaking,
+    /// The longest that a token may count.
+    pub(crate) max_lifetime: Millis,
     pub(crate) bindings: Bindings,
+}
+
+/// Whether opening a session may make the store of spent tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreMaking {
+    /// It may. Tokens that were issued before are refused then.
+    IfMissing,
+    /// It may not: a missing store is an error.
+    Never,
 }
 
 /// Whether a token may leave out optional bindings.
@@ -206,7 +218,7 @@ impl PreparedSession {
         }
         if let (Some((plan, keys)), Some(store)) = (self.approvals, &stores.approvals) {
             let spent = Arc::clone(store);
-            let settings = ApprovalSettings::new(keys, spent, plan.audience);
+            let settings = ApprovalSettings::new(keys, spent, plan.audience).max_lifetime(plan.max_lifetime);
             builder = builder.approvals(match plan.bindings {
                 Bindings::Partial => settings.dangerous_accept_partial_bindings(),
                 Bindings::Strict => settings,
@@ -245,11 +257,18 @@ impl PreparedSession {
     /// Opens the stores; those that are one file are one store.
     fn stores(&self) -> Result<Stores, Failure> {
         let mut opened: BTreeMap<&Path, Arc<SqliteStore>> = BTreeMap::new();
+        if let Some((plan, _)) = &self.approvals {
+            let store = match plan.making {
+                StoreMaking::IfMissing => open_store(&plan.store)?,
+                StoreMaking::Never => open_existing_store(&plan.store)?,
+            };
+            opened.insert(&plan.store, Arc::new(store));
+        }
+        let approvals = opened.values().next().cloned();
         let mut open = |path| match opened.entry(path) {
             Entry::Occupied(there) => Ok(Arc::clone(there.get())),
             Entry::Vacant(free) => open_store(path).map(|store| Arc::clone(free.insert(Arc::new(store)))),
         };
-        let approvals = self.approvals.as_ref().map(|(plan, _)| open(&plan.store)).transpose()?;
         let attestations = match &self.proposals {
             None => None,
             Some((_, None)) => Some(Arc::new(MemorySpentTokens::new()) as Arc<dyn SpentTokens>),
@@ -358,7 +377,20 @@ impl SessionPlan {
 
 /// Opens the file of spent tokens and pending approvals, or makes it.
 pub(crate) fn open_store(path: &Path) -> Result<SqliteStore, Failure> {
-    SqliteStore::open(path).map_err(|error| Failure::from(error).about(path.display()))
+    SqliteStore::open(path, now()?).map_err(|error| Failure::from(error).about(path.display()))
+}
+
+/// Opens a store that is there.
+pub(crate) fn open_existing_store(path: &Path) -> Result<SqliteStore, Failure> {
+    let failure = |error: StoreError| {
+        if !matches!(error, StoreError::Missing) {
+            return error.into();
+        }
+        let text =
+            "there is no store; `countersign store init` makes one, which refuses what was approved before";
+        Failure::new(error.code(), text)
+    };
+    SqliteStore::open_existing(path).map_err(|error| failure(error).about(path.display()))
 }
 
 /// A registry that does not hold is a refusal; a mark that cannot be read or written is a mishap.

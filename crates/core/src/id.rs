@@ -146,6 +146,9 @@ string_newtype!(
     /// Names one run of a workflow; per-run keys are derived from it. 1 to 256 bytes, nothing hidden.
     RunId, "run id", check_id);
 string_newtype!(
+    /// Names one store of spent tickets; a store that is made anew has another. 1 to 256 bytes, nothing hidden.
+    StoreId, "store id", check_id);
+string_newtype!(
     /// Names one approval token; the approver's side chooses it. 1 to 256 bytes, nothing hidden.
     TokenId, "token id", check_id);
 string_newtype!(

@@ -23,10 +23,10 @@ pub use digest::{Digest, DigestBuilder, DigestError};
 pub use hidden::{escape_hidden, is_hidden};
 pub use id::{
     AgentId, Audience, CallId, IdError, KeyId, OperatorId, OutputTag, Principal, RequestId, RunId, SessionId,
-    TokenId,
+    StoreId, TokenId,
 };
 pub use impact::{ImpactClass, ImpactError};
 pub use lookalike::{look_alike, lookalike_keys};
-pub use spent::{SpendError, SpentId, SpentTokens};
+pub use spent::{SpendError, SpentId, SpentTokens, Ticket};
 pub use time::{Millis, TimeError, Timestamp};
 pub use tool::{ServerName, ToolId, ToolName};

@@ -95,6 +95,7 @@ impl Approvals {
                 RejectionCode::ApprovalSpent
                     | RejectionCode::ApprovalExpired
                     | RejectionCode::ApprovalInvalid
+                    | RejectionCode::StoreTooNew
             )
         });
         if is_over { self.store.mark_used(id) } else { Ok(()) }

@@ -48,6 +48,7 @@ const fn is_unlocked_by_name(code: RejectionCode) -> bool {
             | RejectionCode::ApprovalInvalid
             | RejectionCode::ApprovalExpired
             | RejectionCode::ApprovalSpent
+            | RejectionCode::StoreTooNew
             | RejectionCode::PicInvalidRequest
             | RejectionCode::PicEvidenceRequired
             | RejectionCode::PicEvidenceFailed

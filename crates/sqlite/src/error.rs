@@ -5,6 +5,12 @@ pub enum OpenError {
     /// The file cannot be made or reached.
     #[error("the store cannot be reached")]
     Unavailable(#[source] std::io::Error),
+    /// No store is at the path, and none may be made.
+    #[error("no store is at the path, and a new one would not know which tickets were used")]
+    Missing,
+    /// A file is at the path of the store that is to be made.
+    #[error("the store is to be made, and a file is at its path")]
+    Exists,
     /// The path is a folder, link, device, pipe or socket.
     #[error("the store is not a regular file")]
     NotAFile,
@@ -39,6 +45,8 @@ impl OpenError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Unavailable(_) | Self::Sqlite(_) => "STORE_UNAVAILABLE",
+            Self::Missing => "STORE_MISSING",
+            Self::Exists => "STORE_EXISTS",
             Self::NotAFile => "STORE_NOT_A_FILE",
             Self::TooOpen => "STORE_TOO_OPEN",
             Self::ReadOnly => "STORE_READ_ONLY",

@@ -8,7 +8,8 @@
 //! What it does not do: it decides nothing about approvals, reads no clock, and does not work across machines (SQLite's
 //! locks do not hold on network file systems). Whoever can write the file can bring a spent token back; that is why
 //! only its owner may. An older copy of the file put back in its place while nothing runs does the same and is not
-//! noticed.
+//! noticed. A store that is made anew refuses tokens that were issued before ([`SqliteStore::created`]), and has another
+//! [id](countersign_core::SpentTokens::store_id).
 //!
 //! [`SpentTokens`]: countersign_core::SpentTokens
 //! [`PendingApprovals`]: countersign_approval_token::PendingApprovals
@@ -18,6 +19,7 @@ mod error;
 mod open;
 mod pending;
 mod quarantine;
+mod schema;
 mod spent;
 mod store;
 mod trouble;

@@ -2,53 +2,13 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use countersign_core::Millis;
+use countersign_core::{Millis, Timestamp};
 use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::OpenError;
-
-/// Says that a database is one of ours (`PRAGMA application_id`): "CSGN".
-const APPLICATION_ID: i64 = 0x4353_474e;
-
-/// The version of the schema below (`PRAGMA user_version`).
-const SCHEMA_VERSION: i64 = 2;
-
-/// What a store holds. The statements are compared with what the file says, so that a trigger or a looser table is
-/// noticed.
-const SCHEMA: [(&str, &str); 7] = [
-    (
-        "spent",
-        "CREATE TABLE spent (id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32), \
-         keep_until INTEGER NOT NULL) STRICT, WITHOUT ROWID",
-    ),
-    ("spent_by_time", "CREATE INDEX spent_by_time ON spent (keep_until)"),
-    (
-        "horizon",
-        "CREATE TABLE horizon (one INTEGER PRIMARY KEY NOT NULL CHECK (one = 1), at INTEGER NOT NULL) STRICT",
-    ),
-    (
-        "pending",
-        "CREATE TABLE pending (number INTEGER PRIMARY KEY NOT NULL, call_id TEXT NOT NULL UNIQUE, \
-         act BLOB NOT NULL CHECK (length(act) = 32), asker BLOB NOT NULL CHECK (length(asker) = 32), \
-         size INTEGER NOT NULL CHECK (size >= 0), open_until INTEGER NOT NULL, \
-         state TEXT NOT NULL CHECK (state IN ('waiting', 'approved', 'denied', 'used')), \
-         token TEXT CHECK ((token IS NOT NULL) = (state = 'approved')), request TEXT NOT NULL) STRICT",
-    ),
-    ("pending_by_act", "CREATE INDEX pending_by_act ON pending (act)"),
-    (
-        "denied",
-        "CREATE TABLE denied (act BLOB PRIMARY KEY NOT NULL CHECK (length(act) = 32), \
-         asker BLOB NOT NULL CHECK (length(asker) = 32), call_id TEXT NOT NULL, denier TEXT NOT NULL, \
-         until INTEGER NOT NULL) STRICT, WITHOUT ROWID",
-    ),
-    (
-        "standing",
-        "CREATE TABLE standing (agent TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL UNIQUE CHECK (number > 0), \
-         quarantined INTEGER NOT NULL CHECK (quarantined IN (0, 1)), change TEXT NOT NULL) STRICT, WITHOUT ROWID",
-    ),
-];
+use crate::schema::{self, Found, Identity, pragma};
 
 /// How long one attempt at opening waits. SQLite does not wait at all for some locks (changing to WAL, recovery), so
 /// opening is tried again and again instead.
@@ -58,35 +18,60 @@ const ATTEMPT_MILLIS: u64 = 10;
 /// another connection included.
 static OPENING: Mutex<()> = Mutex::new(());
 
+/// Whether opening may make a store, and when that would be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Making {
+    /// Makes one where there is none.
+    IfMissing(Timestamp),
+    /// Makes one and refuses one that is there.
+    Always(Timestamp),
+    /// Refuses where there is none.
+    Never,
+}
+
 /// Opens or makes a store's database, and checks all that the store relies on.
-pub(crate) fn open(path: &Path, patience: Millis) -> Result<(Connection, FileId), OpenError> {
+pub(crate) fn open(
+    path: &Path,
+    making: Making,
+    patience: Millis,
+) -> Result<(Connection, FileId, Identity), OpenError> {
     let _one_at_a_time = OPENING.lock();
-    create_for_owner(path).map_err(unreachable_file)?;
+    make_file(path, making)?;
     let file = check_file(path)?;
     let mut attempts = patience.as_millis().div_euclid(ATTEMPT_MILLIS);
     loop {
-        match connect(path, patience) {
+        match connect(path, making, patience) {
             Err(OpenError::Locked) if attempts > 0 => {
                 attempts = attempts.saturating_sub(1);
                 std::thread::sleep(Duration::from_millis(ATTEMPT_MILLIS));
             }
             // The path must lead to the file that was looked at before.
             Ok(_) if check_file(path)? != file => return Err(OpenError::NotAFile),
-            result => return Ok((result?, file)),
+            result => return result.map(|(db, identity)| (db, file, identity)),
         }
     }
 }
 
-/// Makes an empty file that nobody else can read, unless there is one. SQLite itself would make it readable by all.
-fn create_for_owner(path: &Path) -> io::Result<()> {
+/// Makes an empty file that nobody else can read, where that is asked for and there is none. SQLite itself would make it
+/// readable by all.
+fn make_file(path: &Path, making: Making) -> Result<(), OpenError> {
+    if matches!(making, Making::Never) {
+        return match path.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(OpenError::Missing),
+            _ => Ok(()),
+        };
+    }
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match making {
+            Making::Always(_) => Err(OpenError::Exists),
+            Making::IfMissing(_) | Making::Never => Ok(()),
+        },
+        Err(error) => Err(unreachable_file(error)),
     }
 }
 
@@ -133,7 +118,7 @@ impl FileId {
     }
 }
 
-fn connect(path: &Path, patience: Millis) -> Result<Connection, OpenError> {
+fn connect(path: &Path, making: Making, patience: Millis) -> Result<(Connection, Identity), OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
     // A file that is refused is left as it was, its write-ahead log included.
@@ -145,33 +130,26 @@ fn connect(path: &Path, patience: Millis) -> Result<Connection, OpenError> {
         return Err(OpenError::ReadOnly);
     }
     // In one transaction: another process may make the schema between two questions.
-    check_version(&*db.transaction()?)?;
+    let found = schema::look(&*db.transaction()?)?;
     settle(&db)?;
-    make_schema(&mut db)?;
-    check_content(&db)?;
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    match making {
+        Making::Never if found == Found::Empty => return Err(OpenError::Missing),
+        // A store that is there keeps the time of its making.
+        Making::Never => schema::make(&tx, Timestamp::EPOCH)?,
+        Making::IfMissing(now) | Making::Always(now) => schema::make(&tx, now)?,
+    }
+    tx.commit()?;
+    schema::check(&db)?;
+    let identity = schema::identity(&db)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     wait_for_locks(&db, patience.as_millis())?;
-    Ok(db)
+    Ok((db, identity))
 }
 
 fn wait_for_locks(db: &Connection, millis: u64) -> rusqlite::Result<()> {
     // SQLite counts in an i32; more than its 24 days is no patience that anybody has.
     db.busy_timeout(Duration::from_millis(millis.min(i32::MAX.unsigned_abs().into())))
-}
-
-fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
-    db.pragma_query_value(None, name, |row| row.get(0))
-}
-
-/// Refuses other programs' files and other versions' before anything is written. True when the file is empty.
-fn check_version(db: &Connection) -> Result<bool, OpenError> {
-    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    match (pragma(db, "application_id")?, pragma(db, "user_version")?, tables) {
-        (0, 0, 0) => Ok(true),
-        (APPLICATION_ID, SCHEMA_VERSION, _) => Ok(false),
-        (APPLICATION_ID, found, _) => Err(OpenError::Version { found, expected: SCHEMA_VERSION }),
-        _ => Err(OpenError::Corrupt),
-    }
 }
 
 /// Sets what makes a commit outlive a crash, and makes sure that it is set.
@@ -185,32 +163,4 @@ fn settle(db: &Connection) -> Result<(), OpenError> {
         return Err(OpenError::Sqlite(None));
     }
     Ok(())
-}
-
-fn make_schema(db: &mut Connection) -> Result<(), OpenError> {
-    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have made it meanwhile.
-    if check_version(&tx)? {
-        for (_, statement) in SCHEMA {
-            tx.execute(statement, [])?;
-        }
-        tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-        tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-    }
-    tx.commit()?;
-    Ok(())
-}
-
-/// Compares the schema with ours and lets SQLite look at its pages.
-fn check_content(db: &Connection) -> Result<(), OpenError> {
-    let mut statement =
-        db.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid")?;
-    let found: Vec<(String, String)> =
-        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
-    let ours = SCHEMA.iter().map(|(name, sql)| (*name, *sql));
-    if !found.iter().map(|(name, sql)| (name.as_str(), sql.as_str())).eq(ours) {
-        return Err(OpenError::Corrupt);
-    }
-    let verdict: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if verdict == "ok" { Ok(()) } else { Err(OpenError::Corrupt) }
 }

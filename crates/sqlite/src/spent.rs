@@ -1,58 +1,86 @@
-use countersign_core::Timestamp;
-use countersign_core::{SpendError, SpentId, SpentTokens};
-use rusqlite::Transaction;
+use countersign_core::{SpendError, SpentTokens, StoreId, Ticket, Timestamp};
+use rusqlite::{Connection, Transaction};
 
 use crate::store::{SqliteStore, sql_time};
 use crate::trouble::Trouble;
 
-/// Keeps an id until its time is over, then forgets it and remembers, in the same transaction, up to which moment
-/// something may have been forgotten.
+/// Keeps an id until its time is over, then forgets it and raises the horizon to the latest that it forgot, in the same
+/// transaction.
 impl SpentTokens for SqliteStore {
-    fn spend(&self, id: &SpentId, keep_until: Timestamp, now: Timestamp) -> Result<(), SpendError> {
-        let fresh = self.write(|tx| spend(tx, id.digest().as_bytes(), sql_time(keep_until), sql_time(now)));
-        match fresh {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(SpendError::Spent),
-            Err(trouble) => Err(SpendError::Unavailable(Box::new(trouble))),
-        }
+    fn spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        self.check_issued(ticket, now)?;
+        let spent = self.write(|tx| spend(tx, ticket, sql_time(now)));
+        spent.unwrap_or_else(|trouble| Err(SpendError::Unavailable(Box::new(trouble))))
+    }
+
+    fn store_id(&self) -> Option<StoreId> {
+        Some(self.id().clone())
     }
 }
 
 impl SqliteStore {
-    /// Says whether an id was spent, as far as is known without spending it: what was forgotten since is not, and it may be spent
-    /// right after. Only [`spend`](SpentTokens::spend) decides.
+    /// Answers as a [`spend`](SpentTokens::spend) would now, and spends nothing. Another one may spend the ticket right
+    /// after: only `spend` decides.
     ///
     /// # Errors
-    /// [`SpendError::Unavailable`] when the store cannot say.
-    pub fn is_spent(&self, id: &SpentId) -> Result<bool, SpendError> {
+    /// [`SpendError`], as `spend`.
+    pub fn can_spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        self.check_issued(ticket, now)?;
         let found = self.read(|db| {
             let is_spent = "SELECT EXISTS (SELECT 1 FROM spent WHERE id = ?1)";
-            Ok(db.query_row(is_spent, [id.digest().as_bytes()], |row| row.get(0))?)
+            let is_spent: bool = db.query_row(is_spent, [ticket.id.digest().as_bytes()], |row| row.get(0))?;
+            Ok((is_spent, horizon(db)?))
         });
-        found.map_err(|trouble| SpendError::Unavailable(Box::new(trouble)))
+        let (is_spent, horizon) = found.map_err(|trouble| SpendError::Unavailable(Box::new(trouble)))?;
+        if is_spent { Err(SpendError::Spent) } else { check_kept(ticket, horizon, sql_time(now)) }
+    }
+
+    fn check_issued(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        match self.created().filter(|created| ticket.issued < *created) {
+            Some(created) if created > now => Err(SpendError::ClockAhead),
+            Some(_) => Err(SpendError::TooNew),
+            None => Ok(()),
+        }
     }
 }
 
-/// Says whether the id was unspent, and spends it.
-fn spend(tx: &Transaction<'_>, id: &[u8; 32], keep_until: i64, now: i64) -> Result<bool, Trouble> {
-    let horizon = forget(tx, now)?;
-    if keep_until <= horizon.max(now) {
-        return Ok(false);
+/// Spends the ticket unless it was or may have been spent.
+fn spend(tx: &Transaction<'_>, ticket: &Ticket, now: i64) -> Result<Result<(), SpendError>, Trouble> {
+    forget(tx, now)?;
+    if let Err(error) = check_kept(ticket, horizon(tx)?, now) {
+        return Ok(Err(error));
     }
     let inserted = tx.execute(
         "INSERT INTO spent (id, keep_until) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING",
-        (id, keep_until),
+        (ticket.id.digest().as_bytes(), sql_time(ticket.keep_until)),
     )?;
-    Ok(inserted == 1)
+    Ok(if inserted == 1 { Ok(()) } else { Err(SpendError::Spent) })
 }
 
-/// Forgets what need not be kept, and gives the moment up to which anything may have been forgotten.
-fn forget(tx: &Transaction<'_>, now: i64) -> Result<i64, Trouble> {
-    if tx.execute("DELETE FROM spent WHERE keep_until <= ?1", [now])? > 0 {
-        tx.execute(
-            "INSERT INTO horizon (one, at) VALUES (1, ?1) ON CONFLICT (one) DO UPDATE SET at = max(at, excluded.at)",
-            [now],
-        )?;
+/// Refuses a ticket that need not be kept, or that may have been forgotten.
+fn check_kept(ticket: &Ticket, horizon: i64, now: i64) -> Result<(), SpendError> {
+    match sql_time(ticket.keep_until) {
+        keep_until if keep_until <= now => Err(SpendError::Spent),
+        keep_until if keep_until <= horizon => Err(SpendError::ClockAhead),
+        _ => Ok(()),
     }
-    Ok(tx.query_row("SELECT coalesce(max(at), -1) FROM horizon", [], |row| row.get(0))?)
+}
+
+/// Forgets what need not be kept, and raises the horizon to the latest time to which anything of it was to be kept.
+fn forget(tx: &Transaction<'_>, now: i64) -> Result<(), Trouble> {
+    let latest = "SELECT max(keep_until) FROM spent WHERE keep_until <= ?1";
+    let Some(latest) = tx.query_row(latest, [now], |row| row.get::<_, Option<i64>>(0))? else {
+        return Ok(());
+    };
+    tx.execute("DELETE FROM spent WHERE keep_until <= ?1", [now])?;
+    tx.execute(
+        "INSERT INTO horizon (one, at) VALUES (1, ?1) ON CONFLICT (one) DO UPDATE SET at = max(at, excluded.at)",
+        [latest],
+    )?;
+    Ok(())
+}
+
+/// Latest time to which anything that was forgotten was to be kept; -1 where nothing was.
+fn horizon(db: &Connection) -> Result<i64, Trouble> {
+    Ok(db.query_row("SELECT coalesce(max(at), -1) FROM horizon", [], |row| row.get(0))?)
 }

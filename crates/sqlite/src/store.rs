@@ -2,12 +2,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use countersign_core::{Millis, Timestamp};
+use countersign_core::{Millis, StoreId, Timestamp};
 use parking_lot::Mutex;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::OpenError;
-use crate::open::{FileId, open};
+use crate::open::{FileId, Making, open};
+use crate::schema::Identity;
 use crate::trouble::Trouble;
 
 /// How long a store waits for other threads and processes unless said otherwise: 5 seconds.
@@ -26,7 +27,8 @@ pub const DEFAULT_BUSY_TIMEOUT: Millis = Millis::from_secs(5);
 /// use countersign_sqlite::SqliteStore;
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("store.db");
-/// let store = SqliteStore::open(&path)?;
+/// let now = Timestamp::from_millis(1_700_000_000_000)?;
+/// let store = SqliteStore::open(&path, now)?;
 /// assert!(store.list(Timestamp::EPOCH)?.is_empty());
 /// let spent: &dyn SpentTokens = &store;
 /// # let _ = spent;
@@ -35,6 +37,7 @@ pub const DEFAULT_BUSY_TIMEOUT: Millis = Millis::from_secs(5);
 pub struct SqliteStore {
     path: PathBuf,
     file: FileId,
+    identity: Identity,
     busy_timeout: Millis,
     state: Mutex<State>,
 }
@@ -45,24 +48,59 @@ struct State {
 }
 
 impl SqliteStore {
-    /// Opens a store, or makes an empty one that nobody but its owner can read (mode 0600).
+    /// Opens a store, or makes an empty one at `now` that nobody but its owner can read (mode 0600). A store of the schema
+    /// before this one is upgraded in place: its rows are kept, and the time of its making stays unknown.
     ///
     /// # Errors
     /// [`OpenError`] when the file is not a store of this version, can be read by others, or does not keep what it
     /// is told.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
-        Self::open_with(path, DEFAULT_BUSY_TIMEOUT)
+    pub fn open(path: impl AsRef<Path>, now: Timestamp) -> Result<Self, OpenError> {
+        Self::open_with(path, now, DEFAULT_BUSY_TIMEOUT)
+    }
+
+    /// Opens a store that is there.
+    ///
+    /// # Errors
+    /// [`OpenError::Missing`] where there is none, and as [`SqliteStore::open`].
+    pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::opened(path.as_ref(), Making::Never, DEFAULT_BUSY_TIMEOUT)
+    }
+
+    /// Makes a store at `now`. Tokens that are issued from then on can be spent in it, before any gate has opened it.
+    ///
+    /// # Errors
+    /// [`OpenError::Exists`] where a file is at the path, and as [`SqliteStore::open`].
+    pub fn create(path: impl AsRef<Path>, now: Timestamp) -> Result<Self, OpenError> {
+        Self::opened(path.as_ref(), Making::Always(now), DEFAULT_BUSY_TIMEOUT)
     }
 
     /// Opens a store that waits for other threads and processes for as long as is said here, and then refuses.
     ///
     /// # Errors
     /// [`OpenError`], as [`SqliteStore::open`].
-    pub fn open_with(path: impl AsRef<Path>, busy_timeout: Millis) -> Result<Self, OpenError> {
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        now: Timestamp,
+        busy_timeout: Millis,
+    ) -> Result<Self, OpenError> {
+        Self::opened(path.as_ref(), Making::IfMissing(now), busy_timeout)
+    }
+
+    /// When the store was made; none of a store that a version before this one made.
+    #[must_use]
+    pub const fn created(&self) -> Option<Timestamp> {
+        self.identity.created
+    }
+
+    pub(crate) const fn id(&self) -> &StoreId {
+        &self.identity.id
+    }
+
+    fn opened(path: &Path, making: Making, busy_timeout: Millis) -> Result<Self, OpenError> {
         // A relative path must lead to the same file after the process has changed its folder.
         let path = std::path::absolute(path).map_err(OpenError::Unavailable)?;
-        let (db, file) = open(&path, busy_timeout)?;
-        Ok(Self { path, file, busy_timeout, state: Mutex::new(State { db, poisoned: false }) })
+        let (db, file, identity) = open(&path, making, busy_timeout)?;
+        Ok(Self { path, file, identity, busy_timeout, state: Mutex::new(State { db, poisoned: false }) })
     }
 
     /// Runs `work` in a transaction that holds the file's write lock from its start, and commits it.

@@ -9,7 +9,7 @@ mod spent;
 use std::path::PathBuf;
 
 use countersign_approval_token::{
-    Approval, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, Partial, mint, verify,
+    Approval, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, VerifyTerms, mint, verify,
 };
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_core::SpendError;
@@ -60,7 +60,7 @@ fn token(keys: &RunKeys, id: &str, expires: u64) -> ApprovalToken {
 fn approval(keys: &RunKeys, id: &str, expires: u64, now: u64) -> Approval {
     let token = token(keys, id, expires);
     let binding = binding("c", &args("{}"));
-    verify(&token, keys, &binding, at(now), Millis::ZERO, Partial::Refuse).unwrap()
+    verify(&token, keys, &binding, at(now), &VerifyTerms::default().skew(Millis::ZERO)).unwrap()
 }
 
 /// Spends token `id` at 1,000 and gives the code of a refusal.

@@ -50,7 +50,7 @@ pub(crate) fn approved<'g>(
     };
     let mut refusal = Refusal::new(RejectionCode::ApprovalRequired, "no approval came with the call");
     for text in &call.approvals {
-        match verify_one(text, settings, settings.partial, &binding, view, now) {
+        match verify_one(text, settings, settings.verify.partial, &binding, view, now) {
             Ok(approval) => {
                 facts.note_approval(&approval);
                 return Ok(Some((approval, settings)));
@@ -61,7 +61,7 @@ pub(crate) fn approved<'g>(
     }
     let (args, session_ends) = (asked.args.clone(), gate.contract.expires());
     refusal.approval_request =
-        Some(Box::new(ApprovalRequest { binding, args, session_ends, partial: settings.partial }));
+        Some(Box::new(ApprovalRequest { binding, args, session_ends, partial: settings.verify.partial }));
     Err(refusal)
 }
 
@@ -115,13 +115,13 @@ pub(crate) fn verify_one(
     let invalid = |reason| Refusal::new(RejectionCode::ApprovalInvalid, reason);
     let token: ApprovalToken = text.parse().map_err(|_| invalid("not a token"))?;
     let approval =
-        verify(&token, &settings.keys, binding, now, settings.skew, partial).map_err(
-            |error| match error {
+        verify(&token, &settings.keys, binding, now, &settings.verify.partial(partial)).map_err(|error| {
+            match error {
                 ApprovalError::Expired => Refusal::new(RejectionCode::ApprovalExpired, error.reason()),
                 ApprovalError::Invalid { reason } => invalid(reason),
                 _ => invalid("other"),
-            },
-        )?;
+            }
+        })?;
     if view.is_key_revoked(approval.key_id()) {
         return Err(invalid("the key is revoked"));
     }

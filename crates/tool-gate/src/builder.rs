@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use countersign_approval_token::Partial;
+use countersign_approval_token::{Partial, VerifyTerms};
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
 use countersign_canonical_json::Limits;
 use countersign_committed_plan::OnBreach;
@@ -64,22 +64,29 @@ pub struct ApprovalSettings {
     pub(crate) keys: RunKeys,
     pub(crate) spent: Arc<dyn SpentTokens>,
     pub(crate) audience: Audience,
-    pub(crate) skew: Millis,
-    pub(crate) partial: Partial,
+    pub(crate) verify: VerifyTerms,
 }
 
 impl ApprovalSettings {
     /// Takes the run's keys, the store of spent tokens, and this gate's name as tokens bind it. The clocks of
-    /// approver and gate may differ by 5 seconds.
+    /// approver and gate may differ by 5 seconds, and a token may count for an hour from its issue.
     #[must_use]
     pub fn new(keys: RunKeys, spent: Arc<dyn SpentTokens>, audience: Audience) -> Self {
-        Self { keys, spent, audience, skew: Millis::from_secs(5), partial: Partial::Refuse }
+        Self { keys, spent, audience, verify: VerifyTerms::default() }
     }
 
     /// Sets by how much an approver's clock may run ahead of the gate's.
     #[must_use]
     pub const fn skew(mut self, skew: Millis) -> Self {
-        self.skew = skew;
+        self.verify.skew = skew;
+        self
+    }
+
+    /// Sets the longest that a token may count, from its issue to its expiry. One that was minted for longer is
+    /// `APPROVAL_INVALID`, whoever minted it.
+    #[must_use]
+    pub const fn max_lifetime(mut self, most: Millis) -> Self {
+        self.verify.max_lifetime = most;
         self
     }
 
@@ -88,7 +95,7 @@ impl ApprovalSettings {
     /// carry must still be equal.
     #[must_use]
     pub const fn dangerous_accept_partial_bindings(mut self) -> Self {
-        self.partial = Partial::Accept;
+        self.verify.partial = Partial::Accept;
         self
     }
 }
@@ -287,6 +294,9 @@ impl ToolGateBuilder {
         record.narrowed = view.snapshot().version() == contract.registry_version()
             && listed.is_some_and(|listed| listed != contract.tools());
         record.ask = self.ask.as_ref().map(PinnedAsk::digest);
+        let stores =
+            [self.approvals.as_ref().map(|it| &it.spent), self.proposals.as_ref().map(|it| &it.spent)];
+        record.spent_store = stores.into_iter().flatten().find_map(|store| store.store_id());
         record.claims = self.claims.as_ref().map(|claims| {
             let differing = claims.differences(contract);
             ClaimsRecord::new(claims.digest(), differing.iter().map(String::as_str))

@@ -26,6 +26,8 @@ impl RejectionCode {
                     | Self::ToolDefinitionUnknown
                     | Self::AskExpired
                     | Self::ApprovalRequired
+                    | Self::StoreClockAhead
+                    | Self::StoreTooNew
                     | Self::StoreUnavailable
                     | Self::AuditUnavailable
                     | Self::CallExpired

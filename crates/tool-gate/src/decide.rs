@@ -366,7 +366,7 @@ pub(crate) fn spend_approval(
 ) -> Result<SpentApproval, Refusal> {
     let codes = [RejectionCode::ApprovalSpent, RejectionCode::ApprovalExpired];
     approval
-        .spend(&*settings.spent, now, settings.skew)
+        .spend(&*settings.spent, now, settings.verify.skew)
         .map_err(|error| spend_refusal(&error, "approval", codes))
 }
 
@@ -375,6 +375,8 @@ fn spend_refusal(error: &SpendError, what: &str, [spent, expired]: [RejectionCod
     let code = match error {
         SpendError::Spent => spent,
         SpendError::Expired => expired,
+        SpendError::ClockAhead => RejectionCode::StoreClockAhead,
+        SpendError::TooNew => RejectionCode::StoreTooNew,
         SpendError::Unavailable(_) | _ => RejectionCode::StoreUnavailable,
     };
     Refusal::new(code, format!("{what}: {error}"))

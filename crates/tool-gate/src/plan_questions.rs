@@ -2,7 +2,7 @@
 
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::CommittedPlan;
-use countersign_core::{CallId, SpentId};
+use countersign_core::{CallId, Ticket};
 
 use crate::approval::{binding, verify_one};
 use crate::code::RejectionCode;
@@ -48,20 +48,20 @@ impl ToolGate {
         let definition = definition(inner.definition(tool), rules);
         let asked = Asked { call_id, tool, args, rules, step: None };
         let binding = binding(inner, settings, &view, &asked, Some(plan.root().digest()), definition);
-        let (session_ends, partial) = (inner.contract.expires(), settings.partial);
+        let (session_ends, partial) = (inner.contract.expires(), settings.verify.partial);
         Ok(ApprovalRequest { binding, args: args.clone(), session_ends, partial })
     }
 
-    /// Says whether a token approves exactly this, as the gate would see it now, and gives what the store of used tokens knows it by.
+    /// Says whether a token approves exactly this, as the gate would see it now, and returns the ticket that spending it would use up.
     /// Nothing is used up, and nothing is recorded; whether the token was used before is not looked at.
     ///
     /// # Errors
     /// `APPROVAL_INVALID` or `APPROVAL_EXPIRED`; `INTERNAL` when the clock fails.
-    pub fn verify_approval(&self, asked: &ApprovalRequest, token: &str) -> Result<SpentId, RejectionCode> {
+    pub fn verify_approval(&self, asked: &ApprovalRequest, token: &str) -> Result<Ticket, RejectionCode> {
         let inner = self.inner();
         let now = inner.now().map_err(|_| RejectionCode::Internal)?;
         let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
         let verified = verify_one(token, settings, asked.partial, asked.binding(), &inner.view(now), now);
-        verified.map(|approval| *approval.spent_id()).map_err(|refusal| refusal.code)
+        verified.map(|approval| approval.ticket(settings.verify.skew)).map_err(|refusal| refusal.code)
     }
 }

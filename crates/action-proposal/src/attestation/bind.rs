@@ -48,7 +48,7 @@ pub(super) fn check(
         return Err(Broken::new("payload", "must have no other members than those that are compared"));
     }
     members.audience.must_be(rules.audience.map(AsRef::as_ref))?;
-    let keep_until = check_times(&members, rules, now)?;
+    let (issued, keep_until) = check_times(&members, rules, now)?;
     bind_to_call(&members, call)?;
     members.files.must_be_files(&proposal.hash_entries().collect::<Vec<_>>())?;
     members.evidence_id.must_be(Some(&entry.id))?;
@@ -58,7 +58,7 @@ pub(super) fn check(
         return Err(members.nonce.broken("must be 16 to 128 visible ASCII characters"));
     }
     let expires = key.expires.map_or(keep_until, |end| keep_until.min(end));
-    Ok(Some(SingleUse { spent: spent_id(&key.key, nonce), expires, keep_until }))
+    Ok(Some(SingleUse { spent: spent_id(&key.key, nonce), issued, expires, keep_until }))
 }
 
 fn spent_id(key: &VerifyingKey, nonce: &str) -> SpentId {
@@ -74,12 +74,12 @@ fn bind_to_proposal(members: &Members<'_>, proposal: &ActionProposal) -> Result<
     members.claims_digest.must_be_digest(proposal.claims_digest())
 }
 
-/// Fresh, and not for ever: gives the first moment at which it would be over, or older than it may be.
+/// Fresh, and not for ever: gives the time of issue, and the first moment at which it would be over, or older than it may be.
 fn check_times(
     members: &Members<'_>,
     rules: &AttestationRules<'_>,
     now: Timestamp,
-) -> Result<Timestamp, Broken> {
+) -> Result<(Timestamp, Timestamp), Broken> {
     let issued = members.issued_at.moment()?;
     let expires = members.expires_at.end()?;
     if issued > now.saturating_add(rules.skew) {
@@ -95,7 +95,7 @@ fn check_times(
         return Err(members.expires_at.broken("must not be over"));
     }
     let too_old = issued.saturating_add(rules.max_age).saturating_add(Millis::from_millis(1));
-    Ok(expires.min(too_old))
+    Ok((issued, expires.min(too_old)))
 }
 
 fn bind_to_call(members: &Members<'_>, call: &ProposedCall<'_>) -> Result<(), Broken> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use countersign_core::{Digest, ManualClock, Millis, SpendError, SpentId, SpentTokens, Timestamp};
+use countersign_core::{Digest, ManualClock, Millis, SpendError, SpentTokens, Ticket, Timestamp};
 use serde_json::json;
 
 use super::world::{
@@ -22,11 +22,11 @@ struct Spent {
 }
 
 impl SpentTokens for Spent {
-    fn spend(&self, id: &SpentId, keep_until: Timestamp, _: Timestamp) -> Result<(), SpendError> {
-        if !self.ids.lock().unwrap().insert(*id.digest().as_bytes()) {
+    fn spend(&self, ticket: &Ticket, _: Timestamp) -> Result<(), SpendError> {
+        if !self.ids.lock().unwrap().insert(*ticket.id.digest().as_bytes()) {
             return Err(SpendError::Spent);
         }
-        self.kept.lock().unwrap().push(keep_until);
+        self.kept.lock().unwrap().push(ticket.keep_until);
         Ok(())
     }
 }
@@ -118,7 +118,7 @@ fn what_may_be_used_again_asks_nothing_of_the_store() {
     #[derive(Debug)]
     struct Closed;
     impl SpentTokens for Closed {
-        fn spend(&self, _: &SpentId, _: Timestamp, _: Timestamp) -> Result<(), SpendError> {
+        fn spend(&self, _: &Ticket, _: Timestamp) -> Result<(), SpendError> {
             Err(SpendError::Unavailable("closed".into()))
         }
     }

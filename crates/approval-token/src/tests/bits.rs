@@ -9,7 +9,7 @@ fn verify_with(
     keys: &RunKeys,
     binding: &CallBinding,
 ) -> Result<Approval, ApprovalError> {
-    verify(token, keys, binding, at(1_000_000), SKEW, Partial::Refuse)
+    verify(token, keys, binding, at(1_000_000), &STRICT)
 }
 
 /// Any valid id.

@@ -105,7 +105,7 @@ fn a_field_that_the_approver_left_out_is_refused_unless_the_gate_says_otherwise(
     for (field, reason) in OPTIONAL.into_iter().enumerate() {
         let partial = mint(&keys(), &without(field), &terms("t"), DEFAULT_TTL_CAP).unwrap();
         assert_eq!(refusal(check(&partial, &full("c"))), reason);
-        let accepted = verify(&partial, &keys(), &full("c"), at(1_000_000), SKEW, Partial::Accept);
+        let accepted = verify(&partial, &keys(), &full("c"), at(1_000_000), &PARTIAL);
         assert!(accepted.is_ok(), "{reason}");
     }
 }
@@ -114,7 +114,8 @@ fn a_field_that_the_approver_left_out_is_refused_unless_the_gate_says_otherwise(
 fn a_field_that_the_gate_does_not_know_is_refused_always() {
     for (field, reason) in OPTIONAL.into_iter().enumerate() {
         for partial in [Partial::Refuse, Partial::Accept] {
-            let result = verify(&token("c", "t"), &keys(), &without(field), at(1_000_000), SKEW, partial);
+            let result =
+                verify(&token("c", "t"), &keys(), &without(field), at(1_000_000), &STRICT.partial(partial));
             assert_eq!(refusal(result), reason);
         }
     }
@@ -123,7 +124,7 @@ fn a_field_that_the_gate_does_not_know_is_refused_always() {
 #[test]
 fn a_field_that_differs_is_refused_even_where_fields_may_be_left_out() {
     let other = full("c").with_session(SessionId::new("s-2").unwrap());
-    let result = verify(&token("c", "t"), &keys(), &other, at(1_000_000), SKEW, Partial::Accept);
+    let result = verify(&token("c", "t"), &keys(), &other, at(1_000_000), &PARTIAL);
     assert_eq!(refusal(result), "other-session");
 }
 
@@ -151,7 +152,7 @@ fn a_separator_inside_an_id_makes_no_second_call() {
     // The same for the run, which the key knows.
     let odd = run_keys("k1", 1, "run-1\",\"run\":\"run-2");
     let token = mint(&odd, &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
-    assert!(verify(&token, &odd, &full("c"), at(1_000_000), SKEW, Partial::Refuse).is_ok());
+    assert!(verify(&token, &odd, &full("c"), at(1_000_000), &STRICT).is_ok());
     assert_eq!(refusal(check(&token, &full("c"))), "tag");
 }
 
@@ -193,7 +194,7 @@ fn arguments_that_say_something_else_are_refused_and_other_spellings_of_the_same
 #[test]
 fn a_token_of_another_run_is_refused() {
     let other = run_keys("k1", 1, "run-2");
-    let result = verify(&token("c", "t"), &other, &full("c"), at(1_000_000), SKEW, Partial::Refuse);
+    let result = verify(&token("c", "t"), &other, &full("c"), at(1_000_000), &STRICT);
     assert_eq!(refusal(result), "tag");
 }
 
@@ -207,7 +208,7 @@ fn a_payload_of_another_run_under_this_runs_key_is_refused() {
 fn a_run_and_a_key_id_cannot_lend_each_other_letters() {
     let token = mint(&run_keys("a", 1, "bc"), &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
     let other = run_keys("ab", 1, "c");
-    assert_eq!(refusal(verify(&token, &other, &full("c"), at(1_000_000), SKEW, Partial::Refuse)), "tag");
+    assert_eq!(refusal(verify(&token, &other, &full("c"), at(1_000_000), &STRICT)), "tag");
 }
 
 #[test]
@@ -216,8 +217,7 @@ fn a_token_of_an_accepted_key_verifies_and_one_of_a_retired_or_unknown_key_does_
     let rotated = Keyring::new(secret("k2", 2)).with_accepted(secret("k1", 1)).unwrap().for_run(&run);
     let retired = Keyring::new(secret("k2", 2)).for_run(&run);
     let renamed = Keyring::new(secret("k9", 1)).for_run(&run);
-    let verify =
-        |keys: &RunKeys| verify(&token("c", "t"), keys, &full("c"), at(1_000_000), SKEW, Partial::Refuse);
+    let verify = |keys: &RunKeys| verify(&token("c", "t"), keys, &full("c"), at(1_000_000), &STRICT);
     assert_eq!(verify(&rotated).unwrap().key_id().as_str(), "k1");
     assert_eq!(refusal(verify(&retired)), "tag");
     assert_eq!(refusal(verify(&renamed)), "tag");
@@ -264,7 +264,7 @@ fn an_agent_cannot_approve_its_own_call() {
     assert_eq!(MintError::SelfApproval.code(), "APPROVAL_SELF");
     // Nor by leaving out that it is its own.
     let blind = mint(&keys(), &without(0), &own, DEFAULT_TTL_CAP).unwrap();
-    let result = verify(&blind, &keys(), &full("c"), at(1_000_000), SKEW, Partial::Accept);
+    let result = verify(&blind, &keys(), &full("c"), at(1_000_000), &PARTIAL);
     assert_eq!(refusal(result), "self-approval");
 }
 
@@ -280,7 +280,7 @@ fn an_approver_that_looks_like_the_agent_is_the_agent() {
         let minted = mint(&keys(), &full("c"), &own, DEFAULT_TTL_CAP).map(|_| ());
         assert_eq!(minted, Err(MintError::SelfApproval), "{name}");
         let blind = mint(&keys(), &without(0), &own, DEFAULT_TTL_CAP).unwrap();
-        let result = verify(&blind, &keys(), &full("c"), at(1_000_000), SKEW, Partial::Accept);
+        let result = verify(&blind, &keys(), &full("c"), at(1_000_000), &PARTIAL);
         assert_eq!(refusal(result), "self-approval", "{name}");
     }
 }
@@ -321,7 +321,7 @@ fn the_longest_ids_fit_into_a_token() {
     let approver = OperatorId::new(&"\\".repeat(256)).unwrap();
     let terms = MintTerms::new(TokenId::new(&long).unwrap(), approver, at(1_000_000), Millis::from_secs(60));
     let token = mint(&keys, &call, &terms, DEFAULT_TTL_CAP).unwrap();
-    assert!(verify(&token, &keys, &call, at(1_000_000), SKEW, Partial::Refuse).is_ok());
+    assert!(verify(&token, &keys, &call, at(1_000_000), &STRICT).is_ok());
 }
 
 #[test]

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::MemorySpentTokens;
 use crate::spent::spent_id;
-use countersign_core::{SpendError, SpentId, SpentTokens};
+use countersign_core::{SpendError, SpentTokens, Ticket};
 
 fn approval(call: &str, id: &str, now: u64) -> Approval {
-    verify(&token(call, id), &keys(), &full(call), at(now), SKEW, Partial::Refuse).unwrap()
+    verify(&token(call, id), &keys(), &full(call), at(now), &STRICT).unwrap()
 }
 
 fn spend(store: &dyn SpentTokens, approval: Approval, now: u64) -> &'static str {
@@ -49,7 +49,7 @@ fn eight_threads_that_race_ten_thousand_tokens_spend_each_of_them_once() {
                     // Half of the threads come from the other end.
                     let n = if thread % 2 == 0 { n } else { TOKENS - 1 - n };
                     let now = at(1_000_000 + n as u64 % 50_000);
-                    let approval = verify(&tokens[n], keys, binding, now, SKEW, Partial::Refuse).unwrap();
+                    let approval = verify(&tokens[n], keys, binding, now, &STRICT).unwrap();
                     if approval.spend(store, now, SKEW).is_ok() {
                         wins[n].fetch_add(1, Ordering::SeqCst);
                     }
@@ -73,7 +73,7 @@ fn threads_that_spend_while_others_forget_spend_each_token_at_most_once() {
             scope.spawn(|| {
                 for ((id, n), wins) in ids.iter().zip(&wins) {
                     // Each id may be forgotten from the moment on at which the next one comes.
-                    if store.spend(id, at(n + 1), at(*n)).is_ok() {
+                    if store.spend(&Ticket::new(*id, at(0), at(n + 1)), at(*n)).is_ok() {
                         wins.fetch_add(1, Ordering::SeqCst);
                     }
                     store.forget(at(*n));
@@ -94,9 +94,9 @@ fn a_clock_that_is_set_back_brings_no_forgotten_token_to_life() {
     store.forget(at(1_065_000));
     assert!(store.is_empty());
     // The clock goes back to when the token was good: verifying, which is pure, cannot know.
-    assert_eq!(spend(&store, approval("c", "t", 1_000_001), 1_000_001), "APPROVAL_SPENT");
+    assert_eq!(spend(&store, approval("c", "t", 1_000_001), 1_000_001), "STORE_CLOCK_AHEAD");
     // A token that was never spent but may have been is refused as well.
-    assert_eq!(spend(&store, approval("c", "never", 1_000_001), 1_000_001), "APPROVAL_SPENT");
+    assert_eq!(spend(&store, approval("c", "never", 1_000_001), 1_000_001), "STORE_CLOCK_AHEAD");
     // One that outlives what was forgotten is not.
     let late = MintTerms::new(
         TokenId::new("late").unwrap(),
@@ -107,6 +107,36 @@ fn a_clock_that_is_set_back_brings_no_forgotten_token_to_life() {
     let late = mint(&keys(), &full("c"), &late, DEFAULT_TTL_CAP).unwrap();
     assert_eq!(spend(&store, check(&late, &full("c")).unwrap(), 1_000_001), "ok");
     assert_eq!(spend(&store, check(&late, &full("c")).unwrap(), 1_000_001), "APPROVAL_SPENT");
+}
+
+#[test]
+fn a_spend_a_year_ahead_refuses_no_fresh_token() {
+    let (store, year) = (MemorySpentTokens::new(), 31_536_000_000);
+    assert_eq!(spend(&store, approval("c", "before", 1_000_000), 1_000_000), "ok");
+    let id = spent_id(&RunId::new("run-1").unwrap(), &TokenId::new("ahead").unwrap());
+    store.spend(&Ticket::new(id, at(year), at(year + 60_000)), at(year)).unwrap();
+    store.forget(at(year));
+    // The clock is right again. What was forgotten while it was ahead, until 1,065,000, stays spent.
+    assert_eq!(spend(&store, approval("c", "before", 1_000_001), 1_000_001), "STORE_CLOCK_AHEAD");
+    let fresh = MintTerms::new(
+        TokenId::new("fresh").unwrap(),
+        OperatorId::new("olga").unwrap(),
+        at(1_000_001),
+        Millis::from_secs(60),
+    );
+    let fresh = mint(&keys(), &full("c"), &fresh, DEFAULT_TTL_CAP).unwrap();
+    let fresh = verify(&fresh, &keys(), &full("c"), at(1_000_001), &STRICT).unwrap();
+    assert_eq!(spend(&store, fresh, 1_000_001), "ok");
+}
+
+#[test]
+fn a_store_of_a_new_process_refuses_older_tokens() {
+    let store = MemorySpentTokens::since(at(1_000_001));
+    assert_eq!(spend(&store, approval("c", "t", 1_000_002), 1_000_002), "STORE_TOO_NEW");
+    let store = MemorySpentTokens::since(at(1_000_000));
+    assert_eq!(spend(&store, approval("c", "t", 1_000_002), 1_000_002), "ok");
+    let store = MemorySpentTokens::since(at(2_000_000));
+    assert_eq!(spend(&store, approval("c", "t", 1_000_002), 1_000_002), "STORE_CLOCK_AHEAD");
 }
 
 #[test]
@@ -121,17 +151,18 @@ fn a_clock_that_is_set_back_after_a_spend_changes_nothing() {
 fn tokens_are_forgotten_by_time_and_never_by_size() {
     let store = MemorySpentTokens::new();
     let id = |n: u64| spent_id(&RunId::new("r").unwrap(), &TokenId::new(&format!("{n}")).unwrap());
+    let ticket = |n, keep_until| Ticket::new(id(n), at(0), at(keep_until));
     for n in 0..20_000 {
-        store.spend(&id(n), at(100), at(1)).unwrap();
+        store.spend(&ticket(n, 100), at(1)).unwrap();
     }
     assert_eq!(store.len(), 20_000);
     // Their time is over: spending others makes room without anybody asking.
     for n in 20_000..45_000 {
-        store.spend(&id(n), at(300), at(200)).unwrap();
+        store.spend(&ticket(n, 300), at(200)).unwrap();
     }
     assert!(store.len() <= 25_000, "{}", store.len());
     for n in 0..20_000 {
-        assert!(matches!(store.spend(&id(n), at(100), at(1)), Err(SpendError::Spent)));
+        assert!(matches!(store.spend(&ticket(n, 100), at(1)), Err(SpendError::ClockAhead)));
     }
 }
 
@@ -146,7 +177,7 @@ fn an_approval_that_expires_before_it_is_spent_is_refused() {
 struct Broken(&'static str);
 
 impl SpentTokens for Broken {
-    fn spend(&self, _: &SpentId, _: Timestamp, _: Timestamp) -> Result<(), SpendError> {
+    fn spend(&self, _: &Ticket, _: Timestamp) -> Result<(), SpendError> {
         Err(SpendError::Unavailable(self.0.into()))
     }
 }
@@ -173,8 +204,7 @@ fn a_victims_token_id_cannot_be_burnt_without_a_valid_tag() {
     assert!(check(&foreign, &full("c")).is_err());
     let elsewhere = run_keys("k1", 1, "run-2");
     let other = mint(&elsewhere, &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
-    let approval_elsewhere =
-        verify(&other, &elsewhere, &full("c"), at(1_000_000), SKEW, Partial::Refuse).unwrap();
+    let approval_elsewhere = verify(&other, &elsewhere, &full("c"), at(1_000_000), &STRICT).unwrap();
     assert_eq!(spend(&store, approval_elsewhere, 1_000_000), "ok");
     assert_eq!(spend(&store, approval("c", "t", 1_000_000), 1_000_000), "ok");
 }
@@ -197,9 +227,7 @@ fn a_token_minted_again_under_a_newer_key_is_the_same_ticket() {
     let rotated = Keyring::new(secret("k2", 2)).with_accepted(secret("k1", 1)).unwrap().for_run(&run);
     let again = mint(&rotated, &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
     assert_ne!(again.as_str(), token("c", "t").as_str());
-    let verify = |token: &ApprovalToken| {
-        verify(token, &rotated, &full("c"), at(1_000_000), SKEW, Partial::Refuse).unwrap()
-    };
+    let verify = |token: &ApprovalToken| verify(token, &rotated, &full("c"), at(1_000_000), &STRICT).unwrap();
     assert_eq!(spend(&store, verify(&token("c", "t")), 1_000_000), "ok");
     assert_eq!(spend(&store, verify(&again), 1_000_000), "APPROVAL_SPENT");
 }

@@ -7,7 +7,7 @@ fn from(issued: u64, ttl: Millis) -> MintTerms {
 }
 
 fn verify_at(token: &ApprovalToken, now: u64, skew: Millis) -> Result<Approval, ApprovalError> {
-    verify(token, &keys(), &full("c"), at(now), skew, Partial::Refuse)
+    verify(token, &keys(), &full("c"), at(now), &STRICT.skew(skew))
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn skew_does_not_lengthen_a_tokens_life() {
 
 #[test]
 fn an_expired_token_that_is_wrong_as_well_is_only_wrong() {
-    let result = verify(&token("c", "t"), &keys(), &full("d"), at(2_000_000), SKEW, Partial::Refuse);
+    let result = verify(&token("c", "t"), &keys(), &full("d"), at(2_000_000), &STRICT);
     assert_eq!(refusal(result), "other-call");
 }
 

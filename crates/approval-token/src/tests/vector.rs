@@ -90,6 +90,14 @@ fn accepted() -> Vec<(&'static str, Value)> {
                 &json!({ "binding": full("c"), "partial": "accept" }),
             ),
         ),
+        (
+            "lifetime_at_the_longest",
+            minted(
+                "it counts for exactly as long as the gate allows",
+                &full("c"),
+                &json!({ "max_lifetime": 60_000 }),
+            ),
+        ),
     ]
 }
 
@@ -249,6 +257,20 @@ fn rejected() -> Vec<(&'static str, Value)> {
             &lookalike,
         ),
     ));
+    let lifetime = |about, change: &Value| case(about, "APPROVAL_INVALID", Some("lifetime"), change);
+    cases.push((
+        "lifetime_beyond_the_longest",
+        lifetime(
+            "it counts for a millisecond longer than the gate allows",
+            &json!({ "max_lifetime": 59_999 }),
+        ),
+    ));
+    let mut years = edited("1060000", "315360000000");
+    years["now"] = 1_000_000.into();
+    cases.push((
+        "lifetime_of_ten_years",
+        lifetime("ten years where nothing is said, which is an hour", &years),
+    ));
     cases
 }
 
@@ -294,5 +316,8 @@ fn run(case: &Value) -> Result<Approval, ApprovalError> {
     let now = at(case["now"].as_u64().unwrap());
     let skew = Millis::new(case["skew"].as_u64().unwrap()).unwrap();
     let token: ApprovalToken = case["token"].as_str().unwrap().parse()?;
-    verify(&token, &keys, &binding, now, skew, partial)
+    // Vectors that do not say allow an hour.
+    let most =
+        case.get("max_lifetime").map_or(DEFAULT_TTL_CAP, |most| Millis::new(most.as_u64().unwrap()).unwrap());
+    verify(&token, &keys, &binding, now, &STRICT.skew(skew).partial(partial).max_lifetime(most))
 }

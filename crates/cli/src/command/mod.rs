@@ -13,6 +13,7 @@ mod quarantine;
 pub(crate) mod registry;
 mod simulate;
 mod stats;
+mod store;
 pub(crate) mod token;
 
 use clap::Subcommand;
@@ -60,6 +61,8 @@ verbs! {
     #[command(subcommand)]
     Mcp(mcp::Mcp),
     Approve(approve::Approve),
+    #[command(subcommand)]
+    Store(store::Store),
     #[command(subcommand)]
     Quarantine(quarantine::Quarantine),
     #[command(subcommand)]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::session::open_store;
+use crate::session::{open_existing_store, open_store};
 use crate::time::now;
 
 /// Keep agents from calling anything, and let them call again.
@@ -111,10 +111,7 @@ impl Change {
 
 /// Looking makes no store: a path that was mistyped does not answer that nobody is in quarantine.
 fn open_existing(path: &Path) -> Result<SqliteStore, Failure> {
-    if path.exists() {
-        return open_store(path);
-    }
-    Err(Failure::new("STORE_MISSING", "there is no store").about(path.display()))
+    open_existing_store(path)
 }
 
 const fn named(standing: Standing) -> &'static str {

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use countersign_approval_token::{
-    Approval, ApprovalError, ApprovalToken, CallBinding, MintTerms, Partial, mint, verify,
+    Approval, ApprovalError, ApprovalToken, CallBinding, MintTerms, Partial, VerifyTerms, mint, verify,
 };
 use countersign_canonical_json::{Kind, Limits, Recipe, read};
 use countersign_core::SpendError;
@@ -12,14 +12,16 @@ use countersign_core::{
 };
 use countersign_keys::file::read_server_secret;
 use countersign_keys::{Keyring, RunKeys};
+use countersign_registry::{LoadOptions, verify_registry};
 use serde_json::json;
 
 use super::json::malformed;
+use crate::command::keys::read_trust_root;
 use crate::failure::{Exit, Failure};
-use crate::files::{Source, read_text};
+use crate::files::{REGISTRY_BYTES, Source, read_file, read_text};
 use crate::output::Output;
 use crate::random;
-use crate::session::open_store;
+use crate::session::open_existing_store;
 use crate::time::now;
 
 /// The run whose keys are used where none is named.
@@ -33,7 +35,9 @@ pub(crate) const DEFAULT_RUN: &str = "check";
 pub(crate) enum Token {
     /// Mint a token: prints it.
     #[command(after_help = "Example:\n  countersign token mint --key-file approval.key.json --call-id c1 \
-        --server desk --tool refund \\\n    --args args.json --principal alice --ttl 5m")]
+        --server desk --tool refund \\\n    --args args.json --principal alice --session s1 --agent support-bot \
+        --audience check \\\n    --registry-version 1 --ttl 5m\n\nA gate that is strict, as every gate is unless told \
+        otherwise, wants every binding that it knows.\n`countersign check` prints the command with all of them.")]
     Mint(Mint),
     /// Verify a token against a call: exit code 0 when it approves the call, 3 when not.
     #[command(after_help = "Example:\n  countersign token verify --key-file approval.key.json --call-id c1 \
@@ -101,6 +105,12 @@ pub(crate) struct Mint {
     /// Who approves.
     #[arg(long, default_value = "operator")]
     approver: OperatorId,
+    /// The signed registry: refuse a tool that it does not list, or not for the agent.
+    #[arg(long, value_name = "FILE", requires = "trust_root")]
+    registry: Option<PathBuf>,
+    /// The trust root: whose signatures of the registry count.
+    #[arg(long, value_name = "FILE", requires = "registry")]
+    trust_root: Option<PathBuf>,
     /// Id of the token; a random one without it.
     #[arg(long)]
     token_id: Option<TokenId>,
@@ -117,12 +127,16 @@ pub(crate) struct Verify {
     /// The token; `-` reads it from standard input.
     #[arg(long)]
     token: String,
-    /// Burn the token in this store, which is made if it is not there. A second time is refused.
+    /// Burn the token in this store, which is there (`countersign store init`) since before the token was minted. A second
+    /// time is refused.
     #[arg(long, value_name = "STORE")]
     spend: Option<PathBuf>,
     /// Accept a token that leaves out some of the optional bindings given here.
     #[arg(long)]
     accept_partial: bool,
+    /// The longest that a token may count, from its issue to its expiry.
+    #[arg(long, value_name = "TTL", default_value = "1h")]
+    ttl_cap: Millis,
     /// By how much the clock that minted may run ahead of this one.
     #[arg(long, value_name = "SPAN", default_value = "5s")]
     skew: Millis,
@@ -141,6 +155,9 @@ impl Mint {
     fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let keys = run_keys(&self.bindings.key_file, &self.bindings.run)?;
         let binding = self.bindings.read()?;
+        if let (Some(registry), Some(root)) = (&self.registry, &self.trust_root) {
+            check_listed(&binding, registry, root)?;
+        }
         let token_id = match &self.token_id {
             Some(id) => id.clone(),
             None => random::id("token")?,
@@ -173,12 +190,13 @@ impl Verify {
         let keys = run_keys(&self.bindings.key_file, &self.bindings.run)?;
         let binding = self.bindings.read()?;
         let partial = if self.accept_partial { Partial::Accept } else { Partial::Refuse };
+        let terms = VerifyTerms::default().skew(self.skew).max_lifetime(self.ttl_cap).partial(partial);
         let now = now()?;
         let text = read_text(&self.token)?;
         let token: ApprovalToken =
             text.parse().map_err(|error: ApprovalError| Failure::from(error).into_refusal())?;
-        let approval = verify(&token, &keys, &binding, now, self.skew, partial)
-            .map_err(|error| Failure::from(error).into_refusal())?;
+        let approval =
+            verify(&token, &keys, &binding, now, &terms).map_err(|error| differing(&error).into_refusal())?;
         let report = json!({
             "ok": true,
             "token_id": approval.token_id(),
@@ -203,8 +221,35 @@ impl Verify {
     }
 }
 
+/// Why a token is refused. Once its tag has verified, who runs this holds its key, and learns what differs.
+fn differing(error: &ApprovalError) -> Failure {
+    let what = match error.reason() {
+        "shape" | "tag" | "expired" => return Failure::new(error.code(), error.to_string()),
+        "other-call" => "the token binds another --call-id",
+        "other-server" => "the token binds another --server",
+        "other-tool" => "the token binds another --tool",
+        "other-args" => "the token binds other --args",
+        "other-args-recipe" => "the token binds arguments by another recipe",
+        "other-principal" => "the token binds another --principal",
+        "other-definition" => "the token binds another --definition, or one of the two is missing",
+        "other-agent" => "the token binds another --agent, or one of the two is missing",
+        "other-session" => "the token binds another --session, or one of the two is missing",
+        "other-ask" => "the token binds another --ask, or one of the two is missing",
+        "other-plan" => "the token binds another --plan, or one of the two is missing",
+        "other-registry-version" => {
+            "the token binds another --registry-version, or one of the two is missing"
+        }
+        "other-audience" => "the token binds another --audience, or one of the two is missing",
+        "self-approval" => "the approver is the agent",
+        "lifetime" => "it counts for longer than --ttl-cap",
+        "not-yet" => "it is issued further ahead than --skew",
+        reason => reason,
+    };
+    Failure::new(error.code(), format!("{error}: {what}"))
+}
+
 fn spend(approval: Approval, store: &Path, now: Timestamp, skew: Millis) -> Result<(), Failure> {
-    let store = open_store(store)?;
+    let store = open_existing_store(store)?;
     match approval.spend(&store, now, skew) {
         Ok(_) => Ok(()),
         Err(error @ SpendError::Unavailable(_)) => Err(error.into()),
@@ -248,6 +293,25 @@ impl Bindings {
             binding = binding.with_registry_version(version);
         }
         Ok(binding)
+    }
+}
+
+/// Refuses a tool that the registry does not list, or not for the agent that the token binds.
+fn check_listed(binding: &CallBinding, registry: &Path, root: &Path) -> Result<(), Failure> {
+    let root = read_trust_root(root)?;
+    let bytes = read_file(registry, REGISTRY_BYTES)?;
+    let snapshot = verify_registry(&bytes, &root, None, &LoadOptions::new(), now()?)
+        .map_err(|error| Failure::from(error).about(registry.display()).into_refusal())?;
+    let tool = binding.tool();
+    let refused = |text: String| Err(Failure::refused("CAPABILITY_NOT_LISTED", text));
+    if snapshot.tool(tool).is_none() {
+        return refused(format!("the registry lists no tool `{tool}`"));
+    }
+    match binding.agent() {
+        Some(agent) if !snapshot.agent(agent).is_some_and(|entry| entry.tools().contains(tool)) => {
+            refused(format!("the registry lists no tool `{tool}` for the agent"))
+        }
+        _ => Ok(()),
     }
 }
 

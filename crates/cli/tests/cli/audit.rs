@@ -74,7 +74,7 @@ fn full() -> Vec<Value> {
     vec![
         json!({"type": "session", "time": 1, "session": "s1", "agent": "a", "ancestors": ["planner", "writer"],
                "principal": "p", "registry_version": 1, "tools": [{"server": "desk", "name": "search"}],
-               "narrowed": true, "ask": digest, "expires": 1, "code": "X",
+               "narrowed": true, "ask": digest, "expires": 1, "code": "X", "spent_store": "store1",
                "claims": {"digest": digest, "differing": ["role", "model"], "omitted": 1}}),
         json!({"type": "decision", "time": 1, "session": "s1", "agent": "a", "principal": "p", "call_id": "c1",
                "request_id": "r1", "trace": "t1", "tool": {"server": "desk", "name": "search"},

@@ -9,18 +9,31 @@ use crate::bench::{Bench, RECORD_OPTIONS, Run, lines_of};
 use crate::desk;
 
 const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
+const UNRECORDED: &str = "check --registry reg.json --trust-root root.json --agent support-bot --no-record";
+
+/// What a refund of this desk has to bind beside the call, in the session `s1`.
+const BOUND: [&str; 8] =
+    ["--session", "s1", "--agent", "support-bot", "--audience", "check", "--registry-version", "1"];
+
+/// A session in which approvals are taken.
+const APPROVED: [&str; 6] = ["--principal", "alice", "--approval-key", "gate.key", "--session", "s1"];
 
 /// Feeds lines to `check` with further options; gives the decisions and the exit code.
 fn check(bench: &Bench, options: &[&str], lines: &[Value]) -> (Vec<Value>, i32) {
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    raw(bench, options, &input)
+    let run = raw(bench, &[options, &["--json"]].concat(), &input);
+    assert_eq!(run.err, "", "{run:?}");
+    (decisions(&run), run.code)
 }
 
-fn raw(bench: &Bench, options: &[&str], input: &str) -> (Vec<Value>, i32) {
-    let args: Vec<_> = CHECK.split_whitespace().chain(options.iter().copied()).collect();
-    let Run { code, out, err } = bench.run_args(&args, input);
-    assert_eq!(err, "", "{out}");
-    (out.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), code)
+fn raw(bench: &Bench, options: &[&str], input: &str) -> Run {
+    let check = if options.contains(&"--record") { CHECK } else { UNRECORDED };
+    let args: Vec<_> = check.split_whitespace().chain(options.iter().copied()).collect();
+    bench.run_args(&args, input)
+}
+
+fn decisions(run: &Run) -> Vec<Value> {
+    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn call(id: &str, tool: &str, args: Value) -> Value {
@@ -110,8 +123,13 @@ fn a_bad_line_is_a_decision_and_the_stream_goes_on() {
     ];
     let mut input = bad.join("\n");
     input.push_str("\n\n{\"call_id\":\"good\",\"tool\":\"search\",\"args\":{}}");
-    let (decisions, exit) = raw(&bench, &[], &input);
-    assert_eq!((decisions.len(), exit), (bad.len() + 1, 3));
+    let run = raw(&bench, &[], &input);
+    let decisions = decisions(&run);
+    assert_eq!((decisions.len(), run.code), (bad.len() + 1, 3));
+    assert!(
+        run.err.contains("b3: the line has an unknown member `extra`\n") && !run.out.contains("extra"),
+        "{run:?}"
+    );
     for (line, decision) in bad.iter().zip(&decisions) {
         assert_eq!(code(decision), "MALFORMED_CALL", "{line}: {decision}");
         assert_eq!(decision["decision"], "reject", "{line}");
@@ -126,7 +144,7 @@ fn a_bad_line_is_a_decision_and_the_stream_goes_on() {
 fn a_line_that_is_not_utf8_and_one_that_is_too_long_are_refused() {
     let bench = desk::open();
     let mut child = bench
-        .command(&CHECK.split_whitespace().collect::<Vec<_>>())
+        .command(&UNRECORDED.split_whitespace().collect::<Vec<_>>())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -167,7 +185,7 @@ fn arguments_are_held_against_schema_and_limits() {
 fn an_answer_comes_before_the_next_question() {
     let bench = desk::open();
     let mut child = bench
-        .command(&CHECK.split_whitespace().collect::<Vec<_>>())
+        .command(&UNRECORDED.split_whitespace().collect::<Vec<_>>())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -189,33 +207,31 @@ fn an_answer_comes_before_the_next_question() {
 fn a_minted_approval_is_accepted_once_and_then_spent() {
     let bench = desk::open();
     let args = "{\"amount\":10,\"id\":7}";
-    let token = mint(&bench, "c1", args, &[]);
+    let token = mint(&bench, "c1", args, &BOUND);
     let mut asked = call("c1", "refund", json!({"id": 7, "amount": 10.0}));
-    let options = ["--principal", "alice", "--approval-key", "gate.key"];
-    let (decisions, _) = check(&bench, &options, &[asked.clone()]);
+    let (decisions, _) = check(&bench, &APPROVED, &[asked.clone()]);
     assert_eq!(code(&decisions[0]), "APPROVAL_REQUIRED");
     assert_eq!(decisions[0]["retry"], "after_approval");
     assert!(decisions[0]["unlock"].is_string());
     asked["approval"] = json!(token);
-    let (decisions, exit) = check(&bench, &options, &[asked.clone(), asked.clone()]);
+    let (decisions, exit) = check(&bench, &APPROVED, &[asked.clone(), asked.clone()]);
     assert_eq!(decisions[0]["decision"], "accept", "{decisions:?}");
     assert_eq!((code(&decisions[1]), exit), ("APPROVAL_SPENT", 3));
-    let (decisions, _) = check(&bench, &options, &[asked]);
+    let (decisions, _) = check(&bench, &APPROVED, &[asked]);
     assert_eq!(code(&decisions[0]), "APPROVAL_SPENT", "a second process remembers");
 }
 
 #[test]
 fn an_approval_is_of_one_exact_call() {
     let bench = desk::open();
-    let token = mint(&bench, "c1", "{\"amount\":10,\"id\":7}", &[]);
-    let options = ["--principal", "alice", "--approval-key", "gate.key"];
+    let token = mint(&bench, "c1", "{\"amount\":10,\"id\":7}", &BOUND);
     let with = |mut line: Value| {
         line["approval"] = json!(token);
         line
     };
     let (decisions, _) = check(
         &bench,
-        &options,
+        &APPROVED,
         &[
             with(call("c2", "refund", json!({"id": 7, "amount": 10}))),
             with(call("c1", "refund", json!({"id": 7, "amount": 11}))),
@@ -225,36 +241,45 @@ fn an_approval_is_of_one_exact_call() {
     let codes: Vec<_> = decisions.iter().map(code).collect();
     assert_eq!(codes, ["APPROVAL_INVALID"; 3]);
     let right = [with(call("c1", "refund", json!({"id": 7, "amount": 10})))];
-    let mallory = ["--principal", "mallory", "--approval-key", "gate.key"];
+    let mallory = ["--principal", "mallory", "--approval-key", "gate.key", "--session", "s1"];
     assert_eq!(code(&check(&bench, &mallory, &right).0[0]), "APPROVAL_INVALID");
-    let other_run = ["--principal", "alice", "--approval-key", "gate.key", "--run", "other"];
+    let other_run = [&APPROVED[..], &["--run", "other"]].concat();
     assert_eq!(code(&check(&bench, &other_run, &right).0[0]), "APPROVAL_INVALID");
+    let shorter = [&APPROVED[..], &["--approval-ttl", "299s"]].concat();
+    assert_eq!(code(&check(&bench, &shorter, &right).0[0]), "APPROVAL_INVALID");
     assert_eq!(code(&check(&bench, &["--principal", "alice"], &right).0[0]), "APPROVAL_REQUIRED");
-    assert_eq!(check(&bench, &options, &right).0[0]["decision"], "accept");
+    assert_eq!(check(&bench, &APPROVED, &right).0[0]["decision"], "accept");
 }
 
 #[test]
-fn strict_bindings_want_all_of_them() {
+fn a_token_without_session_or_agent_is_refused() {
     let bench = desk::open();
-    let strict =
-        ["--principal", "alice", "--approval-key", "gate.key", "--strict-bindings", "--session", "s1"];
-    let args = "{\"id\":7}";
-    let ask = |token: String| {
+    let ask = |left_out: &[&str]| {
+        let bound: Vec<_> =
+            BOUND.chunks(2).filter(|pair| !left_out.contains(&pair[0])).flatten().copied().collect();
         let mut line = call("c1", "refund", json!({"id": 7}));
-        line["approval"] = json!(token);
+        line["approval"] = json!(mint(&bench, "c1", "{\"id\":7}", &bound));
         [line]
     };
-    let (decisions, _) = check(&bench, &strict, &ask(mint(&bench, "c1", args, &[])));
-    assert_eq!(code(&decisions[0]), "APPROVAL_INVALID");
-    let all = ["--session", "s1", "--agent", "support-bot", "--audience", "check", "--registry-version", "1"];
-    let (decisions, _) = check(&bench, &strict, &ask(mint(&bench, "c1", args, &all)));
-    assert_eq!(decisions[0]["decision"], "accept", "{decisions:?}");
+    let all = ["--session", "--agent", "--audience", "--registry-version"];
+    for left_out in [&all[..1], &all[1..2], &all[2..3], &all[3..], &all[..2], &all[..]] {
+        assert_eq!(code(&check(&bench, &APPROVED, &ask(left_out)).0[0]), "APPROVAL_INVALID", "{left_out:?}");
+    }
+    // The option of before changes nothing.
+    let strict = [&APPROVED[..], &["--strict-bindings"]].concat();
+    assert_eq!(code(&check(&bench, &strict, &ask(&all)).0[0]), "APPROVAL_INVALID");
+    assert_eq!(check(&bench, &strict, &ask(&[])).0[0]["decision"], "accept");
+    let weak = [&APPROVED[..], &["--dangerous-accept-partial-bindings"]].concat();
+    assert_eq!(check(&bench, &weak, &ask(&all)).0[0]["decision"], "accept");
+    let both =
+        format!("{UNRECORDED} --approval-key gate.key --strict-bindings --dangerous-accept-partial-bindings");
+    bench.fails(&both, 2, "USAGE");
 }
 
 #[test]
 fn a_carried_binding_must_hold_even_where_others_are_left_out() {
     let bench = desk::open();
-    let options = ["--principal", "alice", "--approval-key", "gate.key", "--session", "s1"];
+    let options = [&APPROVED[..], &["--dangerous-accept-partial-bindings"]].concat();
     for (name, value) in
         [("--session", "s2"), ("--agent", "reader"), ("--audience", "x"), ("--registry-version", "2")]
     {
@@ -262,6 +287,77 @@ fn a_carried_binding_must_hold_even_where_others_are_left_out() {
         line["approval"] = json!(mint(&bench, "c1", "{}", &[name, value]));
         assert_eq!(code(&check(&bench, &options, &[line]).0[0]), "APPROVAL_INVALID", "{name}");
     }
+}
+
+/// Runs a line by the shell, with the binary on its path.
+#[cfg(unix)]
+fn shell(bench: &Bench, line: &str) -> String {
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_countersign"));
+    let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut command = std::process::Command::new("sh");
+    let ran = command.args(["-c", line]).env("PATH", path).current_dir(bench.folder()).output().unwrap();
+    assert!(ran.status.success() && ran.stderr.is_empty(), "{line}: {ran:?}");
+    String::from_utf8(ran.stdout).unwrap().trim_end().to_owned()
+}
+
+#[cfg(unix)]
+#[test]
+fn the_mint_command_of_a_refusal_approves_that_call() {
+    let bench = desk::open();
+    let odd = "it's \"$(touch made)\" `touch made` \\ \n \u{202e} %s; touch made # \u{1f600}";
+    let line = json!({"call_id": "c'1 $(touch made)", "tool": "refund", "args": {"query": odd}});
+    for (principal, session) in [("o'hara \"$HOME\"", "-s1"), ("-p", "s 1; touch made"), ("~", "*")] {
+        let principal = format!("--principal={principal}");
+        let session = format!("--session={session}");
+        let goal = ["--goal", "Help alice's $x"];
+        let options = [&[&*principal, &session, "--approval-key", "gate.key"][..], &goal].concat();
+        let (refused, _) = check(&bench, &options, std::slice::from_ref(&line));
+        assert_eq!(code(&refused[0]), "APPROVAL_REQUIRED");
+        let mint = refused[0]["mint"].as_str().unwrap();
+        assert!(!mint.contains('\u{202e}') && mint.lines().count() == 1, "{mint}");
+        let mut approved = line.clone();
+        approved["approval"] = json!(shell(&bench, mint));
+        assert_eq!(check(&bench, &options, &[approved]).0[0]["decision"], "accept", "{mint}");
+        // As text it is for the operator, on standard error.
+        let run = raw(&bench, &options, &line.to_string());
+        assert_eq!(run.err, format!("to approve {}: {mint}\n", line["call_id"].as_str().unwrap()));
+        assert!(!run.out.contains("mint"), "{run:?}");
+    }
+    assert!(!bench.path("made").exists());
+}
+
+#[test]
+fn an_unknown_member_is_on_record_by_its_name() {
+    let bench = desk::open();
+    let mut line = call("c1", "search", json!({}));
+    line["aproval\u{202e}"] = json!("x");
+    let log: Vec<_> = RECORD_OPTIONS.split_whitespace().collect();
+    let run = raw(&bench, &log, &line.to_string());
+    assert!(!run.out.contains("aproval") && run.err.contains("`aproval\\u{202e}`"), "{run:?}");
+    let refused = bench.entries().into_iter().find(|entry| entry["code"] == "MALFORMED_CALL").unwrap();
+    assert!(refused["reason"].as_str().unwrap().contains("unknown member `aproval"), "{refused}");
+}
+
+#[test]
+fn mint_refuses_a_tool_that_the_registry_does_not_list() {
+    let bench = desk::open();
+    bench.write("args.json", "{}");
+    let mint = |tool: &str, more: &str| {
+        format!(
+            "token mint --key-file gate.key --call-id c1 --server desk --tool {tool} --args args.json --principal alice \
+             --ttl 5m --registry reg.json --trust-root root.json {more}"
+        )
+    };
+    bench.fails(&mint("invented", ""), 3, "CAPABILITY_NOT_LISTED");
+    bench.fails(&mint("delete", "--agent support-bot"), 3, "CAPABILITY_NOT_LISTED");
+    bench.fails(&mint("refund", "--agent nobody"), 3, "CAPABILITY_NOT_LISTED");
+    bench.ok(&mint("delete", ""));
+    bench.ok(&mint("refund", "--agent support-bot"));
+    bench.fails(&mint("refund", "").replace("--trust-root root.json", ""), 2, "USAGE");
+    bench.ok("keys generate --kind ed25519 --out mallory.key --public-out mallory.pub");
+    bench.ok("keys trust --threshold 1 --out other.json mallory.pub");
+    let unsigned = bench.run(&mint("refund", "").replace("root.json", "other.json"));
+    assert!(unsigned.code == 3 && unsigned.out.is_empty(), "{unsigned:?}");
 }
 
 #[test]
@@ -293,11 +389,11 @@ fn wanted_tools_narrow_the_session_and_cannot_widen_it() {
     let lines = [call("c1", "search", json!({})), call("c2", "refund", json!({}))];
     let (decisions, _) = check(&bench, &["--tools", "search"], &lines);
     assert_eq!((code(&decisions[0]), code(&decisions[1])), ("-", "UNDISCLOSED_TOOL"));
-    bench.fails(&format!("{CHECK} --tools search,delete"), 3, "CAPABILITY_NOT_LISTED");
-    bench.fails(&format!("{CHECK} --tools desk:delete"), 3, "CAPABILITY_NOT_LISTED");
-    bench.fails(&format!("{CHECK} --tools nothing"), 3, "CAPABILITY_NOT_LISTED");
-    bench.fails(&format!("{CHECK} --tools list"), 2, "USAGE");
-    bench.fails(&format!("{CHECK} --tools a:b:c"), 2, "USAGE");
+    bench.fails(&format!("{UNRECORDED} --tools search,delete"), 3, "CAPABILITY_NOT_LISTED");
+    bench.fails(&format!("{UNRECORDED} --tools desk:delete"), 3, "CAPABILITY_NOT_LISTED");
+    bench.fails(&format!("{UNRECORDED} --tools nothing"), 3, "CAPABILITY_NOT_LISTED");
+    bench.fails(&format!("{UNRECORDED} --tools list"), 2, "USAGE");
+    bench.fails(&format!("{UNRECORDED} --tools a:b:c"), 2, "USAGE");
 }
 
 #[test]
@@ -306,7 +402,9 @@ fn every_decision_is_in_the_record() {
     let lines =
         [call("c1", "search", json!({"query": "secret-text"})), call("c2", "nope", json!({})), json!(7)];
     let log: Vec<_> = RECORD_OPTIONS.split_whitespace().collect();
-    check(&bench, &[&log[..], &["--session", "s1"]].concat(), &lines);
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let run = raw(&bench, &[&log[..], &["--session", "s1"]].concat(), &input);
+    assert_eq!(run.err, "-: the line is not an object\n");
     assert_eq!(bench.verified()["records"], 5);
     let text = bench.run("audit show log").out;
     assert!(text.contains("c1 desk:search accept") && text.contains("reject UNDISCLOSED_TOOL"), "{text}");
@@ -333,7 +431,7 @@ fn no_session_is_opened_for_an_agent_that_may_not() {
     bench.fails(&check("reader", "short.json"), 3, "REGISTRY_STALE");
     bench.fails(&check("reader", "draft.json"), 3, "REGISTRY_ENVELOPE");
     bench.fails(&check("reader", "missing.json"), 1, "FILE_MISSING");
-    bench.fails(&format!("{CHECK} --ttl 2h"), 3, "SESSION_TTL");
+    bench.fails(&format!("{UNRECORDED} --ttl 2h"), 3, "SESSION_TTL");
     assert!(!bench.path("log").exists());
 }
 
@@ -342,7 +440,9 @@ fn an_older_registry_is_refused_once_a_newer_was_accepted() {
     let bench = desk::open();
     bench.ok("registry revoke reg.json --agent reader --key op.key --out next.json");
     let check = |registry: &str| {
-        format!("check --registry {registry} --trust-root root.json --agent support-bot --state mark.json")
+        format!(
+            "check --registry {registry} --trust-root root.json --agent support-bot --no-record --state mark.json"
+        )
     };
     assert_eq!(bench.run(&check("reg.json")).code, 0);
     assert_eq!(bench.run(&check("next.json")).code, 0);
@@ -363,9 +463,9 @@ fn a_pinned_definition_needs_the_servers_own_list() {
     let lines = [call("c1", "search", json!({}))];
     let decisions = check(&bench, &["--definitions", "desk=list.json"], &lines).0;
     assert_eq!(code(&decisions[0]), "TOOL_DEFINITION_CHANGED");
-    bench.fails(&format!("{CHECK} --definitions list.json"), 2, "USAGE");
-    bench.fails(&format!("{CHECK} --definitions desk=root.json"), 1, "TOOL_DEFINITION_SHAPE");
-    bench.fails(&format!("{CHECK} --definitions desk=missing.json"), 1, "FILE_MISSING");
+    bench.fails(&format!("{UNRECORDED} --definitions list.json"), 2, "USAGE");
+    bench.fails(&format!("{UNRECORDED} --definitions desk=root.json"), 1, "TOOL_DEFINITION_SHAPE");
+    bench.fails(&format!("{UNRECORDED} --definitions desk=missing.json"), 1, "FILE_MISSING");
 }
 
 #[test]
@@ -374,7 +474,7 @@ fn check_says_at_start_that_definitions_are_missing() {
     let mut draft = desk::draft();
     draft["tools"][0]["definition"] = json!("0".repeat(64));
     desk::sign(&bench, &draft, "reg.json");
-    let ran = bench.feed(CHECK, &call("c1", "search", json!({})).to_string());
+    let ran = bench.feed(UNRECORDED, &call("c1", "search", json!({})).to_string());
     let decision: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, code(&decision)), (3, "TOOL_DEFINITION_UNKNOWN"));
     assert_eq!(decision["unlock"], "the tool's definition from its server");
@@ -382,15 +482,15 @@ fn check_says_at_start_that_definitions_are_missing() {
     assert!(ran.err.starts_with("warning TOOL_DEFINITION_UNKNOWN: "), "{}", ran.err);
     assert!(ran.err.contains("desk:search") && ran.err.contains("--definitions"), "{}", ran.err);
     // A session without the tool needs no definition of it.
-    assert_eq!(bench.run(&format!("{CHECK} --tools refund")).err, "");
+    assert_eq!(bench.run(&format!("{UNRECORDED} --tools refund")).err, "");
 }
 
 #[test]
 fn impossible_options_are_refused_before_any_file_is_made() {
     let bench = desk::open();
-    bench.fails(&format!("{CHECK} --goal -"), 2, "USAGE");
-    bench.fails(&format!("{CHECK} --spent s.sqlite"), 2, "USAGE");
-    bench.fails(&format!("{CHECK} --strict-bindings"), 2, "USAGE");
+    bench.fails(&format!("{UNRECORDED} --goal -"), 2, "USAGE");
+    bench.fails(&format!("{UNRECORDED} --spent s.sqlite"), 2, "USAGE");
+    bench.fails(&format!("{UNRECORDED} --strict-bindings"), 2, "USAGE");
     bench.fails(&format!("{CHECK} --approval-key op.key {RECORD_OPTIONS}"), 1, "KEY_FILE_KIND");
     let not_a_folder = RECORD_OPTIONS.replace("--record log", "--record reg.json");
     bench.fails(&format!("{CHECK} {not_a_folder}"), 1, "AUDIT_UNAVAILABLE");
@@ -404,7 +504,9 @@ fn impossible_options_are_refused_before_any_file_is_made() {
         1,
         "AUDIT_UNAVAILABLE",
     );
-    bench.fails("check --registry reg.json --trust-root root.json", 2, "USAGE");
+    bench.fails("check --registry reg.json --trust-root root.json --no-record", 2, "USAGE");
+    bench.fails(CHECK, 2, "USAGE");
+    bench.fails(&format!("{UNRECORDED} {RECORD_OPTIONS}"), 2, "USAGE");
     #[cfg(unix)]
     {
         bench.mode("gate.key", 0o604);
@@ -418,7 +520,7 @@ fn a_reader_of_decisions_that_went_away_ends_the_run() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut child = bench
-        .command(&CHECK.split_whitespace().collect::<Vec<_>>())
+        .command(&UNRECORDED.split_whitespace().collect::<Vec<_>>())
         .stdin(Stdio::piped())
         .stdout(writer)
         .stderr(Stdio::piped())

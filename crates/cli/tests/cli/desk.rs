@@ -44,11 +44,13 @@ pub(crate) fn draft() -> Value {
     })
 }
 
-/// Keys `op.key`, `gate.key`, `log.key`, a trust root `root.json` and the signed registry `reg.json`.
+/// Keys `op.key`, `gate.key` with its store of spent tokens, `log.key`, a trust root `root.json` and the signed registry
+/// `reg.json`.
 pub(crate) fn open() -> Bench {
     let bench = Bench::new();
     bench.ok("keys generate --kind ed25519 --out op.key --public-out op.pub");
     bench.ok("keys generate --kind hmac --out gate.key --id gate-1");
+    bench.ok("store init gate.key.spent.sqlite");
     bench.log_key();
     bench.ok("keys trust --threshold 1 --out root.json op.pub");
     sign(&bench, &draft(), "reg.json");

@@ -56,5 +56,6 @@ mod registry;
 mod several;
 mod simulate;
 mod stats;
+mod store;
 mod token;
 mod vectors;

@@ -248,8 +248,7 @@ fn check_takes_the_servers_own_list_for_pinned_definitions() {
     };
     let check = |listed: Value| {
         bench.write("list.json", listed.to_string());
-        let line =
-            "check --registry reg.json --trust-root root.json --agent bot --definitions desk=list.json";
+        let line = "check --registry reg.json --trust-root root.json --agent bot --no-record --definitions desk=list.json";
         let call = "{\"call_id\":\"c1\",\"tool\":\"search\",\"args\":{}}";
         serde_json::from_str::<Value>(&bench.feed(line, call).out).unwrap()
     };

@@ -235,7 +235,7 @@ fn no_verb_waits_for_the_writer_of_a_pipe() {
         ("audit tail pipes", "AUDIT_UNAVAILABLE"),
         ("audit verify pipes --key log.vkey", "AUDIT_UNAVAILABLE"),
         (
-            "check --registry reg.json --trust-root root.json --agent bot --state pipe",
+            "check --registry reg.json --trust-root root.json --agent bot --no-record --state pipe",
             "REGISTRY_MARK_UNAVAILABLE",
         ),
     ];

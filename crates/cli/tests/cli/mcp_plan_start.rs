@@ -125,7 +125,7 @@ fn a_plan_that_is_there_from_the_start_can_be_approved_before_it() {
         bench.ok(&format!(
             "token mint --key-file gate.key --run {session} --call-id {root} --server countersign --tool submit_plan \
              --args plan.json --principal alice --session {session} --agent bot --audience desk \
-             --definition {definitions} --ask {ask} --plan {root} --registry-version 1 --ttl 10m"
+             --definition {definitions} --ask {ask} --plan {root} --registry-version 1 --ttl 5m"
         ))
     };
     assert_eq!(session["session"], "s-1");

@@ -30,6 +30,7 @@ fn a_no_in_the_store_comes_before_any_token_that_was_minted_for_the_same() {
         ] {
             let bench = open();
             config(&bench);
+            bench.ok("store init approvals.sqlite");
             bench.write("fill.json", fill);
             let token = minted(&bench, &steps, &["--fill", "fill.json"]);
             let line = "plan run steps.json --config gateway.toml --session s1 --fill fill.json";

@@ -90,7 +90,7 @@ fn a_lift_by_a_clock_that_was_ahead_is_told_and_one_while_the_gateway_runs_ends_
     let ahead = SystemClock::new().now().unwrap().checked_add(Millis::from_secs(3_600)).unwrap();
     let bot = AgentId::new("bot").unwrap();
     let lift = StandingRecord::new(ahead, bot, StandingChange::Lifted, "ada");
-    SqliteStore::open(bench.path(STORE)).unwrap().change(&lift).unwrap();
+    SqliteStore::open_existing(bench.path(STORE)).unwrap().change(&lift).unwrap();
     let mut client = Client::start(&bench);
     refused(&mut client, 5);
     let (code, told) = client.end();

@@ -18,6 +18,7 @@ impl Mint {
     fn new() -> Self {
         let bench = Bench::new();
         bench.ok("keys generate --kind hmac --out gate.key");
+        bench.ok("store init spent.sqlite");
         bench.write("args.json", "{\"id\": 7, \"amount\": 10.0}");
         Self { bench }
     }
@@ -72,6 +73,27 @@ fn a_token_verifies_against_the_same_call_as_often_as_one_likes() {
 }
 
 #[test]
+fn verify_names_the_binding_that_differs_to_the_key_holder() {
+    let mint = Mint::new();
+    mint.bench.write("other.json", "{}");
+    let token = mint.mint(&[("--session", "s1")]);
+    for (name, value) in
+        [("--session", "s2"), ("--call-id", "c2"), ("--args", "other.json"), ("--principal", "eve")]
+    {
+        let mut changed = vec![(name, value)];
+        if name != "--session" {
+            changed.push(("--session", "s1"));
+        }
+        let run = mint.verify(&token, &changed);
+        assert!(run.code == 3 && run.err.contains(&format!(" {name}")), "{run:?}");
+    }
+    // Without the key, nothing is said of what the token holds.
+    mint.bench.ok("keys generate --kind hmac --out other.key");
+    let run = mint.verify(&token, &[("--key-file", "other.key"), ("--session", "s2")]);
+    assert_eq!(run.err, "error APPROVAL_INVALID: the approval is not valid for this call\n");
+}
+
+#[test]
 fn a_token_is_spent_once() {
     let mint = Mint::new();
     let token = mint.mint(&[]);
@@ -85,8 +107,9 @@ fn a_token_is_spent_once() {
 fn an_invalid_token_does_not_touch_the_store() {
     let mint = Mint::new();
     let token = mint.mint(&[]);
+    let before = mint.bench.snapshot();
     mint.refused(&token, &[("--call-id", "c2"), ("--spend", "spent.sqlite")], "APPROVAL_INVALID");
-    assert!(!mint.bench.path("spent.sqlite").exists());
+    assert_eq!(mint.bench.snapshot(), before);
     assert_eq!(mint.verify(&token, &[("--spend", "spent.sqlite")]).code, 0);
 }
 
@@ -171,9 +194,17 @@ fn times_that_no_approval_may_have_are_refused() {
     fails(&[("--ttl", "60s"), ("--issued", "9007199254740991")], 1, "APPROVAL_TIME");
     fails(&[("--ttl", "60s"), ("--issued", "1e9")], 2, "USAGE");
     fails(&[("--ttl", "60s"), ("--approver", "bot"), ("--agent", "bot")], 1, "APPROVAL_SELF");
-    assert_eq!(mint.verify(&mint.mint(&[("--ttl", "2h"), ("--ttl-cap", "1d")]), &[]).code, 0);
     let later = mint.mint(&[("--issued", "9007199250000000"), ("--ttl", "60s")]);
     mint.refused(&later, &[], "APPROVAL_INVALID");
+}
+
+#[test]
+fn a_token_that_counts_for_too_long_is_refused() {
+    let mint = Mint::new();
+    let years = mint.mint(&[("--ttl", "3650d"), ("--ttl-cap", "3650d")]);
+    mint.refused(&years, &[], "APPROVAL_INVALID");
+    assert_eq!(mint.verify(&years, &[("--ttl-cap", "3650d")]).code, 0);
+    assert_eq!(mint.verify(&mint.mint(&[("--ttl", "1h")]), &[]).code, 0);
 }
 
 #[test]

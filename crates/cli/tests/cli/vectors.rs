@@ -167,7 +167,16 @@ fn constraints_hold_at_the_gate_as_their_vectors_say() {
         });
         lines.push_str(&format!("{call}\n"));
     }
-    let args = ["check", "--registry", "registry.json", "--trust-root", "root.json", "--agent", "bot"];
+    let args = [
+        "check",
+        "--registry",
+        "registry.json",
+        "--trust-root",
+        "root.json",
+        "--agent",
+        "bot",
+        "--no-record",
+    ];
     let decisions = bench.run_args(&args, &lines).out;
     assert_eq!(decisions.lines().count(), cases.len());
     for (line, (name, vector)) in decisions.lines().zip(&cases) {

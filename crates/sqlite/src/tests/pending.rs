@@ -27,7 +27,7 @@ fn olga() -> OperatorId {
 
 fn store() -> (tempfile::TempDir, SqliteStore) {
     let (folder, path) = place();
-    let store = SqliteStore::open(path).unwrap();
+    let store = SqliteStore::open(path, at(0)).unwrap();
     (folder, store)
 }
 
@@ -61,8 +61,9 @@ fn a_question_is_asked_approved_found_and_used_once() {
 fn a_question_and_its_answer_outlive_a_restart_and_are_seen_by_other_processes() {
     let (_folder, path) = place();
     let pending = waiting("c1", 10, 0, 100);
-    SqliteStore::open(&path).unwrap().request(&pending).unwrap();
-    let (gate, approver) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    SqliteStore::open(&path, at(0)).unwrap().request(&pending).unwrap();
+    let (gate, approver) =
+        (SqliteStore::open(&path, at(0)).unwrap(), SqliteStore::open(&path, at(0)).unwrap());
     assert_eq!(approver.list(at(1)).unwrap(), std::slice::from_ref(&pending));
     approver.approve(&id("c1"), &token(&keys(), "t1", 100), at(1)).unwrap();
     assert!(gate.find_approved(pending.binding(), at(1)).unwrap().is_some());
@@ -142,11 +143,11 @@ fn an_expired_question_is_neither_listed_nor_approved() {
 #[test]
 fn an_approval_at_the_last_moment_lasts_until_its_token_expires() {
     let (_folder, path) = place();
-    let store = SqliteStore::open(&path).unwrap();
+    let store = SqliteStore::open(&path, at(0)).unwrap();
     store.request(&waiting("c1", 10, 0, 100)).unwrap();
     store.approve(&id("c1"), &token(&keys(), "t1", 200), at(99)).unwrap();
     drop(store);
-    let store = SqliteStore::open(&path).unwrap();
+    let store = SqliteStore::open(&path, at(0)).unwrap();
     let act = waiting("retry", 10, 0, 100);
     assert!(store.find_approved(act.binding(), at(100)).unwrap().is_some());
     assert!(store.find_approved(act.binding(), at(199)).unwrap().is_some());
@@ -194,12 +195,13 @@ fn a_no_outlives_a_restart_and_every_process_hears_it_until_the_session_ends() {
         store.request(&waiting(call, 10, now, 100).with_session_end(at(500)))
     };
     let act = waiting("any", 10, 0, 1);
-    let (gate, approver) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    let (gate, approver) =
+        (SqliteStore::open(&path, at(0)).unwrap(), SqliteStore::open(&path, at(0)).unwrap());
     ask(&gate, "c1", 0).unwrap();
     assert_eq!(gate.find_denied(act.binding(), at(0)).unwrap(), None);
     approver.deny(&id("c1"), &olga()).unwrap();
     drop(approver);
-    let later = SqliteStore::open(&path).unwrap();
+    let later = SqliteStore::open(&path, at(0)).unwrap();
     for store in [&gate, &later] {
         assert_eq!(store.find_denied(act.binding(), at(499)).unwrap(), Some((id("c1"), olga())));
         assert_eq!(code(ask(store, "c2", 499)), "PENDING_DENIED");
@@ -212,7 +214,7 @@ fn a_no_outlives_a_restart_and_every_process_hears_it_until_the_session_ends() {
 #[test]
 fn of_a_yes_and_a_no_at_once_the_no_is_what_stands() {
     let (_folder, path) = place();
-    let open = || SqliteStore::open_with(&path, Millis::from_secs(60)).unwrap();
+    let open = || SqliteStore::open_with(&path, at(0), Millis::from_secs(60)).unwrap();
     let (gate, yes, no) = (open(), open(), open());
     for round in 0..40 {
         let pending = waiting(&format!("c{round}"), round, 0, 100).with_session_end(at(500));
@@ -256,7 +258,7 @@ fn the_share_of_a_session_is_one_for_all_connections_that_ask_at_once() {
     let asked: usize = std::thread::scope(|scope| {
         let racers: Vec<_> = (0..4)
             .map(|racer| {
-                let store = SqliteStore::open_with(&path, Millis::from_secs(60)).unwrap();
+                let store = SqliteStore::open_with(&path, at(0), Millis::from_secs(60)).unwrap();
                 scope.spawn(move || {
                     let ask = |n: &u64| {
                         let n = racer * 100 + n;
@@ -289,12 +291,12 @@ fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
 #[test]
 fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again() {
     let (_folder, path) = place();
-    let store = SqliteStore::open(&path).unwrap();
+    let store = SqliteStore::open(&path, at(0)).unwrap();
     store.request(&waiting("c1", 10, 0, 600)).unwrap();
     store.approve(&id("c1"), &token(&keys(), "t1", 100), at(1)).unwrap();
     // The file knows it as well as the one who was told.
     drop(store);
-    let store = SqliteStore::open(&path).unwrap();
+    let store = SqliteStore::open(&path, at(0)).unwrap();
     let act = waiting("retry", 10, 0, 600);
     assert!(store.find_approved(act.binding(), at(99)).unwrap().is_some());
     assert_eq!(store.request(&waiting("c2", 10, 99, 600)).unwrap(), id("c1"));
@@ -347,7 +349,7 @@ fn a_row_that_was_tampered_with_is_never_shown_as_a_question() {
 #[test]
 fn a_locked_store_answers_no_question() {
     let (_folder, path) = place();
-    let store = SqliteStore::open_with(&path, Millis::new(20).unwrap()).unwrap();
+    let store = SqliteStore::open_with(&path, at(0), Millis::new(20).unwrap()).unwrap();
     store.request(&waiting("c1", 10, 0, 100)).unwrap();
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();

@@ -62,7 +62,7 @@ fn child() {
         "race" => race(&path, number),
         "run" => spend_then_run(&path, number),
         "fill" => fill(&path, number),
-        "open" => match SqliteStore::open(&path) {
+        "open" => match SqliteStore::open(&path, at(0)) {
             Ok(_) => eprintln!("opened"),
             Err(error) => eprintln!("{}", error.code()),
         },
@@ -72,7 +72,7 @@ fn child() {
 
 /// Tries all tokens and says which ones it got.
 fn race(path: &Path, tokens: usize) {
-    let (store, keys) = (SqliteStore::open_with(path, Millis::from_secs(300)).unwrap(), keys());
+    let (store, keys) = (SqliteStore::open_with(path, at(0), Millis::from_secs(300)).unwrap(), keys());
     eprintln!("ready");
     while !path.with_extension("go").exists() {
         std::thread::sleep(Duration::from_millis(1));
@@ -102,7 +102,7 @@ fn run_tool(path: &Path, number: usize) {
 }
 
 fn spend_then_run(path: &Path, number: usize) {
-    let (store, keys) = (SqliteStore::open(path).unwrap(), keys());
+    let (store, keys) = (SqliteStore::open(path, at(0)).unwrap(), keys());
     eprintln!("ready");
     if spend(&store, &keys, &format!("t{number}")).is_ok() {
         eprintln!("spent");
@@ -114,7 +114,7 @@ fn spend_then_run(path: &Path, number: usize) {
 
 /// Spends until the store refuses, then once more.
 fn fill(path: &Path, most: usize) {
-    let (store, keys) = (SqliteStore::open(path).unwrap(), keys());
+    let (store, keys) = (SqliteStore::open(path, at(0)).unwrap(), keys());
     let first = (0..most).find_map(|n| spend(&store, &keys, &format!("t{n}")).err().map(|code| (n, code)));
     let (spent, code) = first.unwrap_or((most, "none"));
     eprintln!("{spent} {code}");
@@ -125,7 +125,7 @@ fn fill(path: &Path, most: usize) {
 /// Lets 8 threads and 4 processes try every token, and checks that each was got once.
 fn threads_and_processes_race(tokens: usize) {
     let (_folder, path) = place();
-    let store = SqliteStore::open_with(&path, Millis::from_secs(300)).unwrap();
+    let store = SqliteStore::open_with(&path, at(0), Millis::from_secs(300)).unwrap();
     let mut others: Vec<_> = (0..4).map(|_| Running::start(&mut command("race", &path, tokens))).collect();
     others.iter_mut().for_each(|other| other.wait_for("ready"));
     std::fs::write(path.with_extension("go"), "").unwrap();
@@ -156,7 +156,7 @@ fn eight_threads_and_four_processes_race_10_000_tokens_and_each_is_spent_once() 
 /// Kills a process before, in or after its spend, always before its run or after it; then tries the same token again.
 fn kill_between_spend_and_run(rounds: usize) {
     let (_folder, path) = place();
-    let (store, keys) = (SqliteStore::open(&path).unwrap(), keys());
+    let (store, keys) = (SqliteStore::open(&path, at(0)).unwrap(), keys());
     let runs = |number: usize| {
         let log = std::fs::read_to_string(path.with_extension("runs")).unwrap_or_default();
         log.lines().filter(|line| **line == number.to_string()).count()
@@ -223,7 +223,7 @@ fn four_processes_open_a_new_store_at_once() {
 #[test]
 fn a_disk_that_is_full_in_mid_write_refuses_and_stays_closed_until_it_is_opened_anew() {
     let (_folder, path) = place();
-    let (_, keys) = (SqliteStore::open(&path).unwrap(), keys());
+    let (_, keys) = (SqliteStore::open(&path, at(0)).unwrap(), keys());
     // No file may grow above 200 blocks of 512 bytes; a write beyond is an error instead of a signal.
     let inner = command("fill", &path, 1_000);
     let mut limited = Command::new("sh");
@@ -236,7 +236,7 @@ fn a_disk_that_is_full_in_mid_write_refuses_and_stays_closed_until_it_is_opened_
     assert_eq!(code, "STORE_UNAVAILABLE");
     assert_eq!(said[1], "an earlier failure stopped the store, it must be opened anew");
     assert!(spent > 3 && spent < 1_000, "{spent}");
-    let store = SqliteStore::open(&path).unwrap();
+    let store = SqliteStore::open(&path, at(0)).unwrap();
     for n in 0..spent {
         assert_eq!(spend(&store, &keys, &format!("t{n}")), Err("APPROVAL_SPENT"));
     }
@@ -271,7 +271,7 @@ fn an_unwritable_folder_or_file_is_refused() {
     chmod(folder.path(), 0o500);
     assert_eq!(open_as_nobody(&path), ["STORE_READ_ONLY"]);
     chmod(folder.path(), 0o700);
-    drop(SqliteStore::open(&path).unwrap());
+    drop(SqliteStore::open(&path, at(0)).unwrap());
     assert_eq!(open_as_nobody(&path), ["opened"]);
     chmod(&path, 0o400);
     assert_eq!(open_as_nobody(&path), ["STORE_READ_ONLY"]);

@@ -29,8 +29,9 @@ fn lift(store: &dyn Quarantines, name: &str, by: &str) -> Standing {
 fn a_quarantine_outlives_a_restart_and_is_seen_and_lifted_by_other_processes() {
     let (_folder, path) = place();
     let added = change("bot", StandingChange::Quarantined, "alarm");
-    assert_eq!(SqliteStore::open(&path).unwrap().change(&added).unwrap(), Standing::Free);
-    let (gate, operator) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    assert_eq!(SqliteStore::open(&path, at(0)).unwrap().change(&added).unwrap(), Standing::Free);
+    let (gate, operator) =
+        (SqliteStore::open(&path, at(0)).unwrap(), SqliteStore::open(&path, at(0)).unwrap());
     let kept = gate.latest(&agent("bot")).unwrap().unwrap();
     assert_eq!(kept.change, added, "exactly as it was told");
     assert_eq!(operator.list().unwrap(), [added]);
@@ -45,13 +46,13 @@ fn a_quarantine_outlives_a_restart_and_is_seen_and_lifted_by_other_processes() {
 #[test]
 fn of_many_that_quarantine_and_lift_at_once_each_change_counts_once() {
     let (_folder, path) = place();
-    let store = SqliteStore::open(&path).unwrap();
+    let store = SqliteStore::open(&path, at(0)).unwrap();
     let changed = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|n| {
                 let path = &path;
                 scope.spawn(move || {
-                    let store = SqliteStore::open_with(path, Millis::from_secs(60)).unwrap();
+                    let store = SqliteStore::open_with(path, at(0), Millis::from_secs(60)).unwrap();
                     let put = |round: usize| {
                         if (n + round).is_multiple_of(2) {
                             add(&store, "bot", "ada") == Standing::Free
@@ -78,7 +79,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, QuarantineError>) -> &'static s
 #[test]
 fn a_store_that_was_replaced_or_whose_rows_were_touched_answers_nothing() {
     let (folder, path) = place();
-    let store = SqliteStore::open(&path).unwrap();
+    let store = SqliteStore::open(&path, at(0)).unwrap();
     add(&store, "bot", "ada");
     std::fs::rename(&path, folder.path().join("elsewhere")).unwrap();
     assert_eq!(refused(store.latest(&agent("bot"))), "STORE_UNAVAILABLE");
@@ -90,7 +91,7 @@ fn a_store_that_was_replaced_or_whose_rows_were_touched_answers_nothing() {
         "UPDATE standing SET change = '{}'",
     ] {
         let (_folder, path) = place();
-        let store = SqliteStore::open(&path).unwrap();
+        let store = SqliteStore::open(&path, at(0)).unwrap();
         add(&store, "bot", "ada");
         store.on_connection(|db| db.execute(touch, []).unwrap());
         let looked = [store.latest(&agent("bot")), store.latest(&agent("reader"))];
@@ -102,7 +103,7 @@ fn a_store_that_was_replaced_or_whose_rows_were_touched_answers_nothing() {
 #[test]
 fn while_another_process_writes_every_agent_is_looked_up_and_no_change_is_lost_in_silence() {
     let (_folder, path) = place();
-    let store = SqliteStore::open_with(&path, Millis::new(20).unwrap()).unwrap();
+    let store = SqliteStore::open_with(&path, at(0), Millis::new(20).unwrap()).unwrap();
     add(&store, "bot", "ada");
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE; DELETE FROM standing").unwrap();
@@ -126,14 +127,14 @@ proptest! {
         steps in prop::collection::vec((0..AGENTS.len(), any::<bool>(), "[a-z]{1,8}"), 1..40),
     ) {
         let (_folder, path) = place();
-        let (memory, mut store) = (MemoryQuarantines::new(), SqliteStore::open(&path).unwrap());
+        let (memory, mut store) = (MemoryQuarantines::new(), SqliteStore::open(&path, at(0)).unwrap());
         for (n, (agent_at, is_lift, by)) in steps.into_iter().enumerate() {
             let put = if is_lift { lift } else { add };
             let name = AGENTS[agent_at];
             prop_assert_eq!(put(&store, name, &by), put(&memory, name, &by));
             if n % 10 == 9 {
                 drop(store);
-                store = SqliteStore::open(&path).unwrap();
+                store = SqliteStore::open(&path, at(0)).unwrap();
             }
             prop_assert_eq!(store.latest(&agent(name)).unwrap(), memory.latest(&agent(name)).unwrap());
             prop_assert_eq!(store.list().unwrap(), memory.list().unwrap());

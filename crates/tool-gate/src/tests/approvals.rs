@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
-use countersign_approval_token::{CallBinding, mint};
+use countersign_approval_token::{CallBinding, MintTerms, mint};
 use countersign_canonical_json::Recipe;
 use countersign_core::SpentTokens;
 use countersign_core::*;
@@ -95,6 +95,27 @@ fn a_partial_approval_counts_only_where_the_host_asked_for_that() {
     let lenient = world.bare().approvals(settings.dangerous_accept_partial_bindings()).open().unwrap();
     assert_eq!(code(&lenient, &call), None);
     assert_eq!(code(&lenient, &call), Some(ApprovalSpent));
+}
+
+#[test]
+fn an_approval_that_counts_for_too_long_is_refused() {
+    let world = World::new();
+    let gate = world.gate();
+    let refused = gate.check(&refund("c1")).unwrap_err();
+    let years = Millis::from_secs(10 * 365 * 86_400);
+    let minted = |ttl, cap| {
+        let (id, by) = (TokenId::new("long").unwrap(), OperatorId::new("olga").unwrap());
+        let terms = MintTerms::new(id, by, world.clock.now().unwrap(), ttl);
+        mint(&keys("run-1"), refused.approval_request().unwrap().binding(), &terms, cap).unwrap()
+    };
+    let token = minted(years, years);
+    assert_eq!(code(&gate, &refund("c1").approval(token.as_str())), Some(ApprovalInvalid));
+    let settings = || world.settings(Arc::clone(&world.spent) as Arc<dyn SpentTokens>);
+    let gate_of = |most| world.full().approvals(settings().max_lifetime(most)).open().unwrap();
+    let minute = minted(Millis::from_secs(60), hour());
+    let call = refund("c1").approval(minute.as_str());
+    assert_eq!(code(&gate_of(Millis::from_millis(59_999)), &call), Some(ApprovalInvalid));
+    assert_eq!(code(&gate_of(Millis::from_secs(60)), &call), None);
 }
 
 #[test]

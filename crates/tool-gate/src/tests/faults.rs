@@ -8,7 +8,7 @@ use crate::RejectionCode::*;
 use crate::*;
 use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
 use countersign_core::*;
-use countersign_core::{SpendError, SpentId, SpentTokens};
+use countersign_core::{SpendError, SpentTokens, Ticket};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -55,7 +55,7 @@ impl AuditSink for FaultySink {
 struct FaultyStore(Fault);
 
 impl SpentTokens for FaultyStore {
-    fn spend(&self, _: &SpentId, _: Timestamp, _: Timestamp) -> Result<(), SpendError> {
+    fn spend(&self, _: &Ticket, _: Timestamp) -> Result<(), SpendError> {
         self.0.strike(|| SpendError::Unavailable("injected".into()))
     }
 }

@@ -239,12 +239,12 @@ impl std::fmt::Debug for Meanwhile {
 }
 
 impl SpentTokens for Meanwhile {
-    fn spend(&self, id: &SpentId, keep_until: Timestamp, now: Timestamp) -> Result<(), SpendError> {
+    fn spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
         let act = self.act.lock().take();
         if let Some(act) = act {
             act();
         }
-        self.inner.spend(id, keep_until, now)
+        self.inner.spend(ticket, now)
     }
 }
 

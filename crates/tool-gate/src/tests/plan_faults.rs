@@ -35,7 +35,7 @@ impl AuditSink for Gauge {
 struct Broken(bool);
 
 impl SpentTokens for Broken {
-    fn spend(&self, _: &SpentId, _: Timestamp, _: Timestamp) -> Result<(), SpendError> {
+    fn spend(&self, _: &Ticket, _: Timestamp) -> Result<(), SpendError> {
         assert!(!self.0, "injected");
         Err(SpendError::Unavailable("injected".into()))
     }

@@ -117,7 +117,7 @@ fn an_amendment_that_is_being_taken_when_the_plan_is_halted_is_not_taken() {
         }
     }
     impl SpentTokens for Halts {
-        fn spend(&self, _: &SpentId, _: Timestamp, _: Timestamp) -> Result<(), SpendError> {
+        fn spend(&self, _: &Ticket, _: Timestamp) -> Result<(), SpendError> {
             if let Some(gate) = self.0.lock().take() {
                 gate.halt_plan("MODEL_DOWN").unwrap();
             }

@@ -101,7 +101,7 @@ struct FaultyStore {
 }
 
 impl SpentTokens for FaultyStore {
-    fn spend(&self, _: &SpentId, _: Timestamp, _: Timestamp) -> Result<(), SpendError> {
+    fn spend(&self, _: &Ticket, _: Timestamp) -> Result<(), SpendError> {
         assert!(!self.panics, "injected");
         Err(SpendError::Unavailable("injected".into()))
     }

@@ -81,9 +81,11 @@ fn session(r: &SessionRecord) -> String {
     let led_to_by =
         if ancestors.is_empty() { String::new() } else { format!(", led to by {}", ancestors.join(" > ")) };
     let claims = r.claims.as_ref().map(claims).unwrap_or_default();
+    let store = r.spent_store.as_ref().map(|id| format!("; spent store {}", shown_id(id.as_str())));
+    let store = store.unwrap_or_default();
     let (agent, principal) = (shown_id(r.agent.as_str()), shown_id(r.principal.as_str()));
     format!(
-        "session  {agent} for {principal} under registry {}: {came_of_it}; session {}{led_to_by}{claims}",
+        "session  {agent} for {principal} under registry {}: {came_of_it}; session {}{led_to_by}{store}{claims}",
         r.registry_version,
         shown_id(r.session.as_str())
     )

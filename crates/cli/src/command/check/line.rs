@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use countersign_canonical_json::{Canonical, Kind, ValueRef};
 use countersign_core::Digest;
 use countersign_tool_gate::{PROPOSAL_MEMBER, own_arguments};
@@ -19,7 +21,7 @@ pub(crate) struct CallLine<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadLine<'a> {
     pub(crate) call_id: Option<&'a str>,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
 }
 
 impl<'a> CallLine<'a> {
@@ -28,7 +30,7 @@ impl<'a> CallLine<'a> {
     pub(crate) fn read(line: &'a Canonical) -> Result<Self, BadLine<'a>> {
         let value = line.value();
         let call_id = value.get("call_id").and_then(ValueRef::as_str);
-        let bad = |reason| BadLine { call_id, reason };
+        let bad = |reason: &'static str| BadLine { call_id, reason: reason.into() };
         if value.kind() != Kind::Object {
             return Err(bad("the line is not an object"));
         }
@@ -41,7 +43,13 @@ impl<'a> CallLine<'a> {
                 }
                 "plan_step" if member.as_u64().is_some() => {}
                 "plan_step" => return Err(bad("the plan_step is not a step's number")),
-                _ => return Err(bad("the line has an unknown member")),
+                _ => {
+                    let reason = format!(
+                        "the line has an unknown member `{}`",
+                        name.chars().take(64).collect::<String>()
+                    );
+                    return Err(BadLine { call_id, reason: reason.into() });
+                }
             }
         }
         let text = |name| value.get(name).and_then(ValueRef::as_str);

@@ -10,14 +10,16 @@ use std::thread;
 use clap::Args;
 use countersign_action_proposal::Profile;
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
-use countersign_core::{CallId, Digest, ImpactClass, ToolId};
-use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall, ToolGate};
+use countersign_core::{CallId, Digest, ImpactClass, Millis, ToolId};
+use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, RejectionCode, ToolCall, ToolGate};
 use serde::Serialize;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, one_line};
 use crate::interrupt::Interrupt;
 use crate::lines::{Line, next_line};
+use crate::minting::{mint_words, shell_line, shell_word};
 use crate::output::{Output, internal, note};
+use crate::shown::shown_line;
 use line::CallLine;
 use options::Options;
 use plan::{PlanOptions, start};
@@ -41,7 +43,8 @@ const PROPOSAL_DEPTH: usize = 3;
 /// refusal, and "args_digest" where the arguments could be read; a refusal that comes after the approval was used up has
 /// "approval": "spent". A tool without "server" is the one of that name that the session discloses. Where proposals are
 /// looked at, the answer has the "profile" that they are judged by, and that to an accepted call its "impact" and the
-/// "evidence" that verified, by id and SHA-256.
+/// "evidence" that verified, by id and SHA-256. To APPROVAL_REQUIRED belongs the command that mints the approval: with
+/// --json it is the member "mint", without it a line on standard error.
 ///
 /// A tool whose definition the registry pins needs --definitions; without it, its calls are refused
 /// (TOOL_DEFINITION_UNKNOWN), and standard error says so at the start.
@@ -51,7 +54,7 @@ const PROPOSAL_DEPTH: usize = 3;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  \
     echo '{\"call_id\":\"c1\",\"tool\":\"search\",\"args\":{\"query\":\"refunds\"}}' | \\\n    \
-    countersign check --registry registry.dsse.json --trust-root trust-root.json --agent support-bot")]
+    countersign check --registry registry.dsse.json --trust-root trust-root.json --agent support-bot \\\n      --no-record")]
 pub(crate) struct Check {
     #[command(flatten)]
     options: Options,
@@ -83,6 +86,8 @@ struct Decision<'a> {
     impact: Option<ImpactClass>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     evidence: Vec<Evidence<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mint: Option<String>,
 }
 
 /// One piece of evidence that verified.
@@ -96,6 +101,25 @@ struct Evidence<'a> {
 struct Answers<'o> {
     out: &'o mut Output,
     profile: Option<Profile>,
+    minting: Option<Minting>,
+}
+
+/// How an approval is minted for a call that needs one.
+#[derive(Debug)]
+struct Minting {
+    key_file: String,
+    run: String,
+    ttl: Millis,
+}
+
+impl Minting {
+    /// The line for a POSIX shell that mints the token with every binding. The arguments are in it, with hidden characters
+    /// escaped as JSON does.
+    fn line(&self, request: &ApprovalRequest) -> String {
+        let args = shell_word(&shown_line(request.args().as_str()));
+        let words = mint_words(&self.key_file, &self.run, self.ttl, request.binding(), "-");
+        format!("printf %s {args} | {}", shell_line(&words))
+    }
 }
 
 impl Check {
@@ -112,7 +136,7 @@ impl Check {
         }
         let gate = session.open()?.gate;
         plan.map_or(Ok(()), |plan| start(&gate, plan))?;
-        let mut answers = Answers { out, profile: proposals.profile() };
+        let mut answers = Answers { out, profile: proposals.profile(), minting: self.options.minting() };
         let limits = Limits::default()
             .with_max_bytes(LINE_BYTES)
             .and_then(|limits| limits.with_max_depth(limits.max_depth().saturating_add(PROPOSAL_DEPTH)))
@@ -155,7 +179,9 @@ impl Check {
         let call = match CallLine::read(line) {
             Ok(call) => call,
             Err(bad) => {
-                let rejection = gate.refuse_malformed(bad.call_id.unwrap_or("-"), bad.reason);
+                let rejection = gate.refuse_malformed(bad.call_id.unwrap_or("-"), &bad.reason);
+                // The operator reads why; the agent gets the code alone.
+                note(&format!("{}: {}", rejection.call_id(), one_line(&bad.reason)));
                 answers.refuse(&rejection, bad.call_id, None)?;
                 return Ok(false);
             }
@@ -249,6 +275,7 @@ impl Answers<'_> {
             profile: self.profile.map(Profile::as_str),
             impact: self.profile.map(|_| accepted.impact()),
             evidence: evidence.map(|one| Evidence { id: one.id(), sha256: one.digest() }).collect(),
+            mint: None,
         })
     }
 
@@ -260,6 +287,12 @@ impl Answers<'_> {
     ) -> Result<(), Failure> {
         // An id that is none comes back with what hides in it spelled out.
         let call_id = call_id.map(|id| if CallId::new(id).is_ok() { id } else { rejection.call_id() });
+        let wanted =
+            rejection.approval_request().filter(|_| rejection.code() == RejectionCode::ApprovalRequired);
+        let mint = self.minting.as_ref().zip(wanted).map(|(minting, request)| minting.line(request));
+        if let Some(mint) = mint.as_ref().filter(|_| !self.out.is_json()) {
+            note(&format!("to approve {}: {mint}", rejection.call_id()));
+        }
         self.tell(&Decision {
             call_id,
             decision: "reject",
@@ -272,6 +305,7 @@ impl Answers<'_> {
             profile: self.profile.map(Profile::as_str),
             impact: None,
             evidence: Vec::new(),
+            mint: mint.filter(|_| self.out.is_json()),
         })
     }
 

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use clap::Args;
 use countersign_core::{AgentId, Audience, Millis, Principal, RunId, ServerName, SessionId};
 
+use super::Minting;
 use super::proposals::{ProposalOptions, beside};
 use crate::command::token::DEFAULT_RUN;
 use crate::failure::Failure;
+use crate::minting::minted_ttl;
 use crate::random;
 use crate::record::RecordArgs;
-use crate::session::{ApprovalPlan, Bindings, SessionPlan, read_definitions};
+use crate::session::{ApprovalPlan, Bindings, SessionPlan, StoreMaking, read_definitions};
 use crate::signals::SignalsPlan;
 
 /// What the session is opened with.
@@ -38,6 +40,9 @@ pub(crate) struct Options {
     approval_key: Option<PathBuf>,
     #[command(flatten)]
     record: RecordArgs,
+    /// Keep no record: nothing of the decisions outlives the process.
+    #[arg(long, required_unless_present = "record", conflicts_with = "record")]
+    no_record: bool,
     /// Server of the tools that are named without one, where several servers have a tool of that name.
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<ServerName>,
@@ -54,10 +59,17 @@ pub(crate) struct Options {
     /// Run whose key approvals are minted with.
     #[arg(long, default_value = DEFAULT_RUN)]
     run: RunId,
+    /// The longest that an approval may count, from its issue to its expiry.
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    approval_ttl: Millis,
     /// Name of this gate, as approvals may bind it.
     #[arg(long, default_value = DEFAULT_RUN)]
     audience: Audience,
-    /// Refuse an approval that leaves out any of agent, session, audience, registry version, definition or goal.
+    /// Accept an approval that leaves out any of agent, session, audience, registry version, definition or goal. It then
+    /// counts for the same call in any session, once.
+    #[arg(long, requires = "approval_key", conflicts_with = "strict_bindings")]
+    dangerous_accept_partial_bindings: bool,
+    /// Refuse such an approval, which is so without this option, too.
     #[arg(long, requires = "approval_key")]
     strict_bindings: bool,
     /// Where the highest registry version ever accepted is remembered, so that no older one is taken later.
@@ -74,6 +86,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// How a call's approval is minted, where approvals are taken.
+    pub(crate) fn minting(&self) -> Option<Minting> {
+        let key_file = self.approval_key.as_ref()?.display().to_string();
+        Some(Minting { key_file, run: self.run.to_string(), ttl: minted_ttl(self.approval_ttl) })
+    }
+
     /// Makes the plan of the session out of the options.
     pub(crate) fn plan(&self) -> Result<SessionPlan, Failure> {
         if self.goal.as_deref() == Some("-") {
@@ -91,7 +109,13 @@ impl Options {
             run: self.run.clone(),
             audience: self.audience.clone(),
             store: self.spent.clone().unwrap_or_else(|| beside(key)),
-            bindings: if self.strict_bindings { Bindings::Strict } else { Bindings::Partial },
+            making: StoreMaking::IfMissing,
+            max_lifetime: self.approval_ttl,
+            bindings: if self.dangerous_accept_partial_bindings {
+                Bindings::Partial
+            } else {
+                Bindings::Strict
+            },
         });
         let spent = approvals.as_ref().map(|plan| plan.store.clone()).or_else(|| self.spent.clone());
         let mut definitions = BTreeMap::new();

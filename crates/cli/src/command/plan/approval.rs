@@ -1,13 +1,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use countersign_approval_token::{CallBinding, PendingApproval, PendingApprovals as _, PendingError};
-use countersign_core::{CallId, Millis, OperatorId, RunId, SpentId};
+use countersign_approval_token::{PendingApproval, PendingApprovals as _, PendingError};
+use countersign_core::{CallId, Millis, OperatorId, RunId, SpendError, Ticket};
 use countersign_sqlite::SqliteStore;
 use countersign_tool_gate::{ApprovalRequest, RejectionCode};
 use serde_json::json;
 
 use crate::failure::{Failure, chain, one_line};
+use crate::minting::{bound, mint_words, shell_line};
 use crate::output::{Output, note};
 use crate::shown::shown_json;
 use crate::time::now;
@@ -18,7 +19,7 @@ pub(super) enum Asking {
     /// It cannot: no approval is taken.
     Nobody,
     /// By minting a token with the gate's key file.
-    Minting { key_file: PathBuf, run: RunId },
+    Minting { key_file: PathBuf, run: RunId, ttl: Millis },
     /// By approving what is filed in the configuration's store.
     Filing { config: PathBuf, ttl: Millis },
 }
@@ -133,9 +134,16 @@ impl Approvals {
         self.store.is_some()
     }
 
-    /// Whether a token was used already, as far as can be told without using it.
-    pub(super) fn is_spent(&self, id: &SpentId) -> Result<bool, Failure> {
-        self.store.as_ref().map_or(Ok(false), |store| Ok(store.is_spent(id)?))
+    /// Checks that a token could be spent now, and spends nothing.
+    pub(super) fn check_unspent(&self, ticket: &Ticket) -> Result<Result<(), RejectionCode>, Failure> {
+        let Some(store) = &self.store else { return Ok(Ok(())) };
+        Ok(match store.can_spend(ticket, now()?) {
+            Ok(()) => Ok(()),
+            Err(SpendError::Spent) => Err(RejectionCode::ApprovalSpent),
+            Err(SpendError::ClockAhead) => Err(RejectionCode::StoreClockAhead),
+            Err(SpendError::TooNew) => Err(RejectionCode::StoreTooNew),
+            Err(error) => return Err(error.into()),
+        })
     }
 
     /// Takes an approval out of the store that has been used or can never be. What keeps it from being used twice is the
@@ -148,6 +156,7 @@ impl Approvals {
                 RejectionCode::ApprovalSpent
                     | RejectionCode::ApprovalExpired
                     | RejectionCode::ApprovalInvalid
+                    | RejectionCode::StoreTooNew
             )
         });
         let Some(store) = self.store.as_ref().filter(|_| is_over) else { return };
@@ -172,8 +181,7 @@ impl Approvals {
         }
         let mut text = describe(what, request);
         if let Some(command) = &command {
-            let command: Vec<_> = command.iter().map(|word| shell_word(word)).collect();
-            text.push_str(&format!("\nto approve: {}", command.join(" ")));
+            text.push_str(&format!("\nto approve: {}", shell_line(command)));
             if matches!(self.asking, Asking::Minting { .. }) && args_file.is_none() {
                 text.push_str(&format!("\n({default} being the arguments above)"));
             }
@@ -198,37 +206,12 @@ impl Approvals {
                 let words = ["countersign", "approve", id.as_str(), "--config"].map(str::to_owned);
                 Ok(Some(words.into_iter().chain([config.display().to_string()]).collect()))
             }
-            (Asking::Minting { key_file, run }, Some(_)) => {
+            (Asking::Minting { key_file, run, ttl }, Some(_)) => {
                 let key_file = key_file.display().to_string();
-                let mut words = vec!["countersign".to_owned(), "token".to_owned(), "mint".to_owned()];
-                let options = bound(request.binding());
-                let first = [("key-file", key_file), ("run", run.to_string())].into_iter();
-                let last = [("args", args_file.to_owned()), ("ttl", "10m".to_owned())];
-                for (name, value) in first.chain(options).chain(last) {
-                    words.extend([format!("--{name}"), value]);
-                }
-                Ok(Some(words))
+                Ok(Some(mint_words(&key_file, run.as_str(), *ttl, request.binding(), args_file)))
             }
         }
     }
-}
-
-/// Everything that a token has to bind but the arguments, by the names of `token mint`.
-fn bound(binding: &CallBinding) -> Vec<(&'static str, String)> {
-    let mut bound = vec![
-        ("call-id", binding.call_id().to_string()),
-        ("server", binding.tool().server().to_string()),
-        ("tool", binding.tool().name().to_string()),
-        ("principal", binding.principal().to_string()),
-    ];
-    bound.extend(binding.agent().map(|agent| ("agent", agent.to_string())));
-    bound.extend(binding.session().map(|session| ("session", session.to_string())));
-    bound.extend(binding.audience().map(|audience| ("audience", audience.to_string())));
-    bound.extend(binding.definition().map(|definition| ("definition", definition.to_string())));
-    bound.extend(binding.ask().map(|goal| ("ask", goal.to_string())));
-    bound.extend(binding.plan().map(|plan| ("plan", plan.to_string())));
-    bound.extend(binding.registry_version().map(|version| ("registry-version", version.to_string())));
-    bound
 }
 
 fn report(request: &ApprovalRequest) -> serde_json::Value {
@@ -259,14 +242,4 @@ fn describe(what: &str, request: &ApprovalRequest) -> String {
     let (digest, args) = (request.binding().args(), shown_json(request.args().as_str()));
     text.push_str(&format!("\narguments        (sha-256 {digest})\n{args}"));
     text
-}
-
-/// A word as a shell takes it.
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }

@@ -253,8 +253,7 @@ fn check_token(
     token: &str,
 ) -> Result<Result<(), RejectionCode>, Failure> {
     Ok(match gate.verify_approval(request, token) {
-        Ok(id) if approvals.is_spent(&id)? => Err(RejectionCode::ApprovalSpent),
-        Ok(_) => Ok(()),
+        Ok(ticket) => approvals.check_unspent(&ticket)?,
         Err(code) => Err(code),
     })
 }

@@ -22,10 +22,11 @@ use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
 use crate::interrupt::Interrupt;
+use crate::minting::minted_ttl;
 use crate::output::{Output, internal, note};
 use crate::record::RecordArgs;
 use crate::server::{Client, Server};
-use crate::session::{ApprovalPlan, Bindings, OpenSession, PreparedSession, SessionPlan};
+use crate::session::{ApprovalPlan, Bindings, OpenSession, PreparedSession, SessionPlan, StoreMaking};
 use crate::signals::Watch;
 
 #[derive(Debug, Args)]
@@ -51,6 +52,9 @@ pub(crate) struct Run {
     /// Run whose key approvals are minted with; `check` without it.
     #[arg(long, requires = "approval_key")]
     run: Option<RunId>,
+    /// The longest that an approval may count, from its issue to its expiry. With --config, `ttl` of `[approval]` says it.
+    #[arg(long, value_name = "SPAN", default_value = "1h", requires = "approval_key")]
+    approval_ttl: Millis,
     /// Name of this gate, as approvals bind it; `check` without it.
     #[arg(long, requires = "approval_key")]
     audience: Option<Audience>,
@@ -179,9 +183,11 @@ impl Run {
             run: run.clone(),
             audience: named_or_default(self.audience.as_ref())?,
             store: self.spent.clone().unwrap_or_else(|| beside(key)),
+            making: StoreMaking::IfMissing,
+            max_lifetime: self.approval_ttl,
             bindings: Bindings::Strict,
         });
-        Ok((plan, Asking::Minting { key_file: key.clone(), run }))
+        Ok((plan, Asking::Minting { key_file: key.clone(), run, ttl: minted_ttl(self.approval_ttl) }))
     }
 
     /// Opens the session, starts the plan, runs its calls and gives out what came of them.

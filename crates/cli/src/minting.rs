@@ -1,0 +1,58 @@
+//! The command that approves one call: `token mint` with every binding.
+
+use countersign_approval_token::CallBinding;
+use countersign_core::Millis;
+
+/// How long a token counts that is minted by the command: 10 minutes, and no longer than the gate allows.
+pub(crate) fn minted_ttl(most: Millis) -> Millis {
+    most.min(Millis::from_secs(600))
+}
+
+/// Everything that a token has to bind but the arguments, by the names of `token mint`.
+pub(crate) fn bound(binding: &CallBinding) -> Vec<(&'static str, String)> {
+    let mut bound = vec![
+        ("call-id", binding.call_id().to_string()),
+        ("server", binding.tool().server().to_string()),
+        ("tool", binding.tool().name().to_string()),
+        ("principal", binding.principal().to_string()),
+    ];
+    bound.extend(binding.agent().map(|agent| ("agent", agent.to_string())));
+    bound.extend(binding.session().map(|session| ("session", session.to_string())));
+    bound.extend(binding.audience().map(|audience| ("audience", audience.to_string())));
+    bound.extend(binding.definition().map(|definition| ("definition", definition.to_string())));
+    bound.extend(binding.ask().map(|goal| ("ask", goal.to_string())));
+    bound.extend(binding.plan().map(|plan| ("plan", plan.to_string())));
+    bound.extend(binding.registry_version().map(|version| ("registry-version", version.to_string())));
+    bound
+}
+
+/// The words of the command that mints the token.
+pub(crate) fn mint_words(
+    key_file: &str,
+    run: &str,
+    ttl: Millis,
+    binding: &CallBinding,
+    args_file: &str,
+) -> Vec<String> {
+    let first = [("key-file", key_file.to_owned()), ("run", run.to_owned())];
+    let last = [("args", args_file.to_owned()), ("ttl", ttl.to_string())];
+    let options = first.into_iter().chain(bound(binding)).chain(last);
+    let verb = ["countersign", "token", "mint"].map(str::to_owned).into_iter();
+    // One word for name and value: a value may begin with a dash.
+    verb.chain(options.map(|(name, value)| format!("--{name}={value}"))).collect()
+}
+
+/// Words as one line for a POSIX shell.
+pub(crate) fn shell_line(words: &[String]) -> String {
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,146 @@
+use countersign_core::{StoreId, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, Transaction};
+
+use crate::OpenError;
+use crate::store::sql_time;
+
+/// Marks a database as one of ours (`PRAGMA application_id`): "CSGN".
+const APPLICATION_ID: i64 = 0x4353_474e;
+
+/// The version of the schema below (`PRAGMA user_version`).
+const VERSION: i64 = 3;
+
+/// The version that is upgraded in place: it has the first [`OLDER_OBJECTS`] of the schema.
+const OLDER_VERSION: i64 = 2;
+const OLDER_OBJECTS: usize = 7;
+
+/// What a store holds. The statements are compared with what the file says, so that a trigger or a looser table is
+/// noticed. New ones come last, which is where an upgrade adds them.
+const SCHEMA: [(&str, &str); 8] = [
+    (
+        "spent",
+        "CREATE TABLE spent (id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32), \
+         keep_until INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    ),
+    ("spent_by_time", "CREATE INDEX spent_by_time ON spent (keep_until)"),
+    (
+        "horizon",
+        "CREATE TABLE horizon (one INTEGER PRIMARY KEY NOT NULL CHECK (one = 1), at INTEGER NOT NULL) STRICT",
+    ),
+    (
+        "pending",
+        "CREATE TABLE pending (number INTEGER PRIMARY KEY NOT NULL, call_id TEXT NOT NULL UNIQUE, \
+         act BLOB NOT NULL CHECK (length(act) = 32), asker BLOB NOT NULL CHECK (length(asker) = 32), \
+         size INTEGER NOT NULL CHECK (size >= 0), open_until INTEGER NOT NULL, \
+         state TEXT NOT NULL CHECK (state IN ('waiting', 'approved', 'denied', 'used')), \
+         token TEXT CHECK ((token IS NOT NULL) = (state = 'approved')), request TEXT NOT NULL) STRICT",
+    ),
+    ("pending_by_act", "CREATE INDEX pending_by_act ON pending (act)"),
+    (
+        "denied",
+        "CREATE TABLE denied (act BLOB PRIMARY KEY NOT NULL CHECK (length(act) = 32), \
+         asker BLOB NOT NULL CHECK (length(asker) = 32), call_id TEXT NOT NULL, denier TEXT NOT NULL, \
+         until INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    ),
+    (
+        "standing",
+        "CREATE TABLE standing (agent TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL UNIQUE CHECK (number > 0), \
+         quarantined INTEGER NOT NULL CHECK (quarantined IN (0, 1)), change TEXT NOT NULL) STRICT, WITHOUT ROWID",
+    ),
+    (
+        "identity",
+        "CREATE TABLE identity (one INTEGER PRIMARY KEY NOT NULL CHECK (one = 1), id TEXT NOT NULL, \
+         created INTEGER) STRICT",
+    ),
+];
+
+/// What a database is, as far as its header and the names of its tables say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing was written into it yet.
+    Empty,
+    /// A store of [`OLDER_VERSION`].
+    Older,
+    /// A store of this version.
+    Ours,
+}
+
+/// Identifies a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) id: StoreId,
+    /// When it was made. Unknown of a store that was made by a version that did not note it.
+    pub(crate) created: Option<Timestamp>,
+}
+
+/// Refuses other programs' files and other versions'.
+pub(crate) fn look(db: &Connection) -> Result<Found, OpenError> {
+    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    match (pragma(db, "application_id")?, pragma(db, "user_version")?, tables) {
+        (0, 0, 0) => Ok(Found::Empty),
+        (APPLICATION_ID, VERSION, _) => Ok(Found::Ours),
+        (APPLICATION_ID, OLDER_VERSION, _) => Ok(Found::Older),
+        (APPLICATION_ID, found, _) => Err(OpenError::Version { found, expected: VERSION }),
+        _ => Err(OpenError::Corrupt),
+    }
+}
+
+/// Makes the schema in an empty file, `created` now, or adds to an older store what it lacks. Rows are kept.
+pub(crate) fn make(tx: &Transaction<'_>, created: Timestamp) -> Result<(), OpenError> {
+    let (there, created) = match look(tx)? {
+        Found::Ours => return Ok(()),
+        Found::Empty => (0, Some(sql_time(created))),
+        Found::Older => {
+            compare(tx, OLDER_OBJECTS)?;
+            (OLDER_OBJECTS, None)
+        }
+    };
+    for (_, statement) in SCHEMA.iter().skip(there) {
+        tx.execute(statement, [])?;
+    }
+    tx.execute(
+        "INSERT INTO identity (one, id, created) VALUES (1, lower(hex(randomblob(16))), ?1)",
+        [created],
+    )?;
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", VERSION)?;
+    Ok(())
+}
+
+/// Compares the schema with ours and lets SQLite look at its pages.
+pub(crate) fn check(db: &Connection) -> Result<(), OpenError> {
+    compare(db, SCHEMA.len())?;
+    let verdict: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if verdict == "ok" { Ok(()) } else { Err(OpenError::Corrupt) }
+}
+
+/// Compares what the file says of its tables with the first `objects` of the schema.
+fn compare(db: &Connection, objects: usize) -> Result<(), OpenError> {
+    let mut statement =
+        db.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid")?;
+    let found: Vec<(String, String)> =
+        statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    let ours = SCHEMA.iter().take(objects).map(|(name, sql)| (*name, *sql));
+    let is_same = found.iter().map(|(name, sql)| (name.as_str(), sql.as_str())).eq(ours);
+    if is_same { Ok(()) } else { Err(OpenError::Corrupt) }
+}
+
+/// Reads the store's identity.
+pub(crate) fn identity(db: &Connection) -> Result<Identity, OpenError> {
+    let row = db.query_row("SELECT id, created FROM identity", [], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?))
+    });
+    let (id, created) = row.optional()?.ok_or(OpenError::Corrupt)?;
+    let id = StoreId::new(&id).map_err(|_| OpenError::Corrupt)?;
+    let time =
+        |millis: i64| u64::try_from(millis).ok().and_then(|millis| Timestamp::from_millis(millis).ok());
+    let created = match created {
+        Some(millis) => Some(time(millis).ok_or(OpenError::Corrupt)?),
+        None => None,
+    };
+    Ok(Identity { id, created })
+}
+
+pub(crate) fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
+    db.pragma_query_value(None, name, |row| row.get(0))
+}
