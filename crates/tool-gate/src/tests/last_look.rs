@@ -55,8 +55,8 @@ impl Trap {
 struct SlowStore(Arc<Trap>, Arc<dyn SpentTokens>);
 
 impl SpentTokens for SlowStore {
-    fn spend(&self, id: &SpentId, keep_until: Timestamp, now: Timestamp) -> Result<(), SpendError> {
-        self.1.spend(id, keep_until, now)?;
+    fn spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        self.1.spend(ticket, now)?;
         self.0.spring();
         Ok(())
     }
