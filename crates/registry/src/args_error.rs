@@ -13,11 +13,11 @@ const MAX_SHOWN_BYTES: usize = 256;
 #[non_exhaustive]
 pub enum ArgsError {
     /// The arguments do not fit the JSON Schema.
-    #[error("the argument at `{place}` does not fit the schema's `{keyword}`")]
+    #[error("{}", misfit(.place, .keyword))]
     Schema {
-        /// Where, as a JSON Pointer; empty when the arguments as a whole are meant.
+        /// Where, as a JSON Pointer; empty when the arguments as a whole are meant, or when the place is not known.
         place: String,
-        /// The schema's keyword.
+        /// The schema's keyword; empty when it is not known, since finding it would have cost too much.
         keyword: String,
     },
     /// An argument does not fit a constraint.
@@ -30,7 +30,19 @@ pub enum ArgsError {
     },
 }
 
+fn misfit(place: &str, keyword: &str) -> String {
+    if keyword.is_empty() {
+        return "the arguments do not fit the schema".to_owned();
+    }
+    format!("the argument at `{place}` does not fit the schema's `{keyword}`")
+}
+
 impl ArgsError {
+    /// A misfit of which neither place nor keyword is known.
+    pub(crate) const fn somewhere() -> Self {
+        Self::Schema { place: String::new(), keyword: String::new() }
+    }
+
     pub(crate) fn schema(place: &str, keyword: &str) -> Self {
         Self::Schema {
             place: cut(&escape_hidden(place), MAX_SHOWN_BYTES).to_owned(),
@@ -47,7 +59,7 @@ impl ArgsError {
         }
     }
 
-    /// Where, as a JSON Pointer; empty when the arguments as a whole are meant.
+    /// Where, as a JSON Pointer; empty when the arguments as a whole are meant, or when the place is not known.
     #[must_use]
     pub fn place(&self) -> &str {
         match self {
@@ -55,7 +67,7 @@ impl ArgsError {
         }
     }
 
-    /// The schema's keyword or the constraint's kind.
+    /// The schema's keyword or the constraint's kind; empty for a keyword that is not known.
     #[must_use]
     pub fn rule(&self) -> &str {
         match self {

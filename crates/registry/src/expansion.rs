@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::content::{ContentError, ContentProblem};
+use crate::in_place::check_in_place;
 
 /// The longest arguments' schema, in bytes of JSON.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
@@ -13,10 +14,10 @@ const MAX_REFERENCES: usize = 128;
 /// The most levels of objects and lists, with what references lead to counted as if it stood in their place. Whoever
 /// evaluates a schema recurses: 290 levels of `not` were measured to fit into a thread's 2 MiB without optimisation, 406
 /// were not.
-const MAX_LEVELS: usize = 256;
+pub(crate) const MAX_LEVELS: usize = 256;
 
 /// The most objects and lists, counted likewise.
-const MAX_NODES: usize = 100_000;
+pub(crate) const MAX_NODES: usize = 100_000;
 
 /// The most targets that the schema's references may have in all, before any of them is looked up: each reference that
 /// counts from a resource is looked up in every one.
@@ -29,10 +30,9 @@ const MAX_TARGETS: usize = 1_000_000;
 /// the arguments, whose depth is bounded. Everything is walked as if it were a schema, and a reference that could mean
 /// several places is taken to mean all of them, so that nothing counts less here than for who evaluates it. Nothing
 /// here calls itself.
-pub(crate) fn check_expansion(schema: &Value) -> Result<(), ContentError> {
-    let mut graph = Graph::of(schema)?;
-    graph.link_references()?;
-    let size = graph.measure();
+pub(crate) fn check_expansion(schema: &Value) -> Result<Expansion, ContentError> {
+    let graph = Graph::linked(schema)?;
+    let (size, leads_back) = graph.measure();
     let within = [
         (size.references, MAX_REFERENCES, "references in a row"),
         (size.levels, MAX_LEVELS, "levels, references followed"),
@@ -45,18 +45,34 @@ pub(crate) fn check_expansion(schema: &Value) -> Result<(), ContentError> {
     }
     // Writing recurses, which is safe only now that the levels are known.
     match serde_json::to_string(schema) {
-        Ok(text) if text.len() <= MAX_SCHEMA_BYTES => Ok(()),
+        Ok(text) if text.len() <= MAX_SCHEMA_BYTES => {
+            let levels_in_place = check_in_place(&graph)?;
+            Ok(Expansion { bytes: text.len(), nodes: size.nodes, leads_back, levels_in_place })
+        }
         _ => Err(too_large("bytes", MAX_SCHEMA_BYTES)),
     }
 }
 
-const fn too_large(what: &'static str, max: usize) -> ContentError {
+/// How large a schema is that was found small enough.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expansion {
+    /// Bytes of JSON.
+    pub(crate) bytes: usize,
+    /// Objects and lists, references followed.
+    pub(crate) nodes: usize,
+    /// Whether a reference may lead back to what it stands in.
+    pub(crate) leads_back: bool,
+    /// The most levels that apply to one value.
+    pub(crate) levels_in_place: usize,
+}
+
+pub(crate) const fn too_large(what: &'static str, max: usize) -> ContentError {
     ContentError::whole(ContentProblem::SchemaTooLarge { what, max })
 }
 
 /// The schema's objects and lists, by number, and where each of them leads.
 #[derive(Debug, Default)]
-struct Graph<'s> {
+pub(crate) struct Graph<'s> {
     nodes: Vec<Node<'s>>,
     numbers: HashMap<*const Value, usize>,
 }
@@ -90,6 +106,37 @@ enum Seen {
 }
 
 impl<'s> Graph<'s> {
+    /// The graph of a schema, references followed.
+    pub(crate) fn linked(schema: &'s Value) -> Result<Self, ContentError> {
+        let mut graph = Self::of(schema)?;
+        graph.link_references()?;
+        Ok(graph)
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn is_list(&self, number: usize) -> bool {
+        self.nodes.get(number).is_some_and(|node| node.value.is_array())
+    }
+
+    /// The containers that stand in one, with their names where it is an object.
+    pub(crate) fn contained(&self, number: usize) -> impl Iterator<Item = (Option<&'s str>, usize)> {
+        let value = self.nodes.get(number).map(|node| node.value);
+        let members = value.and_then(Value::as_object).into_iter().flatten();
+        let elements = value.and_then(Value::as_array).into_iter().flatten();
+        let named = members.map(|(name, value)| (Some(name.as_str()), value));
+        let all = named.chain(elements.map(|value| (None, value)));
+        all.filter_map(|(name, value)| Some((name, *self.numbers.get(&std::ptr::from_ref(value))?)))
+    }
+
+    /// Where the references of one container may lead.
+    pub(crate) fn referred(&self, number: usize) -> impl Iterator<Item = usize> {
+        let edges = self.nodes.get(number).map_or(&[][..], |node| &node.edges);
+        edges.iter().filter(|edge| edge.is_reference).map(|edge| edge.to)
+    }
+
     fn of(schema: &'s Value) -> Result<Self, ContentError> {
         let mut graph = Self::default();
         let mut waiting = vec![(None, schema)];
@@ -195,8 +242,10 @@ impl<'s> Graph<'s> {
         self.numbers.get(&std::ptr::from_ref(value)).copied()
     }
 
-    /// Adds up every node from those below it, each node once; deepest first, on a stack of its own.
-    fn measure(&self) -> Size {
+    /// Adds up every node from those below it, each node once; deepest first, on a stack of its own. Tells as well whether
+    /// a reference leads back.
+    fn measure(&self) -> (Size, bool) {
+        let mut leads_back = false;
         let mut seen = vec![Seen::Not; self.nodes.len()];
         let mut path = vec![(0, Size { nodes: 1, levels: 1, references: 0 }, 0)];
         set(&mut seen, 0, Seen::Open);
@@ -214,14 +263,17 @@ impl<'s> Graph<'s> {
                     continue;
                 }
                 // Back into what it stands in: counted once, as itself.
-                Seen::Open => size.add(Size::default(), *edge),
+                Seen::Open => {
+                    leads_back = true;
+                    size.add(Size::default(), *edge);
+                }
                 Seen::Done(below) => size.add(below, *edge),
             }
             path.push((number, size, next.saturating_add(1)));
         }
         match seen.first() {
-            Some(Seen::Done(size)) => *size,
-            Some(Seen::Not | Seen::Open) | None => Size::default(),
+            Some(Seen::Done(size)) => (*size, leads_back),
+            Some(Seen::Not | Seen::Open) | None => (Size::default(), leads_back),
         }
     }
 }

@@ -24,6 +24,7 @@ mod draft;
 mod email_rule;
 mod expansion;
 mod follow;
+mod in_place;
 mod limits;
 mod lint;
 mod load;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::constraint::is_index;
 use crate::cut::cut;
 use crate::draft::RegistryDraft;
+use crate::in_place::branches_back;
 use crate::place::ArgPlace;
 use crate::tool_entry::ToolEntry;
 
@@ -96,6 +97,13 @@ fn lint_tool(tool: &ToolEntry, findings: &mut Vec<Finding>) {
     if !closed("additionalProperties") && !closed("unevaluatedProperties") {
         let message = format!("the schema of `{name}` lets arguments through that it does not name");
         warn(findings, "LINT_SCHEMA_OPEN", message);
+    }
+    if branches_back(schema) {
+        let message = format!(
+            "the schema of `{name}` leads back to itself in several ways; where a call does not fit is not said, and a \
+             planned call with open places may be refused"
+        );
+        warn(findings, "LINT_SCHEMA_BRANCHES", message);
     }
     for format in tool.schema().unchecked_formats() {
         let format = countersign_core::escape_hidden(format);

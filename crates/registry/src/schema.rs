@@ -6,11 +6,11 @@ use countersign_canonical_json::{Canonical, Kind};
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args_error::ArgsError;
 use crate::content::{ContentError, ContentProblem};
-use crate::expansion::check_expansion;
+use crate::expansion::{Expansion, MAX_LEVELS, check_expansion};
 use crate::place::ArgPlace;
 
 /// The longest pattern in a schema, in bytes.
@@ -18,6 +18,15 @@ const MAX_PATTERN_BYTES: usize = 1_024;
 
 /// The most memory that one compiled pattern, and one pattern's cache, may take.
 const MAX_REGEX_BYTES: usize = 1 << 20;
+
+/// The most memory that the errors of one call may take, by estimate, before none is asked for.
+const MAX_ERROR_BYTES: usize = 8 << 20;
+
+/// What one error takes, its keyword's values and its place aside.
+const ERROR_BYTES: usize = 512;
+
+/// The most values that are tried in the open places of one planned call.
+const MAX_FILLINGS: usize = 32;
 
 /// Keywords that hold or fail by the values inside of what they are applied to, as well as by what is there.
 const LOOKS_INSIDE: [&str; 9] = [
@@ -41,10 +50,15 @@ const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
 /// the schema is an error. Patterns run on an engine of linear time, so look-around and back-references do not
 /// compile. A `format` that is known is checked, whatever the draft says of it. A schema that is small to read and
 /// endless to check is refused.
+///
+/// Whether arguments fit is asked in the one way that remembers what it found (`is_valid`): under a schema that leads
+/// back to itself, anything else takes time and memory that double with each level of the arguments. Where they do not
+/// fit is asked only of a schema that does not, and of few arguments.
 #[derive(Clone)]
 pub(crate) struct ArgsSchema {
     source: Value,
     compiled: Arc<Validator>,
+    size: Expansion,
 }
 
 impl ArgsSchema {
@@ -53,7 +67,7 @@ impl ArgsSchema {
             let problem = ContentProblem::Schema { keyword: "type".to_owned(), at: String::new() };
             return Err(ContentError::new("", problem));
         }
-        check_expansion(&source)?;
+        let size = check_expansion(&source)?;
         check_patterns(&source)?;
         let patterns = PatternOptions::regex().size_limit(MAX_REGEX_BYTES).dfa_size_limit(MAX_REGEX_BYTES);
         // Said here as well as by the crate's features, which another crate of the same build could switch on.
@@ -67,7 +81,7 @@ impl ArgsSchema {
         if compiled.draft() == Draft::Unknown {
             return Err(ContentError::new("/$schema", ContentProblem::SchemaReference));
         }
-        Ok(Self { source, compiled: Arc::new(compiled) })
+        Ok(Self { source, compiled: Arc::new(compiled), size })
     }
 
     pub(crate) const fn source(&self) -> &Value {
@@ -94,12 +108,22 @@ impl ArgsSchema {
         formats
     }
 
-    /// Says whether arguments fit whatever will stand in the `open` places, as far as that can be told.
+    /// Says whether arguments fit whatever will stand in the `open` places, as far as that can be told. What cannot be
+    /// told in bounded time does not fit.
     pub(crate) fn check_around(&self, args: &Canonical, open: &[ArgPlace]) -> Result<(), ArgsError> {
         if open.is_empty() || args.value().kind() != Kind::Object {
             return self.check(args);
         }
         let value = Value::deserialize(args.value()).map_err(|_| ArgsError::schema("", "type"))?;
+        if self.fits(&value) {
+            return Ok(());
+        }
+        if self.size.leads_back {
+            return if self.fits_filled(value, open) { Ok(()) } else { Err(ArgsError::somewhere()) };
+        }
+        if !self.can_name(&value) {
+            return Err(ArgsError::somewhere());
+        }
         let counts = |error: &ValidationError<'_>| {
             let (at, keyword) = (error.instance_path().as_str(), error.kind().keyword());
             !open.iter().any(|place| {
@@ -108,21 +132,104 @@ impl ArgsSchema {
             })
         };
         match self.compiled.iter_errors(&value).find(counts) {
-            Some(error) => Err(ArgsError::schema(error.instance_path().as_str(), error.kind().keyword())),
+            Some(error) => Err(named(&error)),
             None => Ok(()),
         }
     }
 
-    /// Says whether arguments fit, and if not where and by which keyword, but never what was there.
+    /// Says whether arguments fit, and if not where and by which keyword, but never what was there. Neither is said where
+    /// finding out would cost too much.
     pub(crate) fn check(&self, args: &Canonical) -> Result<(), ArgsError> {
         if args.value().kind() != Kind::Object {
             return Err(ArgsError::schema("", "type"));
         }
         let value = Value::deserialize(args.value()).map_err(|_| ArgsError::schema("", "type"))?;
-        self.compiled
-            .validate(&value)
-            .map_err(|error| ArgsError::schema(error.instance_path().as_str(), error.kind().keyword()))
+        if self.fits(&value) {
+            return Ok(());
+        }
+        if !self.can_name(&value) {
+            return Err(ArgsError::somewhere());
+        }
+        Err(self.compiled.validate(&value).err().map_or_else(ArgsError::somewhere, |error| named(&error)))
     }
+
+    fn fits(&self, value: &Value) -> bool {
+        // The evaluator recurses, and under a schema that leads back it goes on for as long as the arguments do.
+        let levels = || self.size.levels_in_place.saturating_mul(levels(value));
+        (!self.size.leads_back || levels() <= MAX_LEVELS) && self.compiled.is_valid(value)
+    }
+
+    /// Says whether errors may be asked for: without a way back, each part of the schema is applied to each value at most
+    /// once, and each error may have the schema's values and its place with it.
+    fn can_name(&self, value: &Value) -> bool {
+        let each = self.size.nodes.saturating_mul(ERROR_BYTES).saturating_add(self.size.bytes);
+        let mut left = MAX_ERROR_BYTES;
+        !self.size.leads_back && take(value, each, self.size.nodes, 0, &mut left)
+    }
+
+    /// Says whether a value is known with which in the open places the arguments fit.
+    fn fits_filled(&self, mut value: Value, open: &[ArgPlace]) -> bool {
+        self.fillings().any(|filling| {
+            for place in open {
+                if let Some(slot) = value.pointer_mut(place.as_str()) {
+                    *slot = filling.clone();
+                }
+            }
+            self.fits(&value)
+        })
+    }
+
+    /// A value of each type, and those that the schema names itself.
+    fn fillings(&self) -> impl Iterator<Item = Value> {
+        let plain = [json!(null), json!(true), json!(0), json!(1), json!("a"), json!([]), json!({})];
+        let mut named = Vec::new();
+        let mut waiting = vec![&self.source];
+        while let Some(value) = waiting.pop() {
+            if let Value::Object(members) = value {
+                named.extend(members.get("const"));
+                named.extend(members.get("enum").and_then(Value::as_array).into_iter().flatten().take(1));
+            }
+            if named.len() >= MAX_FILLINGS {
+                break;
+            }
+            match value {
+                Value::Object(members) => waiting.extend(members.values()),
+                Value::Array(elements) => waiting.extend(elements),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        plain.into_iter().chain(named.into_iter().cloned()).take(MAX_FILLINGS)
+    }
+}
+
+/// Levels of objects and lists, of which arguments have few: they were read within limits.
+fn levels(value: &Value) -> usize {
+    let below = match value {
+        Value::Object(members) => members.values().map(levels).max(),
+        Value::Array(elements) => elements.iter().map(levels).max(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return 0,
+    };
+    below.unwrap_or_default().saturating_add(1)
+}
+
+/// Takes what the errors at a value and below it may need: `each`, and `times` its place. Says whether that was left.
+fn take(value: &Value, each: usize, times: usize, place: usize, left: &mut usize) -> bool {
+    let Some(rest) = left.checked_sub(each.saturating_add(times.saturating_mul(place))) else { return false };
+    *left = rest;
+    let place = place.saturating_add(1);
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .all(|(name, value)| take(value, each, times, place.saturating_add(name.len()), left)),
+        Value::Array(elements) => {
+            elements.iter().all(|value| take(value, each, times, place.saturating_add(8), left))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+fn named(error: &ValidationError<'_>) -> ArgsError {
+    ArgsError::schema(error.instance_path().as_str(), error.kind().keyword())
 }
 
 impl fmt::Debug for ArgsSchema {

@@ -1,4 +1,5 @@
 mod attacks;
+mod bounded_schemas;
 mod concurrency;
 mod constraints;
 mod contracts;

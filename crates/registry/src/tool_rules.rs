@@ -26,7 +26,8 @@ impl ToolRules {
     /// Says whether a call's arguments fit the schema and every constraint.
     ///
     /// # Errors
-    /// [`ArgsError`] with the place and the rule of the first misfit; arguments that are not an object are one.
+    /// [`ArgsError`] with the place and the rule of the first misfit; arguments that are not an object are one. Under a schema
+    /// that leads back to itself, and in large arguments, neither place nor rule of the schema is looked for.
     pub fn check_args(&self, args: &Canonical) -> Result<(), ArgsError> {
         self.entry.schema().check(args)?;
         self.check_constraints(args)
@@ -35,6 +36,9 @@ impl ToolRules {
     /// Says whether what is fixed of a planned call's arguments fits the schema and every constraint. What stands in the
     /// `open` places is not a value yet: misfits there do not count, nor do those that depend on what will stand there
     /// (`anyOf` of the object around it, say). A call's own arguments are still for [`check_args`](Self::check_args).
+    ///
+    /// What cannot be told in bounded time does not fit. Under a schema that leads back to itself, arguments fit only if they
+    /// do as they are or with one of a few values in the open places.
     ///
     /// # Errors
     /// As [`check_args`](Self::check_args).

@@ -1,4 +1,5 @@
-//! The checks, top-down in the order in which they run (steps 0 to 10, and a last look). Step 11, the record, is in `gate.rs`.
+//! The checks, top-down in the order in which they run (steps 0 to 10, and a last look; but of step 0 only ids and names are
+//! read before step 1). Step 11, the record, is in `gate.rs`.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,10 +81,12 @@ pub(crate) fn decide<'g>(
             "an earlier outcome could not be recorded",
         ));
     }
-    let read = read_call(gate, call, facts)?;
+    let ids = read_ids(call, facts)?;
     let view = gate.view(now);
     facts.registry_version = view.snapshot().version();
     let agent = living_agent(gate, &view, now)?;
+    // why: only now, so that an agent that may call nothing has nothing read or digested for it.
+    let read = read_call(gate, call, ids, facts)?;
     let (tool, rules) = disclosed_tool(gate, &view, &read, facts)?;
     facts.note_values(&tool, &read.args);
     fitting_args(rules, &read.args)?;
@@ -103,6 +106,13 @@ pub(crate) fn decide<'g>(
     last_look(gate, &tool, facts)?;
     let Read { call_id, args, .. } = read;
     Ok(Ready { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step })
+}
+
+/// Ids and names of a call, read.
+struct Ids {
+    call_id: CallId,
+    server: Option<ServerName>,
+    name: ToolName,
 }
 
 /// What step 0 made of a call.
@@ -134,14 +144,22 @@ impl Asked<'_> {
     }
 }
 
-/// Step 0: is it well formed and within limits?
-fn read_call(gate: &Inner, call: &ToolCall<'_>, facts: &mut Facts<'_>) -> Result<Read, Refusal> {
-    let malformed = |reason: String| Refusal::new(RejectionCode::MalformedCall, reason);
+fn malformed(reason: impl Into<Cow<'static, str>>) -> Refusal {
+    Refusal::new(RejectionCode::MalformedCall, reason)
+}
+
+/// Step 0, first part: are ids and names well formed?
+fn read_ids(call: &ToolCall<'_>, facts: &mut Facts<'_>) -> Result<Ids, Refusal> {
     let id_error = |error: IdError| malformed(error.to_string());
     let call_id = CallId::new(call.call_id).map_err(id_error)?;
     facts.request_id = call.request_id.map(RequestId::new).transpose().map_err(id_error)?;
     let server = call.server.map(ServerName::new).transpose().map_err(id_error)?;
     let name = ToolName::new(call.name).map_err(id_error)?;
+    Ok(Ids { call_id, server, name })
+}
+
+/// Step 0, second part, asked after step 1: is all the rest well formed and within limits?
+fn read_call(gate: &Inner, call: &ToolCall<'_>, ids: Ids, facts: &mut Facts<'_>) -> Result<Read, Refusal> {
     if call.approvals.len() > gate.limits.approvals {
         return Err(Refusal::new(RejectionCode::LimitExceeded, "too many approvals came with the call"));
     }
@@ -154,15 +172,15 @@ fn read_call(gate: &Inner, call: &ToolCall<'_>, facts: &mut Facts<'_>) -> Result
     let (args, reserved) = take_off(sent);
     facts.args = Some(args.digest());
     if args.value().kind() != Kind::Object {
-        return Err(malformed("arguments are not an object".to_owned()));
+        return Err(malformed("arguments are not an object"));
     }
-    let among =
-        reserved.request_id().map_err(|()| malformed("`__pic_request_id` is not an id".to_owned()))?;
+    let among = reserved.request_id().map_err(|()| malformed("`__pic_request_id` is not an id"))?;
     facts.request_id = facts.request_id.take().or(among);
     if call.proposal.is_some() && reserved.proposal().is_some() {
-        return Err(malformed("a proposal came beside the arguments and another among them".to_owned()));
+        return Err(malformed("a proposal came beside the arguments and another among them"));
     }
     let proof = call.plan_proof.map(read_proof).transpose()?;
+    let Ids { call_id, server, name } = ids;
     Ok(Read { call_id, server, name, args, reserved, proof })
 }
 

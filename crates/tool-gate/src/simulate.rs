@@ -233,7 +233,6 @@ impl Recorded {
             Some(RejectionCode::Internal) => Self::Unclear(Missing::Host),
             // An earlier outcome is not on record: it is asked before anything else.
             Some(RejectionCode::AuditUnavailable) => Self::Anyway(Missing::Host),
-            Some(code) if code.step() == 0 => Self::Anyway(Missing::Call),
             Some(code) => Self::Answer(Answer::Refused(code)),
         }
     }

@@ -4,6 +4,8 @@ mod alarms;
 mod answers;
 mod approvals;
 mod attacks;
+#[cfg(target_os = "linux")]
+mod bounded_schemas;
 mod counts;
 mod denials;
 mod durable_allows;

@@ -286,6 +286,26 @@ fn the_lint_warns_of_a_constraint_whose_place_cannot_exist() {
 }
 
 #[test]
+fn the_lint_warns_of_a_schema_that_branches_back() {
+    let branches = |schema: Value| {
+        let warned = warnings(move |tool| tool["args_schema"] = schema);
+        warned.contains(&"LINT_SCHEMA_BRANCHES")
+    };
+    let way = json!({"properties": {"a": {"$ref": "#"}}});
+    assert!(branches(json!({"allOf": [way, way]})));
+    assert!(branches(json!({"properties": {"a": {"$ref": "#"}}, "not": way})));
+    assert!(branches(json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}]})));
+    assert!(branches(json!({"$ref": "#/$defs/x", "$defs": {"x": {"oneOf": [
+        {"properties": {"and": {"items": {"$ref": "#/$defs/x"}}}}, {"properties": {"not": {"$ref": "#/$defs/x"}}}]}}})));
+    // One way for each value.
+    assert!(!branches(json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}})));
+    assert!(!branches(json!({"anyOf": [{"type": "object"}, {"required": ["a"]}]})));
+    assert!(!branches(
+        json!({"anyOf": [{"$ref": "#/$defs/x"}], "$defs": {"x": {"properties": {"a": {"$ref": "#"}}}}})
+    ));
+}
+
+#[test]
 fn the_lint_warns_of_a_format_that_is_not_checked() {
     let format =
         |name: &str| warnings(|tool| tool["args_schema"]["properties"]["to"]["format"] = json!(name));

@@ -73,7 +73,8 @@ impl<'a> Redecision<'a> {
     /// Asks every question in turn, as [`decide`](crate::decide::decide) does; the first no ends it.
     pub(super) fn decide(&mut self) -> Result<Reservation<'a>, End> {
         self.observed()?;
-        let (contract, agent) = self.living_agent()?;
+        let living = self.living_agent();
+        let (contract, agent) = self.read_call(living)?;
         let rules = self.disclosed_tool(contract)?;
         self.fitting_args(rules)?;
         let mut reservation = self.place(agent, rules)?;
@@ -152,7 +153,27 @@ impl<'a> Redecision<'a> {
             self.still_refused(code)?;
         }
         let entry = self.view.snapshot().agent(&self.call.agent);
-        Ok((contract, entry.ok_or(RejectionCode::AgentNotRegistered)?))
+        let entry = entry.ok_or(RejectionCode::AgentNotRegistered)?;
+        // Where step 1 refused, nobody read the rest of the call.
+        if matches!(self.then(1), Then::Refused(_)) && self.call.args.is_none() {
+            return Err(End::Unknown(Missing::Arguments));
+        }
+        Ok((contract, entry))
+    }
+
+    /// Step 0, which reads ids and names before step 1 and the rest after it. The record does not say which part refused,
+    /// unless the name is none.
+    fn read_call<T>(&mut self, living: Result<T, End>) -> Result<T, End> {
+        match (self.then(0), living) {
+            (Then::Refused(_), Err(_)) if ToolName::new(self.call.tool.name.as_str()).is_ok() => {
+                Err(End::Unknown(Missing::Call))
+            }
+            (Then::Refused(code), _) => {
+                self.carry(Missing::Call);
+                Err(code.into())
+            }
+            (Then::Passed | Then::NotAsked, living) => living,
+        }
     }
 
     /// What step 1 refused then is no reason of the other registry's. It was one of the registry's then, or it is one still.

@@ -88,6 +88,33 @@ fn a_stale_registry_refuses_everything() {
 }
 
 #[test]
+fn a_revoked_agents_arguments_are_not_read() {
+    let world = World::new();
+    let gate = world.gate();
+    world.reload(2, r#"{"agents": ["support-bot"], "keys": [], "snapshots": []}"#);
+    let large = format!("{{\"query\":\"{}\"}}", "x".repeat(2 << 20));
+    for args in [SEARCH, b"{", b"[]", large.as_bytes()] {
+        let call = ToolCall::new("c", "desk", "search", args).proposal(b"{").plan_proof(b"{");
+        assert_eq!(code(&gate, &call), Some(AgentRevoked));
+        assert_eq!(last_decision(&world).args, None);
+    }
+    assert_eq!(
+        code(&gate, &ToolCall::new("", "desk", "search", SEARCH)),
+        Some(MalformedCall),
+        "ids come first"
+    );
+}
+
+#[test]
+fn after_a_sessions_end_arguments_are_not_read() {
+    let world = World::new();
+    let gate = world.gate();
+    world.clock.advance(Millis::from_secs(3_600)).unwrap();
+    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "search", b"{")), Some(ContractExpired));
+    assert_eq!(last_decision(&world).args, None);
+}
+
+#[test]
 fn a_pinned_definition_must_have_been_seen_and_be_equal() {
     let world = World::new();
     let gate = world.gate();

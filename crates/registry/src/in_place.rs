@@ -1,0 +1,264 @@
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::content::ContentError;
+use crate::expansion::{Graph, MAX_LEVELS, MAX_NODES, too_large};
+
+/// The most steps in which a schema is measured whose references lead back to one value.
+const MAX_STEPS: usize = 1_000_000;
+
+/// Keywords whose schemas apply to values inside of the one that they stand for.
+const APPLY_INSIDE: [&str; 8] = [
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "additionalProperties",
+    "propertyNames",
+    "contains",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
+/// Refuses a schema of which too much applies to one and the same value.
+///
+/// A reference back counts once where the whole is measured ([`check_expansion`](crate::expansion::check_expansion)),
+/// since each round takes the evaluator one level down in the arguments, which are of bounded depth. Between two such
+/// levels nothing bounds it but the schema: `anyOf` of two references that lead to the next such `anyOf` doubles the
+/// work each time, and the evaluator remembers no result for text and numbers. So each part is measured here as if the
+/// walk began with it: with what applies in place, references followed, and each round within one value counted twice,
+/// since the evaluator may notice it as late as that. Nothing here calls itself.
+///
+/// Returns the longest way in place, in levels.
+pub(crate) fn check_in_place(graph: &Graph<'_>) -> Result<usize, ContentError> {
+    let applied = Uses::of(graph).in_place;
+    let count = applied.len();
+    let mut walk = Walk { applied: &applied, done: vec![None; count], on_path: vec![0; count], steps: 0 };
+    let mut levels = 0;
+    for start in 0..count {
+        levels = levels.max(walk.measure(start)?.levels);
+    }
+    Ok(levels)
+}
+
+/// Says whether a part of the schema leads back to itself in two ways that apply to one value, as far as is found within
+/// [`MAX_STEPS`].
+pub(crate) fn branches_back(schema: &Value) -> bool {
+    let Ok(graph) = Graph::linked(schema) else { return false };
+    let uses = Uses::of(&graph);
+    let mut steps = 0;
+    (0..graph.len()).any(|number| {
+        let (in_place, inside) = (edges(&uses.in_place, number), edges(&uses.inside, number));
+        if in_place.len().saturating_add(usize::from(!inside.is_empty())) < 2 {
+            return false;
+        }
+        let mut leads_back = |from: &usize| uses.lead(*from, number, &mut steps);
+        let ways = in_place.iter().filter(|to| leads_back(to)).count();
+        ways > 1 || (ways == 1 && inside.iter().any(leads_back))
+    })
+}
+
+/// What a container is, where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A schema, or a list of schemas that apply to one value.
+    Schema,
+    /// Schemas under names that are no keywords, or a list of schemas for several values.
+    Apart,
+    /// Schemas under names that are no keywords, all for one value.
+    Together,
+    /// Schemas under names, for references alone.
+    Named,
+}
+
+/// What each container uses of others, by number.
+struct Uses {
+    /// Those that it applies to its own value.
+    in_place: Vec<Vec<usize>>,
+    /// Those that it applies to values inside of it.
+    inside: Vec<Vec<usize>>,
+}
+
+impl Uses {
+    fn of(graph: &Graph<'_>) -> Self {
+        let count = graph.len();
+        let mut uses = Self { in_place: vec![Vec::new(); count], inside: vec![Vec::new(); count] };
+        let mut kinds = vec![None; count];
+        let mut waiting = vec![(0, Kind::Schema)];
+        while let Some((number, kind)) = waiting.pop() {
+            set(&mut kinds, number, Some(kind));
+            for (name, to) in graph.contained(number) {
+                let (below, in_place) = match (kind, name) {
+                    (Kind::Apart, _) => (Kind::Schema, false),
+                    (Kind::Together, _) | (Kind::Schema, None) => (Kind::Schema, true),
+                    (Kind::Schema, Some("const" | "enum" | "default" | "examples")) => continue,
+                    (Kind::Schema, Some("$defs" | "definitions")) => {
+                        waiting.push((to, Kind::Named));
+                        continue;
+                    }
+                    (Kind::Named, _) => {
+                        waiting.push((to, Kind::Schema));
+                        continue;
+                    }
+                    (Kind::Schema, Some("properties" | "patternProperties")) => (Kind::Apart, false),
+                    (Kind::Schema, Some("dependentSchemas" | "dependencies")) => (Kind::Together, true),
+                    (Kind::Schema, Some(name)) if APPLY_INSIDE.contains(&name) => {
+                        (if graph.is_list(to) { Kind::Apart } else { Kind::Schema }, false)
+                    }
+                    (Kind::Schema, Some(_)) => (Kind::Schema, true),
+                };
+                let edges = if in_place { &mut uses.in_place } else { &mut uses.inside };
+                push(edges, number, [to]);
+                waiting.push((to, below));
+            }
+        }
+        // A reference makes a schema of what it leads to, whatever that seems to be where it stands.
+        let targets = (0..count).flat_map(|number| graph.referred(number));
+        let mut odd: Vec<_> = targets.filter(|to| kinds.get(*to) != Some(&Some(Kind::Schema))).collect();
+        while let Some(number) = odd.pop() {
+            if kinds.get(number) == Some(&Some(Kind::Schema)) {
+                continue;
+            }
+            set(&mut kinds, number, Some(Kind::Schema));
+            let below: Vec<_> = graph.contained(number).map(|(_, to)| to).collect();
+            odd.extend(&below);
+            push(&mut uses.in_place, number, below);
+        }
+        for number in (0..count).filter(|number| kinds.get(*number) == Some(&Some(Kind::Schema))) {
+            push(&mut uses.in_place, number, graph.referred(number));
+        }
+        uses
+    }
+
+    /// Says whether one container leads to another.
+    fn lead(&self, from: usize, to: usize, steps: &mut usize) -> bool {
+        let mut seen = HashSet::new();
+        let mut waiting = vec![from];
+        while let Some(number) = waiting.pop() {
+            if number == to {
+                return true;
+            }
+            if !seen.insert(number) {
+                continue;
+            }
+            *steps = steps.saturating_add(1);
+            if *steps > MAX_STEPS {
+                return false;
+            }
+            waiting.extend(edges(&self.in_place, number).iter().chain(edges(&self.inside, number)));
+        }
+        false
+    }
+}
+
+fn edges(all: &[Vec<usize>], number: usize) -> &[usize] {
+    all.get(number).map_or(&[], Vec::as_slice)
+}
+
+fn push(all: &mut [Vec<usize>], number: usize, to: impl IntoIterator<Item = usize>) {
+    if let Some(edges) = all.get_mut(number) {
+        edges.extend(to);
+    }
+}
+
+/// How much applies to one value.
+#[derive(Clone, Copy, Debug)]
+struct Applied {
+    nodes: usize,
+    levels: usize,
+}
+
+/// One container on the way, with what is known of it so far.
+struct Step {
+    number: usize,
+    next: usize,
+    nodes: usize,
+    levels: usize,
+    /// Whether it leads back to something on the way, so that it counts differently elsewhere.
+    leads_back: bool,
+}
+
+impl Step {
+    const fn at(number: usize) -> Self {
+        Self { number, next: 0, nodes: 1, levels: 1, leads_back: false }
+    }
+
+    fn add(&mut self, below: Applied, leads_back: bool) -> Result<(), ContentError> {
+        self.nodes = self.nodes.saturating_add(below.nodes);
+        self.levels = self.levels.max(below.levels.saturating_add(1));
+        self.leads_back |= leads_back;
+        if self.nodes > MAX_NODES {
+            return Err(too_large("objects and lists for one value, references followed", MAX_NODES));
+        }
+        if self.levels > MAX_LEVELS {
+            return Err(too_large("levels for one value, references followed", MAX_LEVELS));
+        }
+        Ok(())
+    }
+}
+
+struct Walk<'a> {
+    applied: &'a [Vec<usize>],
+    done: Vec<Option<Applied>>,
+    /// How often each is on the way.
+    on_path: Vec<u8>,
+    steps: usize,
+}
+
+impl Walk<'_> {
+    fn measure(&mut self, start: usize) -> Result<Applied, ContentError> {
+        if let Some(done) = self.done.get(start).copied().flatten() {
+            return Ok(done);
+        }
+        let mut path: Vec<Step> = Vec::new();
+        let mut step = Step::at(start);
+        self.enter(start);
+        loop {
+            let next = self.applied.get(step.number).and_then(|edges| edges.get(step.next)).copied();
+            let Some(to) = next else {
+                self.leave(step.number);
+                let whole = Applied { nodes: step.nodes, levels: step.levels };
+                if !step.leads_back {
+                    set(&mut self.done, step.number, Some(whole));
+                }
+                let Some(mut above) = path.pop() else { return Ok(whole) };
+                above.add(whole, step.leads_back)?;
+                step = above;
+                continue;
+            };
+            step.next = step.next.saturating_add(1);
+            self.steps = self.steps.saturating_add(1);
+            if self.steps > MAX_STEPS {
+                return Err(too_large("steps through references that lead back to one value", MAX_STEPS));
+            }
+            if let Some(done) = self.done.get(to).copied().flatten() {
+                step.add(done, false)?;
+            } else if self.on_path.get(to).is_none_or(|times| *times > 1) {
+                step.add(Applied { nodes: 1, levels: 1 }, true)?;
+            } else if path.len() > MAX_LEVELS {
+                return Err(too_large("levels for one value, references followed", MAX_LEVELS));
+            } else {
+                self.enter(to);
+                path.push(std::mem::replace(&mut step, Step::at(to)));
+            }
+        }
+    }
+
+    fn enter(&mut self, number: usize) {
+        if let Some(times) = self.on_path.get_mut(number) {
+            *times = times.saturating_add(1);
+        }
+    }
+
+    fn leave(&mut self, number: usize) {
+        if let Some(times) = self.on_path.get_mut(number) {
+            *times = times.saturating_sub(1);
+        }
+    }
+}
+
+fn set<T>(slots: &mut [T], number: usize, value: T) {
+    if let Some(slot) = slots.get_mut(number) {
+        *slot = value;
+    }
+}

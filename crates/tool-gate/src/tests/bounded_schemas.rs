@@ -1,0 +1,122 @@
+//! Schemas that lead back to themselves, at the gate: calls, planned steps and simulations end in bounded time and memory.
+//!
+//! Memory is bounded in a process of its own, whose peak the system knows (`VmHWM`).
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::plan_world::{start_plan, step};
+use super::simulation_cases::{DAY, all, changed, fields};
+use super::simulation_registries::load_draft;
+use super::world::*;
+use crate::RejectionCode::*;
+use crate::*;
+
+/// Set in the child process in which memory is measured, where no other test runs.
+const CHILD: &str = "COUNTERSIGN_SCHEMA_CHILD";
+
+/// What one answer may take on a loaded machine and without optimisation. A second way back would take minutes.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The world's registry, in which the arguments of `search` have this schema, and its member `not` may stay open.
+fn registry(version: u64, schema: &Value) -> Arc<countersign_registry::CapabilityRegistry> {
+    let mut draft: Value = serde_json::from_str(&draft(version, NONE_REVOKED)).unwrap();
+    draft["tools"][0]["args_schema"] = schema.clone();
+    draft["tools"][0]["data_args"] = json!(["/not"]);
+    load_draft(&draft.to_string(), DAY)
+}
+
+fn schemas() -> Vec<Value> {
+    let one = |name: &str, of: Value| json!({"required": [name], "properties": {name: of}, "additionalProperties": false});
+    let list = json!({"type": "array", "items": {"$ref": "#"}});
+    let not = one("not", json!({"$ref": "#"}));
+    let filter = json!({"oneOf": [one("and", list.clone()), one("or", list), not, one("eq", json!({"type": "number"}))]});
+    let way = json!({"properties": {"not": {"$ref": "#"}, "eq": {"type": "number"}}});
+    vec![filter, json!({"anyOf": [way, way]}), json!({"allOf": [way, way]})]
+}
+
+/// Arguments of 32 levels, the deepest that a gate reads.
+fn deepest(leaf: &str) -> String {
+    format!("{}{{\"eq\":{leaf}}}{}", "{\"not\":".repeat(31), "}".repeat(31))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test measures how long an answer takes")]
+fn in_time<T>(answer: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let answer = answer();
+    let took = start.elapsed();
+    assert!(took < PATIENCE, "{took:?}");
+    answer
+}
+
+fn attack() {
+    let (right, wrong, open) = (deepest("1"), deepest("\"x\""), deepest("\"<DYNAMIC>\""));
+    for schema in schemas() {
+        let mut world = World::new();
+        world.registry = registry(1, &schema);
+        let gate = world.gate();
+        let call = |args: &str| code(&gate, &ToolCall::new("c", "desk", "search", args.as_bytes()));
+        assert_eq!(in_time(|| call(&right)), None, "{schema}");
+        assert_eq!(in_time(|| call(&wrong)), Some(ArgsSchema), "{schema}");
+        assert_eq!(last_decision(&world).reason.unwrap().as_str(), "the arguments do not fit the schema");
+        for (args, refused) in [(&wrong, true), (&right, false)] {
+            let gate = world.gate();
+            let started = in_time(|| start_plan(&gate, vec![step("search", args)]));
+            assert_eq!(
+                started.err().map(|error| error.code()),
+                refused.then_some("PLAN_ARGS_SCHEMA"),
+                "{schema}"
+            );
+        }
+        let gate = world.gate();
+        assert!(in_time(|| start_plan(&gate, vec![step("search", &open)])).is_ok(), "{schema}");
+
+        let mut plain = World::new();
+        plain.registry = registry(1, &json!({"type": "object"}));
+        let gate = plain.full().recorded_fields(fields("search")).open().unwrap();
+        assert_eq!(code(&gate, &ToolCall::new("c", "desk", "search", wrong.as_bytes())), None);
+        let simulation = Simulation::new(registry(2, &schema).view());
+        let now = changed(Answer::Accepted, Answer::Refused(ArgsSchema), Basis::Redecided);
+        assert_eq!(in_time(|| all(simulation, &plain)), [now], "{schema}");
+    }
+}
+
+#[test]
+fn a_schema_that_leads_back_is_bounded_in_time_and_memory() {
+    if std::env::var_os(CHILD).is_some() {
+        return;
+    }
+    // The limit is for a process that would otherwise take the whole machine's memory before it fails.
+    let done = Command::new("sh")
+        .args(["-c", "ulimit -v 1048576; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "tests::bounded_schemas::in_a_process_of_its_own", "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("grown by"), "the measurement ran: {said}");
+}
+
+#[test]
+#[ignore = "runs in a child process of the test above"]
+fn in_a_process_of_its_own() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let before = peak();
+    attack();
+    let grown = peak().saturating_sub(before);
+    println!("grown by {} KiB", grown >> 10);
+    assert!(grown < 16 << 20, "grown by {grown} bytes");
+}
+
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
