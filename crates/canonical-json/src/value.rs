@@ -50,6 +50,12 @@ impl<'a> ValueRef<'a> {
         Self { tape, at }
     }
 
+    /// Its place among the values of its text, which no other of them has.
+    #[must_use]
+    pub const fn place(self) -> u32 {
+        self.at
+    }
+
     /// Which kind of value it is.
     #[must_use]
     pub fn kind(self) -> Kind {

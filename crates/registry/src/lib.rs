@@ -14,6 +14,7 @@
 
 mod agent_entry;
 mod args_error;
+mod args_json;
 mod claims;
 mod constraint;
 mod content;

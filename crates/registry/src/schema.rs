@@ -2,13 +2,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use countersign_canonical_json::{Canonical, Kind};
+use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read};
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::args_error::ArgsError;
+use crate::args_json::{ArgsJson, ArgsNode};
 use crate::content::{ContentError, ContentProblem};
 use crate::expansion::{Expansion, MAX_LEVELS, check_expansion};
 use crate::place::ArgPlace;
@@ -22,8 +23,11 @@ const MAX_REGEX_BYTES: usize = 1 << 20;
 /// The most memory that the errors of one call may take, by estimate, before none is asked for.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
-/// What one error takes, its keyword's values and its place aside.
+/// What one error takes, its keyword's values, its place and its value aside.
 const ERROR_BYTES: usize = 512;
+
+/// What a value takes in the copies that errors have of it: one for each object or list that it stands in.
+const COPY_BYTES: usize = 128;
 
 /// The most values that are tried in the open places of one planned call.
 const MAX_FILLINGS: usize = 32;
@@ -57,7 +61,7 @@ const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
 #[derive(Clone)]
 pub(crate) struct ArgsSchema {
     source: Value,
-    compiled: Arc<Validator>,
+    compiled: Arc<Validator<ArgsJson>>,
     size: Expansion,
 }
 
@@ -71,7 +75,7 @@ impl ArgsSchema {
         check_patterns(&source)?;
         let patterns = PatternOptions::regex().size_limit(MAX_REGEX_BYTES).dfa_size_limit(MAX_REGEX_BYTES);
         // Said here as well as by the crate's features, which another crate of the same build could switch on.
-        let compiled = jsonschema::options()
+        let compiled = jsonschema::options_for::<ArgsJson>()
             .offline()
             .with_pattern_options(patterns)
             .should_validate_formats(true)
@@ -114,14 +118,14 @@ impl ArgsSchema {
         if open.is_empty() || args.value().kind() != Kind::Object {
             return self.check(args);
         }
-        let value = Value::deserialize(args.value()).map_err(|_| ArgsError::schema("", "type"))?;
-        if self.fits(&value) {
+        let value = args.value();
+        if self.fits(value) {
             return Ok(());
         }
         if self.size.leads_back {
             return if self.fits_filled(value, open) { Ok(()) } else { Err(ArgsError::somewhere()) };
         }
-        if !self.can_name(&value) {
+        if !self.can_name(value) {
             return Err(ArgsError::somewhere());
         }
         let counts = |error: &ValidationError<'_>| {
@@ -131,7 +135,7 @@ impl ArgsSchema {
                     || (is_within(place.as_str(), at) && LOOKS_INSIDE.contains(&keyword))
             })
         };
-        match self.compiled.iter_errors(&value).find(counts) {
+        match self.compiled.iter_errors(ArgsNode::Value(value)).find(counts) {
             Some(error) => Err(named(&error)),
             None => Ok(()),
         }
@@ -143,39 +147,49 @@ impl ArgsSchema {
         if args.value().kind() != Kind::Object {
             return Err(ArgsError::schema("", "type"));
         }
-        let value = Value::deserialize(args.value()).map_err(|_| ArgsError::schema("", "type"))?;
-        if self.fits(&value) {
+        let value = args.value();
+        if self.fits(value) {
             return Ok(());
         }
-        if !self.can_name(&value) {
+        if !self.can_name(value) {
             return Err(ArgsError::somewhere());
         }
-        Err(self.compiled.validate(&value).err().map_or_else(ArgsError::somewhere, |error| named(&error)))
+        Err(self
+            .compiled
+            .validate(ArgsNode::Value(value))
+            .err()
+            .map_or_else(ArgsError::somewhere, |error| named(&error)))
     }
 
-    fn fits(&self, value: &Value) -> bool {
+    fn fits(&self, value: ValueRef<'_>) -> bool {
         // The evaluator recurses, and under a schema that leads back it goes on for as long as the arguments do.
         let levels = || self.size.levels_in_place.saturating_mul(levels(value));
-        (!self.size.leads_back || levels() <= MAX_LEVELS) && self.compiled.is_valid(value)
+        (!self.size.leads_back || levels() <= MAX_LEVELS) && self.compiled.is_valid(ArgsNode::Value(value))
     }
 
     /// Says whether errors may be asked for: without a way back, each part of the schema is applied to each value at most
-    /// once, and each error may have the schema's values and its place with it.
-    fn can_name(&self, value: &Value) -> bool {
-        let each = self.size.nodes.saturating_mul(ERROR_BYTES).saturating_add(self.size.bytes);
-        let mut left = MAX_ERROR_BYTES;
-        !self.size.leads_back && take(value, each, self.size.nodes, 0, &mut left)
+    /// once, and each error may have the schema's values, the arguments' value and its place with it.
+    fn can_name(&self, value: ValueRef<'_>) -> bool {
+        let mut budget =
+            ErrorBudget { parts: self.size.nodes, schema: self.size.bytes, left: MAX_ERROR_BYTES };
+        !self.size.leads_back && budget.take(value, 0, 0)
     }
 
     /// Says whether a value is known with which in the open places the arguments fit.
-    fn fits_filled(&self, mut value: Value, open: &[ArgPlace]) -> bool {
+    fn fits_filled(&self, value: ValueRef<'_>, open: &[ArgPlace]) -> bool {
+        // Each is a copy of all the arguments.
+        if !(ErrorBudget { parts: 1, schema: 0, left: MAX_ERROR_BYTES }).take(value, 0, 0) {
+            return false;
+        }
+        let Ok(mut filled) = Value::deserialize(value) else { return false };
         self.fillings().any(|filling| {
             for place in open {
-                if let Some(slot) = value.pointer_mut(place.as_str()) {
+                if let Some(slot) = filled.pointer_mut(place.as_str()) {
                     *slot = filling.clone();
                 }
             }
-            self.fits(&value)
+            let read = read(filled.to_string().as_bytes(), Recipe::Jcs1, &Limits::hard_caps());
+            read.is_ok_and(|read| self.fits(read.value()))
         })
     }
 
@@ -203,28 +217,32 @@ impl ArgsSchema {
 }
 
 /// Levels of objects and lists, of which arguments have few: they were read within limits.
-fn levels(value: &Value) -> usize {
-    let below = match value {
-        Value::Object(members) => members.values().map(levels).max(),
-        Value::Array(elements) => elements.iter().map(levels).max(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return 0,
-    };
-    below.unwrap_or_default().saturating_add(1)
+fn levels(value: ValueRef<'_>) -> usize {
+    let members = value.members().map(|(_, value)| levels(value)).max();
+    let below = members.or_else(|| value.elements().map(levels).max());
+    below.unwrap_or_default().saturating_add(usize::from(matches!(value.kind(), Kind::Object | Kind::Array)))
 }
 
-/// Takes what the errors at a value and below it may need: `each`, and `times` its place. Says whether that was left.
-fn take(value: &Value, each: usize, times: usize, place: usize, left: &mut usize) -> bool {
-    let Some(rest) = left.checked_sub(each.saturating_add(times.saturating_mul(place))) else { return false };
-    *left = rest;
-    let place = place.saturating_add(1);
-    match value {
-        Value::Object(members) => members
-            .iter()
-            .all(|(name, value)| take(value, each, times, place.saturating_add(name.len()), left)),
-        Value::Array(elements) => {
-            elements.iter().all(|value| take(value, each, times, place.saturating_add(8), left))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+/// What all errors may take, by estimate.
+struct ErrorBudget {
+    /// Objects and lists of the schema.
+    parts: usize,
+    /// Bytes of the schema.
+    schema: usize,
+    left: usize,
+}
+
+impl ErrorBudget {
+    /// Takes what the errors at a value and below it may need. Says whether that was left.
+    fn take(&mut self, value: ValueRef<'_>, level: usize, place: usize) -> bool {
+        let copies = level.saturating_mul(COPY_BYTES);
+        let each = ERROR_BYTES.saturating_add(copies).saturating_add(place);
+        let all = self.parts.saturating_mul(each).saturating_add(self.schema);
+        let Some(left) = self.left.checked_sub(all) else { return false };
+        self.left = left;
+        let (level, place) = (level.saturating_add(1), place.saturating_add(8));
+        value.members().all(|(name, value)| self.take(value, level, place.saturating_add(name.len())))
+            && value.elements().all(|value| self.take(value, level, place))
     }
 }
 

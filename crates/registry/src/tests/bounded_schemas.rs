@@ -140,3 +140,41 @@ fn the_place_in_large_arguments_is_not_looked_for() {
     let error = rules.check_args(&many).unwrap_err();
     assert_eq!((error.code(), error.place()), ("ARGS_SCHEMA", ""));
 }
+
+#[test]
+fn values_that_a_schema_states_are_compared_as_numbers_are() {
+    let rules = rules(&json!({"properties": {
+        "n": {"const": 10.0}, "o": {"const": {"a": [1, "x", null, true]}}, "e": {"enum": [1, "one", -0.5]},
+        "u": {"uniqueItems": true}, "m": {"multipleOf": 0.01}, "i": {"type": "integer"}}}));
+    let fits = |args: &str| {
+        rules.check_args(&read(args.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap()).is_ok()
+    };
+    for good in [
+        r#"{"n":10}"#,
+        r#"{"n":1e1}"#,
+        r#"{"o":{"a":[1.0,"x",null,true]}}"#,
+        r#"{"e":-0.5}"#,
+        r#"{"e":"one"}"#,
+        r#"{"e":1.0}"#,
+        r#"{"u":[1,"1",[1],{"a":1},{"a":2}]}"#,
+        r#"{"m":49.99}"#,
+        r#"{"i":10.0}"#,
+        r#"{"i":1e20}"#,
+    ] {
+        assert!(fits(good), "{good}");
+    }
+    for bad in [
+        r#"{"n":10.5}"#,
+        r#"{"n":"10"}"#,
+        r#"{"o":{"a":[1,"x",null]}}"#,
+        r#"{"o":{"a":[1,"x",null,true],"b":1}}"#,
+        r#"{"o":{"b":[1,"x",null,true]}}"#,
+        r#"{"e":0.5}"#,
+        r#"{"u":[1,1.0]}"#,
+        r#"{"u":[{"a":1,"b":2},{"b":2,"a":1}]}"#,
+        r#"{"m":49.999}"#,
+        r#"{"i":10.5}"#,
+    ] {
+        assert!(!fits(bad), "{bad}");
+    }
+}

@@ -52,7 +52,14 @@ fn in_time<T>(answer: impl FnOnce() -> T) -> T {
     answer
 }
 
+/// 250 KiB of small objects, each of which would take a hundred times its bytes as one of the evaluator's own.
+fn many() -> String {
+    let list = format!("[{}{{}}]", r#"{"":0},"#.repeat(9_000));
+    format!(r#"{{"a":[{}{list}],"eq":"x"}}"#, format!("{list},").repeat(3))
+}
+
 fn attack() {
+    let many = many();
     let (right, wrong, open) = (deepest("1"), deepest("\"x\""), deepest("\"<DYNAMIC>\""));
     for schema in schemas() {
         let mut world = World::new();
@@ -62,6 +69,7 @@ fn attack() {
         assert_eq!(in_time(|| call(&right)), None, "{schema}");
         assert_eq!(in_time(|| call(&wrong)), Some(ArgsSchema), "{schema}");
         assert_eq!(last_decision(&world).reason.unwrap().as_str(), "the arguments do not fit the schema");
+        assert_eq!(in_time(|| call(&many)), Some(ArgsSchema), "{schema}");
         for (args, refused) in [(&wrong, true), (&right, false)] {
             let gate = world.gate();
             let started = in_time(|| start_plan(&gate, vec![step("search", args)]));
