@@ -189,11 +189,10 @@ impl CallBinding {
     /// pending; whoever holds a session cannot get another count by a second agent or principal in it.
     #[must_use]
     pub fn asker(&self) -> Digest {
-        let (kind, id) = match &self.session {
-            Some(session) => (b"session".as_slice(), session.as_str()),
-            None => (b"principal".as_slice(), self.principal.as_str()),
-        };
-        Digest::framed("countersign/asker-1").field(kind).field(id.as_bytes()).finish()
+        match &self.session {
+            Some(session) => asker_of_session(session),
+            None => asker(b"principal", self.principal.as_str()),
+        }
     }
 
     /// A digest over everything but the call id: two calls with one digest are one act, asked for twice. For finding a
@@ -218,4 +217,14 @@ impl CallBinding {
             .field(&optional(self.audience.as_ref().map(|id| id.as_str().as_bytes())))
             .finish()
     }
+}
+
+/// A digest over a session as the one who asks ([`CallBinding::asker`]).
+#[must_use]
+pub fn asker_of_session(session: &SessionId) -> Digest {
+    asker(b"session", session.as_str())
+}
+
+fn asker(kind: &[u8], id: &str) -> Digest {
+    Digest::framed("countersign/asker-1").field(kind).field(id.as_bytes()).finish()
 }

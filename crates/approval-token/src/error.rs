@@ -95,6 +95,12 @@ pub enum PendingError {
     /// Its time is over, or that of the token that was to be left for it.
     #[error("the pending approval or the token for it has expired")]
     Expired,
+    /// The session that asked has ended, and cannot come back.
+    #[error("the session that asked has ended")]
+    SessionEnded,
+    /// The reason for a denial is empty or longer than 200 bytes.
+    #[error("a reason has 1 to 200 bytes")]
+    Reason,
     /// What was to be left for it is no token that says when it expires.
     #[error("the token does not say when it expires")]
     Token,
@@ -116,6 +122,8 @@ impl PendingError {
             Self::Unknown => "PENDING_UNKNOWN",
             Self::Decided => "PENDING_DECIDED",
             Self::Expired => "PENDING_EXPIRED",
+            Self::SessionEnded => "SESSION_ENDED",
+            Self::Reason => "PENDING_REASON",
             Self::Token => "PENDING_TOKEN",
             Self::Unavailable(_) => "STORE_UNAVAILABLE",
         }

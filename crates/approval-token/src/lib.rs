@@ -10,6 +10,7 @@
 //! shown.
 
 mod binding;
+mod denial;
 mod error;
 mod payload;
 mod pending;
@@ -22,9 +23,10 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-pub use binding::CallBinding;
+pub use binding::{CallBinding, asker_of_session};
+pub use denial::{DenialReason, PendingDenial};
 pub use error::{ApprovalError, MintError, PendingError};
-pub use pending::{PendingApproval, PendingApprovals, PendingState};
+pub use pending::{PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind};
 pub use pending_memory::MemoryPendingApprovals;
 pub use spent::SpentApproval;
 pub use spent_memory::MemorySpentTokens;

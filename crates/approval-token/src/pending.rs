@@ -1,10 +1,11 @@
 use std::fmt;
 
 use countersign_canonical_json::{Canonical, Limits, read};
-use countersign_core::{CallId, Millis, OperatorId, Timestamp};
+use countersign_core::{CallId, Millis, OperatorId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::binding::CallBinding;
+use crate::denial::{DenialReason, PendingDenial};
 use crate::error::PendingError;
 use crate::payload::present;
 use crate::token::ApprovalToken;
@@ -149,6 +150,19 @@ pub enum PendingState {
     Used,
 }
 
+/// Time without a sign of life after which a session counts as ended.
+pub const SESSION_SILENCE: Millis = Millis::from_secs(15);
+
+/// Whether a session can come back once its gateway has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "every store has to treat each of them")]
+pub enum SessionKind {
+    /// Its id was made for one run of a gateway.
+    Single,
+    /// The operator named it, and may name it again: its questions stay.
+    Named,
+}
+
 /// Keeps calls that wait for approval, where the gate and the approver both reach it.
 ///
 /// A store is a letter box and decides nothing: a token that comes out of it is verified and spent like any other.
@@ -164,6 +178,11 @@ pub enum PendingState {
 /// same act is not asked about again before that, so that nobody is asked until they give in. Under another registry
 /// version, definition or goal, and in another session, it is another act. A no takes one of the session's 64 places for as
 /// long as it counts: an agent that varies its arguments can be told no 64 times, and then asks nothing more.
+///
+/// A question is of no use once its session has ended. A gateway reports its session's life ([`note_alive`](Self::note_alive)), and
+/// its end ([`end_session`](Self::end_session)); one that was killed counts as ended after [`SESSION_SILENCE`]. What waits in an
+/// ended session takes no room, is not listed and cannot be approved. A session that was never reported, or that is
+/// [`SessionKind::Named`], does not end.
 ///
 /// An id is for one question. Once that was used or has expired, the same act is a new question under a new id,
 /// since tokens bind the id: what was said about the old one says nothing about the new one.
@@ -184,18 +203,42 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unavailable`].
     fn get(&self, id: &CallId) -> Result<Option<(PendingApproval, PendingState)>, PendingError>;
 
-    /// Lists those that wait and have not expired, the oldest first.
+    /// Lists those that wait in sessions that have not ended, and have not expired, the oldest first.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
     fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError>;
 
+    /// Lists those that wait in sessions that have ended, and have not expired, the oldest first.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn list_ended(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError>;
+
+    /// Notes that a session is alive. One that was ended stays ended.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn note_alive(&self, session: &SessionId, kind: SessionKind, now: Timestamp) -> Result<(), PendingError>;
+
+    /// Ends a session, unless it is named: what waits in it is withdrawn.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn end_session(&self, session: &SessionId) -> Result<(), PendingError>;
+
+    /// Returns `true` if the session of a question has ended.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn has_session_ended(&self, pending: &PendingApproval, now: Timestamp) -> Result<bool, PendingError>;
+
     /// Leaves a token for one that waits and has not expired, until the token expires. A token that has expired, or does
     /// not say when it will, is not left, and the question stays as it is.
     ///
     /// # Errors
-    /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Expired`], [`PendingError::Token`] or
-    /// [`PendingError::Unavailable`].
+    /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Expired`], [`PendingError::SessionEnded`],
+    /// [`PendingError::Token`] or [`PendingError::Unavailable`].
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError>;
 
     /// Says no to the act of one that waits, has expired, or is approved and unused, in the name of `by`. Whatever else is
@@ -203,17 +246,26 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`] or [`PendingError::Unavailable`].
-    fn deny(&self, id: &CallId, by: &OperatorId) -> Result<(), PendingError>;
+    fn deny(&self, id: &CallId, by: &OperatorId) -> Result<(), PendingError> {
+        self.deny_because(id, by, None)
+    }
 
-    /// Finds who said no to the same act, and under which id, for as long as that counts.
+    /// As [`deny`](Self::deny), for a reason.
+    ///
+    /// # Errors
+    /// As [`deny`](Self::deny).
+    fn deny_because(
+        &self,
+        id: &CallId,
+        by: &OperatorId,
+        reason: Option<&DenialReason>,
+    ) -> Result<(), PendingError>;
+
+    /// Finds the denial of the same act, for as long as it counts.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
-    fn find_denied(
-        &self,
-        act: &CallBinding,
-        now: Timestamp,
-    ) -> Result<Option<(CallId, OperatorId)>, PendingError>;
+    fn find_denied(&self, act: &CallBinding, now: Timestamp) -> Result<Option<PendingDenial>, PendingError>;
 
     /// Finds the token that was left for the same act and has not expired, whatever call id the retry carries and
     /// whenever the question would have lapsed. The token binds the id that is given beside it.

@@ -1,11 +1,12 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use countersign_core::{CallId, Digest, OperatorId, Timestamp};
+use countersign_core::{CallId, Digest, OperatorId, SessionId, Timestamp};
 use parking_lot::Mutex;
 
-use crate::binding::CallBinding;
+use crate::binding::{CallBinding, asker_of_session};
+use crate::denial::{DenialReason, PendingDenial};
 use crate::error::PendingError;
-use crate::pending::{PendingApproval, PendingApprovals, PendingState};
+use crate::pending::{PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind};
 use crate::token::ApprovalToken;
 
 /// The most questions that are open (waiting, or approved and unused).
@@ -35,6 +36,36 @@ struct Kept {
     entries: BTreeMap<u64, Item>,
     /// What somebody said no to. People make these, one at a time.
     denied: Vec<Denial>,
+    /// Sessions that were reported, by their digests as askers.
+    sessions: HashMap<Digest, ReportedSession>,
+}
+
+/// A session that a gateway reported.
+#[derive(Clone, Copy, Debug)]
+struct ReportedSession {
+    kind: SessionKind,
+    /// Its last sign of life; none once it was ended.
+    alive: Option<Timestamp>,
+}
+
+impl ReportedSession {
+    fn has_ended(&self, now: Timestamp) -> bool {
+        let is_silent = |alive| now.since(alive) >= SESSION_SILENCE;
+        self.kind == SessionKind::Single && self.alive.is_none_or(is_silent)
+    }
+}
+
+impl Kept {
+    fn has_ended(&self, asker: &Digest, now: Timestamp) -> bool {
+        self.sessions.get(asker).is_some_and(|session| session.has_ended(now))
+    }
+
+    /// Questions that wait in sessions that have ended, or in the others.
+    fn waiting(&self, ended: bool, now: Timestamp) -> Vec<PendingApproval> {
+        let waiting = self.entries.values().filter(|item| item.is_waiting(now));
+        let chosen = waiting.filter(|item| self.has_ended(&item.asker, now) == ended);
+        chosen.map(|item| item.pending.clone()).collect()
+    }
 }
 
 /// A no, without the arguments.
@@ -43,6 +74,7 @@ struct Denial {
     act: Digest,
     id: CallId,
     by: OperatorId,
+    reason: Option<DenialReason>,
     asker: Digest,
     until: Timestamp,
 }
@@ -55,6 +87,8 @@ struct Item {
     state: PendingState,
     /// When the question expires; once it was approved, when the token does that was left for it.
     open_until: Timestamp,
+    /// Its session had ended when the store was last asked for room.
+    is_withdrawn: bool,
 }
 
 impl Item {
@@ -63,11 +97,11 @@ impl Item {
     }
 
     fn is_open(&self, now: Timestamp) -> bool {
-        !self.is_decided() && now < self.open_until
+        !self.is_decided() && !self.is_withdrawn && now < self.open_until
     }
 
     fn is_waiting(&self, now: Timestamp) -> bool {
-        matches!(self.state, PendingState::Waiting) && self.is_open(now)
+        matches!(self.state, PendingState::Waiting) && now < self.open_until
     }
 }
 
@@ -94,7 +128,15 @@ impl PendingApprovals for MemoryPendingApprovals {
     fn request(&self, pending: &PendingApproval) -> Result<CallId, PendingError> {
         let (now, act) = (pending.requested(), pending.binding().act());
         let mut kept = self.kept.lock();
-        let Kept { entries, denied } = &mut *kept;
+        let Kept { entries, denied, sessions } = &mut *kept;
+        // Who asks is alive.
+        if let Some(alive) = sessions.get_mut(&pending.binding().asker()).and_then(|it| it.alive.as_mut()) {
+            *alive = now;
+        }
+        // What is withdrawn is closed: it takes no room.
+        for item in entries.values_mut().filter(|item| matches!(item.state, PendingState::Waiting)) {
+            item.is_withdrawn = sessions.get(&item.asker).is_some_and(|session| session.has_ended(now));
+        }
         denied.retain(|denial| now < denial.until);
         if denied.iter().any(|denial| denial.act == act) {
             return Err(PendingError::Denied);
@@ -107,7 +149,9 @@ impl PendingApprovals for MemoryPendingApprovals {
             return Err(PendingError::Conflict);
         }
         let asker = pending.binding().asker();
-        let of_asker = || entries.values().filter(|item| item.asker == asker && item.is_waiting(now));
+        let of_asker = || {
+            entries.values().filter(|item| item.asker == asker && item.is_waiting(now) && item.is_open(now))
+        };
         let denied_of_asker = denied.iter().filter(|denial| denial.asker == asker).count();
         if of_asker().count().saturating_add(denied_of_asker) >= MAX_WAITING_EACH
             || bytes_with(of_asker(), pending) > MAX_ARGS_BYTES_EACH
@@ -124,7 +168,10 @@ impl PendingApprovals for MemoryPendingApprovals {
         }
         let next = entries.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
         let (state, open_until) = (PendingState::Waiting, pending.expires());
-        entries.insert(next, Item { pending: pending.clone(), act, asker, state, open_until });
+        entries.insert(
+            next,
+            Item { pending: pending.clone(), act, asker, state, open_until, is_withdrawn: false },
+        );
         Ok(pending.id().clone())
     }
 
@@ -135,27 +182,70 @@ impl PendingApprovals for MemoryPendingApprovals {
     }
 
     fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError> {
-        let kept = self.kept.lock();
-        let waiting = kept.entries.values().filter(|item| item.is_waiting(now));
-        Ok(waiting.map(|item| item.pending.clone()).collect())
+        Ok(self.kept.lock().waiting(false, now))
+    }
+
+    fn list_ended(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError> {
+        Ok(self.kept.lock().waiting(true, now))
+    }
+
+    fn note_alive(&self, session: &SessionId, kind: SessionKind, now: Timestamp) -> Result<(), PendingError> {
+        let mut kept = self.kept.lock();
+        let asker = asker_of_session(session);
+        let Kept { entries, sessions, .. } = &mut *kept;
+        // An ended one is remembered for as long as a question of it is.
+        sessions.retain(|of, session| {
+            let is_live = session.kind == SessionKind::Single && !session.has_ended(now);
+            is_live || *of == asker || entries.values().any(|item| item.asker == *of)
+        });
+        let session = sessions.entry(asker).or_insert(ReportedSession { kind, alive: Some(now) });
+        let is_over = session.kind == SessionKind::Single && session.alive.is_none();
+        if !is_over {
+            *session = ReportedSession { kind, alive: Some(now) };
+        }
+        Ok(())
+    }
+
+    fn end_session(&self, session: &SessionId) -> Result<(), PendingError> {
+        let mut kept = self.kept.lock();
+        if let Some(session) = kept.sessions.get_mut(&asker_of_session(session)) {
+            session.alive = session.alive.filter(|_| session.kind == SessionKind::Named);
+        }
+        Ok(())
+    }
+
+    fn has_session_ended(&self, pending: &PendingApproval, now: Timestamp) -> Result<bool, PendingError> {
+        Ok(self.kept.lock().has_ended(&pending.binding().asker(), now))
     }
 
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError> {
-        self.change(id, |item| {
-            if !matches!(item.state, PendingState::Waiting) {
-                return Err(PendingError::Decided);
-            }
+        let mut kept = self.kept.lock();
+        let Kept { entries, sessions, .. } = &mut *kept;
+        let item = entries.values_mut().find(|item| item.pending.id() == id);
+        let item = item.ok_or(PendingError::Unknown)?;
+        if !matches!(item.state, PendingState::Waiting) {
+            return Err(PendingError::Decided);
+        }
+        if sessions.get(&item.asker).is_some_and(|session| session.has_ended(now)) {
+            return Err(PendingError::SessionEnded);
+        }
+        {
             let expiry = token.claimed_expiry().ok_or(PendingError::Token)?;
-            if !item.is_open(now) || expiry <= now {
+            if !item.is_waiting(now) || expiry <= now {
                 return Err(PendingError::Expired);
             }
-            item.open_until = expiry;
+            (item.open_until, item.is_withdrawn) = (expiry, false);
             item.state = PendingState::Approved(token.clone());
             Ok(())
-        })
+        }
     }
 
-    fn deny(&self, id: &CallId, by: &OperatorId) -> Result<(), PendingError> {
+    fn deny_because(
+        &self,
+        id: &CallId,
+        by: &OperatorId,
+        reason: Option<&DenialReason>,
+    ) -> Result<(), PendingError> {
         let mut kept = self.kept.lock();
         let item = kept.entries.values().find(|item| item.pending.id() == id).ok_or(PendingError::Unknown)?;
         if item.is_decided() {
@@ -165,19 +255,17 @@ impl PendingApprovals for MemoryPendingApprovals {
         for same in kept.entries.values_mut().filter(|item| item.act == act && !item.is_decided()) {
             same.state = PendingState::Denied;
         }
-        kept.denied.push(Denial { act, id: id.clone(), by: by.clone(), asker, until });
+        let (id, by, reason) = (id.clone(), by.clone(), reason.cloned());
+        kept.denied.push(Denial { act, id, by, reason, asker, until });
         Ok(())
     }
 
-    fn find_denied(
-        &self,
-        act: &CallBinding,
-        now: Timestamp,
-    ) -> Result<Option<(CallId, OperatorId)>, PendingError> {
+    fn find_denied(&self, act: &CallBinding, now: Timestamp) -> Result<Option<PendingDenial>, PendingError> {
         let act = act.act();
         let kept = self.kept.lock();
         let denial = kept.denied.iter().rfind(|denial| denial.act == act && now < denial.until);
-        Ok(denial.map(|denial| (denial.id.clone(), denial.by.clone())))
+        let copy = |it: &Denial| PendingDenial::new(it.id.clone(), it.by.clone(), it.reason.clone());
+        Ok(denial.map(copy))
     }
 
     fn find_approved(

@@ -2,9 +2,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use countersign_approval_token::{
-    ApprovalToken, CallBinding, PendingApproval, PendingApprovals, PendingError,
+    ApprovalToken, CallBinding, PendingApproval, PendingApprovals, PendingDenial, PendingError,
 };
-use countersign_core::{CallId, Digest, Millis, OperatorId, Timestamp, ToolId};
+use countersign_core::{CallId, Digest, Millis, Timestamp, ToolId};
 use countersign_tool_gate::{ApprovalRequest, RejectionCode};
 use parking_lot::Mutex;
 
@@ -16,8 +16,8 @@ const MAX_ASKED: usize = 1_024;
 pub(crate) enum Answer {
     /// Somebody approved; the token binds the id beside it.
     Approved(CallId, ApprovalToken),
-    /// Somebody said no to this.
-    Denied(CallBinding, OperatorId),
+    /// Somebody denied this.
+    Denied(Box<CallBinding>, PendingDenial),
 }
 
 /// Files calls that need an approval, and finds the answer when the client tries the same call again.
@@ -42,8 +42,8 @@ impl Approvals {
         binding: &CallBinding,
         now: Timestamp,
     ) -> Result<Option<Answer>, PendingError> {
-        if let Some((_, by)) = self.store.find_denied(binding, now)? {
-            return Ok(Some(Answer::Denied(binding.clone(), by)));
+        if let Some(denial) = self.store.find_denied(binding, now)? {
+            return Ok(Some(Answer::Denied(Box::new(binding.clone()), denial)));
         }
         let approved = self.store.find_approved(binding, now)?;
         Ok(approved.map(|(id, token)| Answer::Approved(id, token)))

@@ -1,6 +1,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_approval_token::PendingError;
+use countersign_approval_token::{DenialReason, PendingError};
 use countersign_audit_log::{Direction, OutcomeKind};
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, Digest, RequestId, ToolId};
@@ -181,7 +181,7 @@ fn decide(link: &Link, call: &HeldCall) {
     }
     match &answer {
         Some(Answer::Approved(_, token)) => asked = asked.approval(token.as_str()),
-        Some(Answer::Denied(binding, by)) => asked = asked.denied_as(binding, by.as_str()),
+        Some(Answer::Denied(binding, denial)) => asked = asked.denied_as(binding, denial.by.as_str()),
         None => {}
     }
     let decision = link.gate.check(&asked);
@@ -197,7 +197,7 @@ fn decide(link: &Link, call: &HeldCall) {
             dispatch(link, call, accepted);
         }
         // Under an id that was approved before, nothing can be filed again.
-        Err(rejection) => refuse(link, call, &rejection, approved.is_none()),
+        Err(rejection) => refuse(link, call, &rejection, approved.is_none(), reason_of(answer.as_ref())),
     }
 }
 
@@ -225,7 +225,7 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     let tool = accepted.tool().clone();
     let (args, in_flight) = match accepted.dispatch() {
         Ok(dispatched) => dispatched,
-        Err(rejection) => return refuse(link, call, &rejection, false),
+        Err(rejection) => return refuse(link, call, &rejection, false, None),
     };
     let released = link.asked.lock().release(&call.id, call.serial, Asked::Call(in_flight));
     if let Err(unsent) = released {
@@ -246,7 +246,15 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     }
 }
 
-fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
+/// Reason that a person gave for a denial.
+fn reason_of(answer: Option<&Answer>) -> Option<&DenialReason> {
+    match answer {
+        Some(Answer::Denied(_, denial)) => denial.reason.as_ref(),
+        Some(Answer::Approved(..)) | None => None,
+    }
+}
+
+fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool, reason: Option<&DenialReason>) {
     // Where an approval is all that is missing, it is asked for.
     let wanted = rejection.approval_request().filter(|_| may_ask);
     let filed = wanted.map_or(Ok(None), |request| file(link, request));
@@ -269,6 +277,7 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool) {
         approval_id: approval.as_ref().map(CallId::as_str),
         record: rejection.sequence(),
         is_approval_spent: rejection.approval_spent(),
+        reason: reason.filter(|_| code == RejectionCode::ApprovalDenied),
         ..Refusal::of(code, rejection.call_id())
     };
     if withdraw(link, call) {

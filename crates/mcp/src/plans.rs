@@ -1,6 +1,6 @@
 //! Plans through the gateway: submitted by the client, approved where they are to be, finished when they are done.
 
-use countersign_approval_token::ApprovalToken;
+use countersign_approval_token::{ApprovalToken, DenialReason};
 use countersign_audit_log::{CallRecord, Record, RecordedTool, Verdict};
 use countersign_canonical_json::Recipe;
 use countersign_committed_plan::{Plan, PlanUseError};
@@ -29,6 +29,8 @@ struct Refused {
     unlock: Option<&'static str>,
     approval: Option<CallId>,
     record: Option<u64>,
+    /// Reason that the person gave who denied it.
+    reason: Option<DenialReason>,
 }
 
 impl From<&StartPlanError> for Refused {
@@ -49,7 +51,15 @@ impl From<&StartPlanError> for Refused {
             | StartPlanError::Use(_)
             | _ => (Retry::Never, Some("a new session")),
         };
-        Self { code: error.code(), message: error.to_string(), retry, unlock, approval: None, record: None }
+        Self {
+            code: error.code(),
+            message: error.to_string(),
+            retry,
+            unlock,
+            approval: None,
+            record: None,
+            reason: None,
+        }
     }
 }
 
@@ -65,6 +75,7 @@ impl Refused {
             tells_call_id: false,
             record: self.record,
             is_approval_spent: false,
+            reason: self.reason.as_ref(),
         }
     }
 }
@@ -162,6 +173,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
         unlock: Some("an approval of exactly this plan"),
         approval,
         record,
+        reason: None,
     };
     let args = Digest::of(plan.to_json().as_bytes());
     let Some(approvals) = &link.approvals else {
@@ -173,12 +185,12 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     let root = request.binding().plan().copied();
     match now.and_then(|now| note(link, approvals.answer(request.binding(), now))?) {
         Some(Answer::Approved(id, token)) => return Ok((id, token)),
-        Some(Answer::Denied(_, by)) => {
+        Some(Answer::Denied(_, denial)) => {
             let mut entry =
                 refusal(link, root, args, RejectionCode::ApprovalDenied.as_str(), "a person refused it");
-            entry.denied_by = Some(by.as_str().into());
+            entry.denied_by = Some(denial.by.as_str().into());
             let record = link.keep(&Record::Decision(entry)).ok_or_else(unrecorded)?;
-            return Err(denied(record));
+            return Err(denied(record, denial.reason));
         }
         None => {}
     }
@@ -192,7 +204,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
             unlock: Some("a plan that was not asked about before"),
             ..required(None, Some(record))
         }),
-        Err(NotFiled::Denied) => Err(denied(record)),
+        Err(NotFiled::Denied) => Err(denied(record, None)),
         Err(NotFiled::Unavailable) => Err(Refused {
             record: Some(record),
             ..Refused::from(&StartPlanError::Refused(RejectionCode::StoreUnavailable))
@@ -200,8 +212,8 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     }
 }
 
-/// Refuses a plan that somebody said no to.
-fn denied(record: u64) -> Refused {
+/// Refuses a plan that a person denied.
+fn denied(record: u64, reason: Option<DenialReason>) -> Refused {
     Refused {
         code: RejectionCode::ApprovalDenied.as_str(),
         message: "a person refused this plan".into(),
@@ -209,6 +221,7 @@ fn denied(record: u64) -> Refused {
         unlock: Some("a plan that was not asked about before"),
         approval: None,
         record: Some(record),
+        reason,
     }
 }
 

@@ -1,13 +1,16 @@
 //! The answers to calls that are the gateway's own: refusals, and plans that were committed.
 
+use countersign_approval_token::DenialReason;
 use countersign_committed_plan::OnBreach;
+use countersign_core::escape_hidden;
 use countersign_tool_gate::RejectionCode;
 
 use crate::compose::Object;
 use crate::era_2025::{DECISION, PLAN};
 use crate::message::{RpcId, result_line};
 
-/// What a refused client is told. Nothing in it comes from the arguments or from inside.
+/// What a refused client is told. Nothing in it comes from the arguments or from inside; the reason for a denial is a person's
+/// own text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal<'a> {
     pub(crate) code: &'a str,
@@ -21,6 +24,8 @@ pub(crate) struct Refusal<'a> {
     pub(crate) record: Option<u64>,
     /// Whether the call used up its approval before it was refused.
     pub(crate) is_approval_spent: bool,
+    /// Reason that the person gave who denied the call.
+    pub(crate) reason: Option<&'a DenialReason>,
 }
 
 impl<'a> Refusal<'a> {
@@ -36,6 +41,7 @@ impl<'a> Refusal<'a> {
             tells_call_id: is_unlocked_by_name(code),
             record: None,
             is_approval_spent: false,
+            reason: None,
         }
     }
 }
@@ -59,6 +65,11 @@ const fn is_unlocked_by_name(code: RejectionCode) -> bool {
 /// The answer to a refused call: a result, so that the model reads it, that says it is an error.
 pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
     let mut text = format!("Refused by Countersign: {}. {}.", refusal.code, refusal.message);
+    // Invisible characters and quotes escaped: the text cannot end early, and is taken for no more than it is.
+    let reason = refusal.reason.map(|reason| escape_hidden(reason.as_str()).replace('"', "\\u{22}"));
+    if let Some(reason) = &reason {
+        text.push_str(&format!(" The person who refused it wrote: \"{reason}\"."));
+    }
     let told = refusal.call_id.filter(|_| refusal.tells_call_id);
     let ids = [
         (" What would help: ", refusal.unlock),
@@ -77,7 +88,8 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
         .maybe_string("approval", refusal.is_approval_spent.then_some("spent"))
         .maybe_string("approval_id", refusal.approval_id)
         .maybe_string("call_id", refusal.call_id)
-        .string("code", refusal.code);
+        .string("code", refusal.code)
+        .maybe_string("reason", reason.as_deref());
     if let Some(record) = refusal.record {
         decision = decision.raw("record", &record.to_string());
     }

@@ -1,8 +1,9 @@
 use countersign_approval_token::{
-    ApprovalToken, CallBinding, PendingApproval, PendingApprovals, PendingError, PendingState,
+    ApprovalToken, CallBinding, DenialReason, PendingApproval, PendingApprovals, PendingDenial, PendingError,
+    PendingState, SESSION_SILENCE, SessionKind, asker_of_session,
 };
-use countersign_core::{CallId, Digest, OperatorId, Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+use countersign_core::{CallId, Digest, OperatorId, SessionId, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, named_params};
 
 use crate::store::{SqliteStore, sql_time};
 use crate::trouble::Trouble;
@@ -21,6 +22,18 @@ const MAX_ARGS_BYTES_EACH: i64 = 4 << 20;
 
 /// The most decided or expired ones that are kept for whoever asks how they ended.
 const MAX_CLOSED: i64 = 256;
+
+/// Last sign of life of a session that was ended.
+const NEVER: i64 = i64::MIN;
+
+/// Selects questions whose session has ended. Its parameter `:silent` is [`silent`].
+const ENDED: &str = "EXISTS (SELECT 1 FROM session WHERE session.asker = pending.asker \
+     AND session.named = 0 AND session.alive <= :silent)";
+
+/// The time at which, or before which, the last sign of life of an ended session was.
+fn silent(now: Timestamp) -> i64 {
+    sql_time(now).saturating_sub(i64::try_from(SESSION_SILENCE.as_millis()).unwrap_or(i64::MAX))
+}
 
 /// Keeps the same rules as [`MemoryPendingApprovals`](countersign_approval_token::MemoryPendingApprovals); a test
 /// runs both side by side.
@@ -43,15 +56,40 @@ impl PendingApprovals for SqliteStore {
     }
 
     fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError> {
-        flat(self.read(|db| {
-            let mut statement = db.prepare(
-                "SELECT call_id, request, state, token FROM pending WHERE state = 'waiting' AND open_until > ?1 \
-                 ORDER BY number",
+        flat(self.read(|db| waiting(db, now, false)))
+    }
+
+    fn list_ended(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError> {
+        flat(self.read(|db| waiting(db, now, true)))
+    }
+
+    fn note_alive(&self, session: &SessionId, kind: SessionKind, now: Timestamp) -> Result<(), PendingError> {
+        let (asker, is_named) = (asker_of_session(session), kind == SessionKind::Named);
+        flat(self.write(|tx| {
+            tx.execute(
+                "DELETE FROM session WHERE asker <> :asker AND (named = 1 OR alive <= :silent) \
+                 AND NOT EXISTS (SELECT 1 FROM pending WHERE pending.asker = session.asker)",
+                named_params! {":asker": asker.as_bytes(), ":silent": silent(now)},
             )?;
-            let rows = statement.query_map([sql_time(now)], columns)?;
-            let items: Result<Vec<_>, Trouble> = rows.map(|row| Ok(read_item(row?)?.0)).collect();
-            items.map(Ok)
+            tx.execute(
+                "INSERT INTO session (asker, named, alive) VALUES (?1, ?2, ?3) ON CONFLICT (asker) DO UPDATE \
+                 SET named = excluded.named, alive = excluded.alive WHERE named = 1 OR alive <> ?4",
+                (asker.as_bytes(), is_named, sql_time(now), NEVER),
+            )?;
+            Ok(Ok(()))
         }))
+    }
+
+    fn end_session(&self, session: &SessionId) -> Result<(), PendingError> {
+        flat(self.write(|tx| {
+            let end = "UPDATE session SET alive = ?2 WHERE asker = ?1 AND named = 0";
+            tx.execute(end, (asker_of_session(session).as_bytes(), NEVER))?;
+            Ok(Ok(()))
+        }))
+    }
+
+    fn has_session_ended(&self, pending: &PendingApproval, now: Timestamp) -> Result<bool, PendingError> {
+        flat(self.read(|db| has_ended(db, &pending.binding().asker(), now).map(Ok)))
     }
 
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError> {
@@ -59,6 +97,11 @@ impl PendingApprovals for SqliteStore {
             let Some((state, open_until)) = state(tx, id)? else { return Ok(Err(PendingError::Unknown)) };
             if state != "waiting" {
                 return Ok(Err(PendingError::Decided));
+            }
+            let ended = format!("SELECT {ENDED} FROM pending WHERE call_id = :id");
+            let params = named_params! {":id": id.as_str(), ":silent": silent(now)};
+            if tx.query_row(&ended, params, |row| row.get(0))? {
+                return Ok(Err(PendingError::SessionEnded));
             }
             let Some(expiry) = token.claimed_expiry() else { return Ok(Err(PendingError::Token)) };
             let (now, expiry) = (sql_time(now), sql_time(expiry));
@@ -73,28 +116,34 @@ impl PendingApprovals for SqliteStore {
         }))
     }
 
-    fn deny(&self, id: &CallId, by: &OperatorId) -> Result<(), PendingError> {
+    fn deny_because(
+        &self,
+        id: &CallId,
+        by: &OperatorId,
+        reason: Option<&DenialReason>,
+    ) -> Result<(), PendingError> {
         flat(self.write(|tx| match state(tx, id)? {
             None => Ok(Err(PendingError::Unknown)),
             Some((state, _)) if state == "denied" || state == "used" => Ok(Err(PendingError::Decided)),
-            Some(_) => deny(tx, id, by),
+            Some(_) => deny(tx, id, by, reason),
         }))
     }
 
-    fn find_denied(
-        &self,
-        act: &CallBinding,
-        now: Timestamp,
-    ) -> Result<Option<(CallId, OperatorId)>, PendingError> {
+    fn find_denied(&self, act: &CallBinding, now: Timestamp) -> Result<Option<PendingDenial>, PendingError> {
         flat(self.read(|db| {
-            let found: Option<(String, String)> = db
+            let found: Option<(String, String, Option<String>)> = db
                 .query_row(
-                    "SELECT call_id, denier FROM denied WHERE act = ?1 AND until > ?2",
+                    "SELECT call_id, denier, text FROM denied LEFT JOIN reason USING (act) \
+                     WHERE act = ?1 AND until > ?2",
                     (act.act().as_bytes(), sql_time(now)),
-                    |row| Ok((row.get(0)?, row.get(1)?)),
+                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
                 )
                 .optional()?;
-            let read = |(id, by): (String, String)| Ok((read_id(&id)?, read_operator(&by)?));
+            let read = |(id, by, reason): (String, String, Option<String>)| {
+                let reason = reason.map(|text| DenialReason::new(&text)).transpose();
+                let reason = reason.map_err(|_| Trouble::Damaged)?;
+                Ok(PendingDenial::new(read_id(&id)?, read_operator(&by)?, reason))
+            };
             found.map(read).transpose().map(Ok)
         }))
     }
@@ -127,8 +176,8 @@ impl PendingApprovals for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Ids that begin with these letters, in the order in which they were asked: first those of questions that wait, then those
-    /// of the others that are kept. At most 32 of both together.
+    /// Ids that begin with these letters, in the order in which they were asked: first those of questions that wait in sessions that
+    /// have not ended, then those of the others that are kept. At most 32 of both together.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
@@ -139,10 +188,13 @@ impl SqliteStore {
     ) -> Result<(Vec<CallId>, Vec<CallId>), PendingError> {
         flat(self.read(|db| {
             let mut statement = db.prepare(
-                "SELECT call_id, state = 'waiting' AND open_until > ?2 AS waits FROM pending \
-                 WHERE substr(call_id, 1, length(?1)) = ?1 ORDER BY waits DESC, number LIMIT 32",
+                &format!(
+                    "SELECT call_id, state = 'waiting' AND open_until > :now AND NOT {ENDED} AS waits FROM pending \
+                     WHERE substr(call_id, 1, length(:id)) = :id ORDER BY waits DESC, number LIMIT 32"
+                ),
             )?;
-            let rows = statement.query_map((letters, sql_time(now)), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let params = named_params! {":id": letters, ":now": sql_time(now), ":silent": silent(now)};
+            let rows = statement.query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?;
             let (mut waiting, mut closed) = (Vec::new(), Vec::new());
             for row in rows {
                 let (id, waits): (String, bool) = row?;
@@ -160,18 +212,42 @@ fn flat<T>(answer: Answer<T>) -> Result<T, PendingError> {
     answer.unwrap_or_else(|trouble| Err(PendingError::Unavailable(Box::new(trouble))))
 }
 
+/// Questions that wait in sessions that have ended, or in the others.
+fn waiting(db: &Connection, now: Timestamp, ended: bool) -> Answer<Vec<PendingApproval>> {
+    let mut statement = db.prepare(&format!(
+        "SELECT call_id, request, state, token FROM pending \
+         WHERE state = 'waiting' AND open_until > :now AND {ENDED} = :ended ORDER BY number"
+    ))?;
+    let params = named_params! {":now": sql_time(now), ":silent": silent(now), ":ended": ended};
+    let rows = statement.query_map(params, columns)?;
+    let items: Result<Vec<_>, Trouble> = rows.map(|row| Ok(read_item(row?)?.0)).collect();
+    items.map(Ok)
+}
+
+fn has_ended(db: &Connection, asker: &Digest, now: Timestamp) -> Result<bool, Trouble> {
+    let ended = "SELECT EXISTS (SELECT 1 FROM session WHERE asker = ?1 AND named = 0 AND alive <= ?2)";
+    Ok(db.query_row(ended, (asker.as_bytes(), silent(now)), |row| row.get(0))?)
+}
+
 fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
     let (now, id, act) = (sql_time(pending.requested()), pending.id(), pending.binding().act());
+    let (asker, silent) = (pending.binding().asker(), silent(pending.requested()));
+    // Who asks is alive.
+    let alive = "UPDATE session SET alive = ?2 WHERE asker = ?1 AND alive <> ?3";
+    tx.execute(alive, (asker.as_bytes(), now, NEVER))?;
     tx.execute("DELETE FROM denied WHERE until <= ?1", [now])?;
+    tx.execute("DELETE FROM reason WHERE act NOT IN (SELECT act FROM denied)", [])?;
     let is_denied = "SELECT EXISTS (SELECT 1 FROM denied WHERE act = ?1)";
     if tx.query_row(is_denied, [act.as_bytes()], |row| row.get(0))? {
         return Ok(Err(PendingError::Denied));
     }
     let same: Option<String> = tx
         .query_row(
-            "SELECT call_id FROM pending WHERE act = ?1 AND state IN ('waiting', 'approved') AND open_until > ?2 \
-             ORDER BY number LIMIT 1",
-            (act.as_bytes(), now),
+            &format!(
+                "SELECT call_id FROM pending WHERE act = :act AND open_until > :now \
+                 AND (state = 'approved' OR (state = 'waiting' AND NOT {ENDED})) ORDER BY number LIMIT 1"
+            ),
+            named_params! {":act": act.as_bytes(), ":now": now, ":silent": silent},
             |row| row.get(0),
         )
         .optional()?;
@@ -181,15 +257,18 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
     if state(tx, id)?.is_some() {
         return Ok(Err(PendingError::Conflict));
     }
-    let (asker, size) = (pending.binding().asker(), pending.args().len().try_into().unwrap_or(i64::MAX));
-    if !has_room(tx, &asker, size, now)? {
+    let size = pending.args().len().try_into().unwrap_or(i64::MAX);
+    if !has_room(tx, &asker, size, now, silent)? {
         return Ok(Err(PendingError::Full));
     }
     let text = serde_json::to_string(pending).map_err(|_| Trouble::Damaged)?;
     tx.execute(
-        "DELETE FROM pending WHERE number IN (SELECT number FROM pending \
-         WHERE state NOT IN ('waiting', 'approved') OR open_until <= ?1 ORDER BY number DESC LIMIT -1 OFFSET ?2)",
-        [now, MAX_CLOSED],
+        &format!(
+            "DELETE FROM pending WHERE number IN (SELECT number FROM pending \
+             WHERE state NOT IN ('waiting', 'approved') OR open_until <= :now OR (state = 'waiting' AND {ENDED}) \
+             ORDER BY number DESC LIMIT -1 OFFSET :kept)"
+        ),
+        named_params! {":now": now, ":silent": silent, ":kept": MAX_CLOSED},
     )?;
     tx.execute(
         "INSERT INTO pending (call_id, act, asker, size, open_until, state, request) \
@@ -201,14 +280,16 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
 
 /// Says whether there is room for one more of `size` bytes: of all that are open, and of all that wait for this asker or
 /// were denied to it.
-fn has_room(tx: &Transaction<'_>, asker: &Digest, size: i64, now: i64) -> Result<bool, Trouble> {
+fn has_room(tx: &Transaction<'_>, asker: &Digest, size: i64, now: i64, silent: i64) -> Result<bool, Trouble> {
     let denied: i64 =
         tx.query_row("SELECT count(*) FROM denied WHERE asker = ?1", [asker.as_bytes()], |row| row.get(0))?;
     let (open, bytes, own, own_bytes): (i64, i64, i64, i64) = tx.query_row(
-        "SELECT count(*), coalesce(sum(size), 0), count(*) FILTER (WHERE asker = ?2 AND state = 'waiting'), \
-         coalesce(sum(size) FILTER (WHERE asker = ?2 AND state = 'waiting'), 0) FROM pending \
-         WHERE state IN ('waiting', 'approved') AND open_until > ?1",
-        (now, asker.as_bytes()),
+        &format!(
+            "SELECT count(*), coalesce(sum(size), 0), count(*) FILTER (WHERE asker = :asker AND state = 'waiting'), \
+             coalesce(sum(size) FILTER (WHERE asker = :asker AND state = 'waiting'), 0) FROM pending \
+             WHERE (state = 'approved' OR (state = 'waiting' AND NOT {ENDED})) AND open_until > :now"
+        ),
+        named_params! {":now": now, ":asker": asker.as_bytes(), ":silent": silent},
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
     Ok(open < MAX_OPEN
@@ -227,7 +308,7 @@ fn state(db: &Connection, id: &CallId) -> Result<Option<(String, i64)>, Trouble>
 }
 
 /// Denies the act of one and whatever is open about it, and keeps that for as long as it counts.
-fn deny(tx: &Transaction<'_>, id: &CallId, by: &OperatorId) -> Answer<()> {
+fn deny(tx: &Transaction<'_>, id: &CallId, by: &OperatorId, reason: Option<&DenialReason>) -> Answer<()> {
     let item = tx.query_row(
         "SELECT call_id, request, state, token FROM pending WHERE call_id = ?1",
         [id.as_str()],
@@ -243,6 +324,11 @@ fn deny(tx: &Transaction<'_>, id: &CallId, by: &OperatorId) -> Answer<()> {
         "INSERT OR REPLACE INTO denied (act, asker, call_id, denier, until) VALUES (?1, ?2, ?3, ?4, ?5)",
         (act.as_bytes(), asker.as_bytes(), id.as_str(), by.as_str(), sql_time(pending.denied_until())),
     )?;
+    tx.execute("DELETE FROM reason WHERE act = ?1", [act.as_bytes()])?;
+    if let Some(reason) = reason {
+        let insert = "INSERT INTO reason (act, text) VALUES (?1, ?2)";
+        tx.execute(insert, (act.as_bytes(), reason.as_str()))?;
+    }
     Ok(Ok(()))
 }
 

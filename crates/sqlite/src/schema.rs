@@ -16,7 +16,7 @@ const OLDER_OBJECTS: usize = 7;
 
 /// What a store holds. The statements are compared with what the file says, so that a trigger or a looser table is
 /// noticed. New ones come last, which is where an upgrade adds them.
-const SCHEMA: [(&str, &str); 8] = [
+const SCHEMA: [(&str, &str); 10] = [
     (
         "spent",
         "CREATE TABLE spent (id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32), \
@@ -51,6 +51,16 @@ const SCHEMA: [(&str, &str); 8] = [
         "identity",
         "CREATE TABLE identity (one INTEGER PRIMARY KEY NOT NULL CHECK (one = 1), id TEXT NOT NULL, \
          created INTEGER) STRICT",
+    ),
+    (
+        "session",
+        "CREATE TABLE session (asker BLOB PRIMARY KEY NOT NULL CHECK (length(asker) = 32), \
+         named INTEGER NOT NULL CHECK (named IN (0, 1)), alive INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    ),
+    (
+        "reason",
+        "CREATE TABLE reason (act BLOB PRIMARY KEY NOT NULL CHECK (length(act) = 32), \
+         text TEXT NOT NULL) STRICT, WITHOUT ROWID",
     ),
 ];
 

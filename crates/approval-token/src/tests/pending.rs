@@ -1,5 +1,8 @@
 use super::*;
-use crate::{MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingError, PendingState};
+use crate::{
+    DenialReason, MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingDenial, PendingError,
+    PendingState, SessionKind,
+};
 
 const ARGS: &str = r#"{"amount":10,"lines":[1,2],"to":{"name":"bob"}}"#;
 
@@ -29,6 +32,11 @@ fn id(text: &str) -> CallId {
 
 fn olga() -> OperatorId {
     OperatorId::new("olga").unwrap()
+}
+
+/// Which question was denied, and by whom.
+fn who(denial: PendingDenial) -> (CallId, OperatorId) {
+    (denial.id, denial.by)
 }
 
 fn waiting(store: &dyn PendingApprovals, now: u64) -> Vec<String> {
@@ -219,7 +227,7 @@ fn a_session_can_be_told_no_sixty_four_times_and_then_asks_nothing_more() {
 fn a_no_counts_for_the_same_act_until_the_session_ends() {
     let store = MemoryPendingApprovals::new();
     let ask = |call: &str, requested| store.request(&pending(call, requested).with_session_end(at(90_000)));
-    let denied = |now| store.find_denied(&full("any"), at(now)).unwrap();
+    let denied = |now| store.find_denied(&full("any"), at(now)).unwrap().map(who);
     ask("a", 1_000).unwrap();
     assert_eq!(denied(1_000), None);
     store.deny(&id("a"), &olga()).unwrap();
@@ -230,7 +238,7 @@ fn a_no_counts_for_the_same_act_until_the_session_ends() {
     }
     assert!(waiting(&store, 1_000).is_empty());
     // It is about this act and no other.
-    assert_eq!(store.find_denied(&full("any").with_registry_version(8), at(1_000)).unwrap(), None);
+    assert_eq!(store.find_denied(&full("any").with_registry_version(8), at(1_000)).unwrap().map(who), None);
     assert_eq!((denied(89_999), denied(90_000)), (Some((id("a"), olga())), None));
     assert_eq!(ask("b", 90_000).unwrap(), id("b"));
     assert_eq!(waiting(&store, 90_000), ["b"]);
@@ -247,7 +255,7 @@ fn a_no_is_not_forgotten_with_the_questions_that_are_over() {
         store.request(&numbered(n, 1_000 + n * 100)).unwrap();
     }
     assert!(store.get(&id("c0")).unwrap().is_none());
-    assert_eq!(store.find_denied(first.binding(), at(999_999)).unwrap(), Some((id("c0"), olga())));
+    assert_eq!(store.find_denied(first.binding(), at(999_999)).unwrap().map(who), Some((id("c0"), olga())));
     assert_eq!(code(store.request(&numbered(0, 200_000))), "PENDING_DENIED");
 }
 
@@ -375,4 +383,76 @@ fn a_token_that_has_expired_or_does_not_say_when_it_will_is_not_left() {
     }
     assert_eq!(waiting(&store, 1_000_000), ["a"]);
     assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(1_059_999))), "ok");
+}
+
+fn session_1() -> SessionId {
+    SessionId::new("s-1").unwrap()
+}
+
+#[test]
+fn what_waits_in_an_ended_session_is_withdrawn() {
+    let store = MemoryPendingApprovals::new();
+    let asked = pending("a", 1_000);
+    store.note_alive(&session_1(), SessionKind::Single, at(1_000)).unwrap();
+    store.request(&asked).unwrap();
+    assert_eq!(waiting(&store, 1_000), ["a"]);
+    store.end_session(&session_1()).unwrap();
+    assert!(waiting(&store, 1_001).is_empty());
+    assert_eq!(store.list_ended(at(1_001)).unwrap(), std::slice::from_ref(&asked));
+    assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(1_001))), "SESSION_ENDED");
+    // No late sign of life brings it back, and a denial is never refused.
+    store.note_alive(&session_1(), SessionKind::Single, at(1_002)).unwrap();
+    assert!(store.has_session_ended(&asked, at(1_002)).unwrap());
+    assert_eq!(code(store.deny(&id("a"), &olga())), "ok");
+}
+
+#[test]
+fn a_session_without_a_sign_of_life_has_ended() {
+    let store = MemoryPendingApprovals::new();
+    store.note_alive(&session_1(), SessionKind::Single, at(1_000)).unwrap();
+    store.request(&pending("a", 1_000)).unwrap();
+    assert_eq!(waiting(&store, 15_999), ["a"]);
+    assert!(waiting(&store, 16_000).is_empty());
+    assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(16_000))), "SESSION_ENDED");
+    // It was merely held up.
+    store.note_alive(&session_1(), SessionKind::Single, at(16_500)).unwrap();
+    assert_eq!(waiting(&store, 16_500), ["a"]);
+    assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(16_500))), "ok");
+}
+
+#[test]
+fn a_named_session_keeps_its_questions() {
+    let store = MemoryPendingApprovals::new();
+    store.note_alive(&session_1(), SessionKind::Named, at(1_000)).unwrap();
+    store.request(&pending("a", 1_000)).unwrap();
+    store.end_session(&session_1()).unwrap();
+    assert_eq!(waiting(&store, 59_000), ["a"]);
+    assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(59_000))), "ok");
+}
+
+#[test]
+fn what_waits_in_ended_sessions_takes_no_room() {
+    let store = MemoryPendingApprovals::new();
+    for n in 0..16 {
+        let session = SessionId::new(&format!("s-{n}")).unwrap();
+        store.note_alive(&session, SessionKind::Single, at(1_000)).unwrap();
+    }
+    (0..1_024).for_each(|n| drop(store.request(&numbered(n, 1_000)).unwrap()));
+    assert_eq!(code(store.request(&numbered(1_024, 1_000))), "PENDING_FULL");
+    store.end_session(&SessionId::new("s-3").unwrap()).unwrap();
+    assert_eq!(code(store.request(&numbered(1_024, 1_000))), "ok");
+}
+
+#[test]
+fn a_reason_has_one_to_two_hundred_bytes() {
+    for (text, fits) in [("", false), ("x", true), (&*"x".repeat(200), true), (&*"\u{e9}".repeat(101), false)]
+    {
+        assert_eq!(DenialReason::new(text).is_ok(), fits, "{text}");
+    }
+    let store = MemoryPendingApprovals::new();
+    let reason = DenialReason::new("not before Monday").unwrap();
+    store.request(&pending("a", 1_000)).unwrap();
+    store.deny_because(&id("a"), &olga(), Some(&reason)).unwrap();
+    let denial = store.find_denied(&full("any"), at(1_000)).unwrap().unwrap();
+    assert_eq!(denial.reason, Some(reason));
 }

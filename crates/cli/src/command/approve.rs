@@ -3,8 +3,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_approval_token::{
-    CallBinding, DEFAULT_TTL_CAP, MintTerms, PendingApproval, PendingApprovals as _, PendingError,
-    PendingState, mint,
+    CallBinding, DEFAULT_TTL_CAP, DenialReason, MintTerms, PendingApproval, PendingApprovals as _,
+    PendingError, PendingState, mint,
 };
 use countersign_audit_log::{AnswerRecord, AnswerVerdict, RecordedTool};
 use countersign_core::{CallId, OperatorId, Timestamp, TokenId};
@@ -39,7 +39,7 @@ const CHOICES: &str = "[y: approve, n: deny, anything else: leave it waiting]";
 #[command(after_help = "Examples:\n  countersign approve list --config gateway.toml\n  \
     countersign approve call-0f3a --config gateway.toml\n  \
     countersign approve call-0f3a --config gateway.toml --show\n  \
-    countersign approve call-0f3a --config gateway.toml --deny --by ada")]
+    countersign approve call-0f3a --config gateway.toml --deny --by ada --reason 'ask finance first'")]
 pub(crate) struct Approve {
     /// The approval id that the client was given, or its first letters, four or more, where no other id begins so; `list` for all
     /// that wait.
@@ -55,6 +55,12 @@ pub(crate) struct Approve {
     /// Deny it instead, without asking. A denial counts until the session ends: the client cannot ask for the same again.
     #[arg(long)]
     deny: bool,
+    /// Reason for the denial, at most 200 bytes. It is recorded, and the agent reads it.
+    #[arg(long, value_name = "TEXT", requires = "deny")]
+    reason: Option<DenialReason>,
+    /// List what waits in sessions that have ended, too. It cannot be approved.
+    #[arg(long, conflicts_with_all = ["yes", "deny", "show"])]
+    all: bool,
     /// Show it and ask nothing.
     #[arg(long, conflicts_with_all = ["yes", "deny"])]
     show: bool,
@@ -92,7 +98,10 @@ impl Approve {
             if self.yes || self.deny || self.show {
                 return Err(Failure::usage("--yes, --deny and --show need the id of a call"));
             }
-            return list(out, approval);
+            return list(out, approval, self.all);
+        }
+        if self.all {
+            return Err(Failure::usage("--all is for the list"));
         }
         let store = open_existing(approval)?;
         let id = self.find(&store, now()?)?;
@@ -101,6 +110,9 @@ impl Approve {
         let goal = goal.as_deref();
         if self.show {
             return show(out, &store, &pending, &state, goal);
+        }
+        if !self.deny && store.has_session_ended(&pending, now()?)? {
+            return Err(PendingError::SessionEnded.into());
         }
         let is_open = match state {
             PendingState::Waiting => true,
@@ -163,8 +175,10 @@ impl Approve {
         exit: Exit,
     ) -> Result<Exit, Failure> {
         let id = pending.id();
-        record.answer(self.answer(pending, AnswerVerdict::Denied, now()?))?;
-        store.deny(id, &self.approver)?;
+        let mut answer = self.answer(pending, AnswerVerdict::Denied, now()?);
+        answer.reason = self.reason.as_ref().map(|reason| reason.as_str().into());
+        record.answer(answer)?;
+        store.deny_because(id, &self.approver, self.reason.as_ref())?;
         let report = json!({"ok": true, "call_id": id, "denied": true, "by": self.approver});
         out.result(&report, &format!("{id} denied by {}", self.approver))?;
         Ok(exit)
@@ -220,34 +234,52 @@ fn show(
     goal: Option<&str>,
 ) -> Result<Exit, Failure> {
     let now = now()?;
-    let (mut report, state) = (report(pending), named(state, pending, now));
-    let denier = store.find_denied(pending.binding(), now)?.map(|(_, by)| by);
+    let (mut report, mut state) = (report(pending), named(state, pending, now));
+    if state == "waiting" && store.has_session_ended(pending, now)? {
+        state = "session ended";
+    }
+    let denial = store.find_denied(pending.binding(), now)?;
+    let reason = denial.as_ref().and_then(|denial| denial.reason.as_ref()).map(DenialReason::as_str);
+    let denier = denial.as_ref().map(|denial| &denial.by);
     if let Some(members) = report.as_object_mut() {
         members.insert("state".to_owned(), json!(state));
         members.insert("denied_by".to_owned(), json!(denier));
+        members.insert("denied_because".to_owned(), json!(reason));
         members.insert("goal".to_owned(), json!(goal));
     }
     let by = denier.map(|by| format!(" by {by}")).unwrap_or_default();
-    out.result(&report, &format!("state      {state}{by}\n{}", describe(pending, goal)))?;
+    let because = reason.map(|reason| format!(": {}", spelled(reason))).unwrap_or_default();
+    out.result(&report, &format!("state      {state}{by}{because}\n{}", describe(pending, goal)))?;
     Ok(Exit::Done)
 }
 
-fn list(out: &mut Output, approval: &ApprovalPart) -> Result<Exit, Failure> {
+fn list(out: &mut Output, approval: &ApprovalPart, all: bool) -> Result<Exit, Failure> {
+    let (mut waiting, mut ended) = (Vec::new(), Vec::new());
     // Before the first call there is no store, and looking makes none.
-    let waiting = if approval.store.exists() { open_existing(approval)?.list(now()?)? } else { Vec::new() };
+    if approval.store.exists() {
+        let (store, now) = (open_existing(approval)?, now()?);
+        waiting = store.list(now)?;
+        if all {
+            ended = store.list_ended(now)?;
+        }
+    }
     if out.is_json() {
-        let calls: Vec<_> = waiting.iter().map(report).collect();
-        out.json(&json!({"ok": true, "pending": calls}))?;
-    } else if waiting.is_empty() {
+        let mut lists = json!({"ok": true, "pending": waiting.iter().map(report).collect::<Vec<_>>()});
+        if let Some(members) = lists.as_object_mut().filter(|_| all) {
+            members.insert("ended".to_owned(), ended.iter().map(report).collect());
+        }
+        out.json(&lists)?;
+    } else if waiting.is_empty() && ended.is_empty() {
         out.line("nothing waits for approval")?;
     } else {
-        for pending in &waiting {
+        let notes = waiting.iter().map(|it| (it, "")).chain(ended.iter().map(|it| (it, "  session ended")));
+        for (pending, note) in notes {
             let binding = pending.binding();
             let agent = binding.agent().map(ToString::to_string).unwrap_or_default();
             let what =
                 WaitingPlan::of(pending).map_or_else(|| binding.tool().to_string(), |plan| plan.title());
             out.line(&format!(
-                "{}  {what}  {agent} for {}  until {}",
+                "{}  {what}  {agent} for {}  until {}{note}",
                 pending.id(),
                 binding.principal(),
                 pending.expires()

@@ -2,6 +2,9 @@
 
 #![cfg(unix)]
 
+use countersign_approval_token::{PendingApprovals as _, SessionKind};
+use countersign_core::Timestamp;
+use countersign_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -180,4 +183,103 @@ fn a_configuration_is_found_where_none_is_named() {
         home.write(&format!("{folder}/gateway.toml"), bench.read("gateway.toml"));
         assert_eq!(run(&elsewhere, variable, home.folder()), nothing(), "{variable}");
     }
+}
+
+/// Writes into the store what a gateway does that is killed at once.
+fn silence(bench: &Bench, session: &str) {
+    let store = SqliteStore::open(bench.path("approvals.sqlite"), long_ago()).unwrap();
+    store.note_alive(&session.parse().unwrap(), SessionKind::Single, long_ago()).unwrap();
+}
+
+fn long_ago() -> Timestamp {
+    Timestamp::from_millis(1_000).unwrap()
+}
+
+fn session_of(bench: &Bench) -> String {
+    let entries = bench.entries();
+    let session = entries.iter().find(|entry| entry["type"] == "session").unwrap();
+    session["session"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_gateway_that_ends_withdraws_its_questions() {
+    let bench = gateway();
+    let (client, id) = asked(&bench);
+    assert!(bench.ok("approve list --config gateway.toml").contains(&id));
+    client.end();
+    assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
+    let all = bench.ok("approve list --config gateway.toml --all");
+    assert!(all.starts_with(&id) && all.ends_with("  session ended\n"), "{all}");
+    let all = bench.run("approve --config gateway.toml --all --json").value();
+    assert_eq!((&all["pending"], &all["ended"][0]["call_id"]), (&json!([]), &json!(id)));
+    bench.fails(&format!("approve {id} --config gateway.toml --yes"), 1, "SESSION_ENDED");
+    let shown = bench.run(&format!("approve {id} --config gateway.toml --show --json")).value();
+    assert_eq!(shown["state"], "session ended");
+    assert_eq!(answers(&bench).len(), 0);
+}
+
+#[test]
+fn a_session_that_gives_no_sign_of_life_has_ended() {
+    let bench = gateway();
+    let (mut client, id) = asked(&bench);
+    silence(&bench, &session_of(&bench));
+    assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
+    bench.fails(&format!("approve {id} --config gateway.toml --yes"), 1, "SESSION_ENDED");
+    // The gateway was merely held up: to ask is a sign of life.
+    assert_eq!(question(&mut client, 7), id);
+    bench.ok(&format!("approve {id} --config gateway.toml --yes"));
+    client.end();
+}
+
+#[test]
+fn the_questions_of_a_named_session_stay() {
+    let bench = gateway();
+    let mut client = Client::start_with(&bench, "--session s1");
+    let id = question(&mut client, 7);
+    client.end();
+    assert!(bench.ok("approve list --config gateway.toml").contains(&id));
+    bench.ok(&format!("approve {id} --config gateway.toml --yes"));
+    let mut again = Client::start_with(&bench, "--session s1");
+    // The gateway asks about it first, since what has to be bound is the gate's to say.
+    let ran = again.call("refund", json!({"id": 7}));
+    let ran = if ran["isError"] == true { again.call("refund", json!({"id": 7})) } else { ran };
+    assert_eq!(ran["content"][0]["text"], "done", "{ran}");
+    again.end();
+}
+
+#[test]
+fn the_agent_reads_the_reason_of_a_denial() {
+    let bench = gateway();
+    let (mut client, id) = asked(&bench);
+    let reason = "ask \"finance\"\u{202e}";
+    let deny = ["approve", &id, "--config", "gateway.toml", "--deny", "--by", "olga", "--reason", reason];
+    assert_eq!(bench.run_args(&deny, "").code, 0);
+    let refusal = client.call("refund", json!({"id": 7}));
+    let shown = r"ask \u{22}finance\u{22}\u{202e}";
+    assert_eq!(
+        (&decision(&refusal)["code"], &decision(&refusal)["reason"]),
+        (&json!("APPROVAL_DENIED"), &json!(shown))
+    );
+    let text = refusal["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(&format!(" The person who refused it wrote: \"{shown}\".")), "{text}");
+    // Another call has nothing of it.
+    assert_eq!(decision(&client.call("refund", json!({"id": 8}))).get("reason"), None);
+    client.end();
+    assert_eq!(answers(&bench)[0]["reason"], r#"ask "finance"\u{202e}"#);
+    assert!(
+        bench.run("audit show log").out.contains(r#" denied by olga: "ask \u0022finance\u0022\u{202e}"; "#)
+    );
+    let state = bench.run(&format!("approve {id} --config gateway.toml --show")).out;
+    assert!(state.starts_with(r#"state      denied by olga: "ask \"finance\"\u202e""#), "{state}");
+}
+
+#[test]
+fn a_reason_is_for_a_denial_and_has_at_most_200_bytes() {
+    let bench = gateway();
+    let (client, id) = asked(&bench);
+    let long = "x".repeat(201);
+    bench.fails(&format!("approve {id} --config gateway.toml --deny --reason {long}"), 2, "USAGE");
+    bench.fails(&format!("approve {id} --config gateway.toml --yes --reason why"), 2, "USAGE");
+    bench.fails(&format!("approve {id} --config gateway.toml --all"), 2, "USAGE");
+    client.end();
 }

@@ -232,6 +232,8 @@ fn what_is_shown_is_what_is_signed() {
     }
     assert!(!run.err.contains('\u{202e}') && !run.err.contains('\u{200b}'));
     assert!(!run.err.contains("strict"), "{}", run.err);
+    let until = run.err.lines().find(|line| line.starts_with("until      ")).unwrap();
+    assert!(until.contains("Z, and no longer than session \""), "{until}");
     let less = desk.attest(&[("--audience", "LEFT OUT"), ("--session", "LEFT OUT")]);
     assert!(less.err.contains("nothing of the audience, the session"), "{}", less.err);
 }

@@ -1,5 +1,6 @@
 use countersign_approval_token::{
-    MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingError, PendingState,
+    DenialReason, MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingDenial, PendingError,
+    PendingState, SessionKind,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -29,6 +30,15 @@ fn store() -> (tempfile::TempDir, SqliteStore) {
     let (folder, path) = place();
     let store = SqliteStore::open(path, at(0)).unwrap();
     (folder, store)
+}
+
+fn open_at(path: &std::path::Path) -> SqliteStore {
+    SqliteStore::open(path, at(0)).unwrap()
+}
+
+/// Which question was denied, and by whom.
+fn who(denial: PendingDenial) -> (CallId, OperatorId) {
+    (denial.id, denial.by)
 }
 
 fn code<T>(result: Result<T, PendingError>) -> &'static str {
@@ -198,14 +208,14 @@ fn a_no_outlives_a_restart_and_every_process_hears_it_until_the_session_ends() {
     let (gate, approver) =
         (SqliteStore::open(&path, at(0)).unwrap(), SqliteStore::open(&path, at(0)).unwrap());
     ask(&gate, "c1", 0).unwrap();
-    assert_eq!(gate.find_denied(act.binding(), at(0)).unwrap(), None);
+    assert_eq!(gate.find_denied(act.binding(), at(0)).unwrap().map(who), None);
     approver.deny(&id("c1"), &olga()).unwrap();
     drop(approver);
     let later = SqliteStore::open(&path, at(0)).unwrap();
     for store in [&gate, &later] {
-        assert_eq!(store.find_denied(act.binding(), at(499)).unwrap(), Some((id("c1"), olga())));
+        assert_eq!(store.find_denied(act.binding(), at(499)).unwrap().map(who), Some((id("c1"), olga())));
         assert_eq!(code(ask(store, "c2", 499)), "PENDING_DENIED");
-        assert_eq!(store.find_denied(act.binding(), at(500)).unwrap(), None);
+        assert_eq!(store.find_denied(act.binding(), at(500)).unwrap().map(who), None);
     }
     assert_eq!(ask(&gate, "c2", 500).unwrap(), id("c2"));
     assert_eq!(count(&gate, "SELECT count(*) FROM denied"), 0);
@@ -225,7 +235,7 @@ fn of_a_yes_and_a_no_at_once_the_no_is_what_stands() {
             assert!(matches!(approved.join().unwrap(), Ok(()) | Err("PENDING_DECIDED")));
         });
         assert!(gate.find_approved(pending.binding(), at(1)).unwrap().is_none());
-        assert_eq!(gate.find_denied(pending.binding(), at(1)).unwrap(), Some((asked, olga())));
+        assert_eq!(gate.find_denied(pending.binding(), at(1)).unwrap().map(who), Some((asked, olga())));
         assert_eq!(code(gate.request(&pending)), "PENDING_DENIED");
     }
     assert_eq!(count(&gate, "SELECT count(*) FROM pending WHERE token IS NOT NULL"), 0);
@@ -361,11 +371,56 @@ fn a_locked_store_answers_no_question() {
     assert_eq!(store.list(at(1)).unwrap().len(), 1);
 }
 
+#[test]
+fn an_ended_session_is_ended_in_every_process() {
+    let (_folder, path) = place();
+    let (gate, approver) = (open_at(&path), open_at(&path));
+    let asked = in_session("c1", 10, "s1", 0, 60_000);
+    gate.note_alive(&session_1(), SessionKind::Single, at(0)).unwrap();
+    gate.request(&asked).unwrap();
+    assert_eq!(approver.list(at(14_999)).unwrap().len(), 1);
+    assert!(approver.list(at(15_000)).unwrap().is_empty());
+    assert_eq!(approver.ids_beginning_with("c1", at(15_000)).unwrap(), (vec![], vec![id("c1")]));
+    gate.end_session(&session_1()).unwrap();
+    gate.note_alive(&session_1(), SessionKind::Single, at(1)).unwrap();
+    assert_eq!(approver.list_ended(at(1)).unwrap(), std::slice::from_ref(&asked));
+    assert_eq!(code(approver.approve(&id("c1"), &token(&keys(), "t", 100), at(1))), "SESSION_ENDED");
+    assert!(approver.has_session_ended(&asked, at(1)).unwrap());
+}
+
+#[test]
+fn an_ended_session_is_forgotten_with_its_last_question() {
+    let (_folder, store) = store();
+    let session = |n: u64| SessionId::new(&format!("x{n}")).unwrap();
+    for n in 0..50 {
+        store.note_alive(&session(n), SessionKind::Single, at(n)).unwrap();
+        store.end_session(&session(n)).unwrap();
+    }
+    assert_eq!(count(&store, "SELECT count(*) FROM session"), 1);
+}
+
+#[test]
+fn a_reason_is_kept_for_as_long_as_its_denial() {
+    let (_folder, store) = store();
+    let reason = DenialReason::new("not \u{202e}before Monday").unwrap();
+    store.request(&waiting("c1", 10, 0, 100)).unwrap();
+    store.deny_because(&id("c1"), &olga(), Some(&reason)).unwrap();
+    let act = waiting("any", 10, 0, 1);
+    let denial = store.find_denied(act.binding(), at(1)).unwrap().unwrap();
+    assert_eq!((denial.id, denial.by, denial.reason), (id("c1"), olga(), Some(reason)));
+    store.request(&waiting("c2", 10, 100, 100)).unwrap();
+    assert_eq!(count(&store, "SELECT count(*) FROM reason"), 0);
+    store.deny(&id("c2"), &olga()).unwrap();
+    assert_eq!(store.find_denied(act.binding(), at(101)).unwrap().unwrap().reason, None);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Request { call: u8, amount: u64, alone: bool, now: u64, ttl: u64, ends: Option<u64> },
     Approve { call: u8, now: u64, expires: u64 },
-    Deny { call: u8 },
+    Deny { call: u8, reason: bool },
+    Alive { named: bool, now: u64 },
+    End,
     Used { call: u8 },
     Find { amount: u64, now: u64 },
 }
@@ -373,15 +428,23 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     // Tokens outlive their questions and the other way about.
     let (call, amount, now) = (0_u8..6, 0_u64..4, 0_u64..100);
+    // Now and then so early that the session is silent for too long.
+    let long = prop_oneof![now.clone(), Just(0), Just(20_000)];
     prop_oneof![
         4 => (call.clone(), amount.clone(), any::<bool>(), now.clone(), 1_u64..40, option::of(50_u64..120))
             .prop_map(|(call, amount, alone, now, ttl, ends)| Step::Request { call, amount, alone, now, ttl, ends }),
         3 => (call.clone(), now.clone(), 1_u64..120)
             .prop_map(|(call, now, expires)| Step::Approve { call, now, expires }),
-        1 => call.clone().prop_map(|call| Step::Deny { call }),
+        1 => (call.clone(), any::<bool>()).prop_map(|(call, reason)| Step::Deny { call, reason }),
+        1 => (prop::bool::weighted(0.1), long.clone()).prop_map(|(named, now)| Step::Alive { named, now }),
+        1 => Just(Step::End),
         1 => call.prop_map(|call| Step::Used { call }),
         3 => (amount, now).prop_map(|(amount, now)| Step::Find { amount, now }),
     ]
+}
+
+fn session_1() -> SessionId {
+    SessionId::new("s1").unwrap()
 }
 
 /// A question by `alice` alone, or in a session of hers.
@@ -402,7 +465,15 @@ fn take(store: &dyn PendingApprovals, keys: &RunKeys, step: &Step) -> String {
             let token = token(keys, &format!("t{expires}"), *expires);
             store.approve(&name(*call), &token, at(*now)).map(|()| String::new())
         }
-        Step::Deny { call } => store.deny(&name(*call), &olga()).map(|()| String::new()),
+        Step::Deny { call, reason } => {
+            let reason = reason.then(|| DenialReason::new("why").unwrap());
+            store.deny_because(&name(*call), &olga(), reason.as_ref()).map(|()| String::new())
+        }
+        Step::Alive { named, now } => {
+            let kind = if *named { SessionKind::Named } else { SessionKind::Single };
+            store.note_alive(&session_1(), kind, at(*now)).map(|()| String::new())
+        }
+        Step::End => store.end_session(&session_1()).map(|()| String::new()),
         Step::Used { call } => store.mark_used(&name(*call)).map(|()| String::new()),
         Step::Find { amount, now } => {
             let acts = [true, false].map(|alone| question("any", *amount, alone, 0, 1));
@@ -414,7 +485,8 @@ fn take(store: &dyn PendingApprovals, keys: &RunKeys, step: &Step) -> String {
     };
     let kept: Vec<_> = (0..6).map(|call| store.get(&name(call)).unwrap()).collect();
     let listed = [0, 20, 40].map(|now| store.list(at(now)).unwrap());
-    format!("{:?} {kept:?} {listed:?}", done.map_err(|error: PendingError| error.code()))
+    let ended = [0, 20, 15_010].map(|now| store.list_ended(at(now)).unwrap());
+    format!("{:?} {kept:?} {listed:?} {ended:?}", done.map_err(|error: PendingError| error.code()))
 }
 
 proptest! {

@@ -1,3 +1,4 @@
+mod alive;
 mod inspect;
 pub(crate) mod plans;
 mod run;

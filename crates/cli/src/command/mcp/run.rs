@@ -3,10 +3,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use countersign_approval_token::PendingApprovals;
+use countersign_approval_token::{PendingApprovals, SessionKind};
 use countersign_core::SessionId;
 use countersign_mcp::{CallIdError, Gateway, GatewayEnd, GatewayError};
 
+use super::alive::LiveSession;
 use super::plans::{FirstPlan, PlanFlags, failure};
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
@@ -48,6 +49,9 @@ impl Run {
         let session = prepared.open_watched(&exports)?;
         let watch = Arc::new(Watch::new(session.gate.clone()));
         let watching = Arc::clone(&watch);
+        let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };
+        let id = session.gate.contract().session().clone();
+        let alive = session.pending.clone().map(|store| LiveSession::begin(store, id, kind)).transpose()?;
         let pending = session.pending.map(|store| -> Arc<dyn PendingApprovals> { store });
         let mut gateway = Gateway::new(
             settings,
@@ -65,6 +69,7 @@ impl Run {
         interrupt.on_signal(move || stop.stop(DRAIN));
         let (server_in, server_out) = server.pipes()?;
         let ended = gateway.run(std::io::stdin(), std::io::stdout(), server_in, server_out);
+        drop(alive);
         watch.end();
         let kept = session.log.map_or(Ok(()), |log| log.end());
         let ended = match interrupt.signal() {

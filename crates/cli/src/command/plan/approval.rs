@@ -91,9 +91,9 @@ impl Approvals {
         let binding = question.request.binding();
         let store = self.store.as_ref().filter(|_| self.are_filed());
         if let Some(store) = store
-            && let Some((_, by)) = store.find_denied(binding, now()?)?
+            && let Some(denial) = store.find_denied(binding, now()?)?
         {
-            return Ok(Some(Answer::No(by)));
+            return Ok(Some(Answer::No(denial.by)));
         }
         if let Some(token) = question.given.clone() {
             return Ok(Some(Answer::Yes(Yes { token, filed: None })));

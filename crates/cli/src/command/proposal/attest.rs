@@ -100,7 +100,10 @@ impl Attest {
             }
         }
         lines.push(format!("raises     {}", shown_text(&self.evidence_id)));
-        lines.push(format!("until      {expires}"));
+        let session = self.bound.session.as_ref();
+        let session =
+            session.map(|session| format!(", and no longer than session {}", shown_text(session.as_str())));
+        lines.push(format!("until      {expires}{}", session.unwrap_or_default()));
         for (what, json) in [("arguments", &*proposal.args().canonical_text()), ("signed", signed.payload())]
         {
             lines.push(format!("{what:<10} {}", shown_json(json).replace('\n', "\n           ")));

@@ -1,0 +1,60 @@
+//! Signs of life of a session, by which its questions are known to be of use.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use countersign_approval_token::{PendingApprovals as _, SessionKind};
+use countersign_core::SessionId;
+use countersign_sqlite::SqliteStore;
+
+use crate::failure::Failure;
+use crate::output::note;
+use crate::time::now;
+
+/// Time between two signs of life. A session counts as ended after three of these.
+const BEAT: Duration = Duration::from_secs(5);
+
+/// Reports the life of a session to the store of its questions, in a thread of its own, and its end when dropped.
+pub(super) struct LiveSession {
+    store: Arc<SqliteStore>,
+    session: SessionId,
+    /// Dropped to stop the thread.
+    _running: Sender<()>,
+}
+
+impl LiveSession {
+    /// Begins with the first sign.
+    pub(super) fn begin(
+        store: Arc<SqliteStore>,
+        session: SessionId,
+        kind: SessionKind,
+    ) -> Result<Self, Failure> {
+        store.note_alive(&session, kind, now()?)?;
+        let (running, stopped) = channel();
+        let (of, at) = (session.clone(), Arc::clone(&store));
+        let beats = move || {
+            let mut is_well = true;
+            while stopped.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+                let beat = now().and_then(|now| Ok(at.note_alive(&of, kind, now)?));
+                if let (true, Err(failure)) = (is_well, &beat) {
+                    let text = "the session cannot be reported as alive, and approvals of its calls fail";
+                    note(&format!("warning {}: {text}: {}", failure.code(), failure.line()));
+                }
+                is_well = beat.is_ok();
+            }
+        };
+        let thread = thread::Builder::new().name("countersign-alive".to_owned());
+        let started = thread.spawn(beats).map(drop);
+        started.map_err(|error| Failure::new("GATEWAY_THREAD", error.to_string()))?;
+        Ok(Self { store, session, _running: running })
+    }
+}
+
+impl Drop for LiveSession {
+    fn drop(&mut self) {
+        // A late sign does not bring an ended session back. Where this fails, the session counts as ended a little later.
+        let _ = self.store.end_session(&self.session);
+    }
+}
