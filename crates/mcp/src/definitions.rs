@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use countersign_audit_log::Direction;
 use countersign_canonical_json::ValueRef;
 use countersign_core::{Digest, ToolId, ToolName};
-use countersign_registry::{ToolRules, definition_digest};
+use countersign_registry::{ServerEntry, ToolRules, definition_digest};
 
 use crate::era_2025::{self, Page};
 use crate::fault::Fault;
@@ -84,6 +84,17 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
     }
     let own = link.settings.plans().filter(|_| is_alive && page == Page::First).map(|_| DEFINITION);
     Some(Reviewed { kept, own, tools, next: era_2025::next_page(result) })
+}
+
+/// Returns what is wrong with the server's instructions: they pass only word by word as the registry pins them, like tools.
+pub(crate) fn review_instructions(link: &Link, result: ValueRef<'_>) -> Option<Fault> {
+    let instructions = era_2025::instructions_of(result)?;
+    let view = link.gate.registry().view();
+    match view.snapshot().server(link.settings.server()).and_then(ServerEntry::instructions) {
+        Some(pinned) if instructions.as_str() == Some(pinned) => None,
+        Some(_) => Some(Fault::InstructionsChanged),
+        None => Some(Fault::InstructionsUnpinned),
+    }
 }
 
 /// Sees to it that the definition of a disclosed tool is known before a call to it is decided. Where it cannot be

@@ -46,6 +46,7 @@ pub(crate) const INITIALIZE: &str = "initialize";
 const ELICIT: &str = "elicitation/create";
 const PING: &str = "ping";
 const LOG_MESSAGE: &str = "notifications/message";
+const INSTRUCTIONS: &str = "instructions";
 const CANCELLED: &str = "notifications/cancelled";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -324,6 +325,18 @@ pub(crate) fn keep_tools<'a>(edits: &mut Edits<'a>, line: &Place<'a>, kept: &[us
 pub(crate) fn is_known_version(result: ValueRef<'_>) -> bool {
     let version = result.get("protocolVersion").and_then(ValueRef::as_str);
     version.is_some_and(|version| VERSIONS.contains(&version))
+}
+
+/// The instructions in the result of `initialize`, which models read.
+pub(crate) fn instructions_of(result: ValueRef<'_>) -> Option<ValueRef<'_>> {
+    result.get(INSTRUCTIONS)
+}
+
+/// Cuts them out of the answer.
+pub(crate) fn cut_instructions<'a>(edits: &mut Edits<'a>, line: &Place<'a>) {
+    if let Some(result) = line.get("result") {
+        edits.cut_members(&result, |name| name == INSTRUCTIONS);
+    }
 }
 
 /// Says whether an answer to a call tells of success: a result that is one, and does not say that it is an error. What says so in

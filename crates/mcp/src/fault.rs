@@ -41,6 +41,10 @@ pub(crate) enum Fault {
     /// A message that passes has members that its method does not have. They are cut out.
     UnknownMember,
     DefinitionUnreadable,
+    /// The registry pins no instructions of the server's.
+    InstructionsUnpinned,
+    /// The registry pins others.
+    InstructionsChanged,
     PendingStore(&'static str),
     /// The server has a tool of the gateway's own name.
     ReservedTool,
@@ -79,6 +83,8 @@ impl Fault {
         Self::NoId,
         Self::ServerEnded,
         Self::GatewayStopped,
+        Self::InstructionsUnpinned,
+        Self::InstructionsChanged,
         Self::ServerAnswer,
         Self::ProtocolVersion,
         Self::NotInitialized,
@@ -179,6 +185,16 @@ impl Fault {
                 "TOOL_DEFINITION_UNREADABLE",
                 INTERNAL_ERROR,
                 "a tool's definition could not be read or is ambiguous",
+            ),
+            Self::InstructionsUnpinned => (
+                "INSTRUCTIONS_UNPINNED",
+                INTERNAL_ERROR,
+                "the server's instructions are dropped: the registry pins none",
+            ),
+            Self::InstructionsChanged => (
+                "INSTRUCTIONS_CHANGED",
+                INTERNAL_ERROR,
+                "the server's instructions are dropped: the registry pins others",
             ),
             Self::PendingStore(code) => (code, INTERNAL_ERROR, "the store of pending approvals refused"),
             Self::ReservedTool => {

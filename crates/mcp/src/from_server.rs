@@ -6,7 +6,7 @@ use countersign_core::Digest;
 use countersign_tool_gate::InFlight;
 
 use crate::cut::{Edits, Place};
-use crate::definitions::review_page;
+use crate::definitions::{review_instructions, review_page};
 use crate::era_2025::{self, Page, ServerNotification};
 use crate::era_2026;
 use crate::fault::Fault;
@@ -169,6 +169,13 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     }
     let Request { client, what } = request;
     let is_hello = matches!(what, Asked::Initialize(_));
+    let dropped = match (&what, body) {
+        (Asked::Initialize(_), Body::Result(result)) => review_instructions(link, result),
+        _ => None,
+    };
+    if let Some(fault) = dropped {
+        link.notify(fault);
+    }
     let page = match what {
         Asked::Own { serial, epoch } => {
             let page = match body {
@@ -203,6 +210,9 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         match page {
             Ok(_) if is_hello => pass_answer(link, line, message, &client, |edits, place| {
                 era_2025::narrow_server(edits, place, message, link.settings.client_methods());
+                if dropped.is_some() {
+                    era_2025::cut_instructions(edits, place);
+                }
             }),
             Ok(None) => pass_answer(link, line, message, &client, |_, _| {}),
             Ok(Some(page)) => pass_answer(link, line, message, &client, |edits, place| {

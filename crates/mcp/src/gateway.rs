@@ -16,6 +16,7 @@ use crate::from_client::read_client;
 use crate::from_server::read_server;
 use crate::last_step::LastStep;
 use crate::link::{End, Link, LinkParts};
+use crate::notice::GatewayNotice;
 use crate::plans::finish;
 use crate::queue::Queue;
 use crate::settings::GatewaySettings;
@@ -121,9 +122,17 @@ impl Gateway {
                 new_call_id,
                 before_call,
                 last_step: None,
+                notice: Box::new(|_| {}),
             },
             stop: GatewayStop::default(),
         }
+    }
+
+    /// Calls `tell` with what the operator has to know. It must not wait for anything.
+    #[must_use]
+    pub fn notices(mut self, tell: impl Fn(&GatewayNotice) + Send + Sync + 'static) -> Self {
+        self.parts.notice = Box::new(tell);
+        self
     }
 
     /// A handle that ends the gateway from outside.

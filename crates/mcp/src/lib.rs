@@ -36,6 +36,7 @@ mod link;
 mod listing;
 mod members;
 mod message;
+mod notice;
 mod plans;
 mod queue;
 mod requests;
@@ -49,5 +50,6 @@ mod tests;
 
 pub use error::{CallIdError, GatewayError, SettingsError};
 pub use gateway::{Gateway, GatewayEnd, GatewayStop};
+pub use notice::GatewayNotice;
 pub use settings::{GatewayLimits, GatewaySettings, PlanApprovals};
 pub use submission::{SUBMIT_PLAN, read_plan};

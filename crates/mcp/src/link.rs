@@ -19,6 +19,7 @@ use crate::last_step::LastStep;
 use crate::listing::{Listing, PageAnswer};
 use crate::members::Strange;
 use crate::message::{RpcId, error_line, error_line_with};
+use crate::notice::GatewayNotice;
 use crate::queue::Queue;
 use crate::requests::{Request, Requests};
 use crate::settings::GatewaySettings;
@@ -29,6 +30,9 @@ const OUTPUT_ROOM: usize = 256 * 1024;
 
 /// Makes call ids.
 pub(crate) type NewCallId = Box<dyn Fn() -> Result<CallId, CallIdError> + Send + Sync>;
+
+/// Hears what the operator has to know.
+pub(crate) type Notice = Box<dyn Fn(&GatewayNotice) + Send + Sync>;
 
 /// What the gateway's threads share.
 ///
@@ -44,6 +48,7 @@ pub(crate) struct Link {
     /// Methods whose messages had members that they do not have.
     strange: Mutex<Vec<(Direction, &'static str)>>,
     sink: Arc<dyn AuditSink>,
+    notice: Notice,
     latest: AtomicU64,
     /// Requests of the client, and the gateway's own, that the server has yet to answer.
     pub(crate) asked: Mutex<Requests<Asked>>,
@@ -119,6 +124,7 @@ pub(crate) struct LinkParts {
     pub(crate) new_call_id: NewCallId,
     pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
     pub(crate) last_step: Option<LastStep>,
+    pub(crate) notice: Notice,
 }
 
 impl Link {
@@ -137,6 +143,7 @@ impl Link {
             handshake: Arc::default(),
             strange: Mutex::default(),
             sink: parts.sink,
+            notice: parts.notice,
             latest: AtomicU64::new(0),
             asked: Mutex::new(Requests::new(prefix, limits.outstanding())),
             server_asked: Mutex::new(Table::new(limits.outstanding())),
@@ -199,6 +206,12 @@ impl Link {
         seen.push(entry);
         drop(seen);
         self.record(direction, Some(strange.method), Fault::UnknownMember);
+    }
+
+    /// Records a fault on the server's side, and notifies the operator.
+    pub(crate) fn notify(&self, fault: Fault) {
+        self.record(Direction::ToClient, None, fault);
+        (self.notice)(&GatewayNotice::new(fault.code(), fault.reason()));
     }
 
     /// Puts something on record, and gives its number if it could be.

@@ -102,6 +102,9 @@ pub enum ContentProblem {
     /// An argument is said to be data and narrowed as a destination at the same time.
     #[error("`{0}` is narrowed by a constraint and cannot be a data argument")]
     DataPlace(ArgPlace),
+    /// The definition that is shown is not the one that is pinned.
+    #[error("the definition that is shown is not the one that is pinned")]
+    Definition,
     /// The arguments' schema is not a JSON Schema.
     #[error("the arguments' schema does not compile (keyword `{keyword}` at `{at}`)")]
     Schema {
@@ -162,6 +165,7 @@ impl ContentProblem {
             Self::MaxSession => "REGISTRY_MAX_SESSION",
             Self::Constraint(_) => "REGISTRY_CONSTRAINT",
             Self::DataPlace(_) => "REGISTRY_DATA_PLACE",
+            Self::Definition => "REGISTRY_DEFINITION",
             Self::Schema { .. } => "REGISTRY_SCHEMA",
             Self::SchemaReference => "REGISTRY_SCHEMA_REFERENCE",
             Self::SchemaPattern { .. } => "REGISTRY_SCHEMA_PATTERN",

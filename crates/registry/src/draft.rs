@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
 
 use countersign_canonical_json::{Canonical, JsonError, Recipe, read};
-use countersign_core::{AgentId, Digest, KeyId, OperatorId, Timestamp, ToolId};
+use countersign_core::{AgentId, Digest, KeyId, OperatorId, ServerName, Timestamp, ToolId};
 use countersign_keys::SigningKey;
 use countersign_keys::dsse::Envelope;
 
 use crate::agent_entry::{AgentEntry, AgentFields, Capabilities, MAX_VERSION, check_count};
 use crate::content::{ContentError, ContentProblem};
+use crate::listed::ServerEntry;
 use crate::lookalike::Names;
 use crate::revoked::{Revoked, RevokedFields, is_key_id};
 use crate::tool_entry::{ToolEntry, ToolEntryBuilder};
@@ -75,9 +76,18 @@ pub struct RegistryDraft {
     version: u64,
     agents: BTreeMap<AgentId, AgentEntry>,
     tools: BTreeMap<ToolId, ToolEntry>,
+    servers: BTreeMap<ServerName, ServerEntry>,
     revoked: Revoked,
     /// What the entries' names look like, kept so that one more name costs one more look.
     names: Names,
+}
+
+/// What a draft holds.
+pub(crate) struct DraftParts {
+    pub(crate) agents: BTreeMap<AgentId, AgentEntry>,
+    pub(crate) tools: BTreeMap<ToolId, ToolEntry>,
+    pub(crate) servers: BTreeMap<ServerName, ServerEntry>,
+    pub(crate) revoked: Revoked,
 }
 
 impl RegistryDraft {
@@ -93,6 +103,7 @@ impl RegistryDraft {
             version,
             agents: BTreeMap::new(),
             tools: BTreeMap::new(),
+            servers: BTreeMap::new(),
             revoked: Revoked::none(),
             names: Names::none(),
         })
@@ -128,6 +139,14 @@ impl RegistryDraft {
             let entry = AgentEntry::try_from(fields).map_err(|error| error.beneath(&place))?;
             draft.check_tools_of(&entry).map_err(|error| error.beneath(&place))?;
             if draft.agents.insert(entry.agent().clone(), entry).is_some() {
+                return Err(ContentError::new(place, ContentProblem::Duplicate));
+            }
+        }
+        check_count("/servers", "servers", wire.servers.len(), MAX_ENTRIES)?;
+        for (index, entry) in wire.servers.into_iter().enumerate() {
+            let place = format!("/servers/{index}");
+            entry.check().map_err(|error| error.beneath(&place))?;
+            if draft.servers.insert(entry.server().clone(), entry).is_some() {
                 return Err(ContentError::new(place, ContentProblem::Duplicate));
             }
         }
@@ -185,6 +204,16 @@ impl RegistryDraft {
         Ok(())
     }
 
+    /// Adds what is said of a server, in place of what is there.
+    ///
+    /// # Errors
+    /// [`ContentError`] when its instructions are too long, or its `serverInfo` is not an object.
+    pub fn add_server(&mut self, entry: ServerEntry) -> Result<(), ContentError> {
+        entry.check()?;
+        self.servers.insert(entry.server().clone(), entry);
+        Ok(())
+    }
+
     /// Takes an agent back: no session of it starts or goes on under the signed registry.
     pub fn revoke(&mut self, agent: &AgentId) {
         self.revoked.agents.insert(agent.clone());
@@ -230,6 +259,11 @@ impl RegistryDraft {
     /// The tools' entries, in the order of their names.
     pub fn tools(&self) -> impl Iterator<Item = &ToolEntry> {
         self.tools.values()
+    }
+
+    /// What is said of servers, in the order of their names.
+    pub fn servers(&self) -> impl Iterator<Item = &ServerEntry> {
+        self.servers.values()
     }
 
     /// What is taken back.
@@ -282,8 +316,9 @@ impl RegistryDraft {
         Ok(Envelope::sign(PAYLOAD_TYPE, self.payload(issued, expires)?.bytes(), keys))
     }
 
-    pub(crate) fn into_parts(self) -> (BTreeMap<AgentId, AgentEntry>, BTreeMap<ToolId, ToolEntry>, Revoked) {
-        (self.agents, self.tools, self.revoked)
+    pub(crate) fn into_parts(self) -> DraftParts {
+        let Self { agents, tools, servers, revoked, .. } = self;
+        DraftParts { agents, tools, servers, revoked }
     }
 
     fn canonical(&self, times: Option<(Timestamp, Timestamp)>) -> Result<Canonical, DraftError> {
@@ -292,6 +327,7 @@ impl RegistryDraft {
             version: self.version,
             agents: self.agents.values().cloned().map(AgentFields::from).collect(),
             tools: self.tools.values().cloned().map(ToolEntryBuilder::from).collect(),
+            servers: self.servers.values().cloned().collect(),
             revoked: RevokedFields::from(&self.revoked),
             issued: times.map(|(issued, _)| issued),
             expires: times.map(|(_, expires)| expires),

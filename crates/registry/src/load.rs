@@ -7,7 +7,7 @@ use countersign_keys::{RootError, TrustRoot, VerifyingKey};
 
 use crate::agent_entry::MAX_VERSION;
 use crate::content::{ContentError, ContentProblem};
-use crate::draft::{PAYLOAD_TYPE, RegistryDraft};
+use crate::draft::{DraftParts, PAYLOAD_TYPE, RegistryDraft};
 use crate::mark::{Mark, MarkError};
 use crate::snapshot::{FreshnessError, RegistrySnapshot, Validity};
 use crate::tool_rules::ToolRules;
@@ -165,7 +165,7 @@ pub fn verify_registry(
     validity.check(now, options.max_age)?;
 
     let draft = RegistryDraft::from_wire(WireRegistry::read(value)?)?;
-    let (agents, tools, revoked) = draft.into_parts();
+    let DraftParts { agents, tools, servers, revoked } = draft.into_parts();
     let taken_back = |key: &VerifyingKey| revoked.keys().contains(&key.key_id());
     if verified.signers().iter().any(taken_back) {
         // Not all that signed were looked at: without those that are revoked, enough others may be left.
@@ -173,7 +173,7 @@ pub fn verify_registry(
         envelope.verify(PAYLOAD_TYPE, root, &either).map_err(|_| RegistryError::RevokedSigners)?;
     }
     let tools = tools.into_iter().map(|(tool, entry)| (tool, ToolRules::new(entry))).collect();
-    Ok(RegistrySnapshot { version, digest, validity, agents, tools, revoked, revoked_before })
+    Ok(RegistrySnapshot { version, digest, validity, agents, tools, servers, revoked, revoked_before })
 }
 
 fn read_version(value: ValueRef<'_>) -> Result<u64, ContentError> {

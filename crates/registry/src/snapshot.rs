@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_core::{AgentId, Digest, KeyId, Millis, Timestamp, ToolId};
+use countersign_core::{AgentId, Digest, KeyId, Millis, ServerName, Timestamp, ToolId};
 
 use crate::agent_entry::AgentEntry;
+use crate::listed::ServerEntry;
 use crate::mark::Mark;
 use crate::revoked::Revoked;
 use crate::tool_rules::ToolRules;
@@ -64,6 +65,7 @@ pub struct RegistrySnapshot {
     pub(crate) validity: Validity,
     pub(crate) agents: BTreeMap<AgentId, AgentEntry>,
     pub(crate) tools: BTreeMap<ToolId, ToolRules>,
+    pub(crate) servers: BTreeMap<ServerName, ServerEntry>,
     pub(crate) revoked: Revoked,
     pub(crate) revoked_before: BTreeSet<KeyId>,
 }
@@ -117,6 +119,12 @@ impl RegistrySnapshot {
     #[must_use]
     pub fn tool(&self, tool: &ToolId) -> Option<&ToolRules> {
         self.tools.get(tool)
+    }
+
+    /// What it says of a server itself.
+    #[must_use]
+    pub fn server(&self, server: &ServerName) -> Option<&ServerEntry> {
+        self.servers.get(server)
     }
 
     /// The agents' entries, in the order of their names.

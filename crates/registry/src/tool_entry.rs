@@ -7,6 +7,7 @@ use crate::agent_entry::{check_count, distinct, fingerprint};
 use crate::constraint::Constraint;
 use crate::content::{ContentError, ContentProblem};
 use crate::limits::Limits;
+use crate::listed::ListedTool;
 use crate::place::ArgPlace;
 use crate::present::present;
 use crate::rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule};
@@ -29,6 +30,7 @@ pub struct ToolEntry {
     evidence: EvidenceRule,
     plan: PlanRule,
     definition: Option<Digest>,
+    as_listed: Option<ListedTool>,
     schema: ArgsSchema,
     constraints: Vec<Constraint>,
     data_args: BTreeSet<ArgPlace>,
@@ -54,6 +56,7 @@ impl ToolEntry {
             evidence: EvidenceRule::NotRequired,
             plan: PlanRule::NotRequired,
             definition: None,
+            as_listed: None,
             args_schema,
             constraints: Vec::new(),
             data_args: Vec::new(),
@@ -102,6 +105,12 @@ impl ToolEntry {
     #[must_use]
     pub const fn definition(&self) -> Option<Digest> {
         self.definition
+    }
+
+    /// The tool as its server lists it, for the person who signs. It decides nothing.
+    #[must_use]
+    pub const fn as_listed(&self) -> Option<&ListedTool> {
+        self.as_listed.as_ref()
     }
 
     /// The JSON Schema of its arguments.
@@ -163,6 +172,8 @@ pub struct ToolEntryBuilder {
     plan: PlanRule,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     definition: Option<Digest>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    as_listed: Option<ListedTool>,
     args_schema: Value,
     #[serde(default)]
     constraints: Vec<Constraint>,
@@ -197,6 +208,12 @@ impl ToolEntryBuilder {
         self
     }
 
+    /// Adds the tool as its server lists it, for the person who signs.
+    pub fn with_listed(mut self, tool: ListedTool) -> Self {
+        self.as_listed = Some(tool);
+        self
+    }
+
     /// Narrows an argument beyond the schema.
     pub fn with_constraint(mut self, constraint: Constraint) -> Self {
         self.constraints.push(constraint);
@@ -218,9 +235,14 @@ impl ToolEntryBuilder {
     /// Checks everything, compiles the schema and takes the fingerprint.
     ///
     /// # Errors
-    /// [`ContentError`] when the schema does not compile, something is listed twice or too often, or an argument is
-    /// both data and constrained.
+    /// [`ContentError`] when the schema does not compile, something is listed twice or too often, an argument is both data
+    /// and constrained, or the definition that is shown is not the one that is pinned.
     pub fn build(self) -> Result<ToolEntry, ContentError> {
+        if let (Some(listed), Some(pinned)) = (&self.as_listed, self.definition)
+            && listed.definition(&self.name)? != pinned
+        {
+            return Err(ContentError::new("/as_listed", ContentProblem::Definition));
+        }
         check_count("/constraints", "constraints of one tool", self.constraints.len(), MAX_PLACES)?;
         check_count("/data_args", "data arguments of one tool", self.data_args.len(), MAX_PLACES)?;
         for (index, place) in self.data_args.iter().enumerate() {
@@ -239,6 +261,7 @@ impl ToolEntryBuilder {
             evidence: self.evidence,
             plan: self.plan,
             definition: self.definition,
+            as_listed: self.as_listed,
             schema,
             constraints: self.constraints,
             data_args: distinct("/data_args", self.data_args)?,
@@ -266,6 +289,7 @@ impl From<ToolEntry> for ToolEntryBuilder {
             evidence: entry.evidence,
             plan: entry.plan,
             definition: entry.definition,
+            as_listed: entry.as_listed,
             constraints: entry.constraints,
             data_args: entry.data_args.into_iter().collect(),
             limits: entry.limits,

@@ -5,6 +5,7 @@ use serde::Deserialize as _;
 use crate::agent_entry::AgentFields;
 use crate::content::{ContentError, ContentProblem};
 use crate::draft::FORMAT;
+use crate::listed::ServerEntry;
 use crate::present::present;
 use crate::revoked::RevokedFields;
 use crate::tool_entry::ToolEntryBuilder;
@@ -30,6 +31,8 @@ pub(crate) struct WireRegistry {
     pub(crate) version: u64,
     pub(crate) agents: Vec<AgentFields>,
     pub(crate) tools: Vec<ToolEntryBuilder>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) servers: Vec<ServerEntry>,
     #[serde(default)]
     pub(crate) revoked: RevokedFields,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]

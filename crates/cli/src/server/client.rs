@@ -71,15 +71,16 @@ impl Client {
         Self { to: lines, from: receiver, wait, interrupt, next_id: 1, tools_changed: false }
     }
 
-    /// Shakes hands.
-    pub(crate) fn initialize(&mut self) -> Result<(), Failure> {
+    /// Shakes hands; gives the server's answer.
+    pub(crate) fn initialize(&mut self) -> Result<Canonical, Failure> {
         let params = json!({
             "protocolVersion": REVISION,
             "capabilities": {},
             "clientInfo": {"name": "countersign", "version": env!("CARGO_PKG_VERSION")},
         });
-        self.ask_for_result("initialize", &params.to_string())?;
-        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())
+        let answer = self.ask_for_result("initialize", &params.to_string())?;
+        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())?;
+        Ok(answer)
     }
 
     /// Lists all tools, page by page: each answer to `tools/list` as it was read.

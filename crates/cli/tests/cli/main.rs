@@ -36,6 +36,7 @@ mod json;
 mod keys;
 mod mcp;
 mod mcp_faults;
+mod mcp_listed;
 mod mcp_plan_start;
 mod mcp_plans;
 mod mcp_proposals;

@@ -93,6 +93,8 @@ pub(crate) struct Client {
     to: Option<ChildStdin>,
     from: Receiver<String>,
     id: u64,
+    /// The answer to `initialize`.
+    pub(crate) hello: Value,
 }
 
 impl Client {
@@ -118,11 +120,11 @@ impl Client {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (to, from) = (child.stdin.take(), lines_of(child.stdout.take().unwrap()));
-        let mut client = Self { child, to, from, id: 0 };
-        let hello = client.ask("initialize", json!({
+        let mut client = Self { child, to, from, id: 0, hello: Value::Null };
+        client.hello = client.ask("initialize", json!({
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}
         }));
-        assert!(hello["result"].is_object(), "{hello}");
+        assert!(client.hello["result"].is_object(), "{}", client.hello);
         client.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client
     }

@@ -509,3 +509,60 @@ fn rounded_numbers_have_no_definition_digest() {
         assert_eq!(definition_digest(canonical(&bad).value()), Err(DefinitionError::Shape));
     }
 }
+
+#[test]
+fn a_definition_that_is_shown_is_the_one_that_is_pinned() {
+    let listed = json!({"description": "Finds tickets.", "inputSchema": {"type": "object"}, "annotations": {"a": 1.0}});
+    let pinned = |name: &str, description: &str| {
+        let mut tool = listed.clone();
+        tool["name"] = json!(name);
+        tool["description"] = json!(description);
+        let text = tool.to_string();
+        let read = countersign_canonical_json::read(
+            text.as_bytes(),
+            countersign_canonical_json::Recipe::Jcs1,
+            &countersign_canonical_json::Limits::default(),
+        );
+        definition_digest(read.unwrap().value()).unwrap()
+    };
+    let code = |definition: Value, listed: &Value| {
+        let mut value = desk(1);
+        let tool = &mut value["tools"][0];
+        tool["definition"] = definition;
+        tool["as_listed"] = listed.clone();
+        RegistryDraft::from_json(value.to_string().as_bytes()).map(drop).map_err(|error| error.code())
+    };
+    let name = desk(1)["tools"][0]["name"].as_str().unwrap().to_owned();
+    assert_eq!(code(json!(pinned(&name, "Finds tickets.")), &listed), Ok(()));
+    assert_eq!(code(json!(pinned(&name, "Finds all.")), &listed), Err("REGISTRY_DEFINITION"));
+    assert_eq!(code(json!(pinned("other", "Finds tickets.")), &listed), Err("REGISTRY_DEFINITION"));
+    assert_eq!(code(json!(pinned(&name, "Finds tickets.")), &json!({"_meta": {}})), Err("REGISTRY_CONTENT"));
+    assert_eq!(code(json!(pinned(&name, "Finds tickets.")), &json!(null)), Err("REGISTRY_CONTENT"));
+}
+
+#[test]
+fn a_server_is_described_once_in_bounds() {
+    let code = |servers: Value| {
+        let mut value = desk(1);
+        value["servers"] = servers;
+        RegistryDraft::from_json(value.to_string().as_bytes()).map(drop).map_err(|error| error.code())
+    };
+    let entry = json!({"server": "desk", "instructions": "Be kind.", "info": {"name": "desk"}});
+    assert_eq!(code(json!([entry])), Ok(()));
+    assert_eq!(code(json!([entry, entry])), Err("REGISTRY_DUPLICATE"));
+    assert_eq!(code(json!([{"server": "desk", "info": "desk"}])), Err("REGISTRY_CONTENT"));
+    assert_eq!(code(json!([{"server": "desk", "more": 1}])), Err("REGISTRY_CONTENT"));
+    let long = "x".repeat((64 << 10) + 1);
+    assert_eq!(code(json!([{"server": "desk", "instructions": long}])), Err("REGISTRY_TOO_MANY"));
+}
+
+#[test]
+fn a_snapshot_has_the_servers_that_were_signed() {
+    let mut value = desk(1);
+    value["servers"] = json!([{"server": "desk", "instructions": "Be kind."}]);
+    let draft = draft(&value);
+    assert_eq!(RegistryDraft::from_json(draft.to_json().unwrap().as_bytes()).unwrap(), draft);
+    let (again, ..) =
+        RegistryDraft::from_payload(draft.payload(at(ISSUED), at(ISSUED + 1)).unwrap().bytes()).unwrap();
+    assert_eq!(again.servers().next().unwrap().instructions(), Some("Be kind."));
+}

@@ -1,10 +1,10 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use countersign_canonical_json::ValueRef;
+use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{AgentId, Millis, OperatorId, ServerName, ToolName};
 use countersign_mcp::SUBMIT_PLAN;
-use countersign_registry::{FORMAT, RegistryDraft, definition_digest};
+use countersign_registry::{FORMAT, ListedTool, RegistryDraft, ServerEntry, definition_digest};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ use crate::failure::{Exit, Failure, one_line};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, internal, note};
 use crate::server::Server;
+use crate::shown::{shown_json, shown_line};
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
@@ -36,7 +37,7 @@ impl Inspect {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let mut server = Server::start(&self.server, &Interrupt::watch()?)?;
         let mut client = server.client(self.wait)?;
-        client.initialize()?;
+        let hello = client.initialize()?;
         let pages = client.list_tools()?;
         drop(client);
         server.end();
@@ -61,18 +62,49 @@ impl Inspect {
         if tools.is_empty() {
             return Err(Failure::new("SERVER_NO_TOOLS", "the server lists no tool that a registry can hold"));
         }
-        let draft = self.draft(&tools);
+        let draft = self.draft(&tools, self.server_entry(hello.value())?.as_ref());
         RegistryDraft::from_json(draft.to_string().as_bytes())?;
+        // What a server says of its tools is shown here first: nothing hides in it, and the JSON is the same.
+        let text = draft.to_string();
         if out.is_json() {
-            out.json(&draft)?;
+            out.line(&shown_line(&text))?;
         } else {
-            let text = serde_json::to_string_pretty(&draft).map_err(|_| internal("a draft is not JSON"))?;
-            out.line(&text)?;
+            out.line(&shown_json(&text))?;
             note(
-                "note: every tool is `irreversible` and needs an approval; lower what you know to be harmless, then sign",
+                "note: every tool is `irreversible` and needs an approval; read what `as_listed` and `servers` say, lower what \
+                 you know to be harmless, then sign",
             );
         }
         Ok(Exit::Done)
+    }
+
+    /// The server's name, version and instructions, for the operator to read. Instructions that a registry cannot hold are left
+    /// out, and so are pinned by nobody.
+    fn server_entry(&self, hello: ValueRef<'_>) -> Result<Option<ServerEntry>, Failure> {
+        let mut entry = ServerEntry::new(self.name.clone());
+        if let Some(info) = hello.pointer("/result/serverInfo").filter(|info| info.kind() == Kind::Object) {
+            let info = Value::deserialize(info).map_err(|_| internal("an object is not JSON"))?;
+            entry = entry.with_info(info);
+        }
+        let instructions = hello.pointer("/result/instructions").and_then(ValueRef::as_str);
+        let pinned = instructions.map(|text| entry.clone().with_instructions(text));
+        let holds = |entry: &ServerEntry| {
+            let draft = self.draft(&[], Some(entry)).to_string();
+            RegistryDraft::from_json(draft.as_bytes())
+        };
+        match pinned.as_ref().map(holds) {
+            Some(Ok(_)) => return Ok(pinned),
+            Some(Err(error)) => {
+                let failure = Failure::from(error);
+                note(&format!(
+                    "warning {}: the server's instructions are left out: {}",
+                    failure.code(),
+                    failure.line()
+                ));
+            }
+            None => {}
+        }
+        Ok(Some(entry).filter(|entry| entry.info().is_some() && holds(entry).is_ok()))
     }
 
     /// One tool as tight as can be: lowering it is for the operator to do, on purpose.
@@ -97,26 +129,30 @@ impl Inspect {
             "evidence": "not_required",
             "plan": "not_required",
             "definition": definition,
+            "as_listed": ListedTool::of(tool)?,
             "args_schema": schema,
         });
-        RegistryDraft::from_json(self.draft(std::slice::from_ref(&entry)).to_string().as_bytes())?;
+        RegistryDraft::from_json(self.draft(std::slice::from_ref(&entry), None).to_string().as_bytes())?;
         Ok(entry)
     }
 
-    fn draft(&self, tools: &[Value]) -> Value {
+    fn draft(&self, tools: &[Value], server: Option<&ServerEntry>) -> Value {
         let ids: Vec<_> =
             tools.iter().map(|tool| json!({"server": tool["server"], "name": tool["name"]})).collect();
+        let agent = json!({
+            "agent": self.agent,
+            "version": 1,
+            "registered_by": self.registered_by,
+            "tools": ids,
+            "max_session": "1h",
+        });
         json!({
             "format": FORMAT,
             "version": 1,
-            "agents": [{
-                "agent": self.agent,
-                "version": 1,
-                "registered_by": self.registered_by,
-                "tools": ids,
-                "max_session": "1h",
-            }],
+            // An agent without tools is none that a registry can hold.
+            "agents": Some(agent).filter(|_| !ids.is_empty()).into_iter().collect::<Vec<_>>(),
             "tools": tools,
+            "servers": server.into_iter().collect::<Vec<_>>(),
             "revoked": {"agents": [], "keys": [], "snapshots": []},
         })
     }

@@ -61,7 +61,8 @@ impl Run {
             pending,
             Box::new(|| random::id("call").map_err(|_| CallIdError::new())),
             Box::new(move || watching.look()),
-        );
+        )
+        .notices(|notice| note(&format!("warning {}: {notice}", notice.code())));
         if let Some(FirstPlan { plan, approval }) = first {
             gateway.start_plan(plan, approval.as_deref()).map_err(|error| failure(&error))?;
         }

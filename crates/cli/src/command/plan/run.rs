@@ -100,7 +100,7 @@ impl Run {
         let opening = self.opening()?;
         let mut server = Server::start(&self.command, &Interrupt::watch()?)?;
         let mut client = server.client(self.wait)?;
-        let ended = client.initialize().and_then(|()| self.walk(out, opening, &mut client));
+        let ended = client.initialize().and_then(|_| self.walk(out, opening, &mut client));
         // This closes the server's input.
         drop(client);
         server.end();

@@ -6,8 +6,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::read::{Seen, read_either};
-use crate::failure::{Exit, Failure, one_line};
+use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::shown::shown_line;
 
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
@@ -22,7 +23,7 @@ pub(crate) struct Diff {
 struct Change {
     /// `added`, `removed` or `changed`.
     change: &'static str,
-    /// `agent`, `tool`, `revoked agent`, `revoked key` or `revoked registry`.
+    /// `agent`, `tool`, `server`, `revoked agent`, `revoked key` or `revoked registry`.
     what: &'static str,
     name: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -75,12 +76,13 @@ fn entries(seen: &Seen) -> Result<Entries, Failure> {
     let agents = list("/agents").map(|agent| (("agent", text(agent, "agent")), agent.clone()));
     let tools = list("/tools")
         .map(|tool| (("tool", format!("{}:{}", text(tool, "server"), text(tool, "name"))), tool.clone()));
+    let servers = list("/servers").map(|server| (("server", text(server, "server")), server.clone()));
     let revoked = [("revoked agent", "agents"), ("revoked key", "keys"), ("revoked registry", "snapshots")];
     let revoked = revoked.into_iter().flat_map(|(what, member)| {
         let names: Vec<_> = list(&format!("/revoked/{member}")).filter_map(Value::as_str).collect();
         names.into_iter().map(move |name| ((what, name.to_owned()), Value::Null)).collect::<Vec<_>>()
     });
-    Ok(agents.chain(tools).chain(revoked).collect())
+    Ok(agents.chain(tools).chain(servers).chain(revoked).collect())
 }
 
 fn changes(old: &Seen, new: &Seen) -> Result<Vec<Change>, Failure> {
@@ -88,7 +90,8 @@ fn changes(old: &Seen, new: &Seen) -> Result<Vec<Change>, Failure> {
     let keys: BTreeSet<_> = old.keys().chain(new.keys()).cloned().collect();
     let change = |key: (&'static str, String)| {
         let (change, members) = match (old.get(&key), new.get(&key)) {
-            (None, _) => ("added", BTreeMap::new()),
+            (None, Some(new)) => ("added", shown_members(new)),
+            (None, None) => ("added", BTreeMap::new()),
             (_, None) => ("removed", BTreeMap::new()),
             (Some(old), Some(new)) if old == new => return None,
             (Some(old), Some(new)) => ("changed", members(old, new)),
@@ -96,6 +99,13 @@ fn changes(old: &Seen, new: &Seen) -> Result<Vec<Change>, Failure> {
         Some(Change { change, what: key.0, name: key.1, members })
     };
     Ok(keys.into_iter().filter_map(change).collect())
+}
+
+/// What an added entry lets a model read, which its name does not tell.
+fn shown_members(new: &Value) -> BTreeMap<String, OldNew> {
+    let mut shown = members(&Value::Null, new);
+    shown.retain(|name, _| matches!(name.as_str(), "as_listed" | "info" | "instructions"));
+    shown
 }
 
 fn members(old: &Value, new: &Value) -> BTreeMap<String, OldNew> {
@@ -109,6 +119,19 @@ fn members(old: &Value, new: &Value) -> BTreeMap<String, OldNew> {
         .collect()
 }
 
+/// One line for a member; of a tool as it is listed, one for each part that a model reads.
+fn lines<'a>(name: &'a str, sides: &'a OldNew) -> Vec<(&'a str, &'a Value, &'a Value)> {
+    if name != "as_listed" {
+        return vec![(name, &sides.old, &sides.new)];
+    }
+    let part = |name| {
+        let side = |value: &'a Value| value.get(name).unwrap_or(&Value::Null);
+        (name, side(&sides.old), side(&sides.new))
+    };
+    let parts = ["title", "description", "annotations", "inputSchema", "outputSchema"].map(part);
+    parts.into_iter().filter(|(_, old, new)| old != new).collect()
+}
+
 fn text(report: &Report) -> String {
     let mut text = format!("version {} -> {}", report.old_version, report.new_version);
     for change in &report.changes {
@@ -119,8 +142,10 @@ fn text(report: &Report) -> String {
         };
         text.push_str(&format!("\n{sign} {} {}", change.what, change.name));
         for (name, sides) in &change.members {
-            let (old, new) = (one_line(&sides.old.to_string()), one_line(&sides.new.to_string()));
-            text.push_str(&format!("\n    {name}: {old} -> {new}"));
+            for (name, old, new) in lines(name, sides) {
+                let (old, new) = (shown_line(&old.to_string()), shown_line(&new.to_string()));
+                text.push_str(&format!("\n    {name}: {old} -> {new}"));
+            }
         }
     }
     if report.changes.is_empty() {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::read::{Seen, read_either};
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::Output;
+use crate::shown::shown_line;
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
@@ -87,6 +88,20 @@ fn text(seen: &Seen) -> String {
             tool.constraints().len(),
             if tool.definition().is_some() { "; definition pinned" } else { "" }
         );
+        for member in ["title", "description", "annotations"] {
+            if let Some(value) = tool.as_listed().and_then(|tool| tool.get(member)) {
+                let _ = write!(text, "\n  {member} {}", shown_line(&value.to_string()));
+            }
+        }
+    }
+    for server in draft.servers() {
+        let _ = write!(text, "\nserver {}", server.server());
+        let instructions = server.instructions().map(|text| json!(text));
+        for (label, value) in [("info", server.info()), ("instructions", instructions.as_ref())] {
+            if let Some(value) = value {
+                let _ = write!(text, "\n  {label} {}", shown_line(&value.to_string()));
+            }
+        }
     }
     let revoked = draft.revoked();
     for agent in revoked.agents() {
