@@ -97,6 +97,11 @@ pub(crate) fn may_precede_handshake(method: &str) -> bool {
     matches!(method, INITIALIZE | PING | LOG_MESSAGE)
 }
 
+/// Tells the client that the list of tools is another one now.
+pub(crate) fn tools_changed_line() -> String {
+    Object::new().string("jsonrpc", "2.0").string("method", TOOLS_CHANGED).finish()
+}
+
 /// Says whether the method calls a tool.
 pub(crate) fn is_call(method: &str) -> bool {
     method == CALL

@@ -45,6 +45,8 @@ pub(crate) enum Fault {
     InstructionsUnpinned,
     /// The registry pins others.
     InstructionsChanged,
+    /// The session's time is over.
+    SessionEnded,
     PendingStore(&'static str),
     /// The server has a tool of the gateway's own name.
     ReservedTool,
@@ -85,6 +87,7 @@ impl Fault {
         Self::GatewayStopped,
         Self::InstructionsUnpinned,
         Self::InstructionsChanged,
+        Self::SessionEnded,
         Self::ServerAnswer,
         Self::ProtocolVersion,
         Self::NotInitialized,
@@ -195,6 +198,11 @@ impl Fault {
                 "INSTRUCTIONS_CHANGED",
                 INTERNAL_ERROR,
                 "the server's instructions are dropped: the registry pins others",
+            ),
+            Self::SessionEnded => (
+                "SESSION_EXPIRED",
+                INTERNAL_ERROR,
+                "the session's time is over: every call is refused until the client starts the server again",
             ),
             Self::PendingStore(code) => (code, INTERNAL_ERROR, "the store of pending approvals refused"),
             Self::ReservedTool => {

@@ -19,6 +19,7 @@ use crate::link::{End, Link, LinkParts};
 use crate::notice::GatewayNotice;
 use crate::plans::finish;
 use crate::queue::Queue;
+use crate::session_end::watch_session;
 use crate::settings::GatewaySettings;
 
 /// How long a decision under way, and a client that reads slowly, are waited for once the gateway was stopped.
@@ -217,6 +218,7 @@ fn start_all(
     start(link, "client-out", move |link| write_lines(&link.to_client, client_out), Link::client_deaf)?;
     start(link, "server-in", move |link| write_lines(&link.to_server, server_in), Link::server_deaf)?;
     start(link, "calls", decide_calls, Link::calls_ended)?;
+    start(link, "session", watch_session, |_| {})?;
     start(link, "server-out", move |link| read_server(link, server_out), Link::server_ended)?;
     start(link, "client-in", move |link| read_client(link, client_in), Link::client_ended)
 }

@@ -41,6 +41,7 @@ mod plans;
 mod queue;
 mod requests;
 mod results;
+mod session_end;
 mod settings;
 mod submission;
 mod table;

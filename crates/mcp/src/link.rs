@@ -337,6 +337,13 @@ impl Link {
         }
     }
 
+    /// Waits for `time`, or until the gateway begins to end. Returns whether it does.
+    pub(crate) fn wait_while_it_runs(&self, time: Duration) -> bool {
+        let mut life = self.life.lock();
+        let _ = self.lived.wait_while_for(&mut life, |life| life.first.is_none(), time);
+        life.first.is_some()
+    }
+
     /// Waits for what is still under way, for at most `limit`; once the gateway is stopped, for as long as that allows.
     pub(crate) fn wait_for_rest(&self, limit: Duration) {
         let is_done = |life: &Life| {

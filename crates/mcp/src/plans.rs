@@ -14,6 +14,7 @@ use crate::definitions::know_definition;
 use crate::last_step::LastStep;
 use crate::link::Link;
 use crate::results::{Committed, Kind, Refusal, committed_line, refusal_line};
+use crate::session_end::advice;
 use crate::settings::PlanApprovals;
 use crate::submission::read_plan;
 
@@ -70,6 +71,7 @@ impl Refused {
             message: &self.message,
             retry: self.retry.as_str(),
             unlock: self.unlock,
+            advice: RejectionCode::from_code(self.code).and_then(advice),
             approval_id: self.approval.as_ref().map(CallId::as_str),
             call_id: None,
             tells_call_id: false,

@@ -8,6 +8,7 @@ use countersign_tool_gate::RejectionCode;
 use crate::compose::Object;
 use crate::era_2025::{DECISION, PLAN};
 use crate::message::{RpcId, result_line};
+use crate::session_end::advice;
 
 /// What a refused client is told. Nothing in it comes from the arguments or from inside; the reason for a denial is a person's
 /// own text.
@@ -17,6 +18,8 @@ pub(crate) struct Refusal<'a> {
     pub(crate) message: &'a str,
     pub(crate) retry: &'a str,
     pub(crate) unlock: Option<&'a str>,
+    /// A sentence of the gateway's beside the gate's.
+    pub(crate) advice: Option<&'static str>,
     pub(crate) approval_id: Option<&'a str>,
     pub(crate) call_id: Option<&'a str>,
     /// Whether the text says the call's id, too. A model reads the text and may never see the metadata.
@@ -36,6 +39,7 @@ impl<'a> Refusal<'a> {
             message: code.message(),
             retry: code.retry().as_str(),
             unlock: code.unlock(),
+            advice: advice(code),
             approval_id: None,
             call_id: Some(call_id),
             tells_call_id: is_unlocked_by_name(code),
@@ -73,6 +77,7 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
     let told = refusal.call_id.filter(|_| refusal.tells_call_id);
     let ids = [
         (" What would help: ", refusal.unlock),
+        (" ", refusal.advice),
         (" Approval id: ", refusal.approval_id),
         (" Call id: ", told.filter(|_| refusal.approval_id.is_none())),
     ];

@@ -149,6 +149,17 @@ impl Client {
         self.id
     }
 
+    /// Waits for a notification about lists.
+    pub(crate) fn next_notification(&self) -> Value {
+        loop {
+            let line = self.from.recv_timeout(Duration::from_secs(30)).expect("a notification");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["method"].as_str().is_some_and(|method| method.ends_with("/list_changed")) {
+                return message;
+            }
+        }
+    }
+
     /// Waits for the answer to a request.
     pub(crate) fn answer(&self, id: u64) -> Value {
         loop {

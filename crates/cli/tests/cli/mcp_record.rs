@@ -153,3 +153,18 @@ fn what_made_a_gateway_end_comes_before_what_became_of_its_record() {
     // The call's outcome could not be put on record, nor a checkpoint behind it.
     assert_eq!((code, told), (1, vec![warning, warning, "error SERVER_ENDED"]), "{err}");
 }
+
+#[test]
+fn the_end_of_a_sessions_time_is_told_to_client_and_operator() {
+    let bench = gateway();
+    let config = bench.read("gateway.toml");
+    bench.write("gateway.toml", config.replace("ttl = \"30m\"", "ttl = \"3s\""));
+    let mut client = Client::start(&bench);
+    assert_eq!(client.next_notification()["method"], "notifications/tools/list_changed");
+    let refused = client.call("search", json!({}));
+    assert_eq!(decision(&refused)["code"], "CONTRACT_EXPIRED");
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(text.ends_with(" Start this server again in the MCP client to open a new session."), "{text}");
+    let told = "warning SESSION_EXPIRED: the session's time is over: every call is refused until the client starts the server again\n";
+    assert_eq!(client.end(), (0, told.to_owned()));
+}

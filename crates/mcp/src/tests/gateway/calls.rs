@@ -2,7 +2,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_audit_log::Record;
-use countersign_core::Millis;
 use serde_json::{Value, json};
 
 use super::desk::{Desk, GOAL, Setup, definitions};
@@ -248,10 +247,12 @@ fn more_calls_than_may_be_outstanding_are_refused() {
 #[test]
 fn a_session_that_is_over_refuses_every_call() {
     let mut desk = Desk::open();
-    desk.clock.advance(Millis::from_secs(3_600)).unwrap();
+    desk.end_session();
     desk.call(1, "made_up", &json!({}));
     let (line, code) = desk.refusal();
     assert_eq!(code, "CONTRACT_EXPIRED");
+    let text = line["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.ends_with(" Start this server again in the MCP client to open a new session."), "{text}");
     assert_eq!(line["result"]["_meta"]["dev.countersign/decision"]["retry"], "never");
 }
 

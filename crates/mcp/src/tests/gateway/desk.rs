@@ -495,6 +495,13 @@ impl Desk {
         mint(&keys(), waiting.binding(), &terms, DEFAULT_TTL_CAP).unwrap()
     }
 
+    /// The session's time is over, and the client is notified.
+    pub(super) fn end_session(&self) {
+        self.clock.advance(Millis::from_secs(3_600)).unwrap();
+        let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+        assert_eq!(self.client_got(), told);
+    }
+
     pub(super) fn close_client(&mut self) {
         self.client = None;
     }

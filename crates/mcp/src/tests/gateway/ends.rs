@@ -246,3 +246,16 @@ fn a_call_that_waits_for_its_decision_at_the_stop_is_refused() {
     assert_eq!(desk.client_got()["id"], 1);
     assert_eq!(desk.ended(), GatewayEnd::Stopped);
 }
+
+#[test]
+fn the_end_of_the_sessions_time_is_announced_once() {
+    let mut desk = Desk::open();
+    desk.end_session();
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+    let list = desk.wire_id();
+    desk.answer(&list, &json!({ "tools": definitions() }));
+    assert_eq!(desk.client_got()["result"]["tools"], json!([]));
+    desk.call(2, "search", &json!({ "q": "x" }));
+    assert_eq!(desk.refusal().1, "CONTRACT_EXPIRED");
+    assert_eq!(desk.record(), ["SESSION_EXPIRED", "CONTRACT_EXPIRED"]);
+}
