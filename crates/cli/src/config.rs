@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use countersign_action_proposal::{HighImpacts, Profile};
 use countersign_core::{AgentId, Audience, ImpactClass, Millis, Principal, ServerName, SessionId, Timestamp};
-use countersign_mcp::GatewaySettings;
+use countersign_mcp::{GatewayLimits, GatewaySettings, SettingsError};
 use serde::Deserialize;
 
 use crate::command::keys::read_trust_root;
@@ -35,6 +35,8 @@ pub(crate) struct Config {
     signals: Option<SignalsPart>,
     metrics: Option<MetricsPart>,
     traces: Option<TracesPart>,
+    #[serde(default)]
+    limits: LimitsPart,
     server: ServerPart,
 }
 
@@ -108,6 +110,39 @@ struct ServerPart {
     methods: Vec<String>,
     #[serde(default)]
     server_methods: Vec<String>,
+}
+
+/// What a peer can make the gateway hold, and how long it waits. What is left out is as [`GatewayLimits`] has it.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitsPart {
+    client_line: Option<usize>,
+    server_line: Option<usize>,
+    outstanding: Option<usize>,
+    list_wait: Option<Span>,
+    drain: Option<Span>,
+}
+
+impl LimitsPart {
+    fn limits(self) -> Result<GatewayLimits, SettingsError> {
+        let mut limits = GatewayLimits::default();
+        if let Some(bytes) = self.client_line {
+            limits = limits.with_client_line(bytes)?;
+        }
+        if let Some(bytes) = self.server_line {
+            limits = limits.with_server_line(bytes)?;
+        }
+        if let Some(requests) = self.outstanding {
+            limits = limits.with_outstanding(requests)?;
+        }
+        if let Some(wait) = self.list_wait {
+            limits = limits.with_list_wait(wait.0)?;
+        }
+        if let Some(wait) = self.drain {
+            limits = limits.with_drain(wait.0)?;
+        }
+        Ok(limits)
+    }
 }
 
 /// A span of time in its text form, `10m`.
@@ -214,7 +249,8 @@ impl Config {
 
     /// What the gateway lets through.
     pub(crate) fn settings(&self) -> Result<GatewaySettings, Failure> {
-        let mut settings = GatewaySettings::new(self.server.name.clone());
+        let limits = self.limits.limits()?;
+        let mut settings = GatewaySettings::new(self.server.name.clone()).with_limits(limits);
         for method in &self.server.methods {
             settings = settings.allow_client_method(method)?;
         }

@@ -10,7 +10,7 @@ use countersign_tool_gate::{
 };
 
 use crate::approvals::Answer;
-use crate::definitions::know_definition;
+use crate::definitions::{is_unknown, know_definition};
 use crate::era_2025::{self, CallParams};
 use crate::fault::Fault;
 use crate::link::{Asked, Link};
@@ -24,6 +24,8 @@ use crate::submission::SUBMIT_PLAN;
 pub(crate) struct HeldCall {
     id: RpcId,
     serial: u64,
+    /// Length of its line, in bytes.
+    weight: usize,
     name: String,
     /// Canonical text of the arguments as they came.
     args: String,
@@ -60,6 +62,7 @@ impl HeldCall {
         Self {
             id,
             serial,
+            weight: message.bytes().len(),
             name: call.name.into(),
             args: call.arguments.map_or_else(|| String::from("{}"), ValueRef::canonical_text),
             own_args,
@@ -107,21 +110,83 @@ impl HeldCall {
     }
 }
 
-/// Decides the client's calls one after another, so that an approval that fits two of them is used by one.
+/// Decides the client's calls one after another, so that an approval that fits two of them is used by one, but for those that
+/// have to wait until the server has told what its tools are now ([`decide_unlisted`]).
 ///
-/// A thread of its own does this, because a call may have to wait until the server has told what its tools are now,
-/// and the server may want something of the client first.
+/// INVARIANT: calls that could be accepted are decided in the order in which they came. While one waits, only refusals overtake it.
 pub(crate) fn decide_calls(link: &Link) {
     while let Some(call) = link.calls.take() {
-        if link.is_stopped() {
-            link.record(Direction::ToServer, Some(era_2025::CALL), Fault::GatewayStopped);
-            fail(link, &call, Fault::GatewayStopped);
+        if is_refused_by_stop(link, &call) {
             continue;
         }
-        if catch_unwind(AssertUnwindSafe(|| decide(link, &call))).is_err() {
-            link.record(Direction::ToServer, None, Fault::Internal);
-            fail(link, &call, Fault::Internal);
+        let waits = guarded(link, &call, || {
+            (link.before_call)();
+            needs_list(link, &call)
+        });
+        match waits {
+            Some(true) => {
+                link.unlisted.push(call.weight, call);
+            }
+            Some(false) => {
+                guarded(link, &call, || decide(link, &call));
+            }
+            None => {}
         }
+    }
+}
+
+/// Decides the calls that have to wait for the server's list of tools, and those that came behind them. In a thread of its own,
+/// because the server may want something of the client before it lists its tools, or never list them.
+pub(crate) fn decide_unlisted(link: &Link) {
+    while let Some(call) = link.unlisted.take() {
+        if is_refused_by_stop(link, &call) {
+            continue;
+        }
+        guarded(link, &call, || {
+            learn_definitions(link, &call);
+            (link.before_call)();
+            decide(link, &call);
+        });
+    }
+}
+
+/// Refuses a call whose decision has not begun when the gateway is stopped.
+fn is_refused_by_stop(link: &Link, call: &HeldCall) -> bool {
+    let is_stopped = link.is_stopped();
+    if is_stopped {
+        link.record(Direction::ToServer, Some(era_2025::CALL), Fault::GatewayStopped);
+        fail(link, call, Fault::GatewayStopped);
+    }
+    is_stopped
+}
+
+/// Fails the call alone where `work`, or something of the host's in it, panics.
+fn guarded<T>(link: &Link, call: &HeldCall, work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .inspect_err(|_| {
+            link.record(Direction::ToServer, None, Fault::Internal);
+            fail(link, call, Fault::Internal);
+        })
+        .ok()
+}
+
+/// Says whether a call that nothing refuses at once has to wait: for the definition of its tool, for those of a plan's tools, or for
+/// a call before it that does.
+fn needs_list(link: &Link, call: &HeldCall) -> bool {
+    let is_plan = call.name == SUBMIT_PLAN && link.settings.plans().is_some();
+    let tool = ToolId::new(link.settings.server().as_str(), &call.name).ok();
+    let is_disclosed = is_plan || tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool));
+    if !is_disclosed || !link.gate.may_call() {
+        return false;
+    }
+    is_plan || !link.unlisted.is_idle() || tool.is_some_and(|tool| is_unknown(link, &tool))
+}
+
+fn learn_definitions(link: &Link, call: &HeldCall) {
+    if !is_over(link, call)
+        && let Ok(tool) = ToolId::new(link.settings.server().as_str(), &call.name)
+    {
+        know_definition(link, &tool);
     }
 }
 
@@ -129,7 +194,6 @@ fn decide(link: &Link, call: &HeldCall) {
     if is_over(link, call) {
         return;
     }
-    (link.before_call)();
     let server = link.settings.server();
     let tool = ToolId::new(server.as_str(), &call.name).ok();
     if call.name == SUBMIT_PLAN {
@@ -140,12 +204,6 @@ fn decide(link: &Link, call: &HeldCall) {
             link.record(Direction::ToServer, None, Fault::ReservedTool);
             return fail(link, call, Fault::ReservedTool);
         }
-    }
-    if let Some(tool) = &tool {
-        know_definition(link, tool);
-    }
-    if is_over(link, call) {
-        return;
     }
     let answer = tool.and_then(|tool| find_answer(link, &tool, call.args_digest()));
     let approved = match &answer {
@@ -281,7 +339,7 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool, re
         ..Refusal::of(code, rejection.call_id())
     };
     if withdraw(link, call) {
-        link.tell_client(refusal_line(&call.id, refusal));
+        link.answer(&call.id, refusal_line(&call.id, refusal));
     }
 }
 
@@ -315,7 +373,7 @@ pub(crate) fn file(link: &Link, request: &ApprovalRequest) -> Result<Option<Call
 
 fn fail(link: &Link, call: &HeldCall, fault: Fault) {
     if withdraw(link, call) {
-        link.tell_client(error_line(Some(&call.id), fault));
+        link.answer(&call.id, error_line(Some(&call.id), fault));
     }
 }
 

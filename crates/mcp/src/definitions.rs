@@ -8,7 +8,7 @@ use countersign_registry::{ServerEntry, ToolRules, definition_digest};
 use crate::era_2025::{self, Page};
 use crate::fault::Fault;
 use crate::link::{Asked, Link};
-use crate::listing::PageAnswer;
+use crate::listing::{Deadline, PageAnswer};
 use crate::submission::{DEFINITION, SUBMIT_PLAN};
 
 /// The most pages of tools that the gateway asks for. A server with more has a cursor that never ends.
@@ -97,28 +97,37 @@ pub(crate) fn review_instructions(link: &Link, result: ValueRef<'_>) -> Option<F
     }
 }
 
-/// Sees to it that the definition of a disclosed tool is known before a call to it is decided. Where it cannot be
-/// known and the registry pins one, the gate forgets what it saw before, and so refuses the call. Another list is not
-/// asked for at once: calls in a row would each wait for a server that does not answer.
-///
-/// A tool whose definition is not pinned is asked for too, once, because approvals bind the definition that was seen.
-pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
-    if !link.gate.contract().discloses(tool) || link.listing.knows(tool.name()) {
-        return;
-    }
+/// Says whether the definition of a disclosed tool is still to be asked for. One that is not pinned is asked for too, once,
+/// because approvals bind the definition that was seen.
+pub(crate) fn is_unknown(link: &Link, tool: &ToolId) -> bool {
+    link.gate.contract().discloses(tool)
+        && !link.listing.knows(tool.name())
+        && (is_pinned(link, tool) || !link.listing.has_failed())
+}
+
+fn is_pinned(link: &Link, tool: &ToolId) -> bool {
     let view = link.gate.registry().view();
-    let is_pinned =
-        |tool: &ToolId| view.snapshot().tool(tool).is_some_and(|rules| rules.entry().definition().is_some());
-    if !is_pinned(tool) && link.listing.has_failed() {
+    view.snapshot().tool(tool).is_some_and(|rules| rules.entry().definition().is_some())
+}
+
+/// Sees to it that the definition of a disclosed tool is known before a call to it is decided. Where it cannot be
+/// known and the registry pins one, the gate forgets what it saw before, and so refuses the call.
+///
+/// The whole list is waited for as long as the settings say. Another one is not asked for at once: calls in a row would each wait for
+/// a server that does not answer.
+pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
+    if !is_unknown(link, tool) {
         return;
     }
-    if link.listing.has_failed_within(link.settings.limits().list_wait()) {
+    let wait = link.settings.limits().list_wait();
+    if link.listing.is_paused(wait) {
         link.gate.forget_definition(tool);
         return;
     }
+    let deadline = Deadline::within(wait);
     for _ in 0..MAX_ATTEMPTS {
         let epoch = link.listing.epoch();
-        let Some(listed) = list_tools(link, epoch) else {
+        let Some(listed) = list_tools(link, epoch, deadline) else {
             break;
         };
         if link.listing.epoch() != epoch {
@@ -126,7 +135,7 @@ pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
         }
         let ours = link.gate.contract().tools().iter().filter(|t| t.server() == link.settings.server());
         for unclear in ours.filter(|tool| listed.get(tool.name()) != Some(&Listed::Once)) {
-            if is_pinned(unclear) && !listed.contains_key(unclear.name()) {
+            if is_pinned(link, unclear) && !listed.contains_key(unclear.name()) {
                 link.gate.forget_definition(unclear);
             } else {
                 // Nothing is equal to it: an approval that binds what was seen before does not fit.
@@ -134,10 +143,11 @@ pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
             }
             link.listing.note(epoch, unclear.name().clone());
         }
+        link.listing.succeed();
         return;
     }
     link.listing.fail();
-    if is_pinned(tool) {
+    if is_pinned(link, tool) {
         link.gate.forget_definition(tool);
     }
 }
@@ -151,7 +161,7 @@ enum Listed {
 }
 
 /// Asks the server for all pages of its tools.
-fn list_tools(link: &Link, epoch: u64) -> Option<BTreeMap<ToolName, Listed>> {
+fn list_tools(link: &Link, epoch: u64, deadline: Deadline) -> Option<BTreeMap<ToolName, Listed>> {
     let (mut listed, mut cursor) = (BTreeMap::new(), None);
     for _ in 0..MAX_PAGES {
         let serial = link.asked.lock().reserve();
@@ -159,7 +169,7 @@ fn list_tools(link: &Link, epoch: u64) -> Option<BTreeMap<ToolName, Listed>> {
         link.asked.lock().open_own(serial, Asked::Own { serial, epoch }).ok()?;
         let id = link.asked.lock().wire_id(serial);
         let answer = if link.tell_server(era_2025::list_tools_line(&id, cursor.as_deref())) {
-            link.listing.wait(link.settings.limits().list_wait())
+            link.listing.wait(deadline)
         } else {
             PageAnswer::Failed
         };

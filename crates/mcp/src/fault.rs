@@ -1,3 +1,4 @@
+use countersign_canonical_json::{JsonError, JsonErrorKind};
 use countersign_tool_gate::RejectionCode;
 
 /// Why a message is not passed on. The texts are fixed: none repeats what a peer wrote.
@@ -5,6 +6,8 @@ use countersign_tool_gate::RejectionCode;
 pub(crate) enum Fault {
     /// The line is not JSON as the strict reader wants it; the reader's code.
     Json(&'static str),
+    /// The line is deeper or wider than the strict reader goes; the reader's code.
+    JsonLimit(&'static str),
     LineTooLong,
     Batch,
     NotAnObject,
@@ -56,7 +59,7 @@ pub(crate) enum Fault {
 /// How the strict reader's codes begin.
 const JSON_CODES: &str = "JSON_";
 
-/// JSON-RPC 2.0, section 5.1, and MCP's own use of the server-error range.
+/// JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
@@ -64,7 +67,8 @@ const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
 /// MCP 2026-07-28, `UnsupportedProtocolVersionError`.
 const UNSUPPORTED_VERSION: i32 = -32022;
-const SERVER_BUSY: i32 = -32000;
+/// Outside of what JSON-RPC reserves (-32768 to -32000), where MCP has numbers of its own.
+const TOO_MANY_REQUESTS: i32 = 429;
 
 impl Fault {
     /// All but those whose code is another crate's.
@@ -126,9 +130,22 @@ impl Fault {
         self.parts().2
     }
 
+    /// Whether a call with this fault is over a limit and not malformed.
+    pub(crate) const fn is_over_limit(self) -> bool {
+        matches!(self, Self::JsonLimit(_) | Self::LineTooLong)
+    }
+
+    /// The fault of a line that the strict reader refused.
+    pub(crate) const fn of_json(error: &JsonError) -> Self {
+        let is_limit =
+            matches!(error.kind(), JsonErrorKind::TooDeep | JsonErrorKind::TooWide | JsonErrorKind::TooLarge);
+        if is_limit { Self::JsonLimit(error.code()) } else { Self::Json(error.code()) }
+    }
+
     const fn parts(self) -> (&'static str, i32, &'static str) {
         match self {
             Self::Json(code) => (code, PARSE_ERROR, "the message is not strict JSON"),
+            Self::JsonLimit(code) => (code, PARSE_ERROR, "the message is over a limit of the strict reader"),
             Self::LineTooLong => ("LINE_TOO_LONG", INVALID_REQUEST, "the line is longer than allowed"),
             Self::Batch => ("BATCH", INVALID_REQUEST, "batches are not allowed"),
             Self::NotAnObject => ("NOT_AN_OBJECT", INVALID_REQUEST, "a message is a JSON object"),
@@ -140,7 +157,7 @@ impl Fault {
             Self::Params => ("RPC_PARAMS", INVALID_PARAMS, "the params are not an object"),
             Self::Id => ("RPC_ID", INVALID_REQUEST, "an id is a short string or a whole number"),
             Self::IdInUse => ("RPC_ID_IN_USE", INVALID_REQUEST, "the id is in use"),
-            Self::TooMany => ("TOO_MANY_REQUESTS", SERVER_BUSY, "too many requests are outstanding"),
+            Self::TooMany => ("TOO_MANY_REQUESTS", TOO_MANY_REQUESTS, "too many requests are outstanding"),
             Self::NotAllowed => {
                 ("METHOD_NOT_ALLOWED", METHOD_NOT_FOUND, "the gateway does not allow the method")
             }

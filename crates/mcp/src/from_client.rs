@@ -2,16 +2,19 @@ use std::io::Read;
 
 use countersign_audit_log::Direction;
 use countersign_canonical_json::{Canonical, Limits, LimitsError, Recipe, ValueRef, read};
+use countersign_tool_gate::Rejection;
 
 use crate::calls::HeldCall;
 use crate::cut::{Edits, Place};
 use crate::era_2025::{self, ClientNotification, ClientRequest};
 use crate::era_2026::{ModernRequest, modern_request};
 use crate::fault::Fault;
+use crate::glean::{Gleaned, glean};
 use crate::line::{Line, LineReader};
 use crate::link::{Asked, Link};
 use crate::members::strange;
-use crate::message::{Message, NotAMessage, RpcId, error_line, glean};
+use crate::message::{Message, NotAMessage, RpcId, error_line};
+use crate::results::{Refusal, refusal_line};
 use crate::table::{Answered, Cancel};
 
 /// How much deeper than arguments a message may nest: params, metadata, and what clients wrap around them.
@@ -29,7 +32,7 @@ pub(crate) fn read_client(link: &Link, stream: impl Read) {
     while let Ok(next) = lines.next(&mut line) {
         match next {
             Line::Whole => client_line(link, &line, &limits),
-            Line::TooLong => refuse(link, None, None, Fault::LineTooLong),
+            Line::TooLong(gleaned) => refuse_line(link, &gleaned, Fault::LineTooLong),
             Line::End => break,
         }
     }
@@ -48,11 +51,7 @@ fn client_line(link: &Link, line: &[u8], limits: &Limits) {
     // What is passed on is the canonical text of this one reading, never the line.
     let message = match read(line, Recipe::Jcs1, limits) {
         Ok(message) => message,
-        Err(error) => {
-            let (id, method) = glean(line);
-            let id = id.filter(|_| method.is_some());
-            return refuse(link, id.as_ref(), method.as_deref(), Fault::Json(error.code()));
-        }
+        Err(error) => return refuse_line(link, &glean(line), Fault::of_json(&error)),
     };
     match Message::read(message.value()) {
         Ok(Message::Request { id, method, params }) => request(link, &message, &id, method, params),
@@ -62,21 +61,40 @@ fn client_line(link: &Link, line: &[u8], limits: &Limits) {
     }
 }
 
-/// Refuses a message that would be answered, records it and answers it.
+/// Refuses a line that is no message.
+fn refuse_line(link: &Link, line: &Gleaned, fault: Fault) {
+    let id = line.id.as_ref().filter(|_| line.method.is_some());
+    refuse(link, id, line.method.as_deref(), fault);
+}
+
+/// Refuses a message that would be answered, records it and answers it. The answer to a call is a result, which the model
+/// reads; to all else, and to a call without an id, it is an error.
 fn refuse(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
-    record(link, method, fault);
-    link.answer_fault(id, fault);
+    match (record(link, method, fault), id) {
+        (Some(rejection), Some(id)) => {
+            let refusal = Refusal::of(rejection.code(), rejection.call_id());
+            let refusal = Refusal { record: rejection.sequence(), ..refusal };
+            link.answer_refused(id, refusal_line(id, refusal));
+        }
+        (_, id) => link.answer_fault(id, fault),
+    }
 }
 
 /// Records a refused message. What wanted to be a call goes through the gate, and counts as one.
-fn record(link: &Link, method: Option<&str>, fault: Fault) {
+fn record(link: &Link, method: Option<&str>, fault: Fault) -> Option<Rejection> {
     if method.is_some_and(era_2025::is_call)
         && let Ok(call_id) = (link.new_call_id)()
     {
-        let _ = link.gate.refuse_malformed(call_id.as_str(), fault.reason());
-        return;
+        let (gate, call_id) = (&link.gate, call_id.as_str());
+        let reason = format!("{} ({})", fault.reason(), fault.code());
+        return Some(if fault.is_over_limit() {
+            gate.refuse_over_limit(call_id, &reason)
+        } else {
+            gate.refuse_malformed(call_id, &reason)
+        });
     }
     link.record(Direction::ToServer, method, fault);
+    None
 }
 
 fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
@@ -139,8 +157,12 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Opti
     }
 }
 
-/// A request whose server is gone is answered, and is nothing to record: it was allowed.
+/// A request whose server is gone is answered, and is nothing to record: it was allowed. Too many requests are an error of
+/// the client's program and nothing that a model could mend.
 fn cannot_open(link: &Link, id: &RpcId, method: &str, fault: Fault) {
+    if fault == Fault::IdInUse {
+        return refuse(link, Some(id), Some(method), fault);
+    }
     if fault != Fault::ServerEnded {
         record(link, Some(method), fault);
     }
@@ -150,7 +172,7 @@ fn cannot_open(link: &Link, id: &RpcId, method: &str, fault: Fault) {
 fn withdraw(link: &Link, id: &RpcId, serial: u64) {
     let open = link.asked.lock().withdraw(serial);
     if open.is_some() {
-        link.tell_client(error_line(Some(id), link.end_fault()));
+        link.answer(id, error_line(Some(id), link.end_fault()));
     }
 }
 
@@ -159,7 +181,8 @@ fn notification(link: &Link, message: &Canonical, method: &str, params: Option<V
         return link.record(Direction::ToServer, Some(method), modern.fault);
     }
     if link.is_too_early(method) {
-        return record(link, Some(method), Fault::NotInitialized);
+        record(link, Some(method), Fault::NotInitialized);
+        return;
     }
     match era_2025::client_notification(method, link.settings.client_methods()) {
         ClientNotification::Pass => {
@@ -168,14 +191,16 @@ fn notification(link: &Link, message: &Canonical, method: &str, params: Option<V
         }
         ClientNotification::Cancelled => cancelled(link, message, method, params),
         // JSON-RPC 2.0, section 4.1: a notification is never answered.
-        ClientNotification::Request => record(link, Some(method), Fault::NoId),
-        ClientNotification::Refuse => record(link, Some(method), Fault::NotAllowed),
+        ClientNotification::Request => {
+            record(link, Some(method), Fault::NoId);
+        }
+        ClientNotification::Refuse => link.record(Direction::ToServer, Some(method), Fault::NotAllowed),
     }
 }
 
 fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<ValueRef<'_>>) {
     let Some(id) = era_2025::cancelled_request(params) else {
-        return record(link, Some(method), Fault::BadParams);
+        return link.record(Direction::ToServer, Some(method), Fault::BadParams);
     };
     note_strange(link, method, params);
     let line = |wire: &RpcId| passed(link, message, method, Some((&["params", "requestId"], wire)));
@@ -186,8 +211,10 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
             link.tell_server(line);
         }
         // The request may have been answered while the cancellation was under way: nobody did wrong.
-        Cancel::Held(_) | Cancel::Later(_) | Cancel::Nothing => {}
+        Cancel::Held(_) | Cancel::Later(_) => {}
+        Cancel::Nothing => return,
     }
+    link.answer_behind(&id);
     link.settled();
 }
 

@@ -10,11 +10,12 @@ use crate::definitions::{review_instructions, review_page};
 use crate::era_2025::{self, Page, ServerNotification};
 use crate::era_2026;
 use crate::fault::Fault;
+use crate::glean::{Gleaned, glean};
 use crate::line::{Line, LineReader};
 use crate::link::{Asked, Link};
 use crate::listing::PageAnswer;
 use crate::members::strange;
-use crate::message::{Body, Message, NotAMessage, RpcId, error_line, glean};
+use crate::message::{Body, Message, NotAMessage, RpcId, error_line};
 use crate::plans::finish_if_over;
 use crate::requests::Request;
 use crate::table::{Answered, Cancel};
@@ -38,20 +39,12 @@ pub(crate) fn read_server(link: &Link, stream: impl Read) {
     while let Ok(next) = lines.next(&mut line) {
         match next {
             Line::Whole => link.server_speaks(|| server_line(link, &mut line, &limits)),
-            Line::TooLong => link.server_speaks(|| too_long(link)),
+            Line::TooLong(gleaned) => {
+                link.server_speaks(|| unreadable(link, gleaned, Fault::LineTooLong));
+            }
             Line::End => break,
         }
     }
-}
-
-/// Nobody knows whose answer an over-long line was, so every request that could have been meant is answered.
-fn too_long(link: &Link) {
-    link.record(Direction::ToClient, None, Fault::LineTooLong);
-    let sent = link.asked.lock().take_sent();
-    for request in sent {
-        give_up(link, request, Fault::ServerAnswer);
-    }
-    link.settled();
 }
 
 /// Answers a request whose answer cannot be passed on. A call that is dropped here is put on record as unknown.
@@ -62,7 +55,7 @@ fn give_up(link: &Link, request: Request<Asked>, fault: Fault) {
     }
     drop(what);
     if let Some(id) = client {
-        link.tell_client(error_line(Some(&id), fault));
+        link.answer(&id, error_line(Some(&id), fault));
     }
 }
 
@@ -78,11 +71,7 @@ fn server_line(link: &Link, line: &mut [u8], limits: &Limits) {
     }
     let message = match read {
         Ok(message) => message,
-        Err(error) => {
-            let (id, method) = glean(line);
-            let id = id.filter(|_| method.is_none());
-            return unreadable(link, id.as_ref(), method.as_deref(), Fault::Json(error.code()));
-        }
+        Err(error) => return unreadable(link, glean(line), Fault::of_json(&error)),
     };
     match Message::read(message.value()) {
         Ok(Message::Request { id, method, .. }) => request(link, line, message.value(), &id, method),
@@ -91,19 +80,20 @@ fn server_line(link: &Link, line: &mut [u8], limits: &Limits) {
         }
         Ok(Message::Answer { id, body }) => answer(link, line, message.value(), &id, body),
         Err(NotAMessage { fault, method, .. }) => {
-            let id = message.value().get("id").filter(|_| method.is_none()).and_then(RpcId::read);
-            unreadable(link, id.as_ref(), method, fault);
+            let id = message.value().get("id").and_then(RpcId::read);
+            let is_answer = message.value().get("method").is_none();
+            unreadable(link, Gleaned { id, method: method.map(Into::into), is_answer }, fault);
         }
     }
 }
 
-/// Drops a line. If it was to be somebody's answer, they are told that they will get none.
-fn unreadable(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
-    link.record(Direction::ToClient, method, fault);
-    let Some(id) = id else {
+/// Drops a line that is too long or no message. Only the request that it answers, if that can be found, fails with it.
+fn unreadable(link: &Link, line: Gleaned, fault: Fault) {
+    link.record(Direction::ToClient, line.method.as_deref(), fault);
+    let Some(id) = line.id.filter(|_| line.is_answer) else {
         return;
     };
-    let answered = link.asked.lock().answer(id);
+    let answered = link.asked.lock().answer(&id);
     if let Answered::Open(request) = answered {
         give_up(link, request, Fault::ServerAnswer);
         link.settled();
@@ -220,7 +210,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
             }),
             Err(fault) => {
                 link.record(Direction::ToClient, None, fault);
-                link.tell_client(error_line(Some(&client), fault));
+                link.answer(&client, error_line(Some(&client), fault));
             }
         }
     }
@@ -263,6 +253,7 @@ fn pass_answer<'a>(
         }
         change(edits, place);
     });
+    link.answer_behind(client);
 }
 
 /// Passes a line on with these changes, byte for byte but for members that its method does not have and for what only the

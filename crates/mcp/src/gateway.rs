@@ -10,7 +10,7 @@ use countersign_core::{CallId, Clock};
 use countersign_tool_gate::{PlanSettings, StartPlanError, ToolGate};
 use parking_lot::Mutex;
 
-use crate::calls::decide_calls;
+use crate::calls::{decide_calls, decide_unlisted};
 use crate::error::{CallIdError, GatewayError};
 use crate::from_client::read_client;
 use crate::from_server::read_server;
@@ -194,6 +194,7 @@ impl Gateway {
         link.fail_outstanding();
         // A call that is being decided leaves something on record, even if nobody waits for it any more.
         link.calls.wait_idle(drain);
+        link.unlisted.wait_idle(drain);
         // One whose last step had calls left is finished by the end.
         finish(&link);
         if end != End::Server {
@@ -217,7 +218,8 @@ fn start_all(
 ) -> io::Result<()> {
     start(link, "client-out", move |link| write_lines(&link.to_client, client_out), Link::client_deaf)?;
     start(link, "server-in", move |link| write_lines(&link.to_server, server_in), Link::server_deaf)?;
-    start(link, "calls", decide_calls, Link::calls_ended)?;
+    start(link, "calls", decide_calls, Link::calls_looked_at)?;
+    start(link, "unlisted", decide_unlisted, Link::calls_ended)?;
     start(link, "session", watch_session, |_| {})?;
     start(link, "server-out", move |link| read_server(link, server_out), Link::server_ended)?;
     start(link, "client-in", move |link| read_client(link, client_in), Link::client_ended)

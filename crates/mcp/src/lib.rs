@@ -29,6 +29,7 @@ mod fault;
 mod from_client;
 mod from_server;
 mod gateway;
+mod glean;
 mod handshake;
 mod last_step;
 mod line;

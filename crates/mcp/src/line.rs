@@ -1,15 +1,17 @@
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read};
 
+use crate::glean::{Gleaned, Gleaner};
+
 /// How much is asked of the operating system at once, and the most memory that an idle reader keeps.
 const CHUNK: usize = 64 * 1024;
 
 /// What came off a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A whole line, without its end. The last one may lack a line feed.
     Whole,
-    /// A line above the limit. Its bytes were passed over, not kept.
-    TooLong,
+    /// A line above the limit. Its bytes were passed over, not kept, but for id and method.
+    TooLong(Gleaned),
     /// The stream has ended.
     End,
 }
@@ -31,7 +33,7 @@ impl<R: Read> LineReader<R> {
     pub(crate) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<Line> {
         line.clear();
         line.shrink_to(CHUNK);
-        let (mut seen, mut too_long) = (false, false);
+        let (mut seen, mut too_long) = (false, None::<Gleaner>);
         loop {
             let chunk = match self.stream.fill_buf() {
                 Ok(chunk) => chunk,
@@ -41,16 +43,20 @@ impl<R: Read> LineReader<R> {
             if chunk.is_empty() {
                 return Ok(match (seen, too_long) {
                     (false, _) => Line::End,
-                    (true, false) => whole(line),
-                    (true, true) => Line::TooLong,
+                    (true, None) => whole(line),
+                    (true, Some(gleaner)) => Line::TooLong(gleaner.finish()),
                 });
             }
             seen = true;
             let end = chunk.iter().position(|&b| b == b'\n');
             let part = end.and_then(|at| chunk.get(..at)).unwrap_or(chunk);
             let used = part.len().saturating_add(usize::from(end.is_some()));
-            if too_long || line.len().saturating_add(part.len()) > self.limit {
-                too_long = true;
+            if let Some(gleaner) = &mut too_long {
+                gleaner.read(part);
+            } else if line.len().saturating_add(part.len()) > self.limit {
+                let gleaner = too_long.insert(Gleaner::default());
+                gleaner.read(line);
+                gleaner.read(part);
                 line.clear();
                 line.shrink_to(CHUNK);
             } else {
@@ -58,7 +64,7 @@ impl<R: Read> LineReader<R> {
             }
             self.stream.consume(used);
             if end.is_some() {
-                return Ok(if too_long { Line::TooLong } else { whole(line) });
+                return Ok(too_long.map_or_else(|| whole(line), |gleaner| Line::TooLong(gleaner.finish())));
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::members::Strange;
 use crate::message::{RpcId, error_line, error_line_with};
 use crate::notice::GatewayNotice;
 use crate::queue::Queue;
-use crate::requests::{Request, Requests};
+use crate::requests::{Request, Requests, Turn};
 use crate::settings::GatewaySettings;
 use crate::table::Table;
 
@@ -58,6 +58,8 @@ pub(crate) struct Link {
     /// The last step of the session's plan, once it has one.
     pub(crate) last_step: Mutex<Option<LastStep>>,
     pub(crate) calls: Queue<HeldCall>,
+    /// Calls that wait for the server's list of tools, and those that came behind them.
+    pub(crate) unlisted: Queue<HeldCall>,
     pub(crate) to_client: Queue<Vec<u8>>,
     pub(crate) to_server: Queue<Vec<u8>>,
     life: Mutex<Life>,
@@ -150,6 +152,7 @@ impl Link {
             listing: Listing::default(),
             last_step: Mutex::new(parts.last_step),
             calls: Queue::new(limits.client_line().saturating_mul(2)),
+            unlisted: Queue::new(limits.client_line().saturating_mul(2)),
             to_client: Queue::new(OUTPUT_ROOM),
             to_server: Queue::new(OUTPUT_ROOM),
             life: Mutex::default(),
@@ -167,6 +170,31 @@ impl Link {
     pub(crate) fn tell_server(&self, line: impl Into<Vec<u8>>) -> bool {
         let line = line.into();
         self.to_server.push(line.len(), line)
+    }
+
+    /// Answers a request of the client's that is in the table no more, and after it what waits under the same id.
+    pub(crate) fn answer(&self, id: &RpcId, line: impl Into<Vec<u8>>) {
+        self.tell_client(line);
+        self.answer_behind(id);
+    }
+
+    /// Sends the refusals that waited until no other request used their id.
+    pub(crate) fn answer_behind(&self, id: &RpcId) {
+        let behind = self.asked.lock().take_behind(id);
+        for line in behind {
+            self.tell_client(line);
+        }
+    }
+
+    /// Answers a refused call under its own id. While another request uses that id, the refusal waits behind its answer: the
+    /// client would take it for the other's, and might make a call again that runs.
+    pub(crate) fn answer_refused(&self, id: &RpcId, line: String) {
+        let turn = self.asked.lock().answer_behind(id, line);
+        match turn {
+            Turn::Now(line) => self.tell_client(line),
+            Turn::Later => {}
+            Turn::Never => self.tell_client(error_line(None, Fault::IdInUse)),
+        }
     }
 
     /// Answers a client's request in the server's place. An id that another request uses is left out: the client
@@ -255,6 +283,11 @@ impl Link {
         if self.is_stopped() { Fault::GatewayStopped } else { Fault::ServerEnded }
     }
 
+    /// All calls were looked at: those that wait for the list of tools are the last.
+    pub(crate) fn calls_looked_at(&self) {
+        self.unlisted.close();
+    }
+
     /// All calls are decided: the server hears that nothing more comes. Where the gateway was stopped, it hears so once the
     /// calls in flight were waited for: many servers answer none of them after the end of their input.
     pub(crate) fn calls_ended(&self) {
@@ -299,6 +332,7 @@ impl Link {
     /// Ends every thread that does not wait for a peer.
     pub(crate) fn stop(&self) {
         self.calls.kill();
+        self.unlisted.kill();
         self.to_client.kill();
         self.to_server.kill();
     }
@@ -323,6 +357,10 @@ impl Link {
             // Without waiting: there are only so many, and the end must not hang on a client that does not read.
             let line = error_line(Some(&id), fault).into_bytes();
             self.to_client.offer(line.len(), line, usize::MAX);
+            let behind = self.asked.lock().take_behind(&id);
+            for line in behind {
+                self.to_client.offer(line.len(), line.into_bytes(), usize::MAX);
+            }
         }
     }
 

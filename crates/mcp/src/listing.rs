@@ -4,6 +4,10 @@ use std::time::{Duration, Instant};
 use countersign_core::ToolName;
 use parking_lot::{Condvar, Mutex};
 
+/// The longest pause between two questions that come to nothing, unless the wait for one is longer.
+const MAX_PAUSE: Duration = Duration::from_secs(300);
+const MAX_DOUBLINGS: u32 = 16;
+
 /// Keeps track of which tools' definitions are known as they are now, and of the gateway's own question for them.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
@@ -19,9 +23,32 @@ struct State {
     known: BTreeSet<ToolName>,
     /// The last epoch in which the gateway's own question came to nothing, and when.
     failed: Option<(u64, Instant)>,
+    /// How many of its questions came to nothing one after another.
+    failures: u32,
     /// The gateway's own question that is open.
     question: Option<u64>,
     answer: Option<PageAnswer>,
+}
+
+/// Until when a list is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    pub(crate) fn within(wait: Duration) -> Self {
+        Self(now().checked_add(wait).unwrap_or_else(now))
+    }
+}
+
+/// How long the gateway waits before it asks again, after so many questions that came to nothing.
+pub(crate) fn pause(wait: Duration, failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(MAX_DOUBLINGS);
+    wait.saturating_mul(1 << doublings).min(MAX_PAUSE.max(wait))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a wait within this process, whatever becomes of the date")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// What came back to the gateway's own question.
@@ -50,21 +77,25 @@ impl Listing {
         state.failed.is_some_and(|(epoch, _)| epoch == state.epoch)
     }
 
-    /// Says whether that was no longer ago than this.
-    pub(crate) fn has_failed_within(&self, time: Duration) -> bool {
+    /// Says whether the next question has to wait: as long as the first was waited for, and twice as long after each further one
+    /// that came to nothing.
+    pub(crate) fn is_paused(&self, wait: Duration) -> bool {
         let state = self.state.lock();
-        state.failed.is_some_and(|(epoch, when)| epoch == state.epoch && when.elapsed() <= time)
+        state.failed.is_some_and(|(epoch, when)| {
+            epoch == state.epoch && when.elapsed() <= pause(wait, state.failures)
+        })
     }
 
     /// Notes that the gateway has asked in vain.
     pub(crate) fn fail(&self) {
         let mut state = self.state.lock();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a pause within this process, whatever becomes of the date"
-        )]
-        let now = Instant::now();
-        state.failed = Some((state.epoch, now));
+        state.failed = Some((state.epoch, now()));
+        state.failures = state.failures.saturating_add(1);
+    }
+
+    /// Notes that the server has answered.
+    pub(crate) fn succeed(&self) {
+        self.state.lock().failures = 0;
     }
 
     /// The server said that its tools have changed: nothing is known any more.
@@ -100,10 +131,11 @@ impl Listing {
         }
     }
 
-    /// Waits for the answer to the open question. No answer within `limit` is a failure.
-    pub(crate) fn wait(&self, limit: Duration) -> PageAnswer {
+    /// Waits for the answer to the open question. No answer by the deadline is a failure.
+    pub(crate) fn wait(&self, deadline: Deadline) -> PageAnswer {
         let mut state = self.state.lock();
-        let _ = self.changed.wait_while_for(&mut state, |s| s.answer.is_none(), limit);
+        let left = deadline.0.saturating_duration_since(now());
+        let _ = self.changed.wait_while_for(&mut state, |s| s.answer.is_none(), left);
         state.question = None;
         state.answer.take().unwrap_or(PageAnswer::Failed)
     }

@@ -137,24 +137,3 @@ pub(crate) fn error_line_with(id: Option<&RpcId>, fault: Fault, data: Object) ->
 pub(crate) fn result_line(id: &RpcId, result: &str) -> String {
     Object::new().raw("id", &id.json()).string("jsonrpc", "2.0").raw("result", result).finish()
 }
-
-/// Id and method of a line that the strict reader refused, if a lenient reader finds them. They serve only to say
-/// "refused" under the right id and to count a call as a call; nothing is ever passed on by what is read here.
-pub(crate) fn glean(line: &[u8]) -> (Option<RpcId>, Option<String>) {
-    #[derive(serde::Deserialize)]
-    struct Gleaned {
-        #[serde(default)]
-        id: Option<serde_json::Value>,
-        #[serde(default)]
-        method: Option<serde_json::Value>,
-    }
-    let Ok(gleaned) = serde_json::from_slice::<Gleaned>(line) else {
-        return (None, None);
-    };
-    let id = gleaned.id.and_then(|id| match id.as_str() {
-        Some(text) => RpcId::text(text),
-        None => id.as_i64().map(RpcId::Number),
-    });
-    let method = gleaned.method.and_then(|method| method.as_str().map(Into::into));
-    (id, method)
-}

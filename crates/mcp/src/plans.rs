@@ -101,7 +101,7 @@ pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
         Err(refused) => refusal_line(call.id(), refused.told()),
     };
     if withdraw(link, call) {
-        link.tell_client(answer);
+        link.answer(call.id(), answer);
     }
 }
 

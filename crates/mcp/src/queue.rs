@@ -75,6 +75,12 @@ impl<T> Queue<T> {
         Some(item)
     }
 
+    /// Says whether all that went in was taken and dealt with.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.state.lock();
+        !state.busy && state.items.is_empty()
+    }
+
     /// Lets nothing more in.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;

@@ -4,6 +4,9 @@ use crate::fault::Fault;
 use crate::message::RpcId;
 use crate::table::{Answered, Cancel, Table};
 
+/// How many refusals may wait for an id that is in use.
+const MAX_BEHIND: usize = 64;
+
 /// The requests that the server has yet to answer: the client's, and the gateway's own.
 ///
 /// Towards the server each has an id of the gateway's, a random prefix and a number that is never used again. So a late answer
@@ -14,6 +17,7 @@ pub(crate) struct Requests<T> {
     last: u64,
     table: Table<u64, Request<T>>,
     by_client: BTreeMap<RpcId, u64>,
+    behind: Vec<(RpcId, String)>,
 }
 
 /// A request that is outstanding.
@@ -24,10 +28,26 @@ pub(crate) struct Request<T> {
     pub(crate) what: T,
 }
 
+/// When the answer to a refused request may go out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Now(String),
+    /// Once no other request uses the id.
+    Later,
+    /// Too many wait already.
+    Never,
+}
+
 impl<T> Requests<T> {
     /// Makes a table whose ids begin with `prefix`, which the server must not be able to meet elsewhere.
     pub(crate) fn new(prefix: &str, limit: usize) -> Self {
-        Self { prefix: prefix.into(), last: 0, table: Table::new(limit), by_client: BTreeMap::new() }
+        Self {
+            prefix: prefix.into(),
+            last: 0,
+            table: Table::new(limit),
+            by_client: BTreeMap::new(),
+            behind: Vec::new(),
+        }
     }
 
     /// The id of a request towards the server.
@@ -132,10 +152,21 @@ impl<T> Requests<T> {
         (cancel, line)
     }
 
-    /// Takes out every request that was written. Their answers, should they come, are late.
-    pub(crate) fn take_sent(&mut self) -> Vec<Request<T>> {
-        let sent = self.table.take_sent();
-        sent.into_iter().map(|request| self.gone(request)).collect()
+    /// Puts the answer to a refused request behind that of the one that uses its id.
+    pub(crate) fn answer_behind(&mut self, client: &RpcId, line: String) -> Turn {
+        if !self.is_in_use(client) {
+            return Turn::Now(line);
+        }
+        if self.behind.len() >= MAX_BEHIND {
+            return Turn::Never;
+        }
+        self.behind.push((client.clone(), line));
+        Turn::Later
+    }
+
+    /// The answers that waited for this id, oldest first.
+    pub(crate) fn take_behind(&mut self, client: &RpcId) -> Vec<String> {
+        self.behind.extract_if(.., |(id, _)| id == client).map(|(_, line)| line).collect()
     }
 
     /// The server is gone: takes everything out and lets nothing more in.

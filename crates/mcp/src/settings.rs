@@ -196,7 +196,7 @@ impl GatewayLimits {
         })
     }
 
-    /// Sets how long a call waits for the server to list a page of its tools.
+    /// Sets how long a call waits for the server to list its tools, all pages together.
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for nothing or above an hour.

@@ -155,21 +155,6 @@ impl<K: Ord + Clone, T> Table<K, T> {
         Cancel::Nothing
     }
 
-    /// Takes out every request that was written. Their answers, should they come, are late.
-    pub(crate) fn take_sent(&mut self) -> Vec<T> {
-        let entries = std::mem::take(&mut self.entries);
-        let mut sent = Vec::new();
-        for (key, state) in entries {
-            if let State::Sent(what) = state {
-                self.remember(key);
-                sent.push(what);
-            } else {
-                self.entries.insert(key, state);
-            }
-        }
-        sent
-    }
-
     /// The peer that was to answer is gone: takes everything out and lets nothing more in.
     pub(crate) fn end(&mut self) -> Vec<T> {
         self.ended = true;

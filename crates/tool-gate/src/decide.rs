@@ -193,7 +193,11 @@ fn read_proof(json: &[u8]) -> Result<StepProof, Refusal> {
 }
 
 /// Step 1: is the contract alive, the registry fresh, the agent neither revoked nor quarantined now?
-fn living_agent<'v>(gate: &Inner, view: &'v RegistryView, now: Timestamp) -> Result<&'v AgentEntry, Refusal> {
+pub(crate) fn living_agent<'v>(
+    gate: &Inner,
+    view: &'v RegistryView,
+    now: Timestamp,
+) -> Result<&'v AgentEntry, Refusal> {
     holding_contract(&gate.contract, view, now)?;
     gate.rows.check(now)?;
     view.snapshot()

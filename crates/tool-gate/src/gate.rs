@@ -16,7 +16,7 @@ use crate::builder::{ApprovalSettings, GateLimits, ToolGateBuilder};
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::counts::{Counts, Window};
-use crate::decide::{Ready, Refusal, decide, only_tool};
+use crate::decide::{Ready, Refusal, decide, living_agent, only_tool};
 use crate::facts::Facts;
 use crate::observe::{RECENT_NAMES, UndisclosedAttempts};
 use crate::plan::{RunningPlan, WithoutPlan, keep};
@@ -193,6 +193,21 @@ impl ToolGate {
     #[must_use]
     pub fn refuse_malformed(&self, call_id: &str, reason: &str) -> Rejection {
         self.inner.refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
+    }
+
+    /// Refuses a call that a gateway did not read because it is over a limit. It is recorded and counted like any other.
+    #[must_use]
+    pub fn refuse_over_limit(&self, call_id: &str, reason: &str) -> Rejection {
+        self.inner.refuse_unseen(call_id, "?", RejectionCode::LimitExceeded, reason)
+    }
+
+    /// Returns `false` if step 1 would refuse any call now, whatever it is: session, registry or agent do not stand, or nothing can
+    /// be recorded. A gateway asks before it waits for what only an acceptable call needs.
+    #[must_use]
+    pub fn may_call(&self) -> bool {
+        let inner = &self.inner;
+        let view = inner.registry.view();
+        inner.now().is_ok_and(|now| !inner.record_is_lost() && living_agent(inner, &view, now).is_ok())
     }
 
     /// Tells the gate what a tool's definition is now, as recipe `tool-def-1`. Where the registry pins a

@@ -108,7 +108,7 @@ fn a_configuration_says_a_whole_log() {
 fn what_the_help_hints_at_for_a_log_is_understood() {
     let bench = gateway();
     let help = bench.ok("mcp run --help");
-    let part = help.split("[record]\n").nth(1).unwrap().split("  [server]").next().unwrap();
+    let part = help.split("[record]\n").nth(1).unwrap().split("  [limits]").next().unwrap();
     let hinted = part.replace("log.key.json", "log.key").replace("# checkpoint_file", "checkpoint_file");
     assert_ne!(hinted, part);
     assert_eq!(Client::start(&bench).end().0, 0);

@@ -390,6 +390,23 @@ fn a_server_that_ends_early_ends_the_gateway() {
 }
 
 #[test]
+fn limits_of_the_configuration_hold() {
+    let bench = gateway();
+    let good = bench.read("gateway.toml");
+    bench.write(
+        "gateway.toml",
+        good.replace("[server]", "[limits]\nclient_line = 300\nserver_line = 200\n[server]"),
+    );
+    let mut client = Client::start(&bench);
+    let long = "x".repeat(300);
+    assert_eq!(decision(&client.call("search", json!({"query": long})))["code"], "LIMIT_EXCEEDED");
+    // The list of tools is longer than the server's lines may be.
+    let listed = client.ask("tools/list", json!({}));
+    assert_eq!(listed["error"]["data"]["code"], "SERVER_ANSWER", "{listed}");
+    client.end();
+}
+
+#[test]
 fn bad_configurations_are_refused_before_any_file_is_made() {
     let bench = gateway();
     let good = bench.read("gateway.toml");
@@ -416,6 +433,15 @@ fn bad_configurations_are_refused_before_any_file_is_made() {
         1,
         "GATEWAY_METHOD",
     );
+    let limits = |limit: &str| good.replace("[server]", &format!("[limits]\n{limit}\n[server]"));
+    for limit in
+        ["lines = 1", "client_line = -1", "client_line = \"4 MiB\"", "drain = 10", "drain = \"soon\""]
+    {
+        fails(&limits(limit), 1, "CONFIG_MALFORMED");
+    }
+    for limit in ["client_line = 0", "server_line = 300000000", "outstanding = 65537", "list_wait = \"2h\""] {
+        fails(&limits(limit), 1, "GATEWAY_LIMIT");
+    }
     fails(&good.replace("ttl = \"30m\"", "goal_file = \"g\""), 1, "CONFIG_CONFLICT");
     fails(&good.replace("goal = \"Help alice\"", "goal_file = \"g\""), 1, "FILE_MISSING");
     fails(&good.replace("goal = \"Help alice\"", "goal = \" \""), 1, "ASK_EMPTY");

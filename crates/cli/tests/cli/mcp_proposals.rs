@@ -285,7 +285,8 @@ fn a_proposal_may_come_as_metadata_and_not_in_both_places() {
     both["__pic"] = attested.clone();
     let result = client.ask("tools/call", params(both, &attested))["result"].clone();
     assert_eq!(decision(&result)["code"], "MALFORMED_CALL");
-    assert_eq!(client.ask("tools/call", params(transfer(1_200), &json!("x")))["error"]["code"], -32602);
+    let text = client.ask("tools/call", params(transfer(1_200), &json!("x")))["result"].clone();
+    assert_eq!(decision(&text)["code"], "MALFORMED_CALL");
     assert!(is_done(&client.ask("tools/call", params(transfer(1_200), &attested))["result"]));
     client.end();
     assert_eq!(reached(&bench), [json!({"name": "wire_transfer", "arguments": transfer(1_200)})]);

@@ -2,7 +2,9 @@ use std::io::{self, Read};
 
 use proptest::prelude::*;
 
+use crate::glean::Gleaned;
 use crate::line::{Line, LineReader};
+use crate::message::RpcId;
 
 /// A stream that never holds all of itself: `left` bytes of one line, then what follows.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ fn all(stream: impl Read, limit: usize) -> Vec<Option<Vec<u8>>> {
     loop {
         match reader.next(&mut line).unwrap() {
             Line::Whole => lines.push(Some(line.clone())),
-            Line::TooLong => lines.push(None),
+            Line::TooLong(_) => lines.push(None),
             Line::End => return lines,
         }
     }
@@ -42,7 +44,7 @@ fn a_line_of_100_mib_is_passed_over_and_never_held() {
     let stream = Endless { left: 100 << 20, then: b"\nnext\n", asked: 0 };
     let mut reader = LineReader::new(stream, 1_000);
     let mut line = Vec::new();
-    assert_eq!(reader.next(&mut line).unwrap(), Line::TooLong);
+    assert_eq!(reader.next(&mut line).unwrap(), Line::TooLong(Gleaned::default()));
     assert!(line.capacity() <= 64 * 1024, "held {} bytes", line.capacity());
     assert_eq!(reader.next(&mut line).unwrap(), Line::Whole);
     assert_eq!(line, b"next");
@@ -63,6 +65,18 @@ fn a_last_line_may_lack_its_end() {
 #[test]
 fn a_carriage_return_before_the_line_feed_is_no_part_of_the_line() {
     assert_eq!(all(&b"a\r\n\r\n\rb\n"[..], 3), [Some(b"a".to_vec()), Some(vec![]), Some(b"\rb".to_vec())]);
+}
+
+#[test]
+fn a_line_above_the_limit_tells_its_id() {
+    let text = format!("{{\"id\":1,\"result\":\"{}\"}}\n{{\"id\":2}}\n", "x".repeat(200_000));
+    for limit in [10, 150_000] {
+        let mut reader = LineReader::new(text.as_bytes(), limit);
+        let mut line = Vec::new();
+        let Line::TooLong(gleaned) = reader.next(&mut line).unwrap() else { panic!("a short line") };
+        assert_eq!((gleaned.id, gleaned.is_answer), (Some(RpcId::Number(1)), true));
+        assert_eq!(reader.next(&mut line).unwrap(), Line::Whole);
+    }
 }
 
 proptest! {

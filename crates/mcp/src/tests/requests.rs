@@ -1,6 +1,6 @@
 use crate::fault::Fault;
 use crate::message::RpcId;
-use crate::requests::{Request, Requests};
+use crate::requests::{Request, Requests, Turn};
 use crate::table::{Answered, Cancel};
 
 const fn id(number: i64) -> RpcId {
@@ -75,4 +75,22 @@ fn no_client_can_cancel_or_block_the_gateways_own_request() {
     requests.open(own.clone(), 'c').unwrap();
     assert_eq!(answered(&mut requests, "p-1"), Answered::Open((None, 'o')));
     assert_eq!(answered(&mut requests, "p-2"), Answered::Open((Some(own), 'c')));
+}
+
+#[test]
+fn a_refusal_waits_behind_the_answer_of_its_id() {
+    let mut requests = requests();
+    let refusal = || String::from("no");
+    assert_eq!(requests.answer_behind(&id(1), refusal()), Turn::Now(refusal()));
+    let serial = requests.open(id(1), 'a').unwrap();
+    assert_eq!(requests.answer_behind(&id(1), refusal()), Turn::Later);
+    assert_eq!(requests.answer_behind(&id(2), refusal()), Turn::Now(refusal()));
+    assert_eq!(requests.take_behind(&id(2)), [""; 0]);
+    requests.withdraw(serial);
+    assert_eq!(requests.take_behind(&id(1)), ["no"]);
+    requests.open(id(1), 'b').unwrap();
+    for _ in 0..64 {
+        assert_eq!(requests.answer_behind(&id(1), refusal()), Turn::Later);
+    }
+    assert_eq!(requests.answer_behind(&id(1), refusal()), Turn::Never);
 }

@@ -104,13 +104,3 @@ fn after_the_end_everything_is_out_and_nothing_comes_in() {
     assert!(table.is_empty());
     assert_eq!(table.open(id(3), 'c'), Err(Fault::ServerEnded));
 }
-
-#[test]
-fn only_sent_requests_are_taken_together() {
-    let mut table = Table::new(8);
-    table.open(id(1), 'a').unwrap();
-    table.hold(id(2), 'b').unwrap();
-    assert_eq!(table.take_sent(), ['a']);
-    assert!(table.is_held(&id(2)));
-    assert_eq!(table.answer(&id(1)), Answered::Late);
-}

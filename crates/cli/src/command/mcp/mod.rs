@@ -80,6 +80,12 @@ gateway.toml (paths are taken from its own folder):
   # checkpoint_file = \"kept.note\"  # kept elsewhere: the log has to go on from it
   # [record.arguments]               # values that go on record, and never off it again:
   # \"desk:refund\" = [\"/amount\"]    # by tool, as JSON Pointers
+  [limits]                           # optional, each of them; these are the defaults
+  client_line = 4194304              # longest line of the client, in bytes
+  server_line = 16777216             # longest line of the server, in bytes
+  outstanding = 1024                 # requests that may be unanswered, each way
+  list_wait = \"10s\"                # for the server to list its tools
+  drain = \"10s\"                    # for answers after the client left
   [server]
   name = \"desk\"
   methods = []                       # further client methods, by exact name

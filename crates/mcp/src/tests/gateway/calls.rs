@@ -240,7 +240,7 @@ fn more_calls_than_may_be_outstanding_are_refused() {
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.server_got();
     desk.call(2, "search", &json!({ "q": "x" }));
-    assert_eq!(desk.error(&json!(2)), (-32000, "TOO_MANY_REQUESTS".into()));
+    assert_eq!(desk.error(&json!(2)), (429, "TOO_MANY_REQUESTS".into()));
     assert_eq!(desk.record(), ["MALFORMED_CALL"]);
 }
 

@@ -17,6 +17,21 @@ fn refused(cases: &[(&str, Value, i64, &str, &str)]) {
     desk.nothing_reached_the_server();
 }
 
+/// Sends calls that are no good, and checks that each is answered with a result and recorded as a call.
+fn refused_calls(lines: &[String], code: &str) {
+    let mut desk = Desk::open();
+    for line in lines {
+        desk.send(line);
+        let (answer, answered) = desk.refusal();
+        assert_eq!((&answer["id"], answered.as_str()), (&json!(7), code), "{line}");
+        let decision = &answer["result"]["_meta"]["dev.countersign/decision"];
+        assert!(decision["record"].is_u64(), "{line}");
+        assert_eq!(desk.record().last().unwrap(), code, "{line}");
+    }
+    assert_eq!(desk.gate.counts().rejected(), u64::try_from(lines.len()).unwrap());
+    desk.nothing_reached_the_server();
+}
+
 #[test]
 fn a_malformed_tools_call_never_reaches_the_server() {
     let bad = |params: &str| format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call"{params}}}"#);
@@ -35,14 +50,12 @@ fn a_malformed_tools_call_never_reaches_the_server() {
         bad(r#","params":{"name":"search","NAME":"delete_ticket"}"#),
         bad(r#","params":{"name":"search","_meta":"x"}"#),
         bad(r#","params":{"name":"search","_meta":{"dev.countersign/ask":["x"]}}"#),
+        bad(r#","params":[]"#),
+        bad(r#","params":null"#),
+        bad(r#","params":"search""#),
+        bad(r#","params":{"name":"search"},"extra":1"#),
     ];
-    let cases: Vec<_> =
-        lines.iter().map(|line| (line.as_str(), json!(7), -32602, "BAD_PARAMS", "MALFORMED_CALL")).collect();
-    refused(&cases);
-    let lines = [bad(r#","params":[]"#), bad(r#","params":null"#), bad(r#","params":"search""#)];
-    let cases: Vec<_> =
-        lines.iter().map(|line| (line.as_str(), json!(7), -32602, "RPC_PARAMS", "MALFORMED_CALL")).collect();
-    refused(&cases);
+    refused_calls(&lines, "MALFORMED_CALL");
 }
 
 #[test]
@@ -53,15 +66,34 @@ fn a_call_that_strict_reading_refuses_is_answered_under_its_id_and_counts_as_a_c
         )
     };
     let lines = [
-        (call(r#"{"q":"a","q":"b"}"#), "JSON_DUPLICATE_NAME"),
-        (call(r#"{"q":"a","\u0071":"b"}"#), "JSON_DUPLICATE_NAME"),
-        (call(r#"{"q":"\ud800"}"#), "JSON_LONE_SURROGATE"),
-        (call(r#"{"n":9007199254740993}"#), "JSON_INEXACT_NUMBER"),
-        (call(&format!("{}{}", "[".repeat(60), "]".repeat(60))), "JSON_TOO_DEEP"),
+        call(r#"{"q":"a","q":"b"}"#),
+        call(r#"{"q":"a","\u0071":"b"}"#),
+        call(r#"{"q":"\ud800"}"#),
+        call(r#"{"n":9007199254740993}"#),
     ];
-    let cases: Vec<_> =
-        lines.iter().map(|(line, code)| (line.as_str(), json!(7), -32700, *code, "MALFORMED_CALL")).collect();
-    refused(&cases);
+    refused_calls(&lines, "MALFORMED_CALL");
+    let long = call(&format!(r#"{{"q":"{}"}}"#, "x".repeat(4 << 20)));
+    let late = format!(r#"{{"params":"{}","method":"tools\/call","id":7}}"#, "x".repeat(4 << 20));
+    let deep = call(&format!("{}{}", "[".repeat(60), "]".repeat(60)));
+    refused_calls(&[deep, long, late], "LIMIT_EXCEEDED");
+}
+
+#[test]
+fn the_record_names_the_fault_of_a_call() {
+    let mut desk = Desk::open();
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{"n":9007199254740993}}}"#);
+    desk.refusal();
+    assert_eq!(desk.reasons(), ["the message is not strict JSON (JSON_INEXACT_NUMBER)"]);
+}
+
+#[test]
+fn a_long_line_that_is_no_call_is_an_error_under_its_id() {
+    let mut desk = Desk::open();
+    let pad = "x".repeat(4 << 20);
+    desk.send(&format!(r#"{{"jsonrpc":"2.0","method":"ping","params":{{"pad":"{pad}"}},"id":7}}"#));
+    assert_eq!(desk.error(&json!(7)), (-32600, "LINE_TOO_LONG".into()));
+    desk.nothing_reached_the_server();
+    assert_eq!(desk.record(), ["LINE_TOO_LONG"]);
 }
 
 #[test]
@@ -124,7 +156,7 @@ fn an_id_that_is_in_use_is_refused_and_the_first_request_keeps_its_answer() {
     desk.list(&definitions());
     let call = desk.wire_id();
     desk.call(1, "search", &json!({ "q": "y" }));
-    assert_eq!(desk.error(&Value::Null), (-32600, "RPC_ID_IN_USE".into()));
+    desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}"#);
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     assert_eq!(desk.error(&Value::Null), (-32600, "RPC_ID_IN_USE".into()));
     // Not even a refusal of something else goes out under that id.
@@ -133,6 +165,39 @@ fn an_id_that_is_in_use_is_refused_and_the_first_request_keeps_its_answer() {
     desk.nothing_reached_the_server();
     desk.answer(&call, &json!({ "content": ["first"] }));
     assert_eq!(desk.client_got()["result"]["content"], json!(["first"]));
+    // What was refused meanwhile is answered behind it, or the client would take it for the first one's answer.
+    for _ in 0..2 {
+        let (refusal, code) = desk.refusal();
+        assert_eq!((&refusal["id"], code.as_str()), (&json!(1), "MALFORMED_CALL"));
+    }
+}
+
+#[test]
+fn a_call_under_a_cancelled_calls_id_is_answered() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.call(1, "search", &json!({ "q": "y" }));
+    desk.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    assert_eq!(desk.refusal().1, "MALFORMED_CALL");
+    desk.call(1, "search", &json!({ "q": "z" }));
+    assert_eq!(desk.server_got()["method"], "notifications/cancelled");
+    assert_eq!(desk.ran(), 1);
+}
+
+#[test]
+fn refusals_behind_an_id_are_answered_when_the_server_ends() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.call(1, "search", &json!({ "q": "y" }));
+    desk.send(r#"{"jsonrpc":"2.0","id":2,"method":"made/up"}"#);
+    assert_eq!(desk.error(&json!(2)).1, "METHOD_NOT_ALLOWED");
+    desk.close_server();
+    assert_eq!(desk.error(&json!(1)).1, "SERVER_ENDED");
+    assert_eq!(desk.refusal().1, "MALFORMED_CALL");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn before_the_handshake_only_ping_passes() {
     nothing_passes(&mut desk);
     let expected = ["NOT_INITIALIZED", "MALFORMED_CALL", "NOT_INITIALIZED", "NOT_INITIALIZED"];
     assert_eq!(desk.record(), expected);
-    assert_eq!(desk.reasons(), ["the session is not initialized"]);
+    assert_eq!(desk.reasons(), ["the session is not initialized (NOT_INITIALIZED)"]);
 }
 
 #[test]

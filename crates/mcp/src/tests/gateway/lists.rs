@@ -296,3 +296,70 @@ fn a_tool_that_has_to_be_a_task_is_not_listed() {
     tools[1]["execution"] = json!({ "taskSupport": "optional" });
     assert_eq!(names(&client_lists(&mut desk, &tools)), ["refund", "summarize", "send_email"]);
 }
+
+/// A desk whose server may take an hour to list its tools, with a call that waits for it. Gives the id of the gateway's question.
+fn waiting() -> (Desk, Value) {
+    let hour = |limits: crate::GatewayLimits| limits.with_list_wait(Millis::from_secs(3_600)).unwrap();
+    let mut desk = Desk::with(Setup::default().limits(hour));
+    desk.call(1, "summarize", &json!({}));
+    let asked = desk.server_got();
+    assert_eq!(asked["method"], "tools/list");
+    (desk, asked["id"].clone())
+}
+
+#[test]
+fn refusals_do_not_wait_for_the_list_of_tools() {
+    let (mut desk, asked) = waiting();
+    desk.call(2, "delete_ticket", &json!({}));
+    assert_eq!(desk.refusal().1, "UNDISCLOSED_TOOL");
+    desk.send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":[]}"#);
+    assert_eq!(desk.refusal().1, "MALFORMED_CALL");
+    desk.registry.revoke(desk.gate.contract().agent());
+    desk.call(4, "summarize", &json!({}));
+    let (refused, code) = desk.refusal();
+    assert_eq!((&refused["id"], code.as_str()), (&json!(4), "AGENT_REVOKED"));
+    desk.answer(&asked, &json!({ "tools": definitions() }));
+    assert_eq!(desk.refusal().0["id"], 1);
+    desk.nothing_reached_the_server();
+}
+
+#[test]
+fn calls_behind_one_that_waits_for_the_list_keep_their_order() {
+    let (mut desk, asked) = waiting();
+    for id in 2..6 {
+        desk.call(id, "search", &json!({ "q": id.to_string() }));
+        desk.call(id + 10, "made_up", &json!({}));
+        assert_eq!(desk.refusal().0["id"], id + 10);
+    }
+    desk.answer(&asked, &json!({ "tools": definitions() }));
+    for id in 1..6 {
+        assert_eq!(desk.ran(), id);
+    }
+}
+
+#[test]
+fn a_known_tool_waits_behind_one_that_is_not_known() {
+    let mut desk = Desk::open();
+    client_lists(&mut desk, &json!([definitions()[0]]));
+    desk.call(1, "summarize", &json!({}));
+    let asked = desk.server_got();
+    desk.call(2, "search", &json!({ "q": "x" }));
+    desk.nothing_reached_the_server();
+    desk.answer(&asked["id"], &json!({ "tools": definitions() }));
+    assert_eq!([desk.ran(), desk.ran()], [json!(1), json!(2)]);
+    // Nothing waits any more.
+    desk.call(3, "search", &json!({ "q": "x" }));
+    assert_eq!(desk.ran(), 3);
+}
+
+#[test]
+fn a_client_that_leaves_ends_the_wait_for_the_list() {
+    let short = |limits: crate::GatewayLimits| limits.with_drain(Millis::new(100).unwrap()).unwrap();
+    let hour = |limits: crate::GatewayLimits| limits.with_list_wait(Millis::from_secs(3_600)).unwrap();
+    let mut desk = Desk::with(Setup::default().limits(short).limits(hour));
+    desk.call(1, "summarize", &json!({}));
+    desk.server_got();
+    desk.close_client();
+    assert_eq!(desk.ended(), crate::GatewayEnd::ClientClosed);
+    assert_eq!(desk.record(), [""; 0]);
+}

@@ -200,7 +200,7 @@ fn the_step_that_a_client_names_is_asked_for_and_taken_off() {
     assert_eq!(desk.run_call()["params"]["_meta"], json!({ "progressToken": 7 }));
     desk.client_got();
     desk.call_with(3, "search", &json!({ "q": "a" }), &json!({ "dev.countersign/plan_step": "2" }));
-    assert_eq!(desk.error(&json!(3)).0, -32602);
+    assert_eq!(desk.refusal().1, "MALFORMED_CALL");
     desk.call_with(4, "search", &json!({ "q": "a" }), &step(3));
     assert_eq!(desk.refusal().1, "PLAN_OUT_OF_ORDER");
     desk.nothing_reached_the_server();
@@ -255,7 +255,7 @@ fn a_plan_that_cannot_be_committed_is_refused_with_its_code_and_is_on_record_onc
     // What the reader refuses is no message at all.
     let twice = r#"{"jsonrpc":"2.0","id":99,"method":"tools/call","params":{"name":"countersign.submit_plan","arguments":{"steps":[],"steps":[]}}}"#;
     desk.send(twice);
-    assert_eq!(desk.error(&json!(99)).1, "JSON_DUPLICATE_NAME");
+    assert_eq!(desk.refusal().1, "MALFORMED_CALL");
     // A notification is no call, whatever it says.
     desk.send(&twice.replace("\"id\":99,", "").replace("[],\"steps\":[]", &json!([search("a")]).to_string()));
     desk.nothing_reached_the_server();

@@ -162,7 +162,7 @@ fn a_client_names_its_call_until_an_approval_does() {
     assert_eq!(ids, ["mine-1", "mine-1", "mine-1", "mine-3"]);
     for odd in ["a b", "list"] {
         desk.call_with(5, "refund", &json!({}), &named(odd));
-        assert_eq!(desk.error(&json!(5)), (-32602, "BAD_PARAMS".into()), "{odd}");
+        assert_eq!(desk.refusal().1, "MALFORMED_CALL", "{odd}");
     }
 }
 

@@ -147,7 +147,7 @@ fn what_stays_of_an_answer_keeps_its_bytes() {
 }
 
 #[test]
-fn an_over_long_line_of_the_server_is_an_error_to_all_who_wait() {
+fn an_over_long_answer_fails_its_request_alone() {
     let small = |limits: crate::GatewayLimits| limits.with_server_line(2_000).unwrap();
     let mut desk = Desk::with(Setup::default().patient().limits(small));
     let call = call_in_flight(&mut desk);
@@ -155,15 +155,55 @@ fn an_over_long_line_of_the_server_is_an_error_to_all_who_wait() {
     let ping = desk.wire_id();
     let long = "x".repeat(3_000_000);
     desk.answer(&call, &json!({ "content": [{ "type": "text", "text": long }] }));
-    let ids = [desk.client_got(), desk.client_got()].map(|line| {
-        assert_eq!(line["error"]["data"]["code"], "SERVER_ANSWER");
-        line["id"].clone()
-    });
-    assert_eq!(ids, [json!(1), json!(2)]);
-    // The answer to the other one still comes, and is late.
+    assert_eq!(desk.error(&json!(1)), (-32603, "SERVER_ANSWER".into()));
     desk.answer(&ping, &json!({}));
-    desk.nothing_reached_the_client();
+    assert_eq!(desk.client_got()["id"], 2);
     assert_eq!(desk.record(), ["ACCEPT", "LINE_TOO_LONG", "Unknown"]);
+}
+
+#[test]
+fn of_sixteen_calls_the_one_with_a_long_answer_fails() {
+    let mut desk = Desk::open();
+    for id in 0..16 {
+        desk.call(id, "search", &json!({ "q": "x" }));
+    }
+    desk.list(&definitions());
+    let wires: Vec<Value> = (0..16).map(|_| desk.wire_id()).collect();
+    let long = "x".repeat(17 << 20);
+    desk.serve(&format!(
+        r#"{{"jsonrpc":"2.0","result":{{"x":"{long}","id":{}}},"id":{}}}"#,
+        wires[3], wires[7]
+    ));
+    for wire in wires.iter().filter(|wire| **wire != wires[7]) {
+        desk.answer(wire, &json!({ "content": [] }));
+    }
+    assert_eq!(desk.error(&json!(7)), (-32603, "SERVER_ANSWER".into()));
+    for id in (0..16).filter(|id| *id != 7) {
+        assert_eq!(desk.client_got()["id"], id);
+    }
+    let count = |code: &str| desk.record().iter().filter(|found| *found == code).count();
+    assert_eq!(
+        [count("ACCEPT"), count("Returned"), count("Unknown"), count("LINE_TOO_LONG")],
+        [16, 15, 1, 1]
+    );
+}
+
+#[test]
+fn a_long_line_that_answers_nothing_fails_no_request() {
+    let mut desk = Desk::open();
+    let call = call_in_flight(&mut desk);
+    let long = "x".repeat(17 << 20);
+    for line in [
+        long.clone(),
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":"{long}"}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{call},"method":"ping","params":"{long}"}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":{call},"id":{call},"result":"{long}"}}"#),
+    ] {
+        desk.serve(&line);
+    }
+    desk.answer(&call, &json!({ "content": ["true"] }));
+    assert_eq!(desk.client_got()["result"]["content"], json!(["true"]));
+    assert_eq!(desk.record()[1..5], ["LINE_TOO_LONG"; 4]);
 }
 
 #[test]
