@@ -8,8 +8,9 @@
 //! What it does not do: it decides nothing about approvals, reads no clock, and does not work across machines (SQLite's
 //! locks do not hold on network file systems). Whoever can write the file can bring a spent token back; that is why
 //! only its owner may. An older copy of the file put back in its place while nothing runs does the same and is not
-//! noticed. A store that is made anew refuses tokens that were issued before ([`SqliteStore::created`]), and has another
-//! [id](countersign_core::SpentTokens::store_id).
+//! noticed. A store that is made anew refuses tokens that were issued before ([`SqliteStore::created`]), and has
+//! another [id](countersign_core::SpentTokens::store_id). Processes share the store, so it is not locked exclusively:
+//! who can cut the file beside it that SQLite maps into memory (`-shm`) ends every process that has it open (SIGBUS).
 //!
 //! [`SpentTokens`]: countersign_core::SpentTokens
 //! [`PendingApprovals`]: countersign_approval_token::PendingApprovals
