@@ -148,8 +148,12 @@ impl Approve {
         let (waiting, closed) = store.ids_beginning_with(&self.id, now)?;
         let is_whole = |id: &&CallId| id.as_str() == self.id;
         let whole = waiting.iter().chain(&closed).find(is_whole);
-        // A client can name its call as the beginning of another's id. Who is not asked sees no difference.
-        let is_unseen = self.yes && !self.deny && waiting.iter().any(|id| id.as_str() != self.id);
+        // A client can name its call as the beginning of another's id. Who is not asked sees no difference. The steps of a plan
+        // have its root and a slash before their own part.
+        let is_longer = |id: &CallId| {
+            id.as_str().strip_prefix(&self.id).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        };
+        let is_unseen = self.yes && !self.deny && waiting.iter().any(is_longer);
         if let Some(id) = whole.filter(|_| !is_unseen) {
             return Ok(id.clone());
         }
