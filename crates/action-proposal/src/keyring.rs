@@ -6,12 +6,12 @@ use countersign_keys::VerifyingKey;
 
 use crate::key_scope::KeyScope;
 use crate::keyring_file;
-use crate::keyring_file::KeyringError;
+use crate::keyring_file::{KeyringError, WireKey};
 
 /// Whose signatures count as evidence: public keys under ids, with expiry, scope and revocation. Immutable.
 ///
-/// A key of it is a canonical point of the prime-order group; a file with any other is refused as a whole. An empty
-/// keyring verifies nothing.
+/// A key of it is a canonical point of the prime-order group; a file with any other is refused as a whole, unless that key is
+/// revoked or expired. An empty keyring verifies nothing.
 ///
 /// It does not say who may change the file: that is as strong as the folder that it lies in.
 ///
@@ -33,6 +33,8 @@ use crate::keyring_file::KeyringError;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvidenceKeyring {
     pub(crate) keys: BTreeMap<Box<str>, EvidenceKey>,
+    /// Weak keys that are revoked or had expired when the file was read. None of them is ever handed out.
+    pub(crate) inactive: BTreeMap<Box<str>, InactiveKey>,
     pub(crate) revoked_ids: BTreeSet<Box<str>>,
     pub(crate) revoked_fingerprints: BTreeSet<[u8; 32]>,
     pub(crate) thresholds: BTreeMap<ImpactClass, usize>,
@@ -49,10 +51,21 @@ impl EvidenceKeyring {
     /// A revoked fingerprint is [`VerifyingKey::fingerprint`]: a framed digest, and not the bare SHA-256 of the key. A file
     /// that lists the latter of one of its keys is refused, as it would revoke nothing.
     ///
+    /// No key counts as expired here, as the time is not known: [`from_json_at`](Self::from_json_at) is what a start has.
+    ///
     /// # Errors
     /// [`KeyringError`]; a file with one fault is refused as a whole.
     pub fn from_json(json: &[u8]) -> Result<Self, KeyringError> {
-        keyring_file::read_keyring(json)
+        keyring_file::read_keyring(json, None)
+    }
+
+    /// As [`from_json`](Self::from_json), for use from `now` on: a threshold must be met by keys that are neither revoked nor
+    /// expired, and a weak key that is either is read as inactive.
+    ///
+    /// # Errors
+    /// [`KeyringError`]; a file with one fault is refused as a whole.
+    pub fn from_json_at(json: &[u8], now: Timestamp) -> Result<Self, KeyringError> {
+        keyring_file::read_keyring(json, Some(now))
     }
 
     /// A keyring without keys: no signature verifies under it.
@@ -67,7 +80,7 @@ impl EvidenceKeyring {
         keyring_file::write_keyring(self)
     }
 
-    /// How many keys it has, active or not.
+    /// How many keys it has, active or not, without the weak ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -79,7 +92,12 @@ impl EvidenceKeyring {
         self.keys.is_empty()
     }
 
-    /// The keys with their ids, in the order of the ids, active or not.
+    /// Ids of the weak keys that are revoked or expired, in their order.
+    pub fn weak_ids(&self) -> impl Iterator<Item = &str> {
+        self.inactive.keys().map(|id| &**id)
+    }
+
+    /// The keys with their ids, in the order of the ids, active or not, without the weak ones.
     #[must_use]
     pub fn keys(&self) -> impl ExactSizeIterator<Item = (&str, &EvidenceKey)> {
         self.keys.iter().map(|(id, key)| (&**id, key))
@@ -120,7 +138,7 @@ impl EvidenceKeyring {
             return (None, KeyStatus::Revoked);
         }
         let Some(key) = self.keys.get(id) else {
-            return (None, KeyStatus::Missing);
+            return (None, self.inactive.get(id).map_or(KeyStatus::Missing, |key| key.status));
         };
         if self.revoked_fingerprints.contains(key.fingerprint.as_bytes()) {
             return (None, KeyStatus::Revoked);
@@ -170,6 +188,14 @@ impl EvidenceKey {
     pub const fn scope(&self) -> &KeyScope {
         &self.scope
     }
+}
+
+/// A weak key that can never be used, as the file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InactiveKey {
+    pub(crate) wire: WireKey,
+    /// Revoked or expired.
+    pub(crate) status: KeyStatus,
 }
 
 /// What holds for a key id at a moment.

@@ -2,11 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_canonical_json::{JsonError, Kind, Limits, Recipe, ValueRef, read, to_canonical};
 use countersign_core::{Digest, ImpactClass, KeyId, Principal, ServerName, Timestamp, escape_hidden};
-use countersign_keys::KeyError;
+use countersign_keys::{KeyError, VerifyingKey};
 use serde::{Deserialize, Serialize};
 
 use crate::key_scope::{KeyScope, ScopeError};
-use crate::keyring::{EvidenceKey, EvidenceKeyring};
+use crate::keyring::{EvidenceKey, EvidenceKeyring, InactiveKey, KeyStatus};
 use crate::public_key;
 use crate::rfc3339::{self, Offset};
 
@@ -51,7 +51,7 @@ pub enum KeyringError {
         /// Where, as a JSON pointer.
         place: String,
     },
-    /// A key is weak, or no Ed25519 public key in one of the spellings.
+    /// A key is weak and neither revoked nor expired, or no Ed25519 public key in one of the spellings.
     #[error("the keyring holds a key that cannot be used")]
     Key {
         /// Where, as a JSON pointer.
@@ -78,8 +78,8 @@ pub enum KeyringError {
         /// Where, as a JSON pointer.
         place: String,
     },
-    /// A threshold is for an unknown impact, zero, or above the number of keys.
-    #[error("a threshold is not between 1 and the number of keys, for one of the impacts")]
+    /// A threshold is for an unknown impact, zero, or above the number of keys that are neither revoked nor expired.
+    #[error("a threshold is not between 1 and the number of keys that count, for one of the impacts")]
     Threshold {
         /// Where, as a JSON pointer.
         place: String,
@@ -120,7 +120,8 @@ impl KeyringError {
     }
 }
 
-pub(crate) fn read_keyring(json: &[u8]) -> Result<EvidenceKeyring, KeyringError> {
+/// Without a time, no key counts as expired.
+pub(crate) fn read_keyring(json: &[u8], now: Option<Timestamp>) -> Result<EvidenceKeyring, KeyringError> {
     let too_large = KeyringError::TooLarge { max: MAX_BYTES };
     if json.len() > MAX_BYTES {
         return Err(too_large);
@@ -132,7 +133,7 @@ pub(crate) fn read_keyring(json: &[u8]) -> Result<EvidenceKeyring, KeyringError>
         return Err(malformed(""));
     }
     let Some(trusted) = file.get("trusted_keys") else {
-        return read_short_form(file);
+        return read_short_form(file, now);
     };
     if let Some((name, _)) = file.members().find(|(name, _)| !MEMBERS.contains(name)) {
         return Err(malformed(&pointer("", name)));
@@ -140,43 +141,92 @@ pub(crate) fn read_keyring(json: &[u8]) -> Result<EvidenceKeyring, KeyringError>
     if trusted.kind() != Kind::Object {
         return Err(malformed("/trusted_keys"));
     }
-    let keys = read_keys("/trusted_keys", trusted)?;
-    let thresholds = read_thresholds(file, keys.len())?;
-    let revoked_fingerprints = read_revoked_fingerprints(file)?;
+    let (revoked_ids, revoked_fingerprints) = (read_revoked_ids(file)?, read_revoked_fingerprints(file)?);
+    let keyring = EvidenceKeyring { revoked_ids, revoked_fingerprints, ..EvidenceKeyring::default() };
+    let mut keyring = read_keys(keyring, "/trusted_keys", trusted, now)?;
     // The bare SHA-256 of a key is no fingerprint: it would look revoked, and not be.
-    if keys.values().any(|key| revoked_fingerprints.contains(Digest::of(key.key.as_bytes()).as_bytes())) {
+    let is_bare =
+        |key: &EvidenceKey| keyring.revoked_fingerprints.contains(Digest::of(key.key.as_bytes()).as_bytes());
+    if keyring.keys.values().any(is_bare) {
         return Err(malformed("/revoked_fingerprints"));
     }
-    Ok(EvidenceKeyring { keys, revoked_ids: read_revoked_ids(file)?, revoked_fingerprints, thresholds })
+    keyring.thresholds = read_thresholds(file, keyring.countable(now))?;
+    Ok(keyring)
 }
 
 /// Ids and keys, and nothing else.
-fn read_short_form(file: ValueRef<'_>) -> Result<EvidenceKeyring, KeyringError> {
+fn read_short_form(file: ValueRef<'_>, now: Option<Timestamp>) -> Result<EvidenceKeyring, KeyringError> {
     for (name, value) in file.members() {
         // A file of revocations alone is a full one that lost its keys, and not a short one.
         if MEMBERS.contains(&name) || value.kind() != Kind::String {
             return Err(malformed(&pointer("", name)));
         }
     }
-    Ok(EvidenceKeyring { keys: read_keys("", file)?, ..EvidenceKeyring::default() })
+    read_keys(EvidenceKeyring::default(), "", file, now)
 }
 
-fn read_keys(place: &str, trusted: ValueRef<'_>) -> Result<BTreeMap<Box<str>, EvidenceKey>, KeyringError> {
+/// Adds the keys to a keyring that has its revocations already.
+fn read_keys(
+    mut keyring: EvidenceKeyring,
+    place: &str,
+    trusted: ValueRef<'_>,
+    now: Option<Timestamp>,
+) -> Result<EvidenceKeyring, KeyringError> {
     if trusted.len() > MAX_KEYS {
         return Err(KeyringError::TooMany { max: MAX_KEYS });
     }
-    let mut keys = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for (id, value) in trusted.members() {
         let place = pointer(place, id);
         let id = read_id(id, &place)?;
-        let key = read_key(value, &place)?;
-        if !seen.insert(key.key) {
-            return Err(KeyringError::DuplicateKey { place });
+        let wire = read_entry(value, &place)?;
+        match read_key(&wire, &place) {
+            Ok(key) if seen.insert(key.key) => {
+                keyring.keys.insert(id, key);
+            }
+            Ok(_) => return Err(KeyringError::DuplicateKey { place }),
+            // No signature counts under a key that is revoked or expired, so a weak one does no harm there.
+            Err(KeyringError::Key { place, source: KeyError::Weak }) => {
+                let status = keyring.inactive_status(&id, &wire, now, &place)?;
+                let status = status.ok_or(KeyringError::Key { place, source: KeyError::Weak })?;
+                keyring.inactive.insert(id, InactiveKey { wire, status });
+            }
+            Err(error) => return Err(error),
         }
-        keys.insert(id, key);
     }
-    Ok(keys)
+    Ok(keyring)
+}
+
+impl EvidenceKeyring {
+    /// How many keys are neither revoked nor expired.
+    fn countable(&self, now: Option<Timestamp>) -> usize {
+        let counts = |(id, key): (&Box<str>, &EvidenceKey)| {
+            !self.revoked_ids.contains(id)
+                && !self.revoked_fingerprints.contains(key.fingerprint.as_bytes())
+                && !key.expires.zip(now).is_some_and(|(expires, now)| now >= expires)
+        };
+        self.keys.iter().filter(|key| counts(*key)).count()
+    }
+
+    /// Why a weak key can never be used; nothing where it could.
+    fn inactive_status(
+        &self,
+        id: &str,
+        wire: &WireKey,
+        now: Option<Timestamp>,
+        place: &str,
+    ) -> Result<Option<KeyStatus>, KeyringError> {
+        let fingerprint =
+            public_key::bytes(&wire.public_key).map(|bytes| VerifyingKey::fingerprint_of(&bytes));
+        if self.revoked_ids.contains(id)
+            || fingerprint.is_some_and(|digest| self.revoked_fingerprints.contains(digest.as_bytes()))
+        {
+            return Ok(Some(KeyStatus::Revoked));
+        }
+        let expires = read_time(wire.expires_at.as_deref(), place, "expires_at")?;
+        let is_over = expires.zip(now).is_some_and(|(expires, now)| now >= expires);
+        Ok(is_over.then_some(KeyStatus::Expired))
+    }
 }
 
 fn read_id(id: &str, place: &str) -> Result<Box<str>, KeyringError> {
@@ -186,30 +236,35 @@ fn read_id(id: &str, place: &str) -> Result<Box<str>, KeyringError> {
     }
 }
 
-fn read_key(value: ValueRef<'_>, place: &str) -> Result<EvidenceKey, KeyringError> {
-    let wire = match value.as_str() {
-        Some(text) => WireKey { public_key: text.to_owned(), ..WireKey::default() },
-        None if value.kind() == Kind::Object => WireKey::read(value, place)?,
-        None => return Err(malformed(place)),
-    };
+fn read_entry(value: ValueRef<'_>, place: &str) -> Result<WireKey, KeyringError> {
+    match value.as_str() {
+        Some(text) => Ok(WireKey { public_key: text.to_owned(), ..WireKey::default() }),
+        None if value.kind() == Kind::Object => WireKey::read(value, place),
+        None => Err(malformed(place)),
+    }
+}
+
+fn read_key(wire: &WireKey, place: &str) -> Result<EvidenceKey, KeyringError> {
+    let wire = wire.clone();
     let key = public_key::parse(&wire.public_key)
         .map_err(|source| KeyringError::Key { place: place.to_owned(), source })?;
-    let time = |text: Option<String>, name: &str| match text {
-        None => Ok(None),
-        Some(text) => match rfc3339::parse_bound(&text, Offset::OrUtc) {
-            Some(time) => Ok(Some(time)),
-            None => Err(KeyringError::Time { place: pointer(place, name) }),
-        },
-    };
     let scope = KeyScope::new(wire.tools, wire.servers, wire.impacts, wire.principals)
         .map_err(|ScopeError| KeyringError::Scope { place: place.to_owned() })?;
     Ok(EvidenceKey {
         fingerprint: key.fingerprint(),
         key,
-        expires: time(wire.expires_at, "expires_at")?,
-        not_before: time(wire.not_before, "not_before")?,
+        expires: read_time(wire.expires_at.as_deref(), place, "expires_at")?,
+        not_before: read_time(wire.not_before.as_deref(), place, "not_before")?,
         scope,
     })
+}
+
+fn read_time(text: Option<&str>, place: &str, name: &str) -> Result<Option<Timestamp>, KeyringError> {
+    let read = |text| {
+        rfc3339::parse_bound(text, Offset::OrUtc)
+            .ok_or_else(|| KeyringError::Time { place: pointer(place, name) })
+    };
+    text.map(read).transpose()
 }
 
 fn read_revoked_ids(file: ValueRef<'_>) -> Result<BTreeSet<Box<str>>, KeyringError> {
@@ -290,7 +345,12 @@ pub(crate) fn write_keyring(keyring: &EvidenceKeyring) -> String {
         principals: key.scope.principals().map(|principals| principals.cloned().collect()),
     };
     let wire = WireKeyring {
-        trusted_keys: keyring.keys.iter().map(|(id, key)| (&**id, entry(key))).collect(),
+        trusted_keys: keyring
+            .keys
+            .iter()
+            .map(|(id, key)| (&**id, entry(key)))
+            .chain(keyring.inactive.iter().map(|(id, key)| (&**id, key.wire.clone())))
+            .collect(),
         revoked_keys: keyring.revoked_ids.iter().map(|id| &**id).collect(),
         revoked_fingerprints: keyring.revoked_fingerprints.iter().copied().map(Digest::from_bytes).collect(),
         thresholds: keyring.thresholds.iter().map(|(impact, count)| (impact.as_str(), *count)).collect(),
@@ -309,8 +369,9 @@ struct WireKeyring<'a> {
     thresholds: BTreeMap<&'a str, usize>,
 }
 
-#[derive(Default, Serialize)]
-struct WireKey {
+/// One entry, as the file has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct WireKey {
     public_key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,

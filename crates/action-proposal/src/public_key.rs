@@ -8,9 +8,13 @@ use crate::pem;
 ///
 /// Which spelling it is follows from the text alone, and no text is two keys. Spare bits of base64 must be zero.
 pub(crate) fn parse(text: &str) -> Result<VerifyingKey, KeyError> {
+    VerifyingKey::from_bytes(&bytes(text).ok_or(KeyError::Malformed)?)
+}
+
+/// The 32 bytes that a text spells, whether they are a key or not.
+pub(crate) fn bytes(text: &str) -> Option<[u8; 32]> {
     let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
-    let bytes = if pem::is_pem(text) { pem::parse(text) } else { hex(text).or_else(|| base64(text)) };
-    VerifyingKey::from_bytes(&bytes.ok_or(KeyError::Malformed)?)
+    if pem::is_pem(text) { pem::parse(text) } else { hex(text).or_else(|| base64(text)) }
 }
 
 fn hex(text: &str) -> Option<[u8; 32]> {

@@ -51,7 +51,7 @@ impl ProposalPlan {
             .high(self.high)
             .audience(self.audience.clone());
         if let Some(path) = &self.keyring {
-            let keyring = read_evidence_keyring(path).map_err(|failure| failure.ending(Exit::Failed))?;
+            let keyring = read_evidence_keyring(path, now).map_err(|failure| failure.ending(Exit::Failed))?;
             builder = builder.keyring(keyring);
         }
         if let Some(path) = &self.evidence_root {

@@ -115,7 +115,13 @@ impl VerifyingKey {
     /// The whole fingerprint: a digest over a label and the public key.
     #[must_use]
     pub fn fingerprint(&self) -> Digest {
-        Digest::framed("countersign/ed25519-key-1").field(self.as_bytes()).finish()
+        Self::fingerprint_of(self.as_bytes())
+    }
+
+    /// The fingerprint that a key of these bytes would have, whether they are one or not.
+    #[must_use]
+    pub fn fingerprint_of(bytes: &[u8; 32]) -> Digest {
+        Digest::framed("countersign/ed25519-key-1").field(bytes).finish()
     }
 
     /// The id: `ed25519:` and the first 32 hexadecimal digits of the fingerprint. It helps to find a key; what

@@ -173,7 +173,7 @@ pub(crate) struct CallParams<'a> {
     pub(crate) meta: Option<ValueRef<'a>>,
     /// The goal, restated by the client.
     pub(crate) ask: Option<&'a str>,
-    /// The action proposal, an object, where it came as metadata.
+    /// The action proposal, where it came as metadata. Whether it is one, is for the gate to say.
     pub(crate) proposal: Option<ValueRef<'a>>,
     /// The id that the client gave the call.
     pub(crate) call_id: Option<CallId>,
@@ -210,9 +210,6 @@ pub(crate) fn read_call(params: Option<ValueRef<'_>>) -> Option<CallParams<'_>> 
         Some(step) => Some(step.as_u64().filter(|_| step.is_exact())?),
         None => None,
     };
-    if !is_object(proposal) {
-        return None;
-    }
     // It is not the gateway's own and goes on to the server; whether it is one, is for the gate to say.
     let trace = meta.and_then(|meta| meta.get(TRACE)?.as_str()).filter(|text| text.len() <= MAX_TRACE_BYTES);
     Some(CallParams { name, arguments, meta, ask, proposal, call_id, plan_step, trace })

@@ -115,6 +115,12 @@ pub(crate) fn backed<'g>(
     let of_registry = asked.rules.entry().impact();
     let Some(settings) = &gate.proposals else {
         takes_no_proposals(asked.rules)?;
+        if call.proposal.is_some_and(|json| !json.trim_ascii_start().starts_with(b"{")) {
+            return Err(Refusal::new(
+                RejectionCode::PicInvalidRequest,
+                "what came as a proposal is no object",
+            ));
+        }
         return Ok(Backing { impact: of_registry, proposal: None });
     };
     let by_policy = settings.verifier.policy().impact_of(asked.tool.name().as_str());

@@ -463,7 +463,7 @@ fn a_keyring_that_is_written_is_read_back_the_same() {
         },
         "revoked_keys": ["z", "b"],
         "revoked_fingerprints": [public(3).fingerprint().to_string()],
-        "thresholds": {"irreversible": 2},
+        "thresholds": {"irreversible": 1},
     });
     let keyring = read(&file).unwrap();
     let written = keyring.to_json();
@@ -488,4 +488,62 @@ fn a_refusal_names_no_key_and_no_id() {
 fn an_empty_keyring_knows_nobody() {
     assert_eq!(EvidenceKeyring::empty().status("a", at(NOW)), KeyStatus::Missing);
     assert!(EvidenceKeyring::empty().active(signer().key_id().as_ref(), at(NOW)).is_none());
+}
+
+#[test]
+fn a_threshold_that_active_keys_cannot_meet_is_refused() {
+    let expired = json!({"public_key": base64(2), "expires_at": "2020-01-01T00:00:00Z"});
+    let file = |more: Value| {
+        let mut file = json!({"trusted_keys": {"a": base64(1), "b": base64(2)}, "thresholds": {"money": 2}});
+        file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        file
+    };
+    let refused_at = |file: &Value| {
+        let error = EvidenceKeyring::from_json_at(file.to_string().as_bytes(), at(NOW)).unwrap_err();
+        (error.code(), error.place().map(str::to_owned))
+    };
+    let expected = ("KEYRING_THRESHOLD", Some("/thresholds/money".to_owned()));
+    assert!(EvidenceKeyring::from_json_at(file(json!({})).to_string().as_bytes(), at(NOW)).is_ok());
+    for more in [
+        json!({"revoked_keys": ["b"]}),
+        json!({"revoked_fingerprints": [public(2).fingerprint().to_string()]}),
+    ] {
+        assert_eq!(refused_at(&file(more.clone())), expected, "{more}");
+        assert_eq!(refusal(&file(more.clone())), expected, "without a clock, {more}");
+    }
+    let with_expired = file(json!({"trusted_keys": {"a": base64(1), "b": expired}}));
+    assert_eq!(refused_at(&with_expired), expected);
+    assert!(read(&with_expired).is_ok(), "without a clock no key has expired");
+}
+
+#[test]
+fn a_weak_key_that_is_revoked_or_expired_is_inactive() {
+    let weak = SMALL_ORDER[0];
+    let digest = VerifyingKey::fingerprint_of(&unhex(weak)).to_string();
+    let until = |time: &str| json!({"public_key": weak, "expires_at": time});
+    let over = "2020-01-01T00:00:00Z";
+    for (key, more, status) in [
+        (json!(weak), json!({"revoked_keys": ["old"]}), KeyStatus::Revoked),
+        (json!(weak), json!({"revoked_fingerprints": [digest]}), KeyStatus::Revoked),
+        (until(over), json!({}), KeyStatus::Expired),
+    ] {
+        let mut file = json!({"trusted_keys": {"old": key, "a": base64(1)}});
+        file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let keyring = EvidenceKeyring::from_json_at(file.to_string().as_bytes(), at(NOW)).unwrap();
+        assert_eq!((keyring.status("old", at(NOW)), keyring.len()), (status, 1), "{file}");
+        assert!(keyring.active("old", at(0)).is_none(), "a clock that goes back makes it no better");
+        assert!(keyring.active("a", at(NOW)).is_some());
+        assert_eq!(keyring.weak_ids().collect::<Vec<_>>(), ["old"]);
+        let again = EvidenceKeyring::from_json_at(keyring.to_json().as_bytes(), at(NOW)).unwrap();
+        assert_eq!(again, keyring);
+        let short = json!({"trusted_keys": file["trusted_keys"], "thresholds": {"money": 2}});
+        assert!(EvidenceKeyring::from_json_at(short.to_string().as_bytes(), at(NOW)).is_err());
+    }
+    for key in [json!(weak), until("2190-01-01T00:00:00Z")] {
+        let file = json!({"trusted_keys": {"old": key}}).to_string();
+        let error = EvidenceKeyring::from_json_at(file.as_bytes(), at(NOW)).unwrap_err();
+        assert_eq!(error.code(), "KEY_WEAK");
+    }
+    let malformed = json!({"trusted_keys": {"old": "AAAA"}, "revoked_keys": ["old"]});
+    assert_eq!(refusal(&malformed).0, "KEY_MALFORMED");
 }

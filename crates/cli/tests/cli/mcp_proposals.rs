@@ -285,8 +285,8 @@ fn a_proposal_may_come_as_metadata_and_not_in_both_places() {
     both["__pic"] = attested.clone();
     let result = client.ask("tools/call", params(both, &attested))["result"].clone();
     assert_eq!(decision(&result)["code"], "MALFORMED_CALL");
-    let text = client.ask("tools/call", params(transfer(1_200), &json!("x")))["result"].clone();
-    assert_eq!(decision(&text)["code"], "MALFORMED_CALL");
+    let result = client.ask("tools/call", params(transfer(1_200), &json!("x")))["result"].clone();
+    assert_eq!(decision(&result)["code"], "PIC_INVALID_REQUEST");
     assert!(is_done(&client.ask("tools/call", params(transfer(1_200), &attested))["result"]));
     client.end();
     assert_eq!(reached(&bench), [json!({"name": "wire_transfer", "arguments": transfer(1_200)})]);

@@ -17,6 +17,10 @@ const BOUND: [(&str, &str); 6] = [
     ("--registry-version", "7"),
 ];
 
+/// The refusal of evidence, for a person who did not ask where it fails.
+const WITHHELD: &str =
+    "error PIC_EVIDENCE_FAILED: evidence does not verify: --debug says where, and by which rule\n";
+
 fn transfer() -> Value {
     json!({
         "protocol": "PIC/1.0",
@@ -343,7 +347,7 @@ fn places_and_rules_are_for_those_who_ask_and_values_for_nobody() {
     desk.signed();
     let wrong = [("--call-id", "call-of-another")];
     let quiet = desk.verify("signed.json", &wrong);
-    assert_eq!(quiet.err, "error PIC_EVIDENCE_FAILED: evidence does not verify\n");
+    assert_eq!(quiet.err, WITHHELD);
     let loud = desk.verify("signed.json", &[wrong[0], ("--debug", "")]);
     assert!(loud.err.contains("/evidence/0/payload/x_call_id: "), "{loud:?}");
     let told = |more: &[(&str, &str)]| {
@@ -514,7 +518,7 @@ fn nothing_is_taken_from_the_environment() {
     };
     let output = run(&args);
     assert_eq!(output.status.code(), Some(4));
-    assert_eq!(output.stderr, b"error PIC_EVIDENCE_FAILED: evidence does not verify\n");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), WITHHELD);
     assert_eq!(run(&["proposal", "verify", "look.json"]).status.code(), Some(0));
     assert_eq!(run(&[&args[..], &["--keyring", "keyring.json"]].concat()).status.code(), Some(0));
 }
@@ -574,8 +578,10 @@ fn a_keyring_is_told_key_by_key() {
     for part in ["2 keys, 2 active", "cfo-1  ok  ", "tools       payments_send", "until       2030-01-01"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let report = bench.run("keys keyring example.json --json --now 2030-01-01T00:00:00Z").value();
-    assert_eq!((&report["active"], &report["thresholds"]), (&json!(1), &json!({"irreversible": 2})));
+    bench.fails("keys keyring example.json --now 2030-01-01T00:00:00Z", 6, "KEYRING_THRESHOLD");
+    bench.write("one.json", example.replace(": 2}", ": 1}"));
+    let report = bench.run("keys keyring one.json --json --now 2030-01-01T00:00:00Z").value();
+    assert_eq!((&report["active"], &report["thresholds"]), (&json!(1), &json!({"irreversible": 1})));
     let cfo = &report["keys"][1];
     assert_eq!(
         (&cfo["id"], &cfo["status"], &cfo["impacts"]),
@@ -618,4 +624,13 @@ fn a_keyring_is_made_from_public_key_files() {
     bench.fails("keys keyring two.json --add cfo-2=cfo.pub", 6, "KEYRING_DUPLICATE_KEY");
     bench.fails("keys keyring --add cfo-1=no.pub", 1, "KEY_FILE_MISSING");
     bench.fails("keys keyring --add cto.pub", 2, "USAGE");
+}
+
+#[test]
+fn a_refusal_without_debug_names_it() {
+    let desk = Desk::new();
+    let told = desk.verify("proposal.json", &[]).err;
+    assert!(told.contains("--debug") && !told.contains("/evidence"), "{told}");
+    let told = desk.verify("proposal.json", &[("--debug", "")]).err;
+    assert!(!told.contains("--debug") && told.contains("/evidence"), "{told}");
 }

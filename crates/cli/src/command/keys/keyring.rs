@@ -49,12 +49,14 @@ pub(crate) struct Keyring {
 
 impl Keyring {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let now = self.now.map_or_else(now, Ok)?;
         let keyring = match &self.file {
-            Some(path) => read_evidence_keyring(path)?,
+            Some(path) => read_evidence_keyring(path, now)?,
             None => EvidenceKeyring::empty(),
         };
         if self.write_example || !self.add.is_empty() {
-            let text = if self.write_example { EXAMPLE.to_owned() } else { with_keys(&keyring, &self.add)? };
+            let text =
+                if self.write_example { EXAMPLE.to_owned() } else { with_keys(&keyring, &self.add, now)? };
             if out.is_json() {
                 let keyring: Value = serde_json::from_str(&text).map_err(|_| not_an_object())?;
                 out.json(&json!({"ok": true, "keyring": keyring}))?;
@@ -63,7 +65,6 @@ impl Keyring {
             }
             return Ok(Exit::Done);
         }
-        let now = self.now.map_or_else(now, Ok)?;
         if out.is_json() {
             out.json(&report(&keyring, now))?;
         } else {
@@ -84,7 +85,11 @@ fn named_file(text: &str) -> Result<(String, PathBuf), &'static str> {
 }
 
 /// The keyring's text with more keys in it: read back as any other, so that nothing is printed that would be refused.
-fn with_keys(keyring: &EvidenceKeyring, more: &[(String, PathBuf)]) -> Result<String, Failure> {
+fn with_keys(
+    keyring: &EvidenceKeyring,
+    more: &[(String, PathBuf)],
+    now: Timestamp,
+) -> Result<String, Failure> {
     let mut file: Value = serde_json::from_str(&keyring.to_json()).map_err(|_| not_an_object())?;
     let keys =
         file.as_object_mut().ok_or_else(not_an_object)?.entry("trusted_keys").or_insert_with(|| json!({}));
@@ -99,16 +104,16 @@ fn with_keys(keyring: &EvidenceKeyring, more: &[(String, PathBuf)]) -> Result<St
         }
     }
     let text = serde_json::to_string_pretty(&file).map_err(|_| not_an_object())?;
-    EvidenceKeyring::from_json(text.as_bytes())
+    EvidenceKeyring::from_json_at(text.as_bytes(), now)
         .map_err(|error| Failure::from(error).ending(Exit::Keyring))?;
     Ok(text)
 }
 
 /// Reads the keyring that evidence is verified with. One that cannot be used, whatever the reason, ends the run as
 /// PIC/1.0's own verb does.
-pub(crate) fn read_evidence_keyring(path: &Path) -> Result<EvidenceKeyring, Failure> {
+pub(crate) fn read_evidence_keyring(path: &Path, now: Timestamp) -> Result<EvidenceKeyring, Failure> {
     let bytes = read_trusted_file(path, TEXT_BYTES).map_err(|failure| failure.ending(Exit::Keyring))?;
-    EvidenceKeyring::from_json(&bytes).map_err(|error| {
+    EvidenceKeyring::from_json_at(&bytes, now).map_err(|error| {
         let about = match error.place() {
             Some(place) if !place.is_empty() => format!("{}, {place}", path.display()),
             _ => path.display().to_string(),
@@ -137,6 +142,8 @@ fn report(keyring: &EvidenceKeyring, now: Timestamp) -> Value {
     json!({
         "ok": true,
         "keys": keyring.keys().map(entry).collect::<Vec<_>>(),
+        "weak": keyring.weak_ids().map(|id| json!({"id": id, "status": keyring.status(id, now).as_str()}))
+            .collect::<Vec<_>>(),
         "active": active(keyring, now),
         "thresholds": thresholds,
     })
@@ -158,6 +165,9 @@ fn tell(out: &mut Output, keyring: &EvidenceKeyring, now: Timestamp) -> Result<(
         for (what, names) in scope(key.scope()) {
             out.line(&format!("  {what:<10}  {}", escape_hidden(&names.join(", "))))?;
         }
+    }
+    for id in keyring.weak_ids() {
+        out.line(&format!("{}  {}  (the key is weak)", escape_hidden(id), keyring.status(id, now)))?;
     }
     for (impact, count) in keyring.thresholds() {
         let keys = if count == 1 { "key" } else { "keys" };

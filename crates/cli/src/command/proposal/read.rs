@@ -127,11 +127,11 @@ pub(super) const fn exit_of(code: ProposalCode) -> Exit {
     }
 }
 
-/// A refusal for a person: the code's sentence, and with `debug` the place and the rule.
+/// A refusal for a person: the code's sentence, and with `debug` the place and the rule; without, how to have them.
 pub(super) fn refusal(error: &ProposalError, debug: bool) -> Failure {
     let code = code_of(error);
-    let message =
-        if debug { format!("{}: {}", code.message(), error.detail()) } else { code.message().to_owned() };
+    let more = if debug { error.detail() } else { "--debug says where, and by which rule".to_owned() };
+    let message = format!("{}: {more}", code.message());
     Failure::refused(code.as_str(), message).ending(exit_of(code))
 }
 

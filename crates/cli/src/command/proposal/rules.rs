@@ -95,7 +95,7 @@ impl Rules {
             .skew(self.skew)
             .max_attestation_age(self.max_age);
         if let Some(path) = &self.keyring {
-            builder = builder.keyring(read_evidence_keyring(path)?);
+            builder = builder.keyring(read_evidence_keyring(path, self.time()?)?);
         }
         if let Some(folder) = self.folder(proposal) {
             builder = builder.resolver(open_folder(&folder)?);
@@ -156,9 +156,12 @@ impl Rules {
     fn read_endorsed(&self, path: &Path, root: &Path) -> Result<EndorsedDigests, Failure> {
         let root = read_trust_root(root)?;
         let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
-        let now = self.clock().now().map_err(|error| Failure::new("CLOCK_UNAVAILABLE", error.to_string()))?;
-        EndorsedDigests::load(&bytes, &root, now)
+        EndorsedDigests::load(&bytes, &root, self.time()?)
             .map_err(|error| Failure::from(error).about(path.display()).into_refusal())
+    }
+
+    fn time(&self) -> Result<Timestamp, Failure> {
+        self.clock().now().map_err(|error| Failure::new("CLOCK_UNAVAILABLE", error.to_string()))
     }
 
     /// The clock to judge by. Where a moment was named it stands there, and no verification takes any time.

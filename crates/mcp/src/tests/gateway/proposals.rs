@@ -211,3 +211,22 @@ fn a_call_that_somebody_attested_to_runs_once_and_the_server_sees_nothing_of_it(
     let profiles: Vec<_> = decisions(&desk).iter().map(|call| call.proposal.is_some()).collect();
     assert_eq!(profiles, [true; 7]);
 }
+
+#[test]
+fn a_proposal_that_is_null_or_text_is_refused() {
+    for mut desk in [desk(), Desk::open()] {
+        for (id, odd) in [(1, Value::Null), (2, json!("text")), (3, json!([])), (4, json!(7))] {
+            desk.call_with(
+                id,
+                "send_email",
+                &mail(),
+                &json!({ "dev.countersign/proposal": odd, "dev.countersign/ask": GOAL }),
+            );
+            if id == 1 {
+                desk.list(&definitions());
+            }
+            assert_eq!(desk.refusal().1, "PIC_INVALID_REQUEST", "{odd}");
+        }
+        desk.nothing_reached_the_server();
+    }
+}
