@@ -196,11 +196,16 @@ impl AttestationDraft {
         self
     }
 
-    /// Signs it with the key that keyrings have under `key_id`.
+    /// Gives what [`sign`](Self::sign) would sign: a person reads it first.
     ///
     /// # Errors
     /// [`AttestError`] when no verifier could accept it.
-    pub fn sign(mut self, key: &SigningKey, key_id: &str) -> Result<SignedAttestation, AttestError> {
+    pub fn payload(&self, key_id: &str) -> Result<String, AttestError> {
+        let mut draft = self.clone();
+        draft.write_payload(key_id)
+    }
+
+    fn write_payload(&mut self, key_id: &str) -> Result<String, AttestError> {
         KeyId::new(key_id).map_err(AttestError::KeyId)?;
         if !self.evidence_is_input {
             return Err(AttestError::EvidenceId);
@@ -210,7 +215,15 @@ impl AttestationDraft {
         }
         self.write_times()?;
         key_id.clone_into(&mut self.object.x_key_id);
-        let payload = self.canonical_payload()?;
+        self.canonical_payload()
+    }
+
+    /// Signs it with the key that keyrings have under `key_id`.
+    ///
+    /// # Errors
+    /// [`AttestError`] when no verifier could accept it.
+    pub fn sign(mut self, key: &SigningKey, key_id: &str) -> Result<SignedAttestation, AttestError> {
+        let payload = self.write_payload(key_id)?;
         let signature = key.sign(payload.as_bytes());
         Ok(SignedAttestation {
             evidence_id: self.object.x_evidence_id,

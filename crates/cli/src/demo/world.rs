@@ -223,7 +223,8 @@ impl World {
         self.write("proposal.json", &wire::proposal(Reason::Attested).to_string())?;
         let (id, version) = (session.session.to_string(), session.registry_version.to_string());
         let goal = session.ask.map(|ask| ask.to_string()).unwrap_or_default();
-        let mut args = vec!["proposal", "attest", "--proposal", "proposal.json", "--into", ATTESTED];
+        let mut args = vec!["proposal", "attest", "--proposal", "proposal.json", "--yes", "--into", ATTESTED];
+        args.extend(["--evidence-root", "evidence"]);
         args.extend(["--key", "finance.key", "--key-id", "finance-1", "--evidence-id", "finance"]);
         args.extend(["--audience", "payments-gateway", "--server", "desk", "--call-id", wire::CALL_ID]);
         args.extend(["--principal", session.principal.as_str(), "--agent", session.agent.as_str()]);

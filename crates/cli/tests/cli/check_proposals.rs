@@ -43,7 +43,7 @@ fn attest(bench: &Bench, call_id: &str) -> Value {
     let run = bench.run(&format!(
         "proposal attest --proposal proposal.json --key finance.key --key-id finance-1 --evidence-id finance \
          --audience check --server desk --call-id {call_id} --principal alice --agent support-bot --session s1 \
-         --registry-version 1 --into attested.json"
+         --registry-version 1 --evidence-root . --yes --into attested.json"
     ));
     assert_eq!(run.code, 0, "{run:?}");
     serde_json::from_str(&bench.read("attested.json")).unwrap()

@@ -113,7 +113,7 @@ fn attest(bench: &Bench, proposal: &Value, call_id: &str, key: &str) -> Value {
     let run = bench.run(&format!(
         "proposal attest --proposal proposal.json --key {key}.key --key-id finance-1 --evidence-id finance \
          --audience desk --server desk --call-id {call_id} --principal {} --agent {} --session {} --ask {} \
-         --registry-version {} --into attested.json",
+         --registry-version {} --evidence-root evidence --yes --into attested.json",
         text("principal"),
         text("agent"),
         text("session"),

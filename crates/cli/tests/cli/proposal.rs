@@ -70,6 +70,8 @@ impl Desk {
             ("--key-id", "cfo-1"),
             ("--evidence-id", "invoice"),
             ("--audience", "gate-1"),
+            ("--evidence-root", "."),
+            ("--yes", ""),
         ];
         self.run("attest", &[], &fixed, changed)
     }
@@ -238,7 +240,7 @@ fn what_is_shown_is_what_is_signed() {
     assert!(!run.err.contains("strict"), "{}", run.err);
     let until = run.err.lines().find(|line| line.starts_with("until      ")).unwrap();
     assert!(until.contains("Z, and no longer than session \""), "{until}");
-    let less = desk.attest(&[("--audience", "LEFT OUT"), ("--session", "LEFT OUT")]);
+    let less = desk.attest(&[("--unbound", ""), ("--audience", "LEFT OUT"), ("--session", "LEFT OUT")]);
     assert!(less.err.contains("nothing of the audience, the session"), "{}", less.err);
 }
 
@@ -419,7 +421,9 @@ fn evidence_is_told_entry_by_entry() {
     let mut filed = transfer();
     filed["evidence"] = json!([file("mail", "file://invoice.txt"), file("gone", "file://gone.txt")]);
     bench.write("filed.json", filed.to_string());
+    bench.write("gone.txt", bench.read("invoice.txt"));
     let shown = desk.attest(&[("--proposal", "filed.json"), ("--into", "all.json")]);
+    std::fs::remove_file(bench.path("gone.txt")).unwrap();
     assert!(shown.err.contains("file       \"mail\" \"file://invoice.txt\""), "{shown:?}");
     let looked = |file: &str| {
         let fixed = [
@@ -633,4 +637,43 @@ fn a_refusal_without_debug_names_it() {
     assert!(told.contains("--debug") && !told.contains("/evidence"), "{told}");
     let told = desk.verify("proposal.json", &[("--debug", "")]).err;
     assert!(!told.contains("--debug") && told.contains("/evidence"), "{told}");
+}
+
+#[test]
+fn an_attestation_is_not_signed_unasked() {
+    let desk = Desk::new();
+    let run = desk.attest(&[("--yes", "LEFT OUT"), ("--into", "signed.json")]);
+    assert_eq!((run.code, run.out.as_str()), (1, ""), "{run:?}");
+    assert!(run.err.contains("error NOT_A_TERMINAL: "), "{run:?}");
+    assert!(!desk.bench.path("signed.json").exists());
+}
+
+#[test]
+fn an_unbound_attestation_is_refused() {
+    let desk = Desk::new();
+    let names = BOUND.iter().map(|(name, _)| *name).chain(["--audience"]);
+    for name in names {
+        refused(&desk.attest(&[(name, "LEFT OUT")]), 1, "ATTEST_UNBOUND");
+        assert_eq!(desk.attest(&[(name, "LEFT OUT"), ("--unbound", "")]).code, 0, "{name}");
+    }
+}
+
+#[test]
+fn the_evidence_files_are_opened_and_shown() {
+    let desk = Desk::new();
+    desk.bench.write("odd.txt", "pay\u{202e}me\nsecond\n3\n4\n5\nsixth\n");
+    let digest = countersign_core::Digest::of(desk.bench.read("odd.txt").as_bytes()).to_string();
+    let mut filed = transfer();
+    filed["evidence"] = json!([{"id": "mail", "type": "hash", "ref": "file://odd.txt", "sha256": digest}]);
+    desk.bench.write("filed.json", filed.to_string());
+    let of = |more: &[(&str, &str)]| desk.attest(&[&[("--proposal", "filed.json")], more].concat());
+    let shown = of(&[]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    for part in [" bytes\n", "| \"pay\\u202eme\"\n", "| \"5\"\n", "| (more)\n"] {
+        assert!(shown.err.contains(part), "{part}: {}", shown.err);
+    }
+    assert!(!shown.err.contains("sixth"), "{}", shown.err);
+    refused(&of(&[("--evidence-root", "LEFT OUT")]), 1, "EVIDENCE_ROOT_MISSING");
+    desk.bench.write("odd.txt", "exchanged");
+    refused(&of(&[]), 4, "PIC_EVIDENCE_FAILED");
 }

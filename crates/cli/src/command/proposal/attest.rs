@@ -1,21 +1,28 @@
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
 use countersign_action_proposal::{
-    ActionProposal, AttestationDraft, EvidenceEntry, ProposedCall, SignedAttestation,
+    ActionProposal, AttestationDraft, EvidenceBudget, EvidenceEntry, EvidenceResolver, HashEntry,
+    ProposedCall, SignedAttestation,
 };
 use countersign_canonical_json::{Canonical, write_string};
-use countersign_core::{Audience, Millis, Timestamp};
+use countersign_core::{Audience, Millis, SystemClock, Timestamp};
 
 use super::facts::Bound;
 use super::read::{evidence_texts, limits, read_proposal, refusal, with_evidence};
 use crate::command::keys::read_signers;
-use crate::failure::{Exit, Failure, one_line};
+use crate::failure::{Exit, Failure, chain, one_line};
 use crate::files::{Replace, Source, must_be_free, write_file};
 use crate::output::{Output, internal, note};
+use crate::proposals::open_folder;
 use crate::random;
 use crate::shown::shown_json;
 use crate::time::{moment, now};
+
+/// The most lines of an evidence file that are shown, and the most characters of them.
+const SHOWN_LINES: usize = 5;
+const SHOWN_CHARS: usize = 400;
 
 #[derive(Debug, Args)]
 pub(crate) struct Attest {
@@ -37,6 +44,15 @@ pub(crate) struct Attest {
     audience: Option<Audience>,
     #[command(flatten)]
     bound: Bound,
+    /// Folder of the evidence files. They are opened, held against their digests and shown.
+    #[arg(long, value_name = "DIR")]
+    evidence_root: Option<PathBuf>,
+    /// Sign though it does not bind the audience and every fact of the call. The profile `strict` refuses such an attestation.
+    #[arg(long)]
+    unbound: bool,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
     /// How long it counts: a number and ms, s, m, h or d.
     #[arg(long, default_value = "10m")]
     ttl: Millis,
@@ -76,13 +92,46 @@ impl Attest {
             draft = draft.audience(audience);
         }
         // What cannot be signed is told before anybody reads what it would be.
+        let payload = draft.payload(&self.key_id)?;
+        let missing = self.missing();
+        if !missing.is_empty() && !self.unbound {
+            let text = format!("it says nothing of {}: say so, or sign with --unbound", missing.join(", "));
+            return Err(Failure::new("ATTEST_UNBOUND", text));
+        }
+        let files = self.open_files(&proposal)?;
+        self.show(&proposal, &files, &payload, expires);
+        if !self.yes {
+            ask()?;
+        }
         let signed = draft.sign(&key, &self.key_id)?;
-        self.show(&proposal, &signed, expires);
         self.write(out, &canonical, &signed, expires)
     }
 
+    /// Opens every file among the evidence and holds it against its digest. Gives how each of them begins.
+    fn open_files(&self, proposal: &ActionProposal) -> Result<Vec<String>, Failure> {
+        let entries = proposal.evidence().iter().filter_map(|entry| match entry {
+            EvidenceEntry::Hash(file) => Some((entry.id(), file)),
+            _ => None,
+        });
+        let entries: Vec<_> = entries.collect();
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let root = self.evidence_root.as_ref().ok_or_else(|| {
+            Failure::new(
+                "EVIDENCE_ROOT_MISSING",
+                "the proposal has evidence files: name their folder with --evidence-root",
+            )
+        })?;
+        let folder = open_folder(root)?;
+        let (clock, limits) = (SystemClock::new(), FileLimits::default());
+        let mut budget = EvidenceBudget::start(&clock, limits.file, limits.total, limits.time)
+            .map_err(|error| Failure::new("EVIDENCE_FILE", chain(&error)))?;
+        entries.into_iter().map(|(id, entry)| open_file(&*folder, id, entry, &mut budget)).collect()
+    }
+
     /// Shows what is signed: the proposal's own values, of which the payload has the digests, and the payload itself.
-    fn show(&self, proposal: &ActionProposal, signed: &SignedAttestation, expires: Timestamp) {
+    fn show(&self, proposal: &ActionProposal, files: &[String], payload: &str, expires: Timestamp) {
         let mut lines = vec![
             format!("tool       {}", shown_text(proposal.tool())),
             format!("impact     {}", proposal.impact()),
@@ -93,19 +142,13 @@ impl Attest {
             lines.push(format!("claim      {} by {}", shown_text(claim.text()), cited.join(", ")));
         }
         // The files are named in what is signed, and no others can stand beside it.
-        for entry in proposal.evidence() {
-            if let EvidenceEntry::Hash(file) = entry {
-                let (id, name) = (shown_text(entry.id()), shown_text(file.reference()));
-                lines.push(format!("file       {id} {name} {}", file.sha256()));
-            }
-        }
+        lines.extend(files.iter().cloned());
         lines.push(format!("raises     {}", shown_text(&self.evidence_id)));
         let session = self.bound.session.as_ref();
         let session =
             session.map(|session| format!(", and no longer than session {}", shown_text(session.as_str())));
         lines.push(format!("until      {expires}{}", session.unwrap_or_default()));
-        for (what, json) in [("arguments", &*proposal.args().canonical_text()), ("signed", signed.payload())]
-        {
+        for (what, json) in [("arguments", &*proposal.args().canonical_text()), ("signed", payload)] {
             lines.push(format!("{what:<10} {}", shown_json(json).replace('\n', "\n           ")));
         }
         let missing = self.missing();
@@ -163,6 +206,74 @@ impl Attest {
         };
         out.line(&if out.is_json() { report(&more) } else { text })?;
         Ok(Exit::Done)
+    }
+}
+
+/// What the evidence files of one proposal may be: what verifiers take, with time for a person's disk.
+struct FileLimits {
+    file: u64,
+    total: u64,
+    time: Millis,
+}
+
+impl Default for FileLimits {
+    fn default() -> Self {
+        Self { file: 5 * 1_024 * 1_024, total: 16 * 1_024 * 1_024, time: Millis::from_secs(30) }
+    }
+}
+
+fn open_file(
+    folder: &dyn EvidenceResolver,
+    id: &str,
+    entry: &HashEntry,
+    budget: &mut EvidenceBudget<'_>,
+) -> Result<String, Failure> {
+    let name = shown_text(entry.reference());
+    let file = folder.resolve(entry.reference(), budget).map_err(|error| {
+        Failure::refused("PIC_EVIDENCE_FAILED", chain(&error)).about(&name).ending(Exit::Evidence)
+    })?;
+    if file.digest() != entry.sha256() {
+        let text = "the file has another digest than the proposal says";
+        return Err(Failure::refused("PIC_EVIDENCE_FAILED", text).about(&name).ending(Exit::Evidence));
+    }
+    let (id, size) = (shown_text(id), file.bytes().len());
+    let mut shown = format!("file       {id} {name} {}\n           {size} bytes", entry.sha256());
+    for line in first_lines(file.bytes()) {
+        shown.push_str("\n           | ");
+        shown.push_str(&line);
+    }
+    Ok(shown)
+}
+
+/// How a file begins, with what hides spelled out. What is no text is shown as far as it can be.
+fn first_lines(bytes: &[u8]) -> Vec<String> {
+    let start = bytes.get(..SHOWN_CHARS * 4).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(start);
+    let shown: String = text.chars().take(SHOWN_CHARS).collect();
+    let mut lines: Vec<_> = shown.lines().take(SHOWN_LINES).map(shown_text).collect();
+    let is_cut = start.len() < bytes.len() || shown.len() < text.len();
+    if is_cut || shown.lines().count() > SHOWN_LINES {
+        lines.push("(more)".to_owned());
+    }
+    lines
+}
+
+/// Asks on the terminal. The question goes to standard error: standard output is for the result.
+fn ask() -> Result<(), Failure> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Failure::new("NOT_A_TERMINAL", "nobody can be asked here: use a terminal, or --yes"));
+    }
+    let mut screen = std::io::stderr().lock();
+    let mut answer = String::new();
+    write!(screen, "Sign this? [y: sign, anything else: do not] ")
+        .and_then(|()| screen.flush())
+        .and_then(|()| stdin.lock().read_line(&mut answer))
+        .map_err(|error| Failure::new("NOT_A_TERMINAL", error.to_string()))?;
+    if ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
+        Ok(())
+    } else {
+        Err(Failure::refused("NOT_SIGNED", "nothing was signed"))
     }
 }
 

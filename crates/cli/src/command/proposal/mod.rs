@@ -42,13 +42,14 @@ pub(crate) enum Proposal {
     Evidence(evidence::Evidence),
     /// Sign for one call of a proposal: prints the evidence entry.
     ///
-    /// What is signed is shown on standard error first. Whoever signs says with their name that this call, with these
+    /// The evidence files are opened and held against their digests; what is signed, and how the files begin, is shown on
+    /// standard error; then the question is asked. Whoever signs says with their name that this call, with these
     /// arguments, for this principal, is backed by what its claims cite. It counts once, and only until it expires.
     #[command(after_help = "Example:\n  \
         countersign proposal attest --proposal proposal.json --key cfo.key.json \\\n    \
         --key-id cfo-1 --evidence-id invoice --audience desk-gate \\\n    \
         --server bank --call-id c1 --principal alice --agent pay-bot \\\n    \
-        --session s1 --registry-version 7 --into -")]
+        --session s1 --registry-version 7 --evidence-root evidence --into -")]
     Attest(attest::Attest),
     /// Sign, as an operator, that evidence files of certain digests may raise trust.
     ///
