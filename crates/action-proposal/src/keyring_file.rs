@@ -200,12 +200,12 @@ fn read_keys(
 impl EvidenceKeyring {
     /// How many keys are neither revoked nor expired.
     fn countable(&self, now: Option<Timestamp>) -> usize {
-        let counts = |(id, key): (&Box<str>, &EvidenceKey)| {
-            !self.revoked_ids.contains(id)
+        let counting = self.keys.iter().filter(|(id, key)| {
+            !self.revoked_ids.contains(*id)
                 && !self.revoked_fingerprints.contains(key.fingerprint.as_bytes())
-                && !key.expires.zip(now).is_some_and(|(expires, now)| now >= expires)
-        };
-        self.keys.iter().filter(|key| counts(*key)).count()
+                && key.expires.zip(now).is_none_or(|(expires, now)| now < expires)
+        });
+        counting.count()
     }
 
     /// Why a weak key can never be used; nothing where it could.

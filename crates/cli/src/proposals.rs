@@ -13,6 +13,7 @@ use countersign_registry::CapabilityRegistry;
 use crate::command::keys::read_evidence_keyring;
 use crate::failure::{Exit, Failure, chain};
 use crate::files::{REGISTRY_BYTES, TEXT_BYTES, read_trusted_file};
+use crate::output::note;
 
 /// How proposals are judged, as the operator has it.
 #[derive(Debug)]
@@ -45,6 +46,12 @@ impl ProposalPlan {
         registry: &CapabilityRegistry,
         now: Timestamp,
     ) -> Result<Arc<ProposalVerifier>, Failure> {
+        if self.profile != Profile::Strict {
+            note(&format!(
+                "warning WEAK_PROFILE: under the profile {} an attestation is not bound to one call and counts any number of times",
+                self.profile
+            ));
+        }
         let mut builder = ProposalVerifier::builder(self.profile)
             .verify_evidence()
             .sanitize_trust()

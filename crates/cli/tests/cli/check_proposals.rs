@@ -58,7 +58,10 @@ fn check(bench: &Bench, options: &str, lines: &[Value]) -> Vec<Value> {
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let record = if options.contains("--record ") { "" } else { "--no-record" };
     let run = bench.feed(&format!("{CHECK} {record} {options}"), &input);
-    assert!(matches!(run.code, 0 | 3) && run.err.is_empty(), "{run:?}");
+    assert!(
+        matches!(run.code, 0 | 3) && run.err.lines().all(|line| line.starts_with("warning WEAK_PROFILE: ")),
+        "{run:?}"
+    );
     run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -195,5 +198,14 @@ fn what_proposals_are_judged_by_is_checked_before_any_file_is_made() {
     {
         fails("--evidence-root nowhere", 1, "EVIDENCE_FOLDER");
         fails("--evidence-root . --endorsed reg.json", 3, "ENVELOPE_PAYLOAD_TYPE");
+    }
+}
+
+#[test]
+fn a_weaker_profile_is_warned_of_at_start() {
+    let bench = bench();
+    for (profile, expected) in [("strict", 0), ("pic-0.9", 1), ("pic-0.8", 1)] {
+        let run = bench.feed(&format!("{CHECK} --no-record --keyring keyring.json --profile {profile}"), "");
+        assert_eq!(run.err.matches("warning WEAK_PROFILE: ").count(), expected, "{run:?}");
     }
 }

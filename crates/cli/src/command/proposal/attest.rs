@@ -109,9 +109,8 @@ impl Attest {
 
     /// Opens every file among the evidence and holds it against its digest. Gives how each of them begins.
     fn open_files(&self, proposal: &ActionProposal) -> Result<Vec<String>, Failure> {
-        let entries = proposal.evidence().iter().filter_map(|entry| match entry {
-            EvidenceEntry::Hash(file) => Some((entry.id(), file)),
-            _ => None,
+        let entries = proposal.evidence().iter().filter_map(|entry| {
+            if let EvidenceEntry::Hash(file) = entry { Some((entry.id(), file)) } else { None }
         });
         let entries: Vec<_> = entries.collect();
         if entries.is_empty() {
