@@ -1,5 +1,5 @@
 use std::fmt;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -106,7 +106,8 @@ pub struct OpenLogError {
 /// Lists the logs of a folder, in the order of their numbers. A subfolder in which no log has begun is none.
 ///
 /// # Errors
-/// [`LogError::Io`] when the folder cannot be read.
+/// [`LogError::Io`] when the folder cannot be read, and where a link has a numbered log's name: what it leads to is no log of
+/// this folder.
 pub fn list_logs(folder: impl AsRef<Path>) -> Result<Vec<LogNumber>, LogError> {
     let folder = folder.as_ref();
     let disk = FolderDisk::existing(folder)?;
@@ -116,7 +117,11 @@ pub fn list_logs(folder: impl AsRef<Path>) -> Result<Vec<LogNumber>, LogError> {
     }
     for number in disk.list()?.iter().filter_map(|name| name.parse::<LogNumber>().ok()) {
         let path = number.folder_in(folder);
-        if path.symlink_metadata()?.is_dir() && !list_segments(&FolderDisk::existing(&path)?)?.is_empty() {
+        let about = path.symlink_metadata()?;
+        if about.is_symlink() {
+            return Err(io::Error::other(format!("`{number}` is a link, and a log's folder is none")).into());
+        }
+        if about.is_dir() && !list_segments(&FolderDisk::existing(&path)?)?.is_empty() {
             found.push(number);
         }
     }

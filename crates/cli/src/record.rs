@@ -194,7 +194,7 @@ impl PreparedRecord {
         // Another process may have made it meanwhile, and left entries in it.
         let is_ours = size == 0 && (is_fresh || number != LogNumber::FIRST);
         let folder = number.folder_in(&folder);
-        let made = if is_ours { files_in(&folder) } else { Vec::new() };
+        let made = if is_ours { files_of_new_log(&folder) } else { Vec::new() };
         let log = Arc::new(ToldLog::new(log, folder.clone()));
         Ok(OpenRecord { log, folder, size, made })
     }
@@ -250,11 +250,10 @@ impl OpenRecord {
     }
 }
 
-/// The files of a folder, and then the folder. Its subfolders are other processes' logs.
-fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = entries.map(|entry| entry.path()).filter(|path| !path.is_dir());
-    files.chain([folder.to_owned()]).collect()
+/// The files of a log that has just begun, in the order in which they may go: its lock last, so that no other process takes the
+/// log up meanwhile; then its folder, which stays where anything else is in it.
+fn files_of_new_log(folder: &Path) -> Vec<PathBuf> {
+    ["000000000001.jsonl", "lock", ""].iter().map(|name| folder.join(name)).collect()
 }
 
 #[cfg(test)]

@@ -45,6 +45,14 @@ fn open_from(
         options.origin = origin.map_err(|error| failed(AuditError::Unavailable(error)))?;
         let of_log = |note: &&String| LogNumber::of_note(note, &first) == log;
         options.known = known.iter().filter(of_log).cloned().collect();
+        if log != LogNumber::FIRST
+            && log.folder_in(folder).symlink_metadata().is_ok_and(|about| about.is_symlink())
+        {
+            // Readers of the folder follow no links.
+            return Err(failed(AuditError::Unavailable(io::Error::other(
+                "a link in the place of a log's folder",
+            ))));
+        }
         let disk = FolderDisk::create(folder).and_then(|disk| {
             if log == LogNumber::FIRST { Ok(disk) } else { FolderDisk::create(log.folder_in(folder)) }
         });

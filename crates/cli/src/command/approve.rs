@@ -3,8 +3,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_approval_token::{
-    CallBinding, DEFAULT_TTL_CAP, DenialReason, MintTerms, PendingApproval, PendingApprovals as _,
-    PendingError, PendingState, mint,
+    CallBinding, DenialReason, MintTerms, PendingApproval, PendingApprovals as _, PendingError, PendingState,
+    mint,
 };
 use countersign_audit_log::{AnswerRecord, AnswerVerdict, RecordedTool};
 use countersign_core::{CallId, OperatorId, Timestamp, TokenId};
@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, internal};
 use crate::random;
 use crate::record::PreparedRecord;
-use crate::session::open_store;
+use crate::session::open_existing_store;
 use crate::shown::{shown_id, shown_json};
 use crate::time::now;
 
@@ -143,30 +143,32 @@ impl Approve {
         self.approve(out, approval, &store, &pending, record)
     }
 
-    /// The id that is meant: the one that was given whole, or the only one that begins so. Of several, one that waits is meant.
+    /// Finds the id that is meant: the whole id, whatever its state, or else the only one that begins so. Of several, one that
+    /// waits is meant.
     fn find(&self, store: &SqliteStore, now: Timestamp) -> Result<CallId, Failure> {
+        let whole = CallId::new(&self.id).map_or(Ok(None), |id| store.get(&id))?;
         let (waiting, closed) = store.ids_beginning_with(&self.id, now)?;
-        let is_whole = |id: &&CallId| id.as_str() == self.id;
-        let whole = waiting.iter().chain(&closed).find(is_whole);
-        // A client can name its call as the beginning of another's id. Who is not asked sees no difference. The steps of a plan
-        // have its root and a slash before their own part.
-        let is_longer = |id: &CallId| {
-            id.as_str().strip_prefix(&self.id).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-        };
-        let is_unseen = self.yes && !self.deny && waiting.iter().any(is_longer);
-        if let Some(id) = whole.filter(|_| !is_unseen) {
-            return Ok(id.clone());
+        if let Some((pending, state)) = whole {
+            // A client can name its call as the beginning of another's id, and with --yes no one sees which call it is. No client's
+            // id has a `/`: behind one are the steps of the plan that the whole id names.
+            let is_longer = |id: &CallId| {
+                id.as_str()
+                    .strip_prefix(&self.id)
+                    .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+            };
+            let is_unseen = self.yes && !self.deny && matches!(state, PendingState::Waiting);
+            return if is_unseen && waiting.iter().any(is_longer) {
+                Err(ambiguous(&waiting))
+            } else {
+                Ok(pending.id().clone())
+            };
         }
         let found = if waiting.is_empty() { &closed } else { &waiting };
         match found.as_slice() {
             [] => Err(unknown()),
             _ if self.id.chars().count() < MIN_PREFIX => Err(unknown()),
             [id] => Ok(id.clone()),
-            several => {
-                let ids: Vec<_> = several.iter().map(|id| shown_id(id.as_str())).collect();
-                let text = format!("several ids begin so: {}", ids.join(", "));
-                Err(Failure::new("PENDING_AMBIGUOUS", text))
-            }
+            several => Err(ambiguous(several)),
         }
     }
 
@@ -201,7 +203,7 @@ impl Approve {
         let token_id: TokenId = random::id("token")?;
         let now = now()?;
         let terms = MintTerms::new(token_id.clone(), self.approver.clone(), now, approval.ttl());
-        let token = mint(&keys, pending.binding(), &terms, DEFAULT_TTL_CAP)?;
+        let token = mint(&keys, pending.binding(), &terms, approval.ttl())?;
         let expires = token.claimed_expiry().ok_or_else(|| internal("the approval has no expiry"))?;
         let mut answer = self.answer(pending, AnswerVerdict::Approved, now);
         answer.approval = Some(token_id.clone());
@@ -417,7 +419,12 @@ fn open_existing(approval: &ApprovalPart) -> Result<SqliteStore, Failure> {
     if !approval.store.exists() {
         return Err(unknown());
     }
-    open_store(&approval.store)
+    open_existing_store(&approval.store)
+}
+
+fn ambiguous(ids: &[CallId]) -> Failure {
+    let ids: Vec<_> = ids.iter().map(|id| shown_id(id.as_str())).collect();
+    Failure::new("PENDING_AMBIGUOUS", format!("several ids begin so: {}", ids.join(", ")))
 }
 
 fn unknown() -> Failure {

@@ -164,6 +164,31 @@ fn a_call_named_as_the_beginning_of_another_is_not_approved_for_it() {
 }
 
 #[test]
+fn a_decided_id_does_not_stand_for_a_longer_one() {
+    let bench = gateway();
+    let (mut client, id) = asked(&bench);
+    bench.ok(&format!("approve {id} --config gateway.toml --deny"));
+    let meta = json!({"dev.countersign/call_id": format!("{id}.x")});
+    let call = json!({"name": "refund", "arguments": {"id": 8}, "_meta": meta});
+    let refusal = client.ask("tools/call", call)["result"].clone();
+    assert_eq!(decision(&refusal)["approval_id"], format!("{id}.x"));
+    bench.fails(&format!("approve {id} --config gateway.toml --yes"), 1, "PENDING_DECIDED");
+    assert_eq!(answers(&bench).len(), 1);
+    client.end();
+}
+
+#[test]
+fn an_approval_may_last_longer_than_an_hour() {
+    let bench = gateway();
+    bench.write("gateway.toml", bench.read("gateway.toml").replace("ttl = \"5m\"", "ttl = \"2h\""));
+    let (mut client, id) = asked(&bench);
+    bench.ok(&format!("approve {id} --config gateway.toml --yes"));
+    let ran = client.call("refund", json!({"id": 7}));
+    assert_eq!(ran["content"][0]["text"], "done", "{ran}");
+    client.end();
+}
+
+#[test]
 fn a_configuration_is_found_where_none_is_named() {
     let bench = gateway();
     let home = Bench::new();

@@ -122,6 +122,33 @@ fn a_log_of_which_a_checkpoint_was_kept_must_be_there() {
 }
 
 #[test]
+fn a_folder_whose_own_log_is_gone_does_not_verify() {
+    let bench = gateway();
+    clients(&bench, 2).into_iter().for_each(|client| drop(client.end()));
+    std::fs::remove_file(bench.path("log/000000000001.jsonl")).unwrap();
+    bench.fails("audit verify log --key log.vkey", 3, "AUDIT_MISSING");
+    let shown = bench.run("audit show log");
+    assert!(shown.err.starts_with("warning AUDIT_MISSING: log: "), "{shown:?}");
+    bench.ok("audit verify log/1 --key log.vkey");
+}
+
+#[test]
+fn a_link_is_no_numbered_log() {
+    let bench = gateway();
+    let first = Client::start(&bench);
+    std::fs::create_dir(bench.path("elsewhere")).unwrap();
+    bench.write("elsewhere/notes", "mine");
+    std::os::unix::fs::symlink(bench.path("elsewhere"), bench.path("log/1")).unwrap();
+    let second = bench.run("mcp run --config gateway.toml -- false");
+    assert_eq!(second.code, 1, "{second:?}");
+    assert!(second.err.contains("AUDIT_UNAVAILABLE"), "{second:?}");
+    assert_eq!(first.end(), (0, String::new()));
+    assert_eq!(bench.read("elsewhere/notes"), "mine");
+    let verified = bench.run("audit verify log --key log.vkey");
+    assert!(verified.code == 1 && verified.err.contains("is a link"), "{verified:?}");
+}
+
+#[test]
 fn a_simulation_reads_every_log_of_a_folder() {
     let bench = gateway();
     let mut both = clients(&bench, 2);

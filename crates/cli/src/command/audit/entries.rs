@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::describe::describe;
 use super::log::{VerifiedLog, changed, require_all, verify_all};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, note};
 
 /// One entry as it stands in a log.
 #[derive(Debug)]
@@ -38,6 +38,11 @@ impl Logs {
             let name = self.is_several().then_some(*number);
             (*number, name, number.folder_in(&self.folder))
         })
+    }
+
+    /// Returns whether the folder's own log is gone, while numbered ones are left.
+    fn lacks_first(&self) -> bool {
+        !self.numbers.contains(&LogNumber::FIRST)
     }
 
     /// Says whether entries have to name their log.
@@ -74,6 +79,12 @@ impl Entries {
     /// Reads them as they stand. Nothing is verified.
     pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
         let logs = Logs::of(folder)?;
+        if logs.lacks_first() {
+            let folder = folder.display();
+            note(&format!(
+                "warning AUDIT_MISSING: {folder}: the folder's own log is gone, and numbered ones are left"
+            ));
+        }
         let logs = logs.each().map(|(_, name, folder)| OneLog::read(name, folder, None));
         Ok(Self { logs: logs.collect::<Result<_, _>>()? })
     }

@@ -163,13 +163,19 @@ pub(crate) fn verify_all(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Resul
         kept_of.entry(number).or_default().push(path.clone());
     }
     let there: BTreeSet<_> = logs.each().map(|(number, ..)| number).collect();
+    // A numbered log begins beside the folder's own.
+    let due: BTreeSet<_> = there.iter().chain(kept_of.keys()).copied().chain([LogNumber::FIRST]).collect();
     let (mut verified, mut failures) = (Vec::new(), Vec::new());
-    for number in there.iter().chain(kept_of.keys().filter(|number| !there.contains(number))).copied() {
+    for number in due {
         let (kept, path) = (kept_of.get(&number).map_or(&[][..], Vec::as_slice), number.folder_in(folder));
         let result = if there.contains(&number) {
             number.key(&key).map_err(Failure::from).and_then(|key| verify(&path, &key, kept))
         } else {
-            let text = "a checkpoint of the log was kept, and the log is gone";
+            let text = if kept.is_empty() {
+                "the folder's own log is gone, and numbered ones are left"
+            } else {
+                "a checkpoint of the log was kept, and the log is gone"
+            };
             Err(Failure::refused("AUDIT_MISSING", text).about(path.display()))
         };
         match result {

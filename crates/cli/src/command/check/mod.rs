@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::lines::{Line, next_line};
 use crate::minting::{mint_words, shell_line, shell_word};
 use crate::output::{Output, internal, note};
-use crate::shown::shown_line;
+use crate::shown::{shown_id, shown_line};
 use line::CallLine;
 use options::Options;
 use plan::{PlanOptions, start};
@@ -181,7 +181,7 @@ impl Check {
             Err(bad) => {
                 let rejection = gate.refuse_malformed(bad.call_id.unwrap_or("-"), &bad.reason);
                 // The operator reads why; the agent gets the code alone.
-                note(&format!("{}: {}", rejection.call_id(), one_line(&bad.reason)));
+                note(&format!("{}: {}", shown_id(rejection.call_id()), one_line(&bad.reason)));
                 answers.refuse(&rejection, bad.call_id, None)?;
                 return Ok(false);
             }
@@ -291,7 +291,7 @@ impl Answers<'_> {
             rejection.approval_request().filter(|_| rejection.code() == RejectionCode::ApprovalRequired);
         let mint = self.minting.as_ref().zip(wanted).map(|(minting, request)| minting.line(request));
         if let Some(mint) = mint.as_ref().filter(|_| !self.out.is_json()) {
-            note(&format!("to approve {}: {mint}", rejection.call_id()));
+            note(&format!("to approve {}: {mint}", shown_id(rejection.call_id())));
         }
         self.tell(&Decision {
             call_id,
