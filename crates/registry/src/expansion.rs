@@ -219,14 +219,19 @@ impl<'s> Graph<'s> {
         Ok(())
     }
 
-    /// Says whether a reference could lead to a resource: the last segments of both are the same, or one of them says
-    /// nothing that could be compared.
+    /// Returns whether a reference could lead to a resource: the last segments of both are the same but for case, or one of them
+    /// is nothing that could be compared. The evaluator compares URIs after normalisation (RFC 3986, section 6.2.2), so whatever
+    /// that could change counts as equal.
     fn may_name(&self, wanted: &str, resource: usize) -> bool {
         let object = self.nodes.get(resource).and_then(|node| node.value.as_object());
-        let identifier = object.and_then(|object| object.get("$id").or_else(|| object.get("id")));
-        let identifier = identifier.and_then(Value::as_str).map_or("", last_segment);
-        let open = |segment: &str| matches!(segment, "" | "." | "..") || segment.contains('%');
-        open(wanted) || open(identifier) || wanted == identifier
+        let open = |segment: &str| matches!(segment, "" | "." | "..") || segment.contains(['%', ':']);
+        // Which of the two counts depends on the draft.
+        let identifiers = ["$id", "id"].map(|name| object.and_then(|object| object.get(name)?.as_str()));
+        let named = |id: &str| {
+            let id = last_segment(id);
+            open(id) || wanted.eq_ignore_ascii_case(id)
+        };
+        open(wanted) || identifiers == [None, None] || identifiers.into_iter().flatten().any(named)
     }
 
     /// The container at a JSON Pointer below a resource.

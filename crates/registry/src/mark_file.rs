@@ -7,7 +7,7 @@ use std::time::Duration;
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
 use countersign_core::{Digest, KeyId};
 use countersign_keys::trusted::{
-    PRIVATE_MODE, check_trusted, create_new, open_regular, open_regular_with, set_mode, with_mode,
+    PRIVATE_MODE, check_trusted, create_new, open_regular, open_regular_with, with_mode,
 };
 use serde::Deserialize as _;
 
@@ -62,7 +62,7 @@ impl FileHighWater {
         let mut options = OpenOptions::new();
         let options = with_mode(options.write(true).create(true).truncate(false), PRIVATE_MODE);
         let (file, about) = open_regular_with(&path, options).map_err(locked)?;
-        narrow(&file, &about);
+        narrow(&path, &file, &about);
         check_trusted(&path, &file.metadata().map_err(locked)?)?;
         for tries_left in (0..tries).rev() {
             match file.try_lock() {
@@ -88,7 +88,7 @@ impl FileHighWater {
             Err(_) => return Err(MarkError::Unavailable("read")),
         };
         check_trusted(&self.path, &about)?;
-        narrow(&file, &about);
+        narrow(&self.path, &file, &about);
         let mut bytes = Vec::new();
         let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
         file.take(most).read_to_end(&mut bytes).map_err(|_| MarkError::Unavailable("read"))?;
@@ -135,14 +135,19 @@ impl HighWaterStore for FileHighWater {
     }
 }
 
-/// Takes every right away from group and others. A file of root's stays as it is where the process is not root.
-fn narrow(file: &File, about: &Metadata) {
+/// Takes every right away from group and others. A file of root's stays as it is where the process is not root, and so does one
+/// that a link leads to: it is not the operator's state that a link planted beside it would narrow.
+fn narrow(path: &Path, file: &File, about: &Metadata) {
     #[cfg(unix)]
-    if std::os::unix::fs::MetadataExt::mode(about) & 0o077 != 0 {
-        let _ = set_mode(file, PRIVATE_MODE);
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let is_itself = |named: Metadata| (named.dev(), named.ino()) == (about.dev(), about.ino());
+        if about.mode() & 0o077 != 0 && path.symlink_metadata().is_ok_and(is_itself) {
+            let _ = countersign_keys::trusted::set_mode(file, PRIVATE_MODE);
+        }
     }
     #[cfg(not(unix))]
-    let _ = (file, about);
+    let _ = (path, file, about);
 }
 
 #[cfg(unix)]

@@ -29,6 +29,9 @@ const ERROR_BYTES: usize = 512;
 /// What a value takes in the copies that errors have of it: one for each object or list that it stands in.
 const COPY_BYTES: usize = 128;
 
+/// The most parts of a schema that leads back that are applied to the values of one call, each part to each value.
+const MAX_STEPS: usize = 1 << 20;
+
 /// The most values that are tried in the open places of one planned call.
 const MAX_FILLINGS: usize = 32;
 
@@ -63,6 +66,8 @@ pub(crate) struct ArgsSchema {
     source: Value,
     compiled: Arc<Validator<ArgsJson>>,
     size: Expansion,
+    /// Whether errors may have copies of the schema's parts: those of `not` have.
+    copies_parts: bool,
 }
 
 impl ArgsSchema {
@@ -85,7 +90,8 @@ impl ArgsSchema {
         if compiled.draft() == Draft::Unknown {
             return Err(ContentError::new("/$schema", ContentProblem::SchemaReference));
         }
-        Ok(Self { source, compiled: Arc::new(compiled), size })
+        let copies_parts = source.to_string().contains("\"not\":");
+        Ok(Self { source, compiled: Arc::new(compiled), size, copies_parts })
     }
 
     pub(crate) const fn source(&self) -> &Value {
@@ -162,23 +168,31 @@ impl ArgsSchema {
     }
 
     fn fits(&self, value: ValueRef<'_>) -> bool {
-        // The evaluator recurses, and under a schema that leads back it goes on for as long as the arguments do.
-        let levels = || self.size.levels_in_place.saturating_mul(levels(value));
-        (!self.size.leads_back || levels() <= MAX_LEVELS) && self.compiled.is_valid(ArgsNode::Value(value))
+        (!self.size.leads_back || self.is_bounded(value, MAX_STEPS))
+            && self.compiled.is_valid(ArgsNode::Value(value))
+    }
+
+    /// Returns whether a schema that leads back is applied to these arguments within bounds: the evaluator recurses, and goes on
+    /// for as long as the arguments do.
+    fn is_bounded(&self, value: ValueRef<'_>, steps: usize) -> bool {
+        self.size.levels_in_place.saturating_mul(levels(value)) <= MAX_LEVELS
+            && self.size.nodes.saturating_mul(values(value)) <= steps
     }
 
     /// Says whether errors may be asked for: without a way back, each part of the schema is applied to each value at most
     /// once, and each error may have the schema's values, the arguments' value and its place with it.
     fn can_name(&self, value: ValueRef<'_>) -> bool {
+        let copied = if self.copies_parts { self.size.bytes } else { 0 };
         let mut budget =
-            ErrorBudget { parts: self.size.nodes, schema: self.size.bytes, left: MAX_ERROR_BYTES };
+            ErrorBudget { parts: self.size.nodes, schema: self.size.bytes, copied, left: MAX_ERROR_BYTES };
         !self.size.leads_back && budget.take(value, 0, 0)
     }
 
     /// Says whether a value is known with which in the open places the arguments fit.
     fn fits_filled(&self, value: ValueRef<'_>, open: &[ArgPlace]) -> bool {
         // Each is a copy of all the arguments.
-        if !(ErrorBudget { parts: 1, schema: 0, left: MAX_ERROR_BYTES }).take(value, 0, 0) {
+        let mut copies = ErrorBudget { parts: 1, schema: 0, copied: 0, left: MAX_ERROR_BYTES };
+        if !copies.take(value, 0, 0) || !self.is_bounded(value, MAX_STEPS / MAX_FILLINGS) {
             return false;
         }
         let Ok(mut filled) = Value::deserialize(value) else { return false };
@@ -223,12 +237,20 @@ fn levels(value: ValueRef<'_>) -> usize {
     below.unwrap_or_default().saturating_add(usize::from(matches!(value.kind(), Kind::Object | Kind::Array)))
 }
 
+/// Number of values in arguments, themselves included.
+fn values(value: ValueRef<'_>) -> usize {
+    let members: usize = value.members().map(|(_, value)| values(value)).sum();
+    members.saturating_add(value.elements().map(values).sum()).saturating_add(1)
+}
+
 /// What all errors may take, by estimate.
 struct ErrorBudget {
     /// Objects and lists of the schema.
     parts: usize,
     /// Bytes of the schema.
     schema: usize,
+    /// Bytes of the schema that each error may copy.
+    copied: usize,
     left: usize,
 }
 
@@ -237,7 +259,7 @@ impl ErrorBudget {
     fn take(&mut self, value: ValueRef<'_>, level: usize, place: usize) -> bool {
         let copies = level.saturating_mul(COPY_BYTES);
         let each = ERROR_BYTES.saturating_add(copies).saturating_add(place);
-        let all = self.parts.saturating_mul(each).saturating_add(self.schema);
+        let all = self.parts.saturating_mul(each.saturating_add(self.copied)).saturating_add(self.schema);
         let Some(left) = self.left.checked_sub(all) else { return false };
         self.left = left;
         let (level, place) = (level.saturating_add(1), place.saturating_add(8));

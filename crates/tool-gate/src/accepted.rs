@@ -8,7 +8,7 @@ use countersign_canonical_json::Canonical;
 use countersign_core::{CallId, ImpactClass, Timestamp, ToolId};
 
 use crate::code::RejectionCode;
-use crate::decide::still_stands;
+use crate::decide::{Basis, still_stands};
 use crate::gate::Inner;
 use crate::plan::AcceptedStep;
 use crate::rejection::{CallError, Rejection};
@@ -38,6 +38,7 @@ pub struct AcceptedCall {
     pub(crate) impact: ImpactClass,
     pub(crate) approval: Option<SpentApproval>,
     pub(crate) proposal: Option<SpentProposal>,
+    pub(crate) basis: Basis,
     pub(crate) in_flight: InFlight,
 }
 
@@ -180,7 +181,7 @@ impl AcceptedCall {
 
     /// The call, if it may still be run. Otherwise the outcome is on record as not run.
     fn look_again(self) -> Result<Self, Rejection> {
-        let Err(code) = self.in_flight.may_run(&self.tool) else { return Ok(self) };
+        let Err(code) = self.in_flight.may_run(&self.tool, &self.basis) else { return Ok(self) };
         let Self { approval, in_flight, .. } = self;
         Err(in_flight.not_run(code, approval.is_some()))
     }
@@ -223,10 +224,11 @@ impl InFlight {
     }
 
     /// Whether the call may be run now: what it was accepted under still stands, and it was not held too long.
-    fn may_run(&self, tool: &ToolId) -> Result<(), RejectionCode> {
+    fn may_run(&self, tool: &ToolId, basis: &Basis) -> Result<(), RejectionCode> {
         let look = || {
             let now = self.gate.now().map_err(|_| RejectionCode::Internal)?;
-            still_stands(&self.gate, tool, &self.gate.view(now), now).map_err(|refusal| refusal.code)?;
+            still_stands(&self.gate, tool, basis, &self.gate.view(now), now)
+                .map_err(|refusal| refusal.code)?;
             match self.gate.holding {
                 Some(limit) if now.since(self.started) >= limit => Err(RejectionCode::CallExpired),
                 Some(_) | None => Ok(()),
@@ -241,7 +243,8 @@ impl InFlight {
         let is_recorded = self.record(OutcomeKind::NotRun, Some(code));
         let code = if is_recorded { code } else { RejectionCode::AuditUnavailable };
         let rejection = Rejection::new(code, self.call_id.as_str(), Some(self.decision));
-        Rejection { approval_spent, ..rejection }
+        // A step that was not run has had its turn: the plan cannot be finished any more.
+        Rejection { approval_spent, halted: self.step.is_some(), ..rejection }
     }
 
     /// Records how the call ended. Blocks as [`ToolGate::check`](crate::ToolGate::check) does while the record is synced; so

@@ -211,9 +211,9 @@ codes! {
     /// The decision cannot be put on record.
     11 AuditUnavailable "AUDIT_UNAVAILABLE", AfterChange,
         "decisions cannot be recorded at the moment", Some("the operator's attention");
-    /// The accepted call was held for longer than the gate allows, and was not run.
+    /// The accepted call was held for longer than the gate allows, or the operator changed the tool's rules meanwhile. It was not run.
     12 CallExpired "CALL_EXPIRED", AfterChange,
-        "the accepted call was held too long", Some("the call once more");
+        "the call came too late to run", Some("the call once more");
     /// Something unforeseen, a panic in the host's code included.
     12 Internal "INTERNAL", Never,
         "the call could not be decided", Some("the operator's attention");

@@ -41,6 +41,17 @@ pub(crate) struct Ready<'g> {
     pub(crate) proposal: Option<SpentProposal>,
     pub(crate) reservation: Reservation<'g>,
     pub(crate) step: Option<HeldStep<'g>>,
+    pub(crate) basis: Basis,
+}
+
+/// What of the registry a call was decided by, and has to stand until it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Basis {
+    version: u64,
+    /// Fingerprint of the tool's entry.
+    entry: Digest,
+    has_approval: bool,
+    has_proposal: bool,
 }
 
 /// A call that has failed one, with the reason for the record.
@@ -103,9 +114,15 @@ pub(crate) fn decide<'g>(
     still_free(gate, step.as_ref())?;
     let (proposal, approval) = spend(gate, backing.proposal, approval)?;
     facts.approval_spent = approval.is_some();
-    last_look(gate, &tool, facts)?;
+    let basis = Basis {
+        version: view.snapshot().version(),
+        entry: rules.entry().fingerprint(),
+        has_approval: approval.is_some(),
+        has_proposal: proposal.is_some(),
+    };
+    last_look(gate, &tool, &basis, facts)?;
     let Read { call_id, args, .. } = read;
-    Ok(Ready { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step })
+    Ok(Ready { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step, basis })
 }
 
 /// Ids and names of a call, read.
@@ -206,25 +223,43 @@ pub(crate) fn living_agent<'v>(
 }
 
 /// Asks once more right before the record: user checks and stores may have taken their time.
-fn last_look(gate: &Inner, tool: &ToolId, facts: &mut Facts<'_>) -> Result<(), Refusal> {
+fn last_look(gate: &Inner, tool: &ToolId, basis: &Basis, facts: &mut Facts<'_>) -> Result<(), Refusal> {
     let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
     let view = gate.view(now);
     facts.time = now;
-    still_stands(gate, tool, &view, now).map_err(|refusal| {
+    still_stands(gate, tool, basis, &view, now).map_err(|refusal| {
         facts.registry_version = view.snapshot().version();
         refusal.meanwhile(facts.approval_spent)
     })
 }
 
-/// Asks step 1, and whether the tool is disclosed, of a call that has passed both before.
+/// Asks steps 1 and 2 again of a call that has passed both before. Under another registry, the tool's entry has to be the same, and
+/// approvals and attestations no longer count: they bind the registry's version, and their keys may be revoked.
 pub(crate) fn still_stands(
     gate: &Inner,
     tool: &ToolId,
+    basis: &Basis,
     view: &RegistryView,
     now: Timestamp,
 ) -> Result<(), Refusal> {
+    if gate.record_is_lost() {
+        return Err(Refusal::new(RejectionCode::AuditUnavailable, "an outcome could not be recorded"));
+    }
     living_agent(gate, view, now)?;
-    listed_tool(&gate.contract, view, tool).map(drop)
+    let rules = listed_tool(&gate.contract, view, tool)?;
+    pinned_definition(rules, gate.definition(tool))?;
+    let code = if view.snapshot().version() == basis.version {
+        return Ok(());
+    } else if rules.entry().fingerprint() != basis.entry {
+        RejectionCode::CallExpired
+    } else if basis.has_approval {
+        RejectionCode::ApprovalInvalid
+    } else if basis.has_proposal {
+        RejectionCode::PicEvidenceFailed
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(code, "the registry is another one"))
 }
 
 /// Step 1, but for quarantine.

@@ -136,10 +136,11 @@ impl ToolGate {
         let mut facts = Facts::new(inner, call);
         let verdict = catch_unwind(AssertUnwindSafe(|| decide(inner, call, &mut facts)))
             .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "a check panicked")));
-        let Ready { call_id, tool, args, impact, approval, proposal, reservation, step } = match verdict {
-            Ok(ready) => ready,
-            Err(refusal) => return Err(inner.refuse(facts, refusal)),
-        };
+        let Ready { call_id, tool, args, impact, approval, proposal, reservation, step, basis } =
+            match verdict {
+                Ok(ready) => ready,
+                Err(refusal) => return Err(inner.refuse(facts, refusal)),
+            };
         let (time, approval_spent) = (facts.time, approval.is_some());
         let Ok(sequence) = inner.record(facts.accepted()) else {
             let rejection = inner.refuse_unrecorded(call.call_id, time, Some(&tool));
@@ -154,7 +155,7 @@ impl ToolGate {
             return Err(in_flight.not_run(code, approval_spent));
         }
         // INVARIANT: the one place where an `AcceptedCall` is made. The record above is durable as the sink says.
-        Ok(AcceptedCall { tool, args, impact, approval, proposal, in_flight })
+        Ok(AcceptedCall { tool, args, impact, approval, proposal, basis, in_flight })
     }
 
     /// Checks and runs in one go: the tool is one that the contract discloses under `name`, on one server alone.

@@ -57,6 +57,52 @@ fn a_schema_that_leads_back_is_checked_to_the_deepest_level() {
 }
 
 #[test]
+fn another_spelling_of_a_uri_hides_no_way_back() {
+    for (id, reference) in [
+        ("urn:x", "URN:x"),
+        ("http://example.com", "http://EXAMPLE.com"),
+        ("http://example.com", "http://example.com:"),
+        ("http://example.com/a", "HTTP://example.com/a"),
+    ] {
+        let way = json!({"properties": {"not": {"$ref": reference}, "eq": {"type": "number"}}});
+        let schema = json!({"$id": id, "oneOf": [way.clone(), way]});
+        // Nothing else may be asked under a schema that leads back, and the answer names no place then.
+        let error = rules(&schema).check_args(&deepest("not", &json!("x"))).unwrap_err();
+        assert_eq!((error.code(), error.place()), ("ARGS_SCHEMA", ""), "{id} {reference}");
+    }
+}
+
+#[test]
+fn doubling_by_another_spelling_of_a_uri_is_refused() {
+    let definition = |n: usize| {
+        let next = json!({ "$ref": format!("URN:d{}", n + 1) });
+        (format!("d{n}"), json!({"$id": format!("urn:d{n}"), "anyOf": [next.clone(), next]}))
+    };
+    let mut definitions: serde_json::Map<_, _> = (0..40).map(definition).collect();
+    definitions.insert("d40".to_owned(), json!({"$id": "urn:d40", "type": "object"}));
+    let error = entry(&json!({"$ref": "urn:d0", "$defs": definitions})).unwrap_err();
+    assert_eq!(error.code(), "REGISTRY_SCHEMA_TOO_LARGE");
+}
+
+#[test]
+fn errors_that_copy_the_schema_are_not_asked_for() {
+    let any: Vec<_> = (0..4_500).map(|_| json!({"$ref": "#/$defs/n"})).collect();
+    let not = json!({"not": {"description": "x".repeat(120_000)}});
+    let error =
+        rules(&json!({"$defs": {"n": not}, "anyOf": any})).check_args(&canonical(&json!({}))).unwrap_err();
+    assert_eq!((error.code(), error.rule()), ("ARGS_SCHEMA", ""));
+}
+
+#[test]
+fn many_values_under_a_large_schema_that_leads_back_are_refused() {
+    let any: Vec<_> = (0..200).map(|n| json!({"properties": {format!("p{n}"): {"$ref": "#"}}})).collect();
+    let rules = rules(&json!({"anyOf": any}));
+    assert_eq!(rules.check_args(&canonical(&json!({"x": [1, 2]}))), Ok(()));
+    let error = rules.check_args(&canonical(&json!({"x": vec![json!([]); 20_000]}))).unwrap_err();
+    assert_eq!(error.code(), "ARGS_SCHEMA");
+}
+
+#[test]
 fn a_one_of_with_one_reference_twice_is_checked_to_the_deepest_level() {
     // Never exactly one, wherever there is a member.
     let rules = rules(&twice("oneOf"));

@@ -163,6 +163,31 @@ fn held_call_does_not_run_after_a_change() {
 }
 
 #[test]
+fn approved_call_does_not_run_under_another_registry() {
+    let world = World::new();
+    let gate = world.gate();
+    let token = world.approve(&gate, &refund("c"));
+    let call = gate.check(&refund("c").approval(token.as_str())).unwrap();
+    let free = gate.check(&search("f")).unwrap();
+    // The key of the approval may be revoked in it.
+    world.reload(2, r#"{"agents": [], "keys": [], "snapshots": []}"#);
+    let no = call.dispatch().unwrap_err();
+    assert_eq!((no.code(), no.approval_spent()), (ApprovalInvalid, true));
+    free.run(|_| Ok::<_, ()>(())).unwrap();
+}
+
+#[test]
+fn held_call_does_not_run_once_its_definition_changed() {
+    let world = World::new();
+    let gate = world.gate();
+    let tool = ToolId::new("desk", "pinned").unwrap();
+    gate.note_definition(&tool, Digest::of(b"the pinned definition"));
+    let call = gate.check(&ToolCall::new("c", "desk", "pinned", b"{}")).unwrap();
+    gate.note_definition(&tool, Digest::of(b"another"));
+    assert_eq!(call.dispatch().unwrap_err().code(), ToolDefinitionChanged);
+}
+
+#[test]
 fn call_held_for_a_day_does_not_run() {
     let world = World::new();
     let call = world.gate().check(&search("c")).unwrap();

@@ -74,7 +74,9 @@ fn a_gate_that_takes_no_proposals_refuses_where_evidence_is_required_and_looks_a
     let proven = ToolCall::new("c", "desk", "proven", b"{}").proposal(&proposal);
     assert_eq!(refusal(&gate, &proven), (PicEvidenceFailed, "this gate takes no proposals".to_owned()));
     assert_eq!(code(&gate, &wire("c")), None);
-    assert_eq!(code(&gate, &wire("c").proposal(b"rubbish")), None);
+    assert_eq!(code(&gate, &wire("c").proposal(b"{rubbish")), None);
+    assert_eq!(code(&gate, &wire("c").proposal(b"rubbish")), Some(PicInvalidRequest));
+    assert_eq!(code(&gate, &wire("c").proposal(&proposal)), None);
     let record = gate.call_log().pop().unwrap();
     assert_eq!(record.proposal, None, "nothing is judged, and the record says so");
 }
