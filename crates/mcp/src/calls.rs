@@ -144,14 +144,18 @@ pub(crate) fn decide_unlisted(link: &Link) {
         }
         guarded(link, &call, || {
             learn_definitions(link, &call);
-            (link.before_call)();
-            decide(link, &call);
+            // The gateway may have been stopped during the wait.
+            if !is_refused_by_stop(link, &call) {
+                (link.before_call)();
+                decide(link, &call);
+            }
         });
     }
 }
 
-/// Refuses a call whose decision has not begun when the gateway is stopped.
-fn is_refused_by_stop(link: &Link, call: &HeldCall) -> bool {
+/// Refuses a call whose decision has not begun when the gateway is stopped. It is recorded even if the end has answered it
+/// already.
+pub(crate) fn is_refused_by_stop(link: &Link, call: &HeldCall) -> bool {
     let is_stopped = link.is_stopped();
     if is_stopped {
         link.record(Direction::ToServer, Some(era_2025::CALL), Fault::GatewayStopped);

@@ -63,6 +63,27 @@ const SERVER_NOTIFICATIONS: [&str; 5] = [
     "notifications/prompts/list_changed",
 ];
 
+/// Members of the results of `initialize`, `tools/list` and `tools/call` in either era.
+const RESULT_MEMBERS: [&str; 17] = [
+    "_meta",
+    "cacheScope",
+    "capabilities",
+    "content",
+    "inputRequests",
+    INSTRUCTIONS,
+    "isError",
+    "nextCursor",
+    "protocolVersion",
+    "requestState",
+    "resultType",
+    "serverInfo",
+    "structuredContent",
+    "task",
+    "taskId",
+    "tools",
+    "ttlMs",
+];
+
 /// What a client's request is to the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientRequest {
@@ -395,6 +416,32 @@ fn speaks_as_us(value: ValueRef<'_>) -> bool {
         is_meta(name) && value.members().any(|(name, _)| is_ours(name)) || speaks_as_us(value)
     };
     value.members().any(in_member) || value.elements().any(speaks_as_us)
+}
+
+/// Cuts the members out of a result whose names are known ones but for the case, since some readers take them for those.
+/// Returns whether there were any.
+pub(crate) fn cut_look_alikes<'a>(edits: &mut Edits<'a>, line: &Place<'a>, message: ValueRef<'_>) -> bool {
+    let result = message.get("result");
+    if !result.is_some_and(|result| result.members().any(|(name, _)| is_look_alike(name))) {
+        return false;
+    }
+    if let Some(result) = line.get("result") {
+        edits.cut_members(&result, is_look_alike);
+    }
+    true
+}
+
+fn is_look_alike(name: &str) -> bool {
+    RESULT_MEMBERS.iter().any(|known| name != *known && folded(name).eq(folded(known)))
+}
+
+/// The letters without their case. Two letters beyond ASCII fold to ones of it.
+fn folded(name: &str) -> impl Iterator<Item = char> {
+    name.chars().map(|c| match c {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        _ => c.to_ascii_lowercase(),
+    })
 }
 
 /// Marks the code in a server's error as the server's, where it is one of ours. Returns whether it was.

@@ -203,19 +203,32 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
         return link.record(Direction::ToServer, Some(method), Fault::BadParams);
     };
     note_strange(link, method, params);
-    let line = |wire: &RpcId| passed(link, message, method, Some((&["params", "requestId"], wire)));
-    let (cancel, line) = link.asked.lock().cancel(&id, line, Asked::may_be_cancelled);
-    // A call in flight that is dropped here is put on record as unknown.
-    match cancel {
-        Cancel::Pass(_) => {
-            link.tell_server(line);
+    let found = {
+        let asked = link.asked.lock();
+        asked.of_client(&id).map(|serial| (serial, asked.wire_id(serial)))
+    };
+    // The request may have been answered while the cancellation was under way: nobody did wrong.
+    let Some((serial, wire)) = found else {
+        return;
+    };
+    // why: not under the lock, which every thread takes. No other thread gives the id to another request meanwhile.
+    let line = passed(link, message, method, Some((&["params", "requestId"], &wire)));
+    let passes = link.client_cancels(|| {
+        let cancel = link.asked.lock().cancel(serial, &line, Asked::may_be_cancelled);
+        // A call in flight that is dropped here is recorded as unknown: before the server may keep this thread waiting.
+        match cancel {
+            Cancel::Pass(_) => Some(true),
+            Cancel::Held(_) | Cancel::Later(_) => Some(false),
+            Cancel::Nothing => None,
         }
-        // The request may have been answered while the cancellation was under way: nobody did wrong.
-        Cancel::Held(_) | Cancel::Later(_) => {}
-        Cancel::Nothing => return,
+    });
+    let Some(passes) = passes else {
+        return;
+    };
+    if passes {
+        link.tell_server(line);
     }
     link.answer_behind(&id);
-    link.settled();
 }
 
 fn answer(link: &Link, message: &Canonical, id: &RpcId) {

@@ -159,6 +159,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     }
     let Request { client, what } = request;
     let is_hello = matches!(what, Asked::Initialize(_));
+    let is_call = matches!(what, Asked::Call(_));
     let dropped = match (&what, body) {
         (Asked::Initialize(_), Body::Result(result)) => review_instructions(link, result),
         _ => None,
@@ -199,13 +200,19 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     if let Some(client) = client {
         match page {
             Ok(_) if is_hello => pass_answer(link, line, message, &client, |edits, place| {
+                cut_look_alikes(link, edits, place, message);
                 era_2025::narrow_server(edits, place, message, link.settings.client_methods());
                 if dropped.is_some() {
                     era_2025::cut_instructions(edits, place);
                 }
             }),
-            Ok(None) => pass_answer(link, line, message, &client, |_, _| {}),
+            Ok(None) => pass_answer(link, line, message, &client, |edits, place| {
+                if is_call {
+                    cut_look_alikes(link, edits, place, message);
+                }
+            }),
             Ok(Some(page)) => pass_answer(link, line, message, &client, |edits, place| {
+                cut_look_alikes(link, edits, place, message);
                 era_2025::keep_tools(edits, place, &page.kept, page.own);
             }),
             Err(fault) => {
@@ -236,6 +243,13 @@ fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
         }
         Body::Result(_) if era_2025::is_success(body) => in_flight.finish(OutcomeKind::Returned),
         Body::Result(_) | Body::Error => in_flight.finish(OutcomeKind::Failed),
+    }
+}
+
+/// Cuts out of a result what only looks like one of its known members, and records it.
+fn cut_look_alikes<'a>(link: &Link, edits: &mut Edits<'a>, line: &Place<'a>, message: ValueRef<'_>) {
+    if era_2025::cut_look_alikes(edits, line, message) {
+        link.record(Direction::ToClient, None, Fault::UnknownMember);
     }
 }
 

@@ -97,9 +97,11 @@ impl Asked {
 struct Life {
     /// All calls of the client were decided, and none will come.
     calls_ended: bool,
-    /// A line of the server is being dealt with: its request is answered already in the table, and not yet to the
-    /// client.
+    /// A line of the server, or its end, is being dealt with: its request is answered already in the table, and not yet
+    /// to the client.
     server_speaks: bool,
+    /// A request of the client is being cancelled: it is out of the table already, and its outcome is not yet recorded.
+    client_cancels: bool,
     /// Nothing more comes from the server.
     server_ended: bool,
     /// Which side ended first.
@@ -304,15 +306,28 @@ impl Link {
         self.note(|life| life.server_speaks = false);
     }
 
+    /// Takes a request out that the client cancels, and records its outcome. The end waits for it, so that the outcome is
+    /// not lost. `cancel` must not wait for a peer.
+    pub(crate) fn client_cancels<T>(&self, cancel: impl FnOnce() -> T) -> T {
+        self.note(|life| life.client_cancels = true);
+        let cancelled = cancel();
+        self.note(|life| life.client_cancels = false);
+        cancelled
+    }
+
     /// Nothing more comes from the server: whatever it owes, it will never answer.
     pub(crate) fn server_ended(&self) {
         // Before the client hears of it, and perhaps ends because of it.
         self.note(|life| {
             life.first.get_or_insert(End::Server);
+            life.server_speaks = true;
         });
         self.fail_outstanding();
         self.to_server.kill();
-        self.note(|life| life.server_ended = true);
+        self.note(|life| {
+            life.server_speaks = false;
+            life.server_ended = true;
+        });
     }
 
     /// The server does not read any more. It may still have answers on the way.
@@ -385,7 +400,9 @@ impl Link {
     /// Waits for what is still under way, for at most `limit`; once the gateway is stopped, for as long as that allows.
     pub(crate) fn wait_for_rest(&self, limit: Duration) {
         let is_done = |life: &Life| {
-            life.server_ended || (life.calls_ended && !life.server_speaks && self.asked.lock().is_empty())
+            let is_over = life.server_ended
+                || (life.calls_ended && !life.server_speaks && self.asked.lock().is_empty());
+            is_over && !life.client_cancels
         };
         let mut life = self.life.lock();
         let waits = |life: &mut Life| life.stopped.is_none() && !is_done(life);

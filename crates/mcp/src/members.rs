@@ -3,6 +3,8 @@
 //!
 //! Source: MCP 2025-11-25, *Schema Reference*. Methods that the configuration adds are not looked at.
 
+use std::collections::BTreeSet;
+
 use countersign_canonical_json::{Kind, ValueRef};
 
 use crate::cut::{Edits, Place};
@@ -80,18 +82,18 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 pub(crate) struct Strange<'a> {
     /// The method, as this file has it.
     pub(crate) method: &'static str,
-    pub(crate) params: Vec<&'a str>,
-    pub(crate) meta: Vec<&'a str>,
+    pub(crate) params: BTreeSet<&'a str>,
+    pub(crate) meta: BTreeSet<&'a str>,
 }
 
 impl Strange<'_> {
     /// Cuts them out of the message's line.
     pub(crate) fn cut<'a>(&self, edits: &mut Edits<'a>, line: &Place<'a>) {
         if let Some(params) = line.get("params") {
-            edits.cut_members(&params, |name| self.params.contains(&name));
+            edits.cut_members(&params, |name| self.params.contains(name));
         }
         if let Some(meta) = line.find(&["params", "_meta"]) {
-            edits.cut_members(&meta, |name| self.meta.contains(&name));
+            edits.cut_members(&meta, |name| self.meta.contains(name));
         }
     }
 }
@@ -107,7 +109,7 @@ pub(crate) fn strange<'a>(method: &str, params: Option<ValueRef<'a>>) -> Option<
     (!params.is_empty() || !meta.is_empty()).then_some(Strange { method, params, meta })
 }
 
-fn unfit<'a>(object: ValueRef<'a>, known: Members) -> Vec<&'a str> {
+fn unfit<'a>(object: ValueRef<'a>, known: Members) -> BTreeSet<&'a str> {
     let fits = |name: &str, value| known.iter().any(|(member, fit)| *member == name && fit.holds(value));
     object.members().filter(|(name, value)| !fits(name, *value)).map(|(name, _)| name).collect()
 }

@@ -9,7 +9,7 @@ use countersign_registry::ApprovalRule;
 use countersign_tool_gate::{PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError};
 
 use crate::approvals::Answer;
-use crate::calls::{HeldCall, NotFiled, file, is_over, note, withdraw};
+use crate::calls::{HeldCall, NotFiled, file, is_over, is_refused_by_stop, note, withdraw};
 use crate::definitions::know_definition;
 use crate::last_step::LastStep;
 use crate::link::Link;
@@ -89,7 +89,7 @@ pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
             for step in plan.steps() {
                 know_definition(link, step.tool());
             }
-            if is_over(link, call) {
+            if is_refused_by_stop(link, call) || is_over(link, call) {
                 return;
             }
             change(link, plan, approvals)

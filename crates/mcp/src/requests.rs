@@ -131,25 +131,19 @@ impl<T> Requests<T> {
         }
     }
 
-    /// Takes out what the client cancels, if `may` lets it be cancelled, and gives the line for the server, made with the
-    /// gateway's id.
-    pub(crate) fn cancel(
-        &mut self,
-        client: &RpcId,
-        line: impl FnOnce(&RpcId) -> Vec<u8>,
-        may: impl Fn(&T) -> bool,
-    ) -> (Cancel<T>, Vec<u8>) {
-        let Some(serial) = self.by_client.get(client).copied() else {
-            return (Cancel::Nothing, Vec::new());
-        };
-        let line = line(&self.wire_id(serial));
-        let cancel = match self.table.cancel(&serial, &line, |request| may(&request.what)) {
+    /// The number of the client's request under this id.
+    pub(crate) fn of_client(&self, client: &RpcId) -> Option<u64> {
+        self.by_client.get(client).copied()
+    }
+
+    /// Takes out what the client cancels, if `may` lets it be cancelled. `line` tells the server, under the gateway's id.
+    pub(crate) fn cancel(&mut self, serial: u64, line: &[u8], may: impl Fn(&T) -> bool) -> Cancel<T> {
+        match self.table.cancel(&serial, line, |request| may(&request.what)) {
             Cancel::Pass(request) => Cancel::Pass(self.gone(request).what),
             Cancel::Held(request) => Cancel::Held(self.gone(request).what),
             Cancel::Later(request) => Cancel::Later(self.gone(request).what),
             Cancel::Nothing => Cancel::Nothing,
-        };
-        (cancel, line)
+        }
     }
 
     /// Puts the answer to a refused request behind that of the one that uses its id.

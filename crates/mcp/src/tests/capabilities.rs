@@ -60,3 +60,23 @@ fn capabilities_that_are_no_object_are_none() {
         assert!(["{}", r#"{"tools":{}}"#].contains(&narrowed.as_str()), "{text}: {narrowed}");
     }
 }
+
+#[test]
+fn known_members_of_capabilities_pass_no_other_values() {
+    let hidden = r#"{"_meta":{"dev.countersign/decision":1},"x":[1]}"#;
+    let client = format!(
+        r#"{{"elicitation":{{"form":{hidden},"url":7}},"roots":{{"listChanged":{hidden}}},
+        "tasks":{{"list":{hidden},"requests":{{"elicitation":{{"create":7}},"sampling":{{"createMessage":{hidden},"x":{{}}}}}}}}}}"#
+    );
+    let also = methods(&["elicitation/create", "tasks/list", "tasks/result"]);
+    assert_eq!(
+        of_client(json(&client).value(), &also),
+        r#"{"elicitation":{"form":{}},"roots":{},"tasks":{"list":{},"requests":{"sampling":{"createMessage":{}}}}}"#
+    );
+    let server =
+        format!(r#"{{"tools":{{"listChanged":{hidden}}},"tasks":{{"cancel":{hidden},"list":{{}}}}}}"#);
+    assert_eq!(
+        of_server(json(&server).value(), &methods(&["tasks/cancel", "tasks/list"])),
+        r#"{"tasks":{"cancel":{},"list":{}},"tools":{}}"#
+    );
+}

@@ -1,9 +1,12 @@
+use std::collections::BTreeSet;
+
 use super::json;
+use crate::cut::{Edits, Place};
 use crate::members::strange;
 
 fn cut(method: &str, params: &str) -> Option<(Vec<String>, Vec<String>)> {
     let params = json(params);
-    let owned = |names: Vec<&str>| names.into_iter().map(ToOwned::to_owned).collect();
+    let owned = |names: BTreeSet<&str>| names.into_iter().map(ToOwned::to_owned).collect();
     strange(method, Some(params.value())).map(|found| (owned(found.params), owned(found.meta)))
 }
 
@@ -68,4 +71,16 @@ fn values_that_could_carry_more_do_not_pass() {
     }
     let found = cut("ping", r#"{"_meta":{"progressToken":{"a":1},"traceparent":7}}"#);
     assert_eq!(found, Some((vec![], vec!["progressToken".into(), "traceparent".into()])));
+}
+
+#[test]
+fn widest_line_of_unknown_members_is_cut() {
+    let unknown: Vec<String> = (0..65_536).map(|n| format!("\"unknown-{n}\":0")).collect();
+    let line = format!("{{\"params\":{{{}}}}}", unknown.join(","));
+    let message = json(&line);
+    let found = strange("ping", message.value().get("params")).unwrap();
+    assert_eq!(found.params.len(), 65_536);
+    let mut edits = Edits::new(line.as_bytes());
+    found.cut(&mut edits, &Place::new(line.as_bytes()));
+    assert_eq!(edits.finish(), br#"{"params":{}}"#);
 }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::desk::{Desk, Setup, definitions};
+use super::plans::{planned, submit};
 use crate::GatewayEnd;
 
 #[test]
@@ -240,11 +241,86 @@ fn a_call_that_waits_for_its_decision_at_the_stop_is_refused() {
     assert_eq!(desk.error(&json!(3)).0, -32601);
     desk.stop.stop(Duration::from_secs(3_600));
     desk.answer(&asked["id"], &json!({ "tools": definitions() }));
-    let call = desk.wire_id();
-    assert_eq!(desk.error(&json!(2)), (-32603, "GATEWAY_STOPPED".into()));
-    desk.answer(&call, &json!({ "content": [] }));
-    assert_eq!(desk.client_got()["id"], 1);
+    // Which thread refuses the second depends on how far it came.
+    let mut refused = [desk.client_got(), desk.client_got()]
+        .map(|line| (line["id"].as_i64(), line["error"]["data"]["code"].clone()));
+    refused.sort_by_key(|(id, _)| *id);
+    assert_eq!(refused, [1, 2].map(|id| (Some(id), json!("GATEWAY_STOPPED"))));
+    desk.server_sees_the_end();
     assert_eq!(desk.ended(), GatewayEnd::Stopped);
+    assert_eq!(desk.record(), ["METHOD_NOT_ALLOWED", "GATEWAY_STOPPED", "GATEWAY_STOPPED"]);
+}
+
+#[test]
+fn call_whose_list_never_comes_before_the_stop_is_recorded() {
+    let mut desk = Desk::open();
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.server_got();
+    desk.stop.stop(Duration::from_millis(50));
+    assert_eq!(desk.error(&json!(1)), (-32603, "GATEWAY_STOPPED".into()));
+    assert_eq!(desk.ended(), GatewayEnd::Stopped);
+    assert_eq!(desk.record(), ["GATEWAY_STOPPED"]);
+}
+
+#[test]
+fn plan_that_waits_for_the_list_at_the_stop_is_refused() {
+    let mut desk = planned();
+    submit(&mut desk, 1, &json!([{ "tool": "search", "args": { "q": "x" } }]));
+    let asked = desk.server_got();
+    desk.stop.stop(Duration::from_secs(3_600));
+    desk.answer(&asked["id"], &json!({ "tools": definitions() }));
+    assert_eq!(desk.error(&json!(1)), (-32603, "GATEWAY_STOPPED".into()));
+    assert_eq!(desk.ended(), GatewayEnd::Stopped);
+    assert_eq!(desk.record(), ["GATEWAY_STOPPED"]);
+}
+
+#[test]
+fn outcomes_are_recorded_if_client_then_server_leave() {
+    let outcome_takes = Duration::from_millis(100);
+    let mut desk = Desk::with(Setup { outcome_takes, ..Setup::default().patient() });
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    for id in [2, 3] {
+        desk.call(id, "search", &json!({ "q": "x" }));
+        desk.server_got();
+    }
+    desk.close_client();
+    desk.server_sees_the_end();
+    desk.close_server();
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
+    for id in 1..=3 {
+        assert_eq!(desk.error(&json!(id)), (-32603, "SERVER_ENDED".into()));
+    }
+    assert_eq!(desk.record(), ["ACCEPT", "ACCEPT", "ACCEPT", "Unknown", "Unknown", "Unknown"]);
+}
+
+const CANCEL: &str = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+
+#[test]
+fn cancellation_is_recorded_before_the_server_gets_it() {
+    let outcome_takes = Duration::from_millis(200);
+    let mut desk = Desk::with(Setup { outcome_takes, ..Setup::default().patient() });
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.send(CANCEL);
+    assert_eq!(desk.server_got()["method"], "notifications/cancelled");
+    assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
+}
+
+#[test]
+fn outcome_of_a_call_cancelled_at_the_stop_is_recorded() {
+    let outcome_takes = Duration::from_millis(400);
+    let mut desk = Desk::with(Setup { outcome_takes, ..Setup::default().patient() });
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.server_got();
+    desk.send(CANCEL);
+    std::thread::sleep(Duration::from_millis(100));
+    desk.stop.stop(Duration::from_secs(3_600));
+    assert_eq!(desk.ended(), GatewayEnd::Stopped);
+    assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
 }
 
 #[test]

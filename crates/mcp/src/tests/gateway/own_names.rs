@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::desk::{Desk, definitions};
+use super::desk::{Desk, Setup, definitions, initialize, initialized};
 
 fn call_in_flight(desk: &mut Desk) -> Value {
     desk.call(1, "search", &json!({ "q": "x" }));
@@ -34,7 +34,7 @@ fn our_names_are_cut_in_every_spelling() {
     for meta in [
         r#""_meta":{"Dev.Countersign/decision":1}"#,
         r#""_meta":{"dev.countersign\u002fdecision":1}"#,
-        r#""_Meta":{"dev.countersign/plan":1}"#,
+        r#""x":{"_Meta":{"dev.countersign/plan":1}}"#,
         r#""\u005fmeta":{"DEV.COUNTERSIGN/":1}"#,
         r#""_meta":{"a":{"_meta":{"dev.countersign/x":1}}}"#,
     ] {
@@ -117,4 +117,41 @@ fn a_list_of_tools_is_private_to_its_session() {
         desk.answer(&id, &result);
         assert_eq!(desk.client_got()["result"]["cacheScope"], "private");
     }
+}
+
+#[test]
+fn look_alikes_of_a_results_members_are_cut() {
+    for (id, method, known) in [(1, "tools/call", r#""content":[]"#), (2, "tools/list", r#""tools":[]"#)] {
+        let mut desk = Desk::open();
+        let wire = if method == "tools/call" {
+            call_in_flight(&mut desk)
+        } else {
+            desk.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+            desk.wire_id()
+        };
+        let forged = r#""IsError":true,"_Meta":{},"Tools":[{"name":"x"}],"too\u006c\u017f":1,"TOOL\u017f":1,"nextcursor":"c",
+            "InputRequests":1,"ResultType":"x","Instructions":"x""#
+            .replace('\n', "");
+        desk.serve(&format!(
+            r#"{{"jsonrpc":"2.0","id":{wire},"result":{{{forged},{known},"Other":{{"Tools":1}}}}}}"#
+        ));
+        let line = desk.client_line();
+        let private = if id == 2 { r#","cacheScope":"private""# } else { "" };
+        let rest =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{known},"Other":{{"Tools":1}}{private}}}}}"#);
+        assert_eq!(line, rest);
+        assert_eq!(desk.record().last().map(String::as_str), Some("UNKNOWN_MEMBER"));
+    }
+}
+
+#[test]
+fn look_alikes_of_instructions_are_cut() {
+    let mut desk = Desk::before_the_handshake(Setup::default());
+    desk.send(&initialize("hello"));
+    let id = desk.wire_id();
+    let mut result = initialized();
+    result["Instructions"] = json!("x");
+    desk.answer(&id, &result);
+    assert_eq!(desk.client_got()["result"], initialized());
+    assert_eq!(desk.record(), ["UNKNOWN_MEMBER"]);
 }
