@@ -103,7 +103,7 @@ pub struct OpenLogError {
     pub source: AuditError,
 }
 
-/// Lists the logs of a folder, in the order of their numbers. A subfolder in which no log has begun is none.
+/// Lists the logs of a folder, in the order of their numbers. A subfolder without a segment is left out.
 ///
 /// # Errors
 /// [`LogError::Io`] when the folder cannot be read, and where a link has a numbered log's name: what it leads to is no log of
@@ -119,7 +119,7 @@ pub fn list_logs(folder: impl AsRef<Path>) -> Result<Vec<LogNumber>, LogError> {
         let path = number.folder_in(folder);
         let about = path.symlink_metadata()?;
         if about.is_symlink() {
-            return Err(io::Error::other(format!("`{number}` is a link, and a log's folder is none")).into());
+            return Err(io::Error::other(format!("`{number}` is a link, not a log's folder")).into());
         }
         if about.is_dir() && !list_segments(&FolderDisk::existing(&path)?)?.is_empty() {
             found.push(number);

@@ -172,7 +172,7 @@ pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     options
 }
 
-/// Checks by the metadata of an open handle that nobody but root and the process's user can have written a file.
+/// Checks by the metadata of an open handle that only root and the process's user can have written a file.
 ///
 /// # Errors
 /// [`UntrustedFile`]; the path is for its text alone.

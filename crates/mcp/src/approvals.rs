@@ -16,7 +16,7 @@ const MAX_ASKED: usize = 1_024;
 pub(crate) enum Answer {
     /// Somebody approved; the token binds the id beside it.
     Approved(CallId, ApprovalToken),
-    /// Somebody denied this.
+    /// A person denied this.
     Denied(Box<CallBinding>, PendingDenial),
 }
 

@@ -1,5 +1,5 @@
 //! How messages of MCP's stateless era (revision 2026-07-28) are recognised. The gateway does not speak it: it refuses such
-//! a request with the revisions that it does speak, and does not pass on an answer that is none.
+//! a request with the revisions that it does speak, and does not pass on an answer that is no final result.
 //!
 //! Source: MCP 2026-07-28, *Versioning and Compatibility*, *Overview: `_meta`*, *Multi Round-Trip Requests*; MCP
 //! 2025-11-25, *Tasks*, *Elicitation*.

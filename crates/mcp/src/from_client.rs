@@ -207,7 +207,7 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
         let asked = link.asked.lock();
         asked.of_client(&id).map(|serial| (serial, asked.wire_id(serial)))
     };
-    // The request may have been answered while the cancellation was under way: nobody did wrong.
+    // The request may have been answered while the cancellation was under way: that is no fault.
     let Some((serial, wire)) = found else {
         return;
     };

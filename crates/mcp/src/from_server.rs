@@ -224,7 +224,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     link.settled();
 }
 
-/// Returns whether an answer is none: it asks the client for input, or promises a call's result for later. To pass it on
+/// Returns whether an answer is no final result: it asks the client for input, or promises a call's result for later. To pass it on
 /// would let the server ask the client what the gateway does not let it ask.
 fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &Asked) -> bool {
     let is_call = matches!(asked, Asked::Call(_));

@@ -10,7 +10,7 @@ use crate::era_2025::{DECISION, PLAN};
 use crate::message::{RpcId, result_line};
 use crate::session_end::advice;
 
-/// What a refused client is told. Nothing in it comes from the arguments or from inside; the reason for a denial is a person's
+/// Texts of a refusal for the client. Nothing in it comes from the arguments or from inside; the reason for a denial is a person's
 /// own text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal<'a> {

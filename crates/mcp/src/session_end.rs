@@ -11,7 +11,7 @@ use crate::link::Link;
 /// How long the clock is not looked at. A machine that slept is noticed that late.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a client is told beside the gate's own sentence: a host goes on asking for a "new session" that only it can open.
+/// Text for the client beside the gate's own sentence: a host goes on asking for a "new session" that only it can open.
 const ADVICE: &str = "Start this server again in the MCP client to open a new session";
 
 /// Waits for the end of the session's time and notifies of it, unless the gateway ends before.
@@ -22,7 +22,7 @@ pub(crate) fn watch_session(link: &Link) {
         }
     }
     link.notify(Fault::SessionEnded);
-    // Whoever lists the tools now gets none.
+    // A list of tools is empty from now on.
     if link.handshake.is_done() {
         let line = era_2025::tools_changed_line();
         link.to_client.offer(line.len(), line.into(), usize::MAX);

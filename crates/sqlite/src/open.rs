@@ -21,11 +21,11 @@ static OPENING: Mutex<()> = Mutex::new(());
 /// Whether opening may make a store, and when that would be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Making {
-    /// Makes one where there is none.
+    /// Makes a store where it is missing.
     IfMissing(Timestamp),
     /// Makes one and refuses one that is there.
     Always(Timestamp),
-    /// Refuses where there is none.
+    /// Refuses where it is missing.
     Never,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn open(
     }
 }
 
-/// Makes an empty file that nobody else can read, where that is asked for and there is none. SQLite itself would make it
+/// Makes an empty file that only its owner can read, where that is asked for and it is missing. SQLite itself would make it
 /// readable by all.
 fn make_file(path: &Path, making: Making) -> Result<(), OpenError> {
     if matches!(making, Making::Never) {

@@ -48,7 +48,7 @@ struct State {
 }
 
 impl SqliteStore {
-    /// Opens a store, or makes an empty one at `now` that nobody but its owner can read (mode 0600). A store of the schema
+    /// Opens a store, or makes an empty one at `now` that only its owner can read (mode 0600). A store of the schema
     /// before this one is upgraded in place: its rows are kept, and the time of its making stays unknown.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl SqliteStore {
     /// Opens a store that is there.
     ///
     /// # Errors
-    /// [`OpenError::Missing`] where there is none, and as [`SqliteStore::open`].
+    /// [`OpenError::Missing`] where it is missing, and as [`SqliteStore::open`].
     pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::opened(path.as_ref(), Making::Never, DEFAULT_BUSY_TIMEOUT)
     }

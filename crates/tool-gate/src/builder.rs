@@ -83,7 +83,7 @@ impl ApprovalSettings {
     }
 
     /// Sets the longest that a token may count, from its issue to its expiry. One that was minted for longer is
-    /// `APPROVAL_INVALID`, whoever minted it.
+    /// `APPROVAL_INVALID`, whatever key minted it.
     #[must_use]
     pub const fn max_lifetime(mut self, most: Millis) -> Self {
         self.verify.max_lifetime = most;

@@ -147,7 +147,7 @@ fn the_first_letters_of_an_id_stand_for_it() {
 }
 
 #[test]
-fn a_call_named_as_the_beginning_of_another_is_not_approved_for_it() {
+fn a_call_named_as_anothers_beginning_is_not_approved_for_it() {
     let bench = gateway();
     let (mut client, id) = asked(&bench);
     let short = &id[..9];

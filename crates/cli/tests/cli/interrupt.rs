@@ -81,7 +81,7 @@ fn wait_for_call(bench: &Bench) {
 fn no_process_is_left(bench: &Bench) {
     let is_gone = |pid: &str| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // Nobody may have waited for it yet.
+        // It may not have been waited for yet.
         stat.is_empty() || stat.contains(") Z ")
     };
     let pids = bench.read("pids.txt");

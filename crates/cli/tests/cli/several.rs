@@ -57,7 +57,7 @@ fn five_processes_of_one_configuration_leave_logs_that_verify() {
 }
 
 #[test]
-fn entries_of_several_logs_are_merged_by_time_and_name_their_log() {
+fn entries_of_several_logs_are_merged_by_time() {
     let bench = gateway();
     let mut both = clients(&bench, 2);
     for at in [0, 1, 0, 1] {

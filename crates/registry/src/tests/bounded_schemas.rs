@@ -103,7 +103,7 @@ fn many_values_under_a_large_schema_that_leads_back_are_refused() {
 }
 
 #[test]
-fn a_one_of_with_one_reference_twice_is_checked_to_the_deepest_level() {
+fn one_of_with_a_reference_twice_is_checked_to_the_end() {
     // Never exactly one, wherever there is a member.
     let rules = rules(&twice("oneOf"));
     assert!(rules.check_args(&deepest("not", &json!(1))).is_err());
@@ -111,7 +111,7 @@ fn a_one_of_with_one_reference_twice_is_checked_to_the_deepest_level() {
 }
 
 #[test]
-fn a_planned_call_under_a_schema_that_leads_back_fits_where_some_value_does() {
+fn planned_call_under_a_circle_fits_where_a_value_does() {
     let open = |levels: usize| [ArgPlace::new(&format!("{}/eq", "/not".repeat(levels))).unwrap()];
     for schema in [filter(), twice("anyOf"), twice("allOf")] {
         let rules = rules(&schema);

@@ -99,7 +99,7 @@ fn two_calls_under_one_id_are_a_conflict() {
 }
 
 #[test]
-fn ids_are_found_by_how_they_begin_and_those_that_wait_come_first() {
+fn ids_are_found_by_prefix_and_those_that_wait_come_first() {
     let (_folder, store) = store();
     for (n, call) in (0..).zip(["call-b", "call-a", "call_a", "other", "ca%", "\u{e9}t\u{e9}"]) {
         store.request(&waiting(call, n, 0, 100)).unwrap();

@@ -154,7 +154,7 @@ impl<'a> Redecision<'a> {
         }
         let entry = self.view.snapshot().agent(&self.call.agent);
         let entry = entry.ok_or(RejectionCode::AgentNotRegistered)?;
-        // Where step 1 refused, nobody read the rest of the call.
+        // Where step 1 refused, the rest of the call was not read.
         if matches!(self.then(1), Then::Refused(_)) && self.call.args.is_none() {
             return Err(End::Unknown(Missing::Arguments));
         }

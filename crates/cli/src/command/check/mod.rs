@@ -233,7 +233,7 @@ impl Check {
 fn read_lines(interrupt: &Interrupt) -> Result<Receiver<io::Result<Option<Line>>>, Failure> {
     let (sender, lines) = sync_channel(1);
     let waker = sender.clone();
-    // Where there is no room, a line is there to be received, and nobody sleeps.
+    // Where there is no room, a line is there to be received, and no reader sleeps.
     interrupt.on_signal(move || drop(waker.try_send(Ok(None))));
     let read = move || {
         let mut input = io::stdin().lock();

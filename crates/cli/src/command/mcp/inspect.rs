@@ -79,7 +79,7 @@ impl Inspect {
     }
 
     /// The server's name, version and instructions, for the operator to read. Instructions that a registry cannot hold are left
-    /// out, and so are pinned by nobody.
+    /// out, and so are not pinned.
     fn server_entry(&self, hello: ValueRef<'_>) -> Result<Option<ServerEntry>, Failure> {
         let mut entry = ServerEntry::new(self.name.clone());
         if let Some(info) = hello.pointer("/result/serverInfo").filter(|info| info.kind() == Kind::Object) {
@@ -149,7 +149,7 @@ impl Inspect {
         json!({
             "format": FORMAT,
             "version": 1,
-            // An agent without tools is none that a registry can hold.
+            // A registry holds no agent without tools.
             "agents": Some(agent).filter(|_| !ids.is_empty()).into_iter().collect::<Vec<_>>(),
             "tools": tools,
             "servers": server.into_iter().collect::<Vec<_>>(),

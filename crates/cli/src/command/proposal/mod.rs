@@ -43,7 +43,7 @@ pub(crate) enum Proposal {
     /// Sign for one call of a proposal: prints the evidence entry.
     ///
     /// The evidence files are opened and held against their digests; what is signed, and how the files begin, is shown on
-    /// standard error; then the question is asked. Whoever signs says with their name that this call, with these
+    /// standard error; then the question is asked. The signer says with their name that this call, with these
     /// arguments, for this principal, is backed by what its claims cite. It counts once, and only until it expires.
     #[command(after_help = "Example:\n  \
         countersign proposal attest --proposal proposal.json --key cfo.key.json \\\n    \

@@ -140,7 +140,7 @@ fn a_tool_list_that_asks_for_input_is_no_list() {
 }
 
 #[test]
-fn an_error_that_opens_an_address_passes_only_where_a_server_may_ask() {
+fn address_error_passes_only_where_a_server_may_ask() {
     let error = |id: &Value| {
         let data = json!({ "elicitations": [{ "mode": "url", "url": "https://evil.example" }] });
         let error = json!({ "code": -32042, "message": "sign in", "data": data });
