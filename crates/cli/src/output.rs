@@ -1,4 +1,4 @@
-use std::io::{self, BufWriter, Stdout, Write as _};
+use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
 
 use serde::Serialize;
 use serde_json::json;
@@ -122,4 +122,23 @@ pub(crate) fn closed(error: &io::Error) -> Failure {
 
 pub(crate) fn internal(what: &str) -> Failure {
     Failure::new("INTERNAL", what)
+}
+
+/// Asks a person at the terminal and returns the line that was typed. The question goes to standard error: standard output is for
+/// the result.
+///
+/// # Errors
+/// `NOT_A_TERMINAL` where standard input is no terminal, or fails.
+pub(crate) fn ask_at_terminal(question: &str) -> Result<String, Failure> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Failure::new("NOT_A_TERMINAL", "nobody can be asked here: use a terminal, or --yes"));
+    }
+    let mut screen = io::stderr().lock();
+    let mut answer = String::new();
+    write!(screen, "{question}")
+        .and_then(|()| screen.flush())
+        .and_then(|()| stdin.read_line(&mut answer))
+        .map_err(|error| Failure::new("NOT_A_TERMINAL", error.to_string()))?;
+    Ok(answer)
 }

@@ -1,4 +1,3 @@
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -16,7 +15,7 @@ use crate::command::plan::goal_digest;
 use crate::command::token::run_keys;
 use crate::config::{ApprovalPart, Config, find_config, run_of};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, internal};
+use crate::output::{Output, ask_at_terminal, internal};
 use crate::random;
 use crate::record::PreparedRecord;
 use crate::session::open_existing_store;
@@ -332,19 +331,10 @@ fn named(state: &PendingState, pending: &PendingApproval, now: Timestamp) -> &'s
     }
 }
 
-/// Shows the call on the terminal and asks. The question goes to standard error: standard output is for the result.
+/// Shows the call on the terminal and asks.
 fn ask(pending: &PendingApproval, goal: Option<&str>) -> Result<TypedAnswer, Failure> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        return Err(Failure::new("NOT_A_TERMINAL", "nobody can be asked here: use a terminal, or --yes"));
-    }
-    let mut screen = std::io::stderr().lock();
-    let mut answer = String::new();
-    let asked = write!(screen, "{}\n{} {CHOICES} ", describe(pending, goal), question(pending))
-        .and_then(|()| screen.flush())
-        .and_then(|()| stdin.lock().read_line(&mut answer));
-    asked.map_err(|error| Failure::new("NOT_A_TERMINAL", error.to_string()))?;
-    Ok(TypedAnswer::of(&answer))
+    let question = format!("{}\n{} {CHOICES} ", describe(pending, goal), question(pending));
+    Ok(TypedAnswer::of(&ask_at_terminal(&question)?))
 }
 
 /// The goal's words, where the configuration has those that the approval binds the digest of.

@@ -162,7 +162,7 @@ impl<'a> Redecision<'a> {
     }
 
     /// Step 0, which reads ids and names before step 1 and the rest after it. The record does not say which part refused,
-    /// unless the name is none.
+    /// unless the name is malformed.
     fn read_call<T>(&mut self, living: Result<T, End>) -> Result<T, End> {
         match (self.then(0), living) {
             (Then::Refused(_), Err(_)) if ToolName::new(self.call.tool.name.as_str()).is_ok() => {

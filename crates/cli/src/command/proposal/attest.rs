@@ -1,4 +1,3 @@
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -14,7 +13,7 @@ use super::read::{evidence_texts, limits, read_proposal, refusal, with_evidence}
 use crate::command::keys::read_signers;
 use crate::failure::{Exit, Failure, chain, one_line};
 use crate::files::{Replace, Source, must_be_free, write_file};
-use crate::output::{Output, internal, note};
+use crate::output::{Output, ask_at_terminal, internal, note};
 use crate::proposals::open_folder;
 use crate::random;
 use crate::shown::shown_json;
@@ -257,18 +256,9 @@ fn first_lines(bytes: &[u8]) -> Vec<String> {
     lines
 }
 
-/// Asks on the terminal. The question goes to standard error: standard output is for the result.
+/// Asks on the terminal whether to sign.
 fn ask() -> Result<(), Failure> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        return Err(Failure::new("NOT_A_TERMINAL", "nobody can be asked here: use a terminal, or --yes"));
-    }
-    let mut screen = std::io::stderr().lock();
-    let mut answer = String::new();
-    write!(screen, "Sign this? [y: sign, anything else: do not] ")
-        .and_then(|()| screen.flush())
-        .and_then(|()| stdin.lock().read_line(&mut answer))
-        .map_err(|error| Failure::new("NOT_A_TERMINAL", error.to_string()))?;
+    let answer = ask_at_terminal("Sign this? [y: sign, anything else: do not] ")?;
     if ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
         Ok(())
     } else {

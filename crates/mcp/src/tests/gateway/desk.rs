@@ -31,6 +31,15 @@ pub(super) const GOAL: &str = "Answer the ticket of customer 7.";
 /// What the tests wait for at most. Nothing that passes waits that long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Has a call sent to the server, and returns its id there.
+pub(super) fn call_in_flight(desk: &mut Desk) -> Value {
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    let call = desk.server_got();
+    assert_eq!(call["method"], "tools/call", "{call}");
+    call["id"].clone()
+}
+
 /// The tools as the server defines them. `delete_ticket` exists and is not the agent's.
 pub(super) fn definitions() -> Value {
     json!([

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::desk::{Desk, Setup, definitions};
+use super::desk::{Desk, Setup, call_in_flight, definitions};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
@@ -12,14 +12,6 @@ fn modern(id: &str, method: &str, params: &Value) -> String {
     let mut params = params.clone();
     params["_meta"] = json!({ VERSION: "2026-07-28", "io.modelcontextprotocol/clientInfo": { "name": "c", "version": "1" } });
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
-}
-
-fn call_in_flight(desk: &mut Desk) -> Value {
-    desk.call(1, "search", &json!({ "q": "x" }));
-    desk.list(&definitions());
-    let call = desk.server_got();
-    assert_eq!(call["method"], "tools/call", "{call}");
-    call["id"].clone()
 }
 
 #[test]

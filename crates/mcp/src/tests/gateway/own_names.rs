@@ -1,14 +1,6 @@
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::desk::{Desk, Setup, definitions, initialize, initialized};
-
-fn call_in_flight(desk: &mut Desk) -> Value {
-    desk.call(1, "search", &json!({ "q": "x" }));
-    desk.list(&definitions());
-    let call = desk.server_got();
-    assert_eq!(call["method"], "tools/call", "{call}");
-    call["id"].clone()
-}
+use super::desk::{Desk, Setup, call_in_flight, definitions, initialize, initialized};
 
 #[test]
 fn our_names_are_cut_wherever_metadata_lies() {
