@@ -73,8 +73,8 @@ impl Canonical {
         Self::new(tape, text, self.recipe)
     }
 
-    /// Copies the object without its own members of these names, with canonical bytes and a digest that are those of
-    /// the object read without them. Members further down stay. What is no object is copied whole.
+    /// Takes members of these names off the object itself: canonical bytes and digest are then those of the object read
+    /// without them. Members further down stay, and a value of another kind stays whole. Nothing is copied.
     ///
     /// For members that travel beside the arguments and are none of them:
     ///
@@ -86,11 +86,14 @@ impl Canonical {
     /// # Ok::<(), countersign_canonical_json::JsonError>(())
     /// ```
     #[must_use]
-    pub fn without(&self, names: &[&str]) -> Self {
-        let tape = self.tape.without(names);
-        let mut text = String::new();
-        write_value(&mut text, &tape, 0);
-        Self::new(tape, text, self.recipe)
+    pub fn without(mut self, names: &[&str]) -> Self {
+        if names.iter().any(|name| self.value().get(name).is_some()) {
+            self.tape.remove(names);
+            self.text.clear();
+            write_value(&mut self.text, &self.tape, 0);
+            self.digest = OnceLock::new();
+        }
+        self
     }
 }
 

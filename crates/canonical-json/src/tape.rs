@@ -1,4 +1,5 @@
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// Holds one read value flat: nodes in the order of the input, each container before what it holds.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +46,7 @@ impl Node {
 }
 
 // INVARIANT: a position, a start and a length on a tape are only ever made by the reader that filled the tape (or by
-// `subtree` and `without`, from one that it filled), so they lie within it. A break of that must not go unnoticed into a digest,
+// `subtree` and `remove`, from one that it filled), so they lie within it. A break of that must not go unnoticed into a digest,
 // so these three look-ups stop the program instead of making something up.
 impl Tape {
     #[expect(clippy::indexing_slicing, reason = "positions on a tape come from the reader that filled it")]
@@ -140,41 +141,44 @@ impl Tape {
     /// Copies the value at `root`, and what it holds, to a tape of its own.
     pub(crate) fn subtree(&self, root: u32) -> Self {
         let mut copy = Self::default();
-        copy.append(self, root, self.after(root), root);
+        copy.append(self, root);
         copy
     }
 
-    /// Copies the object at the start of the tape, without the members that are named, to a tape of its own.
-    pub(crate) fn without(&self, reserved: &[&str]) -> Self {
-        let Node::Object { first, count, .. } = self.node(0) else { return self.clone() };
+    /// Takes the members of these names off the object at the start of the tape, and closes the gaps.
+    pub(crate) fn remove(&mut self, reserved: &[&str]) {
+        let Node::Object { first, count, .. } = self.node(0) else { return };
         let (kept, mut taken): (Vec<u32>, Vec<u32>) =
             self.names(first, count).iter().partition(|at| !reserved.contains(&self.name(**at)));
         taken.sort_unstable();
-        let mut copy = Self::default();
-        copy.push(Node::Object { count: 0, span: 0, exact: true, first: 0 });
-        // What was taken off before a place is what the place moves by.
-        let (mut from, mut shift) = (1, 0_u32);
-        let mut gaps = Vec::with_capacity(taken.len());
-        for name in taken {
-            copy.append(self, from, name, shift);
-            from = self.after(name.saturating_add(1));
-            shift = shift.saturating_add(from.saturating_sub(name));
-            gaps.push((name, shift));
-        }
-        copy.append(self, from, self.after(0), shift);
-        let moved = |at: u32| {
-            let before = gaps.partition_point(|(gap, _)| *gap < at).checked_sub(1);
-            at.saturating_sub(before.and_then(|last| gaps.get(last)).map_or(0, |(_, shift)| *shift))
-        };
         let exact = kept.iter().all(|name| self.node(name.saturating_add(1)).is_exact());
-        let names: Vec<u32> = kept.into_iter().map(moved).collect();
-        copy.close_object(0, &names, exact);
-        copy
+        let gaps: Vec<Range<u32>> =
+            taken.into_iter().map(|name| name..self.after(name.saturating_add(1))).collect();
+        let mut at = 0_u32;
+        self.nodes.retain(|_| {
+            let next = gaps.get(gaps.partition_point(|gap| gap.end <= at));
+            let keep = next.is_none_or(|gap| at < gap.start);
+            at = at.saturating_add(1);
+            keep
+        });
+        // Each place moves by the gaps before it. The places of removed objects' names stay in `order`, and nothing leads to them.
+        let moved = |at: u32| {
+            let before = gaps.iter().take_while(|gap| gap.end <= at);
+            before.fold(at, |at, gap| at.saturating_sub(gap.end.saturating_sub(gap.start)))
+        };
+        for (place, name) in self.order.iter_mut().skip(first as usize).zip(&kept) {
+            *place = *name;
+        }
+        for place in &mut self.order {
+            *place = moved(*place);
+        }
+        let span = narrow(self.nodes.len());
+        self.replace(0, Node::Object { count: narrow(kept.len()), span, exact, first });
     }
 
-    /// Adds the nodes `from..until` of another tape, which lie by `shift` further back there than they come to lie here.
-    fn append(&mut self, other: &Self, from: u32, until: u32, shift: u32) {
-        for at in from..until {
+    /// Adds the value at `root` of another tape to this one, which is empty.
+    fn append(&mut self, other: &Self, root: u32) {
+        for at in root..other.after(root) {
             let node = match other.node(at) {
                 Node::Text { start, len, plain } => {
                     Node::Text { start: self.take(other, start, len), len, plain }
@@ -185,7 +189,7 @@ impl Tape {
                 Node::Object { count, span, exact, first } => {
                     let moved = narrow(self.order.len());
                     let names = other.names(first, count);
-                    self.order.extend(names.iter().map(|name| name.saturating_sub(shift)));
+                    self.order.extend(names.iter().map(|name| name.saturating_sub(root)));
                     Node::Object { count, span, exact, first: moved }
                 }
                 node @ (Node::Null | Node::Bool(_) | Node::Number { .. } | Node::Array { .. }) => node,

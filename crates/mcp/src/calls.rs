@@ -6,10 +6,11 @@ use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, Digest, RequestId, ToolId};
 use countersign_tool_gate::{
     AcceptedCall, ApprovalRequest, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection, RejectionCode, Retry,
-    ToolCall, own_arguments,
+    ToolCall,
 };
 
 use crate::approvals::Answer;
+use crate::compose::Object;
 use crate::definitions::{is_unknown, know_definition};
 use crate::era_2025::{self, CallParams};
 use crate::fault::Fault;
@@ -53,12 +54,8 @@ impl HeldCall {
             Some(rest) => Some(rest),
             None => Some(meta.canonical_text()),
         });
-        let has = |member| call.arguments.is_some_and(|args| args.get(member).is_some());
-        let has_request_id = has(REQUEST_ID_MEMBER);
-        let own_args = call
-            .arguments
-            .filter(|_| has_request_id || has(PROPOSAL_MEMBER))
-            .map(|args| own_arguments(&message.subtree(args)).as_str().to_owned());
+        let has_request_id = call.arguments.is_some_and(|args| args.get(REQUEST_ID_MEMBER).is_some());
+        let own_args = call.arguments.and_then(own_members);
         Self {
             id,
             serial,
@@ -108,6 +105,16 @@ impl HeldCall {
         };
         RequestId::new(&id).is_ok().then_some(id)
     }
+}
+
+/// The arguments without what travels among them, where anything does.
+fn own_members(args: ValueRef<'_>) -> Option<String> {
+    let reserved = [PROPOSAL_MEMBER, REQUEST_ID_MEMBER];
+    if reserved.iter().all(|name| args.get(name).is_none()) {
+        return None;
+    }
+    let own = args.members().filter(|(name, _)| !reserved.contains(name));
+    Some(own.fold(Object::new(), |object, (name, value)| object.value(name, value)).finish())
 }
 
 /// Decides the client's calls one after another, so that an approval that fits two of them is used by one, but for those that

@@ -23,7 +23,7 @@ use crate::code::RejectionCode;
 use crate::facts::Facts;
 use crate::gate::Inner;
 use crate::plan::{HeldStep, next_step, still_free};
-use crate::proposal::{ProposalSettings, Reserved, backed, take_off};
+use crate::proposal::{ProposalSettings, Reserved, backed, own_arguments};
 use crate::rejection::ApprovalRequest;
 use crate::usage::Reservation;
 use crate::user_check::CheckedCall;
@@ -186,14 +186,15 @@ fn read_call(gate: &Inner, call: &ToolCall<'_>, ids: Ids, facts: &mut Facts<'_>)
         let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
         Refusal::new(code, format!("arguments: {error}"))
     })?;
-    let (args, reserved) = take_off(sent);
+    let mut reserved = Reserved::of(&sent);
+    let args = own_arguments(sent);
     facts.args = Some(args.digest());
     if args.value().kind() != Kind::Object {
         return Err(malformed("arguments are not an object"));
     }
-    let among = reserved.request_id().map_err(|()| malformed("`__pic_request_id` is not an id"))?;
+    let among = reserved.take_request_id().map_err(|()| malformed("`__pic_request_id` is not an id"))?;
     facts.request_id = facts.request_id.take().or(among);
-    if call.proposal.is_some() && reserved.proposal().is_some() {
+    if call.proposal.is_some() && reserved.proposal.is_some() {
         return Err(malformed("a proposal came beside the arguments and another among them"));
     }
     let proof = call.plan_proof.map(read_proof).transpose()?;

@@ -1,6 +1,5 @@
 //! Step 8: does the evidence verify and back the claims?
 
-use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -36,11 +35,11 @@ pub const REQUEST_ID_MEMBER: &str = "__pic_request_id";
 /// use countersign_canonical_json::{Limits, Recipe, read};
 /// let sent = br#"{"to":"bob","__pic_request_id":"r-7","__pic":{"protocol":"PIC/1.0"}}"#;
 /// let sent = read(sent, Recipe::Jcs1, &Limits::default())?;
-/// assert_eq!(countersign_tool_gate::own_arguments(&sent).as_str(), r#"{"to":"bob"}"#);
+/// assert_eq!(countersign_tool_gate::own_arguments(sent).as_str(), r#"{"to":"bob"}"#);
 /// # Ok::<(), countersign_canonical_json::JsonError>(())
 /// ```
 #[must_use]
-pub fn own_arguments(sent: &Canonical) -> Canonical {
+pub fn own_arguments(sent: Canonical) -> Canonical {
     sent.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER])
 }
 
@@ -69,30 +68,27 @@ impl ProposalSettings {
     }
 }
 
-/// Takes the reserved members off. What is left is what everything after this sees.
-pub(crate) fn take_off(sent: Canonical) -> (Canonical, Reserved) {
-    let value = sent.value();
-    if value.get(PROPOSAL_MEMBER).is_none() && value.get(REQUEST_ID_MEMBER).is_none() {
-        return (sent, Reserved(None));
-    }
-    (own_arguments(&sent), Reserved(Some(sent)))
+/// What travelled among the arguments and is none of the tool's.
+pub(crate) struct Reserved {
+    /// The proposal's canonical text.
+    pub(crate) proposal: Option<String>,
+    request_id: Option<Result<RequestId, ()>>,
 }
 
-/// What travelled among the arguments and is none of the tool's.
-pub(crate) struct Reserved(Option<Canonical>);
-
 impl Reserved {
-    fn member(&self, name: &str) -> Option<ValueRef<'_>> {
-        self.0.as_ref()?.value().get(name)
+    /// What `sent` has of it.
+    pub(crate) fn of(sent: &Canonical) -> Self {
+        let member = |name| sent.value().get(name);
+        let read = |id: ValueRef<'_>| id.as_str().and_then(|id| RequestId::new(id).ok()).ok_or(());
+        Self {
+            proposal: member(PROPOSAL_MEMBER).map(ValueRef::canonical_text),
+            request_id: member(REQUEST_ID_MEMBER).map(read),
+        }
     }
 
-    pub(crate) fn proposal(&self) -> Option<ValueRef<'_>> {
-        self.member(PROPOSAL_MEMBER)
-    }
-
-    pub(crate) fn request_id(&self) -> Result<Option<RequestId>, ()> {
-        let Some(member) = self.member(REQUEST_ID_MEMBER) else { return Ok(None) };
-        member.as_str().and_then(|id| RequestId::new(id).ok()).map(Some).ok_or(())
+    /// The id that the agent's side gave; an error where it is none.
+    pub(crate) fn take_request_id(&mut self) -> Result<Option<RequestId>, ()> {
+        self.request_id.take().transpose()
     }
 }
 
@@ -129,8 +125,8 @@ pub(crate) fn backed<'g>(
         facts.note_effective_impact(impact);
     }
     // Among the arguments, its numbers were read as theirs are, which is stricter than PIC/1.0.
-    let among = || reserved.proposal().map(|value| Cow::Owned(value.canonical_text().into_bytes()));
-    let Some(json) = call.proposal.map(Cow::Borrowed).or_else(among) else {
+    let among = reserved.proposal.as_deref().map(str::as_bytes);
+    let Some(json) = call.proposal.or(among) else {
         // What is asked of an impact is not asked of every worse one, so each is looked at by itself.
         let mut impacts = std::iter::once(of_registry).chain(by_policy);
         let is_required = impacts.any(|impact| settings.verifier.requires_proposal(impact));
@@ -140,7 +136,7 @@ pub(crate) fn backed<'g>(
     // Evidence is read and signatures are verified before a proposal is found to be worth nothing.
     reservation.worked();
     // Resolvers are the embedder's code.
-    let verified = catch_unwind(AssertUnwindSafe(|| verify(gate, settings, &json, view, asked, facts)))
+    let verified = catch_unwind(AssertUnwindSafe(|| verify(gate, settings, json, view, asked, facts)))
         .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "verifying the proposal panicked")))?;
     facts.note_verified(&verified);
     nobody_is_revoked(&verified, &settings.verifier, view)?;

@@ -68,7 +68,7 @@ impl<'a> CallLine<'a> {
 
     /// The digest of what the tool would get.
     pub(crate) fn args_digest(&self) -> Digest {
-        own_arguments(&self.args).digest()
+        own_arguments(self.args.clone()).digest()
     }
 
     /// Says whether a proposal came among the arguments.

@@ -93,7 +93,7 @@ pub(super) fn check_args(runs: &[PlannedRun], session: &PreparedSession) -> Resu
     let view = session.registry().view();
     for run in runs {
         let Some(rules) = session.contract().disclosed(&view, &run.tool) else { continue };
-        rules.check_args(&own_arguments(&run.args)).map_err(|error| {
+        rules.check_args(&own_arguments(run.args.clone())).map_err(|error| {
             Failure::refused(error.code(), format!("{}: {error}; nothing was started", run.of_step()))
         })?;
     }

@@ -230,7 +230,7 @@ pub(super) fn request_of(
     run: &PlannedRun,
 ) -> Result<ApprovalRequest, StartPlanError> {
     let call_id = CallId::new(&run.call_id).map_err(|_| RejectionCode::MalformedCall)?;
-    gate.step_approval_request(committed, run.step, &call_id, &own_arguments(&run.args))
+    gate.step_approval_request(committed, run.step, &call_id, &own_arguments(run.args.clone()))
 }
 
 /// Which call of the plan it is, for a person.
