@@ -87,7 +87,9 @@ fn record(link: &Link, method: Option<&str>, fault: Fault) -> Option<Rejection> 
     {
         let (gate, call_id) = (&link.gate, call_id.as_str());
         let reason = format!("{} ({})", fault.reason(), fault.code());
-        return Some(if fault.is_over_limit() {
+        return Some(if fault == Fault::TooMany {
+            gate.refuse_too_many(call_id, &reason)
+        } else if fault.is_over_limit() {
             gate.refuse_over_limit(call_id, &reason)
         } else {
             gate.refuse_malformed(call_id, &reason)

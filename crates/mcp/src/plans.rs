@@ -30,6 +30,7 @@ struct Refused {
     unlock: Option<&'static str>,
     approval: Option<CallId>,
     record: Option<u64>,
+    is_approval_spent: bool,
     /// Reason that the person gave who denied it.
     reason: Option<DenialReason>,
 }
@@ -38,6 +39,10 @@ impl From<&StartPlanError> for Refused {
     fn from(error: &StartPlanError) -> Self {
         let (retry, unlock) = match error {
             StartPlanError::Refused(code) => (code.retry(), code.unlock()),
+            StartPlanError::Unrecorded => {
+                let code = RejectionCode::AuditUnavailable;
+                (code.retry(), code.unlock())
+            }
             StartPlanError::Plan(_) | StartPlanError::Commit(_) => {
                 (Retry::AfterChange, Some("a plan of the tool's form that the operator allows"))
             }
@@ -59,6 +64,7 @@ impl From<&StartPlanError> for Refused {
             unlock,
             approval: None,
             record: None,
+            is_approval_spent: error.approval_spent(),
             reason: None,
         }
     }
@@ -76,7 +82,7 @@ impl Refused {
             call_id: None,
             tells_call_id: false,
             record: self.record,
-            is_approval_spent: false,
+            is_approval_spent: self.is_approval_spent,
             reason: self.reason.as_ref(),
         }
     }
@@ -123,6 +129,8 @@ fn change(link: &Link, plan: Plan, approvals: PlanApprovals) -> Result<Committed
         match &changed {
             Ok(_) => note(link, approvals.retire(id, None)),
             Err(StartPlanError::Refused(code)) => note(link, approvals.retire(id, Some(*code))),
+            // It is spent.
+            Err(StartPlanError::Unrecorded) => note(link, approvals.retire(id, None)),
             Err(_) => None,
         };
     }
@@ -175,6 +183,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
         unlock: Some("an approval of exactly this plan"),
         approval,
         record,
+        is_approval_spent: false,
         reason: None,
     };
     let args = Digest::of(plan.to_json().as_bytes());
@@ -223,6 +232,7 @@ fn denied(record: u64, reason: Option<DenialReason>) -> Refused {
         unlock: Some("a plan that was not asked about before"),
         approval: None,
         record: Some(record),
+        is_approval_spent: false,
         reason,
     }
 }

@@ -86,6 +86,9 @@ codes! {
     /// The call is larger, deeper or wider than the gate reads.
     0 LimitExceeded "LIMIT_EXCEEDED", AfterChange,
         "the call is over a limit", Some("a smaller call");
+    /// So many requests of the client wait for their answers that one more is not passed on.
+    0 TooManyRequests "TOO_MANY_REQUESTS", AfterChange,
+        "too many requests are outstanding", Some("answers to the requests that are outstanding");
     /// The session contract is over, or was made under a registry that was withdrawn.
     1 ContractExpired "CONTRACT_EXPIRED", Never,
         "the session is over", Some("a new session");

@@ -9,7 +9,8 @@ impl RejectionCode {
     /// about the agent.
     ///
     /// Step 1 is about whether it may call anything at all, and so is a goal that has expired; a call that waits is not decided;
-    /// a definition that changed or is not known is the server's or the host's doing, and so is a full disk or a panic:
+    /// requests that are outstanding, and a definition that changed or is not known, are the server's or the host's doing, and so is a
+    /// full disk or a panic:
     /// neither an outage nor a server must put every agent into quarantine.
     ///
     /// ```
@@ -22,7 +23,8 @@ impl RejectionCode {
         self.step() != 1
             && !matches!(
                 self,
-                Self::ToolDefinitionChanged
+                Self::TooManyRequests
+                    | Self::ToolDefinitionChanged
                     | Self::ToolDefinitionUnknown
                     | Self::AskExpired
                     | Self::ApprovalRequired

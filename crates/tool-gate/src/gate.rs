@@ -202,6 +202,13 @@ impl ToolGate {
         self.inner.refuse_unseen(call_id, "?", RejectionCode::LimitExceeded, reason)
     }
 
+    /// Refuses a call that a gateway does not pass on because too many requests are outstanding. It is recorded and counted like any
+    /// other, and an [`Alarm`](crate::Alarm) leaves it out: a server that does not answer causes it.
+    #[must_use]
+    pub fn refuse_too_many(&self, call_id: &str, reason: &str) -> Rejection {
+        self.inner.refuse_unseen(call_id, "?", RejectionCode::TooManyRequests, reason)
+    }
+
     /// Returns `false` if step 1 would refuse any call now, whatever it is: session, registry or agent do not stand, or nothing can
     /// be recorded. A gateway asks before it waits for what only an acceptable call needs.
     #[must_use]

@@ -32,6 +32,9 @@ pub enum StartPlanError {
     /// The plan's approval was refused, or what becomes of it cannot be recorded.
     #[error("{}", .0.message())]
     Refused(RejectionCode),
+    /// The plan's approval is spent, and its start could not be recorded. Another try needs a new approval.
+    #[error("the plan cannot be recorded, and its approval is spent")]
+    Unrecorded,
 }
 
 impl From<RejectionCode> for StartPlanError {
@@ -59,7 +62,14 @@ impl StartPlanError {
             Self::Use(error) => error.code(),
             Self::Commit(error) => error.code(),
             Self::Refused(code) => code.as_str(),
+            Self::Unrecorded => RejectionCode::AuditUnavailable.as_str(),
         }
+    }
+
+    /// Whether the plan's approval was spent before the record failed.
+    #[must_use]
+    pub const fn approval_spent(&self) -> bool {
+        matches!(self, Self::Unrecorded)
     }
 }
 

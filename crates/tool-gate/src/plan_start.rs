@@ -175,7 +175,10 @@ impl ToolGate {
                 return Err(error);
             }
         };
-        let decision = inner.record(change.record(None)).map_err(unrecorded)?;
+        let decision = inner.record(change.record(None)).map_err(|()| match change.approval {
+            Some(_) => StartPlanError::Unrecorded,
+            None => unrecorded(()),
+        })?;
         let internal = StartPlanError::Refused(RejectionCode::Internal);
         let Change { now, root: Some(root), approval, .. } = change else {
             return Err(internal);

@@ -60,6 +60,23 @@ fn a_step_whose_acceptance_is_not_on_record_does_not_run_and_the_plan_stands_whe
 }
 
 #[test]
+fn plan_that_is_not_recorded_says_that_its_approval_is_spent() {
+    let world = World::new();
+    let sink = Gauge::new(1);
+    let settings = world.settings(Arc::clone(&world.spent) as Arc<dyn SpentTokens>);
+    let builder = world.builder_with(Arc::clone(&sink) as Arc<dyn AuditSink>);
+    let gate = builder.pinned_ask(world.pin()).approvals(settings).open().unwrap();
+    let plan = plan_of(&gate, steps());
+    let token = world.approve_plan(&gate, &plan);
+    let start = || gate.start_plan(PlanSettings::new(plan.clone()).approval(&token)).unwrap_err();
+    let error = start();
+    assert_eq!((error.code(), error.approval_spent()), ("AUDIT_UNAVAILABLE", true));
+    sink.left.store(9, Ordering::SeqCst);
+    let error = start();
+    assert_eq!((error.code(), error.approval_spent()), ("APPROVAL_SPENT", false));
+}
+
+#[test]
 fn a_step_whose_outcome_is_not_on_record_is_not_observed() {
     let world = World::new();
     let sink = Gauge::new(100);

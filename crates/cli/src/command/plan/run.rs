@@ -248,7 +248,7 @@ fn start(
     let started = gate.start_plan(settings);
     if let Some(yes) = &yes {
         match &started {
-            Ok(_) => approvals.retire(yes, None),
+            Ok(_) | Err(StartPlanError::Unrecorded) => approvals.retire(yes, None),
             Err(StartPlanError::Refused(code)) => approvals.retire(yes, Some(*code)),
             Err(_) => {}
         }

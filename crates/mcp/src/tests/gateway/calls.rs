@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_audit_log::Record;
+use countersign_tool_gate::RejectionCode;
 use serde_json::{Value, json};
 
 use super::desk::{Desk, GOAL, Setup, definitions};
@@ -241,7 +242,22 @@ fn more_calls_than_may_be_outstanding_are_refused() {
     desk.server_got();
     desk.call(2, "search", &json!({ "q": "x" }));
     assert_eq!(desk.error(&json!(2)), (429, "TOO_MANY_REQUESTS".into()));
-    assert_eq!(desk.record(), ["MALFORMED_CALL"]);
+    assert_eq!(desk.record(), ["TOO_MANY_REQUESTS"]);
+}
+
+#[test]
+fn silent_server_raises_no_alarm() {
+    let limits = |limits: crate::GatewayLimits| limits.with_outstanding(1).unwrap();
+    let mut desk = Desk::with(Setup::default().patient().limits(limits));
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.server_got();
+    for id in 2..202 {
+        desk.call(id, "search", &json!({ "q": "x" }));
+        assert_eq!(desk.error(&json!(id)), (429, "TOO_MANY_REQUESTS".into()));
+    }
+    let stats = desk.gate.stats().snapshot();
+    assert_eq!((stats.agents[0].alarm_level, stats.agents[0].alarm_raised), (0.0, None));
+    assert_eq!(desk.gate.counts().rejected_with(RejectionCode::TooManyRequests), 200);
 }
 
 #[test]
