@@ -3,7 +3,7 @@
 mod scan;
 mod tail;
 
-pub(crate) use scan::{Mark, Scan, Scanner, read_range};
+pub(crate) use scan::{Scan, Scanner, read_range};
 pub(crate) use tail::MAX_TAIL;
 
 use std::io;
@@ -20,6 +20,9 @@ const SUFFIX: &str = ".jsonl";
 
 /// What a checkpoint line begins with.
 const CHECKPOINT: &[u8] = b"{\"checkpoint\":";
+
+/// What it ends with, as no record does.
+const CHECKPOINT_END: &[u8] = b"\\n\"}\n";
 
 /// The name of the segment that begins with that record.
 pub(crate) fn segment_name(first: u64) -> String {

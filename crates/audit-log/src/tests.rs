@@ -12,6 +12,7 @@ mod log_share;
 mod log_support;
 mod log_tamper;
 mod log_threads;
+mod log_torn;
 mod receipt;
 mod record;
 mod sim;

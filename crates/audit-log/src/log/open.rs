@@ -1,12 +1,11 @@
 use countersign_core::Timestamp;
-use countersign_merkle::{Frontier, LeafHash};
+use countersign_merkle::Frontier;
 
 use super::options::{Durability, LogOptions};
 use super::reopen::write_again;
 use super::writer::{Writer, sign};
 use crate::disk::{Disk, DiskFile};
-use crate::read::parse_line;
-use crate::segment::{MAX_TAIL, Mark, Scan, Scanner, list_segments, read_range, segment_name};
+use crate::segment::{MAX_TAIL, Scan, Scanner, list_segments, read_range, segment_name};
 use crate::{AuditError, Checkpoint, LogError};
 
 /// Name of the file whose lock makes one writer.
@@ -74,7 +73,7 @@ fn resume(
     lock: Box<dyn DiskFile>,
 ) -> Result<Writer, AuditError> {
     let system = options.durability == Durability::System;
-    let kept = if system { records_behind(disk, first, scan)? } else { scan.kept.clone() };
+    let kept = if system { &scan.whole } else { &scan.kept };
     let cut = read_range(disk, first, kept.end, scan.size)?;
     let mut file = disk.open(&segment_name(first)).map_err(AuditError::Unavailable)?;
     if !cut.is_empty() {
@@ -100,20 +99,4 @@ fn resume(
     };
     writer.note_cut(&cut);
     Ok(writer)
-}
-
-/// How far the lines behind the last checkpoint are records. They were written and no checkpoint speaks for them: what is
-/// signed next must not be over anything else.
-fn records_behind(disk: &dyn Disk, first: u64, scan: &Scan) -> Result<Mark, AuditError> {
-    let bytes = read_range(disk, first, scan.kept.end, scan.whole.end)?;
-    let mut mark = scan.kept.clone();
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let text = line.strip_suffix(b"\n").unwrap_or(line);
-        if parse_line(text).is_none() {
-            break;
-        }
-        mark.frontier.append(LeafHash::of(text)).map_err(|_| AuditError::TooLong)?;
-        mark.end = mark.end.saturating_add(line.len() as u64);
-    }
-    Ok(mark)
 }

@@ -3,7 +3,7 @@ use std::io::{BufRead as _, BufReader, Read};
 use countersign_core::Timestamp;
 use countersign_merkle::{Frontier, LeafHash};
 
-use super::tail::{MAX_TAIL, is_crash, is_torn_head};
+use super::tail::{MAX_TAIL, begins_line, first_damage, is_torn_head};
 use super::{CHECKPOINT, Head, MAX_LINE, is_checkpoint, is_object, parse_checkpoint, segment_name, time_of};
 use crate::line::record_prefix;
 use crate::{Checkpoint, Disk, LogError, LogKey, Place};
@@ -116,22 +116,41 @@ impl<'a> Scanner<'a> {
         let (kept, note) = (mark.clone(), self.note.clone());
         let mut scan = Scan { kept, whole: mark, batch: 0, note, size };
         let trouble = self.lines(&mut lines, &mut scan)?;
-        let torn = matches!(trouble, Some(LogError::Unfinished(_)));
         let rest = size.saturating_sub(scan.kept.end);
         if (!last && rest > 0) || rest > MAX_TAIL {
             return Err(trouble.unwrap_or(LogError::Unfinished(lines.place())));
         }
-        if let Some(trouble) = trouble {
-            let rest = read_range(self.disk, first, scan.kept.end, size)?;
-            if !is_crash(&rest, torn, self.key) {
-                return Err(trouble);
-            }
-            if rest.contains(&0) {
-                scan.whole.clone_from(&scan.kept);
-            }
+        if rest > 0 {
+            self.tail(first, &mut scan, trouble)?;
         }
         self.at = Some(scan.kept.clone());
         Ok(Some(scan))
+    }
+
+    /// Refuses what comes behind the last checkpoint unless a crash can have left it. Where it lost a page, nothing of it counts.
+    fn tail(&self, first: u64, scan: &mut Scan, trouble: Option<LogError>) -> Result<(), LogError> {
+        let kept = &scan.kept;
+        let bytes = read_range(self.disk, first, kept.end, scan.size)?;
+        let is_lost = bytes.contains(&0);
+        let trouble = trouble.filter(|trouble| !matches!(trouble, LogError::Unfinished(_)));
+        let due = kept.frontier.size().saturating_add(1);
+        let damage = first_damage(&bytes, kept.end, due, self.key);
+        match (trouble, damage) {
+            (Some(trouble), Some(_)) => return Err(trouble),
+            // Only a lost page explains a line that is not as it should be.
+            (Some(trouble), None) if !is_lost => return Err(trouble),
+            (None, Some(at)) => {
+                let before = bytes.iter().take(at).filter(|byte| **byte == b'\n').count() as u64;
+                let line = kept.lines.saturating_add(before).saturating_add(1);
+                let byte = kept.end.saturating_add(at as u64);
+                return Err(LogError::Malformed(Place { segment: first, line, byte }));
+            }
+            (_, None) => {}
+        }
+        if is_lost {
+            scan.whole.clone_from(&scan.kept);
+        }
+        Ok(())
     }
 
     /// Reads on in a segment behind the last whole record of a scan, as far as all is as it should be, and moves the scan to there.
@@ -372,7 +391,6 @@ impl Lines {
 
     /// Says whether the unfinished line can be the beginning of one that is due.
     fn can_be_due(&self) -> bool {
-        let begins = |due: &[u8]| due.iter().zip(&self.buffer).all(|(due, found)| due == found);
-        begins(&self.due) || begins(CHECKPOINT)
+        begins_line(&self.buffer, &self.due) || begins_line(&self.buffer, CHECKPOINT)
     }
 }

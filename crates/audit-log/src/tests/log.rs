@@ -1,4 +1,8 @@
-#![expect(clippy::cast_possible_truncation, reason = "tests count with small numbers")]
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "tests count with small numbers"
+)]
 
 use std::fs;
 
@@ -190,6 +194,14 @@ fn time_going_back_is_reported_and_names_the_first_record() {
     assert_eq!((summary.first, summary.last), (Some(at(5)), Some(at(1))));
 }
 
+/// As it is, or with so many zeros more and the sector before them lost too, as far as the batch goes.
+fn lost(bytes: &[u8], batch: usize, zeros: usize) -> Vec<u8> {
+    let from = if zeros == 0 { bytes.len() } else { (bytes.len() / 512 * 512).max(batch) };
+    let mut torn = bytes[..from].to_vec();
+    torn.resize(bytes.len() + zeros, 0);
+    torn
+}
+
 #[test]
 fn what_a_crash_left_behind_the_last_checkpoint_is_cut_and_the_cut_is_recorded() {
     let (_folder, path) = place();
@@ -204,8 +216,7 @@ fn what_a_crash_left_behind_the_last_checkpoint_is_cut_and_the_cut_is_recorded()
     let both = fs::read(&file).unwrap();
     for kept in (whole.len()..both.len() - 1).step_by(11) {
         for zeros in [0, 1, 5_000] {
-            let mut torn = both[..kept].to_vec();
-            torn.resize(kept + zeros, 0);
+            let torn = lost(&both[..kept], whole.len(), zeros);
             fs::write(&file, &torn).unwrap();
             assert_eq!(verify_all(&path).unwrap().tail_bytes, (torn.len() - whole.len()) as u64);
             let log = Log::open(&path, options().opened_at(at(77))).unwrap();
@@ -237,8 +248,7 @@ fn a_torn_head_of_the_last_segment_is_made_again_and_what_was_there_is_recorded(
     let before: u64 = last.file_stem().unwrap().to_str().unwrap().parse().unwrap();
     for kept in (0..head).step_by(11) {
         for zeros in [0, 1, 5_000] {
-            let mut torn = whole[..kept].to_vec();
-            torn.resize(kept + zeros, 0);
+            let torn = lost(&whole[..kept], 0, zeros);
             fs::write(&last, &torn).unwrap();
             let summary = verify_all(&path).unwrap();
             assert_eq!((summary.records, summary.tail_bytes), (before - 1, torn.len() as u64));
@@ -277,26 +287,6 @@ fn the_tail_of_the_system_durability_is_kept_as_far_as_its_lines_are_whole() {
     fs::write(segment(&path, 1), torn).unwrap();
     let log = Log::open(&path, options()).unwrap();
     assert_eq!(log.record(&decision("next")).unwrap(), 6, "nobody was told of the fifth");
-}
-
-#[test]
-fn a_line_of_the_system_durability_that_is_no_record_is_cut_with_all_behind_it_and_never_signed() {
-    let (_folder, path) = place();
-    let options = || options().durability(Durability::System).checkpoint_every(100).opened_at(at(1_000));
-    let log = Log::open(&path, options()).unwrap();
-    fill(&log, 3, 1);
-    let good = fs::read(segment(&path, 1)).unwrap();
-    drop(log);
-    let fourth = "{\"seq\":4,\"type\":\"decision\",\"time\":1000}\n";
-    let fifth = String::from_utf8(good.clone()).unwrap().lines().last().unwrap().replacen(":3,", ":5,", 1);
-    let behind = format!("{fourth}{fifth}\n");
-    fs::write(segment(&path, 1), [&good, behind.as_bytes()].concat()).unwrap();
-    let log = Log::open(&path, options()).unwrap();
-    assert_eq!(log.record(&decision("next")).unwrap(), 5, "three kept, and the record of the cut");
-    drop(log);
-    verify_all(&path).unwrap();
-    let cut = RecoveredRecord::new(at(1_000), behind.len() as u64, Digest::of(behind.as_bytes()));
-    assert_eq!(calls(&path).into_iter().nth(3).unwrap().1, Record::Recovered(cut));
 }
 
 #[test]

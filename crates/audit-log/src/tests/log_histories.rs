@@ -97,13 +97,15 @@ impl Told {
 fn record(call: &str) -> Record {
     let mut record = call_record(call);
     record.time = at(1_000);
+    // Some batches are of one sector, and some of several.
+    record.reason = Some("y".repeat(call.len() * 7 % 512).as_str().into());
     Record::Decision(record)
 }
 
 /// One seeded history: several lives of a log, each with records in flight, faults and a crash at its end.
 fn history(seed: u64) {
     let mut rng = Rng(seed);
-    let disk = SimDisk::new(rng.next(), rng.pick(&[16, 64, 512, 4_096]));
+    let disk = SimDisk::new(rng.next(), rng.pick(&[512, 512, 1_024, 4_096]));
     let durability = rng.pick(&[Durability::Every, Durability::Group, Durability::Group]);
     let segment = rng.pick(&[1, 1_500, 4_000, 1 << 20]);
     let mut told = Told::default();

@@ -90,7 +90,7 @@ impl DiskFile for PanickingFile {
 /// `again` away from it.
 fn panicking(after: i64, again: i64) {
     let left = Arc::new(AtomicI64::new(i64::MAX));
-    let disk = PanickingDisk { inner: SimDisk::new(7, 64), left: Arc::clone(&left) };
+    let disk = PanickingDisk { inner: SimDisk::new(7, 512), left: Arc::clone(&left) };
     let log = Log::open_on(disk.clone(), options().segment_bytes(1)).unwrap();
     let mut kept = vec![log.record(&decision("1")).unwrap()];
     left.store(after, Ordering::SeqCst);
@@ -240,7 +240,7 @@ fn more_behind_the_last_checkpoint_than_a_writer_leaves_is_not_taken_for_a_tail(
 #[test]
 fn a_disk_that_stays_full_adds_one_record_of_what_was_cut_and_not_one_for_each_try() {
     for seed in 0..20 {
-        let disk = SimDisk::new(seed, 64);
+        let disk = SimDisk::new(seed, 512);
         let log = Log::open_on(disk.clone(), options()).unwrap();
         log.record(&decision("1")).unwrap();
         disk.set_faults(Faults { write: 2, ..Faults::default() });
@@ -304,7 +304,7 @@ fn a_disk_that_stays_full_has_the_segment_read_again_once_and_not_at_each_refuse
 #[test]
 fn what_was_cut_is_recorded_once_also_when_the_sync_of_that_record_fails() {
     for seed in 0..50 {
-        let disk = SimDisk::new(seed, 64);
+        let disk = SimDisk::new(seed, 512);
         let log = Log::open_on(disk.clone(), options()).unwrap();
         for n in 0..100 {
             disk.set_faults(Faults { write: 3, sync: 4, ..Faults::default() });
@@ -333,7 +333,7 @@ fn what_was_cut_is_recorded_once_also_when_the_sync_of_that_record_fails() {
 #[test]
 fn what_was_in_the_place_of_a_segment_that_was_never_begun_is_recorded() {
     for (records, name) in [(0_u64, "000000000001.jsonl"), (1, "000000000002.jsonl")] {
-        let disk = SimDisk::new(1, 64);
+        let disk = SimDisk::new(1, 512);
         let log = Log::open_on(disk.clone(), options().segment_bytes(1)).unwrap();
         fill(&log, records, 1);
         drop(log);

@@ -45,7 +45,7 @@ fn record(rng: &mut Rng, call: &str) -> Record {
 /// checkpoints that whoever reads the folder at any moment keeps.
 fn share(seed: u64) -> u64 {
     let mut rng = Rng(seed);
-    let disk = SimDisk::new(rng.next(), 64);
+    let disk = SimDisk::new(rng.next(), 512);
     let durability = rng.pick(&[Durability::Every, Durability::Group, Durability::Group, Durability::System]);
     let options = options().durability(durability).checkpoint_every(5);
     let log = Log::open_on(disk.clone(), options.segment_bytes(rng.pick(&[2_000, 1 << 20]))).unwrap();
@@ -156,7 +156,7 @@ fn nobody_is_left_asleep_when_those_who_came_along_do_not_come_again() {
 #[ignore = "takes a minute or two"]
 fn nobody_is_left_asleep_in_four_hundred_logs_whose_disk_fails() {
     nobody_stays_asleep(400, |seed| {
-        let disk = SimDisk::new(seed, 64);
+        let disk = SimDisk::new(seed, 512);
         let log = Log::open_on(disk.clone(), options()).unwrap();
         thread::scope(|scope| {
             for worker in 0..8 {

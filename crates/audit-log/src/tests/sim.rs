@@ -1,8 +1,8 @@
 //! A disk in memory that fails as disks do.
 //!
 //! What is written lies in pages of a cache until it is synced. Before that, any page may reach the disk at any time, in any
-//! order. A power cut keeps, loses or tears each of the others; it keeps or loses each new name and each change of size that was
-//! not synced. A sync that fails keeps some pages and takes the others for clean: reads still show them, later syncs do not
+//! order. A power cut keeps or loses each of the others, or tears it between two sectors of 512 bytes; it keeps or loses each new
+//! name and each change of size that was not synced. A sync that fails keeps some pages and takes the others for clean: reads still show them, later syncs do not
 //! write them (as Linux does). A write that fails may have written some of its bytes. What a file system keeps in its journal,
 //! names and sizes, is not taken for clean by a failure. When the process ends, the cache stays and handles do not. What the
 //! system takes for clean it can drop ([`SimDisk::drop_clean`]): reads then show what is on the disk.
@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 
 use super::{Disk, DiskFile};
 use file::SimFile;
-use world::{Inode, World};
+use world::{Inode, SECTOR, World};
 
 /// How often things fail: one in so many; 0 is never.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,6 +72,7 @@ pub(super) struct SimDisk(Arc<Mutex<World>>);
 
 impl SimDisk {
     pub(super) fn new(seed: u64, page: usize) -> Self {
+        assert!(page.is_multiple_of(SECTOR), "a page is made of sectors");
         Self(Arc::new(Mutex::new(World {
             rng: Rng(seed),
             page,

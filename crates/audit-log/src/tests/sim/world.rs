@@ -4,6 +4,9 @@ use std::io;
 use super::Faults;
 use super::rng::Rng;
 
+/// The disk writes so many bytes as a whole.
+pub(super) const SECTOR: usize = 512;
+
 /// All files by their names, as reads show them at one moment.
 pub(in crate::tests) type View = BTreeMap<String, Vec<u8>>;
 
@@ -94,8 +97,8 @@ impl World {
                     0 => {}
                     1 => self.flush(id, page, self.page),
                     _ => {
-                        let upto = self.rng.below(self.page as u64) as usize;
-                        self.flush(id, page, upto);
+                        let sectors = self.rng.below((self.page / SECTOR) as u64) as usize;
+                        self.flush(id, page, sectors * SECTOR);
                     }
                 }
             }
