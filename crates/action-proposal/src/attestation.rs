@@ -55,7 +55,7 @@ pub(crate) struct VerifiedSignature {
     pub(crate) signed: Content,
     pub(crate) key: VerifyingKey,
     pub(crate) key_id: Box<str>,
-    /// Under the strict profile, what makes it good for one call only.
+    /// The use that its nonce allows. None without a nonce, which the strict profile refuses.
     pub(crate) attestation: Option<SingleUse>,
 }
 

@@ -4,7 +4,8 @@ use countersign_core::{AgentId, CallId, Digest, ImpactClass, Principal, ServerNa
 /// the other way round.
 ///
 /// Under [`Profile::Strict`](crate::Profile::Strict) an attestation binds every one of these, so a fact that is left out
-/// refuses every attestation. The other profiles compare what is given.
+/// refuses every attestation. Under the other profiles an attestation binds those that it states, and is refused where
+/// a stated one is left out here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProposedCall<'a> {
     pub(crate) tool: Option<&'a str>,

@@ -16,11 +16,12 @@ pub enum Profile {
     /// a hash raises trust only where an operator signed the digest.
     #[default]
     Strict,
-    /// As the reference release 0.9 behaves: attestations are bound to tool, impact, arguments, claims and intent, can be used
-    /// again, and opaque signed payloads count; hashes raise no trust.
+    /// As the reference release 0.9 behaves: attestations are bound to tool, impact, arguments, claims and intent, and
+    /// opaque signed payloads count; hashes raise no trust. Members of our own that an attestation states (`x_...`) bind
+    /// it to the call, and a nonce to one use.
     Pic09,
     /// As the reference release 0.8 behaves: trust is taken as claimed unless the operator asks for more, and a hash that
-    /// matches raises trust.
+    /// matches raises trust. Attestations are bound as under `pic-0.9`.
     Pic08,
 }
 

@@ -210,7 +210,7 @@ impl ProposalVerifierBuilder {
         self
     }
 
-    /// Sets how old an attestation may be under the strict profile. By default one day.
+    /// Sets how old an attestation with a nonce may be. By default one day.
     ///
     /// The use of an attestation is not remembered for longer than it could verify under this. So whoever has a verifier
     /// with another, longer span follow on this one at the same spent set gives it another audience as well.

@@ -6,7 +6,6 @@ use crate::{AnswerRecord, CallRecord, Escaped, SessionRecord};
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "nearly all records are the largest")]
 pub enum Record {
     /// A session began, or was refused.
     Session(SessionRecord),

@@ -44,6 +44,9 @@ pub struct SessionRecord {
     /// sessions before says that the store was made anew.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub spent_store: Option<StoreId>,
+    /// Profile that action proposals are judged by, where the session takes any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub profile: Option<Escaped<32>>,
 }
 
 impl SessionRecord {
@@ -58,7 +61,7 @@ impl SessionRecord {
         tools: Vec<ToolId>,
         expires: Timestamp,
     ) -> Self {
-        let (narrowed, ask, claims, code, spent_store) = (false, None, None, None, None);
+        let (narrowed, ask, claims, code, spent_store, profile) = (false, None, None, None, None, None);
         Self {
             time,
             session,
@@ -73,6 +76,7 @@ impl SessionRecord {
             claims,
             code,
             spent_store,
+            profile,
         }
     }
 }

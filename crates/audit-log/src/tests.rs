@@ -102,6 +102,7 @@ fn hostile(text: &str) -> Vec<Record> {
     session.code = Some(text.into());
     session.ancestors = vec![AgentId::new("planner").unwrap(), AgentId::new("support-bot").unwrap()];
     session.narrowed = true;
+    session.profile = Some(text.into());
     session.claims = Some(ClaimsRecord::new(Digest::of(b"c"), [text, text]));
     let mut standing = StandingRecord::new(
         at(4_000),

@@ -46,11 +46,8 @@ impl ProposalPlan {
         registry: &CapabilityRegistry,
         now: Timestamp,
     ) -> Result<Arc<ProposalVerifier>, Failure> {
-        if self.profile != Profile::Strict {
-            note(&format!(
-                "warning WEAK_PROFILE: under the profile {} an attestation is not bound to one call and counts any number of times",
-                self.profile
-            ));
+        if let Some(accepted) = accepted_beyond_strict(self.profile) {
+            note(&format!("warning WEAK_PROFILE: the profile {} accepts {accepted}", self.profile));
         }
         let mut builder = ProposalVerifier::builder(self.profile)
             .verify_evidence()
@@ -93,6 +90,20 @@ impl ProposalPlan {
         let revoked = |key: &VerifyingKey| view.is_key_revoked(&key.key_id());
         EndorsedDigests::load_unless_revoked(&read_trusted_file(path, REGISTRY_BYTES)?, root, &revoked, now)
             .map_err(|error| Failure::from(error).about(path.display()).into_refusal())
+    }
+}
+
+/// What a profile accepts that `strict` refuses. `None` for `strict`.
+const fn accepted_beyond_strict(profile: Profile) -> Option<&'static str> {
+    match profile {
+        Profile::Strict => None,
+        Profile::Pic08 => Some(
+            "opaque signatures, the hash of any evidence file, attestations that name no call, and any number of uses of those without a nonce",
+        ),
+        // Of a later profile no more is known than that it is not strict.
+        Profile::Pic09 | _ => Some(
+            "opaque signatures, attestations that name no call, and any number of uses of those without a nonce",
+        ),
     }
 }
 

@@ -297,6 +297,8 @@ impl ToolGateBuilder {
         let stores =
             [self.approvals.as_ref().map(|it| &it.spent), self.proposals.as_ref().map(|it| &it.spent)];
         record.spent_store = stores.into_iter().flatten().find_map(|store| store.store_id());
+        let profile = self.proposals.as_ref().map(|settings| settings.verifier.profile());
+        record.profile = profile.map(|profile| profile.as_str().into());
         record.claims = self.claims.as_ref().map(|claims| {
             let differing = claims.differences(contract);
             ClaimsRecord::new(claims.digest(), differing.iter().map(String::as_str))

@@ -158,6 +158,9 @@ class Facts:
             return "payloads-read-strictly"
         if entry["key_id"] != entry["key_id"].strip():
             return "key-ids-exact"
+        if not problem and any(name.startswith("x_") for name in _attested_members(payload)):
+            # No case of this comparison states facts of a call that they could be compared with.
+            return "stated-members-bind"
         if self._own_members_refuse(entry["key_id"]):
             return "keyring-members-of-our-own"
         if not problem and _attested_time(payload) not in (None, True):
@@ -310,16 +313,16 @@ def _is_time(text):
     return _TIME.fullmatch(text) is not None
 
 
+def _attested_members(payload):
+    """The members of an attestation; of any other payload none."""
+    members = json.loads(payload)
+    return members if isinstance(members, dict) and "attestation_version" in members else {}
+
+
 def _attested_time(payload):
     """Whether the attestation's time of expiry is of RFC 3339. None where there is no such thing."""
-    members = json.loads(payload)
-    if (
-        not isinstance(members, dict)
-        or "attestation_version" not in members
-        or not isinstance(members.get("expires_at"), str)
-    ):
-        return None
-    return _is_time(members["expires_at"])
+    expires = _attested_members(payload).get("expires_at")
+    return _is_time(expires) if isinstance(expires, str) else None
 
 
 def _understated(f):
@@ -450,6 +453,7 @@ DIFFERENCES = [
     ("plain-files", "evidence is a plain file with one name: no links of either kind", _evidence("plain-files")),
     ("total-bytes", "all files of a proposal together have a budget of bytes", _evidence("total-bytes", "PIC_LIMIT_EXCEEDED")),
     ("payloads-read-strictly", "a payload that begins like an object is read strictly or fails", _evidence("payloads-read-strictly")),
+    ("stated-members-bind", "what an attestation states of its call and its use is enforced", _evidence("stated-members-bind")),
     ("key-ids-exact", "a key id is compared byte by byte", _evidence("key-ids-exact")),
     ("one-base64-spelling", "a signature has one spelling in base64", _evidence("one-base64-spelling")),
     ("keyring-members-of-our-own", "scopes, first moments, fingerprints and thresholds of a keyring are kept to", _own_members),

@@ -284,6 +284,7 @@ ATTESTED = {
 EXTRA_MEMBERS = [
     "x_call_id",
     "x_nonce",
+    "x_limit",
     "audience",
     "issued_at",
     "note",

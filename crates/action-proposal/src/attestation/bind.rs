@@ -2,7 +2,7 @@ use countersign_canonical_json::ValueRef;
 use countersign_core::{Digest, Millis, SpentId, Timestamp};
 use countersign_keys::VerifyingKey;
 
-use super::members::Members;
+use super::members::{Member, Members};
 use super::{AttestationRules, Broken, SingleUse};
 use crate::entry::SignatureEntry;
 use crate::keyring::EvidenceKey;
@@ -19,8 +19,10 @@ pub(super) fn is_nonce(nonce: &str) -> bool {
     NONCE_BYTES.contains(&nonce.len()) && nonce.bytes().all(|b| b.is_ascii_graphic())
 }
 
-/// Holds a signed attestation against the proposal, and under the strict profile against the call. Gives what makes it
-/// good for one call only; nothing under the other profiles, which let it be used again.
+/// Compares a signed attestation with the proposal and the call. Returns the [`SingleUse`] of its nonce.
+///
+/// Under the strict profile every member has to be there. Under the others, members that the reference does not know
+/// (`x_...`) are compared where they are stated; without a nonce the attestation counts any number of times.
 pub(super) fn check(
     object: ValueRef<'_>,
     entry: &SignatureEntry,
@@ -32,27 +34,39 @@ pub(super) fn check(
 ) -> Result<Option<SingleUse>, Broken> {
     let members = Members::of(object);
     let strict = rules.profile == Profile::Strict;
+    let binds = |member: Member<'_>| strict || member.is_there();
     bind_to_proposal(&members, proposal)?;
-    if strict || members.intent_digest.is_there() {
+    if binds(members.intent_digest) {
         members.intent_digest.must_be_digest(proposal.intent_digest())?;
     }
-    if !strict {
-        let expires = members.expires_at;
-        // The reference lets the last moment itself pass.
-        if expires.is_there() && expires.end()? < now {
-            return Err(expires.broken("must not be over"));
-        }
-        return Ok(None);
-    }
-    if members.unknown {
+    if strict && members.unknown {
         return Err(Broken::new("payload", "must have no other members than those that are compared"));
     }
-    members.audience.must_be(rules.audience.map(AsRef::as_ref))?;
-    let (issued, keep_until) = check_times(&members, rules, now)?;
-    bind_to_call(&members, call)?;
-    members.files.must_be_files(&proposal.hash_entries().collect::<Vec<_>>())?;
-    members.evidence_id.must_be(Some(&entry.id))?;
-    members.key_id.must_be(Some(&entry.key_id))?;
+    // A restriction that cannot be compared cannot be kept.
+    if members.unknown_extension {
+        return Err(Broken::new("payload", "must have no other `x_` members than those that are compared"));
+    }
+    let times = if binds(members.nonce) {
+        // A use is remembered by one gate, so another gate must not accept the nonce.
+        if binds(members.audience) {
+            members.audience.must_be(rules.audience.map(AsRef::as_ref))?;
+        }
+        Some(check_times(&members, rules, now)?)
+    } else {
+        check_end(members.expires_at, now)?;
+        None
+    };
+    bind_to_call(&members, call, binds)?;
+    if binds(members.files) {
+        members.files.must_be_files(&proposal.hash_entries().collect::<Vec<_>>())?;
+    }
+    if binds(members.evidence_id) {
+        members.evidence_id.must_be(Some(&entry.id))?;
+    }
+    if binds(members.key_id) {
+        members.key_id.must_be(Some(&entry.key_id))?;
+    }
+    let Some((issued, keep_until)) = times else { return Ok(None) };
     let nonce = members.nonce.text()?;
     if !is_nonce(nonce) {
         return Err(members.nonce.broken("must be 16 to 128 visible ASCII characters"));
@@ -72,6 +86,14 @@ fn bind_to_proposal(members: &Members<'_>, proposal: &ActionProposal) -> Result<
     members.provenance_ids.must_be_list(proposal.provenance().iter().map(|input| input.id()))?;
     members.args_digest.must_be_digest(proposal.args_digest())?;
     members.claims_digest.must_be_digest(proposal.claims_digest())
+}
+
+/// Compares the end of an attestation without a nonce, where it states one. The reference accepts the last moment.
+fn check_end(expires: Member<'_>, now: Timestamp) -> Result<(), Broken> {
+    if expires.is_there() && expires.end()? < now {
+        return Err(expires.broken("must not be over"));
+    }
+    Ok(())
 }
 
 /// Fresh, and not for ever: gives the time of issue, and the first moment at which it would be over, or older than it may be.
@@ -98,13 +120,31 @@ fn check_times(
     Ok((issued, expires.min(too_old)))
 }
 
-fn bind_to_call(members: &Members<'_>, call: &ProposedCall<'_>) -> Result<(), Broken> {
-    members.call_id.must_be(call.call_id.map(AsRef::as_ref))?;
-    members.principal.must_be(call.principal.map(AsRef::as_ref))?;
-    members.agent.must_be(call.agent.map(AsRef::as_ref))?;
-    members.session.must_be(call.session.map(AsRef::as_ref))?;
-    members.server.must_be(call.server.map(AsRef::as_ref))?;
-    members.registry_version.must_be_number(call.registry_version)?;
-    members.ask.must_be_digest_if_any(call.ask)?;
-    members.plan_root.must_be_digest_if_any(call.plan)
+/// Compares the members that bind the call: those for which `binds` returns `true`.
+fn bind_to_call<'a>(
+    members: &Members<'a>,
+    call: &ProposedCall<'_>,
+    binds: impl Fn(Member<'a>) -> bool,
+) -> Result<(), Broken> {
+    let texts = [
+        (members.call_id, call.call_id.map(AsRef::as_ref)),
+        (members.principal, call.principal.map(AsRef::as_ref)),
+        (members.agent, call.agent.map(AsRef::as_ref)),
+        (members.session, call.session.map(AsRef::as_ref)),
+        (members.server, call.server.map(AsRef::as_ref)),
+    ];
+    for (member, fact) in texts {
+        if binds(member) {
+            member.must_be(fact)?;
+        }
+    }
+    if binds(members.registry_version) {
+        members.registry_version.must_be_number(call.registry_version)?;
+    }
+    for (member, fact) in [(members.ask, call.ask), (members.plan_root, call.plan)] {
+        if binds(member) {
+            member.must_be_digest_if_any(fact)?;
+        }
+    }
+    Ok(())
 }

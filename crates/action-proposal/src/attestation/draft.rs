@@ -60,7 +60,8 @@ impl AttestError {
 /// An attestation object before somebody signs it: that a proposal may raise one of its inputs for one call.
 ///
 /// Times and nonce are always there. What else is left out is not written: under the strict profile only an attestation
-/// with the audience and every fact of the call verifies, the others ask for less ([`Profile`](crate::Profile)).
+/// with the audience and every fact of the call verifies, the others compare what is written
+/// ([`Profile`](crate::Profile)).
 #[derive(Clone)]
 #[must_use]
 pub struct AttestationDraft {

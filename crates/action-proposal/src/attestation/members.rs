@@ -107,6 +107,8 @@ macro_rules! members {
             $(pub(super) $field: Member<'a>,)+
             /// Whether there is any other member.
             pub(super) unknown: bool,
+            /// Whether one of those begins with `x_`.
+            pub(super) unknown_extension: bool,
         }
 
         impl<'a> Members<'a> {
@@ -114,13 +116,17 @@ macro_rules! members {
                 let mut members = Self {
                     $($field: Member { place: concat!("payload/", $name), value: None },)+
                     unknown: false,
+                    unknown_extension: false,
                 };
                 for (name, value) in object.members() {
                     match name {
                         $($name => members.$field.value = Some(value),)+
                         // Read already, when the payload was taken for an attestation.
                         super::VERSION_MEMBER => {}
-                        _ => members.unknown = true,
+                        other => {
+                            members.unknown = true;
+                            members.unknown_extension |= other.starts_with("x_");
+                        }
                     }
                 }
                 members

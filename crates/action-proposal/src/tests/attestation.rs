@@ -38,7 +38,7 @@ fn what_a_draft_signs_verifies_under_every_profile() {
         assert_eq!(verified.key, signer().verifying_key());
         assert_eq!(&*verified.key_id, KEY_ID);
         assert_eq!(verified.signed.digest(), Digest::of(entry["payload"].as_str().unwrap().as_bytes()));
-        assert_eq!(verified.attestation.is_some(), profile == Profile::Strict);
+        assert!(verified.attestation.is_some());
     }
 }
 
@@ -147,21 +147,90 @@ fn each_member_left_out_or_of_another_type_refuses() {
 fn the_other_profiles_ask_only_for_what_the_reference_asks_for() {
     let facts = Facts::new();
     let needed = ["tool", "impact", "args_digest", "claims_digest", "provenance_ids"];
+    let reusable = without(facts.object(), "x_nonce");
     for profile in PIC {
         let judge = Judge::new(profile, &facts);
-        for name in facts.object().as_object().unwrap().keys().filter(|name| *name != "attestation_version") {
-            let left_out = judge.judge(&sign_object(&without(facts.object(), name)));
+        for name in reusable.as_object().unwrap().keys().filter(|name| *name != "attestation_version") {
+            let left_out = judge.judge(&sign_object(&without(reusable.clone(), name)));
             if needed.contains(&name.as_str()) {
                 assert_eq!(left_out.unwrap_err().place, format!("payload/{name}"));
             } else {
-                assert!(left_out.is_ok(), "{profile} {name}");
+                assert!(left_out.unwrap().attestation.is_none(), "{profile} {name}");
             }
-            let changed = judge.judge(&sign_object(&with(facts.object(), name, json!(0))));
-            let compared =
-                needed.contains(&name.as_str()) || ["intent_digest", "expires_at"].contains(&name.as_str());
-            assert_eq!(changed.is_err(), compared, "{profile} {name}");
+            let changed = judge.judge(&sign_object(&with(reusable.clone(), name, json!(0))));
+            let free = ["audience", "issued_at"].contains(&name.as_str());
+            assert_eq!(changed.is_ok(), free, "{profile} {name}");
         }
-        assert!(judge.judge(&sign_object(&with(facts.object(), "anything", json!({"at": "all"})))).is_ok());
+        assert!(judge.judge(&sign_object(&with(reusable.clone(), "anything", json!({"at": "all"})))).is_ok());
+    }
+}
+
+#[test]
+fn a_stated_member_binds_under_every_profile() {
+    let facts = Facts::new();
+    let other = Digest::of(b"other").to_string();
+    for (name, value) in [
+        ("x_call_id", json!("call-2")),
+        ("x_principal", json!("eve")),
+        ("x_agent", json!("other-bot")),
+        ("x_session", json!("s-2")),
+        ("x_server", json!("bank2")),
+        ("x_registry_version", json!(8)),
+        ("x_files", json!([{"id": "scan", "sha256": other}])),
+        ("x_evidence_id", json!("mail")),
+        ("x_key_id", json!("cfo-2")),
+        ("x_ask", json!(other)),
+        ("x_plan_root", json!(other)),
+    ] {
+        for object in [facts.object(), without(facts.object(), "x_nonce")] {
+            for profile in PIC {
+                let entry = sign_object(&with(object.clone(), name, value.clone()));
+                assert_eq!(Judge::new(profile, &facts).place(&entry), format!("payload/{name}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_extension_is_refused_by_every_profile() {
+    let facts = Facts::new();
+    let entry = sign_object(&with(facts.object(), "x_limit", json!(500)));
+    for profile in Profile::ALL {
+        assert_eq!(Judge::new(profile, &facts).place(&entry), "payload");
+    }
+}
+
+#[test]
+fn a_nonce_is_single_use_under_every_profile() {
+    let facts = Facts::new();
+    let spent = |profile| Judge::new(profile, &facts).judge(&facts.entry()).unwrap().attestation.unwrap();
+    for profile in PIC {
+        let (here, strict) = (spent(profile), spent(Profile::Strict));
+        assert_eq!((here.spent, here.issued), (strict.spent, strict.issued));
+        assert_eq!((here.expires, here.keep_until), (strict.expires, strict.keep_until));
+    }
+}
+
+#[test]
+fn a_nonce_without_fresh_times_is_refused_by_every_profile() {
+    let facts = Facts::new();
+    let old = json!("2026-01-30T11:59:59Z");
+    for profile in Profile::ALL {
+        let judge = Judge::new(profile, &facts);
+        for name in ["issued_at", "expires_at"] {
+            assert_eq!(judge.place(&sign_object(&without(facts.object(), name))), format!("payload/{name}"));
+        }
+        let entry = sign_object(&with(facts.object(), "issued_at", old.clone()));
+        assert_eq!(judge.place(&entry), "payload/issued_at");
+    }
+}
+
+#[test]
+fn a_nonce_for_another_audience_is_refused_by_every_profile() {
+    let facts = Facts::new();
+    for profile in Profile::ALL {
+        let entry = sign_object(&with(facts.object(), "audience", json!("gate-2")));
+        assert_eq!(Judge::new(profile, &facts).place(&entry), "payload/audience");
     }
 }
 
@@ -212,10 +281,9 @@ fn a_fact_that_the_call_does_not_have_refuses() {
         (ProposedCall { plan: None, ..full }, "payload/x_plan_root"),
         (ProposedCall::unbound(), "payload/x_call_id"),
     ] {
-        let judge = Judge { call, ..Judge::strict(&facts) };
-        assert_eq!(judge.place(&facts.entry()), place);
-        for profile in PIC {
-            assert!(Judge { call, ..Judge::new(profile, &facts) }.judge(&facts.entry()).is_ok());
+        for profile in Profile::ALL {
+            let judge = Judge { call, ..Judge::new(profile, &facts) };
+            assert_eq!(judge.place(&facts.entry()), place);
         }
     }
 }
@@ -290,13 +358,16 @@ fn times_are_held_against_the_clock_to_the_millisecond() {
 #[test]
 fn an_attestation_that_is_over_is_refused_by_every_profile() {
     let facts = Facts::new();
-    let entry = facts.entry();
+    let reusable = sign_object(&without(facts.object(), "x_nonce"));
     for profile in PIC {
-        let judge =
-            |now| Judge { now, ..Judge::new(profile, &facts) }.judge(&entry).map_err(|broken| broken.place);
-        // The reference lets the last moment pass; strict does not.
-        assert!(judge(NOW + 59_000).is_ok());
-        assert_eq!(judge(NOW + 59_001).unwrap_err(), "payload/expires_at");
+        let judge = |entry: &Value, now| {
+            Judge { now, ..Judge::new(profile, &facts) }.judge(entry).map_err(|broken| broken.place)
+        };
+        // The reference lets the last moment pass; strict does not, nor any profile where there is a nonce.
+        assert!(judge(&reusable, NOW + 59_000).is_ok());
+        assert_eq!(judge(&reusable, NOW + 59_001).unwrap_err(), "payload/expires_at");
+        assert!(judge(&facts.entry(), NOW + 58_999).is_ok());
+        assert_eq!(judge(&facts.entry(), NOW + 59_000).unwrap_err(), "payload/expires_at");
         for wrong in ["2099-01-01T00:00:00", " 2099-01-01T00:00:00Z", "2099-01-01", "1969-01-01T00:00:00Z"] {
             let entry = sign_object(&with(facts.object(), "expires_at", json!(wrong)));
             assert_eq!(Judge::new(profile, &facts).place(&entry), "payload/expires_at");

@@ -58,10 +58,11 @@ fn an_attestation_is_for_the_files_beside_it_and_for_no_others() {
     let none = signed_beside(&[]);
     assert_eq!(judged(&none, &[]), None);
     assert_eq!(judged(&none, &[&scan]), Some("payload/x_files"));
-    // The other profiles have no such member, and do not look.
+    // The other profiles do not ask for the member, and compare it where it is stated.
     for profile in [Profile::Pic09, Profile::Pic08] {
         let beside = proposal_json(&[none.clone(), scan.clone()]);
-        assert!(Judge::new(profile, &facts).judge_in(&beside).is_ok());
+        let refused = Judge::new(profile, &facts).judge_in(&beside);
+        assert_eq!(refused.unwrap_err().place, "payload/x_files");
     }
 }
 

@@ -322,11 +322,12 @@ fn limits_are_the_verifiers() {
 }
 
 #[test]
-fn an_attestation_of_another_call_is_refused_by_strict_alone() {
-    // Signed for another session, on the same proposal.
+fn an_attestation_of_another_call_is_refused_by_every_profile() {
     let mut facts = Facts::new("payments_send");
     facts.call_id = countersign_core::CallId::new("call-2").unwrap();
     let value = attested(transfer(), "invoice", &cto(), "cto-1", &facts);
-    assert_eq!(code(judge(&value, &built(gate(Profile::Strict)))), "PIC_EVIDENCE_FAILED");
-    assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "allow");
+    for profile in Profile::ALL {
+        let verifier = built(gate(profile).verify_evidence().sanitize_trust());
+        assert_eq!(code(judge(&value, &verifier)), "PIC_EVIDENCE_FAILED", "{profile}");
+    }
 }

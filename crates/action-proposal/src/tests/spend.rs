@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use countersign_core::{Digest, ManualClock, Millis, SpendError, SpentTokens, Ticket, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::{
     Facts, NOW, at, attested, attested_transfer, built, cfo, cto, files, gate, hash_entry, judge, look,
@@ -128,7 +128,30 @@ fn what_may_be_used_again_asks_nothing_of_the_store() {
     assert!(matches!(refused, Err(SpendError::Unavailable(_))));
     for profile in [Profile::Pic09, Profile::Pic08] {
         let verifier = built(gate(profile).verify_evidence().sanitize_trust());
-        assert!(judge(&attested_transfer(), &verifier).unwrap().spend(&Closed, at(NOW), SKEW).is_ok());
+        assert!(judge(&reusable(), &verifier).unwrap().spend(&Closed, at(NOW), SKEW).is_ok());
+    }
+}
+
+/// The transfer with an attestation that has no nonce.
+fn reusable() -> Value {
+    let mut value = attested_transfer();
+    let entry = &mut value["evidence"][0];
+    let mut object: Value = serde_json::from_str(entry["payload"].as_str().unwrap()).unwrap();
+    object.as_object_mut().unwrap().remove("x_nonce").unwrap();
+    let payload = object.to_string();
+    entry["signature"] = json!(cfo().sign(payload.as_bytes()).to_base64());
+    entry["payload"] = json!(payload);
+    value
+}
+
+#[test]
+fn an_attestation_with_a_nonce_is_spent_by_every_profile() {
+    for profile in Profile::ALL {
+        let verifier = built(gate(profile).verify_evidence().sanitize_trust());
+        let store = Spent::default();
+        let spend = |value: &Value| judge(value, &verifier).unwrap().spend(&store, at(NOW), SKEW);
+        assert!(spend(&attested_transfer()).is_ok());
+        assert!(matches!(spend(&attested_transfer()), Err(SpendError::Spent)), "{profile}");
     }
 }
 

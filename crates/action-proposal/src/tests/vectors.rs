@@ -8,6 +8,7 @@ mod keys;
 mod made;
 mod recipes;
 mod shapes;
+mod stated;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,8 +44,15 @@ fn named(kind: &str, cases: Vec<(&'static str, Value)>) -> BTreeMap<String, Stri
 
 #[test]
 fn the_vectors_on_disk_are_those_that_are_made() {
-    let refused =
-        [shapes::refused(), bound::refused(), files::refused(), keys::refused(), recipes::refused()].concat();
+    let refused = [
+        shapes::refused(),
+        bound::refused(),
+        files::refused(),
+        keys::refused(),
+        recipes::refused(),
+        stated::refused(),
+    ]
+    .concat();
     let mut made = named("accept", [accepted::accepted(), recipes::accepted()].concat());
     made.extend(named("reject", refused));
     made.extend(files::artifacts());
@@ -203,13 +211,10 @@ fn judge(case: &Value, verifier: &ProposalVerifier, clock: &ManualClock) -> Came
     let mut known = tool.as_deref().map_or_else(ProposedCall::unbound, ProposedCall::to_tool_named);
     known.args = args;
     known.impact = parsed(&call["impact"]);
-    if verifier.profile() == Profile::Strict {
-        (known.server, known.call_id) = (facts.0.as_ref(), facts.1.as_ref());
-        (known.principal, known.agent, known.session) =
-            (facts.2.as_ref(), facts.3.as_ref(), facts.4.as_ref());
-        known.registry_version = call["registry_version"].as_u64();
-        (known.ask, known.plan) = (parsed(&call["ask"]), parsed(&call["plan"]));
-    }
+    (known.server, known.call_id) = (facts.0.as_ref(), facts.1.as_ref());
+    (known.principal, known.agent, known.session) = (facts.2.as_ref(), facts.3.as_ref(), facts.4.as_ref());
+    known.registry_version = call["registry_version"].as_u64();
+    (known.ask, known.plan) = (parsed(&call["ask"]), parsed(&call["plan"]));
     match proposal.verify(verifier, &known, clock) {
         Ok(_) => ("allow", None, None),
         Err(error) => blocked(&error),

@@ -165,13 +165,13 @@ fn the_profile_is_the_operators_and_none_of_them_takes_trust_as_claimed() {
     let bench = bench();
     attest(&bench, "c1");
     let attested = "--keyring keyring.json --proposal attested.json";
-    let twice = [call("c1", args()), call("c9", args())];
-    let decisions = check(&bench, &format!("{attested} --profile pic-0.9"), &twice);
-    assert_eq!((code(&decisions[0]), code(&decisions[1])), ("accept", "accept"), "{decisions:?}");
+    let line = call("c1", args());
+    let decisions = check(&bench, &format!("{attested} --profile pic-0.9"), std::slice::from_ref(&line));
+    assert_eq!(code(&decisions[0]), "accept", "{decisions:?}");
     assert_eq!(decisions[0]["profile"], "pic-0.9");
     for profile in ["strict", "pic-0.9", "pic-0.8"] {
         let claimed = format!("--keyring keyring.json --proposal proposal.json --profile {profile}");
-        let decisions = check(&bench, &claimed, &twice[..1]);
+        let decisions = check(&bench, &claimed, std::slice::from_ref(&line));
         let expected = if profile == "strict" { "PIC_EVIDENCE_REQUIRED" } else { "PIC_VERIFIER_FAILED" };
         assert_eq!(code(&decisions[0]), expected, "{profile}");
     }
@@ -207,5 +207,39 @@ fn a_weaker_profile_is_warned_of_at_start() {
     for (profile, expected) in [("strict", 0), ("pic-0.9", 1), ("pic-0.8", 1)] {
         let run = bench.feed(&format!("{CHECK} --no-record --keyring keyring.json --profile {profile}"), "");
         assert_eq!(run.err.matches("warning WEAK_PROFILE: ").count(), expected, "{run:?}");
+        let files = run.err.contains("the hash of any evidence file");
+        assert_eq!(files, profile == "pic-0.8", "{run:?}");
+    }
+}
+
+#[test]
+fn a_weaker_profile_keeps_an_attestation_to_its_call() {
+    for profile in ["pic-0.9", "pic-0.8"] {
+        let bench = bench();
+        attest(&bench, "z1");
+        let options =
+            format!("--keyring keyring.json --proposal attested.json --profile {profile} {RECORD_OPTIONS}");
+        let lines = [call("z2", args()), call("z1", args()), call("z1", args())];
+        let decisions = check(&bench, &options, &lines);
+        let codes: Vec<_> = decisions.iter().map(code).collect();
+        assert_eq!(codes, ["PIC_EVIDENCE_FAILED", "accept", "PIC_EVIDENCE_FAILED"], "{profile}");
+    }
+}
+
+#[test]
+fn the_record_of_a_session_names_its_profile() {
+    for (options, profile) in [
+        ("--keyring keyring.json", Some("strict")),
+        ("--keyring keyring.json --profile pic-0.9", Some("pic-0.9")),
+        ("", None),
+    ] {
+        let bench = bench();
+        bench.feed(&format!("{CHECK} {options} {RECORD_OPTIONS}"), "");
+        let session = bench.entries().swap_remove(0);
+        assert_eq!(session.get("profile").and_then(Value::as_str), profile, "{session}");
+        let shown = bench.run("audit show log").out;
+        let line = profile.map(|profile| format!("; proposals by profile {profile}"));
+        assert_eq!(shown.contains("; proposals by profile"), line.is_some(), "{shown}");
+        assert!(shown.contains(&line.unwrap_or_default()), "{shown}");
     }
 }

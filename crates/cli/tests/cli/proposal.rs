@@ -391,40 +391,42 @@ fn places_and_rules_are_for_those_who_ask_and_values_for_nobody() {
 fn evidence_is_told_entry_by_entry() {
     let desk = Desk::new();
     let bench = &desk.bench;
-    desk.signed();
-    let mut proposal: Value = serde_json::from_str(&bench.read("signed.json")).unwrap();
     let sha256 =
         bench.run("proposal endorse --file invoice.txt --key op.key --json").value()["digests"][0].clone();
     let file =
         |id: &str, reference: &str| json!({"id": id, "type": "hash", "ref": reference, "sha256": sha256});
-    let entries = proposal["evidence"].as_array_mut().unwrap();
-    entries.push(file("mail", "file://invoice.txt"));
-    entries.push(file("gone", "file://gone.txt"));
-    bench.write("three.json", proposal.to_string());
-
-    // Beside the proposal for the profiles that follow the reference, nowhere under the strict one.
-    let run = bench.run("proposal evidence three.json --profile pic-0.9 --keyring keyring.json");
-    assert_eq!((run.code, run.err.as_str()), (4, "error PIC_EVIDENCE_FAILED: evidence does not verify\n"));
-    let lines: Vec<_> = run.out.lines().collect();
-    assert_eq!(&lines[..2], ["PASS  invoice  sig", "PASS  mail  hash"]);
-    assert!(lines[2].starts_with("FAIL  gone  hash  ref: ") && lines.len() == 3, "{run:?}");
-    let run = bench.run("proposal evidence three.json --profile pic-0.9 --keyring keyring.json --json");
-    let report: Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!(
-        (report["ok"].clone(), report["evidence"][2]["place"].clone()),
-        (json!(false), json!("/evidence/2/ref"))
-    );
-    let run = bench.run("proposal evidence three.json --keyring keyring.json");
-    assert_eq!((run.code, run.out.matches("FAIL").count()), (4, 3), "{run:?}");
+    let attest = |files: Value, into: &str| {
+        let mut filed = transfer();
+        filed["evidence"] = files;
+        bench.write("filed.json", filed.to_string());
+        desk.attest(&[("--proposal", "filed.json"), ("--into", into)])
+    };
+    let (mail, gone) = (file("mail", "file://invoice.txt"), file("gone", "file://gone.txt"));
 
     // What is signed names the files beside it: with them it passes, though one of them cannot be had.
-    let mut filed = transfer();
-    filed["evidence"] = json!([file("mail", "file://invoice.txt"), file("gone", "file://gone.txt")]);
-    bench.write("filed.json", filed.to_string());
     bench.write("gone.txt", bench.read("invoice.txt"));
-    let shown = desk.attest(&[("--proposal", "filed.json"), ("--into", "all.json")]);
+    let shown = attest(json!([mail, gone]), "all.json");
     std::fs::remove_file(bench.path("gone.txt")).unwrap();
     assert!(shown.err.contains("file       \"mail\" \"file://invoice.txt\""), "{shown:?}");
+
+    // Beside the proposal for the profiles that follow the reference, nowhere under the strict one.
+    let evidence = |file: &str, changed: &[(&str, &str)]| {
+        let fixed = [("--keyring", "keyring.json"), ("--audience", "gate-1"), ("--profile", "pic-0.9")];
+        desk.run("evidence", &[file], &fixed, changed)
+    };
+    let run = evidence("all.json", &[]);
+    assert_eq!((run.code, run.err.as_str()), (4, "error PIC_EVIDENCE_FAILED: evidence does not verify\n"));
+    let lines: Vec<_> = run.out.lines().collect();
+    assert_eq!((lines[0], lines[2]), ("PASS  mail  hash", "PASS  invoice  sig"));
+    assert!(lines[1].starts_with("FAIL  gone  hash  ref: ") && lines.len() == 3, "{run:?}");
+    let report: Value = serde_json::from_str(&evidence("all.json", &[("--json", "")]).out).unwrap();
+    assert_eq!(
+        (report["ok"].clone(), report["evidence"][1]["place"].clone()),
+        (json!(false), json!("/evidence/1/ref"))
+    );
+    let run = bench.run("proposal evidence all.json --keyring keyring.json");
+    assert_eq!((run.code, run.out.matches("FAIL").count()), (4, 3), "{run:?}");
+
     let looked = |file: &str| {
         let fixed = [
             ("--keyring", "keyring.json"),
@@ -442,13 +444,11 @@ fn evidence_is_told_entry_by_entry() {
     bench.write("fewer.json", fewer.to_string());
     assert_eq!(looked("fewer.json"), (4, ["PASS", "FAIL"].map(str::to_owned).to_vec()));
 
-    proposal["evidence"].as_array_mut().unwrap().pop();
-    bench.write("two.json", proposal.to_string());
-    let run = bench.run("proposal evidence two.json --profile pic-0.9 --keyring keyring.json");
-    assert_eq!(run.done(), "PASS  invoice  sig\nPASS  mail  hash\n");
+    attest(json!([mail]), "two.json");
+    assert_eq!(evidence("two.json", &[]).done(), "PASS  mail  hash\nPASS  invoice  sig\n");
     // That no claim is backed is another question.
-    let mut other = proposal;
-    other["evidence"].as_array_mut().unwrap().remove(0);
+    let mut other: Value = serde_json::from_str(&bench.read("two.json")).unwrap();
+    other["evidence"].as_array_mut().unwrap().pop();
     bench.write("other.json", other.to_string());
     bench.ok("proposal evidence other.json --profile pic-0.9");
     bench.fails("proposal verify other.json --profile pic-0.9 --verify-evidence", 3, "PIC_VERIFIER_FAILED");
@@ -510,7 +510,9 @@ fn nothing_is_taken_from_the_environment() {
     let keyring = desk.bench.read("keyring.json");
     desk.bench.write("pic_keys.json", &keyring);
     desk.bench.write("pic_policy.json", r#"{"impact_by_tool":{"docs_search":"money"}}"#);
-    let args = ["proposal", "verify", "signed.json", "--profile", "pic-0.9", "--verify-evidence"];
+    let mut args = vec!["proposal", "verify", "signed.json", "--profile", "pic-0.9", "--verify-evidence"];
+    args.extend(["--audience", "gate-1"]);
+    args.extend(BOUND.iter().flat_map(|(name, value)| [name, value]));
     let run = |args: &[&str]| {
         desk.bench
             .command(args)

@@ -192,7 +192,6 @@ fn put_proposal(bench: &Bench, vector: &Value) -> Option<Vec<String>> {
         Some(text) => Some(text.as_str().unwrap().to_owned()),
         None => value.get(name).map(Value::to_string),
     };
-    let strict = vector["profile"] == "strict";
     let mut args: Vec<String> =
         ["proposal", "verify", "proposal.json", "--json", "--debug"].map(str::to_owned).into();
     let mut add = |name: &str, value: &str| args.extend([format!("--{name}"), value.to_owned()]);
@@ -242,9 +241,7 @@ fn put_proposal(bench: &Bench, vector: &Value) -> Option<Vec<String>> {
                 value.to_string()
             }
         };
-        if strict || ["tool", "impact"].contains(&name) {
-            add(&name.replace('_', "-"), &value);
-        }
+        add(&name.replace('_', "-"), &value);
     }
     if vector["options"]["verify_evidence"] == false {
         args.push("--no-verify-evidence".to_owned());

@@ -83,9 +83,11 @@ fn session(r: &SessionRecord) -> String {
     let claims = r.claims.as_ref().map(claims).unwrap_or_default();
     let store = r.spent_store.as_ref().map(|id| format!("; spent store {}", shown_id(id.as_str())));
     let store = store.unwrap_or_default();
+    let profile = r.profile.as_ref().map(|profile| format!("; proposals by profile {}", shown_name(profile)));
+    let profile = profile.unwrap_or_default();
     let (agent, principal) = (shown_id(r.agent.as_str()), shown_id(r.principal.as_str()));
     format!(
-        "session  {agent} for {principal} under registry {}: {came_of_it}; session {}{led_to_by}{store}{claims}",
+        "session  {agent} for {principal} under registry {}: {came_of_it}; session {}{led_to_by}{store}{profile}{claims}",
         r.registry_version,
         shown_id(r.session.as_str())
     )

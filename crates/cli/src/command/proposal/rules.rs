@@ -39,7 +39,7 @@ pub(super) struct Rules {
     /// Who attestations have to be for.
     #[arg(long)]
     audience: Option<Audience>,
-    /// How old an attestation may be under `strict`.
+    /// How old an attestation with a nonce may be; under `strict` every one has a nonce.
     #[arg(long = "max-attestation-age", alias = "max-age", value_name = "SPAN", default_value = "1d")]
     max_age: Millis,
     /// By how much a signer's clock may run ahead of this one.

@@ -42,8 +42,7 @@ impl Facts {
         verifier: &ProposalVerifier,
         clock: &dyn Clock,
     ) -> Result<Verdict, Fault> {
-        let strict = verifier.profile() == Profile::Strict;
-        let call = self.call(vector, strict);
+        let call = self.call(vector);
         let live = vector.live_args()?.is_some();
         let proposal = match vector.proposal()? {
             // Beside live arguments, `null` is as good as nothing.
@@ -64,8 +63,8 @@ impl Facts {
         })
     }
 
-    /// The call. Only the strict profile is told more than tool, arguments and impact.
-    fn call<'a>(&'a self, vector: &'a Vector<'_>, strict: bool) -> ProposedCall<'a> {
+    /// The call, with every fact that the vector states.
+    fn call<'a>(&'a self, vector: &'a Vector<'_>) -> ProposedCall<'a> {
         let mut call = match vector.tool() {
             Some(tool) => ProposedCall::to_tool_named(tool),
             None => ProposedCall::unbound(),
@@ -79,7 +78,7 @@ impl Facts {
         if let Some(impact) = said.impact {
             call = call.impact(impact);
         }
-        if strict { self.bound.add_to(call) } else { call }
+        self.bound.add_to(call)
     }
 }
 
