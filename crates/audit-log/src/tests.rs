@@ -13,6 +13,7 @@ mod log_support;
 mod log_tamper;
 mod log_threads;
 mod log_torn;
+mod log_vectors;
 mod receipt;
 mod record;
 mod sim;

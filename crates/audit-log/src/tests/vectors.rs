@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::checkpoint::{ORIGIN, log_key, name, note, signing_key, tree};
 use super::receipt::{lines, receipt, receipt_of, records};
-use super::{at, witness};
+use super::{at, log_vectors, witness};
 use crate::*;
 
 fn of_checkpoint(about: &str, expect: &str, note: &str) -> Value {
@@ -303,8 +303,8 @@ fn rejected_answers() -> Vec<(String, Value)> {
 
 #[test]
 fn the_vectors_on_disk_are_those_that_are_made() {
-    let mut made = numbered("accept", accepted());
-    made.extend(numbered("reject", rejected()));
+    let mut made = numbered("accept", [accepted(), log_vectors::accepted()].concat());
+    made.extend(numbered("reject", [rejected(), log_vectors::rejected()].concat()));
     Vectors::of("audit-log").hold(&made);
 }
 
@@ -319,7 +319,7 @@ fn every_vector_on_disk_has_its_verdict() {
         assert_eq!(run(&case).map_or_else(|code| code, |()| "ok"), expected, "{name}");
         kinds.insert((case["kind"].as_str().unwrap().to_owned(), expected == "ok"));
     }
-    assert!(files.len() >= 61 && kinds.len() == 8, "{kinds:?}");
+    assert!(files.len() >= 85 && kinds.len() == 10, "{kinds:?}");
 }
 
 fn run(case: &Value) -> Result<(), &'static str> {
@@ -357,6 +357,14 @@ fn run(case: &Value) -> Result<(), &'static str> {
             let latest = case["latest"].as_str().map(|note| Checkpoint::verify(note, &log).unwrap());
             let request = AddCheckpoint::from_body(text("body")).map_err(|error| error.code())?;
             WitnessedLog::new(log, latest).check(&request).map(|_| ()).map_err(|error| error.code())
+        }
+        "log" => {
+            let summary = log_vectors::judge(case).map_err(|error| error.code())?;
+            assert_eq!(summary.first_here, case["first"], "{case}");
+            assert_eq!(summary.records, case["size"], "{case}");
+            assert_eq!(summary.checkpoint.root().to_string(), case["root"], "{case}");
+            assert_eq!(summary.tail_bytes, case["tail"], "{case}");
+            Ok(())
         }
         kind => panic!("{kind}"),
     }
