@@ -7,8 +7,8 @@ use countersign_core::{Clock, Digest, ImpactClass};
 use crate::schema::{Members, read_members};
 use crate::size::counts_more_than;
 use crate::{
-    EvidenceEntry, HashEntry, ProposalCode, ProposalError, ProposalLimits, ProposalVerifier, ProposedCall,
-    VerifiedProposal,
+    EvidenceEntry, HashEntry, Profile, ProposalCode, ProposalError, ProposalLimits, ProposalVerifier,
+    ProposedCall, VerifiedProposal,
 };
 
 /// What an agent says that it is about to do, and why. Nothing of it is believed.
@@ -28,7 +28,7 @@ use crate::{
 ///     "action": {"tool": "payments_send", "args": {"amount": 500}}
 /// }"#;
 /// let verifier = ProposalVerifier::builder(Profile::Strict).build()?;
-/// let proposal = ActionProposal::parse(text, verifier.limits())?;
+/// let proposal = verifier.parse(text)?;
 /// let call = ProposedCall::to_tool_named("payments_send").args(Digest::of(br#"{"amount":500}"#));
 /// // The agent calls its mail trusted. Nobody whom the operator trusts does.
 /// let refused = proposal.verify(&verifier, &call, &SystemClock::new()).unwrap_err();
@@ -58,6 +58,15 @@ impl ActionProposal {
     /// [`ProposalError`] with `PIC_LIMIT_EXCEEDED`, `PIC_INVALID_REQUEST` (not an object), `PIC_SCHEMA_INVALID` or
     /// `PIC_DUPLICATE_ID`.
     pub fn parse(json: &[u8], limits: &ProposalLimits) -> Result<Self, ProposalError> {
+        Self::parse_under(json, limits, Profile::Strict)
+    }
+
+    /// As [`parse`](Self::parse), with the schema of a profile.
+    pub(crate) fn parse_under(
+        json: &[u8],
+        limits: &ProposalLimits,
+        profile: Profile,
+    ) -> Result<Self, ProposalError> {
         let too_large = || over_limit("", "must have no more bytes than the limit");
         if json.len() > limits.proposal_bytes {
             return Err(too_large());
@@ -79,7 +88,7 @@ impl ActionProposal {
             return Err(too_large());
         }
         check_lists(value, limits.items)?;
-        let members = read_members(value)?;
+        let members = read_members(value, profile)?;
         check_distinct(members.provenance.iter().map(Provenance::id), "/provenance")?;
         let digest_of = |value: ValueRef<'_>| Digest::of(value.canonical_text().as_bytes());
         let (args_digest, claims_digest) = (digest_of(members.args), digest_of(members.claims_value));

@@ -4,7 +4,7 @@ use countersign_canonical_json::{Kind, ValueRef};
 
 use crate::entry::{EvidenceEntry, HashEntry, SignatureEntry};
 use crate::proposal::{Claim, Provenance, TrustLevel};
-use crate::{ProposalCode, ProposalError};
+use crate::{Profile, ProposalCode, ProposalError};
 
 /// The one value of `protocol`.
 const PROTOCOL: &str = "PIC/1.0";
@@ -25,7 +25,7 @@ pub(crate) struct Members<'v> {
 }
 
 /// Reads a proposal by hand: every place that is not as the schema has it ends the reading, with its pointer.
-pub(crate) fn read_members(proposal: ValueRef<'_>) -> Result<Members<'_>, ProposalError> {
+pub(crate) fn read_members(proposal: ValueRef<'_>, profile: Profile) -> Result<Members<'_>, ProposalError> {
     let at = Place::root();
     object(proposal, &at, &MEMBERS)?;
     constant(proposal, &at, "protocol", PROTOCOL)?;
@@ -34,7 +34,7 @@ pub(crate) fn read_members(proposal: ValueRef<'_>) -> Result<Members<'_>, Propos
         .parse()
         .map_err(|_| at.member("impact").refuse("must be one of the seven impact classes"))?;
     let (list, place) = array(proposal, &at, "provenance")?;
-    let provenance = entries(list, &place, provenance)?;
+    let provenance = entries(list, &place, |value, at| provenance(value, at, profile))?;
     let (claims_value, place) = array(proposal, &at, "claims")?;
     let claims = entries(claims_value, &place, claim)?;
     let (action, place) = member(proposal, &at, "action")?;
@@ -54,12 +54,14 @@ pub(crate) fn read_members(proposal: ValueRef<'_>) -> Result<Members<'_>, Propos
     Ok(Members { intent, impact, provenance, claims, claims_value, tool, args, evidence })
 }
 
-fn provenance(value: ValueRef<'_>, at: &Place<'_>) -> Result<Provenance, ProposalError> {
+fn provenance(value: ValueRef<'_>, at: &Place<'_>, profile: Profile) -> Result<Provenance, ProposalError> {
     object(value, at, &["id", "trust", "source"])?;
     let id = string(value, at, "id")?.into();
     let claimed = match string(value, at, "trust")? {
         "trusted" => TrustLevel::Trusted,
         "untrusted" => TrustLevel::Untrusted,
+        // As the reference since 0.8.1, until 0.9 took it out of the schema.
+        "semi_trusted" if profile == Profile::Pic08 => TrustLevel::Untrusted,
         _ => return Err(at.member("trust").refuse("must be `trusted` or `untrusted`")),
     };
     let source = optional_string(value, at, "source")?.map(Box::from);

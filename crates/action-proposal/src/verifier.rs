@@ -3,7 +3,8 @@ use std::sync::Arc;
 use countersign_core::{Audience, ImpactClass, Millis};
 
 use crate::{
-    EndorsedDigests, EvidenceKeyring, EvidenceResolver, HighImpacts, Profile, ProposalLimits, ProposalPolicy,
+    ActionProposal, EndorsedDigests, EvidenceKeyring, EvidenceResolver, HighImpacts, Profile, ProposalError,
+    ProposalLimits, ProposalPolicy,
 };
 
 /// Why a verifier cannot be made.
@@ -97,6 +98,15 @@ impl ProposalVerifier {
                 start,
             },
         }
+    }
+
+    /// Reads a proposal's JSON text within this verifier's limits, as [`ActionProposal::parse`]. Under [`Profile::Pic08`]
+    /// an input may be `semi_trusted`, which counts as untrusted.
+    ///
+    /// # Errors
+    /// As [`ActionProposal::parse`].
+    pub fn parse(&self, json: &[u8]) -> Result<ActionProposal, ProposalError> {
+        ActionProposal::parse_under(json, &self.limits, self.profile)
     }
 
     /// How proposals are judged.

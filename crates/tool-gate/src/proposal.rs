@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use countersign_action_proposal::{
-    ActionProposal, ProposalError, ProposalVerifier, ProposedCall, VerifiedEvidence, VerifiedProposal,
+    ProposalError, ProposalVerifier, ProposedCall, VerifiedEvidence, VerifiedProposal,
 };
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{ImpactClass, KeyId, Millis, RequestId, SpentTokens};
@@ -193,7 +193,7 @@ fn verify(
     facts: &mut Facts<'_>,
 ) -> Result<VerifiedProposal, Refusal> {
     let refusal = |error: ProposalError| Refusal::new(error.code().into(), error.detail());
-    let proposal = ActionProposal::parse(json, settings.verifier.limits()).map_err(refusal)?;
+    let proposal = settings.verifier.parse(json).map_err(refusal)?;
     facts.note_proposal(&proposal);
     let mut call = ProposedCall::new(asked.tool.name())
         .server(asked.tool.server())

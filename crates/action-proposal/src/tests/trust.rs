@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::world::{
     Facts, attested, attested_transfer, built, cfo, clock, code, cto, endorsed, files, gate, hash_entry,
-    judge, keyring_of, parsed, told, transfer, with_evidence,
+    judge, keyring_of, look, parsed, told, transfer, with_evidence,
 };
-use crate::{Profile, ProposalVerifierBuilder, ProposedCall};
+use crate::{Profile, ProposalVerifierBuilder, ProposedCall, TrustLevel};
 
 const INVOICE: &[u8] = b"invoice 77: 500 to acme";
 
@@ -47,6 +47,30 @@ fn a_signature_raises_the_input_of_its_id_and_that_backs_the_claim() {
         assert!(evidence.attestation().is_some());
         assert_eq!(verified.keys().collect::<Vec<_>>(), [cfo().verifying_key()]);
         assert_eq!(verified.impact(), ImpactClass::Money);
+    }
+}
+
+#[test]
+fn semi_trusted_is_untrusted_under_pic_0_8() {
+    let mut value = transfer();
+    value["provenance"][0]["trust"] = json!("semi_trusted");
+    let text = value.to_string();
+    let verifier = built(gate(Profile::Pic08).dangerous_trust_as_claimed());
+    let proposal = verifier.parse(text.as_bytes()).unwrap();
+    assert_eq!(proposal.provenance()[0].claimed(), TrustLevel::Untrusted);
+    let facts = Facts::new("payments_send");
+    let call = facts.call_for(&proposal);
+    assert_eq!(code(proposal.verify(&verifier, &call, &clock())), "PIC_VERIFIER_FAILED");
+}
+
+#[test]
+fn semi_trusted_is_no_trust_of_later_profiles() {
+    let mut value = look();
+    value["provenance"] = json!([{"id": "mail", "trust": "semi_trusted"}]);
+    for profile in Profile::ALL {
+        let read = built(gate(profile)).parse(value.to_string().as_bytes());
+        let expected = if profile == Profile::Pic08 { "allow" } else { "PIC_SCHEMA_INVALID" };
+        assert_eq!(code(read), expected, "{profile}");
     }
 }
 

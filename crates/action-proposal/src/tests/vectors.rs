@@ -22,8 +22,8 @@ use serde_json::Value;
 
 use crate::rfc3339::{self, Offset};
 use crate::{
-    ActionProposal, EndorsedDigests, EvidenceKeyring, MemoryEvidence, Profile, ProposalCode, ProposalLimits,
-    ProposalPolicy, ProposalVerifier, ProposedCall,
+    EndorsedDigests, EvidenceKeyring, MemoryEvidence, Profile, ProposalCode, ProposalLimits, ProposalPolicy,
+    ProposalVerifier, ProposedCall,
 };
 
 /// What a vector comes to: its verdict, its code, and the place where a proposal fails.
@@ -53,7 +53,7 @@ fn the_vectors_on_disk_are_those_that_are_made() {
         stated::refused(),
     ]
     .concat();
-    let mut made = named("accept", [accepted::accepted(), recipes::accepted()].concat());
+    let mut made = named("accept", [accepted::accepted(), recipes::accepted(), stated::accepted()].concat());
     made.extend(named("reject", refused));
     made.extend(files::artifacts());
     vectors().hold(&made);
@@ -197,7 +197,7 @@ fn judge(case: &Value, verifier: &ProposalVerifier, clock: &ManualClock) -> Came
             _ => ("block", Some(ProposalCode::InvalidRequest.as_str()), None),
         };
     };
-    let proposal = match ActionProposal::parse(text.as_bytes(), verifier.limits()) {
+    let proposal = match verifier.parse(text.as_bytes()) {
         Ok(proposal) => proposal,
         Err(error) => return blocked(&error),
     };

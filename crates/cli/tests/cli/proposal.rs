@@ -548,6 +548,22 @@ fn evidence_is_looked_at_where_somebody_asks_for_it() {
 }
 
 #[test]
+fn semi_trusted_is_read_by_pic_0_8_alone() {
+    let desk = Desk::new();
+    let bench = &desk.bench;
+    let mut proposal = look();
+    proposal["provenance"] = json!([{"id": "i", "trust": "semi_trusted"}]);
+    bench.write("semi.json", proposal.to_string());
+    bench.ok("proposal verify semi.json --profile pic-0.8");
+    bench.fails("proposal verify semi.json --profile pic-0.9", 2, "PIC_SCHEMA_INVALID");
+    bench.fails("proposal verify semi.json", 2, "PIC_SCHEMA_INVALID");
+    let mut claimed = transfer();
+    claimed["provenance"][0]["trust"] = "semi_trusted".into();
+    bench.write("claimed.json", claimed.to_string());
+    bench.fails("proposal verify claimed.json --profile pic-0.8", 3, "PIC_VERIFIER_FAILED");
+}
+
+#[test]
 fn the_schema_verb_says_where_and_gives_the_digests() {
     let desk = Desk::new();
     let bench = &desk.bench;

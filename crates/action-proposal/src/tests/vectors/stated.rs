@@ -1,10 +1,26 @@
-//! What an attestation states and a weaker profile does not ask for.
+//! What a weaker profile enforces without asking for it, and what it reads in its own way.
 
 use serde_json::{Value, json};
 
-use super::made::{Case, attested, base, changed, evidence_failed, pic09, without};
+use super::made::{
+    Case, allowed, attested, base, blocked, changed, evidence_failed, look, pic09, transfer, without,
+};
+
+/// A proposal with an input between trusted and untrusted, which drafts before PIC/1.0 had.
+fn semi_trusted(mut proposal: Value) -> Value {
+    proposal["provenance"] = json!([{"id": "invoice", "trust": "semi_trusted"}]);
+    proposal
+}
+
+pub(super) fn accepted() -> Vec<Case> {
+    let read = base("pic-0.8", semi_trusted(look()));
+    vec![("semi_trusted_in_0_8", allowed("pic-0.8 reads semi_trusted as untrusted", read))]
+}
 
 pub(super) fn refused() -> Vec<Case> {
+    let claimed = changed(base("pic-0.8", semi_trusted(transfer())), |vector| {
+        vector["options"]["strict_trust"] = false.into();
+    });
     let fails = |about: &str, member: &str, vector: Value| {
         evidence_failed(about, &format!("/evidence/0/payload{member}"), vector)
     };
@@ -59,6 +75,19 @@ pub(super) fn refused() -> Vec<Case> {
         (
             "stated_nonce_that_is_short",
             fails("a nonce of 15 characters", "/x_nonce", pic09(stated("x_nonce", "n".repeat(15).into()))),
+        ),
+        (
+            "semi_trusted_backs_nothing_in_0_8",
+            blocked("semi_trusted is no trust", "PIC_VERIFIER_FAILED", "/claims", claimed),
+        ),
+        (
+            "semi_trusted_in_0_9",
+            blocked(
+                "pic-0.9 has no semi_trusted",
+                "PIC_SCHEMA_INVALID",
+                "/provenance/0/trust",
+                pic09(semi_trusted(look())),
+            ),
         ),
     ]
 }

@@ -71,7 +71,8 @@ impl Attest {
         if let Some(Source::File(path)) = &self.into {
             must_be_free(path, Replace::Never)?;
         }
-        let (proposal, canonical) = read_proposal(&self.proposal)?;
+        let (proposal, canonical) =
+            read_proposal(&self.proposal, |bytes| ActionProposal::parse(bytes, &limits()))?;
         if proposal.evidence().iter().map(EvidenceEntry::id).any(|id| id == self.evidence_id) {
             return Err(Failure::new("EVIDENCE_ID_TAKEN", "the proposal has evidence of that id already"));
         }

@@ -4,7 +4,7 @@ use countersign_core::{Clock, Digest, escape_hidden};
 use serde_json::{Value, json};
 
 use super::facts::Facts;
-use super::read::{evidence_texts, limits, read_proposal, refusal, with_evidence};
+use super::read::{evidence_texts, read_proposal, refusal, with_evidence};
 use super::rules::{Rules, Weakening};
 use super::verify::{FILE, kind};
 use crate::failure::{Exit, Failure};
@@ -35,7 +35,7 @@ impl Evidence {
         }
         let verifier = self.rules.verifier(&self.file, &Weakening::verifying())?;
         let args = self.facts.read_args()?;
-        let (proposal, canonical) = read_proposal(&self.file)?;
+        let (proposal, canonical) = read_proposal(&self.file, |bytes| verifier.parse(bytes))?;
         let clock = self.rules.clock();
         let entries: Vec<_> =
             proposal.evidence().iter().map(|entry| (entry.id().to_owned(), kind(entry))).collect();
@@ -61,7 +61,8 @@ impl Evidence {
                 let beside = if is_file(kind) { &[][..] } else { &files };
                 let first: Vec<_> = [text].iter().chain(beside).map(|text| (*text).clone()).collect();
                 let first = with_evidence(&canonical, &first);
-                ActionProposal::parse(first.as_bytes(), &limits())
+                verifier
+                    .parse(first.as_bytes())
                     .and_then(|proposal| self.judge(proposal, &verifier, args, &*clock))
                     .or_else(|error| if is_of_another(&error) { Ok(()) } else { Err(error) })
             };

@@ -54,10 +54,13 @@ const fn is_json(error: &JsonError) -> bool {
     )
 }
 
-/// Reads a proposal that has to be one, for whoever is about to sign.
-pub(super) fn read_proposal(from: &Source) -> Result<(ActionProposal, Canonical), Failure> {
+/// Reads a file that has to be a proposal.
+pub(super) fn read_proposal(
+    from: &Source,
+    parse: impl FnOnce(&[u8]) -> Result<ActionProposal, ProposalError>,
+) -> Result<(ActionProposal, Canonical), Failure> {
     let bytes = read_bytes(from)?;
-    let proposal = ActionProposal::parse(&bytes, &limits()).map_err(|error| refusal(&error, true))?;
+    let proposal = parse(&bytes).map_err(|error| refusal(&error, true))?;
     let canonical =
         read(&bytes, Recipe::PicCjson1, &Limits::hard_caps()).map_err(|error| malformed(&error))?;
     Ok((proposal, canonical))

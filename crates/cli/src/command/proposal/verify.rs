@@ -45,7 +45,7 @@ impl Verify {
         let bytes = read_bytes(&self.file)?;
         let clock = self.rules.clock();
         let begun = now()?;
-        let judged = match ActionProposal::parse(&bytes, verifier.limits()) {
+        let judged = match verifier.parse(&bytes) {
             Ok(proposal) => judge(proposal, &verifier, |proposal| self.facts.call(args, proposal), &*clock),
             Err(error) => Judged { verdict: Err(error), impact: None, entries: Vec::new() },
         };

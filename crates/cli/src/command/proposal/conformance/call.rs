@@ -1,6 +1,4 @@
-use countersign_action_proposal::{
-    ActionProposal, Profile, ProposalCode, ProposalError, ProposalVerifier, ProposedCall,
-};
+use countersign_action_proposal::{Profile, ProposalCode, ProposalError, ProposalVerifier, ProposedCall};
 use countersign_canonical_json::{Kind, Limits, Recipe, read};
 use countersign_core::{Clock, Digest, ImpactClass};
 
@@ -50,7 +48,7 @@ impl Facts {
             Some(_) | None if live => return Ok(without_proposal(vector, verifier)),
             Some(_) | None => return Err(Fault::Vector("the vector has no proposal".to_owned())),
         };
-        let proposal = match ActionProposal::parse(proposal, verifier.limits()) {
+        let proposal = match verifier.parse(proposal) {
             Ok(proposal) => proposal,
             Err(error) => {
                 let code = if live { error.code() } else { code_of(&error) };
