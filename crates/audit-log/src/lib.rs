@@ -46,7 +46,7 @@ pub use checkpoint::{Checkpoint, CheckpointError, LogKey};
 pub use cosignature::{Cosignature, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
 pub use disk::{Disk, DiskFile, FolderDisk};
 pub use error::AuditError;
-pub use log::{Durability, Log, LogOptions, Pending};
+pub use log::{CutBytes, Durability, Log, LogOptions, Pending};
 pub use log_error::{LogError, Place};
 pub use log_number::{LogNumber, OpenLogError, key_of_log, list_logs};
 pub use log_read::{LogEntries, LogEntry, read_disk, read_log};

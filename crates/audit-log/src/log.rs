@@ -1,4 +1,5 @@
 pub(crate) mod batch;
+mod cut;
 mod failure;
 mod open;
 mod options;
@@ -8,6 +9,7 @@ pub(crate) mod sleepers;
 mod state;
 mod writer;
 
+pub use cut::CutBytes;
 pub use options::{Durability, LogOptions};
 
 use std::fmt;
@@ -54,7 +56,8 @@ const PATIENCE: u32 = 128;
 /// After a failed write or sync everybody who waits is refused, and the file is let go, never to be synced again. The next
 /// record first opens it anew, verifies it and goes on in a new segment; or it is refused in turn. What was acknowledged is
 /// never given up. What was refused may still be in the log: a batch that reads show whole, with its checkpoint, is kept,
-/// for somebody may have read it; anything else that nobody was told of is cut, and the cut recorded.
+/// for somebody may have read it; anything else that nobody was told of is cut. Before that, the bytes are kept in a file of
+/// their own, `cut-` and the number of the record that names it.
 ///
 /// What it does not do: whoever holds the signing key can write another log, and whoever can write the folder can cut its
 /// end behind a checkpoint or restore an older copy. Against both, keep [`checkpoint`](Self::checkpoint)s elsewhere, and
@@ -129,7 +132,7 @@ impl Log {
         Ok(Self::ready(Box::new(disk), options, writer))
     }
 
-    fn ready(disk: Box<dyn Disk>, options: LogOptions, writer: Writer) -> Self {
+    fn ready(disk: Box<dyn Disk>, options: LogOptions, mut writer: Writer) -> Self {
         let kept = writer.frontier.size();
         let state = State {
             life: 0,
@@ -139,6 +142,7 @@ impl Log {
             spare: Batch::default(),
             kept: writer.frontier.clone(),
             note: writer.note.as_str().into(),
+            recovered: std::mem::take(&mut writer.recovered),
             writer: Some(writer),
             crowd: 0,
             watched: false,
@@ -292,7 +296,8 @@ impl Log {
     }
 
     /// Takes the writer back, and tells everybody how it went.
-    fn settle(&self, state: &mut MutexGuard<'_, State>, writer: Writer, failure: Option<Failure>) {
+    fn settle(&self, state: &mut MutexGuard<'_, State>, mut writer: Writer, failure: Option<Failure>) {
+        state.recovered.append(&mut writer.recovered);
         state.crowd = state.in_flight();
         state.kept.clone_from(&writer.frontier);
         if *state.note != *writer.note {
@@ -356,6 +361,11 @@ impl Log {
     pub fn head(&self) -> TreeHead {
         let kept = self.state.lock().kept.clone();
         kept.head()
+    }
+
+    /// Takes what was cut and recorded since the log was opened, that included, or since this was called last.
+    pub fn take_recovered(&self) -> Vec<CutBytes> {
+        std::mem::take(&mut self.state.lock().recovered)
     }
 
     /// The log's origin and public key.

@@ -135,7 +135,7 @@ impl GatewayRecord {
 
 /// What a log cut off when it was opened after its writer had been stopped: bytes of records that nobody had been told
 /// were kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RecoveredRecord {
@@ -145,13 +145,16 @@ pub struct RecoveredRecord {
     pub bytes: u64,
     /// SHA-256 of them.
     pub digest: Digest,
+    /// Name of the file in the log's folder that keeps them. Older logs have none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub file: Option<Escaped<64>>,
 }
 
 impl RecoveredRecord {
-    /// Makes one.
+    /// Makes one that names no file.
     #[must_use]
     pub const fn new(time: Timestamp, bytes: u64, digest: Digest) -> Self {
-        Self { time, bytes, digest }
+        Self { time, bytes, digest, file: None }
     }
 }
 

@@ -1,6 +1,7 @@
 mod checkpoint;
 mod log;
 mod log_batch;
+mod log_cut;
 mod log_faults;
 mod log_fork;
 mod log_histories;

@@ -22,6 +22,7 @@ use crate::files::read_text_file;
 use crate::recorded::{ArgumentOption, ArgumentsPart, fields_of};
 
 pub(crate) use told::ToldLog;
+use told::report_cuts;
 
 /// A log, as it is to be opened.
 #[derive(Clone, Debug)]
@@ -204,6 +205,7 @@ impl PreparedRecord {
         let Self { folder, options } = self;
         let (log, number) =
             Log::open_numbered(&folder, options).map_err(|error| open_failure(&folder, error))?;
+        report_cuts(&log, &number.folder_in(&folder));
         let recorded = log.record(&Record::Answer(answer)).and_then(|_| log.close());
         recorded.map(drop).map_err(|error| log_failure(&folder, number, error))
     }

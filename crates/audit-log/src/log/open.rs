@@ -1,11 +1,12 @@
 use countersign_core::Timestamp;
 use countersign_merkle::Frontier;
 
+use super::cut;
 use super::options::{Durability, LogOptions};
 use super::reopen::write_again;
 use super::writer::{Writer, sign};
 use crate::disk::{Disk, DiskFile};
-use crate::segment::{MAX_TAIL, Scan, Scanner, list_segments, read_range, segment_name};
+use crate::segment::{Scan, Scanner, list_segments, read_range, segment_name};
 use crate::{AuditError, Checkpoint, LogError};
 
 /// Name of the file whose lock makes one writer.
@@ -31,14 +32,12 @@ pub(super) fn open(disk: &dyn Disk, options: &LogOptions) -> Result<Writer, Audi
     }
     scanner.finish(end.as_ref().map_or(0, |(_, scan)| scan.kept.frontier.size()))?;
     let unbegun = segments.last().filter(|last| end.as_ref().is_none_or(|(first, _)| first != *last));
-    let left = unbegun.map(|last| read_range(disk, *last, 0, MAX_TAIL)).transpose()?.unwrap_or_default();
     let (mut writer, time) = match &end {
         Some((first, scan)) => (resume(disk, options, *first, scan, lock)?, scan.kept.times.last),
-        None => (begin(options, lock)?, None),
+        None => (begin(disk, options, lock)?, None),
     };
     if unbegun.is_some() || end.is_none() {
         // The segment before it, where there is one, was found to end with a checkpoint.
-        writer.note_cut(&left);
         writer.begin_segment(disk).map_err(AuditError::Write)?;
     }
     writer.record_cut(disk, options, options.opened_at.or(time).unwrap_or(Timestamp::EPOCH))?;
@@ -46,7 +45,7 @@ pub(super) fn open(disk: &dyn Disk, options: &LogOptions) -> Result<Writer, Audi
 }
 
 /// Begins a log: its first checkpoint is of no records, and its first segment is still to be begun.
-fn begin(options: &LogOptions, lock: Box<dyn DiskFile>) -> Result<Writer, AuditError> {
+fn begin(disk: &dyn Disk, options: &LogOptions, lock: Box<dyn DiskFile>) -> Result<Writer, AuditError> {
     let (frontier, (note, _)) = (Frontier::new(), sign(options, &Frontier::new())?);
     let (signed_end, signed_size) = (0, 0);
     Ok(Writer {
@@ -59,7 +58,9 @@ fn begin(options: &LogOptions, lock: Box<dyn DiskFile>) -> Result<Writer, AuditE
         signed_size,
         note,
         synced: 0,
-        cut: None,
+        cut: cut::keep(disk, 1, &[]).map_err(AuditError::Unavailable)?,
+        own: Vec::new(),
+        recovered: Vec::new(),
         verified: None,
     })
 }
@@ -76,6 +77,8 @@ fn resume(
     let kept = if system { &scan.whole } else { &scan.kept };
     let cut = read_range(disk, first, kept.end, scan.size)?;
     let mut file = disk.open(&segment_name(first)).map_err(AuditError::Unavailable)?;
+    let kept_cut =
+        cut::keep(disk, kept.frontier.size().saturating_add(1), &cut).map_err(AuditError::Write)?;
     if !cut.is_empty() {
         file.truncate(kept.end).map_err(AuditError::Write)?;
     }
@@ -84,7 +87,7 @@ fn resume(
     write_again(disk, &mut *file, first, if system { 0 } else { scan.batch }, kept.end)?;
     file.sync().map_err(AuditError::Write)?;
     disk.sync_folder().map_err(AuditError::Write)?;
-    let mut writer = Writer {
+    Ok(Writer {
         lock,
         file: Some(file),
         first,
@@ -94,9 +97,9 @@ fn resume(
         signed_size: scan.kept.frontier.size(),
         note: scan.note.clone(),
         synced: kept.end,
-        cut: None,
+        cut: kept_cut,
+        own: Vec::new(),
+        recovered: Vec::new(),
         verified: None,
-    };
-    writer.note_cut(&cut);
-    Ok(writer)
+    })
 }

@@ -59,8 +59,8 @@ pub(super) fn reopen(
         file.sync().map_err(AuditError::Unavailable)?;
         writer.adopt(kept);
     }
-    writer.note_cut(&read_range(disk, first, end.min(size), size)?);
     if first != due {
+        writer.keep_cut(disk, &read_range(disk, first, end.min(size), size)?).map_err(unavailable)?;
         // Also where there is nothing to cut any more: it may have been cut before, and the sync of that have failed.
         file.truncate(end).map_err(AuditError::Unavailable)?;
         file.sync().map_err(AuditError::Unavailable)?;

@@ -7,7 +7,7 @@ use super::batch::Batch;
 use super::failure::Failure;
 use super::sleepers::Sleepers;
 use super::writer::Writer;
-use crate::AuditError;
+use crate::{AuditError, CutBytes};
 
 /// What callers have under the lock.
 pub(super) struct State {
@@ -27,6 +27,8 @@ pub(super) struct State {
     /// What is acknowledged, and the note of the last checkpoint.
     pub(super) kept: Frontier,
     pub(super) note: Arc<str>,
+    /// What was cut, recorded, and not asked for yet.
+    pub(super) recovered: Vec<CutBytes>,
     /// How many records were in flight when the last batch was done, its own and those behind it.
     pub(super) crowd: u64,
     /// Somebody whose record is not kept waits for the rest of the crowd, and no longer than for a moment. INVARIANT: never set

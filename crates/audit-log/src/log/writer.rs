@@ -1,14 +1,15 @@
 use std::io;
 
-use countersign_core::{Digest, Timestamp};
+use countersign_core::Timestamp;
 use countersign_merkle::Frontier;
 
 use super::batch::{Batch, MAX_BATCH};
+use super::cut::{self, CutBytes, read_all};
 use super::options::{Durability, LogOptions};
 use super::reopen::Verified;
 use crate::disk::{Disk, DiskFile};
 use crate::line::record_body;
-use crate::segment::{Head, Scan, checkpoint_line, segment_name};
+use crate::segment::{Head, MAX_LINE, MAX_TAIL, Scan, checkpoint_line, segment_name};
 use crate::{AuditError, Checkpoint, Record, RecoveredRecord};
 
 /// What is acknowledged, and the file in which it goes on.
@@ -31,8 +32,12 @@ pub(super) struct Writer {
     pub(super) note: String,
     /// Up to where the segment is synced: all of it, but under `System` and when another sync of it has failed.
     pub(super) synced: u64,
-    /// Length and SHA-256 of what was cut and is not recorded yet.
-    pub(super) cut: Option<(u64, Digest)>,
+    /// What was cut and is not recorded yet.
+    pub(super) cut: Option<CutBytes>,
+    /// What this writer wrote into a segment in which nothing is acknowledged yet: it may be cut without being kept.
+    pub(super) own: Vec<u8>,
+    /// What was cut, recorded, and not asked for yet.
+    pub(super) recovered: Vec<CutBytes>,
     /// What of it need not be read again when it is opened anew.
     pub(super) verified: Option<Verified>,
 }
@@ -68,6 +73,7 @@ impl Writer {
             note = Some(new);
         }
         self.write(batch.bytes(), !system)?;
+        self.own.clear();
         self.frontier = frontier;
         if let Some(note) = note {
             self.signed(note);
@@ -125,7 +131,14 @@ impl Writer {
     fn rotate(&mut self, disk: &dyn Disk, options: &LogOptions) -> Result<(), AuditError> {
         self.checkpoint(options)?;
         self.file = None;
-        self.begin_segment(disk).map_err(AuditError::Write)
+        let had_cut = self.cut.is_some();
+        self.begin_segment(disk).map_err(AuditError::Write)?;
+        if self.cut.is_some() && !had_cut {
+            // Its record comes first, and the batch has numbers already.
+            self.file = None;
+            return Err(AuditError::Write(io::ErrorKind::AlreadyExists.into()));
+        }
+        Ok(())
     }
 
     /// Begins a segment behind the last record, which a checkpoint counts. What is there under its name was never finished.
@@ -135,6 +148,10 @@ impl Writer {
         let head = Head::new(&self.frontier, &self.note).to_line()?;
         let mut file = match disk.create(&name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let left = read_all(disk, &name, MAX_TAIL.saturating_add(MAX_LINE as u64))?;
+                if !self.own.starts_with(&left) {
+                    self.keep_cut(disk, left.strip_prefix(head.as_slice()).unwrap_or(&left))?;
+                }
                 let mut file = disk.open(&name)?;
                 file.truncate(0)?;
                 file.sync()?;
@@ -142,6 +159,7 @@ impl Writer {
             }
             other => other?,
         };
+        self.own.clone_from(&head);
         file.write_at(0, &head)?;
         file.sync()?;
         disk.sync_folder()?;
@@ -156,7 +174,7 @@ impl Writer {
         if let Some(Scan { kept, note, .. }) = batch {
             if kept.frontier.size() > self.frontier.size() {
                 // While a cut is to be recorded no other record is written.
-                self.cut = None;
+                self.recovered.extend(self.cut.take());
             }
             (self.end, self.frontier) = (kept.end, kept.frontier);
             self.signed(note);
@@ -164,12 +182,12 @@ impl Writer {
         self.synced = self.end;
     }
 
-    /// Remembers what is cut, until it is recorded.
-    pub(super) fn note_cut(&mut self, bytes: &[u8]) {
-        // Until it is recorded nothing else is written: what is there is the same, or was to be the record of it.
+    /// Keeps what is about to be cut, and remembers it until it is recorded.
+    pub(super) fn keep_cut(&mut self, disk: &dyn Disk, bytes: &[u8]) -> io::Result<()> {
         if !bytes.is_empty() {
-            self.cut.get_or_insert_with(|| (bytes.len() as u64, Digest::of(bytes)));
+            self.cut = cut::keep(disk, self.frontier.size().saturating_add(1), bytes)?;
         }
+        Ok(())
     }
 
     /// Records what was cut.
@@ -179,13 +197,16 @@ impl Writer {
         options: &LogOptions,
         time: Timestamp,
     ) -> Result<(), AuditError> {
-        let Some((bytes, digest)) = self.cut else { return Ok(()) };
+        let Some(CutBytes { file, bytes, digest }) = &self.cut else { return Ok(()) };
+        let mut record = RecoveredRecord::new(time, *bytes, *digest);
+        record.file = Some(file.as_str().into());
         let (mut batch, mut body, mut frontier) = (Batch::default(), Vec::new(), self.frontier.clone());
-        record_body(&Record::Recovered(RecoveredRecord::new(time, bytes, digest)), &mut body)?;
+        record_body(&Record::Recovered(record), &mut body)?;
         batch.push(frontier.size().saturating_add(1), &body);
         batch.complete(&mut frontier).map_err(|_| AuditError::TooLong)?;
+        self.own.extend_from_slice(batch.bytes());
         self.append(disk, options, &mut batch, frontier)?;
-        self.cut = None;
+        self.recovered.extend(self.cut.take());
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::fs;
 use super::log_support::*;
 use super::{at, call_record, decision, hostile, session};
 use crate::*;
-use countersign_core::{Digest, ToolId};
+use countersign_core::ToolId;
 use countersign_keys::SigningKey;
 
 const EACH: [Durability; 3] = [Durability::Every, Durability::Group, Durability::System];
@@ -225,8 +225,8 @@ fn what_a_crash_left_behind_the_last_checkpoint_is_cut_and_the_cut_is_recorded()
             assert_eq!(next, if cut.is_empty() { 4 } else { 5 });
             let read = calls(&path);
             if !cut.is_empty() {
-                let expected = RecoveredRecord::new(at(77), cut.len() as u64, Digest::of(cut));
-                assert_eq!(read[3], (4, Record::Recovered(expected)));
+                assert_eq!(read[3], (4, recovered(4, at(77), cut)));
+                fs::remove_file(path.join("cut-4")).unwrap();
             }
             drop(log);
             assert_eq!(verify_all(&path).unwrap().tail_bytes, 0);
@@ -258,8 +258,8 @@ fn a_torn_head_of_the_last_segment_is_made_again_and_what_was_there_is_recorded(
             drop(log);
             assert_eq!(verify_all(&path).unwrap().records, next);
             if !torn.is_empty() {
-                let cut = RecoveredRecord::new(at(1_000), torn.len() as u64, Digest::of(&torn));
-                assert_eq!(calls(&path)[before as usize - 1].1, Record::Recovered(cut));
+                assert_eq!(calls(&path)[before as usize - 1].1, recovered(before, at(1_000), &torn));
+                fs::remove_file(path.join(format!("cut-{before}"))).unwrap();
             }
         }
     }

@@ -39,8 +39,7 @@ fn disk_full_in_mid_record_refuses_until_there_is_room_and_records_what_was_cut(
     working(&disk);
     assert_eq!(log.record(&decision("3")).unwrap(), 3);
     assert_eq!(disk.bytes("000000000001.jsonl").len(), kept);
-    let cut = RecoveredRecord::new(at(1_000), left.len() as u64, countersign_core::Digest::of(&left));
-    assert_eq!(records(&disk), [decision("1"), Record::Recovered(cut), decision("3")]);
+    assert_eq!(records(&disk), [decision("1"), recovered(2, at(1_000), &left), decision("3")]);
     assert_eq!(verified(&disk).records, 3);
 }
 

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use countersign_core::Digest;
+
 use super::log_support::*;
 use super::sim::{Crash, Faults, Rng, SimDisk, View};
 use super::{at, call_record};
@@ -87,6 +89,15 @@ impl Told {
             .map(|entry| (entry.seq(), entry.into_record()))
             .collect();
         assert_eq!(there.len() as u64, summary.records);
+        for record in there.values() {
+            let Record::Recovered(cut) = record else { continue };
+            let bytes = disk.bytes(cut.file.as_ref().unwrap().as_str());
+            assert_eq!(
+                (bytes.len() as u64, Digest::of(&bytes)),
+                (cut.bytes, cut.digest),
+                "cut bytes are kept"
+            );
+        }
         for (seq, call) in &self.kept {
             let Some(Record::Decision(found)) = there.get(seq) else { panic!("record {seq} is lost") };
             assert_eq!(found.call_id.as_str(), call, "record {seq} was changed");

@@ -5,7 +5,6 @@ use std::fs;
 use super::log_support::*;
 use super::{at, decision};
 use crate::*;
-use countersign_core::Digest;
 
 #[cfg(unix)]
 #[test]
@@ -52,8 +51,7 @@ fn what_others_append_is_cut_and_recorded_and_what_they_cut_refuses() {
     fs::write(segment(&path, 1), [&bytes, &b"more"[..]].concat()).unwrap();
     assert_eq!(log.record(&decision("2")).unwrap_err().code(), "AUDIT_CORRUPT");
     assert_eq!(log.record(&decision("2")).unwrap(), 3);
-    let expected = RecoveredRecord::new(at(1_000), 4, Digest::of(b"more"));
-    assert_eq!(calls(&path)[1], (2, Record::Recovered(expected)));
+    assert_eq!(calls(&path)[1], (2, recovered(2, at(1_000), b"more")));
     fs::write(segment(&path, 2), "").unwrap();
     for _ in 0..3 {
         assert_eq!(log.record(&decision("3")).unwrap_err().code(), "AUDIT_CORRUPT");

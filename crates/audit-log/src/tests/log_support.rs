@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use countersign_core::{Digest, Timestamp};
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 
@@ -61,6 +62,13 @@ pub(super) fn copy(from: &Path, to: &Path) {
         let entry = entry.unwrap();
         fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }
+}
+
+/// The record of a cut of these bytes, which has that number.
+pub(super) fn recovered(seq: u64, time: Timestamp, cut: &[u8]) -> Record {
+    let mut record = RecoveredRecord::new(time, cut.len() as u64, Digest::of(cut));
+    record.file = Some(format!("cut-{seq}").as_str().into());
+    Record::Recovered(record)
 }
 
 /// The record lines of a log, in order, without newlines.

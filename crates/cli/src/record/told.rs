@@ -1,5 +1,5 @@
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use countersign_audit_log::{AuditError, AuditSink, Log, Record};
@@ -45,7 +45,8 @@ impl AuditSink for ToldLog {
 }
 
 impl ToldLog {
-    pub(crate) const fn new(log: Log, folder: PathBuf) -> Self {
+    pub(crate) fn new(log: Log, folder: PathBuf) -> Self {
+        report_cuts(&log, &folder);
         Self { log, folder, life: RwLock::new(Life::Open), state: Mutex::new(State::Works) }
     }
 
@@ -56,7 +57,9 @@ impl ToldLog {
         if std::mem::replace(&mut *life, Life::Ended) == Life::Ended {
             return Ok(());
         }
-        self.log.checkpoint().map(drop).map_err(|error| {
+        let ended = self.log.checkpoint();
+        report_cuts(&self.log, &self.folder);
+        ended.map(drop).map_err(|error| {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let (code, why) = match (&error, state) {
                 // What failed before says more than that it did.
@@ -77,6 +80,7 @@ impl ToldLog {
                 warn(&self.failure(code, &format!("the record fails, and calls are refused: {why}")));
             }
             (State::Fails { .. }, State::Works) => {
+                report_cuts(&self.log, &self.folder);
                 warn(&self.failure("AUDIT_RESUMED", "the record works again"));
             }
         }
@@ -104,6 +108,16 @@ impl State {
             Ok(_) => Self::Works,
             Err(error) => Self::Fails { code: error.code(), why: chain(error) },
         }
+    }
+}
+
+/// Reports what the log cut since this was called last, and where the bytes are.
+pub(super) fn report_cuts(log: &Log, folder: &Path) {
+    for cut in log.take_recovered() {
+        let file = folder.join(cut.file);
+        let text =
+            format!("{} bytes were cut behind the last checkpoint, and are in {}", cut.bytes, file.display());
+        warn(&Failure::new("AUDIT_RECOVERED", text).about(folder.display()));
     }
 }
 

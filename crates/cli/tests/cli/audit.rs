@@ -88,7 +88,7 @@ fn full() -> Vec<Value> {
                "outcome": "returned", "duration_ms": 1, "code": "X"}),
         json!({"type": "gateway", "time": 1, "session": "s1", "direction": "to_server", "method": "m1",
                "code": "X", "reason": "why"}),
-        json!({"type": "recovered", "time": 1, "bytes": 1, "digest": digest}),
+        json!({"type": "recovered", "time": 1, "bytes": 1, "digest": digest, "file": "cut-7"}),
         json!({"type": "standing", "time": 1, "agent": "a", "standing": "quarantined", "by": "ada",
                "reason": "why"}),
         json!({"type": "answer", "time": 1, "session": "s1", "agent": "a", "call_id": "c1",

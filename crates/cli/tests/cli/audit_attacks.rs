@@ -118,11 +118,14 @@ fn a_torn_last_record_is_told_and_cut_and_what_was_acknowledged_stays() {
         bench.write(FIRST, &good[..whole.len() + kept]);
         let told = bench.verified();
         assert_eq!((&told["records"], &told["tail_bytes"]), (&json!(4), &json!(kept)));
-        log(&bench, "c", 1);
+        let run = decide(&bench, "c", 1, "");
+        let cut = format!(" {kept} bytes were cut");
+        assert!(run.err.starts_with("warning AUDIT_RECOVERED: ") && run.err.contains(&cut), "{run:?}");
+        assert_eq!(bench.read("log/cut-5"), good[whole.len()..][..kept]);
         let read: Vec<_> = read_log(bench.path("log")).unwrap().map(|entry| entry.unwrap()).collect();
         assert_eq!(read.len(), 9, "four, the one of the cut, and four");
         let cut = serde_json::to_value(read[4].record()).unwrap();
-        assert_eq!(cut["type"], "recovered", "{cut}");
+        assert_eq!((&cut["type"], &cut["file"]), (&json!("recovered"), &json!("cut-5")), "{cut}");
         assert!(bench.read(FIRST).starts_with(&whole));
         assert_eq!(bench.verified()["tail_bytes"], 0);
     }

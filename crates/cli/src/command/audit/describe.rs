@@ -32,7 +32,10 @@ fn what(record: &Record) -> String {
             let method = method.unwrap_or_default();
             format!("gateway  {direction}: {method}{}{}", shown_name(&r.code), because(r.reason.as_ref()))
         }
-        Record::Recovered(r) => format!("recovered {} bytes were cut, sha-256 {}", r.bytes, r.digest),
+        Record::Recovered(r) => {
+            let file = r.file.as_ref().map(|file| format!(", kept in {}", shown_name(file)));
+            format!("recovered {} bytes were cut, sha-256 {}{}", r.bytes, r.digest, file.unwrap_or_default())
+        }
         Record::Standing(r) => {
             let what = match r.standing {
                 StandingChange::Quarantined => "put into quarantine",
@@ -198,6 +201,10 @@ mod tests {
         let cut = RecoveredRecord::new(Timestamp::EPOCH, 7, Digest::of(b"x"));
         let shown = describe(1, &Record::Recovered(cut));
         assert!(shown.contains(" recovered 7 bytes were cut, sha-256 "), "{shown}");
+        let mut cut = RecoveredRecord::new(Timestamp::EPOCH, 7, Digest::of(b"x"));
+        cut.file = Some("cut-1".into());
+        let shown = describe(1, &Record::Recovered(cut));
+        assert!(shown.ends_with(", kept in cut-1"), "{shown}");
     }
 
     #[test]
