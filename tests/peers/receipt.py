@@ -87,10 +87,10 @@ class Key:
 
 
 def read_receipt(data):
-    """The members, of bytes that are their canonical JSON (RFC 8785) and one newline."""
+    """The members, of bytes that are their canonical JSON (RFC 8785), whatever whitespace is behind it."""
     need(len(data) <= MAX_BYTES, "the receipt is too long")
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8").rstrip(" \t\r\n")
         value = json.loads(text)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise Refused("the receipt is not JSON") from error
@@ -99,7 +99,7 @@ def read_receipt(data):
     need(all(type(entry) is str for entry in value["proof"]), "the proof holds something else than hashes")
     # All names are ASCII and the only number is whole, so that this is what RFC 8785 says.
     canonical = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    need(canonical + "\n" == text, "the receipt is not in its one spelling")
+    need(canonical == text, "the receipt is not in its one spelling")
     need(value["receipt"] == "countersign-receipt-1", "the receipt is of another form")
     need(0 <= value["index"] < 2**53, "the index is out of range")
     return value

@@ -1,4 +1,4 @@
-use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
+use countersign_canonical_json::{Canonical, Limits, Recipe, read, to_canonical};
 use countersign_merkle::{InclusionProof, LeafHash, NodeHash, ProofError, verify_inclusion};
 
 use crate::read::parse_line;
@@ -23,9 +23,12 @@ const MAX_PROOF: usize = 63;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiptError {
-    /// Not a receipt in its one spelling: canonical JSON of just its members, and one newline.
+    /// Not a JSON object of just the members of a receipt.
     #[error("the receipt is malformed")]
     Malformed,
+    /// The members of a receipt in JSON that is not canonical, as a pretty-printer writes it. Nothing was verified.
+    #[error("receipt not in canonical JSON (RFC 8785): it was formatted anew")]
+    Spelling,
     /// The receipt is longer than [`MAX_RECEIPT_BYTES`].
     #[error("the receipt is too long")]
     TooLong,
@@ -52,6 +55,7 @@ impl ReceiptError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Malformed => "RECEIPT_MALFORMED",
+            Self::Spelling => "RECEIPT_SPELLING",
             Self::TooLong => "RECEIPT_TOO_LONG",
             Self::Checkpoint(error) => error.code(),
             Self::Stranger => "RECEIPT_STRANGER",
@@ -65,8 +69,9 @@ impl ReceiptError {
 /// Holds the proof that one record is in a log: the record's line as it was written, the hashes from it to a root, and a
 /// checkpoint with that root. Who has the log's public key needs nothing else, and no connection to anything.
 ///
-/// Its text form is canonical JSON (RFC 8785, recipe `jcs-1`) with one newline at its end, and no byte of it can be changed
-/// unseen: each is in what is hashed, or signed, or has one spelling. Only cosignatures can be left out or be in another order.
+/// Its text form is canonical JSON (RFC 8785, recipe `jcs-1`), and no byte of it can be changed unseen: each is in what is
+/// hashed, or signed, or has one spelling. Only cosignatures can be left out or be in another order. One newline ends it;
+/// a reader takes any JSON whitespace there, or nothing, since programs that pass text on add and strip it.
 ///
 /// A receipt says what the log holds, for an accepted call as for a refused one. It does not say that the log's owner
 /// shows everybody the same log; cosignatures of witnesses do ([`verify_witnessed`](Self::verify_witnessed)).
@@ -120,23 +125,23 @@ impl Receipt {
         Ok(Self { json, record, index, proof: proof.path().to_vec(), checkpoint })
     }
 
-    /// Reads a receipt.
+    /// Reads a receipt, without the whitespace behind it.
     ///
     /// # Errors
-    /// [`ReceiptError::TooLong`], [`ReceiptError::Malformed`].
+    /// [`ReceiptError::TooLong`], [`ReceiptError::Malformed`], [`ReceiptError::Spelling`].
     pub fn from_json(json: &[u8]) -> Result<Self, ReceiptError> {
         if json.len() > MAX_RECEIPT_BYTES {
             return Err(ReceiptError::TooLong);
         }
-        Self::parse(json).ok_or(ReceiptError::Malformed)
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        let end = json.iter().rposition(|byte| !is_space(byte)).map_or(0, |last| last.saturating_add(1));
+        let body = json.get(..end).unwrap_or_default();
+        let canonical = read(body, Recipe::Jcs1, &Limits::default()).map_err(|_| ReceiptError::Malformed)?;
+        let receipt = Self::of_members(&canonical).ok_or(ReceiptError::Malformed)?;
+        if canonical.bytes() == body { Ok(receipt) } else { Err(ReceiptError::Spelling) }
     }
 
-    fn parse(json: &[u8]) -> Option<Self> {
-        let body = json.strip_suffix(b"\n")?;
-        let canonical = read(body, Recipe::Jcs1, &Limits::default()).ok()?;
-        if canonical.bytes() != body {
-            return None;
-        }
+    fn of_members(canonical: &Canonical) -> Option<Self> {
         let wire: Wire = serde::Deserialize::deserialize(canonical.value()).ok()?;
         if wire.receipt != FORM || wire.index > MAX_INDEX || wire.proof.len() > MAX_PROOF {
             return None;

@@ -117,6 +117,15 @@ fn accepted() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// Receipts as other programs pass them on.
+fn accepted_as_sent() -> Vec<(&'static str, Value)> {
+    let json = receipt(5).to_json().to_owned();
+    vec![
+        ("receipt_no_newline", of_receipt("no newline at the end", "ok", json.trim_end())),
+        ("receipt_white_space_behind", of_receipt("more behind the end", "ok", &format!("{json}\r\n \t"))),
+    ]
+}
+
 fn rejected() -> Vec<(&'static str, Value)> {
     let tree = tree(12);
     let good = note(&tree, 12);
@@ -161,12 +170,14 @@ fn rejected() -> Vec<(&'static str, Value)> {
         ("verdict_changed", "a call that was refused is said to be accepted", "MERKLE_ROOT", {
             receipt(2).to_json().replace("\\\"verdict\\\":\\\"reject\\\"", "\\\"verdict\\\":\\\"accept\\\"")
         }),
-        ("no_newline", "no newline at the end", "RECEIPT_MALFORMED", json.trim_end().to_owned()),
-        ("two_newlines", "a newline more", "RECEIPT_MALFORMED", format!("{json}\n")),
+        ("letter_behind", "a letter behind the end", "RECEIPT_MALFORMED", format!("{json}x")),
+        ("pretty_printed", "formatted anew", "RECEIPT_SPELLING", {
+            serde_json::to_string_pretty(&serde_json::from_str::<Value>(&json).unwrap()).unwrap()
+        }),
         (
             "white_space",
             "a space behind a colon",
-            "RECEIPT_MALFORMED",
+            "RECEIPT_SPELLING",
             json.replace("\"index\":", "\"index\": "),
         ),
         (
@@ -184,7 +195,7 @@ fn rejected() -> Vec<(&'static str, Value)> {
         (
             "index_as_double",
             "an index of 5.0",
-            "RECEIPT_MALFORMED",
+            "RECEIPT_SPELLING",
             json.replace("\"index\":5", "\"index\":5.0"),
         ),
         ("other_index", "the neighbour's index", "MERKLE_ROOT", json.replace("\"index\":5", "\"index\":4")),
@@ -303,7 +314,7 @@ fn rejected_answers() -> Vec<(String, Value)> {
 
 #[test]
 fn the_vectors_on_disk_are_those_that_are_made() {
-    let mut made = numbered("accept", [accepted(), log_vectors::accepted()].concat());
+    let mut made = numbered("accept", [accepted(), log_vectors::accepted(), accepted_as_sent()].concat());
     made.extend(numbered("reject", [rejected(), log_vectors::rejected()].concat()));
     Vectors::of("audit-log").hold(&made);
 }

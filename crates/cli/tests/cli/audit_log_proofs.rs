@@ -137,8 +137,15 @@ fn a_receipt_holds_without_the_log_for_accepted_and_for_refused_calls() {
         let run = bench.run("audit verify-receipt changed --key log.vkey");
         assert_eq!(run.code, 3, "byte {at}: {run:?}");
     }
-    bench.write("changed", &text[..text.len() - 1]);
+    bench.write("changed", &text[..text.len() - 2]);
     bench.fails("audit verify-receipt changed --key log.vkey", 3, "RECEIPT_MALFORMED");
+    let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    bench.write("pretty", serde_json::to_string_pretty(&value).unwrap());
+    bench.fails("audit verify-receipt pretty --key log.vkey", 1, "RECEIPT_SPELLING");
+    for behind in ["", "\n\n", "\r\n"] {
+        bench.write("sent", [text.trim_ascii_end(), behind.as_bytes()].concat());
+        bench.ok("audit verify-receipt sent --key log.vkey");
+    }
     bench.fails("audit verify-receipt none --key log.vkey", 1, "FILE_MISSING");
     bench.fails("audit verify-receipt refused", 2, "USAGE");
 }

@@ -70,6 +70,9 @@ pub(crate) enum Audit {
         countersign audit verify-receipt c7.receipt --key log.vkey")]
     Receipt(receipt::Make),
     /// Verify a receipt with the log's public key alone, and show its entry: exit code 0 when it holds, 3 when not.
+    ///
+    /// Whitespace behind the receipt is no part of it. One that was formatted anew, as by a pretty-printer, is not verified:
+    /// exit code 1, with RECEIPT_SPELLING.
     #[command(after_help = "Example:\n  countersign audit verify-receipt c7.receipt --key log.vkey")]
     VerifyReceipt(receipt::Verify),
     /// Verify a log and write it as files that any web server can serve (C2SP tlog-tiles).
