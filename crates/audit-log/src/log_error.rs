@@ -1,6 +1,7 @@
 use std::fmt;
 use std::io;
 
+use crate::segment::segment_name;
 use crate::{AuditError, CheckpointError};
 
 /// Where in a log something lies.
@@ -13,12 +14,14 @@ pub struct Place {
     pub line: u64,
     /// Offset of the line's first byte.
     pub byte: u64,
+    /// Number of the entry that the line is, or that is due there; of a checkpoint, that of the last one before it.
+    pub entry: u64,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { segment, line, byte } = self;
-        write!(f, "line {line} of segment {segment}, at byte {byte}")
+        let Self { segment, line, byte, entry } = self;
+        write!(f, "line {line} of {} (entry {entry}, byte {byte})", segment_name(*segment))
     }
 }
 

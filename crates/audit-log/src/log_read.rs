@@ -63,7 +63,7 @@ pub fn read_disk(disk: impl Disk + 'static) -> Result<LogEntries, LogError> {
     let mut segments = list_segments(&disk)?;
     let due = *segments.first().ok_or(LogError::Missing)?;
     segments.reverse();
-    let (disk, place) = (Box::new(disk), Place { segment: due, line: 0, byte: 0 });
+    let (disk, place) = (Box::new(disk), Place { segment: due, line: 0, byte: 0, entry: due });
     Ok(LogEntries { disk, segments, input: None, place, due, over: false })
 }
 
@@ -103,13 +103,13 @@ impl LogEntries {
                 let Some(segment) = self.segments.pop() else { return Ok(None) };
                 let input = self.disk.read(&segment_name(segment), 0)?;
                 self.input = Some(BufReader::with_capacity(64 << 10, input));
-                self.place = Place { segment, line: 0, byte: 0 };
+                self.place = Place { segment, line: 0, byte: 0, entry: self.due };
                 continue;
             };
             let mut line = Vec::new();
             let most = (MAX_LINE as u64).saturating_add(1);
             let read = input.by_ref().take(most).read_until(b'\n', &mut line)? as u64;
-            let at = Place { line: self.place.line.saturating_add(1), ..self.place };
+            let at = Place { line: self.place.line.saturating_add(1), entry: self.due, ..self.place };
             if line.pop_if(|last| *last == b'\n').is_none() {
                 if read == most {
                     return Err(LogError::TooLong(at));

@@ -18,6 +18,8 @@ pub struct LogSummary {
     pub segments: u64,
     /// How many checkpoint lines there are, each with its signature verified and its root compared.
     pub checkpoints: u64,
+    /// How many records come behind the last checkpoint. They were not verified: no checkpoint speaks for them.
+    pub unsigned: u64,
     /// The last checkpoint.
     pub checkpoint: Checkpoint,
     /// The signed note of it.
@@ -87,6 +89,7 @@ fn walk(mut scanner: Scanner<'_>, disk: &dyn Disk, key: &LogKey) -> Result<LogSu
             first_here: *first,
             segments: segments.len() as u64,
             checkpoints: scanner.checkpoints,
+            unsigned: scan.whole.frontier.size().saturating_sub(scan.kept.frontier.size()),
             checkpoint: Checkpoint::new(key.origin().clone(), scan.kept.frontier.head()),
             note: scan.note,
             tail_bytes: scan.size.saturating_sub(scan.kept.end),

@@ -112,7 +112,7 @@ fn verify(
 fn require_last(disk: &dyn Disk, first: u64, due: u64) -> Result<(), AuditError> {
     let segments = list_segments(disk).map_err(AuditError::Unavailable)?;
     if segments.iter().any(|segment| *segment > first && *segment != due) {
-        return Err(LogError::Gap(Place { segment: due, line: 1, byte: 0 }).into());
+        return Err(LogError::Gap(Place { segment: due, line: 1, byte: 0, entry: due }).into());
     }
     Ok(())
 }

@@ -118,7 +118,8 @@ impl<'a> Scanner<'a> {
         let trouble = self.lines(&mut lines, &mut scan)?;
         let rest = size.saturating_sub(scan.kept.end);
         if (!last && rest > 0) || rest > MAX_TAIL {
-            return Err(trouble.unwrap_or(LogError::Unfinished(lines.place())));
+            let due = scan.whole.frontier.size().saturating_add(1);
+            return Err(trouble.unwrap_or(LogError::Unfinished(lines.place(due))));
         }
         if rest > 0 {
             self.tail(first, &mut scan, trouble)?;
@@ -143,7 +144,8 @@ impl<'a> Scanner<'a> {
                 let before = bytes.iter().take(at).filter(|byte| **byte == b'\n').count() as u64;
                 let line = kept.lines.saturating_add(before).saturating_add(1);
                 let byte = kept.end.saturating_add(at as u64);
-                return Err(LogError::Malformed(Place { segment: first, line, byte }));
+                let entry = due.saturating_add(before);
+                return Err(LogError::Malformed(Place { segment: first, line, byte, entry }));
             }
             (_, None) => {}
         }
@@ -198,7 +200,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn head(&mut self, lines: &mut Lines) -> Result<Mark, LogError> {
-        let place = lines.place();
+        let place = lines.place(lines.segment);
         let Found::Whole = lines.read()? else { return Err(LogError::Malformed(place)) };
         let head = Head::parse(&lines.buffer).ok_or(LogError::Malformed(place))?;
         let before = head.segment.first.checked_sub(1).filter(|_| head.segment.first == place.segment);
@@ -248,8 +250,8 @@ impl<'a> Scanner<'a> {
     }
 
     fn line(&mut self, lines: &mut Lines, mark: &mut Mark, scan: &Scan) -> Result<Step, LogError> {
-        let place = lines.place();
         let seq = mark.frontier.size().saturating_add(1);
+        let place = lines.place(seq);
         lines.due.clear();
         record_prefix(seq, &mut lines.due);
         lines.due.push(b',');
@@ -266,6 +268,7 @@ impl<'a> Scanner<'a> {
                 .map_err(|error| error.unwrap_or(LogError::Malformed(place)))?;
             Step::Record
         } else if is_checkpoint(line) {
+            let place = Place { entry: mark.frontier.size(), ..place };
             self.note = self.checkpoint(line, place, mark, scan)?;
             self.checkpoints = self.checkpoints.saturating_add(1);
             Step::Checkpoint
@@ -307,7 +310,8 @@ impl<'a> Scanner<'a> {
         }
         if *signed.head() != mark.frontier.head() {
             let line = scan.kept.lines.saturating_add(1);
-            return Err(LogError::Root(Place { byte: scan.kept.end, line, ..place }));
+            let entry = scan.kept.frontier.size().saturating_add(1);
+            return Err(LogError::Root(Place { byte: scan.kept.end, line, entry, ..place }));
         }
         Ok(note)
     }
@@ -385,8 +389,8 @@ impl Lines {
     }
 
     /// Where the line lies that is read next.
-    const fn place(&self) -> Place {
-        Place { segment: self.segment, line: self.number.saturating_add(1), byte: self.end }
+    const fn place(&self, entry: u64) -> Place {
+        Place { segment: self.segment, line: self.number.saturating_add(1), byte: self.end, entry }
     }
 
     /// Says whether the unfinished line can be the beginning of one that is due.

@@ -302,7 +302,7 @@ fn what_somebody_put_behind_the_last_checkpoint_is_no_tail() {
 
 #[test]
 fn every_trouble_has_a_stable_code_and_one_plain_line() {
-    let at = Place { segment: 1, line: 2, byte: 3 };
+    let at = Place { segment: 1, line: 2, byte: 3, entry: 1 };
     let source = || CheckpointError::Malformed;
     for (error, code) in [
         (LogError::Io(std::io::Error::other("secret")), "AUDIT_UNAVAILABLE"),

@@ -112,10 +112,14 @@ fn a_changed_byte_is_found_with_its_place_and_such_a_log_is_not_gone_on_with() {
     log(&bench, "a", 2);
     let good = bench.read(FIRST);
     let line = 1 + good.lines().position(|line| line.contains("\"a-refused\"")).unwrap();
+    let before = good.lines().take(line - 1).filter(|line| line.starts_with("{\"seq\"")).count();
     bench.write(FIRST, good.replace("\"a-refused\"", "\"b-refused\""));
     bench.fails("audit verify log --key log.vkey", 3, "AUDIT_CORRUPT");
     let run = bench.run("audit verify log --key log.vkey");
-    assert!(run.err.contains(&format!("line {line} of segment 1")), "{run:?}");
+    assert!(
+        run.err.contains(&format!("line {line} of 000000000001.jsonl (entry {}, ", before + 1)),
+        "{run:?}"
+    );
     for verb in ["checkpoint log", "prove log --seq 1", "receipt log --seq 1", "export log --tiles out"] {
         bench.fails(&format!("audit {verb} --key log.vkey"), 3, "AUDIT_CORRUPT");
     }

@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use countersign_audit_log::{AuditSink as _, Direction, GatewayRecord, Log, LogOptions, Record};
+use countersign_audit_log::{AuditSink as _, Direction, Durability, GatewayRecord, Log, LogOptions, Record};
 use countersign_core::Timestamp;
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
@@ -220,6 +220,47 @@ fn the_tail_follows_a_log_from_one_segment_into_the_next() {
     assert_eq!(shown.out.lines().count(), 40);
     let proof = bench.ok(&format!("audit prove log --key {key} --seq 33"));
     bench.feed("merkle verify-inclusion", &proof).done();
+}
+
+#[test]
+fn archived_entries_are_reported_as_not_here() {
+    let bench = Bench::new();
+    let log = short_segments(&bench);
+    for _ in 0..20 {
+        write(&log, "MALFORMED_CALL");
+    }
+    let verify = format!("audit verify log --key {}", log.key());
+    drop(log);
+    bench.ok(&format!("{verify} --complete"));
+    std::fs::remove_file(bench.path("log/000000000001.jsonl")).unwrap();
+    let summary = bench.run(&format!("{verify} --json")).value()["summary"].clone();
+    let first = summary["first_here"].as_u64().unwrap();
+    let entries = json!({"first": first, "last": 20, "missing": first - 1, "unsigned": 0});
+    assert_eq!((summary["entries"].clone(), first > 2), (entries, true));
+    let text = bench.ok(&verify);
+    let line = format!("entries {first} to 20 verified, 1 to {} are not here: example.com/log, ", first - 1);
+    assert!(text.starts_with(&line), "{text}");
+    bench.fails(&format!("{verify} --complete"), 3, "AUDIT_INCOMPLETE");
+}
+
+#[test]
+fn unsigned_entries_are_not_reported_as_verified() {
+    let bench = Bench::new();
+    let origin = KeyName::new("example.com/log").unwrap();
+    let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::System);
+    let log = Log::open(bench.path("log"), options).unwrap();
+    for _ in 0..3 {
+        write(&log, "MALFORMED_CALL");
+    }
+    let verify = format!("audit verify log --key {}", log.key());
+    let summary = bench.run(&format!("{verify} --json")).value()["summary"].clone();
+    assert_eq!(summary["entries"], json!({"first": null, "last": null, "missing": 0, "unsigned": 3}));
+    let text = bench.ok(&verify);
+    assert!(text.starts_with("no entry of example.com/log verified, "), "{text}");
+    assert!(text.contains("\nentries 1 to 3: not verified, since no checkpoint speaks for them\n"), "{text}");
+    bench.fails(&format!("{verify} --complete"), 3, "AUDIT_INCOMPLETE");
+    drop(log);
+    bench.ok(&format!("{verify} --complete"));
 }
 
 #[test]

@@ -11,11 +11,17 @@ use crate::output::Output;
 pub(crate) struct Verify {
     #[command(flatten)]
     log: LogArgs,
+    /// Refuse a log that does not begin with entry 1, or does not end under a checkpoint (AUDIT_INCOMPLETE).
+    #[arg(long)]
+    complete: bool,
 }
 
 impl Verify {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let logs = self.log.verify_all()?;
+        if self.complete {
+            logs.iter().try_for_each(require_complete)?;
+        }
         if out.is_json() {
             let first = logs.iter().find(|log| log.number == LogNumber::FIRST).map(report);
             let mut all = json!({"ok": true, "summary": first});
@@ -46,12 +52,35 @@ fn is_several(logs: &[VerifiedLog]) -> bool {
     logs.iter().any(|log| log.number != LogNumber::FIRST)
 }
 
+/// Refuses a log of which entries are not here, or not under a checkpoint.
+fn require_complete(log: &VerifiedLog) -> Result<(), Failure> {
+    let LogSummary { first_here, tail_bytes, .. } = log.summary;
+    let text = match (missing(&log.summary), tail_bytes) {
+        (0, 0) => return Ok(()),
+        (0, bytes) => format!("{bytes} bytes come behind the last checkpoint, unsigned"),
+        _ => format!("the log here begins with entry {first_here}"),
+    };
+    Err(Failure::refused("AUDIT_INCOMPLETE", text).about(log.folder.display()))
+}
+
+/// How many entries are not here.
+const fn missing(summary: &LogSummary) -> u64 {
+    summary.first_here.saturating_sub(1)
+}
+
+/// The first and the last entry that were verified.
+fn verified(summary: &LogSummary) -> Option<(u64, u64)> {
+    (summary.first_here <= summary.records).then_some((summary.first_here, summary.records))
+}
+
 fn report(log: &VerifiedLog) -> Value {
     let VerifiedLog { key, summary, kept, .. } = log;
+    let (first, last) = verified(summary).unzip();
     json!({
         "origin": key.origin().as_str(),
         "records": summary.records,
         "first_here": summary.first_here,
+        "entries": {"first": first, "last": last, "missing": missing(summary), "unsigned": summary.unsigned},
         "segments": summary.segments,
         "checkpoints": summary.checkpoints,
         "root": root_of(summary),
@@ -67,19 +96,22 @@ fn report(log: &VerifiedLog) -> Value {
 
 fn tell(out: &mut Output, log: &VerifiedLog) -> Result<(), Failure> {
     let VerifiedLog { key, summary, kept, .. } = log;
-    let LogSummary { records, segments, checkpoints, .. } = summary;
-    out.line(&format!(
-        "{records} entries of {} verified, in {}, under {}",
-        key.origin(),
-        counted(*segments, "segment"),
-        counted(*checkpoints, "checkpoint"),
-    ))?;
+    let (origin, segments) = (key.origin(), counted(summary.segments, "segment"));
+    let checkpoints = counted(summary.checkpoints, "checkpoint");
+    out.line(&match (verified(summary), missing(summary)) {
+        (None, _) => format!("no entry of {origin} verified, in {segments}, under {checkpoints}"),
+        (Some((_, records)), 0) => {
+            format!("{} of {origin} verified, in {segments}, under {checkpoints}", entries(records))
+        }
+        (Some((first, last)), missing) => format!(
+            "{} verified, {} not here: {origin}, in {segments}, under {checkpoints}",
+            range(first, last),
+            if missing == 1 { "1 is".to_owned() } else { format!("1 to {missing} are") }
+        ),
+    })?;
     out.line(&format!("root {}", root_of(summary)))?;
     if let (Some(first), Some(last)) = (summary.first, summary.last) {
         out.line(&format!("from {first}\nto   {last}"))?;
-    }
-    if summary.first_here > 1 {
-        out.line(&format!("the log here begins with number {}", summary.first_here))?;
     }
     match u64::try_from(*kept).unwrap_or(u64::MAX) {
         0 => out.line("no checkpoint that was kept elsewhere was given: a cut end would not show")?,
@@ -89,6 +121,11 @@ fn tell(out: &mut Output, log: &VerifiedLog) -> Result<(), Failure> {
     }
     if summary.tail_bytes > 0 {
         out.line(&format!("{} bytes come behind the last checkpoint, unsigned", summary.tail_bytes))?;
+    }
+    if summary.unsigned > 0 {
+        let (last, unsigned) = (summary.records, summary.unsigned);
+        let range = range(last.saturating_add(1), last.saturating_add(unsigned));
+        out.line(&format!("{range}: not verified, since no checkpoint speaks for them"))?;
     }
     if let Some(first) = summary.first_went_back {
         let count = summary.time_went_back;
@@ -102,6 +139,14 @@ fn tell(out: &mut Output, log: &VerifiedLog) -> Result<(), Failure> {
 /// The root under the last checkpoint, as the checkpoint has it.
 pub(super) fn root_of(summary: &LogSummary) -> String {
     Base64::encode_string(summary.checkpoint.root().as_bytes())
+}
+
+fn entries(count: u64) -> String {
+    if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") }
+}
+
+fn range(first: u64, last: u64) -> String {
+    if first == last { format!("entry {first}") } else { format!("entries {first} to {last}") }
 }
 
 fn counted(count: u64, what: &str) -> String {
