@@ -10,7 +10,7 @@ const MAX_CLAIMS: usize = 32;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SessionRecord {
-    /// When the session began.
+    /// When the session began, or was renewed.
     pub time: Timestamp,
     /// The session.
     pub session: SessionId,
@@ -47,6 +47,10 @@ pub struct SessionRecord {
     /// Profile that action proposals are judged by, where the session takes any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profile: Option<Escaped<32>>,
+    /// Whether it was open before and goes on, with all that was counted, under a contract that was negotiated anew. Its goal is
+    /// pinned until the end of this contract at least.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub renewed: bool,
 }
 
 impl SessionRecord {
@@ -77,6 +81,7 @@ impl SessionRecord {
             code,
             spent_store,
             profile,
+            renewed: false,
         }
     }
 }

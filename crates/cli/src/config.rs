@@ -58,6 +58,8 @@ struct SessionPart {
     goal_file: Option<PathBuf>,
     ttl: Option<Span>,
     tools: Option<Vec<String>>,
+    #[serde(default)]
+    renew: bool,
 }
 
 /// Where approvals come from, and how long one counts.
@@ -261,6 +263,11 @@ impl Config {
             Some(approval) => settings.with_approval_ttl(approval.ttl())?,
             None => settings,
         })
+    }
+
+    /// Whether the session is renewed when its time is over.
+    pub(crate) const fn renews(&self) -> bool {
+        self.session.renew
     }
 
     /// The session that the gateway opens.

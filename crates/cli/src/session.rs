@@ -335,7 +335,12 @@ impl SessionPlan {
             .map_err(|error| registry_failure(error).about(self.registry.display()))
     }
 
-    fn negotiate(&self, registry: &CapabilityRegistry, now: Timestamp) -> Result<SessionContract, Failure> {
+    /// Negotiates the session under the registry in force.
+    pub(crate) fn negotiate(
+        &self,
+        registry: &CapabilityRegistry,
+        now: Timestamp,
+    ) -> Result<SessionContract, Failure> {
         let mut request = NegotiationRequest::new(self.session.clone(), self.agent.clone());
         if let Some(ttl) = self.ttl {
             request = request.ttl(ttl);

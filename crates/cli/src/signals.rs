@@ -139,7 +139,8 @@ impl Watch {
     }
 
     pub(crate) fn look(&self) {
-        let (stats, agent) = (self.gate.stats(), self.gate.contract().agent());
+        let (stats, contract) = (self.gate.stats(), self.gate.contract());
+        let agent = contract.agent();
         let shown = shown_id(agent.as_str());
         let found = match (stats.standing(agent), stats.alarm_state(agent)) {
             (Standing::Quarantined, _) => Told::Quarantined,
@@ -166,7 +167,8 @@ impl Watch {
     pub(crate) fn end(&self) {
         let synced = self.gate.stats().sync();
         self.look();
-        let agent = self.gate.contract().agent();
+        let contract = self.gate.contract();
+        let agent = contract.agent();
         if let (Err(error), Standing::Quarantined) = (synced, self.gate.stats().standing(agent)) {
             let (agent, why) = (shown_id(agent.as_str()), one_line(&chain(&error)));
             note(&format!(

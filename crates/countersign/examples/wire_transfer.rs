@@ -50,14 +50,14 @@ fn attest(desk: &Desk, proposal: &str, call_id: &str) -> Result<(String, Digest)
         return Err("the invoice says otherwise".into());
     }
     let (gate, tool) = (&desk.gate, ToolId::new("bank", "wire_transfer")?);
-    let call_id = CallId::new(call_id)?;
+    let (contract, call_id) = (gate.contract(), CallId::new(call_id)?);
     let mut call = ProposedCall::new(tool.name())
         .server(tool.server())
         .call_id(&call_id)
         .principal(gate.principal())
-        .agent(gate.contract().agent())
-        .session(gate.contract().session())
-        .registry_version(gate.contract().registry_version());
+        .agent(contract.agent())
+        .session(contract.session())
+        .registry_version(contract.registry_version());
     if let Some(pin) = gate.pinned_ask() {
         call = call.ask(pin.digest());
     }

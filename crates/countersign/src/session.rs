@@ -90,7 +90,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Asks for a session of this length. Without it, the session has the longest that the registry gives the agent.
+    /// Asks for a session of this length. Without it, the session has the longest that the registry gives the agent. One that is over
+    /// can be renewed ([`ToolGate::renew`]).
     pub fn ttl(mut self, ttl: Millis) -> Self {
         self.request = self.request.ttl(ttl);
         self

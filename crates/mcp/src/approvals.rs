@@ -49,12 +49,17 @@ impl Approvals {
         Ok(approved.map(|(id, token)| Answer::Approved(id, token)))
     }
 
-    /// Files what an approver would have to approve, and gives the id to approve it under. What was denied before is
-    /// remembered as well, so that the gate is told so at the next try.
-    pub(crate) fn ask(&self, request: &ApprovalRequest, now: Timestamp) -> Result<CallId, PendingError> {
+    /// Files what an approver would have to approve, and gives the id to approve it under. A denial counts until `denial_ends`. What
+    /// was denied before is remembered as well, so that the gate is told so at the next try.
+    pub(crate) fn ask(
+        &self,
+        request: &ApprovalRequest,
+        denial_ends: Timestamp,
+        now: Timestamp,
+    ) -> Result<CallId, PendingError> {
         let binding = request.binding();
         let wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?
-            .with_session_end(request.session_ends());
+            .with_session_end(denial_ends);
         let filed = self.store.request(&wanted);
         if !matches!(filed, Ok(_) | Err(PendingError::Denied)) {
             return filed;

@@ -18,6 +18,7 @@ use crate::link::{Asked, Link};
 use crate::message::{RpcId, error_line};
 use crate::plans::submit;
 use crate::results::{Refusal, refusal_line};
+use crate::session_end::{denial_ends, look_at_session};
 use crate::submission::SUBMIT_PLAN;
 
 /// A call that waits for its decision.
@@ -128,6 +129,7 @@ pub(crate) fn decide_calls(link: &Link) {
         }
         let waits = guarded(link, &call, || {
             (link.before_call)();
+            look_at_session(link);
             needs_list(link, &call)
         });
         match waits {
@@ -154,6 +156,7 @@ pub(crate) fn decide_unlisted(link: &Link) {
             // The gateway may have been stopped during the wait.
             if !is_refused_by_stop(link, &call) {
                 (link.before_call)();
+                look_at_session(link);
                 decide(link, &call);
             }
         });
@@ -373,7 +376,7 @@ pub(crate) fn file(link: &Link, request: &ApprovalRequest) -> Result<Option<Call
         link.record(Direction::ToServer, None, Fault::Internal);
         return Err(NotFiled::Unavailable);
     };
-    let filed = approvals.ask(request, now);
+    let filed = approvals.ask(request, denial_ends(link, request), now);
     let why = match &filed {
         Err(PendingError::Conflict) => NotFiled::IdInUse,
         Err(PendingError::Denied) => NotFiled::Denied,

@@ -9,6 +9,7 @@ use crate::era_2025::{self, Page};
 use crate::fault::Fault;
 use crate::link::{Asked, Link};
 use crate::listing::{Deadline, PageAnswer};
+use crate::session_end::look_at_session;
 use crate::submission::{DEFINITION, SUBMIT_PLAN};
 
 /// The most pages of tools that the gateway asks for. A server with more has a cursor that never ends.
@@ -37,6 +38,8 @@ impl From<Reviewed> for PageAnswer {
 /// disclosed ones, and keeps those whose definition is the one that the registry pins, where it pins one, unless they can only
 /// be called as tasks. `None` when this is no page of tools.
 pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: Page) -> Option<Reviewed> {
+    // A session whose time is over shows no tools, one that goes on its new ones.
+    look_at_session(link);
     let mut seen: BTreeMap<ToolId, Option<(Digest, usize)>> = BTreeMap::new();
     let (mut order, mut tasks) = (Vec::new(), Vec::new());
     for (at, tool) in era_2025::tools_of(result)?.enumerate() {
@@ -133,7 +136,8 @@ pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
         if link.listing.epoch() != epoch {
             continue;
         }
-        let ours = link.gate.contract().tools().iter().filter(|t| t.server() == link.settings.server());
+        let contract = link.gate.contract();
+        let ours = contract.tools().iter().filter(|t| t.server() == link.settings.server());
         for unclear in ours.filter(|tool| listed.get(tool.name()) != Some(&Listed::Once)) {
             if is_pinned(link, unclear) && !listed.contains_key(unclear.name()) {
                 link.gate.forget_definition(unclear);

@@ -50,6 +50,8 @@ pub(crate) enum Fault {
     InstructionsChanged,
     /// The session's time is over.
     SessionEnded,
+    /// The session could not be renewed; the cause's code.
+    NotRenewed(&'static str),
     PendingStore(&'static str),
     /// The server has a tool of the gateway's own name.
     ReservedTool,
@@ -221,6 +223,7 @@ impl Fault {
                 INTERNAL_ERROR,
                 "the session's time is over: every call is refused until the client starts the server again",
             ),
+            Self::NotRenewed(code) => (code, INTERNAL_ERROR, "the session could not be renewed"),
             Self::PendingStore(code) => (code, INTERNAL_ERROR, "the store of pending approvals refused"),
             Self::ReservedTool => {
                 ("TOOL_NAME_RESERVED", INVALID_PARAMS, "the tool has a name that is the gateway's own")

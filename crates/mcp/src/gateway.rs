@@ -6,7 +6,8 @@ use std::time::Duration;
 use countersign_approval_token::PendingApprovals;
 use countersign_audit_log::AuditSink;
 use countersign_committed_plan::{Plan, PlanRoot};
-use countersign_core::{CallId, Clock};
+use countersign_core::{CallId, Clock, Timestamp};
+use countersign_registry::SessionContract;
 use countersign_tool_gate::{PlanSettings, StartPlanError, ToolGate};
 use parking_lot::Mutex;
 
@@ -124,6 +125,7 @@ impl Gateway {
                 before_call,
                 last_step: None,
                 notice: Box::new(|_| {}),
+                renewal: None,
             },
             stop: GatewayStop::default(),
         }
@@ -133,6 +135,18 @@ impl Gateway {
     #[must_use]
     pub fn notices(mut self, tell: impl Fn(&GatewayNotice) + Send + Sync + 'static) -> Self {
         self.parts.notice = Box::new(tell);
+        self
+    }
+
+    /// Renews the session when its time is over ([`ToolGate::renew`]), by the contract that `negotiate` returns. The client is notified
+    /// if its tools are others then, the operator in any case ([`Gateway::notices`]). Where `negotiate` fails, or the renewal cannot
+    /// be recorded, every call is refused as without it, and the next call tries again. Denials are kept until the registry expires.
+    #[must_use]
+    pub fn renewal(
+        mut self,
+        negotiate: impl Fn(Timestamp) -> Result<SessionContract, GatewayNotice> + Send + Sync + 'static,
+    ) -> Self {
+        self.parts.renewal = Some(Box::new(negotiate));
         self
     }
 

@@ -22,6 +22,7 @@ use crate::message::{RpcId, error_line, error_line_with};
 use crate::notice::GatewayNotice;
 use crate::queue::Queue;
 use crate::requests::{Request, Requests, Turn};
+use crate::session_end::{ContractNews, Renewal};
 use crate::settings::GatewaySettings;
 use crate::table::Table;
 
@@ -36,7 +37,8 @@ pub(crate) type Notice = Box<dyn Fn(&GatewayNotice) + Send + Sync>;
 
 /// What the gateway's threads share.
 ///
-/// Nobody holds two of the locks in here at once, but that `life` may be held while `asked` is taken.
+/// Nobody holds two of the locks in here at once, but that `life` may be held while `asked` is taken, and `contract_news` while
+/// `listing` or `to_client` is.
 pub(crate) struct Link {
     pub(crate) settings: GatewaySettings,
     pub(crate) gate: ToolGate,
@@ -49,6 +51,9 @@ pub(crate) struct Link {
     strange: Mutex<Vec<(Direction, &'static str)>>,
     sink: Arc<dyn AuditSink>,
     notice: Notice,
+    /// Negotiates the session anew, where it is to be renewed.
+    pub(crate) renewal: Option<Renewal>,
+    pub(crate) contract_news: Mutex<ContractNews>,
     latest: AtomicU64,
     /// Requests of the client, and the gateway's own, that the server has yet to answer.
     pub(crate) asked: Mutex<Requests<Asked>>,
@@ -129,6 +134,7 @@ pub(crate) struct LinkParts {
     pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
     pub(crate) last_step: Option<LastStep>,
     pub(crate) notice: Notice,
+    pub(crate) renewal: Option<Renewal>,
 }
 
 impl Link {
@@ -137,6 +143,7 @@ impl Link {
         let limits = *parts.settings.limits();
         let ttl = parts.settings.approval_ttl();
         let approvals = parts.pending.map(|store| Approvals::new(store, ttl));
+        let contract_news = Mutex::new(ContractNews::of(&parts.gate));
         Self {
             settings: parts.settings,
             gate: parts.gate,
@@ -148,6 +155,8 @@ impl Link {
             strange: Mutex::default(),
             sink: parts.sink,
             notice: parts.notice,
+            renewal: parts.renewal,
+            contract_news,
             latest: AtomicU64::new(0),
             asked: Mutex::new(Requests::new(prefix, limits.outstanding())),
             server_asked: Mutex::new(Table::new(limits.outstanding())),
@@ -241,7 +250,12 @@ impl Link {
     /// Records a fault on the server's side, and notifies the operator.
     pub(crate) fn notify(&self, fault: Fault) {
         self.record(Direction::ToClient, None, fault);
-        (self.notice)(&GatewayNotice::new(fault.code(), fault.reason()));
+        self.notify_of(&GatewayNotice::new(fault.code(), fault.reason()));
+    }
+
+    /// Notifies the operator of something that is recorded already.
+    pub(crate) fn notify_of(&self, notice: &GatewayNotice) {
+        (self.notice)(notice);
     }
 
     /// Puts something on record, and gives its number if it could be.

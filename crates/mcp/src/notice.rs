@@ -6,7 +6,9 @@ pub struct GatewayNotice {
 }
 
 impl GatewayNotice {
-    pub(crate) fn new(code: &'static str, text: impl Into<String>) -> Self {
+    /// Makes one, with a stable code.
+    #[must_use]
+    pub fn new(code: &'static str, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 

@@ -1,12 +1,18 @@
-//! The end of the session's time: the client and the operator are notified, once.
+//! The end of the session's time: the session is renewed, or the client and the operator are notified, once.
 
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use countersign_tool_gate::RejectionCode;
+use countersign_audit_log::Direction;
+use countersign_core::{Digest, Timestamp, ToolId};
+use countersign_registry::SessionContract;
+use countersign_tool_gate::{ApprovalRequest, RejectionCode, ToolGate};
 
 use crate::era_2025;
 use crate::fault::Fault;
 use crate::link::Link;
+use crate::notice::GatewayNotice;
 
 /// How long the clock is not looked at. A machine that slept is noticed that late.
 const LOOK: Duration = Duration::from_secs(1);
@@ -14,15 +20,99 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Text for the client beside the gate's own sentence: a host goes on asking for a "new session" that only it can open.
 const ADVICE: &str = "Start this server again in the MCP client to open a new session";
 
-/// Waits for the end of the session's time and notifies of it, unless the gateway ends before.
+/// Code of the notice that a session was renewed.
+const RENEWED: &str = "SESSION_RENEWED";
+
+/// Negotiates the session anew.
+pub(crate) type Renewal = Box<dyn Fn(Timestamp) -> Result<SessionContract, GatewayNotice> + Send + Sync>;
+
+/// What client and operator know of the contract in force.
+#[derive(Debug)]
+pub(crate) struct ContractNews {
+    /// Whether they were notified of its end.
+    is_end_announced: bool,
+    tools: OfferedTools,
+}
+
+/// Tools of a session with their pinned definitions.
+type OfferedTools = BTreeMap<ToolId, Option<Digest>>;
+
+impl ContractNews {
+    pub(crate) fn of(gate: &ToolGate) -> Self {
+        let (contract, view) = (gate.contract(), gate.registry().view());
+        let offered =
+            |tool: &ToolId| Some((tool.clone(), contract.disclosed(&view, tool)?.entry().definition()));
+        Self { is_end_announced: false, tools: contract.tools().iter().filter_map(offered).collect() }
+    }
+}
+
+/// Looks at the session's time until the gateway ends.
 pub(crate) fn watch_session(link: &Link) {
-    while !is_over(link) {
+    loop {
+        look_at_session(link);
         if link.wait_while_it_runs(LOOK) {
             return;
         }
     }
+}
+
+/// Renews a session whose time is over, where the host wants that. Otherwise, and where that fails, notifies of the end once; a
+/// renewal that failed is tried again at the next look.
+pub(crate) fn look_at_session(link: &Link) {
+    if !is_over(link) {
+        return;
+    }
+    let mut news = link.contract_news.lock();
+    // Another thread may have renewed it meanwhile.
+    if !is_over(link) {
+        return;
+    }
+    let failure = match link.renewal.as_ref().map(|negotiate| renew(link, negotiate)) {
+        Some(Ok(())) => return renewed(link, &mut news),
+        Some(Err(failure)) => Some(failure),
+        None => None,
+    };
+    if std::mem::replace(&mut news.is_end_announced, true) {
+        return;
+    }
+    if let Some(failure) = failure {
+        link.record(Direction::ToClient, None, Fault::NotRenewed(failure.code()));
+        link.notify_of(&failure);
+    }
     link.notify(Fault::SessionEnded);
-    // A list of tools is empty from now on.
+    announce_tools(link);
+}
+
+fn renew(link: &Link, negotiate: &Renewal) -> Result<(), GatewayNotice> {
+    let not_renewed =
+        |code, why: &str| GatewayNotice::new(code, format!("the session is not renewed: {why}"));
+    let renewed = || {
+        let contract = negotiate(link.now())?;
+        link.gate.renew(contract).map_err(|error| not_renewed(error.code(), &error.to_string()))
+    };
+    // Registry and record are the host's.
+    catch_unwind(AssertUnwindSafe(renewed))
+        .unwrap_or_else(|_| Err(not_renewed(Fault::Internal.code(), "negotiation panicked")))
+}
+
+fn renewed(link: &Link, news: &mut ContractNews) {
+    let before = std::mem::replace(news, ContractNews::of(&link.gate));
+    let contract = link.gate.contract();
+    let text = format!(
+        "the session goes on until {} under registry {}",
+        contract.expires(),
+        contract.registry_version()
+    );
+    link.notify_of(&GatewayNotice::new(RENEWED, text));
+    if before.is_end_announced || before.tools != news.tools {
+        // The gate has forgotten definitions of tools that the contract before disclosed alone.
+        link.listing.forget();
+        announce_tools(link);
+    }
+}
+
+/// Tells the client to list the tools again.
+fn announce_tools(link: &Link) {
     if link.handshake.is_done() {
         let line = era_2025::tools_changed_line();
         link.to_client.offer(line.len(), line.into(), usize::MAX);
@@ -31,6 +121,17 @@ pub(crate) fn watch_session(link: &Link) {
 
 fn is_over(link: &Link) -> bool {
     link.clock.now().is_ok_and(|now| now >= link.gate.contract().expires())
+}
+
+/// Until when a denial of this counts: as long as the session can last. One that is renewed has no end of its own, but the act
+/// names the registry's version, under which no call passes once it has expired.
+pub(crate) fn denial_ends(link: &Link, request: &ApprovalRequest) -> Timestamp {
+    let contract_ends = request.session_ends();
+    if link.renewal.is_none() {
+        return contract_ends;
+    }
+    let view = link.gate.registry().view();
+    contract_ends.max(view.snapshot().expires().saturating_add(view.snapshot().skew()))
 }
 
 /// What a refused client can do, where only the client itself can.

@@ -86,6 +86,12 @@ impl PinnedAsk {
         Ok(())
     }
 
+    /// Returns the same pin, which counts until `expires` at least.
+    #[must_use]
+    pub fn extended_to(self, expires: Timestamp) -> Self {
+        Self { expires: self.expires.max(expires), ..self }
+    }
+
     /// Digest of the goal within its session.
     #[must_use]
     pub const fn digest(&self) -> Digest {

@@ -24,6 +24,18 @@ fn verify(goal: &str, restated: &str) -> Result<(), AskDrift> {
 }
 
 #[test]
+fn extended_pin_differs_in_its_end_alone() {
+    let before = pin("Goal");
+    let later = before.clone().extended_to(at(90_000));
+    assert_eq!(
+        (later.digest(), later.session(), later.issued()),
+        (before.digest(), before.session(), at(1_000))
+    );
+    assert!(before.alive(at(61_000)).is_err() && later.alive(at(89_999)).is_ok());
+    assert_eq!(later.clone().extended_to(at(70_000)), later, "no pin is shortened");
+}
+
+#[test]
 fn both_tables_are_of_the_version_that_is_hashed() {
     let (major, minor, patch) = char::UNICODE_VERSION;
     assert_eq!(format!("{major}.{minor}.{patch}"), UNICODE_VERSION);

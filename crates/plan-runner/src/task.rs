@@ -89,8 +89,8 @@ impl OfferedTool {
 
 /// The tools that the gate's session discloses at this moment.
 pub(crate) fn offered(gate: &ToolGate) -> Vec<OfferedTool> {
-    let view = gate.registry().view();
-    let rules = gate.contract().tools().iter().filter_map(|tool| gate.contract().disclosed(&view, tool));
+    let (contract, view) = (gate.contract(), gate.registry().view());
+    let rules = contract.tools().iter().filter_map(|tool| contract.disclosed(&view, tool));
     rules
         .map(|rules| OfferedTool {
             tool: rules.entry().tool().clone(),

@@ -151,7 +151,7 @@ fn planned_step(c: &mut Criterion) {
     let args = args_of(200);
     let unplanned = open(now);
     let committed =
-        commit_plan(plan(&unplanned, &args), unplanned.contract(), &unplanned.registry().view()).unwrap();
+        commit_plan(plan(&unplanned, &args), &unplanned.contract(), &unplanned.registry().view()).unwrap();
     let proofs: Vec<_> = (1..=16).map(|step| committed.prove_step(step).unwrap().to_json()).collect();
     let header = PlanRootSettings::new(*committed.root(), committed.header_proof().unwrap());
     let mut group = c.benchmark_group("a call of 200 bytes");

@@ -227,7 +227,8 @@ impl InFlight {
     fn may_run(&self, tool: &ToolId, basis: &Basis) -> Result<(), RejectionCode> {
         let look = || {
             let now = self.gate.now().map_err(|_| RejectionCode::Internal)?;
-            still_stands(&self.gate, tool, basis, &self.gate.view(now), now)
+            let (terms, view) = (self.gate.terms(), self.gate.view(now));
+            still_stands(&self.gate, &terms.contract, tool, basis, &view, now)
                 .map_err(|refusal| refusal.code)?;
             match self.gate.holding {
                 Some(limit) if now.since(self.started) >= limit => Err(RejectionCode::CallExpired),
@@ -285,7 +286,7 @@ impl InFlight {
         self.finished = true;
         let recorded = catch_unwind(AssertUnwindSafe(|| {
             let now = self.gate.now().unwrap_or(self.started);
-            let session = self.gate.contract.session().clone();
+            let session = self.gate.session.clone();
             let mut record = OutcomeRecord::new(now, session, self.call_id.as_str(), self.decision, outcome);
             record.duration_ms = Some(now.since(self.started));
             record.code = code.map(|code| code.as_str().into());

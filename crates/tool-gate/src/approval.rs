@@ -2,7 +2,6 @@
 
 use countersign_approval_token::{Approval, ApprovalError, ApprovalToken, CallBinding, Partial, verify};
 use countersign_core::{Digest, Timestamp};
-use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{ApprovalRule, RegistryView};
 
 use crate::builder::ApprovalSettings;
@@ -59,7 +58,7 @@ pub(crate) fn approved<'g>(
             Err(_) => {}
         }
     }
-    let (args, session_ends) = (asked.args.clone(), gate.contract.expires());
+    let (args, session_ends) = (asked.args.clone(), gate.terms().contract.expires());
     refusal.approval_request =
         Some(Box::new(ApprovalRequest { binding, args, session_ends, partial: settings.verify.partial }));
     Err(refusal)
@@ -88,8 +87,8 @@ pub(crate) fn binding(
         ARGS_RECIPE,
         gate.principal.clone(),
     )
-    .with_agent(gate.contract.agent().clone())
-    .with_session(gate.contract.session().clone())
+    .with_agent(gate.agent.clone())
+    .with_session(gate.session.clone())
     .with_registry_version(view.snapshot().version())
     .with_audience(settings.audience.clone());
     if let Some(definition) = definition {
@@ -98,7 +97,7 @@ pub(crate) fn binding(
     if let Some(root) = plan {
         binding = binding.with_plan(root);
     }
-    match gate.ask.as_ref().map(PinnedAsk::digest) {
+    match gate.goal {
         Some(ask) => binding.with_ask(ask),
         None => binding,
     }

@@ -1,34 +1,31 @@
 //! Step 5: is the stated goal the pinned one, and the pin alive?
 
 use countersign_core::Timestamp;
-use countersign_pinned_ask::AskDrift;
+use countersign_pinned_ask::{AskDrift, PinnedAsk};
 use countersign_registry::{AskRule, ToolRules};
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::decide::Refusal;
 use crate::facts::Facts;
-use crate::gate::Inner;
 
 /// Asks whether the goal that the call restates is the pinned one, and whether one has to be restated.
 pub(crate) fn pinned_goal(
-    gate: &Inner,
+    pin: Option<&PinnedAsk>,
     call: &ToolCall<'_>,
     rules: &ToolRules,
     now: Timestamp,
     facts: &mut Facts<'_>,
 ) -> Result<(), Refusal> {
-    let stated = match (&gate.ask, call.ask) {
+    let stated = match (pin, call.ask) {
         (None, None) => Ok(Goal::Neither),
         (None, Some(_)) => Ok(Goal::Restated),
         // A pin past its time refuses even where no goal is asked for; `verify` looks at the time first.
         (Some(pin), None) => pin.alive(now).map(|()| Goal::Pinned),
-        (Some(pin), Some(restated)) => {
-            pin.verify(restated, gate.contract.session(), now).map(|()| Goal::Same)
-        }
+        (Some(pin), Some(restated)) => pin.verify(restated, pin.session(), now).map(|()| Goal::Same),
     };
     let goal = stated.map_err(|error| ask_refusal(&error, facts))?;
-    if let (Goal::Same, Some(pin)) = (goal, &gate.ask) {
+    if let (Goal::Same, Some(pin)) = (goal, pin) {
         facts.ask_restated = Some(pin.digest());
     }
     asked_goal(rules, goal)

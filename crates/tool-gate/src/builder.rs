@@ -5,10 +5,10 @@ use countersign_approval_token::{Partial, VerifyTerms};
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
 use countersign_canonical_json::Limits;
 use countersign_committed_plan::OnBreach;
-use countersign_core::{Audience, Clock, Digest, Millis, Principal, SpentTokens, ToolId};
+use countersign_core::{Audience, Clock, Digest, Millis, Principal, SpentTokens, Timestamp, ToolId};
 use countersign_keys::RunKeys;
 use countersign_pinned_ask::PinnedAsk;
-use countersign_registry::{AgentClaims, AgentEntry, CapabilityRegistry, SessionContract};
+use countersign_registry::{AgentClaims, CapabilityRegistry, SessionContract};
 
 use crate::gate::{Inner, ToolGate};
 use crate::plan::WithoutPlan;
@@ -17,6 +17,7 @@ use crate::plan_settings::{Offered, PlanRootSettings, PlanSettings};
 use crate::proposal::ProposalSettings;
 use crate::recorded_fields::{RecordedFields, RecordedFieldsError};
 use crate::stats::CallStats;
+use crate::terms::session_record;
 use crate::user_check::UserCheck;
 
 /// How much one call may bring along.
@@ -277,28 +278,11 @@ impl ToolGateBuilder {
         Ok(gate)
     }
 
-    fn session_record(&self, now: countersign_core::Timestamp) -> SessionRecord {
-        let contract = &self.contract;
-        let mut record = SessionRecord::new(
-            now,
-            contract.session().clone(),
-            contract.agent().clone(),
-            self.principal.clone(),
-            contract.registry_version(),
-            contract.tools().iter().cloned().collect(),
-            contract.expires(),
-        );
-        record.ancestors = contract.ancestors().to_vec();
-        let view = self.registry.view();
-        let listed = view.snapshot().agent(contract.agent()).map(AgentEntry::tools);
-        record.narrowed = view.snapshot().version() == contract.registry_version()
-            && listed.is_some_and(|listed| listed != contract.tools());
-        record.ask = self.ask.as_ref().map(PinnedAsk::digest);
-        let stores =
-            [self.approvals.as_ref().map(|it| &it.spent), self.proposals.as_ref().map(|it| &it.spent)];
-        record.spent_store = stores.into_iter().flatten().find_map(|store| store.store_id());
-        let profile = self.proposals.as_ref().map(|settings| settings.verifier.profile());
-        record.profile = profile.map(|profile| profile.as_str().into());
+    fn session_record(&self, now: Timestamp) -> SessionRecord {
+        let goal = self.ask.as_ref().map(PinnedAsk::digest);
+        let settings = (self.approvals.as_ref(), self.proposals.as_ref());
+        let (contract, principal) = (&self.contract, &self.principal);
+        let mut record = session_record(now, contract, principal, &self.registry, goal, settings);
         record.claims = self.claims.as_ref().map(|claims| {
             let differing = claims.differences(contract);
             ClaimsRecord::new(claims.digest(), differing.iter().map(String::as_str))

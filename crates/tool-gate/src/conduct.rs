@@ -78,7 +78,9 @@ impl Past {
     pub(crate) fn add(&mut self, agent: &AgentId, entry: &Record) {
         match entry {
             // What the alarm led to in one session is over with it, or is in the store: it begins anew with the next.
-            Record::Session(session) if session.agent == *agent && session.code.is_none() => {
+            Record::Session(session)
+                if session.agent == *agent && session.code.is_none() && !session.renewed =>
+            {
                 if self.raised.take().is_some() {
                     self.alarm.reset();
                 }

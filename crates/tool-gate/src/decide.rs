@@ -23,6 +23,7 @@ use crate::code::RejectionCode;
 use crate::facts::Facts;
 use crate::gate::Inner;
 use crate::plan::{HeldStep, next_step, still_free};
+use crate::plan_commit::Allowed;
 use crate::proposal::{ProposalSettings, Reserved, backed, own_arguments};
 use crate::rejection::ApprovalRequest;
 use crate::usage::Reservation;
@@ -93,20 +94,21 @@ pub(crate) fn decide<'g>(
         ));
     }
     let ids = read_ids(call, facts)?;
-    let view = gate.view(now);
+    let (terms, view) = (gate.terms(), gate.view(now));
     facts.registry_version = view.snapshot().version();
-    let agent = living_agent(gate, &view, now)?;
+    let agent = living_agent(gate, &terms.contract, &view, now)?;
     // why: only now, so that an agent that may call nothing has nothing read or digested for it.
     let read = read_call(gate, call, ids, facts)?;
-    let (tool, rules) = disclosed_tool(gate, &view, &read, facts)?;
+    let (tool, rules) = disclosed_tool(gate, &terms.contract, &view, &read, facts)?;
     facts.note_values(&tool, &read.args);
     fitting_args(rules, &read.args)?;
     let mut reservation = gate
         .usage
         .reserve(&tool, now, agent.limits(), rules.entry().limits())
         .map_err(|code| Refusal::new(code, ""))?;
-    pinned_goal(gate, call, rules, now, facts)?;
-    let step = next_step(gate, call, &view, rules, &read, facts)?;
+    pinned_goal(terms.ask.as_deref(), call, rules, now, facts)?;
+    let step =
+        next_step(gate, call, &Allowed { contract: &terms.contract, view: &view }, rules, &read, facts)?;
     let asked = Asked { call_id: &read.call_id, tool: &tool, args: &read.args, rules, step: step.as_ref() };
     let approval = approved(gate, call, &view, &asked, now, facts)?;
     let backing = backed(gate, call, &read.reserved, &view, &asked, &mut reservation, facts)?;
@@ -213,22 +215,21 @@ fn read_proof(json: &[u8]) -> Result<StepProof, Refusal> {
 /// Step 1: is the contract alive, the registry fresh, the agent neither revoked nor quarantined now?
 pub(crate) fn living_agent<'v>(
     gate: &Inner,
+    contract: &SessionContract,
     view: &'v RegistryView,
     now: Timestamp,
 ) -> Result<&'v AgentEntry, Refusal> {
-    holding_contract(&gate.contract, view, now)?;
+    holding_contract(contract, view, now)?;
     gate.rows.check(now)?;
-    view.snapshot()
-        .agent(gate.contract.agent())
-        .ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
+    view.snapshot().agent(&gate.agent).ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
 }
 
 /// Asks once more right before the record: user checks and stores may have taken their time.
 fn last_look(gate: &Inner, tool: &ToolId, basis: &Basis, facts: &mut Facts<'_>) -> Result<(), Refusal> {
     let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
-    let view = gate.view(now);
+    let (terms, view) = (gate.terms(), gate.view(now));
     facts.time = now;
-    still_stands(gate, tool, basis, &view, now).map_err(|refusal| {
+    still_stands(gate, &terms.contract, tool, basis, &view, now).map_err(|refusal| {
         facts.registry_version = view.snapshot().version();
         refusal.meanwhile(facts.approval_spent)
     })
@@ -238,6 +239,7 @@ fn last_look(gate: &Inner, tool: &ToolId, basis: &Basis, facts: &mut Facts<'_>) 
 /// approvals and attestations no longer count: they bind the registry's version, and their keys may be revoked.
 pub(crate) fn still_stands(
     gate: &Inner,
+    contract: &SessionContract,
     tool: &ToolId,
     basis: &Basis,
     view: &RegistryView,
@@ -246,8 +248,8 @@ pub(crate) fn still_stands(
     if gate.record_is_lost() {
         return Err(Refusal::new(RejectionCode::AuditUnavailable, "an outcome could not be recorded"));
     }
-    living_agent(gate, view, now)?;
-    let rules = listed_tool(&gate.contract, view, tool)?;
+    living_agent(gate, contract, view, now)?;
+    let rules = listed_tool(contract, view, tool)?;
     pinned_definition(rules, gate.definition(tool))?;
     let code = if view.snapshot().version() == basis.version {
         return Ok(());
@@ -291,13 +293,14 @@ pub(crate) const fn agent_code(error: AgentError) -> RejectionCode {
 /// Step 2: is the tool disclosed, then and now, and is its definition the pinned one?
 fn disclosed_tool<'v>(
     gate: &Inner,
+    contract: &SessionContract,
     view: &'v RegistryView,
     read: &Read,
     facts: &mut Facts<'_>,
 ) -> Result<(ToolId, &'v ToolRules), Refusal> {
-    let tool = meant_tool(&gate.contract, read.server.as_ref(), &read.name)?;
+    let tool = meant_tool(contract, read.server.as_ref(), &read.name)?;
     facts.tool = Some(tool.clone());
-    let rules = listed_tool(&gate.contract, view, &tool)?;
+    let rules = listed_tool(contract, view, &tool)?;
     facts.impact = Some(rules.entry().impact());
     facts.definition = gate.definition(&tool);
     pinned_definition(rules, facts.definition)?;
@@ -370,8 +373,8 @@ fn user_checks(gate: &Inner, asked: &Asked<'_>, impact: ImpactClass) -> Result<(
         tool: asked.tool,
         args: asked.args,
         impact,
-        agent: gate.contract.agent(),
-        session: gate.contract.session(),
+        agent: &gate.agent,
+        session: &gate.session,
         principal: &gate.principal,
     };
     for (name, check) in &gate.checks {

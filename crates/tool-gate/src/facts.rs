@@ -44,7 +44,7 @@ impl<'a> Facts<'a> {
             gate,
             call,
             time: gate.latest(),
-            registry_version: gate.contract.registry_version(),
+            registry_version: gate.terms().contract.registry_version(),
             request_id: None,
             tool: None,
             definition: None,

@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool, RecordedValues, Verdict};
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::OnBreach;
-use countersign_core::{Clock, ClockError, Digest, Millis, Principal, Timestamp, ToolId, ToolName};
+use countersign_core::{
+    AgentId, Clock, ClockError, Digest, Millis, Principal, SessionId, Timestamp, ToolId, ToolName,
+};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{CapabilityRegistry, RegistryView, SessionContract};
 use parking_lot::{Mutex, RwLock};
@@ -25,6 +27,7 @@ use crate::recorded_fields::RecordedFields;
 use crate::rejection::{CallError, Rejection};
 use crate::rows::Rows;
 use crate::stats::CallStats;
+use crate::terms::{CurrentTerms, Terms};
 use crate::usage::Usage;
 use crate::user_check::UserCheck;
 
@@ -39,10 +42,13 @@ pub struct ToolGate {
 
 pub(crate) struct Inner {
     pub(crate) registry: Arc<CapabilityRegistry>,
-    pub(crate) contract: SessionContract,
+    pub(crate) session: SessionId,
+    pub(crate) agent: AgentId,
+    /// Digest of the pinned goal.
+    pub(crate) goal: Option<Digest>,
+    pub(crate) terms: CurrentTerms,
     pub(crate) principal: Principal,
     pub(crate) sink: Arc<dyn AuditSink>,
-    pub(crate) ask: Option<PinnedAsk>,
     pub(crate) approvals: Option<ApprovalSettings>,
     pub(crate) proposals: Option<ProposalSettings>,
     pub(crate) without_plan: WithoutPlan,
@@ -55,7 +61,7 @@ pub(crate) struct Inner {
     pub(crate) recorded: RecordedFields,
     pub(crate) usage: Usage,
     clock: Arc<dyn Clock>,
-    definitions: RwLock<BTreeMap<ToolId, Digest>>,
+    pub(crate) definitions: RwLock<BTreeMap<ToolId, Digest>>,
     /// The latest moment seen: time that runs back does not lengthen anything's life.
     latest: AtomicU64,
     /// Set when an outcome could not be recorded: what happened is not all on record, so nothing more is allowed.
@@ -74,8 +80,8 @@ struct Recent {
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ToolGate")
-            .field("session", self.contract.session())
-            .field("agent", self.contract.agent())
+            .field("session", &self.session)
+            .field("agent", &self.agent)
             .finish_non_exhaustive()
     }
 }
@@ -171,7 +177,7 @@ impl ToolGate {
     ) -> Result<T, CallError<E>> {
         let number = self.inner.next_call.fetch_add(1, Ordering::Relaxed);
         let call_id = Digest::framed("countersign/call-id-1")
-            .field(self.contract().session().as_str().as_bytes())
+            .field(self.inner.session.as_str().as_bytes())
             .field(&number.to_be_bytes())
             .finish()
             .to_string();
@@ -214,15 +220,18 @@ impl ToolGate {
     #[must_use]
     pub fn may_call(&self) -> bool {
         let inner = &self.inner;
-        let view = inner.registry.view();
-        inner.now().is_ok_and(|now| !inner.record_is_lost() && living_agent(inner, &view, now).is_ok())
+        let (contract, view) = (&inner.terms().contract, inner.registry.view());
+        inner
+            .now()
+            .is_ok_and(|now| !inner.record_is_lost() && living_agent(inner, contract, &view, now).is_ok())
     }
 
     /// Tells the gate what a tool's definition is now, as recipe `tool-def-1`. Where the registry pins a
     /// definition, calls pass only while the two are equal. Tools that the contract does not disclose are ignored.
     pub fn note_definition(&self, tool: &ToolId, definition: Digest) {
-        if self.contract().tools().contains(tool) {
-            self.inner.definitions.write().insert(tool.clone(), definition);
+        let mut definitions = self.inner.definitions.write();
+        if self.contract().discloses(tool) {
+            definitions.insert(tool.clone(), definition);
         }
     }
 
@@ -232,16 +241,16 @@ impl ToolGate {
         self.inner.definitions.write().remove(tool);
     }
 
-    /// The session's contract.
+    /// The session's contract: the last one, where it was [renewed](Self::renew).
     #[must_use]
-    pub fn contract(&self) -> &SessionContract {
-        &self.inner.contract
+    pub fn contract(&self) -> Arc<SessionContract> {
+        Arc::clone(&self.inner.terms().contract)
     }
 
     /// The session's pinned goal.
     #[must_use]
-    pub fn pinned_ask(&self) -> Option<&PinnedAsk> {
-        self.inner.ask.as_ref()
+    pub fn pinned_ask(&self) -> Option<Arc<PinnedAsk>> {
+        self.inner.terms().ask.clone()
     }
 
     /// The registry that the gate reads at every call.
@@ -307,10 +316,12 @@ impl Inner {
             .collect();
         Self {
             registry: builder.registry,
-            contract: builder.contract,
+            session: builder.contract.session().clone(),
+            agent: builder.contract.agent().clone(),
+            goal: builder.ask.as_ref().map(PinnedAsk::digest),
+            terms: CurrentTerms::new(Terms::new(builder.contract, builder.ask)),
             principal: builder.principal,
             sink: builder.sink,
-            ask: builder.ask,
             approvals: builder.approvals,
             proposals: builder.proposals,
             without_plan: builder.without_plan,
@@ -339,6 +350,11 @@ impl Inner {
         Ok(Timestamp::from_millis(latest).unwrap_or(now))
     }
 
+    /// The terms in force. They come before the [view](Self::view): those that a renewal brings can be of a later registry.
+    pub(crate) fn terms(&self) -> Arc<Terms> {
+        self.terms.load()
+    }
+
     /// The registry as it counts now. A registry that follows its file is loaded first, if the file is another one.
     pub(crate) fn view(&self, now: Timestamp) -> Arc<RegistryView> {
         self.registry.refresh(now);
@@ -355,7 +371,7 @@ impl Inner {
 
     /// The tool of this name, if the contract discloses one of one server alone.
     pub(crate) fn only_tool(&self, name: &ToolName) -> Option<ToolId> {
-        only_tool(self.contract.tools(), name).cloned()
+        only_tool(self.terms().contract.tools(), name).cloned()
     }
 
     pub(crate) fn lose_record(&self) {
@@ -402,11 +418,11 @@ impl Inner {
         verdict: Verdict,
         registry_version: u64,
     ) -> CallRecord {
-        let (session, agent) = (self.contract.session().clone(), self.contract.agent().clone());
+        let (session, agent) = (self.session.clone(), self.agent.clone());
         let principal = self.principal.clone();
         let mut record =
             CallRecord::new(time, session, agent, principal, call_id, tool, verdict, registry_version);
-        record.ask = self.ask.as_ref().map(PinnedAsk::digest);
+        record.ask = self.goal;
         record
     }
 

@@ -87,7 +87,7 @@ impl ToolGate {
             let reason = format!("{OBSERVED}: it is no tool call");
             return Observed::Malformed(malformed(gate, "?", &reason));
         };
-        if is_name_disclosed(&gate.contract, name) {
+        if is_name_disclosed(&gate.terms().contract, name) {
             return Observed::Disclosed;
         }
         Observed::Undisclosed(gate.refuse_unseen(call_id, name, RejectionCode::UndisclosedTool, OBSERVED))

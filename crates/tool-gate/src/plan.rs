@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign_committed_plan::{
     OnBreach, PlanBreach, PlanContext, PlanContract, PlanRoot, PlannedCall, StepCall, StepRun, VerifiedTrace,
 };
-use countersign_registry::{PlanRule, RegistryView, ToolRules};
+use countersign_registry::{PlanRule, ToolRules};
 use parking_lot::Mutex;
 
 use crate::call::ToolCall;
@@ -238,7 +238,7 @@ impl AcceptedStep {
 pub(crate) fn next_step<'g>(
     gate: &'g Inner,
     call: &ToolCall<'_>,
-    view: &RegistryView,
+    allowed: &Allowed<'_>,
     rules: &ToolRules,
     read: &Read,
     facts: &mut Facts<'_>,
@@ -253,14 +253,14 @@ pub(crate) fn next_step<'g>(
             Err(Refusal::new(RejectionCode::PlanRequired, "no plan was started"))
         };
     };
-    let mut asked = StepCall::new(rules.entry().tool(), &read.args, view.snapshot().version());
+    let mut asked = StepCall::new(rules.entry().tool(), &read.args, allowed.view.snapshot().version());
     if let Some(index) = call.plan_step {
         asked = asked.at_step(index);
     }
     if let Some(proof) = &read.proof {
         asked = asked.proved_by(proof);
     }
-    plan.hold(&asked, &Allowed { contract: &gate.contract, view }, facts).map(Some)
+    plan.hold(&asked, allowed, facts).map(Some)
 }
 
 /// Asks again at the end: a call that is no step is decided in its own time, and a plan can be started meanwhile.

@@ -6,12 +6,12 @@ use countersign_approval_token::{CallBinding, SpentApproval};
 use countersign_canonical_json::{Canonical, to_canonical};
 use countersign_committed_plan::PlanRoot;
 use countersign_core::{CallId, Digest, OperatorId, TokenId, ToolId};
-use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{RegistryView, ToolRules};
 
 use crate::code::RejectionCode;
 use crate::decide::ARGS_RECIPE;
 use crate::gate::Inner;
+use crate::plan_commit::Allowed;
 use crate::plan_error::StartPlanError;
 
 /// What an approval of a whole plan binds as its tool, by server and name, and what the plan's start is on record as.
@@ -26,10 +26,13 @@ const DEFINITIONS: &str = "countersign/plan-definitions-1";
 pub(crate) struct Definitions(BTreeMap<ToolId, Digest>);
 
 impl Definitions {
-    pub(crate) fn of<'a>(gate: &Inner, view: &RegistryView, tools: impl Iterator<Item = &'a ToolId>) -> Self {
+    pub(crate) fn of<'a>(
+        gate: &Inner,
+        Allowed { contract, view }: &Allowed<'_>,
+        tools: impl Iterator<Item = &'a ToolId>,
+    ) -> Self {
         let known = |tool: &ToolId| {
-            definition(gate.definition(tool), gate.contract.disclosed(view, tool)?)
-                .map(|it| (tool.clone(), it))
+            definition(gate.definition(tool), contract.disclosed(view, tool)?).map(|it| (tool.clone(), it))
         };
         Self(tools.filter_map(known).collect())
     }
@@ -87,15 +90,15 @@ pub(crate) fn binding(
     let call_id = CallId::new(&root.to_string()).map_err(internal)?;
     let tool = ToolId::new(PLAN_TOOL.0, PLAN_TOOL.1).map_err(internal)?;
     let mut binding = CallBinding::new(call_id, tool, args.digest(), ARGS_RECIPE, gate.principal.clone())
-        .with_agent(gate.contract.agent().clone())
-        .with_session(gate.contract.session().clone())
+        .with_agent(gate.agent.clone())
+        .with_session(gate.session.clone())
         .with_registry_version(view.snapshot().version())
         .with_audience(settings.audience.clone())
         .with_plan(root.digest());
     if let Some(definitions) = definitions.digest()? {
         binding = binding.with_definition(definitions);
     }
-    Ok(match gate.ask.as_ref().map(PinnedAsk::digest) {
+    Ok(match gate.goal {
         Some(ask) => binding.with_ask(ask),
         None => binding,
     })

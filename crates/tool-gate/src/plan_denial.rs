@@ -57,7 +57,7 @@ fn refusal(inner: &Inner, asked: &CallBinding, person: Option<&str>) -> (Rejecti
 
 /// Whether a question was one of this session.
 fn is_of(inner: &Inner, asked: &CallBinding) -> bool {
-    asked.session() == Some(inner.contract.session())
-        && asked.agent() == Some(inner.contract.agent())
+    asked.session() == Some(&inner.session)
+        && asked.agent() == Some(&inner.agent)
         && *asked.principal() == inner.principal
 }

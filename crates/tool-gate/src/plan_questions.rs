@@ -33,10 +33,10 @@ impl ToolGate {
     ) -> Result<ApprovalRequest, StartPlanError> {
         let inner = self.inner();
         let now = inner.now().map_err(|_| RejectionCode::Internal)?;
-        let view = inner.view(now);
-        inner.contract.check(&view, now)?;
+        let (terms, view) = (inner.terms(), inner.view(now));
+        terms.contract.check(&view, now)?;
         inner.rows.check(now)?;
-        let goal = inner.ask.as_ref().map_or(Ok(()), |pin| pin.alive(now));
+        let goal = terms.ask.as_ref().map_or(Ok(()), |pin| pin.alive(now));
         goal.map_err(|_| RejectionCode::AskExpired)?;
         plan.header().check(&context(inner, &view)?)?;
         let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
@@ -44,11 +44,11 @@ impl ToolGate {
         let planned =
             index.and_then(|index| plan.steps().get(index)).ok_or(RejectionCode::PlanStepMismatch)?;
         let tool = planned.tool();
-        let rules = inner.contract.disclosed(&view, tool).ok_or(RejectionCode::UndisclosedTool)?;
+        let rules = terms.contract.disclosed(&view, tool).ok_or(RejectionCode::UndisclosedTool)?;
         let definition = definition(inner.definition(tool), rules);
         let asked = Asked { call_id, tool, args, rules, step: None };
         let binding = binding(inner, settings, &view, &asked, Some(plan.root().digest()), definition);
-        let (session_ends, partial) = (inner.contract.expires(), settings.verify.partial);
+        let (session_ends, partial) = (terms.contract.expires(), settings.verify.partial);
         Ok(ApprovalRequest { binding, args: args.clone(), session_ends, partial })
     }
 

@@ -9,7 +9,6 @@ use countersign_audit_log::{CallRecord, OutcomeKind, Verdict};
 use countersign_canonical_json::{Canonical, Limits, read};
 use countersign_committed_plan::{Plan, PlanContext, PlanRoot, PlanUseError, Step};
 use countersign_core::{CallId, Timestamp};
-use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::RegistryView;
 
 use crate::accepted::InFlight;
@@ -19,12 +18,13 @@ use crate::decide::{ARGS_RECIPE, Refusal, spend_approval};
 use crate::gate::{Inner, ToolGate};
 use crate::plan::{HeldAmendment, RunningPlan};
 use crate::plan_approval::{Definitions, PLAN_TOOL, PlanApproval, binding};
-use crate::plan_commit::commit_plan;
+use crate::plan_commit::{Allowed, commit_plan};
 use crate::plan_entry::plan_entry;
 use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offer, Offered, PlanRootSettings, PlanSettings};
 use crate::plan_walk::{Committed, Walk};
 use crate::rejection::ApprovalRequest;
+use crate::terms::Terms;
 
 /// A plan is approved for this session and this registry, or it is not approved.
 const PARTIAL: Partial = Partial::Refuse;
@@ -63,20 +63,21 @@ impl ToolGate {
     fn offered_approval(&self, Offered { offer, .. }: Offered) -> Result<ApprovalRequest, StartPlanError> {
         let inner = self.inner();
         let now = inner.now().map_err(|_| RejectionCode::Internal)?;
-        let view = inner.view(now);
+        let (terms, view) = (inner.terms(), inner.view(now));
+        let allowed = Allowed { contract: &terms.contract, view: &view };
         // Nobody is asked to approve a plan of an agent that may do nothing.
-        inner.contract.check(&view, now)?;
+        terms.contract.check(&view, now)?;
         inner.rows.check(now)?;
         let args = canonical(&offer)?;
-        let committed = commit(inner, offer, &view)?;
+        let committed = commit(inner, offer, &allowed)?;
         match inner.plan.get() {
             Some(running) => running.can_amend(&committed, &context(inner, &view)?)?,
             None if committed.header().amends().is_some() => return Err(PlanUseError::Link.into()),
             None => {}
         }
-        let definitions = definitions(inner, &view, &committed);
+        let definitions = definitions(inner, &allowed, &committed);
         let binding = binding(inner, &view, &args, *committed.root(), &definitions)?;
-        Ok(ApprovalRequest { binding, args, session_ends: inner.contract.expires(), partial: PARTIAL })
+        Ok(ApprovalRequest { binding, args, session_ends: terms.contract.expires(), partial: PARTIAL })
     }
 
     /// Holds every call from now on to a plan: its next call passes, and no other. The plan is checked against the contract and
@@ -132,7 +133,7 @@ impl ToolGate {
                 return Err(StartPlanError::Started);
             }
             let committed = change.commit(offer)?;
-            let definitions = definitions(change.inner, &change.view, &committed);
+            let definitions = definitions(change.inner, &change.allowed(), &committed);
             let walk = Walk::start(committed, &change.context()?, change.inner.on_breach)?;
             if let Some(token) = approval {
                 change.approve(&token, definitions)?;
@@ -145,7 +146,7 @@ impl ToolGate {
         self.change_plan(|change| {
             let running = change.inner.plan.get().ok_or(StartPlanError::NoPlan)?;
             let committed = change.commit(offer)?;
-            let definitions = definitions(change.inner, &change.view, &committed);
+            let definitions = definitions(change.inner, &change.allowed(), &committed);
             let held = running.hold_amendment(committed, &change.context()?)?;
             let token = approval.ok_or(RejectionCode::ApprovalRequired)?;
             change.approve(&token, definitions)?;
@@ -207,6 +208,7 @@ enum Next<'g> {
 /// What is known of a plan that is to be started or amended, for its record.
 struct Change<'g> {
     inner: &'g Arc<Inner>,
+    terms: Arc<Terms>,
     view: Arc<RegistryView>,
     now: Timestamp,
     args: Option<Canonical>,
@@ -218,14 +220,14 @@ struct Change<'g> {
 
 impl<'g> Change<'g> {
     fn new(inner: &'g Arc<Inner>) -> Self {
-        let (view, now) = (inner.registry.view(), inner.latest());
-        Self { inner, view, now, args: None, root: None, approval: None, reason: None }
+        let (terms, view, now) = (inner.terms(), inner.registry.view(), inner.latest());
+        Self { inner, terms, view, now, args: None, root: None, approval: None, reason: None }
     }
 
     /// What is asked before anything else.
     fn begin(&mut self) -> Result<(), StartPlanError> {
         self.now = self.inner.now().map_err(|_| RejectionCode::Internal)?;
-        self.view = self.inner.view(self.now);
+        (self.terms, self.view) = (self.inner.terms(), self.inner.view(self.now));
         if self.inner.record_is_lost() {
             return Err(RejectionCode::AuditUnavailable.into());
         }
@@ -236,17 +238,21 @@ impl<'g> Change<'g> {
         context(self.inner, &self.view)
     }
 
+    fn allowed(&self) -> Allowed<'_> {
+        Allowed { contract: &self.terms.contract, view: &self.view }
+    }
+
     fn commit(&mut self, offer: Offer) -> Result<Committed, StartPlanError> {
-        self.inner.contract.check(&self.view, self.now)?;
+        self.terms.contract.check(&self.view, self.now)?;
         self.inner.rows.check(self.now).map_err(|refusal| {
             self.reason = Some(refusal.reason);
             refusal.code
         })?;
         // No call of a plan passes whose goal is over, so its approval would be spent for nothing.
-        let goal = self.inner.ask.as_ref().map_or(Ok(()), |pin| pin.alive(self.now));
+        let goal = self.terms.ask.as_ref().map_or(Ok(()), |pin| pin.alive(self.now));
         goal.map_err(|_| RejectionCode::AskExpired)?;
         self.args = Some(canonical(&offer)?);
-        let committed = commit(self.inner, offer, &self.view)?;
+        let committed = commit(self.inner, offer, &self.allowed())?;
         self.root = Some(*committed.root());
         Ok(committed)
     }
@@ -291,17 +297,17 @@ impl<'g> Change<'g> {
 }
 
 pub(crate) fn context(inner: &Inner, view: &RegistryView) -> Result<PlanContext, StartPlanError> {
-    let goal = inner.ask.as_ref().map(PinnedAsk::digest).ok_or(StartPlanError::NoGoal)?;
-    Ok(PlanContext::new(goal, inner.contract.session().clone(), view.snapshot().version())?)
+    let goal = inner.goal.ok_or(StartPlanError::NoGoal)?;
+    Ok(PlanContext::new(goal, inner.session.clone(), view.snapshot().version())?)
 }
 
 /// Commits a plan that was made for this session, this goal and this registry, or verifies that the root is that of one.
-fn commit(inner: &Inner, offer: Offer, view: &RegistryView) -> Result<Committed, StartPlanError> {
-    let context = context(inner, view)?;
+fn commit(inner: &Inner, offer: Offer, allowed: &Allowed<'_>) -> Result<Committed, StartPlanError> {
+    let context = context(inner, allowed.view)?;
     Ok(match offer {
         Offer::Whole(plan) => {
             plan.header().check(&context)?;
-            Committed::Whole(Box::new(commit_plan(plan, &inner.contract, view)?))
+            Committed::Whole(Box::new(commit_plan(plan, allowed.contract, allowed.view)?))
         }
         Offer::Root(root, header) => {
             let verified = header.verify(&root)?;
@@ -322,9 +328,9 @@ fn canonical(offer: &Offer) -> Result<Canonical, StartPlanError> {
 }
 
 /// The definitions of the plan's tools; of all tools of the session, where nobody here knows which of them the plan has.
-fn definitions(inner: &Inner, view: &RegistryView, plan: &Committed) -> Definitions {
+fn definitions(inner: &Inner, allowed: &Allowed<'_>, plan: &Committed) -> Definitions {
     match plan {
-        Committed::Whole(plan) => Definitions::of(inner, view, plan.steps().iter().map(Step::tool)),
-        Committed::Root(_) => Definitions::of(inner, view, inner.contract.tools().iter()),
+        Committed::Whole(plan) => Definitions::of(inner, allowed, plan.steps().iter().map(Step::tool)),
+        Committed::Root(_) => Definitions::of(inner, allowed, allowed.contract.tools().iter()),
     }
 }

@@ -9,7 +9,6 @@ use countersign_action_proposal::{
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{ImpactClass, KeyId, Millis, RequestId, SpentTokens};
 use countersign_keys::VerifyingKey;
-use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{EvidenceRule, RegistryView, ToolRules};
 
 use crate::call::ToolCall;
@@ -201,13 +200,13 @@ fn verify(
         .impact(asked.rules.entry().impact())
         .call_id(asked.call_id)
         .principal(&gate.principal)
-        .agent(gate.contract.agent())
-        .session(gate.contract.session())
+        .agent(&gate.agent)
+        .session(&gate.session)
         .registry_version(view.snapshot().version());
     if asks_for_evidence(asked.rules) {
         call = call.evidence_required();
     }
-    if let Some(ask) = gate.ask.as_ref().map(PinnedAsk::digest) {
+    if let Some(ask) = gate.goal {
         call = call.ask(ask);
     }
     if let Some(root) = asked.plan() {

@@ -27,6 +27,8 @@ const MAX_SESSIONS: usize = 1_024;
 ///
 /// - Every session gets the contract that it would have been given at its beginning: all that the other registry lists for the
 ///   agent, or what is listed of its own tools where it had asked for fewer, for as long as it lasted at most.
+/// - A session is renewed when it was on record, and gets the contract that it would have been given then. Before, it ends where its
+///   contract would have ended.
 /// - A session that others led to goes through all of their agents, but which sessions those were is not on record. So its answers
 ///   are carried over at best; where another registry may have let its parents end earlier, or give it more than it had, they
 ///   are undetermined.
@@ -111,6 +113,8 @@ impl Simulation {
     /// Takes the next entry of the record. Says what becomes of it, if it is a decision.
     pub fn feed(&mut self, record: &Record) -> Option<Simulated> {
         match record {
+            Record::Session(session) if session.code.is_some() => {}
+            Record::Session(session) if session.renewed => self.renew(session),
             Record::Session(session) => self.open(session),
             Record::Decision(call) => return Some(self.decide(call)),
             Record::Standing(change) if change.standing == StandingChange::Quarantined => {
@@ -125,9 +129,6 @@ impl Simulation {
     }
 
     fn open(&mut self, record: &SessionRecord) {
-        if record.code.is_some() {
-            return;
-        }
         if self.sessions.len() >= self.max_sessions {
             self.sessions.retain(|_, session| session.expires > record.time);
         }
@@ -143,6 +144,15 @@ impl Simulation {
             session.gates = Gates::Several;
         }
         self.sessions.insert(record.session.clone(), session);
+    }
+
+    /// Renews a session that is held. What came before is not known of another one, so it stays unknown.
+    fn renew(&mut self, record: &SessionRecord) {
+        let was = self.known(record.registry_version).map(RegistryView::snapshot);
+        let renewed = Session::open(self.opened, record, &self.in_force, was);
+        if let Some(session) = self.sessions.get_mut(&record.session).filter(|it| it.line == renewed.line) {
+            session.renew(renewed);
+        }
     }
 
     /// The registry of that version, as far as it was given.

@@ -34,6 +34,7 @@ mod proposals;
 mod quarantine_races;
 mod quarantines;
 mod recording;
+mod renewals;
 mod signals;
 mod signals_attacks;
 mod simulation_cases;

@@ -41,6 +41,7 @@ mod mcp_plan_start;
 mod mcp_plans;
 mod mcp_proposals;
 mod mcp_record;
+mod mcp_renew;
 mod merkle;
 mod plan;
 mod plan_answers;

@@ -12,4 +12,5 @@ mod passing;
 mod plan_approvals;
 mod plans;
 mod proposals;
+mod renewals;
 mod server_faults;

@@ -47,7 +47,7 @@ impl<'r> Asked<'r> {
         self.verify_goal(written.goal())?;
         tell(&RunEvent::Planned { steps: written.steps().len() });
         let gate = self.runner.gate();
-        let steps = written.to_steps(gate.contract())?;
+        let steps = written.to_steps(&gate.contract())?;
         let plan = Plan::new(gate.plan_context()?, steps).map_err(StartPlanError::from)?;
         let proposed = self.commit(plan, &written, &gate.registry().view())?;
         tell(&RunEvent::Committed { root: *proposed.root() });
@@ -64,7 +64,7 @@ impl<'r> Asked<'r> {
     /// Commits the plan as the gate will, which does it again by itself when the plan is started.
     fn commit(&self, plan: Plan, written: &PlanText, view: &RegistryView) -> Result<Proposed<'r>, RunError> {
         let contract = self.runner.gate().contract();
-        let committed = commit_plan(plan.clone(), contract, view).map_err(StartPlanError::from)?;
+        let committed = commit_plan(plan.clone(), &contract, view).map_err(StartPlanError::from)?;
         let rules = committed.steps().iter().filter_map(|step| contract.disclosed(view, step.tool()));
         let impacts = rules.map(|rules| rules.entry().impact()).collect();
         Ok(Proposed::new(self.runner, self.task, plan, committed, written.goal(), impacts))

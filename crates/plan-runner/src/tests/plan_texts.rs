@@ -102,7 +102,11 @@ fn a_step_that_no_plan_can_have_is_named_by_its_number() {
     let gate = world.gate();
     let steps = |step: &str| {
         let text = with(&format!("{STEP},{step}").replace("desk:send", "desk:send_mail"));
-        parse(&text).unwrap().unwrap().to_steps(gate.contract()).map_err(|error| (error.code(), error.step()))
+        parse(&text)
+            .unwrap()
+            .unwrap()
+            .to_steps(&gate.contract())
+            .map_err(|error| (error.code(), error.step()))
     };
     let second = |members: &str| steps(&format!(r#"{{"id":2,"tool":"note","args":{{}},{members}}}"#));
     assert_eq!(second(r#""description":"""#).unwrap().len(), 2);

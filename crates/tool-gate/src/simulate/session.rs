@@ -104,6 +104,13 @@ impl Session {
         }
     }
 
+    /// Goes on by the terms of `later`, with all that was counted.
+    pub(super) fn renew(&mut self, later: Self) {
+        let Self { opened, gates, history, .. } = *self;
+        let usage = std::mem::take(&mut self.usage);
+        *self = Self { opened, gates, history, usage, ..later };
+    }
+
     pub(super) fn note(&mut self, history: History) {
         self.history = self.history.max(history);
     }

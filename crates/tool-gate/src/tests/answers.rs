@@ -53,7 +53,7 @@ fn what_waits_for_approval_comes_with_what_is_to_be_approved() {
     assert_eq!(binding.session(), Some(gate.contract().session()));
     assert_eq!(binding.audience().map(|audience| audience.as_str()), Some("gate-1"));
     assert_eq!(binding.principal(), gate.principal());
-    assert_eq!(binding.ask().copied(), gate.pinned_ask().map(countersign_pinned_ask::PinnedAsk::digest));
+    assert_eq!(binding.ask().copied(), gate.pinned_ask().map(|pin| pin.digest()));
     assert!(
         gate.check(&ToolCall::new("c1", "desk", "delete_ticket", REFUND))
             .unwrap_err()

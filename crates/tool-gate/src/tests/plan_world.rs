@@ -39,7 +39,7 @@ pub(super) const fn mail(id: &str) -> ToolCall<'_> {
 
 /// Commits a plan as the gate itself would.
 pub(super) fn committed(gate: &ToolGate, plan: Plan) -> CommittedPlan {
-    commit_plan(plan, gate.contract(), &gate.registry().view()).unwrap()
+    commit_plan(plan, &gate.contract(), &gate.registry().view()).unwrap()
 }
 
 /// An operator of another machine, who allows everything.

@@ -88,7 +88,7 @@ impl Told {
             agent: gate.contract().agent().clone(),
             session: gate.contract().session().clone(),
             registry_version: gate.registry().view().snapshot().version(),
-            ask: gate.pinned_ask().map(countersign_pinned_ask::PinnedAsk::digest),
+            ask: gate.pinned_ask().map(|pin| pin.digest()),
             plan: gate.plan_root().map(|root| root.digest()),
             audience: Audience::new("gate-1").unwrap(),
         }

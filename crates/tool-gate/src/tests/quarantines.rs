@@ -187,7 +187,7 @@ fn a_session_that_begins_in_a_quarantine_has_it_on_record_the_one_of_whoever_led
     let parent = world.bare().open().unwrap();
     let request =
         NegotiationRequest::new(SessionId::new("session-2").unwrap(), AgentId::new("capped-bot").unwrap());
-    let contract = world.registry.negotiate_under(parent.contract(), &request, start()).unwrap();
+    let contract = world.registry.negotiate_under(&parent.contract(), &request, start()).unwrap();
     parent.stats().set_standing(&standing(&agent(), Quarantined, "ada")).unwrap();
     for contract in [world.contract("session-3"), contract] {
         let sink = Arc::new(MemorySink::new());

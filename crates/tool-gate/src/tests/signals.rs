@@ -251,7 +251,7 @@ fn a_quarantined_agent_starts_no_plan_and_does_not_act_through_another() {
         .open()
         .unwrap();
     let request = NegotiationRequest::new(SessionId::new("session-2").unwrap(), capped());
-    let contract = world.registry.negotiate_under(gate.contract(), &request, start()).unwrap();
+    let contract = world.registry.negotiate_under(&gate.contract(), &request, start()).unwrap();
     let child = open_with(&world, &stats, contract);
     quarantine(&stats, &agent());
     let refused = start_plan(&gate, steps()).unwrap_err();

@@ -16,7 +16,7 @@ fn sub_gate(world: &World, wanted: Wanted<ToolId>, stats: &Arc<CallStats>) -> To
     let parent = world.full().stats(Arc::clone(stats)).open().unwrap();
     let (session, agent) = (SessionId::new("session-2").unwrap(), AgentId::new("capped-bot").unwrap());
     let request = NegotiationRequest::new(session, agent).wanted_tools(wanted);
-    let contract = world.registry.negotiate_under(parent.contract(), &request, start()).unwrap();
+    let contract = world.registry.negotiate_under(&parent.contract(), &request, start()).unwrap();
     let (clock, sink) =
         (Arc::clone(&world.clock) as Arc<dyn Clock>, Arc::clone(&world.sink) as Arc<dyn AuditSink>);
     let principal = Principal::new("ada@example.com").unwrap();

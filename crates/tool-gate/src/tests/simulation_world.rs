@@ -32,6 +32,7 @@ pub(super) enum Act {
     Define { slot: u8, tool: u8, definition: u8 },
     Stand { agent: u8, quarantined: bool },
     Malformed { slot: u8 },
+    Renew { slot: u8, narrow: Option<u8> },
 }
 
 fn rarely() -> impl Strategy<Value = bool> {
@@ -62,6 +63,8 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(slot, tool, definition)| Act::Define { slot, tool, definition }),
         1 => (0_u8..2, any::<bool>()).prop_map(|(agent, quarantined)| Act::Stand { agent, quarantined }),
         1 => (0_u8..3).prop_map(|slot| Act::Malformed { slot }),
+        2 => (0_u8..3, prop::option::weighted(0.3, 1_u8..32))
+            .prop_map(|(slot, narrow)| Act::Renew { slot, narrow }),
     ]
 }
 
@@ -134,8 +137,7 @@ impl Host {
         if let Some(entry) = view.snapshot().agent(&agent) {
             request = request.ttl(most.unwrap_or(hour()).min(entry.max_session()));
             if let Some(mask) = narrow {
-                let wanted = TOOLS.iter().enumerate().filter(|(place, _)| mask & (1 << place) != 0);
-                let wanted = wanted.map(|(_, (server, name))| ToolId::new(server, name).unwrap());
+                let wanted = tools_in(mask);
                 let above = parent.as_ref().and_then(|parent| {
                     let above = view.snapshot().agent(parent.agent());
                     above.map(|above| (parent, above))
@@ -192,6 +194,30 @@ impl Host {
         Some(lasts)
     }
 
+    /// Renews a session that no other led to, for all that is listed or what of `narrow` is. Says what it got.
+    fn renew(&mut self, slot: u8, narrow: Option<u8>, most: Option<Millis>) -> Option<Millis> {
+        let Some(Ok(gate)) = self.gates.get(&slot) else { return None };
+        let (old, now, view) = (gate.contract(), self.clock.now().unwrap(), self.registry.view());
+        let entry = view.snapshot().agent(old.agent()).filter(|_| old.ancestors().is_empty())?;
+        let mut request = NegotiationRequest::new(old.session().clone(), old.agent().clone())
+            .ttl(most.unwrap_or(hour()).min(entry.max_session()));
+        if let Some(mask) = narrow {
+            request = request.wanted_tools(Wanted::these(tools_in(mask).filter(|tool| entry.lists(tool))));
+        }
+        let contract = view.negotiate(&request, now).ok()?;
+        let lasts = contract.expires().since(now);
+        gate.renew(contract).unwrap();
+        Some(lasts)
+    }
+
+    /// The tools that a session has, where another registry lists more, as a mask.
+    fn narrowed_to(&self, slot: u8) -> Option<u8> {
+        let had = self.gates[&slot].as_ref().unwrap().contract();
+        let view = self.registry.view();
+        let is_narrowed = view.snapshot().agent(had.agent()).unwrap().tools() != had.tools();
+        is_narrowed.then(|| mask_of(&had))
+    }
+
     fn mint(&mut self, refused: &Rejection) -> String {
         self.tokens += 1;
         let terms = MintTerms::new(
@@ -234,6 +260,16 @@ impl Host {
     }
 }
 
+fn tools_in(mask: u8) -> impl Iterator<Item = ToolId> {
+    let tools = TOOLS.iter().enumerate().filter(move |(place, _)| mask & (1 << place) != 0);
+    tools.map(|(_, (server, name))| ToolId::new(server, name).unwrap())
+}
+
+fn mask_of(contract: &SessionContract) -> u8 {
+    let had = TOOLS.iter().map(|(server, name)| contract.discloses(&ToolId::new(server, name).unwrap()));
+    had.enumerate().fold(0, |mask, (place, had)| mask | (u8::from(had) << place))
+}
+
 fn answer(checked: &Result<AcceptedCall, Rejection>) -> Given {
     Some(match checked {
         Ok(_) => Answer::Accepted,
@@ -260,20 +296,18 @@ pub(super) fn play(acts: &[Act], host: &mut Host, mut other: Option<&mut Host>) 
                     continue;
                 };
                 if let Some(other) = &mut other {
-                    let had = host.gates[slot].as_ref().unwrap().contract().tools();
-                    let mask = TOOLS
-                        .iter()
-                        .enumerate()
-                        .filter(|(_, (server, name))| had.contains(&ToolId::new(server, name).unwrap()));
-                    let mask = mask.fold(0, |mask, (place, _)| mask | (1 << place));
-                    let view = host.registry.view();
-                    let agent_then =
-                        view.snapshot().agent(&AgentId::new(AGENTS[usize::from(*agent)]).unwrap());
-                    let is_narrowed = match under {
-                        None => agent_then.unwrap().tools() != had,
-                        Some(_) => narrow.is_some(),
+                    let had = host.gates[slot].as_ref().unwrap().contract();
+                    let narrow = match under {
+                        None => host.narrowed_to(*slot),
+                        Some(_) => narrow.map(|_| mask_of(&had)),
                     };
-                    other.open(*slot, *agent, is_narrowed.then_some(mask), *goal, Some(lasts), under);
+                    other.open(*slot, *agent, narrow, *goal, Some(lasts), under);
+                }
+            }
+            Act::Renew { slot, narrow } => {
+                let lasts = host.renew(*slot, *narrow, None);
+                if let (Some(lasts), Some(other)) = (lasts, &mut other) {
+                    other.renew(*slot, host.narrowed_to(*slot), Some(lasts));
                 }
             }
             Act::Wait(seconds) => {

@@ -23,7 +23,7 @@ pub(super) struct Host {
 /// A process with its session.
 pub(super) struct Process {
     stats: Arc<CallStats>,
-    gate: ToolGate,
+    pub(super) gate: ToolGate,
 }
 
 impl Host {
@@ -32,7 +32,7 @@ impl Host {
         Self { world: World::new(), sink, store, action }
     }
 
-    fn store(&self) -> &Arc<Unsteady> {
+    pub(super) fn store(&self) -> &Arc<Unsteady> {
         self.store.as_ref().unwrap()
     }
 

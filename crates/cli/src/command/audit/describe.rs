@@ -77,7 +77,8 @@ fn session(r: &SessionRecord) -> String {
         Some(code) => format!("refused {}", shown_name(code)),
         None => {
             let narrowed = if r.narrowed { " (narrowed)" } else { "" };
-            format!("{} tools{narrowed} until {}", r.tools.len(), r.expires)
+            let renewed = if r.renewed { "renewed with " } else { "" };
+            format!("{renewed}{} tools{narrowed} until {}", r.tools.len(), r.expires)
         }
     };
     let ancestors: Vec<_> = r.ancestors.iter().map(|agent| shown_id(agent.as_str())).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use countersign_approval_token::{PendingApprovals, SessionKind};
 use countersign_core::SessionId;
-use countersign_mcp::{CallIdError, Gateway, GatewayEnd, GatewayError};
+use countersign_mcp::{CallIdError, Gateway, GatewayEnd, GatewayError, GatewayNotice};
 
 use super::alive::LiveSession;
 use super::plans::{FirstPlan, PlanFlags, failure};
@@ -41,7 +41,9 @@ impl Run {
         let mut exports = config.exports()?;
         let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
         let on_breach = plans.on_breach()?;
+        let again = config.renews().then(|| config.plan(session.clone())).transpose()?;
         let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule()).on_breach(on_breach);
+        let registry = Arc::clone(prepared.registry());
         let first = plans.prepare(&prepared, config.server())?;
         let interrupt = Interrupt::watch()?;
         let mut server = Server::start(&self.server, &interrupt)?;
@@ -63,6 +65,14 @@ impl Run {
             Box::new(move || watching.look()),
         )
         .notices(|notice| note(&format!("warning {}: {notice}", notice.code())));
+        if let Some(again) = again {
+            gateway = gateway.renewal(move |now| {
+                again.negotiate(&registry, now).map_err(|failure| {
+                    let text = format!("the session is not renewed: {}", failure.line());
+                    GatewayNotice::new(failure.code(), text)
+                })
+            });
+        }
         if let Some(FirstPlan { plan, approval }) = first {
             gateway.start_plan(plan, approval.as_deref()).map_err(|error| failure(&error))?;
         }

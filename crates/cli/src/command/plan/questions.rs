@@ -50,8 +50,8 @@ impl Questions {
         approvals: &Approvals,
         plan_file: Option<String>,
     ) -> Result<Self, Failure> {
-        let view = gate.registry().view();
-        let needing = |rule| needing(plan.steps(), gate.contract(), &view, rule);
+        let (contract, view) = (gate.contract(), gate.registry().view());
+        let needing = |rule| needing(plan.steps(), &contract, &view, rule);
         let each_call: BTreeSet<_> = needing(ApprovalRule::EachCall).into_iter().collect();
         let of_plan = tokens.plan.is_some() || !needing(ApprovalRule::Required).is_empty();
         if !approvals.are_taken() && (of_plan || !each_call.is_empty()) {

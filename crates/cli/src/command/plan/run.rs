@@ -254,7 +254,8 @@ fn start(
         }
     }
     let root = started.map_err(|error| refusal(&error))?;
-    let (session, version) = (gate.contract().session(), gate.registry().view().snapshot().version());
+    let (contract, version) = (gate.contract(), gate.registry().view().snapshot().version());
+    let session = contract.session();
     let report = json!({
         "event": "started", "root": root, "steps": steps, "session": session, "registry_version": version,
         "approved": approved,

@@ -36,7 +36,8 @@ impl Steps<'_> {
             .flat_map(ValueRef::elements)
             .filter_map(|tool| tool.get("name").and_then(ValueRef::as_str).map(|name| (name, tool)))
             .collect();
-        for tool in self.gate.contract().tools().iter().filter(|tool| tool.server() == self.server) {
+        let contract = self.gate.contract();
+        for tool in contract.tools().iter().filter(|tool| tool.server() == self.server) {
             let mut named = listed.iter().filter(|(name, _)| *name == tool.name().as_str());
             // Which of two definitions a call would reach, nobody can say.
             let one = named.next().filter(|_| named.next().is_none());

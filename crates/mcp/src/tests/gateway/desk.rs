@@ -1,6 +1,6 @@
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -23,7 +23,9 @@ use countersign_registry::{
 use countersign_tool_gate::{ApprovalSettings, CallStats, ProposalSettings, ToolGate};
 use serde_json::{Value, json};
 
-use crate::{Gateway, GatewayEnd, GatewayLimits, GatewaySettings, GatewayStop, PlanApprovals, read_plan};
+use crate::{
+    Gateway, GatewayEnd, GatewayLimits, GatewayNotice, GatewaySettings, GatewayStop, PlanApprovals, read_plan,
+};
 
 pub(super) const NOW: u64 = 1_700_000_000_000;
 pub(super) const GOAL: &str = "Answer the ticket of customer 7.";
@@ -91,7 +93,14 @@ fn draft(version: u64) -> Value {
 
 /// A signed registry of this version.
 pub(super) fn signed(version: u64) -> String {
-    let draft = RegistryDraft::from_json(draft(version).to_string().as_bytes()).unwrap();
+    signed_with(version, |_| {})
+}
+
+/// The same, with this changed in it.
+pub(super) fn signed_with(version: u64, change: impl FnOnce(&mut Value)) -> String {
+    let mut draft = draft(version);
+    change(&mut draft);
+    let draft = RegistryDraft::from_json(draft.to_string().as_bytes()).unwrap();
     let (issued, expires) = (time(NOW), time(NOW + 3_600_000));
     draft.sign(issued, expires, &[&operator()]).unwrap().to_json()
 }
@@ -120,6 +129,9 @@ pub(super) struct Desk {
     pub(super) clock: Arc<ManualClock>,
     pub(super) pending: Arc<MemoryPendingApprovals>,
     pub(super) registry: Arc<CapabilityRegistry>,
+    /// While set, no session can be recorded.
+    pub(super) sessions_fail: Arc<AtomicBool>,
+    notices: Receiver<&'static str>,
 }
 
 /// When a peer reads what it is sent.
@@ -140,14 +152,17 @@ impl Reading {
     }
 }
 
-/// A sink that takes its time over outcomes, as a disk does.
+/// A sink that takes its time over outcomes, as a disk does, and records no session while it is told not to.
 #[derive(Debug)]
-struct SlowSink(Arc<MemorySink>, Duration);
+struct SlowSink(Arc<MemorySink>, Duration, Arc<AtomicBool>);
 
 impl AuditSink for SlowSink {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         if matches!(record, Record::Outcome(_)) {
             thread::sleep(self.1);
+        }
+        if matches!(record, Record::Session(_)) && self.2.load(Ordering::SeqCst) {
+            return Err(AuditError::Poisoned);
         }
         self.0.record(record)
     }
@@ -169,6 +184,8 @@ pub(super) struct Setup {
     pub(super) stats: CallStats,
     /// How long an accepted call may be held.
     pub(super) holding: Option<Millis>,
+    /// How long the session lasts until it is renewed.
+    pub(super) renewed_after: Option<Millis>,
 }
 
 /// What becomes of calls while there is no plan.
@@ -196,6 +213,7 @@ impl Default for Setup {
             plan: None,
             stats: CallStats::new(),
             holding: None,
+            renewed_after: None,
         }
     }
 }
@@ -279,7 +297,7 @@ impl Desk {
     ) -> Self {
         let clock = Arc::new(ManualClock::new(time(NOW)));
         let sink = Arc::new(MemorySink::new());
-        let pending = Arc::new(MemoryPendingApprovals::new());
+        let (pending, sessions_fail) = (Arc::new(MemoryPendingApprovals::new()), Arc::default());
         let root = TrustRoot::new(1, 1, [operator().verifying_key()]).unwrap();
         let marks = Arc::new(MemoryHighWater::new());
         let registry =
@@ -287,11 +305,15 @@ impl Desk {
                 .unwrap();
         let registry = Arc::new(registry);
         let session = SessionId::new("s-1").unwrap();
-        let request = NegotiationRequest::new(session.clone(), AgentId::new("support-bot").unwrap());
+        let mut request = NegotiationRequest::new(session.clone(), AgentId::new("support-bot").unwrap());
+        if let Some(ttl) = setup.renewed_after {
+            request = request.ttl(ttl);
+        }
         let contract = registry.negotiate(&request, time(NOW)).unwrap();
         let audience = Audience::new("desk-gateway").unwrap();
         let approvals = ApprovalSettings::new(keys(), Arc::new(MemorySpentTokens::new()), audience);
-        let audit: Arc<dyn AuditSink> = Arc::new(SlowSink(Arc::clone(&sink), setup.outcome_takes));
+        let audit: Arc<dyn AuditSink> =
+            Arc::new(SlowSink(Arc::clone(&sink), setup.outcome_takes, Arc::clone(&sessions_fail)));
         let alice = Principal::new("alice").unwrap();
         let mut gate = ToolGate::builder(
             Arc::clone(&registry),
@@ -331,6 +353,17 @@ impl Desk {
             new_call_id,
             setup.before_call,
         );
+        let (noticed, notices) = channel();
+        gateway = gateway.notices(move |notice| {
+            let _ = noticed.send(notice.code());
+        });
+        if setup.renewed_after.is_some() {
+            let registry = Arc::clone(&registry);
+            gateway = gateway.renewal(move |now| {
+                let negotiated = registry.negotiate(&request, now);
+                negotiated.map_err(|error| GatewayNotice::new(error.code(), error.to_string()))
+            });
+        }
         if let Some(steps) = setup.plan {
             let steps = json!({ "steps": steps }).to_string();
             let server = ServerName::new("desk").unwrap();
@@ -358,6 +391,8 @@ impl Desk {
             clock,
             pending,
             registry,
+            sessions_fail,
+            notices,
         }
     }
 
@@ -566,6 +601,11 @@ impl Desk {
             Record::Session(_) | Record::Outcome(_) | Record::Gateway(_) | _ => None,
         };
         self.sink.latest().into_iter().filter_map(|(_, record)| reason(record)).collect()
+    }
+
+    /// The code of the next notice to the operator.
+    pub(super) fn notice(&self) -> &'static str {
+        self.notices.recv_timeout(PATIENCE).expect("a notice")
     }
 
     /// The code in the refusal that the client gets next.
