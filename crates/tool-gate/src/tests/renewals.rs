@@ -169,6 +169,33 @@ fn contract_of_another_session_is_refused() {
     assert_eq!(sessions(&world).len(), 1);
 }
 
+#[test]
+fn child_session_is_renewed_under_its_renewed_parent() {
+    let world = World::new();
+    let parent = world.gate();
+    let (session, agent) = (SessionId::new("session-2").unwrap(), AgentId::new("capped-bot").unwrap());
+    let request = NegotiationRequest::new(session, agent);
+    let under = |now| world.registry.negotiate_under(&parent.contract(), &request, now);
+    let child = ToolGate::builder(
+        Arc::clone(&world.registry),
+        under(start()).unwrap(),
+        Principal::new("ada@example.com").unwrap(),
+        Arc::clone(&world.clock) as Arc<dyn Clock>,
+        Arc::clone(&world.sink) as Arc<dyn AuditSink>,
+    );
+    let child = child.open().unwrap();
+    assert_eq!(code(&child, &search("a")), None);
+    end(&world);
+    let now = world.clock.now().unwrap();
+    assert_eq!(under(now).unwrap_err().code(), "CONTRACT_EXPIRED", "not under an ended one");
+    renew(&world, &parent);
+    assert_eq!(child.renew(anew(&world, &child, &[])).unwrap_err().code(), "CONTRACT_OTHER_SESSION");
+    child.renew(under(now).unwrap()).unwrap();
+    assert_eq!(code(&child, &search("b")), None);
+    assert_eq!(code(&child, &search("c")), Some(CallLimit));
+    assert_eq!(child.contract().expires(), parent.contract().expires());
+}
+
 /// A sink that fails while it is told to.
 #[derive(Debug, Default)]
 struct Failing(Mutex<bool>, MemorySink);
