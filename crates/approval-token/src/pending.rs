@@ -8,6 +8,7 @@ use crate::binding::CallBinding;
 use crate::denial::{DenialReason, PendingDenial};
 use crate::error::PendingError;
 use crate::payload::present;
+use crate::proposal_summary::ProposalSummary;
 use crate::token::ApprovalToken;
 
 /// Holds a call that waits for somebody to approve it: the binding that a token will be minted over and the arguments,
@@ -22,6 +23,8 @@ pub struct PendingApproval {
     expires: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_ends: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proposal: Option<Box<ProposalSummary>>,
 }
 
 impl PendingApproval {
@@ -47,6 +50,12 @@ impl PendingApproval {
         Self { session_ends: Some(at), ..self }
     }
 
+    /// Adds what the gate found of the proposal that came with the call.
+    #[must_use]
+    pub fn with_proposal(self, summary: ProposalSummary) -> Self {
+        Self { proposal: Some(Box::new(summary)), ..self }
+    }
+
     /// The id under which the call waits; the token binds it.
     #[must_use]
     pub const fn id(&self) -> &CallId {
@@ -63,6 +72,12 @@ impl PendingApproval {
     #[must_use]
     pub fn args(&self) -> &str {
         &self.args
+    }
+
+    /// What the gate found of the proposal that came with the call which asked first. None where no proposal came.
+    #[must_use]
+    pub fn proposal(&self) -> Option<&ProposalSummary> {
+        self.proposal.as_deref()
     }
 
     /// When approval was asked for.
@@ -95,7 +110,8 @@ impl PendingApproval {
         if expires <= requested {
             return Err(PendingError::Ttl);
         }
-        Ok(Self { binding, args: args.as_str().to_owned(), requested, expires, session_ends: None })
+        let args = args.as_str().to_owned();
+        Ok(Self { binding, args, requested, expires, session_ends: None, proposal: None })
     }
 }
 
@@ -119,6 +135,8 @@ struct WirePending {
     expires: Timestamp,
     #[serde(default, deserialize_with = "present")]
     session_ends: Option<Timestamp>,
+    #[serde(default, deserialize_with = "present")]
+    proposal: Option<Box<ProposalSummary>>,
 }
 
 impl TryFrom<WirePending> for PendingApproval {
@@ -132,7 +150,7 @@ impl TryFrom<WirePending> for PendingApproval {
             return Err(PendingError::Args);
         }
         let pending = Self::checked(wire.binding, &canonical, wire.requested, wire.expires)?;
-        Ok(Self { session_ends: wire.session_ends, ..pending })
+        Ok(Self { session_ends: wire.session_ends, proposal: wire.proposal, ..pending })
     }
 }
 
@@ -171,7 +189,7 @@ pub enum SessionKind {
 /// as long as nobody has answered, and once it is approved the expiry of the token that was left for it
 /// ([`ApprovalToken::claimed_expiry`]), sooner or later than its own: an approval lasts as long as it says, however old
 /// the question was. A store holds at most 1,024 open questions with at most 64 MiB of
-/// arguments. Of those, at most 64 with at most 4 MiB wait for one session ([`CallBinding::asker`]), so that one agent
+/// arguments, and beside them up to 32 KiB of what came of a proposal. Of those, at most 64 with at most 4 MiB wait for one session ([`CallBinding::asker`]), so that one agent
 /// cannot take the room of the others; a question without a session counts under its principal.
 ///
 /// A no is about the act ([`CallBinding::act`]) and counts until the session ends ([`PendingApproval::denied_until`]): the

@@ -58,8 +58,11 @@ impl Approvals {
         now: Timestamp,
     ) -> Result<CallId, PendingError> {
         let binding = request.binding();
-        let wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?
+        let mut wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?
             .with_session_end(denial_ends);
+        if let Some(proposal) = request.proposal() {
+            wanted = wanted.with_proposal(proposal.clone());
+        }
         let filed = self.store.request(&wanted);
         if !matches!(filed, Ok(_) | Err(PendingError::Denied)) {
             return filed;

@@ -59,8 +59,9 @@ pub(crate) fn approved<'g>(
         }
     }
     let (args, session_ends) = (asked.args.clone(), gate.terms().contract.expires());
+    let partial = settings.verify.partial;
     refusal.approval_request =
-        Some(Box::new(ApprovalRequest { binding, args, session_ends, partial: settings.verify.partial }));
+        Some(Box::new(ApprovalRequest { binding, args, session_ends, partial, proposal: None }));
     Err(refusal)
 }
 

@@ -24,7 +24,7 @@ use crate::facts::Facts;
 use crate::gate::Inner;
 use crate::plan::{HeldStep, next_step, still_free};
 use crate::plan_commit::Allowed;
-use crate::proposal::{ProposalSettings, Reserved, backed, own_arguments};
+use crate::proposal::{ProposalSettings, Reserved, backed, own_arguments, with_proposal};
 use crate::rejection::ApprovalRequest;
 use crate::usage::Reservation;
 use crate::user_check::CheckedCall;
@@ -110,7 +110,9 @@ pub(crate) fn decide<'g>(
     let step =
         next_step(gate, call, &Allowed { contract: &terms.contract, view: &view }, rules, &read, facts)?;
     let asked = Asked { call_id: &read.call_id, tool: &tool, args: &read.args, rules, step: step.as_ref() };
-    let approval = approved(gate, call, &view, &asked, now, facts)?;
+    let approval = approved(gate, call, &view, &asked, now, facts).map_err(|refusal| {
+        with_proposal(refusal, gate, call, &read.reserved, &view, &asked, &mut reservation)
+    })?;
     let backing = backed(gate, call, &read.reserved, &view, &asked, &mut reservation, facts)?;
     user_checks(gate, &asked, backing.impact)?;
     still_free(gate, step.as_ref())?;

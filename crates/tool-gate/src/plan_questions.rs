@@ -49,7 +49,7 @@ impl ToolGate {
         let asked = Asked { call_id, tool, args, rules, step: None };
         let binding = binding(inner, settings, &view, &asked, Some(plan.root().digest()), definition);
         let (session_ends, partial) = (terms.contract.expires(), settings.verify.partial);
-        Ok(ApprovalRequest { binding, args: args.clone(), session_ends, partial })
+        Ok(ApprovalRequest { binding, args: args.clone(), session_ends, partial, proposal: None })
     }
 
     /// Says whether a token approves exactly this, as the gate would see it now, and returns the ticket that spending it would use up.

@@ -77,7 +77,13 @@ impl ToolGate {
         }
         let definitions = definitions(inner, &allowed, &committed);
         let binding = binding(inner, &view, &args, *committed.root(), &definitions)?;
-        Ok(ApprovalRequest { binding, args, session_ends: terms.contract.expires(), partial: PARTIAL })
+        Ok(ApprovalRequest {
+            binding,
+            args,
+            session_ends: terms.contract.expires(),
+            partial: PARTIAL,
+            proposal: None,
+        })
     }
 
     /// Holds every call from now on to a plan: its next call passes, and no other. The plan is checked against the contract and

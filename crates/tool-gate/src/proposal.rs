@@ -4,8 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use countersign_action_proposal::{
-    ProposalError, ProposalVerifier, ProposedCall, VerifiedEvidence, VerifiedProposal,
+    ActionProposal, EvidenceEntry, ProposalError, ProposalVerifier, ProposedCall, VerifiedEvidence,
+    VerifiedProposal,
 };
+use countersign_approval_token::{EvidenceForm, EvidenceSummary, ProposalSummary};
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{ImpactClass, KeyId, Millis, RequestId, SpentTokens};
 use countersign_keys::VerifyingKey;
@@ -85,6 +87,12 @@ impl Reserved {
         }
     }
 
+    /// The proposal that came beside the arguments of a call, or else among them. There its numbers were read as theirs
+    /// are, which is stricter than PIC/1.0.
+    fn proposal_of<'c>(&'c self, call: &ToolCall<'c>) -> Option<&'c [u8]> {
+        call.proposal.or(self.proposal.as_deref().map(str::as_bytes))
+    }
+
     /// The id that the agent's side gave; an error where it is none.
     pub(crate) fn take_request_id(&mut self) -> Result<Option<RequestId>, ()> {
         self.request_id.take().transpose()
@@ -123,9 +131,7 @@ pub(crate) fn backed<'g>(
     if impact > of_registry {
         facts.note_effective_impact(impact);
     }
-    // Among the arguments, its numbers were read as theirs are, which is stricter than PIC/1.0.
-    let among = reserved.proposal.as_deref().map(str::as_bytes);
-    let Some(json) = call.proposal.or(among) else {
+    let Some(json) = reserved.proposal_of(call) else {
         // What is asked of an impact is not asked of every worse one, so each is looked at by itself.
         let mut impacts = std::iter::once(of_registry).chain(by_policy);
         let is_required = impacts.any(|impact| settings.verifier.requires_proposal(impact));
@@ -182,7 +188,70 @@ fn nobody_is_revoked(
     Ok(())
 }
 
-/// Holds the proposal against the call as the gate knows it.
+/// Adds what comes of the call's proposal to a question for a person. The refusal stays as it is.
+pub(crate) fn with_proposal(
+    mut refusal: Refusal,
+    gate: &Inner,
+    call: &ToolCall<'_>,
+    reserved: &Reserved,
+    view: &RegistryView,
+    asked: &Asked<'_>,
+    reservation: &mut Reservation<'_>,
+) -> Refusal {
+    let came = gate.proposals.as_ref().zip(reserved.proposal_of(call));
+    if let (Some(request), Some((settings, json))) = (refusal.approval_request.as_deref_mut(), came) {
+        // As costly as at step 8, and bounded by the same rate.
+        reservation.worked();
+        let profile = settings.verifier.profile().as_str();
+        let summary = catch_unwind(AssertUnwindSafe(|| summarise(gate, settings, json, view, asked)))
+            .unwrap_or_else(|_| ProposalSummary::new(profile, "").refused(RejectionCode::Internal.as_str()));
+        request.proposal = Some(Box::new(summary));
+    }
+    refusal
+}
+
+/// Says what comes of a proposal. What it has as evidence counts as verified only where the whole of it verifies.
+fn summarise(
+    gate: &Inner,
+    settings: &ProposalSettings,
+    json: &[u8],
+    view: &RegistryView,
+    asked: &Asked<'_>,
+) -> ProposalSummary {
+    let profile = settings.verifier.profile().as_str();
+    let proposal = match settings.verifier.parse(json) {
+        Ok(proposal) => proposal,
+        Err(error) => return ProposalSummary::new(profile, "").refused(error.code().as_str()),
+    };
+    let summary = ProposalSummary::new(profile, proposal.intent());
+    let summary =
+        proposal.claims().iter().fold(summary, |all, claim| all.claim(claim.text(), claim.evidence()));
+    let entries: Vec<_> = proposal.evidence().iter().map(unverified).collect();
+    let verified = hold(gate, settings, proposal, view, asked)
+        .and_then(|verified| nobody_is_revoked(&verified, &settings.verifier, view).map(|()| verified));
+    let (summary, evidence) = match &verified {
+        Ok(verified) => (summary.impact(verified.impact().as_str()), verified.evidence()),
+        Err(refusal) => (summary.refused(refusal.code.as_str()), &[][..]),
+    };
+    // Where evidence is skipped, fewer entries verified than there are.
+    let looked_at = evidence.iter().map(Some).chain(std::iter::repeat(None));
+    entries.into_iter().zip(looked_at).fold(summary, |all, (entry, verified)| {
+        all.evidence(verified.map_or(entry, |piece| match piece.signer() {
+            Some((key, _)) => EvidenceSummary::signature(piece.id(), piece.digest(), key),
+            None => EvidenceSummary::file(piece.id(), piece.digest(), piece.endorsed()),
+        }))
+    })
+}
+
+fn unverified(entry: &EvidenceEntry) -> EvidenceSummary {
+    let kind = match entry {
+        EvidenceEntry::Hash(_) => EvidenceForm::Hash,
+        EvidenceEntry::Signature(_) | _ => EvidenceForm::Sig,
+    };
+    EvidenceSummary::unverified(entry.id(), kind)
+}
+
+/// Reads the proposal and holds it against the call.
 fn verify(
     gate: &Inner,
     settings: &ProposalSettings,
@@ -191,9 +260,23 @@ fn verify(
     asked: &Asked<'_>,
     facts: &mut Facts<'_>,
 ) -> Result<VerifiedProposal, Refusal> {
-    let refusal = |error: ProposalError| Refusal::new(error.code().into(), error.detail());
-    let proposal = settings.verifier.parse(json).map_err(refusal)?;
+    let proposal = settings.verifier.parse(json).map_err(|error| refused(&error))?;
     facts.note_proposal(&proposal);
+    hold(gate, settings, proposal, view, asked)
+}
+
+fn refused(error: &ProposalError) -> Refusal {
+    Refusal::new(error.code().into(), error.detail())
+}
+
+/// Holds the proposal against the call as the gate knows it.
+fn hold(
+    gate: &Inner,
+    settings: &ProposalSettings,
+    proposal: ActionProposal,
+    view: &RegistryView,
+    asked: &Asked<'_>,
+) -> Result<VerifiedProposal, Refusal> {
     let mut call = ProposedCall::new(asked.tool.name())
         .server(asked.tool.server())
         .args(asked.args.digest())
@@ -212,5 +295,5 @@ fn verify(
     if let Some(root) = asked.plan() {
         call = call.plan(root);
     }
-    proposal.verify(&settings.verifier, &call, gate).map_err(refusal)
+    proposal.verify(&settings.verifier, &call, gate).map_err(|error| refused(&error))
 }

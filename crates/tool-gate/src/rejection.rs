@@ -1,4 +1,4 @@
-use countersign_approval_token::{CallBinding, Partial};
+use countersign_approval_token::{CallBinding, Partial, ProposalSummary};
 use countersign_audit_log::Escaped;
 use countersign_canonical_json::Canonical;
 use countersign_core::Timestamp;
@@ -101,6 +101,7 @@ pub struct ApprovalRequest {
     pub(crate) session_ends: Timestamp,
     /// Whether a token may leave out optional bindings.
     pub(crate) partial: Partial,
+    pub(crate) proposal: Option<Box<ProposalSummary>>,
 }
 
 impl ApprovalRequest {
@@ -114,6 +115,13 @@ impl ApprovalRequest {
     #[must_use]
     pub const fn args(&self) -> &Canonical {
         &self.args
+    }
+
+    /// What the gate found of the proposal that came with the call, for the person who is asked. An approval does not bind
+    /// it. None where no proposal came.
+    #[must_use]
+    pub fn proposal(&self) -> Option<&ProposalSummary> {
+        self.proposal.as_deref()
     }
 
     /// When the session ends that the call is made in: until then, a no to it counts.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    DenialReason, MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingDenial, PendingError,
-    PendingState, SessionKind,
+    DenialReason, EvidenceForm, EvidenceSummary, MemoryPendingApprovals, PendingApproval, PendingApprovals,
+    PendingDenial, PendingError, PendingState, ProposalSummary, SessionKind,
 };
 
 const ARGS: &str = r#"{"amount":10,"lines":[1,2],"to":{"name":"bob"}}"#;
@@ -79,9 +79,60 @@ fn a_pending_approval_is_read_through_the_same_checks() {
     }
 }
 
+fn summary() -> ProposalSummary {
+    let digest = Digest::of(b"invoice");
+    ProposalSummary::new("strict", "pay bob")
+        .impact("money")
+        .claim("due", ["a", "b"])
+        .evidence(EvidenceSummary::signature("a", digest, "finance-1"))
+        .evidence(EvidenceSummary::file("b", digest, true))
+        .evidence(EvidenceSummary::unverified("c", EvidenceForm::Hash))
+}
+
+#[test]
+fn a_pending_approval_keeps_what_came_of_its_proposal() {
+    let asked = pending("c", 1_000).with_proposal(summary());
+    let json = serde_json::to_string(&asked).unwrap();
+    let read: PendingApproval = serde_json::from_str(&json).unwrap();
+    assert_eq!((read.proposal(), &read), (Some(&summary()), &asked));
+    assert_eq!(read.binding().act(), pending("c", 1_000).binding().act());
+    // What was filed by a version that kept none.
+    let older = serde_json::to_string(&pending("c", 1_000)).unwrap();
+    assert!(!older.contains("proposal"));
+    assert_eq!(serde_json::from_str::<PendingApproval>(&older).unwrap().proposal(), None);
+    for bad in [
+        json.replace("pay bob", &"x".repeat(500)),
+        json.replace(r#""due""#, &format!("{:?}", "x".repeat(500))),
+        json.replace("finance-1", &"x".repeat(100)),
+        json.replace(r#"["a","b"]"#, &format!("{:?}", ["a"; 9])),
+        json.replace(r#""intent":"#, r#""more":1,"intent":"#),
+    ] {
+        assert_ne!(bad, json);
+        assert!(serde_json::from_str::<PendingApproval>(&bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_summary_of_the_largest_proposal_is_bounded() {
+    let long = "\u{e9}".repeat(40_000);
+    let mut summary = ProposalSummary::new("strict", &long).refused("PIC_EVIDENCE_FAILED");
+    for _ in 0..64 {
+        summary = summary
+            .claim(&long, std::iter::repeat_n(long.as_str(), 64))
+            .evidence(EvidenceSummary::signature(&long, Digest::of(b""), &long));
+    }
+    assert_eq!((summary.claims().len(), summary.claims_omitted()), (16, 48));
+    assert_eq!((summary.claims()[0].evidence().len(), summary.claims()[0].omitted()), (8, 56));
+    assert_eq!((summary.evidence_entries().len(), summary.evidence_omitted()), (32, 32));
+    assert_eq!(summary.intent(), format!("{}\u{2026}", "\u{e9}".repeat(200)));
+    let json = serde_json::to_string(&summary).unwrap();
+    assert!(json.len() <= 32 * 1024, "{}", json.len());
+    assert_eq!(serde_json::from_str::<ProposalSummary>(&json).unwrap(), summary);
+}
+
 #[test]
 fn a_pending_approval_is_printed_without_its_arguments() {
-    let shown = format!("{:?}", pending("c", 0));
+    let shown = format!("{:?}", pending("c", 0).with_proposal(summary()));
     assert!(!shown.contains("amount") && !shown.contains("bob"));
 }
 

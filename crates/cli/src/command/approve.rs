@@ -11,6 +11,7 @@ use countersign_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::command::mcp::waiting_plan::{WaitingPlan, spelled};
+use crate::command::mcp::waiting_proposal;
 use crate::command::plan::goal_digest;
 use crate::command::token::run_keys;
 use crate::config::{ApprovalPart, Config, find_config, run_of};
@@ -30,10 +31,10 @@ const CHOICES: &str = "[y: approve, n: deny, anything else: leave it waiting]";
 
 /// Approve a call, or a plan, that waits at a gateway, or deny it.
 ///
-/// Shows the exact call, or every step of the plan, with hidden characters spelled out, and asks. The approval is of this
-/// alone: the client's next try of the same tool with the same arguments, or of the same steps, uses it up. The answer is
-/// recorded, in a log of its own beside the gateway's, before it counts. Who can read the configuration's key files can
-/// approve.
+/// Shows the exact call, or every step of the plan, with hidden characters spelled out, and asks. Of an action proposal that
+/// came with the call it shows claims, evidence and signers, and whether they verified. The approval is of the call alone:
+/// the client's next try of the same tool with the same arguments, or of the same steps, uses it up. The answer is recorded,
+/// in a log of its own beside the gateway's, before it counts. Who can read the configuration's key files can approve.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  countersign approve list --config gateway.toml\n  \
     countersign approve call-0f3a --config gateway.toml\n  \
@@ -316,6 +317,9 @@ fn report(pending: &PendingApproval) -> Value {
     if let (Some(plan), Some(members)) = (WaitingPlan::of(pending), report.as_object_mut()) {
         members.insert("plan".to_owned(), plan.report());
     }
+    if let (Some(proposal), Some(members)) = (pending.proposal(), report.as_object_mut()) {
+        members.insert("proposal".to_owned(), json!(proposal));
+    }
     report
 }
 
@@ -344,8 +348,8 @@ fn goal_of(config: &Config, binding: &CallBinding) -> Option<String> {
     (goal_digest(&goal, session).ok()? == *bound).then_some(goal)
 }
 
-/// The exact call, or the whole plan, for a person: all that the approval binds. Ids hold nothing hidden; the goal and the
-/// arguments are shown with it spelled out.
+/// The exact call, or the whole plan, for a person: all that the approval binds, and what came of the call's proposal. Ids
+/// hold nothing hidden; the goal, the arguments and the proposal are shown with it spelled out.
 fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
     let binding = pending.binding();
     let plan = WaitingPlan::of(pending);
@@ -380,6 +384,9 @@ fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
     if let Some(definition) = binding.definition() {
         let what = if plan.is_some() { "definitions" } else { "definition" };
         text.push_str(&format!("\n{what} (sha-256 {definition})"));
+    }
+    if let Some(proposal) = pending.proposal() {
+        text.push_str(&waiting_proposal::describe(proposal));
     }
     text.push_str(&format!(
         "\nrequested  {}\nwaits till {}\narguments  (sha-256 {})\n",

@@ -154,6 +154,78 @@ fn reached(bench: &Bench) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["params"].clone()).collect()
 }
 
+/// The same, where a person approves every transfer.
+fn asking() -> Bench {
+    let bench = payments();
+    bench.ok("keys generate --kind hmac --out gate.key");
+    bench.ok("store init approvals.sqlite");
+    let mut draft: Value = serde_json::from_str(&bench.read("draft.json")).unwrap();
+    for tool in draft["tools"].as_array_mut().unwrap() {
+        if tool["name"] == "wire_transfer" {
+            tool["approval"] = json!("each_call");
+        }
+    }
+    bench.write("draft.json", draft.to_string());
+    std::fs::remove_file(bench.path("reg.json")).unwrap();
+    bench.ok("registry sign draft.json --key op.key --out reg.json");
+    let approval = "[approval]\nkey_file = \"gate.key\"\nstore = \"approvals.sqlite\"\n";
+    // One store for both.
+    let config = CONFIG.replace("store = \"attestations.sqlite\"\n", "");
+    bench.write("gateway.toml", config.replacen("[record]", &format!("{approval}[record]"), 1));
+    bench
+}
+
+#[test]
+fn who_is_asked_sees_claims_evidence_and_signer() {
+    let bench = asking();
+    let mut client = Client::start(&bench);
+    let mut attested = attest(&bench, &proposal("finance", 1_200, vec![]), "c1", "finance");
+    attested["intent"] = json!("Pay invoice 77");
+    let id = decision(&wire(&mut client, "c1", 1_200, &attested))["approval_id"].as_str().unwrap().to_owned();
+    let shown = bench.ok(&format!("approve {id} --config gateway.toml --show"));
+    for line in [
+        "proposal   verified by strict, impact money (information: the approval does not bind it)",
+        "intent     \"Pay invoice 77\"",
+        "evidence   \"finance\" sig verified, signed by \"finance-1\", sha-256 ",
+    ] {
+        assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line}: {shown}");
+    }
+    assert!(
+        shown.contains("\nclaim      \"Invoice 77, ") && shown.contains(" (cites \"finance\")\n"),
+        "{shown}"
+    );
+    let report = bench.run(&format!("approve {id} --config gateway.toml --show --json")).value();
+    let proposal = &report["proposal"];
+    assert_eq!((&proposal["code"], &proposal["impact"]), (&Value::Null, &json!("money")));
+    let piece = &proposal["evidence"][0];
+    assert_eq!((&piece["verified"], &piece["key"]), (&json!(true), &json!("finance-1")));
+    assert_eq!(proposal["claims"][0]["evidence"], json!(["finance"]));
+    bench.ok(&format!("approve {id} --config gateway.toml --yes"));
+    assert!(is_done(&wire(&mut client, "c1", 1_200, &attested)));
+    client.end();
+}
+
+#[test]
+fn who_is_asked_sees_that_a_proposal_did_not_verify() {
+    let bench = asking();
+    let mut client = Client::start(&bench);
+    let mut unbacked = proposal("invoice", 1_200, vec![invoice()]);
+    unbacked["claims"][0]["text"] = json!("verified by finance\u{202e}\nevidence   ok");
+    let id = decision(&wire(&mut client, "c1", 1_200, &unbacked))["approval_id"].as_str().unwrap().to_owned();
+    let shown = bench.ok(&format!("approve {id} --config gateway.toml --show"));
+    for line in [
+        "proposal   NOT VERIFIED by strict: PIC_VERIFIER_FAILED (information: the approval does not bind it)",
+        "claim      \"verified by finance\\u202e\\nevidence   ok\" (cites \"invoice\")",
+        "evidence   \"invoice\" hash NOT VERIFIED",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+    }
+    let report = bench.run(&format!("approve {id} --config gateway.toml --show --json")).value();
+    assert_eq!(report["proposal"]["code"], "PIC_VERIFIER_FAILED");
+    assert_eq!(report["proposal"]["evidence"][0]["verified"], false);
+    client.end();
+}
+
 #[test]
 fn an_injected_support_mail_moves_no_money() {
     let bench = payments();

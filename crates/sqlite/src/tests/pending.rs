@@ -1,6 +1,6 @@
 use countersign_approval_token::{
     DenialReason, MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingDenial, PendingError,
-    PendingState, SessionKind,
+    PendingState, ProposalSummary, SessionKind,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -43,6 +43,21 @@ fn who(denial: PendingDenial) -> (CallId, OperatorId) {
 
 fn code<T>(result: Result<T, PendingError>) -> &'static str {
     result.err().unwrap().code()
+}
+
+#[test]
+fn a_question_keeps_what_came_of_its_proposal() {
+    let (_folder, store) = store();
+    let summary = ProposalSummary::new("strict", "pay").refused("PIC_EVIDENCE_REQUIRED").claim("due", ["a"]);
+    let pending = waiting("c1", 10, 0, 100).with_proposal(summary.clone());
+    store.request(&pending).unwrap();
+    let (kept, _) = store.get(&id("c1")).unwrap().unwrap();
+    assert_eq!(kept.proposal(), Some(&summary));
+    assert_eq!(store.list(at(50)).unwrap(), [pending]);
+    // The same act asked again, with another proposal, is the same question.
+    let again = waiting("c2", 10, 10, 100).with_proposal(ProposalSummary::new("strict", "other"));
+    assert_eq!(store.request(&again).unwrap(), id("c1"));
+    assert_eq!(store.get(&id("c1")).unwrap().unwrap().0.proposal(), Some(&summary));
 }
 
 #[test]

@@ -408,6 +408,50 @@ fn an_attestation_used_for_a_call_without_a_valid_approval_stays_unused() {
 }
 
 #[test]
+fn a_question_has_what_came_of_the_proposal() {
+    let world = World::new();
+    let gate = world.proving().open().unwrap();
+    let summary = |proposal: &[u8]| {
+        let no = gate.check(&refund("c").proposal(proposal)).unwrap_err();
+        assert_eq!(no.code(), ApprovalRequired);
+        no.approval_request().unwrap().proposal().unwrap().clone()
+    };
+    let draft = Draft::new("refund", REFUND, "money").with_file(Digest::of(INVOICE));
+    let verified = summary(&world.attested(&gate, "c", "refund", draft.clone(), "n1"));
+    assert_eq!((verified.code(), verified.effective_impact()), (None, Some("money")));
+    assert_eq!((verified.profile(), verified.intent()), ("strict", "pay what the supplier is owed"));
+    let [claim] = verified.claims() else { panic!("{verified:?}") };
+    assert_eq!((claim.text(), claim.evidence()), ("the invoice is due", &["invoice".to_owned()][..]));
+    let [file, signed] = verified.evidence_entries() else { panic!("{verified:?}") };
+    assert_eq!((file.id(), file.is_verified(), file.is_endorsed()), ("file", true, false));
+    assert_eq!((file.digest(), file.key()), (Some(&Digest::of(INVOICE)), None));
+    assert_eq!((signed.id(), signed.is_verified(), signed.key()), ("invoice", true, Some("finance")));
+
+    // For another call, then without what backs it, and then no proposal at all.
+    let other = summary(&world.attested(&gate, "d", "refund", draft.clone(), "n2"));
+    assert_eq!((other.code(), other.effective_impact()), (Some("PIC_EVIDENCE_FAILED"), None));
+    let evidence = other.evidence_entries();
+    assert!(evidence.len() == 2 && evidence.iter().all(|piece| !piece.is_verified()), "{evidence:?}");
+    assert_eq!(summary(&draft.json()).code(), Some("PIC_VERIFIER_FAILED"));
+    assert_eq!(summary(b"{").code(), Some("PIC_SCHEMA_INVALID"));
+    let bare = gate.check(&refund("c")).unwrap_err();
+    assert!(bare.approval_request().unwrap().proposal().is_none());
+}
+
+#[test]
+fn a_question_uses_up_no_attestation() {
+    let world = World::new();
+    let gate = world.proving().open().unwrap();
+    let proposal = world.attested(&gate, "c", "refund", Draft::new("refund", REFUND, "money"), "n1");
+    for _ in 0..2 {
+        let no = gate.check(&refund("c").proposal(&proposal)).unwrap_err();
+        assert_eq!(no.approval_request().unwrap().proposal().unwrap().code(), None);
+    }
+    let token = world.approve(&gate, &refund("c"));
+    assert_eq!(code(&gate, &refund("c").approval(token.as_str()).proposal(&proposal)), None);
+}
+
+#[test]
 fn the_record_says_how_it_was_judged_and_what_backed_it_and_no_value() {
     let world = World::new();
     let gate = world.proving().open().unwrap();

@@ -3,6 +3,7 @@ mod inspect;
 pub(crate) mod plans;
 mod run;
 pub(crate) mod waiting_plan;
+pub(crate) mod waiting_proposal;
 
 use clap::Subcommand;
 
