@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use base64ct::{Base64, Encoding as _};
 use clap::Args;
 use countersign_audit_log::{
-    CallRecord, Checkpoint, LogNumber, MAX_RECEIPT_BYTES, Receipt, ReceiptError, Record, VerifiedReceipt,
-    WitnessKey,
+    CallRecord, Checkpoint, LogNumber, MAX_RECEIPT_BYTES, Receipt, ReceiptError, Record, Verdict,
+    VerifiedReceipt, WitnessKey,
 };
 use serde_json::{Value, json};
 
@@ -14,6 +14,20 @@ use super::log::{KeySource, LogArgs};
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, must_be_free, read_file, read_text_file, write_file};
 use crate::output::{Output, internal};
+use crate::shown::shown_tool;
+
+/// The most decisions on one call id that are listed.
+const MOST_CALLS: usize = 64;
+
+/// One decision of several on a call id: its number, time, tool and verdict.
+fn row(seq: u64, record: &Record) -> String {
+    let Record::Decision(call) = record else { return seq.to_string() };
+    let verdict = match call.verdict {
+        Verdict::Accept => "accept",
+        Verdict::Reject => "reject",
+    };
+    format!("{seq} ({}, {}, {verdict})", call.time, shown_tool(&call.tool))
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Make {
@@ -22,7 +36,7 @@ pub(crate) struct Make {
     /// The entry with this sequence number, from 1 on.
     #[arg(long, value_name = "N", required_unless_present = "call_id", conflicts_with = "call_id")]
     seq: Option<u64>,
-    /// The decision on the call with this id.
+    /// The decision on the call with this id. Ids are the caller's, and may repeat: where there are several decisions, they are listed.
     #[arg(long, value_name = "ID")]
     call_id: Option<String>,
     /// A checkpoint of the log that witnesses cosigned, to stand in the receipt in place of the log's last one.
@@ -81,31 +95,35 @@ impl Make {
         if let Some(seq) = self.seq.filter(|seq| *seq == 0 || *seq > size) {
             return Err(self.log.no_such_size(seq, size));
         }
-        let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut found: Option<(u64, Vec<u8>)> = None;
+        let (mut count, mut rows) = (0_u64, Vec::new());
         let tree = self.log.tree(&verified, |entry| {
-            if entry.seq() <= size && self.wants(entry.seq(), entry.record()) && found.len() < 2 {
-                found.push((entry.seq(), entry.line().to_vec()));
+            if entry.seq() <= size && self.wants(entry.seq(), entry.record()) {
+                count = count.saturating_add(1);
+                if rows.len() < MOST_CALLS {
+                    rows.push(row(entry.seq(), entry.record()));
+                }
+                found.get_or_insert_with(|| (entry.seq(), entry.line().to_vec()));
             }
             Ok(())
         })?;
-        let (seq, line) = match found.as_slice() {
-            [one] => one,
-            [] => {
-                let text = "no call of that id was decided on, under that checkpoint";
-                return Err(Failure::new("AUDIT_NO_SUCH_CALL", text));
-            }
-            [(first, _), (second, _), ..] => {
-                let text = format!(
-                    "the id was decided on more than once: as entry {first}, as entry {second}, and perhaps \
-                     later; choose one with --seq"
-                );
-                return Err(Failure::new("AUDIT_SEVERAL_CALLS", text));
-            }
+        let Some((seq, line)) = found else {
+            let text = "no call of that id was decided on, under that checkpoint";
+            return Err(Failure::new("AUDIT_NO_SUCH_CALL", text));
         };
+        if count > 1 {
+            let more = count.saturating_sub(rows.len() as u64);
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            let text = format!(
+                "the id was decided on {count} times, choose one with --seq: {}{more}",
+                rows.join("; ")
+            );
+            return Err(Failure::new("AUDIT_SEVERAL_CALLS", text));
+        }
         let proof = tree
             .prove_inclusion_at(seq.saturating_sub(1), size)
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-        Ok((*seq, Receipt::new(line, &proof, &note)?))
+        Ok((seq, Receipt::new(&line, &proof, &note)?))
     }
 
     fn wants(&self, seq: u64, record: &Record) -> bool {
