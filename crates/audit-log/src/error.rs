@@ -22,6 +22,10 @@ pub enum AuditError {
     /// would not be found. The sink refuses everything until it is back.
     #[error("the record was moved away or replaced")]
     Replaced,
+    /// The file `lock` no longer is the one that this writer has locked, so that another can write too. The sink refuses
+    /// everything until it is back.
+    #[error("the file `lock` of the record was deleted or replaced")]
+    LockReplaced,
     /// Writing or syncing failed. The record may be kept or not, and the next one is tried anew.
     #[error("the record cannot be written")]
     Write(#[source] io::Error),
@@ -44,7 +48,7 @@ impl AuditError {
             Self::Unavailable(_) => "AUDIT_UNAVAILABLE",
             Self::Locked => "AUDIT_LOCKED",
             Self::Corrupt { .. } => "AUDIT_CORRUPT",
-            Self::Replaced => "AUDIT_REPLACED",
+            Self::Replaced | Self::LockReplaced => "AUDIT_REPLACED",
             Self::Write(_) | Self::TooLong => "AUDIT_WRITE",
             Self::Poisoned => "AUDIT_POISONED",
             Self::Log(error) => error.code(),

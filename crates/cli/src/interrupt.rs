@@ -47,6 +47,14 @@ impl fmt::Debug for State {
     }
 }
 
+/// Has a write beyond the limit of a file's size (`ulimit -f`) fail, where SIGXFSZ would end the process.
+pub(crate) fn outlive_file_limit() -> Result<(), Failure> {
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default())
+        .map_err(|error| Failure::new("SIGNALS_UNAVAILABLE", error.to_string()))?;
+    Ok(())
+}
+
 impl Interrupt {
     /// Takes the signals from here on, for the rest of the process.
     pub(crate) fn watch() -> Result<Self, Failure> {

@@ -19,6 +19,7 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::files::read_text_file;
+use crate::interrupt::outlive_file_limit;
 use crate::recorded::{ArgumentOption, ArgumentsPart, fields_of};
 
 pub(crate) use told::ToldLog;
@@ -175,6 +176,7 @@ impl RecordPlan {
             let text = "is an operator's key, and a log has one of its own";
             return Err(about(Failure::new("RECORD_KEY_REUSED", text)));
         }
+        outlive_file_limit()?;
         let mut options =
             LogOptions::new(self.origin.clone(), key).durability(self.durability).opened_at(now);
         for path in &self.kept {

@@ -6,6 +6,7 @@ use crate::AuditError;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Failure {
     Replaced,
+    LockReplaced,
     Corrupt { at: u64 },
     TooLong,
     System(i32),
@@ -16,6 +17,7 @@ impl Failure {
     pub(super) fn of(error: &AuditError) -> Self {
         match error {
             AuditError::Replaced => Self::Replaced,
+            AuditError::LockReplaced => Self::LockReplaced,
             AuditError::Corrupt { at } => Self::Corrupt { at: *at },
             AuditError::TooLong => Self::TooLong,
             AuditError::Write(error) | AuditError::Unavailable(error) => {
@@ -31,6 +33,7 @@ impl Failure {
     pub(super) fn error(self) -> AuditError {
         match self {
             Self::Replaced => AuditError::Replaced,
+            Self::LockReplaced => AuditError::LockReplaced,
             Self::Corrupt { at } => AuditError::Corrupt { at },
             Self::TooLong => AuditError::TooLong,
             Self::System(code) => AuditError::Write(io::Error::from_raw_os_error(code)),

@@ -30,9 +30,9 @@ pub(super) fn reopen(
     writer: &mut Writer,
     time: Timestamp,
 ) -> Result<(), AuditError> {
-    writer.require_lock()?;
     let (first, name) = (writer.first, segment_name(writer.first));
     let size = disk.size(&name).map_err(unavailable)?;
+    writer.require_lock()?;
     // No more than one batch can be there, and no more than that is read into memory.
     if size.saturating_sub(writer.end) > MAX_TAIL {
         return Err(AuditError::Corrupt { at: writer.end });

@@ -100,14 +100,15 @@ impl Writer {
     /// Refuses once another writer could take a lock of that name: the folder is another, or the lock was deleted.
     pub(super) fn require_lock(&mut self) -> Result<(), AuditError> {
         let size = self.lock.size_in_place().map_err(AuditError::Unavailable)?;
-        size.map(drop).ok_or(AuditError::Replaced)
+        size.map(drop).ok_or(AuditError::LockReplaced)
     }
 
     /// Writes at the end. INVARIANT: there is no file until all of it has succeeded.
     fn write(&mut self, bytes: &[u8], sync: bool) -> Result<(), AuditError> {
         let mut file = self.file.take().ok_or(AuditError::Poisoned)?;
-        self.require_lock()?;
+        // Where the folder is another, both are gone.
         let size = file.size_in_place().map_err(AuditError::Write)?.ok_or(AuditError::Replaced)?;
+        self.require_lock()?;
         if size != self.end {
             return Err(AuditError::Corrupt { at: self.end.min(size) });
         }
