@@ -314,6 +314,7 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     }
     let overtaken = link.asked.lock().sent(call.serial);
     if let Some(cancellation) = overtaken {
+        link.wait_for_cancellation();
         link.tell_server(cancellation);
     }
 }

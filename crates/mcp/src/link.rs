@@ -329,6 +329,12 @@ impl Link {
         cancelled
     }
 
+    /// Waits until a cancellation that is under way is recorded.
+    pub(crate) fn wait_for_cancellation(&self) {
+        let mut life = self.life.lock();
+        self.lived.wait_while(&mut life, |life| life.client_cancels);
+    }
+
     /// Nothing more comes from the server: whatever it owes, it will never answer.
     pub(crate) fn server_ended(&self) {
         // Before the client hears of it, and perhaps ends because of it.
