@@ -1,12 +1,20 @@
+//! Lists of digests that operators vouch for.
+
+mod bounds;
+mod entry;
+
 use std::collections::BTreeMap;
 
-use countersign_canonical_json::{JsonError, Limits, Recipe, ValueRef, read};
+use countersign_canonical_json::{Canonical, JsonError, Limits, Recipe, ValueRef, read};
 use countersign_core::{Digest, ImpactClass, Millis, Principal, ServerName, Timestamp};
 use countersign_keys::dsse::{Envelope, EnvelopeError};
 use countersign_keys::{SigningKey, TrustRoot, VerifyingKey};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use crate::key_scope::{KeyScope, ScopeError};
+pub use bounds::{ArgBound, ArgRule, BoundArgs};
+pub use entry::{EndorsedDigest, SpentEndorsement};
+pub(crate) use entry::{EndorsedUses, Unbacked};
 
 /// The payload type that endorsed digests are signed under.
 const PAYLOAD_TYPE: &str = "application/vnd.countersign.evidence-digests+json";
@@ -57,8 +65,20 @@ pub enum EndorsementError {
     /// A scope is stated and empty, names something twice, or names something that cannot be.
     #[error("the scope of a digest is not a list of distinct names")]
     Scope,
-    /// The list, or a digest of it, ends before it begins.
-    #[error("the list of endorsed digests ends before it begins")]
+    /// The bounds of a digest are none or more than 64, one is no rule for a place in the arguments, two are of one place, or
+    /// exact arguments stand beside them.
+    #[error(
+        "the bounds of a digest are 1 to 64 distinct places in the arguments, each with a value, or with a least or a most"
+    )]
+    Bounds,
+    /// The number of uses is 0 or above 100.
+    #[error("a digest has 1 to 100 uses")]
+    Uses,
+    /// A digest that binds arguments or states its uses does not state its own times.
+    #[error("a digest that binds arguments or states its uses has to state `issued` and `expires` itself")]
+    NoTimes,
+    /// The list, or a digest of it, ends before it begins, or a digest is issued after its list.
+    #[error("the list of endorsed digests ends before it begins, or a digest of it begins later")]
     Times,
     /// The list was issued in the future.
     #[error("the list of endorsed digests is not valid yet")]
@@ -81,6 +101,9 @@ impl EndorsementError {
             Self::Malformed => "ENDORSEMENT_MALFORMED",
             Self::TooMany { .. } => "ENDORSEMENT_TOO_MANY",
             Self::Scope => "ENDORSEMENT_SCOPE",
+            Self::Bounds => "ENDORSEMENT_BOUNDS",
+            Self::Uses => "ENDORSEMENT_USES",
+            Self::NoTimes => "ENDORSEMENT_NO_TIMES",
             Self::Times => "ENDORSEMENT_TIMES",
             Self::NotYetValid => "ENDORSEMENT_NOT_YET_VALID",
             Self::Expired => "ENDORSEMENT_EXPIRED",
@@ -92,12 +115,18 @@ impl EndorsementError {
 #[derive(Clone, Debug)]
 pub struct EndorsementDraft {
     payload: String,
+    entries: Vec<EndorsedDigest>,
 }
 
 impl EndorsementDraft {
-    /// Reads a draft: `{"format": "countersign-evidence-digests-1", "issued": ms, "expires": ms, "digests": [{"sha256": hex,
-    /// "tools": [..], "servers": [..], "impacts": [..], "principals": [..], "expires": ms}]}`, where each entry needs only
-    /// its digest. Times are milliseconds since 1970.
+    /// Reads a draft: `{"format": "countersign-evidence-digests-1", "issued": ms, "expires": ms, "digests": [entry]}`. Times
+    /// are milliseconds since 1970.
+    ///
+    /// An entry needs only its `sha256`. Its scope is `tools`, `servers`, `impacts`, `principals`, each a list; its end
+    /// `expires`. It binds a call's arguments by `args`, the digest of their canonical form, or by `bounds`: `[{"pointer":
+    /// "/to", "equals": value}, {"pointer": "/amount", "min": number, "max": number}]`, of which one number may be left out.
+    /// It backs as many calls as `uses` says, one where it binds arguments and says nothing, any number otherwise. Where
+    /// uses are counted, it states `issued` and `expires` itself.
     ///
     /// # Errors
     /// [`EndorsementError`] when it could not be loaded once it is signed.
@@ -106,8 +135,45 @@ impl EndorsementDraft {
             return Err(EndorsementError::TooLarge { max: MAX_BYTES });
         }
         let canonical = read(json, Recipe::Jcs1, &json_limits()).map_err(EndorsementError::Json)?;
-        EndorsedDigests::read(canonical.value())?;
-        Ok(Self { payload: canonical.as_str().to_owned() })
+        let (_, entries) = read_list(canonical.value())?;
+        Ok(Self { payload: canonical.as_str().to_owned(), entries })
+    }
+
+    /// Adds the entries of an earlier list that have not ended when this one is issued, as they are, so that uses that are
+    /// over stay over. An entry without an end of its own gets that of its list.
+    ///
+    /// # Errors
+    /// [`EndorsementError`] when the earlier list is not signed by the root's keys, or both together are no list.
+    pub fn carry_over(self, envelope: &[u8], root: &TrustRoot) -> Result<Self, EndorsementError> {
+        let earlier = open(envelope, root, &|_| false)?;
+        let (earlier_list, _) = read_list(earlier.payload.value())?;
+        let own =
+            read(self.payload.as_bytes(), Recipe::Jcs1, &json_limits()).map_err(EndorsementError::Json)?;
+        let (list, _) = read_list(own.value())?;
+        let texts = own.value().get("digests").into_iter().flat_map(ValueRef::elements);
+        let mut texts: Vec<_> = texts.map(ValueRef::canonical_text).collect();
+        for entry in earlier.payload.value().get("digests").into_iter().flat_map(ValueRef::elements) {
+            let text = entry.canonical_text();
+            let own_end = entry.get("expires").and_then(ValueRef::as_u64);
+            if own_end.unwrap_or(earlier_list.expires.as_millis()) <= list.issued.as_millis() {
+                continue;
+            }
+            texts.push(match text.strip_suffix('}').filter(|_| own_end.is_none()) {
+                Some(open) => format!(r#"{open},"expires":{}}}"#, earlier_list.expires.as_millis()),
+                None => text,
+            });
+        }
+        let (issued, expires) = (list.issued.as_millis(), list.expires.as_millis());
+        let digests = texts.join(",");
+        let whole =
+            format!(r#"{{"digests":[{digests}],"expires":{expires},"format":"{FORMAT}","issued":{issued}}}"#);
+        Self::from_json(whole.as_bytes())
+    }
+
+    /// What is about to be signed, in its order.
+    #[must_use]
+    pub fn entries(&self) -> &[EndorsedDigest] {
+        &self.entries
     }
 
     /// Signs it with each of the keys.
@@ -120,9 +186,10 @@ impl EndorsementDraft {
 /// Digests of evidence files that an operator vouches for, each with what it may back and until when. Only what a
 /// threshold of the operator's keys signed becomes one.
 ///
-/// An endorsed digest backs any claim that cites it, of any proposal within its scope, any number of times, until it
-/// expires: it says that the file is genuine, and not that it is for this call. Whoever means one payment signs an
-/// attestation, or gives the digest a narrow scope and a short life.
+/// At money, privacy and irreversible an entry counts only for the arguments that it binds, and each call takes one of its
+/// uses, which are spent like attestations. The store that they are spent in counts them: gates that share a list and not a
+/// store allow as many each. Elsewhere, an entry without arguments and uses backs any claim that cites it, any number of
+/// times, until it expires.
 ///
 /// It does not notice an older list that has not expired yet in place of a newer one ([`issued`](Self::issued) tells them
 /// apart), so give lists short lives.
@@ -155,17 +222,18 @@ impl EndorsedDigests {
         revoked: &dyn Fn(&VerifyingKey) -> bool,
         now: Timestamp,
     ) -> Result<Self, EndorsementError> {
-        let envelope =
-            Envelope::from_json(envelope, MAX_ENVELOPE_BYTES).map_err(EndorsementError::Envelope)?;
-        let verified = envelope.verify(PAYLOAD_TYPE, root, revoked).map_err(EndorsementError::Envelope)?;
-        let payload = verified.payload();
-        let canonical = read(payload, Recipe::Jcs1, &json_limits()).map_err(EndorsementError::Json)?;
-        if canonical.bytes() != payload {
-            return Err(EndorsementError::NotCanonical);
+        let opened = open(envelope, root, revoked)?;
+        let (wire, entries) = read_list(opened.payload.value())?;
+        let mut list = Self {
+            issued: wire.issued,
+            expires: wire.expires,
+            signers: opened.signers,
+            threshold: root.threshold(),
+            by_digest: BTreeMap::new(),
+        };
+        for entry in entries {
+            list.by_digest.entry(*entry.digest().as_bytes()).or_default().push(entry);
         }
-        let mut list = Self::read(canonical.value())?;
-        list.signers = signers(&envelope, root, revoked, verified.signers());
-        list.threshold = root.threshold();
         if list.issued > now.saturating_add(SKEW) {
             return Err(EndorsementError::NotYetValid);
         }
@@ -175,40 +243,9 @@ impl EndorsedDigests {
         Ok(list)
     }
 
-    fn read(value: ValueRef<'_>) -> Result<Self, EndorsementError> {
-        let format = value.get("format").and_then(ValueRef::as_str);
-        if format.is_some_and(|format| format != FORMAT) {
-            return Err(EndorsementError::Format);
-        }
-        // Counted before it is built.
-        if value.get("digests").is_some_and(|digests| digests.len() > MAX_DIGESTS) {
-            return Err(EndorsementError::TooMany { max: MAX_DIGESTS });
-        }
-        let wire = WireList::deserialize(value).map_err(|_| EndorsementError::Malformed)?;
-        let mut list = Self {
-            issued: wire.issued,
-            expires: wire.expires,
-            signers: Vec::new(),
-            threshold: usize::MAX,
-            by_digest: BTreeMap::new(),
-        };
-        if list.expires <= list.issued {
-            return Err(EndorsementError::Times);
-        }
-        for entry in wire.digests {
-            let scope = KeyScope::new(entry.tools, entry.servers, entry.impacts, entry.principals)
-                .map_err(|ScopeError| EndorsementError::Scope)?;
-            if entry.expires.is_some_and(|expires| expires <= list.issued) {
-                return Err(EndorsementError::Times);
-            }
-            let endorsed = EndorsedDigest { digest: entry.sha256, scope, expires: entry.expires };
-            list.by_digest.entry(*entry.sha256.as_bytes()).or_default().push(endorsed);
-        }
-        Ok(list)
-    }
-
-    /// What vouches for a digest, for a tool of a server, for all of these impacts and for a principal, now. A digest can
-    /// stand in the list more than once, for different scopes.
+    /// Returns the first entry whose scope has this tool of a server, all of these impacts and the principal, now. A digest
+    /// can stand in the list more than once, for different scopes. Whether the entry backs a call depends on the call's
+    /// arguments, too, and on its uses.
     #[must_use]
     pub fn find(
         &self,
@@ -219,16 +256,37 @@ impl EndorsedDigests {
         principal: Option<&Principal>,
         now: Timestamp,
     ) -> Option<&EndorsedDigest> {
-        if now >= self.expires {
-            return None;
+        self.of_digest(digest, now).find(|entry| entry.is_in_scope(tool, server, impacts, principal, now))
+    }
+
+    /// Returns the uses of which a call that a file backs takes one; none where an entry counts any number of times.
+    /// Where no entry backs it though a scope fits, the error says why.
+    pub(crate) fn back(
+        &self,
+        digest: &Digest,
+        call: &BackedCall<'_>,
+    ) -> Result<EndorsedUses, Option<Unbacked>> {
+        let BackedCall { tool, server, impacts, principal, args, args_digest, now } = *call;
+        let in_scope = |entry: &&EndorsedDigest| entry.is_in_scope(tool, server, impacts, principal, now);
+        let (mut uses, mut refused) = (Vec::new(), None);
+        for entry in self.of_digest(digest, now).filter(in_scope) {
+            match entry.back(args, args_digest, impacts, self.expires) {
+                Ok(Some(counted)) => uses.push(counted),
+                Ok(None) => return Ok(EndorsedUses::default()),
+                Err(reason) => refused = refused.max(Some(reason)),
+            }
         }
-        self.by_digest.get(digest.as_bytes())?.iter().find(|entry| {
-            entry.expires.is_none_or(|expires| now < expires)
-                && entry.scope.allows_tool(tool)
-                && entry.scope.allows_server(server)
-                && impacts.iter().all(|impact| entry.scope.allows_impact(*impact))
-                && entry.scope.allows_principal(principal)
-        })
+        if uses.is_empty() { Err(refused) } else { Ok(EndorsedUses(uses)) }
+    }
+
+    fn of_digest(&self, digest: &Digest, now: Timestamp) -> impl Iterator<Item = &EndorsedDigest> {
+        let entries = if now < self.expires { self.by_digest.get(digest.as_bytes()) } else { None };
+        entries.into_iter().flatten()
+    }
+
+    /// Every entry.
+    pub fn entries(&self) -> impl Iterator<Item = &EndorsedDigest> {
+        self.by_digest.values().flatten()
     }
 
     /// The operators' keys that signed it and were not revoked when it was loaded.
@@ -275,32 +333,57 @@ impl EndorsedDigests {
     }
 }
 
-/// A digest that an operator vouches for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndorsedDigest {
-    digest: Digest,
-    scope: KeyScope,
-    expires: Option<Timestamp>,
+/// A list whose signatures verified.
+struct OpenedList {
+    payload: Canonical,
+    signers: Vec<VerifyingKey>,
 }
 
-impl EndorsedDigest {
-    /// The SHA-256 of the file.
-    #[must_use]
-    pub const fn digest(&self) -> Digest {
-        self.digest
+fn open(
+    envelope: &[u8],
+    root: &TrustRoot,
+    revoked: &dyn Fn(&VerifyingKey) -> bool,
+) -> Result<OpenedList, EndorsementError> {
+    let envelope = Envelope::from_json(envelope, MAX_ENVELOPE_BYTES).map_err(EndorsementError::Envelope)?;
+    let verified = envelope.verify(PAYLOAD_TYPE, root, revoked).map_err(EndorsementError::Envelope)?;
+    let payload = read(verified.payload(), Recipe::Jcs1, &json_limits()).map_err(EndorsementError::Json)?;
+    if payload.bytes() != verified.payload() {
+        return Err(EndorsementError::NotCanonical);
     }
+    let signers = signers(&envelope, root, revoked, verified.signers());
+    Ok(OpenedList { payload, signers })
+}
 
-    /// What the file may back.
-    #[must_use]
-    pub const fn scope(&self) -> &KeyScope {
-        &self.scope
-    }
+/// A call that a file is to back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackedCall<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) server: Option<&'a ServerName>,
+    pub(crate) impacts: &'a [ImpactClass],
+    pub(crate) principal: Option<&'a Principal>,
+    pub(crate) args: ValueRef<'a>,
+    pub(crate) args_digest: Digest,
+    pub(crate) now: Timestamp,
+}
 
-    /// The first moment at which it no longer counts, where it ends before the list does.
-    #[must_use]
-    pub const fn expires(&self) -> Option<Timestamp> {
-        self.expires
+/// Reads a list and its entries, in their order.
+fn read_list(value: ValueRef<'_>) -> Result<(WireList, Vec<EndorsedDigest>), EndorsementError> {
+    let format = value.get("format").and_then(ValueRef::as_str);
+    if format.is_some_and(|format| format != FORMAT) {
+        return Err(EndorsementError::Format);
     }
+    // Counted before it is built.
+    let digests = value.get("digests");
+    if digests.is_some_and(|digests| digests.len() > MAX_DIGESTS) {
+        return Err(EndorsementError::TooMany { max: MAX_DIGESTS });
+    }
+    let wire = WireList::deserialize(value).map_err(|_| EndorsementError::Malformed)?;
+    if wire.expires <= wire.issued {
+        return Err(EndorsementError::Times);
+    }
+    let entries = digests.into_iter().flat_map(ValueRef::elements);
+    let entries = entries.map(|entry| EndorsedDigest::read(entry, wire.issued)).collect::<Result<_, _>>()?;
+    Ok((wire, entries))
 }
 
 /// Every key of the root that signed, as an envelope names no more of them than the threshold: one that is revoked later
@@ -334,23 +417,8 @@ struct WireList {
     format: String,
     issued: Timestamp,
     expires: Timestamp,
-    digests: Vec<WireDigest>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WireDigest {
-    sha256: Digest,
-    #[serde(default, deserialize_with = "present")]
-    tools: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "present")]
-    servers: Option<Vec<ServerName>>,
-    #[serde(default, deserialize_with = "present")]
-    impacts: Option<Vec<ImpactClass>>,
-    #[serde(default, deserialize_with = "present")]
-    principals: Option<Vec<Principal>>,
-    #[serde(default, deserialize_with = "present")]
-    expires: Option<Timestamp>,
+    #[expect(dead_code, reason = "entries are read from the value itself")]
+    digests: Vec<IgnoredAny>,
 }
 
 /// Reads a member that may be left out but not be `null`: a `null` where a limit should stand would lift it.

@@ -4,7 +4,8 @@
 //! ([`ActionProposal`]). Nothing of that is believed: all provenance is untrusted until evidence verifies, and evidence
 //! is a file whose digest an operator signed or an attestation that somebody signed for this very call.
 //! [`ActionProposal::verify`] gives a [`VerifiedProposal`], which nothing else can make, and
-//! [`VerifiedProposal::spend`] uses up its attestations, so that each counts for one call.
+//! [`VerifiedProposal::spend`] uses up its attestations, so that each counts for one call, and a use of each endorsed digest
+//! where uses are counted.
 //!
 //! The wire format, the canonical form, the attestation object and the error codes are those of PIC/1.0 as released in
 //! 0.9.x; the default profile is stricter ([`Profile`]).
@@ -72,7 +73,10 @@ mod tests;
 pub use attestation::{ATTESTATION_VERSION, AttestError, AttestationDraft, SignedAttestation};
 pub use call::ProposedCall;
 pub use code::ProposalCode;
-pub use endorsement::{EndorsedDigest, EndorsedDigests, EndorsementDraft, EndorsementError};
+pub use endorsement::{
+    ArgBound, ArgRule, BoundArgs, EndorsedDigest, EndorsedDigests, EndorsementDraft, EndorsementError,
+    SpentEndorsement,
+};
 pub use entry::{EvidenceEntry, HashEntry, SignatureEntry};
 pub use error::ProposalError;
 #[cfg(unix)]
@@ -87,5 +91,5 @@ pub use policy::{PolicyError, ProposalPolicy};
 pub use profile::{Profile, ProfileError};
 pub use proposal::{ActionProposal, Claim, Provenance, TrustLevel};
 pub use resolver::{EvidenceBudget, EvidenceResolver, ResolveError, ResolvedEvidence};
-pub use verified::{SpentProposal, VerifiedEvidence, VerifiedProposal};
+pub use verified::{ProposalSpendError, SpentProposal, VerifiedEvidence, VerifiedProposal};
 pub use verifier::{ProposalVerifier, ProposalVerifierBuilder, VerifierError};

@@ -8,6 +8,7 @@ mod attestation;
 mod attested_files;
 mod budget;
 mod clocks;
+mod endorsed_args;
 mod endorsement;
 mod evidence;
 #[cfg(unix)]

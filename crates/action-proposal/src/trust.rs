@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use countersign_core::ImpactClass;
 use countersign_keys::VerifyingKey;
 
+use crate::endorsement::Unbacked;
 use crate::proposal::TrustLevel;
 use crate::verifier::StartingTrust;
 use crate::{ActionProposal, EvidenceKeyring, Profile, ProposalCode, ProposalError, VerifiedEvidence};
@@ -25,7 +26,22 @@ pub(crate) fn check_claims(
     }
     let trusted = trusted_ids(proposal, start, evidence);
     let backed = cited_ids(proposal).any(|id| trusted.contains(id));
-    if backed { Ok(()) } else { Err(refuse("/claims", "one must cite an input that is trusted")) }
+    if backed { Ok(()) } else { Err(refuse("/claims", unbacked_rule(proposal, evidence))) }
+}
+
+/// The rule that no claim meets, with what a cited file's endorsement lacks.
+fn unbacked_rule(proposal: &ActionProposal, evidence: &[VerifiedEvidence]) -> &'static str {
+    let cited: BTreeSet<&str> = cited_ids(proposal).collect();
+    let files = evidence.iter().filter(|evidence| cited.contains(evidence.id()));
+    match files.filter_map(|evidence| evidence.unbacked).max() {
+        None => "one must cite an input that is trusted",
+        Some(Unbacked::Unbound) => {
+            "one must cite an input that is trusted: the endorsement of the file binds no arguments"
+        }
+        Some(Unbacked::OtherArgs) => {
+            "one must cite an input that is trusted: the endorsement of the file is for other arguments"
+        }
+    }
 }
 
 /// Holds the distinct keys behind what the claims cite against what the keyring asks for at each impact.

@@ -1,11 +1,13 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
 use countersign_canonical_json::Canonical;
 use countersign_core::{Digest, ImpactClass, Millis, SpendError, SpentId, SpentTokens, Ticket, Timestamp};
 use countersign_keys::VerifyingKey;
 
-use crate::Profile;
 use crate::attestation::SingleUse;
+use crate::endorsement::{EndorsedUses, SpentEndorsement, Unbacked};
+use crate::{Profile, ProposalCode};
 
 /// Proves that a proposal was verified for one call. Made by [`ActionProposal::verify`](crate::ActionProposal::verify)
 /// alone; it cannot be copied, and spending consumes it.
@@ -70,7 +72,8 @@ impl VerifiedProposal {
         self.elapsed
     }
 
-    /// Uses up every single-use attestation. Where there is none, nothing is asked of the store.
+    /// Uses up every single-use attestation, and then one use of each endorsed digest that a claim cites, however many
+    /// entries of evidence have the digest. Where there is nothing of either, the store is not asked.
     ///
     /// Of several, all are looked at for expiry before the first is spent; when a later one turns out to be spent, those
     /// before it are gone, too. Each is kept until `skew` after the last moment at which it could verify: `skew` is how far
@@ -78,26 +81,76 @@ impl VerifiedProposal {
     /// ([`ProposalVerifierBuilder::skew`](crate::ProposalVerifierBuilder::skew)).
     ///
     /// # Errors
-    /// [`SpendError`]; the call must not run then, and the proposal is gone in any case.
+    /// [`ProposalSpendError`]; the call must not run then, and the proposal is gone in any case.
     pub fn spend(
-        self,
+        mut self,
         store: &dyn SpentTokens,
         now: Timestamp,
         skew: Millis,
-    ) -> Result<SpentProposal, SpendError> {
-        let tickets = || self.facts.evidence.iter().filter_map(|evidence| evidence.ticket.as_ref());
+    ) -> Result<SpentProposal, ProposalSpendError> {
+        let evidence = &mut self.facts.evidence;
+        let tickets = || evidence.iter().filter_map(|evidence| evidence.ticket.as_ref());
         if tickets().any(|ticket| now >= ticket.expires) {
-            return Err(SpendError::Expired);
+            return Err(ProposalSpendError::Attestation(SpendError::Expired));
         }
+        // Attestations first: they are good for this call alone, endorsements for others as well.
         for ticket in tickets() {
             let keep_until = ticket.keep_until.saturating_add(skew);
-            store.spend(&Ticket::new(ticket.spent, ticket.issued, keep_until), now)?;
+            let ticket = Ticket::new(ticket.spent, ticket.issued, keep_until);
+            store.spend(&ticket, now).map_err(ProposalSpendError::Attestation)?;
+        }
+        // One file backs one call: entries of evidence with the same digest take one use.
+        let mut by_digest = BTreeMap::new();
+        for evidence in evidence.iter_mut().filter(|evidence| !evidence.uses.is_empty()) {
+            let digest = *evidence.content.digest().as_bytes();
+            let spent = match by_digest.get(&digest) {
+                Some(spent) => *spent,
+                None => evidence.uses.spend(store, now, skew).map_err(ProposalSpendError::Endorsement)?,
+            };
+            by_digest.insert(digest, spent);
+            evidence.endorsement = Some(spent);
         }
         Ok(SpentProposal { facts: self.facts })
     }
 }
 
-/// Proves that a verified proposal's attestations were used up for this one act. Cannot be copied.
+/// Why a verified proposal cannot be spent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProposalSpendError {
+    /// An attestation was used before, has expired, or the store cannot say.
+    #[error("the attestation is not spent")]
+    Attestation(#[source] SpendError),
+    /// An endorsement has no use left, has expired, or the store cannot say.
+    #[error("the endorsement is not spent")]
+    Endorsement(#[source] SpendError),
+}
+
+impl ProposalSpendError {
+    /// The store's answer.
+    #[must_use]
+    pub const fn cause(&self) -> &SpendError {
+        match self {
+            Self::Attestation(error) | Self::Endorsement(error) => error,
+        }
+    }
+
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Attestation(SpendError::Spent | SpendError::Expired) => {
+                ProposalCode::EvidenceFailed.as_str()
+            }
+            Self::Endorsement(SpendError::Spent | SpendError::Expired) => {
+                ProposalCode::VerifierFailed.as_str()
+            }
+            Self::Attestation(error) | Self::Endorsement(error) => error.code(),
+        }
+    }
+}
+
+/// Proves that a verified proposal's attestations, and a use of each endorsement, were used up for this one act. Cannot be copied.
 #[derive(Debug)]
 #[must_use]
 pub struct SpentProposal {
@@ -184,6 +237,12 @@ pub struct VerifiedEvidence {
     pub(crate) endorsed: bool,
     pub(crate) signer: Option<(Box<str>, VerifyingKey)>,
     pub(crate) ticket: Option<SingleUse>,
+    /// Uses of endorsements, of which the call takes one.
+    pub(crate) uses: EndorsedUses,
+    /// The one that it took.
+    pub(crate) endorsement: Option<SpentEndorsement>,
+    /// Why an endorsement of the digest backs nothing here.
+    pub(crate) unbacked: Option<Unbacked>,
 }
 
 impl VerifiedEvidence {
@@ -220,6 +279,18 @@ impl VerifiedEvidence {
     #[must_use]
     pub const fn endorsed(&self) -> bool {
         self.endorsed
+    }
+
+    /// Says whether the call takes a use of an endorsement for it.
+    #[must_use]
+    pub const fn takes_endorsement(&self) -> bool {
+        !self.uses.is_empty()
+    }
+
+    /// The use of an endorsement that the call took; none before it is [spent](VerifiedProposal::spend).
+    #[must_use]
+    pub const fn endorsement(&self) -> Option<&SpentEndorsement> {
+        self.endorsement.as_ref()
     }
 
     /// Who signed: the id in the keyring and the key; none for a file.

@@ -3,6 +3,7 @@ use std::cmp::max;
 use countersign_core::{Clock, Digest, ImpactClass, Timestamp};
 
 use crate::attestation::{AttestationRules, verify_entry};
+use crate::endorsement::{BackedCall, EndorsedUses, Unbacked};
 use crate::proposal::check_distinct;
 use crate::trust::{check_claims, check_thresholds};
 use crate::verified::{Content, Facts, VerifiedEvidence};
@@ -189,15 +190,26 @@ impl Question<'_> {
         if digest != entry.sha256() {
             return Err(failed(index, "sha256", "must be the digest of the file"));
         }
-        let (is_input, endorsed) = (self.is_input(&entry.id), self.is_endorsed(&digest));
-        Ok(VerifiedEvidence {
+        let is_input = self.is_input(&entry.id);
+        let backing = if is_input { self.back(&digest) } else { Backing::Nobody(None) };
+        let mut evidence = VerifiedEvidence {
             id: entry.id.clone(),
             content: Content::File { digest, bytes: file.into_bytes() },
-            raises_trust: is_input && (endorsed || self.verifier.profile == Profile::Pic08),
-            endorsed: is_input && endorsed,
+            raises_trust: matches!(backing, Backing::Itself | Backing::Operator(_)),
+            endorsed: matches!(backing, Backing::Operator(_)),
             signer: None,
             ticket: None,
-        })
+            uses: EndorsedUses::default(),
+            endorsement: None,
+            unbacked: None,
+        };
+        match backing {
+            // A file that no claim cites backs nothing, so it costs nothing.
+            Backing::Operator(uses) if self.is_cited(&entry.id) => evidence.uses = uses,
+            Backing::Nobody(reason) => evidence.unbacked = reason,
+            Backing::Operator(_) | Backing::Itself => {}
+        }
+        Ok(evidence)
     }
 
     fn check_signature(
@@ -224,24 +236,60 @@ impl Question<'_> {
             endorsed: false,
             signer: Some((signature.key_id, signature.key)),
             ticket: signature.attestation,
+            uses: EndorsedUses::default(),
+            endorsement: None,
+            unbacked: None,
         })
     }
 
-    /// Says whether an operator signed the digest for this. Where the reference lets every hash raise trust nobody is asked.
-    fn is_endorsed(&self, digest: &Digest) -> bool {
-        if self.verifier.profile == Profile::Pic08 {
-            return false;
-        }
-        let tool = self.call.tool.unwrap_or_else(|| self.proposal.tool());
+    /// Looks for somebody who stands behind a file for this call.
+    ///
+    /// In 0.8 every hash raises trust by itself. Not so at money, privacy and irreversible where the operator endorses
+    /// digests: what is endorsed for other arguments, or used up, would count as well as before.
+    fn back(&self, digest: &Digest) -> Backing {
         let impacts: Vec<ImpactClass> = self.impacts.all().collect();
-        self.verifier.endorsed.as_ref().is_some_and(|endorsed| {
-            endorsed.find(digest, tool, self.call.server, &impacts, self.call.principal, self.now).is_some()
-        })
+        let list = self.verifier.endorsed.as_ref();
+        let high = impacts.iter().any(|impact| impact.is_high());
+        if self.verifier.profile == Profile::Pic08 && (list.is_none() || !high) {
+            return Backing::Itself;
+        }
+        let Some(list) = list else { return Backing::Nobody(None) };
+        // why: outside of `strict` a call may come without its arguments. Those of the proposal are the agent's word.
+        if high && self.call.tool.is_some() && self.call.args.is_none() {
+            return Backing::Nobody(Some(Unbacked::OtherArgs));
+        }
+        let call = BackedCall {
+            tool: self.call.tool.unwrap_or_else(|| self.proposal.tool()),
+            server: self.call.server,
+            impacts: &impacts,
+            principal: self.call.principal,
+            // INVARIANT: those of the call, wherever the call has any: the digests were compared.
+            args: self.proposal.args(),
+            args_digest: self.proposal.args_digest(),
+            now: self.now,
+        };
+        match list.back(digest, &call) {
+            Ok(uses) => Backing::Operator(uses),
+            Err(reason) => Backing::Nobody(reason),
+        }
+    }
+
+    fn is_cited(&self, id: &str) -> bool {
+        self.proposal.claims().iter().flat_map(|claim| claim.evidence()).any(|cited| cited == id)
     }
 
     fn is_input(&self, id: &str) -> bool {
         self.proposal.provenance().iter().any(|input| input.id() == id)
     }
+}
+
+/// Who stands behind a file.
+enum Backing {
+    /// An operator, whose endorsements have these uses where they are counted.
+    Operator(EndorsedUses),
+    /// The profile lets the hash alone raise trust.
+    Itself,
+    Nobody(Option<Unbacked>),
 }
 
 fn failed(index: usize, member: &str, rule: &'static str) -> ProposalError {

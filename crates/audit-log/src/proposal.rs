@@ -97,18 +97,37 @@ pub struct EvidenceRecord {
     /// Id of the key that signed; none for a file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub key: Option<Escaped<128>>,
+    /// Id of the endorsement of which the call took a use; none where it took none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub endorsement: Option<Digest>,
+    /// Which of the endorsement's uses the call took, from 1 on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub endorsement_use: Option<u32>,
 }
 
 impl EvidenceRecord {
     /// Makes one of a file.
     #[must_use]
     pub fn hash(id: &str, digest: Digest) -> Self {
-        Self { id: id.into(), kind: EvidenceKind::Hash, digest, key: None }
+        Self {
+            id: id.into(),
+            kind: EvidenceKind::Hash,
+            digest,
+            key: None,
+            endorsement: None,
+            endorsement_use: None,
+        }
+    }
+
+    /// Makes one of a file for which the call took that use of an endorsement.
+    #[must_use]
+    pub fn endorsed(id: &str, digest: Digest, endorsement: Digest, number: u32) -> Self {
+        Self { endorsement: Some(endorsement), endorsement_use: Some(number), ..Self::hash(id, digest) }
     }
 
     /// Makes one of something signed.
     #[must_use]
     pub fn signature(id: &str, digest: Digest, key: &str) -> Self {
-        Self { id: id.into(), kind: EvidenceKind::Sig, digest, key: Some(key.into()) }
+        Self { kind: EvidenceKind::Sig, key: Some(key.into()), ..Self::hash(id, digest) }
     }
 }

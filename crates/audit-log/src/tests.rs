@@ -87,7 +87,7 @@ fn hostile(text: &str) -> Vec<Record> {
     proposal.digest = Some(Digest::of(b"q"));
     proposal.intent = Some(Digest::of(b"i"));
     proposal.impact = Some(text.into());
-    let hash = EvidenceRecord::hash(text, Digest::of(b"h"));
+    let hash = EvidenceRecord::endorsed(text, Digest::of(b"h"), Digest::of(b"e"), u32::MAX);
     let sig = EvidenceRecord::signature(text, Digest::of(b"s"), text);
     proposal.set_evidence([hash, sig].into_iter().cycle().take(80));
     call.proposal = Some(Box::new(proposal));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use countersign_action_proposal::{
-    EndorsedDigests, EvidenceResolver, HighImpacts, Profile, ProposalPolicy, ProposalVerifier,
+    EndorsedDigest, EndorsedDigests, EvidenceResolver, HighImpacts, Profile, ProposalPolicy, ProposalVerifier,
 };
 use countersign_core::{Audience, Millis, Timestamp};
 use countersign_keys::{TrustRoot, VerifyingKey};
@@ -30,7 +30,7 @@ pub(crate) struct ProposalPlan {
     /// This gate's name, as attestations bind it.
     pub(crate) audience: Audience,
     pub(crate) max_attestation_age: Option<Millis>,
-    /// Where used attestations are remembered; without it, this process alone remembers.
+    /// Where used attestations and endorsements are remembered; without it, this process alone remembers.
     pub(crate) store: Option<PathBuf>,
 }
 
@@ -62,7 +62,9 @@ impl ProposalPlan {
             builder = builder.resolver(open_folder(path)?);
         }
         if let Some(path) = &self.endorsed {
-            builder = builder.endorsed(self.read_endorsed(path, root, registry, now)?);
+            let endorsed = self.read_endorsed(path, root, registry, now)?;
+            warn_of_unbound(&endorsed);
+            builder = builder.endorsed(endorsed);
         }
         if let Some(path) = &self.policy {
             let policy = ProposalPolicy::from_json(&read_trusted_file(path, TEXT_BYTES)?);
@@ -104,6 +106,27 @@ const fn accepted_beyond_strict(profile: Profile) -> Option<&'static str> {
         Profile::Pic09 | _ => Some(
             "opaque signatures, attestations that name no call, and any number of uses of those without a nonce",
         ),
+    }
+}
+
+fn warn_of_unbound(endorsed: &EndorsedDigests) {
+    let count = endorsed.entries().filter(|entry| entry.lacks_args()).count();
+    if count > 0 {
+        note(&format!(
+            "warning ENDORSEMENT_UNBOUND: endorsements that bind no arguments: {count}; for money, privacy and irreversible they count for nothing: sign them with `proposal endorse --args` or `--arg`, or for other impacts alone"
+        ));
+    }
+}
+
+/// Warns of endorsements that were issued before the store was made in which they are spent: an earlier one may have
+/// counted their uses.
+pub(crate) fn warn_of_older_than_store(verifier: &ProposalVerifier, created: Timestamp) {
+    let is_older = |entry: &&EndorsedDigest| entry.issued().is_some_and(|issued| issued < created);
+    let count = verifier.endorsed().map_or(0, |endorsed| endorsed.entries().filter(is_older).count());
+    if count > 0 {
+        note(&format!(
+            "warning ENDORSEMENT_TOO_OLD: endorsements issued before the store of used tickets was made: {count}; calls that need them are refused (STORE_TOO_NEW): sign them anew"
+        ));
     }
 }
 

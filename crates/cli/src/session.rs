@@ -34,7 +34,7 @@ use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file, read_trusted_file};
 use crate::follow::follow;
 use crate::marks::LateMarks;
-use crate::proposals::ProposalPlan;
+use crate::proposals::{ProposalPlan, warn_of_older_than_store};
 use crate::record::{OpenRecord, PreparedRecord, RecordPlan, ToldLog};
 use crate::recorded::recorded_failure;
 use crate::signals::SignalsPlan;
@@ -272,7 +272,13 @@ impl PreparedSession {
         let attestations = match &self.proposals {
             None => None,
             Some((_, None)) => Some(Arc::new(MemorySpentTokens::new()) as Arc<dyn SpentTokens>),
-            Some((_, Some(path))) => Some(open(path)? as _),
+            Some((verifier, Some(path))) => {
+                let store = open(path)?;
+                if let Some(created) = store.created() {
+                    warn_of_older_than_store(verifier, created);
+                }
+                Some(store as _)
+            }
         };
         let quarantines = self.signals.store.as_deref().map(&mut open).transpose()?;
         Ok(Stores { approvals, attestations, quarantines: quarantines.map(|store| store as _) })

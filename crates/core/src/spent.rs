@@ -3,7 +3,7 @@ use std::fmt;
 
 use crate::{Digest, StoreId, Timestamp};
 
-/// What the spent set knows a single-use thing by: an approval token, or an attestation.
+/// What the spent set knows a single-use thing by: an approval token, an attestation, or one use of an endorsement.
 ///
 /// Make one only from what was verified, so that nobody uses up a ticket that they do not have. The digest is a framed
 /// one ([`Digest::framed`]) under a label of its own for each kind of thing, so that kinds cannot collide.

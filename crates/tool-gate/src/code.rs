@@ -206,8 +206,8 @@ codes! {
         "attestations and approvals of this time cannot be used", Some("the operator's attention");
     /// The ticket was issued before the store of used tickets was made: an earlier store may have spent it.
     10 StoreTooNew "STORE_TOO_NEW", AfterApproval,
-        "the approval or attestation was issued before the store of used ones was made",
-        Some("a new approval or attestation of exactly this call");
+        "the approval, attestation or endorsement was issued before the store of used ones was made",
+        Some("a new approval, attestation or endorsement of exactly this call");
     /// The store of used tickets cannot be used: nothing can be spent, or, at a gateway, no question can be filed.
     10 StoreUnavailable "STORE_UNAVAILABLE", AfterChange,
         "attestations and approvals cannot be used at the moment", Some("the operator's attention");

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_action_proposal::{SpentProposal, VerifiedProposal};
+use countersign_action_proposal::{ProposalSpendError, SpentProposal, VerifiedProposal};
 use countersign_approval_token::{Approval, SpentApproval};
 use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Recipe, read};
 use countersign_committed_plan::{PlanLimits, PlanProblem, StepProof};
@@ -116,7 +116,7 @@ pub(crate) fn decide<'g>(
     let backing = backed(gate, call, &read.reserved, &view, &asked, &mut reservation, facts)?;
     user_checks(gate, &asked, backing.impact)?;
     still_free(gate, step.as_ref())?;
-    let (proposal, approval) = spend(gate, backing.proposal, approval)?;
+    let (proposal, approval) = spend(gate, backing.proposal, approval, facts)?;
     facts.approval_spent = approval.is_some();
     let basis = Basis {
         version: view.snapshot().version(),
@@ -391,15 +391,16 @@ fn user_checks(gate: &Inner, asked: &Asked<'_>, impact: ImpactClass) -> Result<(
     Ok(())
 }
 
-/// Step 10: are attestations and approval unspent, and now spent, durably?
+/// Step 10: are attestations, endorsements and approval unspent, and now spent, durably?
 ///
-/// Attestations go first. A call that fails there has cost nobody's approval, and of one call's codes the one of step 8
-/// still comes before the one of step 10. A call that fails at its approval has used its attestations up; they were good
-/// for this call alone.
+/// What backs the proposal goes first. A call that fails there has cost nobody's approval, and of one call's codes the one of step 8
+/// still comes before the one of step 10. A call that fails at its approval has used its attestations up, which were good
+/// for this call alone, and one use of each endorsement.
 fn spend(
     gate: &Inner,
     proposal: Option<(VerifiedProposal, &ProposalSettings)>,
     approval: Option<(Approval, &ApprovalSettings)>,
+    facts: &mut Facts<'_>,
 ) -> Result<(Option<SpentProposal>, Option<SpentApproval>), Refusal> {
     if proposal.is_none() && approval.is_none() {
         return Ok((None, None));
@@ -410,9 +411,17 @@ fn spend(
         None => None,
         Some((verified, settings)) => {
             let spent = verified.spend(&*settings.spent, now, settings.skew);
-            Some(spent.map_err(|error| {
-                spend_refusal(&error, "attestation", [RejectionCode::PicEvidenceFailed; 2])
-            })?)
+            let spent = spent.map_err(|error| {
+                let (what, code) = match &error {
+                    ProposalSpendError::Endorsement(_) => ("endorsement", RejectionCode::PicVerifierFailed),
+                    ProposalSpendError::Attestation(_) | _ => {
+                        ("attestation", RejectionCode::PicEvidenceFailed)
+                    }
+                };
+                spend_refusal(error.cause(), what, [code; 2])
+            })?;
+            facts.note_evidence(spent.evidence());
+            Some(spent)
         }
     };
     let approval = match approval {

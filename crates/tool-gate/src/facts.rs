@@ -1,4 +1,4 @@
-use countersign_action_proposal::{ActionProposal, VerifiedProposal};
+use countersign_action_proposal::{ActionProposal, VerifiedEvidence, VerifiedProposal};
 use countersign_approval_token::Approval;
 use countersign_audit_log::{
     CallRecord, Escaped, EvidenceRecord, ProposalRecord, RecordedTool, RecordedValues, Verdict,
@@ -115,10 +115,19 @@ impl<'a> Facts<'a> {
 
     pub(crate) fn note_verified(&mut self, verified: &VerifiedProposal) {
         self.note_effective_impact(verified.impact());
+        self.note_evidence(verified.evidence());
+    }
+
+    /// The evidence that verified, with the endorsements of which a use was spent.
+    pub(crate) fn note_evidence(&mut self, evidence: &[VerifiedEvidence]) {
         if let Some(record) = &mut self.proposal {
-            record.set_evidence(verified.evidence().iter().map(|evidence| match evidence.signer() {
-                Some((key, _)) => EvidenceRecord::signature(evidence.id(), evidence.digest(), key),
-                None => EvidenceRecord::hash(evidence.id(), evidence.digest()),
+            record.set_evidence(evidence.iter().map(|evidence| {
+                let (id, digest) = (evidence.id(), evidence.digest());
+                match (evidence.signer(), evidence.endorsement()) {
+                    (Some((key, _)), _) => EvidenceRecord::signature(id, digest, key),
+                    (None, Some(spent)) => EvidenceRecord::endorsed(id, digest, spent.id(), spent.number()),
+                    (None, None) => EvidenceRecord::hash(id, digest),
+                }
             }));
         }
     }

@@ -44,7 +44,7 @@ pub fn own_arguments(sent: Canonical) -> Canonical {
     sent.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER])
 }
 
-/// Says how action proposals are verified and where their attestations are spent.
+/// Says how action proposals are verified, and where their attestations and the uses of their endorsements are spent.
 #[derive(Clone, Debug)]
 pub struct ProposalSettings {
     pub(crate) verifier: Arc<ProposalVerifier>,
@@ -54,7 +54,10 @@ pub struct ProposalSettings {
 
 impl ProposalSettings {
     /// Takes the operator's verifier and the store of used tickets; it may be the one in which approvals are spent. A used
-    /// attestation is kept there for 5 seconds after it expires.
+    /// attestation is kept there for 5 seconds after it expires, and so is the use of an endorsement.
+    ///
+    /// Endorsements outlive processes. With a store that does not, every process gives their uses anew; one that refuses
+    /// what is older than itself refuses the endorsements.
     #[must_use]
     pub fn new(verifier: Arc<ProposalVerifier>, spent: Arc<dyn SpentTokens>) -> Self {
         Self { verifier, spent, skew: Millis::from_secs(5) }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::world::{
-    Facts, attested, attested_transfer, built, cfo, clock, code, cto, endorsed, files, gate, hash_entry,
-    judge, keyring_of, parsed, transfer, with_evidence,
+    Facts, attested, attested_transfer, built, cfo, clock, code, cto, endorsed, files, for_acme, gate,
+    hash_entry, judge, keyring_of, parsed, transfer, with_evidence,
 };
 use crate::{
     ActionProposal, EvidenceKeyring, Profile, ProposalLimits, ProposalPolicy, ProposalVerifier,
@@ -172,8 +172,11 @@ fn gate_with(profile: Profile, policy: &str, threshold: usize, endorse: bool) ->
     let gate = gate(profile)
         .keyring(keyring_of(&json!({"irreversible": threshold, "write": threshold})))
         .resolver(files(&[("file://invoice.txt", INVOICE)]));
-    let gate: ProposalVerifierBuilder =
-        if endorse { gate.endorsed(endorsed(INVOICE, &json!({"impacts": ["money"]}))) } else { gate };
+    let gate: ProposalVerifierBuilder = if endorse {
+        gate.endorsed(endorsed(INVOICE, &for_acme(&json!({"impacts": ["money"]}))))
+    } else {
+        gate
+    };
     built(match policy {
         "none" => gate,
         text => gate.policy(ProposalPolicy::from_json(text.as_bytes()).unwrap()),
@@ -261,7 +264,7 @@ impl Setting {
             .policy(ProposalPolicy::from_json(policy.to_string().as_bytes()).unwrap())
             .high(self.high.iter().copied().collect());
         if let Some(impacts) = &self.endorsed_for {
-            gate = gate.endorsed(endorsed(INVOICE, &json!({"impacts": impacts})));
+            gate = gate.endorsed(endorsed(INVOICE, &for_acme(&json!({"impacts": impacts}))));
         }
         let cited = json!(["invoice", "mail"]);
         let proposal = parsed(&proposal_with(self.evidence, proposed, &cited, &facts));

@@ -10,15 +10,15 @@ use super::world::{
     Facts, NOW, at, attested, attested_transfer, built, cfo, cto, files, gate, hash_entry, judge, look,
     millis, parsed, transfer, with_evidence,
 };
-use crate::{EvidenceKeyring, Profile, ProposalVerifierBuilder};
+use crate::{EvidenceKeyring, Profile, ProposalSpendError, ProposalVerifierBuilder};
 
 const SKEW: Millis = Millis::from_secs(5);
 
 /// Keeps what was spent, and until when.
 #[derive(Debug, Default)]
-struct Spent {
+pub(super) struct Spent {
     ids: Mutex<BTreeSet<[u8; 32]>>,
-    kept: Mutex<Vec<Timestamp>>,
+    pub(super) kept: Mutex<Vec<Timestamp>>,
 }
 
 impl SpentTokens for Spent {
@@ -42,20 +42,20 @@ fn a_strict_attestation_is_spent_once_and_refused_the_second_time() {
     assert_eq!(*store.kept.lock().unwrap(), [at(NOW + 600_000 + 5_000)]);
     // It verifies again, as verifying is pure, and is not spent again.
     let again = judge(&attested_transfer(), &verifier).unwrap().spend(&store, at(NOW), SKEW);
-    assert!(matches!(again, Err(SpendError::Spent)));
+    assert!(matches!(again, Err(ProposalSpendError::Attestation(SpendError::Spent))));
 }
 
 #[test]
 fn an_attestation_that_expires_before_it_is_spent_is_not_spent() {
     let (store, verifier) = (Spent::default(), built(gate(Profile::Strict)));
     let spend = |now: u64| judge(&attested_transfer(), &verifier).unwrap().spend(&store, at(now), SKEW);
-    assert!(matches!(spend(NOW + 600_000), Err(SpendError::Expired)));
+    assert!(matches!(spend(NOW + 600_000), Err(ProposalSpendError::Attestation(SpendError::Expired))));
     assert!(store.kept.lock().unwrap().is_empty());
     assert!(spend(NOW + 599_999).is_ok());
 }
 
 /// Judges the transfer, which was issued a minute ago for ten minutes more, and spends it now.
-fn kept(gate: ProposalVerifierBuilder, now: u64) -> Result<Timestamp, SpendError> {
+fn kept(gate: ProposalVerifierBuilder, now: u64) -> Result<Timestamp, ProposalSpendError> {
     let store = Spent::default();
     let verified = judge(&attested_transfer(), &built(gate)).unwrap();
     let _ = verified.spend(&store, at(now), SKEW)?;
@@ -74,7 +74,7 @@ fn an_attestation_ends_with_its_key_and_is_remembered_as_if_the_key_went_on() {
     let soon = || ending("2026-01-01T00:00:10Z");
     let verified = judge(&attested_transfer(), &built(soon())).unwrap();
     assert_eq!(verified.evidence()[0].attestation().unwrap().1, at(NOW + 10_000));
-    assert!(matches!(kept(soon(), NOW + 10_000), Err(SpendError::Expired)));
+    assert_eq!(kept(soon(), NOW + 10_000).unwrap_err().code(), "PIC_EVIDENCE_FAILED");
     // Whoever prolongs the key does not bring it to life again.
     assert_eq!(kept(soon(), NOW + 9_999).unwrap(), at(NOW + 600_000 + 5_000));
     assert_eq!(kept(ending("2027-01-01T00:00:00Z"), NOW + 599_999).unwrap(), at(NOW + 600_000 + 5_000));
@@ -85,7 +85,7 @@ fn an_attestation_is_remembered_no_longer_than_it_is_young_enough_and_no_shorter
     // Issued a minute ago: it verifies to the last millisecond of the second minute.
     let young = || gate(Profile::Strict).max_attestation_age(millis(120_000));
     assert_eq!(kept(young(), NOW + 60_000).unwrap(), at(NOW + 60_001 + 5_000));
-    assert!(matches!(kept(young(), NOW + 60_001), Err(SpendError::Expired)));
+    assert!(matches!(kept(young(), NOW + 60_001), Err(ProposalSpendError::Attestation(SpendError::Expired))));
     let judged = |now: u64| {
         let (proposal, facts) = (parsed(&attested_transfer()), Facts::new("payments_send"));
         let call = facts.call_for(&proposal);
@@ -125,7 +125,7 @@ fn what_may_be_used_again_asks_nothing_of_the_store() {
     let strict = built(gate(Profile::Strict));
     assert!(judge(&look(), &strict).unwrap().spend(&Closed, at(NOW), SKEW).is_ok());
     let refused = judge(&attested_transfer(), &strict).unwrap().spend(&Closed, at(NOW), SKEW);
-    assert!(matches!(refused, Err(SpendError::Unavailable(_))));
+    assert!(matches!(refused, Err(ProposalSpendError::Attestation(SpendError::Unavailable(_)))));
     for profile in [Profile::Pic09, Profile::Pic08] {
         let verifier = built(gate(profile).verify_evidence().sanitize_trust());
         assert!(judge(&reusable(), &verifier).unwrap().spend(&Closed, at(NOW), SKEW).is_ok());
@@ -151,7 +151,10 @@ fn an_attestation_with_a_nonce_is_spent_by_every_profile() {
         let store = Spent::default();
         let spend = |value: &Value| judge(value, &verifier).unwrap().spend(&store, at(NOW), SKEW);
         assert!(spend(&attested_transfer()).is_ok());
-        assert!(matches!(spend(&attested_transfer()), Err(SpendError::Spent)), "{profile}");
+        assert!(
+            matches!(spend(&attested_transfer()), Err(ProposalSpendError::Attestation(SpendError::Spent))),
+            "{profile}"
+        );
     }
 }
 

@@ -4,8 +4,8 @@ use countersign_core::ImpactClass;
 use serde_json::{Value, json};
 
 use super::world::{
-    Facts, attested, attested_transfer, built, cfo, clock, code, cto, endorsed, files, gate, hash_entry,
-    judge, keyring_of, look, parsed, told, transfer, with_evidence,
+    Facts, attested, attested_transfer, built, cfo, clock, code, cto, endorsed, files, for_acme, gate,
+    hash_entry, judge, keyring_of, look, parsed, told, transfer, with_evidence,
 };
 use crate::{Profile, ProposalVerifierBuilder, ProposedCall, TrustLevel};
 
@@ -162,10 +162,10 @@ fn a_hash_raises_trust_where_an_operator_signed_the_digest_for_this() {
             (json!({"servers": ["bank"]}), "allow"),
             (json!({"servers": ["shop"]}), "PIC_VERIFIER_FAILED"),
         ] {
-            let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &scope)));
+            let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &for_acme(&scope))));
             assert_eq!(code(judge(&filed(), &verifier)), expected, "{profile} {scope}");
         }
-        let other = built(with_file(profile).endorsed(endorsed(b"another invoice", &json!({}))));
+        let other = built(with_file(profile).endorsed(endorsed(b"another invoice", &for_acme(&json!({})))));
         assert_eq!(code(judge(&filed(), &other)), "PIC_VERIFIER_FAILED");
     }
 }
@@ -176,17 +176,20 @@ fn a_digest_that_was_signed_for_money_does_not_back_what_the_operator_calls_wors
     let scope = json!({"impacts": ["irreversible"]});
     let mut value = filed();
     value["impact"] = json!("irreversible");
-    let verifier = built(with_file(Profile::Pic09).endorsed(endorsed(INVOICE, &scope)));
-    let call = ProposedCall::to_tool_named("payments_send");
+    let verifier = built(with_file(Profile::Pic09).endorsed(endorsed(INVOICE, &for_acme(&scope))));
+    let args = parsed(&value).args_digest();
+    let call = ProposedCall::to_tool_named("payments_send").args(args);
     let judged = |call: &ProposedCall<'_>| code(parsed(&value).verify(&verifier, call, &clock()));
     assert_eq!(judged(&call), "allow");
+    let unknown = ProposedCall::to_tool_named("payments_send");
+    assert_eq!(judged(&unknown), "PIC_VERIFIER_FAILED", "nothing is known of the arguments");
     assert_eq!(judged(&call.impact(ImpactClass::Money)), "PIC_VERIFIER_FAILED");
 }
 
 #[test]
 fn what_an_operator_raised_says_so_and_nothing_else_does() {
     for profile in [Profile::Strict, Profile::Pic09] {
-        let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &json!({}))));
+        let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &for_acme(&json!({})))));
         assert!(verifier.endorsed().unwrap().still_counts(&|_| false));
         let verified = judge(&filed(), &verifier).unwrap();
         assert!(verified.evidence()[0].endorsed());
@@ -197,10 +200,17 @@ fn what_an_operator_raised_says_so_and_nothing_else_does() {
         low["evidence"][0]["id"] = json!("elsewhere");
         assert!(!judge(&low, &verifier).unwrap().evidence()[0].endorsed());
     }
-    // In 0.8 the digest alone raises it, whoever signed.
-    let old = built(with_file(Profile::Pic08).endorsed(endorsed(INVOICE, &json!({}))));
-    let verified = judge(&filed(), &old).unwrap();
+    // In 0.8 the digest alone raises it, but not at a high impact where an operator endorses digests.
+    let low = |value: Value| {
+        let mut value = value;
+        value["impact"] = json!("read");
+        value
+    };
+    let old = built(with_file(Profile::Pic08).endorsed(endorsed(INVOICE, &for_acme(&json!({})))));
+    let verified = judge(&low(filed()), &old).unwrap();
     assert!(verified.evidence()[0].raises_trust() && !verified.evidence()[0].endorsed());
+    let verified = judge(&filed(), &old).unwrap();
+    assert!(verified.evidence()[0].raises_trust() && verified.evidence()[0].endorsed());
     let signed = judge(&attested_transfer(), &built(gate(Profile::Strict))).unwrap();
     assert!(!signed.evidence()[0].endorsed());
     assert!(built(gate(Profile::Strict)).endorsed().is_none());
@@ -211,7 +221,7 @@ fn a_file_for_no_input_raises_nothing_whoever_signed_its_digest() {
     let mut value = with_evidence(transfer(), hash_entry("elsewhere", "file://invoice.txt", INVOICE));
     value["claims"][0]["evidence"] = json!(["elsewhere"]);
     for profile in [Profile::Pic09, Profile::Pic08] {
-        let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &json!({}))));
+        let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &for_acme(&json!({})))));
         assert_eq!(code(judge(&value, &verifier)), "PIC_VERIFIER_FAILED", "{profile}");
     }
     value["impact"] = json!("read");

@@ -3,6 +3,7 @@
 
 mod accepted;
 mod bound;
+mod endorsed;
 mod files;
 mod keys;
 mod made;
@@ -51,9 +52,11 @@ fn the_vectors_on_disk_are_those_that_are_made() {
         keys::refused(),
         recipes::refused(),
         stated::refused(),
+        endorsed::refused(),
     ]
     .concat();
-    let mut made = named("accept", [accepted::accepted(), recipes::accepted(), stated::accepted()].concat());
+    let accepted = [accepted::accepted(), recipes::accepted(), stated::accepted(), endorsed::accepted()];
+    let mut made = named("accept", accepted.concat());
     made.extend(named("reject", refused));
     made.extend(files::artifacts());
     vectors().hold(&made);

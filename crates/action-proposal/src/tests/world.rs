@@ -188,6 +188,15 @@ pub(super) fn hash_entry(id: &str, reference: &str, bytes: &[u8]) -> Value {
     json!({"id": id, "type": "hash", "ref": reference, "sha256": Digest::of(bytes).to_string()})
 }
 
+/// Members of an entry that binds the transfer's recipient, beside these.
+pub(super) fn for_acme(scope: &Value) -> Value {
+    let mut entry = scope.clone();
+    entry["bounds"] = json!([{"pointer": "/to", "equals": "acme"}]);
+    entry["issued"] = json!(NOW - 1_000);
+    entry["expires"] = json!(NOW + 3_600_000);
+    entry
+}
+
 /// What an operator signed of some digests, with these other members for each.
 pub(super) fn endorsed(bytes: &[u8], scope: &Value) -> EndorsedDigests {
     let operator = SigningKey::from_seed([9; 32]);

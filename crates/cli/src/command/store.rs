@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::session::open_existing_store;
 use crate::time::now;
 
-/// Make and look at the store in which approvals and attestations are spent.
+/// Make and look at the store in which approvals, attestations and endorsements are spent.
 ///
 /// A store refuses what was issued before it was made, because an earlier store in its place may have spent it. A gate
 /// makes its store when it starts first; make it here to mint approvals before that.

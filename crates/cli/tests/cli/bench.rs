@@ -147,6 +147,13 @@ impl Bench {
         self.run(line).done()
     }
 
+    /// Endorses with these options, and gives the list; what is signed is shown on standard error.
+    pub(crate) fn endorse(&self, options: &str) -> String {
+        let run = self.run(&format!("proposal endorse {options}"));
+        assert_eq!(run.code, 0, "{run:?}");
+        run.out
+    }
+
     /// Runs what has to fail with an exit code and a code, in one line, without changing any file.
     pub(crate) fn fails(&self, line: &str, exit: i32, code: &str) {
         self.fails_with(&line.split_whitespace().collect::<Vec<_>>(), "", exit, code);

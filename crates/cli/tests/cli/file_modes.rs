@@ -23,7 +23,7 @@ fn whole_gateway() -> Bench {
     bench.ok("keys generate --kind ed25519 --out cfo.key --public-out cfo.pub");
     bench.write("keyring.json", bench.ok("keys keyring --add cfo-1=cfo.pub"));
     bench.write("policy.json", "{\"impact_by_tool\": {}}");
-    let endorsed = bench.ok("proposal endorse --file evidence/invoice --expires 1d --key op.key");
+    let endorsed = bench.endorse("--file evidence/invoice --impact write --expires 1d --key op.key");
     bench.write("endorsed.json", endorsed);
     let proposals = "[proposals]\nkeyring = \"keyring.json\"\nendorsed = \"endorsed.json\"\n\
                      policy = \"policy.json\"\nevidence_root = \"evidence\"\n";

@@ -28,6 +28,7 @@ mod check_proposals;
 mod conformance;
 mod demo;
 mod desk;
+mod endorsements;
 mod exports;
 mod file_modes;
 mod general;

@@ -478,7 +478,8 @@ fn the_configuration_in_the_help_is_one() {
     let policy = "{\"impact_by_tool\": {\"search\": \"read\"}}";
     bench.write("pic-policy.json", policy);
     bench.write("file.txt", "x");
-    bench.write("endorsed.dsse.json", bench.ok("proposal endorse --file file.txt --expires 1d --key op.key"));
+    let endorsed = bench.endorse("--file file.txt --impact write --expires 1d --key op.key");
+    bench.write("endorsed.dsse.json", endorsed);
     bench.write("plan.json", json!({"steps": [{"tool": "search", "args": {}}]}).to_string());
     let hinted =
         shown.replace("# endorsed", "endorsed").replace("# policy", "policy").replace("# file", "file");

@@ -323,23 +323,27 @@ fn an_attested_transfer_runs_once_and_no_other_does() {
 }
 
 #[test]
-fn what_an_operator_endorsed_backs_a_claim_as_often_as_it_is_cited() {
+fn an_endorsement_backs_its_one_call_through_the_gateway() {
     let bench = payments();
+    bench.ok("store init attestations.sqlite");
     bench.write("gateway.toml", CONFIG.replace("store =", "endorsed = \"endorsed.json\"\nstore ="));
-    let endorse =
-        "proposal endorse --file evidence/invoice-77.txt --tool wire_transfer --impact money --expires 1d";
-    bench.write("endorsed.json", bench.ok(&format!("{endorse} --key op.key")));
+    let endorse = "--file evidence/invoice-77.txt --tool wire_transfer --impact money --expires 1d \
+                   --arg /account=DE02-PARTS --max /amount=1200";
+    bench.write("endorsed.json", bench.endorse(&format!("{endorse} --key op.key")));
     let mut client = Client::start(&bench);
     let wanted = proposal("invoice", 1_200, vec![invoice()]);
+    let more = proposal("invoice", 1_201, vec![invoice()]);
+    assert_eq!(refused(&wire(&mut client, "c0", 1_201, &more)), "PIC_VERIFIER_FAILED");
+    assert!(is_done(&wire(&mut client, "c1", 1_200, &wanted)));
     for call_id in ["c1", "c2"] {
-        assert!(is_done(&wire(&mut client, call_id, 1_200, &wanted)));
+        assert_eq!(refused(&wire(&mut client, call_id, 1_200, &wanted)), "PIC_VERIFIER_FAILED");
     }
     bench.write("evidence/other.txt", "Other\n");
     let other = proposal("invoice", 1_200, vec![file("invoice", "other.txt", "Other\n")]);
     assert_eq!(refused(&wire(&mut client, "c3", 1_200, &other)), "PIC_VERIFIER_FAILED");
     assert_eq!(client.end(), (0, String::new()));
     // Whom the operator's trust root does not name endorses nothing.
-    bench.write("endorsed.json", bench.ok(&format!("{endorse} --key stranger.key")));
+    bench.write("endorsed.json", bench.endorse(&format!("{endorse} --key stranger.key")));
     let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
     assert!(run.code == 3 && run.err.contains("endorsed.json"), "{run:?}");
 }
@@ -465,7 +469,8 @@ fn what_proposals_are_judged_by_is_checked_before_any_file_is_made() {
 fn the_paths_are_taken_from_the_configurations_own_folder() {
     let (bench, elsewhere) = (payments(), Bench::new());
     bench.write("policy.json", "{\"impact_by_tool\": {}}");
-    bench.write("endorsed.json", bench.ok("proposal endorse --file policy.json --expires 1d --key op.key"));
+    bench
+        .write("endorsed.json", bench.endorse("--file policy.json --impact write --expires 1d --key op.key"));
     let more = "policy = \"policy.json\"\nendorsed = \"endorsed.json\"\n[record]";
     bench.write("gateway.toml", CONFIG.replace("[record]", more));
     let config = bench.path("gateway.toml").display().to_string();
@@ -480,8 +485,8 @@ fn an_endorsement_by_a_key_that_the_registry_revokes_counts_for_nothing() {
     let bench = payments();
     bench.ok("keys trust --threshold 1 --out root.json --force op.pub stranger.pub");
     let key_id = bench.run("keys show stranger.pub --json").value()["key_id"].clone();
-    let endorse = "proposal endorse --file evidence/invoice-77.txt --expires 1d --key stranger.key";
-    bench.write("endorsed.json", bench.ok(endorse));
+    let endorse = "--file evidence/invoice-77.txt --impact write --expires 1d --key stranger.key";
+    bench.write("endorsed.json", bench.endorse(endorse));
     bench.write("gateway.toml", CONFIG.replace("store =", "endorsed = \"endorsed.json\"\nstore ="));
     let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
     assert_eq!((run.code, run.err.as_str()), (0, ""));

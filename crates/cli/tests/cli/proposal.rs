@@ -391,8 +391,9 @@ fn places_and_rules_are_for_those_who_ask_and_values_for_nobody() {
 fn evidence_is_told_entry_by_entry() {
     let desk = Desk::new();
     let bench = &desk.bench;
-    let sha256 =
-        bench.run("proposal endorse --file invoice.txt --key op.key --json").value()["digests"][0].clone();
+    let sha256 = serde_json::from_str::<Value>(&bench.endorse("--file invoice.txt --key op.key --json"))
+        .unwrap()["digests"][0]
+        .clone();
     let file =
         |id: &str, reference: &str| json!({"id": id, "type": "hash", "ref": reference, "sha256": sha256});
     let attest = |files: Value, into: &str| {
@@ -462,10 +463,11 @@ fn a_file_raises_trust_where_an_operator_vouches_for_it() {
     let desk = Desk::new();
     let bench = &desk.bench;
     let signed =
-        bench.ok("proposal endorse --file invoice.txt --tool payments_send --impact money --key op.key");
+        bench.endorse("--file invoice.txt --tool payments_send --impact money --args args.json --key op.key");
     bench.write("endorsed.json", &signed);
-    let sha256 =
-        bench.run("proposal endorse --file invoice.txt --key op.key --json").value()["digests"][0].clone();
+    let sha256 = serde_json::from_str::<Value>(&bench.endorse("--file invoice.txt --key op.key --json"))
+        .unwrap()["digests"][0]
+        .clone();
     let mut proposal = transfer();
     proposal["evidence"] =
         json!([{"id": "invoice", "type": "hash", "ref": "file://invoice.txt", "sha256": sha256}]);
@@ -475,22 +477,27 @@ fn a_file_raises_trust_where_an_operator_vouches_for_it() {
     refused(&desk.verify("filed.json", &[]), 4, "PIC_EVIDENCE_FAILED");
     refused(&desk.verify("filed.json", &[root]), 3, "PIC_VERIFIER_FAILED");
     let allowed = desk.verify("filed.json", &vouched).done();
-    assert!(allowed.contains("invoice  hash, raises trust"), "{allowed}");
+    assert!(allowed.contains("invoice  hash, raises trust, takes one use of its endorsement"), "{allowed}");
+    bench.write("endorsed.json", bench.endorse("--file invoice.txt --key op.key"));
+    refused(&desk.verify("filed.json", &vouched), 3, "PIC_VERIFIER_FAILED");
+    let why = desk.verify("filed.json", &[vouched[0], vouched[1], vouched[2], ("--debug", "")]);
+    assert!(why.err.contains("the endorsement of the file binds no arguments"), "{why:?}");
 
     for narrow in ["--tool other", "--server other", "--impact write", "--principal bob", "--sha256 00"] {
         let narrow = narrow.replace("00", &"0".repeat(64));
         let file = if narrow.starts_with("--sha") { "" } else { "--file invoice.txt " };
-        bench.write("endorsed.json", bench.ok(&format!("proposal endorse {file}{narrow} --key op.key")));
+        bench
+            .write("endorsed.json", bench.endorse(&format!("{file}{narrow} --max /amount=500 --key op.key")));
         refused(&desk.verify("filed.json", &vouched), 3, "PIC_VERIFIER_FAILED");
     }
-    bench.write("endorsed.json", bench.ok("proposal endorse --file invoice.txt --key cfo.key"));
+    bench.write("endorsed.json", bench.endorse("--file invoice.txt --key cfo.key"));
     refused(&desk.verify("filed.json", &vouched), 3, "ENVELOPE_THRESHOLD");
-    bench.write("endorsed.json", bench.ok("proposal endorse --file invoice.txt --key op.key --expires 1m"));
+    bench.write("endorsed.json", bench.endorse("--file invoice.txt --key op.key --expires 1m"));
     let later = [vouched[0], vouched[1], vouched[2], ("--now", "2199-01-01T00:00:00Z")];
     refused(&desk.verify("filed.json", &later), 3, "ENDORSEMENT_EXPIRED");
-    let report =
-        bench.run("proposal endorse --file invoice.txt --key op.key --expires 2199-01-01T00:00:00Z --json");
-    assert_eq!(report.value()["expires"], 7_226_582_400_000_u64);
+    let report = bench.endorse("--file invoice.txt --key op.key --expires 2199-01-01T00:00:00Z --json");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["expires"], 7_226_582_400_000_u64);
 
     bench.fails("proposal endorse --key op.key", 2, "USAGE");
     bench.fails("proposal endorse --file no.txt --key op.key", 1, "FILE_MISSING");

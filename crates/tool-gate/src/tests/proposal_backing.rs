@@ -15,11 +15,20 @@ pub(super) fn endorser() -> SigningKey {
     SigningKey::from_seed([6; 32])
 }
 
-/// A verifier that takes the operator's word for the invoice.
+/// A verifier that takes the operator's word for the invoice: at low impacts, and for its payment.
 pub(super) fn endorsing() -> ProposalVerifierBuilder {
+    endorsing_payments(3)
+}
+
+/// The same, for so many payments.
+pub(super) fn endorsing_payments(uses: u32) -> ProposalVerifierBuilder {
     let expires = start().checked_add(Millis::from_secs(86_400)).unwrap();
     let list = json!({"format": "countersign-evidence-digests-1", "issued": start(), "expires": expires,
-        "digests": [{"sha256": Digest::of(INVOICE)}]});
+    "digests": [
+        {"sha256": Digest::of(INVOICE)},
+        {"sha256": Digest::of(INVOICE), "tools": ["wire"], "issued": start(), "expires": expires, "uses": uses,
+         "bounds": [{"pointer": "/to", "equals": "DE02"}, {"pointer": "/amount", "max": 49}]},
+    ]});
     let draft = EndorsementDraft::from_json(list.to_string().as_bytes()).unwrap();
     let envelope = draft.to_envelope(&[&endorser()]).to_json();
     let root = TrustRoot::new(1, 1, vec![endorser().verifying_key()]).unwrap();

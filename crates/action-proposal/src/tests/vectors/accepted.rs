@@ -3,7 +3,7 @@
 use countersign_core::Digest;
 use serde_json::{Value, json};
 
-use super::files::{endorsed, hash};
+use super::files::{endorsed, for_acme, hash};
 use super::keys::{armoured, digits};
 use super::made::*;
 
@@ -141,21 +141,21 @@ fn strict_ones() -> Vec<Case> {
                 }),
             ),
         ),
-        ("endorsed_file", allowed("a file whose digest an operator signed", endorsed(&json!({})))),
+        ("endorsed_file", allowed("a file whose digest an operator signed", endorsed(&for_acme(&json!({}))))),
         (
             "endorsed_file_in_scope",
             allowed(
                 "a file whose digest an operator signed for this",
-                endorsed(&json!({
+                endorsed(&for_acme(&json!({
                     "tools": ["payments_send"], "impacts": ["money"], "principals": ["alice"],
-                })),
+                }))),
             ),
         ),
         (
             "endorsed_file_for_a_server",
             allowed(
                 "a file whose digest an operator signed for this server",
-                endorsed(&json!({"servers": ["bank"]})),
+                endorsed(&for_acme(&json!({"servers": ["bank"]}))),
             ),
         ),
         (

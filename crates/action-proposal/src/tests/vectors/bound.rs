@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::accepted::{low_transfer, twice_signed};
-use super::files::{endorsed, hash};
+use super::files::{endorsed, for_acme, hash};
 use super::made::*;
 
 pub(super) fn refused() -> Vec<Case> {
@@ -364,7 +364,7 @@ fn trust() -> Vec<Case> {
     );
     let needs = |about: &str, vector| blocked(about, "PIC_EVIDENCE_REQUIRED", "/evidence", vector);
     let hashed = with_entry(transfer(), hash("invoice", "file://invoice.txt"));
-    let scope = |about: &str, scope: &Value| fails(about, "/claims", endorsed(scope));
+    let scope = |about: &str, scope: &Value| fails(about, "/claims", endorsed(&for_acme(scope)));
     vec![
         ("no_evidence", needs("a high impact without evidence", strict(transfer()))),
         ("self_asserted_trust", needs("the proposal calls its own input trusted", strict(claimed.clone()))),

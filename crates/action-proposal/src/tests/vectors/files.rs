@@ -22,6 +22,18 @@ pub(super) fn hash(id: &str, reference: &str) -> Value {
     json!({"id": id, "type": "hash", "ref": reference, "sha256": sha256(text)})
 }
 
+/// Members of an entry that binds the transfer's recipient, beside these.
+pub(super) fn for_acme(about: &Value) -> Value {
+    let mut entry = json!({
+        "bounds": [{"pointer": "/to", "equals": "acme"}],
+        "issued": 1_769_857_200_000_i64, "expires": 1_769_947_200_000_i64,
+    });
+    for (name, value) in about.as_object().unwrap() {
+        entry[name] = value.clone();
+    }
+    entry
+}
+
 /// The transfer with the invoice as a file, for whose digest an operator signed, with these members about it.
 pub(super) fn endorsed(about: &Value) -> Value {
     let mut entry = json!({"sha256": sha256(INVOICE)});

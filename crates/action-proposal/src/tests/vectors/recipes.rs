@@ -1,12 +1,13 @@
 //! The public vectors under `tests/vectors/action-proposal/recipes`: what attestations are spent by and how a list of endorsed
 //! digests is signed, put together a second time; and the nonces that are taken and refused.
 
-use countersign_core::{Audience, Digest, ManualClock};
+use countersign_core::{Audience, Digest, ManualClock, Millis, SpendError, SpentTokens, Ticket, Timestamp};
 use countersign_keys::SigningKey;
 use countersign_test_vectors::{Framed, Vectors, hex, numbered};
 use serde_json::{Value, json};
 
 use super::made::*;
+use crate::tests::world;
 use crate::{
     ActionProposal, EndorsementDraft, EvidenceKeyring, Profile, ProposalLimits, ProposalVerifier,
     ProposedCall,
@@ -77,6 +78,70 @@ fn endorsement(about: &str, digests: &Value) -> Value {
     })
 }
 
+/// An entry that binds arguments, with one use more than a call needs.
+fn bound_entry() -> Value {
+    json!({
+        "sha256": sha256("a file"), "tools": ["payments_send"], "issued": 1_769_857_200_000_i64,
+        "expires": 1_769_947_200_000_i64, "uses": 2,
+        "bounds": [{"pointer": "/to", "equals": "zo\u{e9}"}, {"pointer": "/amount", "min": 1, "max": 1200.5}],
+    })
+}
+
+/// An entry's id: the canonical entry without its uses.
+fn endorsement_id(about: &str, entry: &Value) -> Value {
+    let list = json!({
+        "format": "countersign-evidence-digests-1", "issued": 1_769_857_200_000_i64,
+        "expires": 1_769_947_200_000_i64, "digests": [entry],
+    });
+    let draft = EndorsementDraft::from_json(list.to_string().as_bytes()).unwrap();
+    let text = canonical(&changed(entry.clone(), |entry| without(entry, "uses")));
+    let framed = Framed::new("countersign/endorsement-1").field("entry", text.as_bytes());
+    let id = draft.entries()[0].id();
+    assert_eq!(Digest::of(&framed.bytes()), id, "{about}");
+    framed.vector(about, "endorsement", entry, id)
+}
+
+/// What the spent set knows the last of the uses by that were spent.
+#[derive(Debug, Default)]
+struct LastSpent(std::sync::Mutex<Vec<Digest>>);
+
+impl SpentTokens for LastSpent {
+    fn spend(&self, ticket: &Ticket, _: Timestamp) -> Result<(), SpendError> {
+        let mut spent = self.0.lock().unwrap();
+        if spent.contains(ticket.id.digest()) {
+            return Err(SpendError::Spent);
+        }
+        spent.push(*ticket.id.digest());
+        Ok(())
+    }
+}
+
+/// The use of that number of an entry.
+fn endorsement_use(about: &str, number: u64) -> Value {
+    let entry = world::for_acme(&json!({"uses": 2}));
+    let verifier = world::gate(Profile::Strict)
+        .resolver(world::files(&[("file://invoice.txt", b"invoice")]))
+        .endorsed(world::endorsed(b"invoice", &entry));
+    let verifier = world::built(verifier);
+    let file = world::hash_entry("invoice", "file://invoice.txt", b"invoice");
+    let proposal = world::with_evidence(world::transfer(), file);
+    let store = LastSpent::default();
+    let mut spent = None;
+    for _ in 0..number {
+        let verified = world::judge(&proposal, &verifier).unwrap();
+        let done = verified.spend(&store, world::at(world::NOW), Millis::ZERO).unwrap();
+        spent = done.evidence()[0].endorsement().copied();
+    }
+    let spent = spent.unwrap();
+    assert_eq!(u64::from(spent.number()), number);
+    let framed = Framed::new("countersign/endorsement-use-1")
+        .field("endorsement", spent.id().as_bytes())
+        .field("number", &number.to_be_bytes());
+    let digest = *store.0.lock().unwrap().last().unwrap();
+    assert_eq!(Digest::of(&framed.bytes()), digest, "{about}");
+    framed.vector(about, "spent", &json!({"endorsement": spent.id().to_string(), "number": number}), digest)
+}
+
 fn recipes() -> Vec<Case> {
     let digest = sha256("a file");
     let scoped = json!([{
@@ -108,6 +173,13 @@ fn recipes() -> Vec<Case> {
         ),
         ("endorsed_digest", endorsement("a list of one digest", &json!([{ "sha256": digest }]))),
         ("endorsed_digest_in_scope", endorsement("a scope, and names beyond ASCII", &scoped)),
+        (
+            "endorsed_digest_for_arguments",
+            endorsement("bounds, uses and times of its own", &json!([bound_entry()])),
+        ),
+        ("endorsement_id", endorsement_id("an entry's id leaves its uses out", &bound_entry())),
+        ("endorsement_first_use", endorsement_use("the first use of an entry", 1)),
+        ("endorsement_second_use", endorsement_use("the second use of the same entry", 2)),
     ]
 }
 
@@ -149,5 +221,6 @@ fn no_two_attestations_of_the_recipes_are_spent_by_one_digest() {
     let cases = recipes();
     let spent: Vec<_> = cases.iter().filter_map(|(_, case)| case["sha256"].as_str()).collect();
     let different: std::collections::BTreeSet<_> = spent.iter().collect();
-    assert_eq!((spent.len(), different.len()), (6, 6));
+    // Two of them are entries' ids and no spent ids, and differ as well.
+    assert_eq!((spent.len(), different.len()), (9, 9));
 }

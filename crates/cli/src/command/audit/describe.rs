@@ -158,6 +158,9 @@ fn backing(record: &ProposalRecord) -> String {
         if let Some(key) = &piece.key {
             text.push_str(&format!(" signed by {}", quoted(key)));
         }
+        if let (Some(endorsement), Some(number)) = (&piece.endorsement, piece.endorsement_use) {
+            text.push_str(&format!(" by use {number} of endorsement {endorsement}"));
+        }
     }
     if record.omitted() > 0 {
         text.push_str(&format!(", {} more", record.omitted()));

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use clap::Args;
-use countersign_action_proposal::Profile;
+use countersign_action_proposal::{Profile, SpentEndorsement, VerifiedEvidence};
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_core::{CallId, Digest, ImpactClass, Millis, ToolId};
 use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, RejectionCode, ToolCall, ToolGate};
@@ -43,7 +43,8 @@ const PROPOSAL_DEPTH: usize = 3;
 /// refusal, and "args_digest" where the arguments could be read; a refusal that comes after the approval was used up has
 /// "approval": "spent". A tool without "server" is the one of that name that the session discloses. Where proposals are
 /// looked at, the answer has the "profile" that they are judged by, and that to an accepted call its "impact" and the
-/// "evidence" that verified, by id and SHA-256. To APPROVAL_REQUIRED belongs the command that mints the approval: with
+/// "evidence" that verified, by id and SHA-256, with the "endorsement" and the number of its use that the call took. To
+/// APPROVAL_REQUIRED belongs the command that mints the approval: with
 /// --json it is the member "mint", without it a line on standard error.
 ///
 /// A tool whose definition the registry pins needs --definitions; without it, its calls are refused
@@ -95,6 +96,23 @@ struct Decision<'a> {
 struct Evidence<'a> {
     id: &'a str,
     sha256: Digest,
+    /// Id of the endorsement of which the call took a use, and which use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endorsement: Option<Digest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endorsement_use: Option<u32>,
+}
+
+impl<'a> Evidence<'a> {
+    fn new(verified: &'a VerifiedEvidence) -> Self {
+        let spent = verified.endorsement();
+        Self {
+            id: verified.id(),
+            sha256: verified.digest(),
+            endorsement: spent.map(SpentEndorsement::id),
+            endorsement_use: spent.map(SpentEndorsement::number),
+        }
+    }
 }
 
 /// Where answers go, and what all of them say.
@@ -274,7 +292,7 @@ impl Answers<'_> {
             args_digest: Some(accepted.args().digest()),
             profile: self.profile.map(Profile::as_str),
             impact: self.profile.map(|_| accepted.impact()),
-            evidence: evidence.map(|one| Evidence { id: one.id(), sha256: one.digest() }).collect(),
+            evidence: evidence.map(Evidence::new).collect(),
             mint: None,
         })
     }

@@ -25,7 +25,8 @@ pub(crate) struct ProposalOptions {
     /// The folder that evidence files are read beneath. Without it, none is read.
     #[arg(long, value_name = "FOLDER")]
     evidence_root: Option<PathBuf>,
-    /// Digests of evidence files, signed under the trust root.
+    /// Digests of evidence files, signed under the trust root. For money, privacy and irreversible a digest counts only
+    /// with the arguments that it binds, and each call takes one of its uses.
     #[arg(long, value_name = "FILE")]
     endorsed: Option<PathBuf>,
     /// A PIC policy: impacts by tool, and which of them need a proposal and evidence.
@@ -58,7 +59,8 @@ impl ProposalOptions {
         self.proposal.as_deref().map(|path| read_file(path, TEXT_BYTES)).transpose()
     }
 
-    /// Makes the plan out of the options. Attestations are spent in `spent`, and without it beside the keyring.
+    /// Makes the plan out of the options. Attestations and endorsements are spent in `spent`; without it beside the keyring,
+    /// and without that beside the endorsed digests.
     pub(crate) fn plan(&self, audience: &Audience, spent: Option<PathBuf>) -> Option<ProposalPlan> {
         let profile = self.profile()?;
         Some(ProposalPlan {
@@ -70,7 +72,7 @@ impl ProposalOptions {
             high: self.high.iter().copied().collect(),
             audience: audience.clone(),
             max_attestation_age: self.max_attestation_age,
-            store: spent.or_else(|| self.keyring.as_deref().map(beside)),
+            store: spent.or_else(|| self.keyring.as_deref().or(self.endorsed.as_deref()).map(beside)),
         })
     }
 }

@@ -61,7 +61,7 @@ gateway.toml (paths are taken from its own folder):
   profile = \"strict\"               # or pic-0.9, pic-0.8
   keyring = \"keyring.json\"         # optional: whose attestations count
   evidence_root = \"evidence\"       # optional: the folder of evidence files
-  # endorsed = \"endorsed.dsse.json\" # optional: digests of evidence, signed under the trust root
+  # endorsed = \"endorsed.dsse.json\" # optional: evidence that operators endorsed for calls
   # policy = \"pic-policy.json\"     # optional: impacts by tool, as PIC has them
   high_impacts = [\"external\"]      # optional: besides money, privacy and irreversible
   audience = \"desk-gateway\"        # optional: that of approvals

@@ -1,15 +1,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use countersign_action_proposal::EndorsementDraft;
+use countersign_action_proposal::{EndorsedDigest, EndorsementDraft, EndorsementError};
+use countersign_canonical_json::write_string;
 use countersign_core::{Digest, ImpactClass, Millis, Principal, ServerName, Timestamp};
-use countersign_keys::SigningKey;
+use countersign_keys::{SigningKey, TrustRoot};
 use serde_json::{Value, json};
 
+use super::bounds::{Binding, BoundOptions};
 use crate::command::keys::read_signers;
 use crate::failure::{Exit, Failure};
-use crate::files::read_file;
-use crate::output::{Output, internal};
+use crate::files::{REGISTRY_BYTES, read_file};
+use crate::output::{Output, internal, note};
+use crate::shown::shown_line;
 use crate::time::{moment, now};
 
 /// The most bytes of an evidence file: what verifiers take.
@@ -35,9 +38,18 @@ pub(crate) struct Endorse {
     /// The only principal that it may be used for; give several times for several. Anybody without it.
     #[arg(long = "principal", value_name = "PRINCIPAL")]
     principals: Vec<Principal>,
+    #[command(flatten)]
+    bounds: BoundOptions,
+    /// How many calls it backs, 1 to 100. Without it one where arguments are bound, and any number where none are.
+    #[arg(long, value_name = "N")]
+    uses: Option<u32>,
     /// When it ends: a span from now, as a number and ms, s, m, h or d, or a moment, as RFC 3339 has it.
     #[arg(long, value_name = "SPAN|TIME", default_value = "30d", value_parser = end)]
     expires: End,
+    /// An earlier list, signed by the same keys: its entries that have not ended are signed again as they are, so that uses
+    /// that are over stay over.
+    #[arg(long = "with", value_name = "FILE")]
+    earlier: Option<PathBuf>,
     /// An operator's signing key; give several where several must sign.
     #[arg(long = "key", required = true, value_name = "FILE")]
     keys: Vec<PathBuf>,
@@ -70,22 +82,37 @@ impl Endorse {
             }
             End::At(moment) => moment,
         };
-        let list = json!({
-            "format": "countersign-evidence-digests-1",
-            "issued": issued,
-            "expires": expires,
-            "digests": digests.iter().map(|digest| self.entry(digest)).collect::<Vec<_>>(),
-        });
-        let draft = EndorsementDraft::from_json(list.to_string().as_bytes())?;
+        let binding = self.bounds.read()?;
+        let entries: Vec<_> =
+            digests.iter().map(|digest| self.entry(digest, &binding, issued, expires)).collect();
+        // Put together as text: a number that is read and written again could come out as another one.
+        let list = format!(
+            r#"{{"format":"countersign-evidence-digests-1","issued":{},"expires":{},"digests":[{}]}}"#,
+            issued.as_millis(),
+            expires.as_millis(),
+            entries.join(","),
+        );
+        let draft = EndorsementDraft::from_json(list.as_bytes()).map_err(usage)?;
+        let own = draft.entries().len();
+        let draft = self.carry_over(draft, &keys)?;
+        // Its own come first.
+        self.show(draft.entries().get(..own).unwrap_or_default(), &binding, expires);
+        if let Some(path) = &self.earlier {
+            let carried = draft.entries().len().saturating_sub(own);
+            note(&format!("with       {carried} of the entries of `{}`", path.display()));
+        }
         let envelope = draft.to_envelope(&keys.iter().collect::<Vec<&SigningKey>>()).to_json();
         let value: Value =
             serde_json::from_str(&envelope).map_err(|_| internal("an envelope is not JSON"))?;
-        let report = json!({"ok": true, "digests": digests, "expires": expires, "envelope": value});
+        let ids: Vec<Digest> = draft.entries().iter().map(EndorsedDigest::id).collect();
+        let report = json!({
+            "ok": true, "digests": digests, "endorsements": ids, "expires": expires, "envelope": value,
+        });
         out.result(&report, envelope.trim_end())?;
         Ok(Exit::Done)
     }
 
-    fn entry(&self, digest: &Digest) -> Value {
+    fn entry(&self, digest: &Digest, binding: &Binding, issued: Timestamp, expires: Timestamp) -> String {
         // A scope that is stated allows nothing else, so what was not given is not stated.
         let parts = [
             ("tools", json!(self.tools), self.tools.is_empty()),
@@ -93,8 +120,65 @@ impl Endorse {
             ("impacts", json!(self.impacts), self.impacts.is_empty()),
             ("principals", json!(self.principals), self.principals.is_empty()),
         ];
-        let stated = parts.into_iter().filter(|(_, _, empty)| !empty).map(|(name, list, _)| (name, list));
-        let members = [("sha256", json!(digest))].into_iter().chain(stated);
-        members.map(|(name, value)| (name.to_owned(), value)).collect()
+        let mut text = format!(r#"{{"sha256":"{digest}""#);
+        for (name, list, _) in parts.into_iter().filter(|(_, _, empty)| !empty) {
+            text.push_str(&format!(r#","{name}":{list}"#));
+        }
+        text.push_str(&binding.members());
+        let uses = self.uses.or(binding.is_bound().then_some(1));
+        if let Some(uses) = uses {
+            // Times of its own: its uses are counted whatever list it is signed in again.
+            let (issued, expires) = (issued.as_millis(), expires.as_millis());
+            text.push_str(&format!(r#","uses":{uses},"issued":{issued},"expires":{expires}"#));
+        }
+        text.push('}');
+        text
     }
+
+    /// Adds what has not ended of the earlier list.
+    fn carry_over(&self, draft: EndorsementDraft, keys: &[SigningKey]) -> Result<EndorsementDraft, Failure> {
+        let Some(path) = &self.earlier else { return Ok(draft) };
+        // why: of the same keys, so that nobody has an operator sign entries that are another's.
+        let root = TrustRoot::new(1, keys.len(), keys.iter().map(SigningKey::verifying_key))?;
+        draft
+            .carry_over(&read_file(path, REGISTRY_BYTES)?, &root)
+            .map_err(|error| Failure::from(error).about(path.display()).into_refusal())
+    }
+
+    /// Shows what is signed, on standard error.
+    fn show(&self, entries: &[EndorsedDigest], binding: &Binding, expires: Timestamp) {
+        let mut lines: Vec<_> =
+            entries.iter().map(|entry| format!("file       {}", entry.digest())).collect();
+        let names = |names: Vec<String>| if names.is_empty() { "any".to_owned() } else { names.join(", ") };
+        lines.push(format!("tools      {}", names(self.tools.iter().map(|name| shown_text(name)).collect())));
+        lines.push(format!("servers    {}", names(self.servers.iter().map(ToString::to_string).collect())));
+        lines.push(format!("impacts    {}", names(self.impacts.iter().map(ToString::to_string).collect())));
+        let principals = self.principals.iter().map(|name| shown_text(name.as_str())).collect();
+        lines.push(format!("principals {}", names(principals)));
+        lines.extend(binding.shown());
+        let uses = entries.first().and_then(EndorsedDigest::uses);
+        lines.push(format!("uses       {}", uses.map_or("any number".to_owned(), |uses| uses.to_string())));
+        lines.push(format!("until      {expires}"));
+        if entries.iter().any(EndorsedDigest::lacks_args) {
+            lines.push(
+                "warning ENDORSEMENT_UNBOUND: it binds no arguments and counts for nothing at money, privacy and irreversible"
+                    .to_owned(),
+            );
+        }
+        note(&lines.join("\n"));
+    }
+}
+
+/// What the options cannot mean together is their fault.
+fn usage(error: EndorsementError) -> Failure {
+    let is_usage = matches!(error, EndorsementError::Bounds | EndorsementError::Uses);
+    let failure = Failure::from(error);
+    if is_usage { failure.ending(Exit::Usage) } else { failure }
+}
+
+/// A text in quotation marks, in which nothing hides.
+fn shown_text(text: &str) -> String {
+    let mut quoted = String::new();
+    write_string(&mut quoted, text);
+    shown_line(&quoted)
 }

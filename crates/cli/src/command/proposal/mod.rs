@@ -1,4 +1,5 @@
 mod attest;
+mod bounds;
 mod conformance;
 mod endorse;
 mod evidence;
@@ -53,13 +54,26 @@ pub(crate) enum Proposal {
     Attest(attest::Attest),
     /// Sign, as an operator, that evidence files of certain digests may raise trust.
     ///
-    /// An endorsed digest backs any claim that cites it, of any proposal within its scope, any number of times, until it
-    /// expires. It says that the file is genuine, and not that it is for one call: for that there is `proposal attest`. So
-    /// name the tool, the server, the impact and the principal where you can, and give it a short life.
-    #[command(after_help = "Example:\n  \
+    /// For money, privacy and irreversible a digest counts only with bound arguments, and each call that it backs takes one
+    /// of its uses: one in all unless --uses says more. Only --args binds everything. With --arg, --min and --max the agent
+    /// chooses freely what they do not name (a currency, a second recipient, a member that you did not think of): name every
+    /// place that matters, and the tool and the server, whose arguments they are.
+    ///
+    /// For other impacts a digest without bound arguments backs any claim that cites it, within its scope, any number of
+    /// times, until it expires.
+    ///
+    /// Uses are counted in the store in which attestations are spent, which has to be there first (`store init`): it refuses
+    /// what was issued before it was made (STORE_TOO_NEW). Gates that share endorsements have to share the store. Endorsing
+    /// a file again gives uses of their own; --with signs the entries of an earlier list again without that. What is signed
+    /// is shown on standard error.
+    #[command(after_help = "Examples:\n  \
         countersign proposal endorse --file invoice.txt --tool payments_send \\\n    \
-        --server bank --impact money --expires 30d --key operator.key.json \\\n    \
-        > endorsed.dsse.json")]
+        --server bank --impact money --args args.json --expires 30d \\\n    \
+        --key operator.key.json > endorsed.dsse.json\n  \
+        countersign proposal endorse --file invoice.txt --tool payments_send \\\n    \
+        --server bank --arg /to=DE02-PARTS --max /amount=1200 \\\n    \
+        --arg '/reference=\"0042\"' --with endorsed.dsse.json \\\n    \
+        --key operator.key.json > endorsed-2.dsse.json")]
     Endorse(endorse::Endorse),
     /// Run a conformance suite in the layout of PIC/1.0's own.
     #[command(

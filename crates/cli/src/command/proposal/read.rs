@@ -16,7 +16,7 @@ use crate::files::Source;
 const PROPOSAL_BYTES: usize = 64_000;
 
 /// The most bytes of a call's arguments.
-const ARGS_BYTES: u64 = 1 << 20;
+pub(super) const ARGS_BYTES: u64 = 1 << 20;
 
 /// What travels beside the arguments and is none of them: the proposal itself, and the request's id.
 const BESIDE_ARGS: [&str; 2] = [PROPOSAL_MEMBER, REQUEST_ID_MEMBER];

@@ -141,6 +141,7 @@ fn describe(evidence: &VerifiedEvidence, kind: &str) -> Value {
         "raises_trust": evidence.raises_trust(),
         "key_id": evidence.signer().map(|(id, _)| id),
         "expires": evidence.attestation().map(|(_, expires)| expires),
+        "takes_endorsement": evidence.takes_endorsement(),
     })
 }
 
@@ -161,6 +162,7 @@ fn said(evidence: &VerifiedEvidence, kind: &str) -> String {
     let trust = if evidence.raises_trust() { "raises trust" } else { "raises no trust" };
     let until = match evidence.attestation() {
         Some((_, expires)) => format!(", once, until {expires}"),
+        None if evidence.takes_endorsement() => ", takes one use of its endorsement".to_owned(),
         None => String::new(),
     };
     format!("{kind}{by}, {trust}{until}")

@@ -1,0 +1,279 @@
+use countersign_canonical_json::{ValueRef, write_string};
+use countersign_core::{
+    Digest, ImpactClass, Millis, Principal, ServerName, SpendError, SpentId, SpentTokens, Ticket, Timestamp,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::bounds::BoundArgs;
+use super::{EndorsementError, present};
+use crate::key_scope::{KeyScope, ScopeError};
+
+/// Domain label of an entry's id: SHA-256 over the canonical entry without `uses`.
+const ID_LABEL: &str = "countersign/endorsement-1";
+
+/// Domain label of the spent set's id of one use: the entry's id and the number of the use, from 1 on.
+const USE_LABEL: &str = "countersign/endorsement-use-1";
+
+/// The most uses of one entry. Each use that is over is asked of the store before the next one.
+const MAX_USES: u32 = 100;
+
+/// The most uses that are asked of the store for one call, where several entries back it.
+const MAX_TRIES: usize = 1_000;
+
+/// A digest that an operator vouches for.
+///
+/// At money, privacy and irreversible it counts only with [bound arguments](Self::args), and each call takes one of its
+/// [uses](Self::uses). Elsewhere an entry without them counts any number of times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndorsedDigest {
+    id: Digest,
+    digest: Digest,
+    scope: KeyScope,
+    args: Option<BoundArgs>,
+    expires: Option<Timestamp>,
+    counted: Option<Counted>,
+}
+
+/// How often an entry counts, and when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Counted {
+    uses: u32,
+    issued: Timestamp,
+    expires: Timestamp,
+}
+
+/// Why an entry whose scope fits backs nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Unbacked {
+    /// It binds no arguments, and the impact asks for that.
+    Unbound,
+    /// It binds other arguments.
+    OtherArgs,
+}
+
+impl EndorsedDigest {
+    /// Reads one entry of a list that was issued then.
+    pub(super) fn read(entry: ValueRef<'_>, list_issued: Timestamp) -> Result<Self, EndorsementError> {
+        let wire = WireDigest::deserialize(entry).map_err(|_| EndorsementError::Malformed)?;
+        let scope = KeyScope::new(wire.tools, wire.servers, wire.impacts, wire.principals)
+            .map_err(|ScopeError| EndorsementError::Scope)?;
+        if wire.expires.is_some_and(|expires| expires <= list_issued)
+            || wire.issued.is_some_and(|issued| issued > list_issued)
+        {
+            return Err(EndorsementError::Times);
+        }
+        let args = BoundArgs::of_entry(entry)?;
+        let uses = wire.uses.or(args.is_some().then_some(1));
+        let counted = match (uses, wire.issued, wire.expires) {
+            (None, _, _) => None,
+            (Some(uses), _, _) if !(1..=MAX_USES).contains(&uses) => return Err(EndorsementError::Uses),
+            (Some(uses), Some(issued), Some(expires)) => Some(Counted { uses, issued, expires }),
+            // why: with the times of whatever list holds it, a list that is signed again would give its uses back.
+            (Some(_), _, _) => return Err(EndorsementError::NoTimes),
+        };
+        Ok(Self { id: id_of(entry), digest: wire.sha256, scope, args, expires: wire.expires, counted })
+    }
+
+    /// Identifies the entry: all of it but its number of uses, which are counted under this whatever list it is in.
+    #[must_use]
+    pub const fn id(&self) -> Digest {
+        self.id
+    }
+
+    /// The SHA-256 of the file.
+    #[must_use]
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// What the file may back.
+    #[must_use]
+    pub const fn scope(&self) -> &KeyScope {
+        &self.scope
+    }
+
+    /// The arguments that it is for; none where it binds none.
+    #[must_use]
+    pub const fn args(&self) -> Option<&BoundArgs> {
+        self.args.as_ref()
+    }
+
+    /// How many calls it backs; none where they are not counted. One, where it binds arguments and states no number.
+    #[must_use]
+    pub fn uses(&self) -> Option<u32> {
+        self.counted.map(|counted| counted.uses)
+    }
+
+    /// The first moment at which it no longer counts, where it ends before the list does.
+    #[must_use]
+    pub const fn expires(&self) -> Option<Timestamp> {
+        self.expires
+    }
+
+    /// When it was issued, where its uses are counted. A store of spent tickets that is younger refuses them.
+    #[must_use]
+    pub fn issued(&self) -> Option<Timestamp> {
+        self.counted.map(|counted| counted.issued)
+    }
+
+    /// Returns whether its scope allows money, privacy or irreversible though it binds no arguments, so that it counts for
+    /// nothing there.
+    #[must_use]
+    pub fn lacks_args(&self) -> bool {
+        let high = ImpactClass::ALL.into_iter().filter(|impact| impact.is_high());
+        self.args.is_none() && high.into_iter().any(|impact| self.scope.allows_impact(impact))
+    }
+
+    pub(super) fn is_in_scope(
+        &self,
+        tool: &str,
+        server: Option<&ServerName>,
+        impacts: &[ImpactClass],
+        principal: Option<&Principal>,
+        now: Timestamp,
+    ) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
+            && self.scope.allows_tool(tool)
+            && self.scope.allows_server(server)
+            && impacts.iter().all(|impact| self.scope.allows_impact(*impact))
+            && self.scope.allows_principal(principal)
+    }
+
+    /// Checks it against a call's arguments. Returns its uses where they are counted.
+    pub(super) fn back(
+        &self,
+        args: ValueRef<'_>,
+        args_digest: Digest,
+        impacts: &[ImpactClass],
+        list_expires: Timestamp,
+    ) -> Result<Option<UsesOfEntry>, Unbacked> {
+        match &self.args {
+            Some(bound) if !bound.allows(args, args_digest) => return Err(Unbacked::OtherArgs),
+            None if impacts.iter().any(|impact| impact.is_high()) => return Err(Unbacked::Unbound),
+            Some(_) | None => {}
+        }
+        Ok(self.counted.map(|counted| UsesOfEntry {
+            id: self.id,
+            ends: counted.expires.min(list_expires),
+            counted,
+        }))
+    }
+}
+
+/// Uses of an entry that backs a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UsesOfEntry {
+    id: Digest,
+    counted: Counted,
+    /// The first moment at which it does not count: its own end or its list's.
+    ends: Timestamp,
+}
+
+impl UsesOfEntry {
+    /// Each of its uses, in order. A use is remembered until the entry's own end, as lists are signed again with later ones.
+    fn each(self, skew: Millis) -> impl Iterator<Item = (SpentEndorsement, Ticket)> {
+        let keep_until = self.counted.expires.saturating_add(skew);
+        (1..=self.counted.uses).map(move |number| {
+            let id = Digest::framed(USE_LABEL)
+                .field(self.id.as_bytes())
+                .field(&u64::from(number).to_be_bytes())
+                .finish();
+            let ticket = Ticket::new(SpentId::new(id), self.counted.issued, keep_until);
+            (SpentEndorsement { id: self.id, number }, ticket)
+        })
+    }
+}
+
+/// Uses of the entries that back one file for a call, of which the call takes one. Empty where none has to be taken.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndorsedUses(pub(super) Vec<UsesOfEntry>);
+
+impl EndorsedUses {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Spends the first use that is left.
+    pub(crate) fn spend(
+        &self,
+        store: &dyn SpentTokens,
+        now: Timestamp,
+        skew: Millis,
+    ) -> Result<SpentEndorsement, SpendError> {
+        let mut live = self.0.iter().filter(|entry| now < entry.ends).peekable();
+        if live.peek().is_none() {
+            return Err(SpendError::Expired);
+        }
+        let mut refused = SpendError::Spent;
+        for (spent, ticket) in live.flat_map(|entry| entry.each(skew)).take(MAX_TRIES) {
+            match store.spend(&ticket, now) {
+                Ok(()) => return Ok(spent),
+                Err(SpendError::Spent) => {}
+                Err(error @ (SpendError::TooNew | SpendError::ClockAhead)) => refused = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused)
+    }
+}
+
+/// One use of an endorsement that a call took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpentEndorsement {
+    id: Digest,
+    number: u32,
+}
+
+impl SpentEndorsement {
+    /// The endorsement's id ([`EndorsedDigest::id`]).
+    #[must_use]
+    pub const fn id(&self) -> Digest {
+        self.id
+    }
+
+    /// Which of its uses, from 1 on.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+fn id_of(entry: ValueRef<'_>) -> Digest {
+    let mut text = String::from("{");
+    for (name, value) in entry.members().filter(|(name, _)| *name != "uses") {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        write_string(&mut text, name);
+        text.push(':');
+        text.push_str(&value.canonical_text());
+    }
+    text.push('}');
+    Digest::framed(ID_LABEL).field(text.as_bytes()).finish()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireDigest {
+    sha256: Digest,
+    #[serde(default, deserialize_with = "present")]
+    tools: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "present")]
+    servers: Option<Vec<ServerName>>,
+    #[serde(default, deserialize_with = "present")]
+    impacts: Option<Vec<ImpactClass>>,
+    #[serde(default, deserialize_with = "present")]
+    principals: Option<Vec<Principal>>,
+    #[serde(default, deserialize_with = "present")]
+    issued: Option<Timestamp>,
+    #[serde(default, deserialize_with = "present")]
+    expires: Option<Timestamp>,
+    #[serde(default, deserialize_with = "present")]
+    uses: Option<u32>,
+    // Read by `BoundArgs`, from the value itself.
+    #[serde(default, rename = "args")]
+    _args: Option<IgnoredAny>,
+    #[serde(default, rename = "bounds")]
+    _bounds: Option<IgnoredAny>,
+}
