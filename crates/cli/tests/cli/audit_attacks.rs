@@ -171,6 +171,11 @@ fn disk_full_in_mid_record_refuses_and_loses_nothing_acknowledged() {
         .collect();
     assert!(!accepted.is_empty() && accepted.len() < 40, "{out}");
     assert!(out.contains("AUDIT_UNAVAILABLE"), "{out}");
+    let err = String::from_utf8(full.stderr).unwrap();
+    assert!(
+        ["AUDIT_WRITE", "AUDIT_RECOVERED", "AUDIT_RESUMED"].iter().all(|code| err.contains(code)),
+        "{err}"
+    );
 
     let kept = |bench: &Bench| -> Vec<Value> {
         let entries = read_log(bench.path("log")).unwrap().map(|entry| entry.unwrap());
