@@ -1,4 +1,5 @@
-//! The record: one line for every decision, outcome, session and refused message, in a sink that keeps it.
+//! The record: one line for every decision, outcome, session and refused message, in a sink that keeps it. Refusals beyond a rate
+//! are counted in one line ([`RefusedRecord`]).
 //!
 //! A record goes in through [`AuditSink::record`], which returns its sequence number once it is kept and an error
 //! otherwise; whoever asked then refuses. [`Log`] keeps records in a folder, durable, under signed checkpoints of a Merkle
@@ -28,6 +29,7 @@ mod proposal;
 mod read;
 mod receipt;
 mod record;
+mod refused;
 mod segment;
 mod session_record;
 mod sink;
@@ -58,6 +60,7 @@ pub use record::{
     Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, StandingChange,
     StandingRecord,
 };
+pub use refused::{RefusedRecord, RefusedRow};
 pub use session_record::{ClaimsRecord, SessionRecord};
 pub use sink::AuditSink;
 pub use submission::{MAX_WITNESS_ANSWER_BYTES, Submission, SubmissionError};

@@ -1,6 +1,6 @@
 use countersign_core::{AgentId, Digest, Millis, SessionId, Timestamp};
 
-use crate::{AnswerRecord, CallRecord, Escaped, SessionRecord};
+use crate::{AnswerRecord, CallRecord, Escaped, RefusedRecord, SessionRecord};
 
 /// One line of the record.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -21,6 +21,8 @@ pub enum Record {
     Standing(StandingRecord),
     /// A person answered a question that waited for approval.
     Answer(AnswerRecord),
+    /// Refusals of calls or messages, counted together.
+    Refused(RefusedRecord),
 }
 
 impl Record {
@@ -35,6 +37,7 @@ impl Record {
             Self::Recovered(r) => r.time,
             Self::Standing(r) => r.time,
             Self::Answer(r) => r.time,
+            Self::Refused(r) => r.time,
         }
     }
 }

@@ -17,6 +17,7 @@ mod log_torn;
 mod log_vectors;
 mod receipt;
 mod record;
+mod refused;
 mod sim;
 mod submission;
 mod tiles;
@@ -127,6 +128,21 @@ fn hostile(text: &str) -> Vec<Record> {
     answer.reason = Some(text.into());
     answer.approval = Some("t,\"type\":\"x".parse().unwrap());
     answer.expires = Some(at(9_000));
+    let mut refused = RefusedRecord::new(
+        SessionId::new("s1").unwrap(),
+        Some(AgentId::new("support-bot").unwrap()),
+        at(6_000),
+    );
+    for count in 1..=64 {
+        refused.add(RefusedRow {
+            code: text.into(),
+            tool: Some(RecordedTool::new(text, &format!("{count}{text}"))),
+            direction: Some(Direction::ToServer),
+            about_plan: true,
+            count,
+        });
+        refused.add_made_up(1, Some(format!("{count}{text}").as_str().into()));
+    }
     vec![
         Record::Session(session),
         Record::Decision(call),
@@ -134,6 +150,7 @@ fn hostile(text: &str) -> Vec<Record> {
         Record::Gateway(gateway),
         Record::Standing(standing),
         Record::Answer(answer),
+        Record::Refused(refused),
     ]
 }
 

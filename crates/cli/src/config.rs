@@ -252,7 +252,9 @@ impl Config {
     /// What the gateway lets through.
     pub(crate) fn settings(&self) -> Result<GatewaySettings, Failure> {
         let limits = self.limits.limits()?;
-        let mut settings = GatewaySettings::new(self.server.name.clone()).with_limits(limits);
+        let mut settings = GatewaySettings::new(self.server.name.clone())
+            .with_limits(limits)
+            .with_refused_messages(self.record.refused_messages());
         for method in &self.server.methods {
             settings = settings.allow_client_method(method)?;
         }

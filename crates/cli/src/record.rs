@@ -14,7 +14,7 @@ use countersign_core::Timestamp;
 use countersign_keys::TrustRoot;
 use countersign_keys::file::read_log_key;
 use countersign_keys::note::{KeyName, VerifierKeyError};
-use countersign_tool_gate::RecordedFields;
+use countersign_tool_gate::{RecordedFields, RefusalRate, RefusalRateError};
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -36,6 +36,8 @@ pub(crate) struct RecordPlan {
     kept: Vec<PathBuf>,
     /// The arguments whose values go on record.
     pub(crate) arguments: RecordedFields,
+    /// How many refused calls have an entry of their own.
+    pub(crate) refused_calls: RefusalRate,
 }
 
 /// A log whose key and checkpoints were read. It was not opened, and nothing was made.
@@ -90,6 +92,28 @@ pub(crate) struct RecordPart {
     checkpoint_file: Option<PathBuf>,
     #[serde(default)]
     arguments: ArgumentsPart,
+    refused_calls: Option<RatePart>,
+    refused_messages: Option<RatePart>,
+}
+
+/// A rate of refusals, `{ burst = 1000, per_second = 10 }`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "RateNumbers")]
+struct RatePart(RefusalRate);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RateNumbers {
+    burst: u32,
+    per_second: u32,
+}
+
+impl TryFrom<RateNumbers> for RatePart {
+    type Error = RefusalRateError;
+
+    fn try_from(numbers: RateNumbers) -> Result<Self, RefusalRateError> {
+        RefusalRate::new(numbers.burst, numbers.per_second).map(Self)
+    }
 }
 
 /// When an entry of a log counts as kept.
@@ -145,6 +169,7 @@ impl RecordArgs {
             durability: self.record_durability.unwrap_or(When::Group).into(),
             kept: self.record_checkpoint.clone(),
             arguments: fields_of(&self.record_argument)?,
+            refused_calls: RefusalRate::CALLS,
         }))
     }
 }
@@ -163,7 +188,13 @@ impl RecordPart {
             durability: self.durability.unwrap_or(When::Group).into(),
             kept: self.checkpoint_file.iter().cloned().collect(),
             arguments: self.arguments.fields(),
+            refused_calls: self.refused_calls.map_or(RefusalRate::CALLS, |rate| rate.0),
         }
+    }
+
+    /// How many refused messages that are no calls have an entry of their own.
+    pub(crate) fn refused_messages(&self) -> RefusalRate {
+        self.refused_messages.map_or(RefusalRate::MESSAGES, |rate| rate.0)
     }
 }
 

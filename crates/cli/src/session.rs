@@ -22,7 +22,8 @@ use countersign_registry::{
 };
 use countersign_sqlite::{OpenError as StoreError, SqliteStore};
 use countersign_tool_gate::{
-    ApprovalSettings, CallStats, ProposalSettings, Quarantines, RecordedFields, StartPlanError, ToolGate,
+    ApprovalSettings, CallStats, ProposalSettings, Quarantines, RecordedFields, RefusalRate, StartPlanError,
+    ToolGate,
 };
 
 use crate::command::json::malformed;
@@ -113,6 +114,7 @@ pub(crate) struct PreparedSession {
     record: Option<PreparedRecord>,
     definitions: BTreeMap<ToolId, Digest>,
     recorded: RecordedFields,
+    refused_calls: RefusalRate,
     rule: Rule,
     on_breach: OnBreach,
     signals: SignalsPlan,
@@ -209,6 +211,7 @@ impl PreparedSession {
         )
         .stats(stats)
         .recorded_fields(self.recorded)
+        .refused_calls(self.refused_calls)
         .on_breach(self.on_breach);
         if let Some(ask) = self.ask {
             builder = builder.pinned_ask(ask);
@@ -323,6 +326,7 @@ impl SessionPlan {
             record,
             definitions: self.definitions,
             recorded,
+            refused_calls: self.record.as_ref().map_or(RefusalRate::CALLS, |record| record.refused_calls),
             rule: Rule::ByTool,
             on_breach: OnBreach::Halt,
             signals: self.signals,

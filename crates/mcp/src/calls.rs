@@ -328,8 +328,8 @@ fn reason_of(answer: Option<&Answer>) -> Option<&DenialReason> {
 }
 
 fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool, reason: Option<&DenialReason>) {
-    // Where an approval is all that is missing, it is asked for.
-    let wanted = rejection.approval_request().filter(|_| may_ask);
+    // Where an approval is all that is missing, it is asked for, once the refusal is on record.
+    let wanted = rejection.approval_request().filter(|_| may_ask && rejection.sequence().is_some());
     let filed = wanted.map_or(Ok(None), |request| file(link, request));
     // An approval that nobody can be asked for is nothing to wait for.
     let code = match filed {

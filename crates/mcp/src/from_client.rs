@@ -67,36 +67,49 @@ fn refuse_line(link: &Link, line: &Gleaned, fault: Fault) {
     refuse(link, id, line.method.as_deref(), fault);
 }
 
-/// Refuses a message that would be answered, records it and answers it. The answer to a call is a result, which the model
-/// reads; to all else, and to a call without an id, it is an error.
+/// Refuses a message that would be answered, and answers it. The answer to a call is a result, which the model reads, and comes
+/// once the refusal is on record; to all else, and to a call without an id, it is an error.
 fn refuse(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
-    match (record(link, method, fault), id) {
+    if !method.is_some_and(era_2025::is_call) {
+        link.record(Direction::ToServer, method, fault);
+        return link.answer_fault(id, fault);
+    }
+    let id = id.cloned();
+    link.later(move |link| match (refuse_call(link, fault), id) {
         (Some(rejection), Some(id)) => {
             let refusal = Refusal::of(rejection.code(), rejection.call_id());
             let refusal = Refusal { record: rejection.sequence(), ..refusal };
-            link.answer_refused(id, refusal_line(id, refusal));
+            link.answer_refused(&id, refusal_line(&id, refusal));
         }
-        (_, id) => link.answer_fault(id, fault),
-    }
+        (_, id) => link.answer_fault(id.as_ref(), fault),
+    });
 }
 
-/// Records a refused message. What wanted to be a call goes through the gate, and counts as one.
-fn record(link: &Link, method: Option<&str>, fault: Fault) -> Option<Rejection> {
-    if method.is_some_and(era_2025::is_call)
-        && let Ok(call_id) = (link.new_call_id)()
-    {
-        let (gate, call_id) = (&link.gate, call_id.as_str());
-        let reason = format!("{} ({})", fault.reason(), fault.code());
-        return Some(if fault == Fault::TooMany {
-            gate.refuse_too_many(call_id, &reason)
-        } else if fault.is_over_limit() {
-            gate.refuse_over_limit(call_id, &reason)
-        } else {
-            gate.refuse_malformed(call_id, &reason)
-        });
+/// Records a refused message that is not answered.
+fn record(link: &Link, method: &str, fault: Fault) {
+    if !era_2025::is_call(method) {
+        return link.record(Direction::ToServer, Some(method), fault);
     }
-    link.record(Direction::ToServer, method, fault);
-    None
+    link.later(move |link| {
+        refuse_call(link, fault);
+    });
+}
+
+/// Refuses what wanted to be a call: it goes through the gate, and counts as one.
+fn refuse_call(link: &Link, fault: Fault) -> Option<Rejection> {
+    let Ok(call_id) = (link.new_call_id)() else {
+        link.record(Direction::ToServer, Some(era_2025::CALL), fault);
+        return None;
+    };
+    let (gate, call_id) = (&link.gate, call_id.as_str());
+    let reason = format!("{} ({})", fault.reason(), fault.code());
+    Some(if fault == Fault::TooMany {
+        gate.refuse_too_many(call_id, &reason)
+    } else if fault.is_over_limit() {
+        gate.refuse_over_limit(call_id, &reason)
+    } else {
+        gate.refuse_malformed(call_id, &reason)
+    })
 }
 
 fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
@@ -165,10 +178,17 @@ fn cannot_open(link: &Link, id: &RpcId, method: &str, fault: Fault) {
     if fault == Fault::IdInUse {
         return refuse(link, Some(id), Some(method), fault);
     }
-    if fault != Fault::ServerEnded {
-        record(link, Some(method), fault);
+    if fault == Fault::ServerEnded || !era_2025::is_call(method) {
+        if fault != Fault::ServerEnded {
+            link.record(Direction::ToServer, Some(method), fault);
+        }
+        return link.answer_fault(Some(id), fault);
     }
-    link.answer_fault(Some(id), fault);
+    let id = id.clone();
+    link.later(move |link| {
+        refuse_call(link, fault);
+        link.answer_fault(Some(&id), fault);
+    });
 }
 
 fn withdraw(link: &Link, id: &RpcId, serial: u64) {
@@ -183,8 +203,7 @@ fn notification(link: &Link, message: &Canonical, method: &str, params: Option<V
         return link.record(Direction::ToServer, Some(method), modern.fault);
     }
     if link.is_too_early(method) {
-        record(link, Some(method), Fault::NotInitialized);
-        return;
+        return record(link, method, Fault::NotInitialized);
     }
     match era_2025::client_notification(method, link.settings.client_methods()) {
         ClientNotification::Pass => {
@@ -193,9 +212,7 @@ fn notification(link: &Link, message: &Canonical, method: &str, params: Option<V
         }
         ClientNotification::Cancelled => cancelled(link, message, method, params),
         // JSON-RPC 2.0, section 4.1: a notification is never answered.
-        ClientNotification::Request => {
-            record(link, Some(method), Fault::NoId);
-        }
+        ClientNotification::Request => record(link, method, Fault::NoId),
         ClientNotification::Refuse => link.record(Direction::ToServer, Some(method), Fault::NotAllowed),
     }
 }

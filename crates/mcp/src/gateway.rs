@@ -20,6 +20,7 @@ use crate::link::{End, Link, LinkParts};
 use crate::notice::GatewayNotice;
 use crate::plans::finish;
 use crate::queue::Queue;
+use crate::recording::record_refusals;
 use crate::session_end::watch_session;
 use crate::settings::GatewaySettings;
 
@@ -87,6 +88,18 @@ impl GatewayStop {
                     link.stop_calls(drain);
                 }
             }
+        }
+    }
+
+    /// Waits until all refused messages so far are recorded.
+    #[cfg(test)]
+    pub(crate) fn wait_recorded(&self) {
+        let link = match &*self.running.lock() {
+            Running::Now(link) => link.upgrade(),
+            Running::NotYet | Running::Stopped(_) => None,
+        };
+        if let Some(link) = link {
+            link.recording.wait();
         }
     }
 
@@ -181,7 +194,7 @@ impl Gateway {
     /// A thread that waits for a peer cannot be woken. So this may return while threads still hold the streams: the
     /// one that reads `client_in` answers later requests with "the server ended" until that stream ends, and the ones
     /// at the server stay until the server is gone. Whoever calls this ends the server's process afterwards. What those
-    /// threads still put on record are refusals: no call is accepted any more, and how each ended is on record, unless
+    /// threads still refuse is recorded as a sum once they end: no call is accepted any more, and how each ended is on record, unless
     /// that took longer than the drain time.
     ///
     /// # Errors
@@ -211,6 +224,7 @@ impl Gateway {
         link.unlisted.wait_idle(drain);
         // One whose last step had calls left is finished by the end.
         finish(&link);
+        link.end_recording(drain);
         if end != End::Server {
             link.to_client.close();
         }
@@ -235,6 +249,7 @@ fn start_all(
     start(link, "calls", decide_calls, Link::calls_looked_at)?;
     start(link, "unlisted", decide_unlisted, Link::calls_ended)?;
     start(link, "session", watch_session, |_| {})?;
+    start(link, "record", record_refusals, |_| {})?;
     start(link, "server-out", move |link| read_server(link, server_out), Link::server_ended)?;
     start(link, "client-in", move |link| read_client(link, client_in), Link::client_ended)
 }

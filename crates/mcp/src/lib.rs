@@ -1,5 +1,5 @@
 //! The gateway between an MCP client and an MCP server over standard input and output: passes on what is allowed,
-//! refuses the rest, and puts every refusal on record.
+//! refuses the rest, and records every refusal: each by itself within a rate, beyond it in a sum.
 //!
 //! It works on raw JSON-RPC lines, each read once by the strict reader, with "no" as the answer to whatever is not
 //! known. A tool call goes through a [`ToolGate`](countersign_tool_gate::ToolGate), and what the server receives is
@@ -40,6 +40,7 @@ mod message;
 mod notice;
 mod plans;
 mod queue;
+mod recording;
 mod requests;
 mod results;
 mod session_end;

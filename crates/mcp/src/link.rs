@@ -3,9 +3,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use countersign_approval_token::PendingApprovals;
-use countersign_audit_log::{AuditSink, Direction, GatewayRecord, Record};
+use countersign_audit_log::{AuditSink, Direction, Record};
 use countersign_core::{CallId, Clock, Timestamp};
-use countersign_tool_gate::{InFlight, ToolGate};
+use countersign_tool_gate::{InFlight, Refusals, ToolGate};
 use parking_lot::{Condvar, Mutex};
 
 use crate::approvals::Approvals;
@@ -21,6 +21,7 @@ use crate::members::Strange;
 use crate::message::{RpcId, error_line, error_line_with};
 use crate::notice::GatewayNotice;
 use crate::queue::Queue;
+use crate::recording::Recording;
 use crate::requests::{Request, Requests, Turn};
 use crate::session_end::{ContractNews, Renewal};
 use crate::settings::GatewaySettings;
@@ -50,6 +51,7 @@ pub(crate) struct Link {
     /// Methods whose messages had members that they do not have.
     strange: Mutex<Vec<(Direction, &'static str)>>,
     sink: Arc<dyn AuditSink>,
+    pub(crate) recording: Recording,
     notice: Notice,
     /// Negotiates the session anew, where it is to be renewed.
     pub(crate) renewal: Option<Renewal>,
@@ -141,6 +143,9 @@ impl Link {
     /// `prefix` begins the ids of requests towards the server.
     pub(crate) fn new(parts: LinkParts, prefix: &str) -> Self {
         let limits = *parts.settings.limits();
+        let session = parts.gate.contract().session().clone();
+        let rate = parts.settings.refused_messages();
+        let refused = Refusals::new(Arc::clone(&parts.sink), session, None, rate);
         let ttl = parts.settings.approval_ttl();
         let approvals = parts.pending.map(|store| Approvals::new(store, ttl));
         let contract_news = Mutex::new(ContractNews::of(&parts.gate));
@@ -154,6 +159,7 @@ impl Link {
             handshake: Arc::default(),
             strange: Mutex::default(),
             sink: parts.sink,
+            recording: Recording::new(refused),
             notice: parts.notice,
             renewal: parts.renewal,
             contract_news,
@@ -223,16 +229,6 @@ impl Link {
     /// Returns whether a message with this method may not pass before the session is initialized, and it is not.
     pub(crate) fn is_too_early(&self, method: &str) -> bool {
         !self.handshake.is_done() && !era_2025::may_precede_handshake(method)
-    }
-
-    /// Puts a refused message on record. A record that fails changes nothing here, since the message is refused
-    /// already; the gate, which shares the sink, notices for itself.
-    pub(crate) fn record(&self, direction: Direction, method: Option<&str>, fault: Fault) {
-        let mut record = GatewayRecord::new(self.now(), direction, fault.code());
-        record.session = Some(self.gate.contract().session().clone());
-        record.method = method.map(Into::into);
-        record.reason = Some(fault.reason().into());
-        self.keep(&Record::Gateway(record));
     }
 
     /// Records that members were cut out of a message, once for each method and direction.
@@ -368,6 +364,7 @@ impl Link {
     pub(crate) fn stop(&self) {
         self.calls.kill();
         self.unlisted.kill();
+        self.recording.kill();
         self.to_client.kill();
         self.to_server.kill();
     }

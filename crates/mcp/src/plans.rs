@@ -189,7 +189,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     let args = Digest::of(plan.to_json().as_bytes());
     let Some(approvals) = &link.approvals else {
         let record = record_refused(link, None, args, code, "no approvals are taken");
-        return Err(required(None, record));
+        return Err(required(None, record.ok().flatten()));
     };
     let request = link.gate.plan_approval_request(plan).map_err(|error| refuse(link, args, &error))?;
     let now = link.clock.now().ok();
@@ -200,13 +200,19 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
             let mut entry =
                 refusal(link, root, args, RejectionCode::ApprovalDenied.as_str(), "a person refused it");
             entry.denied_by = Some(denial.by.as_str().into());
-            let record = link.keep(&Record::Decision(entry)).ok_or_else(unrecorded)?;
+            let record = link.keep_refusal(entry).map_err(|()| unrecorded())?;
             return Err(denied(record, denial.reason));
         }
         None => {}
     }
-    let record = record_refused(link, root, args, code, "no approval of the plan was given");
-    let record = record.ok_or_else(unrecorded)?;
+    let entry = refusal(link, root, args, code, "no approval of the plan was given");
+    let refusals = link.gate.refusals();
+    if !refusals.takes_question(entry.time) {
+        // A question has an entry.
+        refusals.add_call(&entry, None);
+        return Err(required(None, None));
+    }
+    let record = link.keep(&Record::Decision(entry)).ok_or_else(unrecorded)?;
     match file(link, &request) {
         Ok(id) => Err(required(id, Some(record))),
         // Its root was asked about before, and approved or never answered: only another plan is another question.
@@ -215,7 +221,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
             unlock: Some("a plan that was not asked about before"),
             ..required(None, Some(record))
         }),
-        Err(NotFiled::Denied) => Err(denied(record, None)),
+        Err(NotFiled::Denied) => Err(denied(Some(record), None)),
         Err(NotFiled::Unavailable) => Err(Refused {
             record: Some(record),
             ..Refused::from(&StartPlanError::Refused(RejectionCode::StoreUnavailable))
@@ -224,14 +230,14 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
 }
 
 /// Refuses a plan that a person denied.
-fn denied(record: u64, reason: Option<DenialReason>) -> Refused {
+fn denied(record: Option<u64>, reason: Option<DenialReason>) -> Refused {
     Refused {
         code: RejectionCode::ApprovalDenied.as_str(),
         message: "a person refused this plan".into(),
         retry: RejectionCode::ApprovalDenied.retry(),
         unlock: Some("a plan that was not asked about before"),
         approval: None,
-        record: Some(record),
+        record,
         is_approval_spent: false,
         reason,
     }
@@ -245,7 +251,7 @@ fn unrecorded() -> Refused {
 /// Refuses a plan that the gate was not asked to start, and puts that on record.
 fn refuse(link: &Link, args: Digest, error: &StartPlanError) -> Refused {
     let reason = error.to_string();
-    let record = record_refused(link, None, args, error.code(), &reason);
+    let record = record_refused(link, None, args, error.code(), &reason).ok().flatten();
     Refused { record, ..Refused::from(error) }
 }
 
@@ -263,9 +269,15 @@ pub(crate) fn finish_if_over(link: &Link) {
     }
 }
 
-/// Puts the refusal of a plan on record, as the gate does for those that it is asked to start.
-fn record_refused(link: &Link, root: Option<Digest>, args: Digest, code: &str, reason: &str) -> Option<u64> {
-    link.keep(&Record::Decision(refusal(link, root, args, code, reason)))
+/// Records the refusal of a plan, as the gate does for those that it is asked to start.
+fn record_refused(
+    link: &Link,
+    root: Option<Digest>,
+    args: Digest,
+    code: &str,
+    reason: &str,
+) -> Result<Option<u64>, ()> {
+    link.keep_refusal(refusal(link, root, args, code, reason))
 }
 
 fn refusal(link: &Link, root: Option<Digest>, args: Digest, code: &str, reason: &str) -> CallRecord {

@@ -81,6 +81,11 @@ impl<T> Queue<T> {
         !state.busy && state.items.is_empty()
     }
 
+    /// Says whether nothing more goes in.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// Lets nothing more in.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;

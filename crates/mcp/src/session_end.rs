@@ -46,10 +46,11 @@ impl ContractNews {
     }
 }
 
-/// Looks at the session's time until the gateway ends.
+/// Looks at the session's time, and records the sums of refusals that are due, until the gateway ends.
 pub(crate) fn watch_session(link: &Link) {
     loop {
         look_at_session(link);
+        link.record_due_sums();
         if link.wait_while_it_runs(LOOK) {
             return;
         }

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use countersign_core::{Millis, ServerName};
-use countersign_tool_gate::PLAN_TOOL;
+use countersign_tool_gate::{PLAN_TOOL, RefusalRate};
 
 use crate::error::SettingsError;
 
@@ -34,6 +34,7 @@ pub struct GatewaySettings {
     limits: GatewayLimits,
     approval_ttl: Millis,
     plans: Option<PlanApprovals>,
+    refused_messages: RefusalRate,
 }
 
 /// Which of the plans that a client submits a person has to approve as a whole. An amendment always.
@@ -58,6 +59,7 @@ impl GatewaySettings {
             limits: GatewayLimits::DEFAULT,
             approval_ttl: Millis::from_secs(600),
             plans: None,
+            refused_messages: RefusalRate::MESSAGES,
         }
     }
 
@@ -95,6 +97,14 @@ impl GatewaySettings {
         Ok(self)
     }
 
+    /// Sets how many refused messages that are no calls have an entry of their own on record: by default 50, then 5 a second
+    /// ([`RefusalRate::MESSAGES`]). All others are counted in one entry at least every 10 s.
+    #[must_use]
+    pub const fn with_refused_messages(mut self, rate: RefusalRate) -> Self {
+        self.refused_messages = rate;
+        self
+    }
+
     /// Lets the client submit plans, through a tool of the gateway's own, `countersign.submit_plan`.
     ///
     /// # Errors
@@ -127,6 +137,10 @@ impl GatewaySettings {
 
     pub(crate) const fn plans(&self) -> Option<PlanApprovals> {
         self.plans
+    }
+
+    pub(crate) const fn refused_messages(&self) -> RefusalRate {
+        self.refused_messages
     }
 
     pub(crate) const fn approval_ttl(&self) -> Millis {

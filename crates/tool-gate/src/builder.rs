@@ -16,6 +16,7 @@ use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offered, PlanRootSettings, PlanSettings};
 use crate::proposal::ProposalSettings;
 use crate::recorded_fields::{RecordedFields, RecordedFieldsError};
+use crate::refusals::RefusalRate;
 use crate::stats::CallStats;
 use crate::terms::session_record;
 use crate::user_check::UserCheck;
@@ -157,6 +158,7 @@ pub struct ToolGateBuilder {
     pub(crate) definitions: BTreeMap<ToolId, Digest>,
     pub(crate) claims: Option<AgentClaims>,
     pub(crate) recorded: RecordedFields,
+    pub(crate) refused_calls: RefusalRate,
 }
 
 impl std::fmt::Debug for ToolGateBuilder {
@@ -254,6 +256,13 @@ impl ToolGateBuilder {
     /// alone.
     pub fn recorded_fields(mut self, fields: RecordedFields) -> Self {
         self.recorded = fields;
+        self
+    }
+
+    /// Sets how many refused calls have an entry of their own: by default 1,000, then 10 a second ([`RefusalRate::CALLS`]). All others
+    /// are counted in one entry at least every 10 s, and their [`Rejection`](crate::Rejection)s have no number.
+    pub const fn refused_calls(mut self, rate: RefusalRate) -> Self {
+        self.refused_calls = rate;
         self
     }
 

@@ -1,4 +1,4 @@
-use countersign_audit_log::{CallRecord, Record, StandingChange, Verdict};
+use countersign_audit_log::{CallRecord, Record, RefusedRecord, RefusedRow, StandingChange, Verdict};
 use countersign_core::{AgentId, Timestamp};
 
 use crate::alarm::{Alarm, AlarmRule, AlarmState};
@@ -51,11 +51,30 @@ impl Alarm {
                     self.observe(accepted);
                 }
             }
+            Record::Refused(sum) => self.refused(sum),
             Record::Standing(change) => self.stands(change.standing == StandingChange::Lifted),
             Record::Session(_) | Record::Outcome(_) | Record::Gateway(_) | Record::Recovered(_) | _ => {}
         }
         self.state()
     }
+
+    /// Takes the refusals of a sum into account that say something of the agent, until they raise the alarm.
+    fn refused(&mut self, sum: &RefusedRecord) {
+        if sum.agent.is_none() {
+            return;
+        }
+        for row in sum.rows.iter().filter(|row| is_conduct_row(row)) {
+            let mut left = row.count;
+            while left > 0 && self.observe(false) == AlarmState::Steady {
+                left = left.saturating_sub(1);
+            }
+        }
+    }
+}
+
+/// Whether the refusals of a row are conduct of the agent.
+fn is_conduct_row(row: &RefusedRow) -> bool {
+    !row.about_plan && RejectionCode::from_code(row.code.as_str()).is_some_and(RejectionCode::is_conduct)
 }
 
 /// What earlier processes put on record of one agent, as far as a new one goes on with it.
@@ -90,6 +109,11 @@ impl Past {
                     self.raised.get_or_insert(call.time);
                 }
             }
+            Record::Refused(sum) if sum.agent.as_ref() == Some(agent) && self.counts(sum.to) => {
+                if self.alarm.replay(entry) == AlarmState::Raised {
+                    self.raised.get_or_insert(sum.time);
+                }
+            }
             Record::Standing(change) if change.agent == *agent => {
                 if self.alarm.replay(entry) == AlarmState::Steady {
                     self.raised = None;
@@ -99,6 +123,7 @@ impl Past {
             Record::Session(_)
             | Record::Decision(_)
             | Record::Standing(_)
+            | Record::Refused(_)
             | Record::Outcome(_)
             | Record::Gateway(_)
             | Record::Recovered(_)

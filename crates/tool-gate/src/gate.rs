@@ -24,6 +24,7 @@ use crate::observe::{RECENT_NAMES, UndisclosedAttempts};
 use crate::plan::{RunningPlan, WithoutPlan, keep};
 use crate::proposal::ProposalSettings;
 use crate::recorded_fields::RecordedFields;
+use crate::refusals::{RefusalRate, Refusals};
 use crate::rejection::{CallError, Rejection};
 use crate::rows::Rows;
 use crate::stats::CallStats;
@@ -114,6 +115,7 @@ impl ToolGate {
             definitions: BTreeMap::new(),
             claims: None,
             recorded: RecordedFields::new(),
+            refused_calls: RefusalRate::CALLS,
         }
     }
 
@@ -125,7 +127,9 @@ impl ToolGate {
         &self.inner
     }
 
-    /// Decides about a call. Whatever the answer, it is on record before this returns.
+    /// Decides about a call. An acceptance is on record before this returns, and so is a refusal within the rate
+    /// ([`refused_calls`](ToolGateBuilder::refused_calls)). A refusal beyond it has no number, and is recorded in a sum: before the
+    /// next acceptance, by the first decision 10 s later, by [`refusals`](Self::refusals), or when the gate is dropped.
     ///
     /// Blocks while the record is synced, and while spent tokens are stored, evidence is read or a newer registry is
     /// loaded: an asynchronous host calls it where blocking is allowed, as with Tokio's `spawn_blocking`.
@@ -148,7 +152,9 @@ impl ToolGate {
                 Err(refusal) => return Err(inner.refuse(facts, refusal)),
             };
         let (time, approval_spent) = (facts.time, approval.is_some());
-        let Ok(sequence) = inner.record(facts.accepted()) else {
+        // why: the refusals counted before it are on record before it, so that an alarm that is replayed sees their order.
+        let summed = inner.rows.refused.write(time).map_err(drop);
+        let Ok(sequence) = summed.and_then(|()| inner.record(facts.accepted())) else {
             let rejection = inner.refuse_unrecorded(call.call_id, time, Some(&tool));
             return Err(Rejection { approval_spent, ..rejection });
         };
@@ -213,6 +219,13 @@ impl ToolGate {
     #[must_use]
     pub fn refuse_too_many(&self, call_id: &str, reason: &str) -> Rejection {
         self.inner.refuse_unseen(call_id, "?", RejectionCode::TooManyRequests, reason)
+    }
+
+    /// Refusals of this session that are recorded as sums. A host that has a thread to spare records those that are due, and every
+    /// host what is left before it closes the record.
+    #[must_use]
+    pub fn refusals(&self) -> &Refusals {
+        &self.inner.rows.refused
     }
 
     /// Returns `false` if step 1 would refuse any call now, whatever it is: session, registry or agent do not stand, or nothing can
@@ -308,7 +321,8 @@ impl Clock for Inner {
 
 impl Inner {
     pub(crate) fn new(builder: ToolGateBuilder, now: Timestamp) -> Self {
-        let rows = Rows::new(builder.stats, &builder.contract, Arc::clone(&builder.sink));
+        let (sink, rate) = (Arc::clone(&builder.sink), builder.refused_calls);
+        let rows = Rows::new(builder.stats, &builder.contract, sink, rate);
         let definitions = builder
             .definitions
             .into_iter()
@@ -391,16 +405,33 @@ impl Inner {
         if code == RejectionCode::UndisclosedTool {
             self.remember_undisclosed(&named);
         }
-        let Ok(sequence) = self.record(facts.rejected(code, &reason)) else {
+        let asks = approval_request.is_some();
+        let Ok(sequence) = self.record_refusal(facts.rejected(code, &reason), tool.as_ref(), asks) else {
             return Rejection { approval_spent, ..self.refuse_unrecorded(call_id, time, tool.as_ref()) };
         };
         self.count(time, Some(code), tool.as_ref());
-        Rejection {
-            approval_request,
-            halted,
-            approval_spent,
-            ..Rejection::new(code, call_id, Some(sequence))
+        if self.rows.refused.is_due(time) {
+            // It is kept where that fails, and no answer depends on it.
+            let _ = self.rows.refused.write(time);
         }
+        Rejection { approval_request, halted, approval_spent, ..Rejection::new(code, call_id, sequence) }
+    }
+
+    /// Records a refusal, or adds it to a sum where it is beyond the rate: then it has no number.
+    pub(crate) fn record_refusal(
+        &self,
+        record: CallRecord,
+        tool: Option<&ToolId>,
+        asks: bool,
+    ) -> Result<Option<u64>, ()> {
+        let (refused, time) = (&self.rows.refused, record.time);
+        if if asks { refused.takes_question(time) } else { refused.takes(time) } {
+            return self.record(record).map(Some);
+        }
+        let known = tool.filter(|tool| self.rows.knows(tool, &self.registry)).map(RecordedTool::from);
+        refused.add_call(&record, known);
+        self.remember(record);
+        Ok(None)
     }
 
     fn refuse_unrecorded(&self, call_id: &str, time: Timestamp, tool: Option<&ToolId>) -> Rejection {
@@ -433,15 +464,21 @@ impl Inner {
             Ok(Ok(sequence)) => sequence,
             Ok(Err(_)) | Err(_) => return Err(()),
         };
+        if let Record::Decision(record) = entry {
+            self.remember(record);
+        }
+        Ok(sequence)
+    }
+
+    fn remember(&self, mut record: CallRecord) {
         let mut recent = self.recent.lock();
         if recent.records.len() >= self.limits.recent_records {
             recent.records.pop_front();
         }
-        if let (true, Record::Decision(mut record)) = (self.limits.recent_records > 0, entry) {
+        if self.limits.recent_records > 0 {
             record.values = RecordedValues::default();
             recent.records.push_back(record);
         }
-        Ok(sequence)
     }
 
     fn count(&self, time: Timestamp, refused: Option<RejectionCode>, tool: Option<&ToolId>) {

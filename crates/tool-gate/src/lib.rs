@@ -1,5 +1,5 @@
-//! The gate: decides about every tool call, in one fixed order, fails closed, and puts the decision on record before
-//! the caller hears it.
+//! The gate: decides about every tool call, in one fixed order, fails closed, and records the decision before
+//! the caller gets it. Refusals beyond a rate are recorded as sums ([`Refusals`]).
 //!
 //! One [`ToolGate`] serves one session of one agent on behalf of one principal. A [`ToolCall`] goes in, raw and
 //! unchecked; out comes an [`AcceptedCall`], which only the gate can make and which dispatch consumes, or a
@@ -43,6 +43,7 @@ mod proposal;
 mod quarantine;
 mod recent;
 mod recorded_fields;
+mod refusals;
 mod rejection;
 mod rows;
 mod simulate;
@@ -77,6 +78,7 @@ pub use plan_settings::{PlanRootSettings, PlanSettings};
 pub use proposal::{PROPOSAL_MEMBER, ProposalSettings, REQUEST_ID_MEMBER, own_arguments};
 pub use quarantine::{BY_ALARM, KeptStanding, MemoryQuarantines, QuarantineError, Quarantines};
 pub use recorded_fields::{RecordedFields, RecordedFieldsError};
+pub use refusals::{RefusalRate, RefusalRateError, Refusals};
 pub use rejection::{ApprovalRequest, CallError, Rejection};
 pub use simulate::{Answer, Basis, HostChecks, Missing, Simulated, Simulation};
 pub use snapshot::{AgentSnapshot, CountsSnapshot, Standing, StatsSnapshot};

@@ -65,7 +65,8 @@ impl Rejection {
         self.call_id.as_str()
     }
 
-    /// The number of the decision's record; nothing when it could not be recorded.
+    /// The number of the decision's record; nothing when it could not be recorded, or is beyond the rate of refusals and recorded in
+    /// a sum.
     #[must_use]
     pub const fn sequence(&self) -> Option<u64> {
         self.sequence
@@ -78,7 +79,7 @@ impl Rejection {
     }
 
     /// What an approver would have to approve, where an approval is all that is missing. For the host that asks a
-    /// person, never for the agent.
+    /// person, never for the agent. Ask only where the refusal has a [number](Self::sequence): a question has an entry.
     #[must_use]
     pub fn approval_request(&self) -> Option<&ApprovalRequest> {
         self.approval_request.as_deref()

@@ -13,6 +13,7 @@ use crate::code::RejectionCode;
 use crate::counts::Counts;
 use crate::decide::Refusal;
 use crate::metrics::AnswerMetrics;
+use crate::refusals::{RefusalRate, Refusals};
 use crate::snapshot::Standing;
 use crate::stats::CallStats;
 
@@ -25,6 +26,8 @@ pub(crate) struct Rows {
     /// The agents whose sessions led to this one.
     ancestors: Vec<Followed>,
     disclosed: BTreeMap<ToolId, (Arc<Counts>, Arc<AnswerMetrics>)>,
+    /// Refusals that have no entry of their own.
+    pub(crate) refused: Refusals,
     /// The gate's record, on which each change of an agent's standing goes.
     sink: Arc<dyn AuditSink>,
 }
@@ -38,13 +41,20 @@ struct Followed {
 }
 
 impl Rows {
-    pub(crate) fn new(stats: Arc<CallStats>, contract: &SessionContract, sink: Arc<dyn AuditSink>) -> Self {
+    pub(crate) fn new(
+        stats: Arc<CallStats>,
+        contract: &SessionContract,
+        sink: Arc<dyn AuditSink>,
+        rate: RefusalRate,
+    ) -> Self {
         let agent = Followed::new(stats.agent_row(contract.agent()));
         let ancestors =
             contract.ancestors().iter().map(|agent| Followed::new(stats.agent_row(agent))).collect();
         let rows = |tool: &ToolId| (stats.tool_row(tool), agent.row.metrics.tool(tool));
         let disclosed = contract.tools().iter().map(|tool| (tool.clone(), rows(tool))).collect();
-        Self { stats, session: Counts::default(), agent, ancestors, disclosed, sink }
+        let (session, of) = (contract.session().clone(), contract.agent().clone());
+        let refused = Refusals::new(Arc::clone(&sink), session, Some(of), rate);
+        Self { stats, session: Counts::default(), agent, ancestors, disclosed, refused, sink }
     }
 
     /// Refuses while the agent is quarantined, or one that led to its session: it must not act through another. Whatever
@@ -59,7 +69,7 @@ impl Rows {
     fn check_one(&self, agent: &Followed, who: &str, now: Timestamp) -> Result<(), Refusal> {
         let refused = |reason| Refusal::new(RejectionCode::AgentQuarantined, reason);
         let synced = self.stats.store().map_or(Ok(()), |store| agent.row.sync(store));
-        let standing = agent.tell(&*self.sink, now).map_err(|()| {
+        let standing = agent.tell(self, now).map_err(|()| {
             Refusal::new(
                 RejectionCode::AuditUnavailable,
                 "a change of the agent's standing cannot be recorded",
@@ -97,8 +107,13 @@ impl Rows {
             // The alarm has just put it into quarantine, or another gate's did. What fails here is tried again before
             // the next answer, which is a refusal either way.
             let _ = self.stats.store().map(|store| self.agent.row.sync(store));
-            let _ = self.agent.tell(&*self.sink, time);
+            let _ = self.agent.tell(self, time);
         }
+    }
+
+    /// Returns whether a tool is one of the session's or of the registry's.
+    pub(crate) fn knows(&self, tool: &ToolId, registry: &CapabilityRegistry) -> bool {
+        self.disclosed.contains_key(tool) || registry.current().tool(tool).is_some()
     }
 }
 
@@ -113,7 +128,7 @@ impl Followed {
     }
 
     /// Puts on record how the agent stands, unless it is there already. Says how that is.
-    fn tell(&self, sink: &dyn AuditSink, now: Timestamp) -> Result<Standing, ()> {
+    fn tell(&self, rows: &Rows, now: Timestamp) -> Result<Standing, ()> {
         let told = self.told.load(Ordering::SeqCst);
         if told == self.row.changes() {
             return Ok(standing_after(told));
@@ -124,7 +139,9 @@ impl Followed {
         if let (true, Some(mut change)) = (changes != self.told.load(Ordering::SeqCst), last) {
             change.time = now;
             let record = Record::Standing(change);
-            let recorded = catch_unwind(AssertUnwindSafe(|| sink.record(&record).is_ok()));
+            // why: an alarm that is replayed begins anew at a lift, and must not count behind it what came before.
+            rows.refused.write(now).map_err(drop)?;
+            let recorded = catch_unwind(AssertUnwindSafe(|| rows.sink.record(&record).is_ok()));
             if !recorded.unwrap_or(false) {
                 return Err(());
             }

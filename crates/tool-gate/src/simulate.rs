@@ -7,7 +7,7 @@ mod session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use countersign_audit_log::{CallRecord, Record, SessionRecord, StandingChange, Verdict};
+use countersign_audit_log::{CallRecord, Record, RefusedRecord, SessionRecord, StandingChange, Verdict};
 use countersign_core::{AgentId, SessionId};
 use countersign_registry::RegistryView;
 
@@ -110,13 +110,15 @@ impl Simulation {
         self
     }
 
-    /// Takes the next entry of the record. Says what becomes of it, if it is a decision.
+    /// Takes the next entry of the record. Says what becomes of it, if it is a decision; of a sum of refusals, what becomes of each of
+    /// them, which always is undetermined ([`Missing::Sum`]).
     pub fn feed(&mut self, record: &Record) -> Option<Simulated> {
         match record {
             Record::Session(session) if session.code.is_some() => {}
             Record::Session(session) if session.renewed => self.renew(session),
             Record::Session(session) => self.open(session),
             Record::Decision(call) => return Some(self.decide(call)),
+            Record::Refused(sum) => return self.summed(sum),
             Record::Standing(change) if change.standing == StandingChange::Quarantined => {
                 self.quarantined.insert(change.agent.clone());
             }
@@ -126,6 +128,15 @@ impl Simulation {
             Record::Outcome(_) | Record::Gateway(_) | Record::Recovered(_) | _ => {}
         }
         None
+    }
+
+    /// Calls that are on record as a sum cannot be decided again, and may count for the limits of later ones.
+    fn summed(&mut self, sum: &RefusedRecord) -> Option<Simulated> {
+        sum.agent.as_ref()?;
+        if let Some(session) = self.sessions.get_mut(&sum.session) {
+            session.note(History::Unclear);
+        }
+        Some(Simulated::Undetermined(Missing::Sum))
     }
 
     fn open(&mut self, record: &SessionRecord) {

@@ -11,6 +11,7 @@ mod denials;
 mod durable_allows;
 mod endurance;
 mod faults;
+mod floods;
 mod last_look;
 #[cfg(feature = "metrics")]
 mod metrics;

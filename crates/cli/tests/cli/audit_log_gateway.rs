@@ -100,8 +100,42 @@ fn a_configuration_says_a_whole_log() {
     }
     fails(&LOG.replace("example.com/log", "two words"), "CONFIG_MALFORMED");
     fails(&format!("{LOG}durability = \"never\""), "CONFIG_MALFORMED");
+    for rate in ["{ burst = 0, per_second = 1 }", "{ burst = 10001, per_second = 1 }", "{ burst = 9 }", "9"] {
+        fails(&format!("{LOG}refused_calls = {rate}"), "CONFIG_MALFORMED");
+        fails(&format!("{LOG}refused_messages = {rate}"), "CONFIG_MALFORMED");
+    }
     fails(&LOG.replace("log.key", "op.key"), "KEY_FILE_KIND");
     fails(&format!("{LOG}checkpoint_file = \"none\""), "FILE_MISSING");
+}
+
+#[test]
+fn configured_rates_sum_a_gateways_refusals() {
+    let bench = gateway();
+    let rate = "{ burst = 1, per_second = 1 }";
+    record(&bench, &format!("{LOG}refused_calls = {rate}\nrefused_messages = {rate}"));
+    let mut client = Client::start(&bench);
+    for _ in 0..50 {
+        client.call("wipe", json!({}));
+        client.ask("made/up", json!({}));
+    }
+    assert_eq!(client.end().0, 0);
+    bench.verified();
+    let of =
+        |kind: &str| bench.entries().into_iter().filter(|entry| entry["type"] == kind).collect::<Vec<_>>();
+    let total = |sums: &[serde_json::Value]| -> u64 {
+        sums.iter()
+            .flat_map(|sum| sum["rows"].as_array().unwrap())
+            .map(|row| row["count"].as_u64().unwrap())
+            .sum()
+    };
+    let (calls, messages): (Vec<_>, Vec<_>) =
+        of("refused").into_iter().partition(|sum| sum["agent"] == "bot");
+    assert_eq!(total(&calls) + of("decision").len() as u64, 50);
+    assert_eq!(total(&messages) + of("gateway").len() as u64, 50);
+    let stats = bench.run("stats log --json").value();
+    assert_eq!((&stats["total"]["rejected"], &stats["gateway_refusals"]), (&json!(50), &json!(50)));
+    let shown = bench.run("audit show log").out;
+    assert!(shown.contains(" refused  "), "{shown}");
 }
 
 #[test]

@@ -306,7 +306,9 @@ fn what_is_no_plan_of_the_operators_is_refused_with_its_code_and_is_on_record_on
     assert!(reached(&bench).is_empty());
     assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
     let lines = decisions(&bench);
-    let last: Vec<_> = lines.iter().skip(cases.len()).map(|(_, code)| code.as_str()).collect();
+    let mut last: Vec<_> = lines.iter().skip(cases.len()).map(|(_, code)| code.as_str()).collect();
+    // Calls that cannot be read are recorded by a thread of their own.
+    last.sort_unstable();
     assert_eq!(last, ["MALFORMED_CALL", "MALFORMED_CALL", "PLAN_REQUIRED"]);
 }
 

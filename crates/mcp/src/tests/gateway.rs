@@ -4,6 +4,7 @@ mod client_faults;
 mod desk;
 mod ends;
 mod eras;
+mod floods;
 mod handshake;
 mod held;
 mod lists;

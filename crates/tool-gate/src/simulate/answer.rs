@@ -89,6 +89,8 @@ pub enum Missing {
     Code,
     /// The call as it was sent, which could not be read.
     Call,
+    /// The call itself: the record has the sum of refusals that it is in.
+    Sum,
     /// The registry that was in force then: it has to be given too.
     Registry,
     /// Whether the call named its server.
@@ -122,6 +124,7 @@ impl Missing {
             Self::Parent => "parent",
             Self::Code => "code",
             Self::Call => "call",
+            Self::Sum => "sum",
             Self::Registry => "registry",
             Self::Server => "server",
             Self::Arguments => "arguments",

@@ -32,7 +32,8 @@ fn whoever_observes_decides_quarantines_lifts_and_reads_at_once_loses_no_count_a
     let stats = Arc::new(CallStats::new().alarm(AlarmRule::default(), AlarmAction::Quarantine));
     let sink = Arc::new(MeddlingSink(Arc::clone(&stats), MemorySink::new(), AtomicU64::new(0)));
     let builder = world.builder_for("session-1", Arc::clone(&sink) as Arc<dyn AuditSink>);
-    let gate = builder.stats(Arc::clone(&stats)).open().unwrap();
+    let rate = RefusalRate::new(10_000, 1_000).unwrap();
+    let gate = builder.stats(Arc::clone(&stats)).refused_calls(rate).open().unwrap();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| (0..ROUNDS).for_each(|_| drop(gate.check(&search("c")))));

@@ -20,6 +20,7 @@ fn may_be_missing(answer: Answer, missing: Missing) -> bool {
         Missing::Session
         | Missing::Parent
         | Missing::Code
+        | Missing::Sum
         | Missing::Registry
         | Missing::Server
         | Missing::Arguments

@@ -1,6 +1,6 @@
 use countersign_audit_log::{
     AnswerRecord, AnswerVerdict, CallRecord, ClaimsRecord, Direction, Escaped, ProposalRecord, Record,
-    SessionRecord, StandingChange, Verdict,
+    RefusedRecord, RefusedRow, SessionRecord, StandingChange, Verdict,
 };
 
 use crate::shown::{quoted, shown_id, shown_line, shown_name, shown_tool};
@@ -23,11 +23,7 @@ fn what(record: &Record) -> String {
             format!("outcome  {} of {}: {outcome}{code}{after}", shown_name(&r.call_id), r.decision)
         }
         Record::Gateway(r) => {
-            let direction = match r.direction {
-                Direction::ToServer => "to the server",
-                Direction::ToClient => "to the client",
-                _ => "(a direction of a newer version)",
-            };
+            let direction = shown_direction(r.direction);
             let method = r.method.as_ref().map(|method| format!("{} ", shown_name(method)));
             let method = method.unwrap_or_default();
             format!("gateway  {direction}: {method}{}{}", shown_name(&r.code), because(r.reason.as_ref()))
@@ -46,8 +42,44 @@ fn what(record: &Record) -> String {
             format!("standing {agent} {what} by {by}{}", because(r.reason.as_ref()))
         }
         Record::Answer(r) => answer(r),
+        Record::Refused(r) => refused(r),
         _ => "(an entry of a newer version)".to_owned(),
     }
+}
+
+const fn shown_direction(direction: Direction) -> &'static str {
+    match direction {
+        Direction::ToServer => "to the server",
+        Direction::ToClient => "to the client",
+        _ => "(a direction of a newer version)",
+    }
+}
+
+fn refused(r: &RefusedRecord) -> String {
+    let what = match &r.agent {
+        Some(agent) => format!("calls of {}", shown_id(agent.as_str())),
+        None => "messages".to_owned(),
+    };
+    let rows: Vec<_> = r.rows.iter().map(refused_row).collect();
+    let names: Vec<_> = r.names.iter().map(quoted).collect();
+    let names = if names.is_empty() { String::new() } else { format!(", as {}", names.join(", ")) };
+    let made_up =
+        if r.made_up == 0 { String::new() } else { format!("; {} with made-up names{names}", r.made_up) };
+    format!(
+        "refused  {} {what} from {} to {}: {}{made_up}; session {}",
+        r.total(),
+        r.from,
+        r.to,
+        rows.join(", "),
+        shown_id(r.session.as_str())
+    )
+}
+
+fn refused_row(row: &RefusedRow) -> String {
+    let tool = row.tool.as_ref().map(|tool| format!("{} ", shown_tool(tool))).unwrap_or_default();
+    let direction = row.direction.map(|to| format!("{} ", shown_direction(to))).unwrap_or_default();
+    let no_call = if row.about_plan { " (no call)" } else { "" };
+    format!("{tool}{direction}{}{no_call} {}", shown_name(&row.code), row.count)
 }
 
 fn answer(r: &AnswerRecord) -> String {

@@ -64,6 +64,9 @@ impl Wanted {
             Record::Gateway(r) => (r.session.as_ref(), None, None),
             Record::Standing(r) => (None, Some(&r.agent), None),
             Record::Answer(r) => (r.session.as_ref(), r.agent.as_ref(), None),
+            Record::Refused(r) => {
+                (Some(&r.session), r.agent.as_ref(), r.agent.as_ref().map(|_| Verdict::Reject))
+            }
             Record::Recovered(_) | _ => (None, None, None),
         };
         let right_verdict = |wanted| match wanted {

@@ -92,10 +92,21 @@ impl Simulate {
         let mut report = Report::new(registry, was, usize::from(self.changes));
         self.each(|seq, record| {
             let simulated = simulation.feed(record);
-            if let (Some(simulated), Record::Decision(call)) = (simulated, record)
-                && self.agent.as_ref().is_none_or(|agent| *agent == call.agent)
-            {
-                report.add(seq, call, simulated);
+            let is_wanted = |agent| self.agent.as_ref().is_none_or(|wanted| wanted == agent);
+            match (simulated, record) {
+                (Some(simulated), Record::Decision(call)) if is_wanted(&call.agent) => {
+                    report.add(seq, call, simulated);
+                }
+                (Some(simulated), Record::Refused(sum)) => {
+                    for (agent, row) in
+                        sum.agent.iter().flat_map(|agent| sum.rows.iter().map(move |row| (agent, row)))
+                    {
+                        if is_wanted(agent) {
+                            report.add_row(agent, row, simulated);
+                        }
+                    }
+                }
+                _ => {}
             }
         })?;
         if report.is_empty() {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use countersign_audit_log::{CallRecord, RecordedTool};
+use countersign_audit_log::{CallRecord, RecordedTool, RefusedRow};
 use countersign_core::{AgentId, ServerName, SessionId, Timestamp, ToolId, ToolName};
 use countersign_registry::RegistryView;
 use countersign_tool_gate::{Answer, Basis, Missing, Simulated};
@@ -72,15 +72,15 @@ struct Row {
 }
 
 impl Row {
-    fn add(&mut self, simulated: Simulated) {
+    fn add(&mut self, simulated: Simulated, calls: u64) {
         match simulated {
-            Simulated::Same(Basis::Redecided) => self.same = self.same.saturating_add(1),
-            Simulated::Same(Basis::Carried(missing)) => count(&mut self.carried, missing.as_str()),
-            Simulated::Undetermined(missing) => count(&mut self.undetermined, missing.as_str()),
+            Simulated::Same(Basis::Redecided) => self.same = self.same.saturating_add(calls),
+            Simulated::Same(Basis::Carried(missing)) => count(&mut self.carried, missing.as_str(), calls),
+            Simulated::Undetermined(missing) => count(&mut self.undetermined, missing.as_str(), calls),
             Simulated::Changed { recorded, now, .. } => match (recorded, now) {
-                (_, Answer::Accepted) => count(&mut self.refused_to_accepted, recorded.as_str()),
-                (Answer::Accepted, _) => count(&mut self.accepted_to_refused, now.as_str()),
-                (Answer::Refused(_), _) => count(&mut self.other_code, format!("{recorded} -> {now}")),
+                (_, Answer::Accepted) => count(&mut self.refused_to_accepted, recorded.as_str(), calls),
+                (Answer::Accepted, _) => count(&mut self.accepted_to_refused, now.as_str(), calls),
+                (Answer::Refused(_), _) => count(&mut self.other_code, format!("{recorded} -> {now}"), calls),
             },
         }
     }
@@ -98,9 +98,9 @@ impl Row {
     }
 }
 
-fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
+fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, calls: u64) {
     let count = counts.entry(key).or_default();
-    *count = count.saturating_add(1);
+    *count = count.saturating_add(calls);
 }
 
 fn sum(counts: &BTreeMap<&'static str, u64>) -> u64 {
@@ -151,12 +151,7 @@ impl Report {
     }
 
     pub(super) fn add(&mut self, seq: u64, call: &CallRecord, simulated: Simulated) {
-        self.total.add(simulated);
-        let mut key = Calls::Of(call.agent.clone(), self.listed(call));
-        if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&key) {
-            key = Calls::Others;
-        }
-        self.rows.entry(key).or_default().add(simulated);
+        self.count(&call.agent, Some(&call.tool), simulated, 1);
         if let Simulated::Changed { recorded, now, basis } = simulated
             && self.changes.len() < self.max_changes
         {
@@ -176,9 +171,23 @@ impl Report {
         }
     }
 
+    /// Counts a row of a sum of refusals.
+    pub(super) fn add_row(&mut self, agent: &AgentId, row: &RefusedRow, simulated: Simulated) {
+        self.count(agent, row.tool.as_ref(), simulated, row.count);
+    }
+
+    fn count(&mut self, agent: &AgentId, tool: Option<&RecordedTool>, simulated: Simulated, calls: u64) {
+        self.total.add(simulated, calls);
+        let mut key = Calls::Of(agent.clone(), tool.and_then(|tool| self.listed(tool)));
+        if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&key) {
+            key = Calls::Others;
+        }
+        self.rows.entry(key).or_default().add(simulated, calls);
+    }
+
     /// The tool, if a registry lists it.
-    fn listed(&self, call: &CallRecord) -> Option<ToolId> {
-        let names = (ServerName::new(call.tool.server.as_str()), ToolName::new(call.tool.name.as_str()));
+    fn listed(&self, tool: &RecordedTool) -> Option<ToolId> {
+        let names = (ServerName::new(tool.server.as_str()), ToolName::new(tool.name.as_str()));
         let (Ok(server), Ok(name)) = names else { return None };
         let tool = ToolId::from_names(server, name);
         let is_listed = |view: &Arc<RegistryView>| view.snapshot().tool(&tool).is_some();

@@ -1,11 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_audit_log::{CallRecord, Record, RecordedTool, Verdict};
+use countersign_audit_log::{CallRecord, Record, RecordedTool, RefusedRecord, Verdict};
 use countersign_core::{Timestamp, ToolId};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
 use serde::Serialize;
 
-use super::alarm::{Found, Replay, code_of};
+use super::alarm::{Found, Replay};
 
 /// The most agents, tools and codes that are counted each by itself; a log with more has the rest in one row.
 const MAX_ROWS: usize = 1_024;
@@ -76,9 +76,15 @@ impl Count {
         match record {
             Record::Decision(call) if counts => self.decision(seq, record, call),
             Record::Gateway(_) if counts => self.gateway_refusals = self.gateway_refusals.saturating_add(1),
+            Record::Refused(sum) if counts => self.refused(seq, record, sum),
             Record::Standing(change) => self.agent(change.agent.as_str()).1.add(seq, record),
             Record::Session(session) => self.list(&session.tools),
-            Record::Decision(_) | Record::Gateway(_) | Record::Outcome(_) | Record::Recovered(_) | _ => {}
+            Record::Decision(_)
+            | Record::Gateway(_)
+            | Record::Refused(_)
+            | Record::Outcome(_)
+            | Record::Recovered(_)
+            | _ => {}
         }
     }
 
@@ -97,22 +103,42 @@ impl Count {
             return;
         }
         let (row, alarm) = self.agent(call.agent.as_str());
-        row.add(call);
+        let code = match call.verdict {
+            Verdict::Accept => None,
+            Verdict::Reject => Some(call.code.as_ref().map_or("(none)", |code| code.as_str())),
+        };
+        row.add(code, 1);
         alarm.add(seq, record);
-        self.total.add(call);
-        let tool = name_of(&call.tool);
-        // Names that an agent made up have one row. A tool is there that a session had, and one of which a call got as far as
-        // its arguments.
-        let is_there = self.listed.contains(&tool)
-            || match (call.verdict, code_of(call)) {
-                (Verdict::Accept, _) => true,
-                (Verdict::Reject, code) => {
-                    code.is_none_or(|code| code.step() > 1 && code != RejectionCode::UndisclosedTool)
-                }
-            };
-        let tool =
-            if is_there || self.tools.contains_key(&tool) { room(&self.tools, &tool) } else { UNKNOWN };
-        self.tools.entry(tool.to_owned()).or_default().add(call);
+        self.total.add(code, 1);
+        self.tool(Some(&call.tool), code).add(code, 1);
+    }
+
+    /// Counts a sum of refusals.
+    fn refused(&mut self, seq: u64, record: &Record, sum: &RefusedRecord) {
+        let Some(agent) = &sum.agent else {
+            self.gateway_refusals = self.gateway_refusals.saturating_add(sum.total());
+            return;
+        };
+        for row in sum.rows.iter().filter(|row| !row.about_plan) {
+            let code = Some(row.code.as_str());
+            self.agent(agent.as_str()).0.add(code, row.count);
+            self.total.add(code, row.count);
+            self.tool(row.tool.as_ref(), code).add(code, row.count);
+        }
+        self.agent(agent.as_str()).1.add(seq, record);
+    }
+
+    /// The row of a tool. Names that an agent made up have one row. A tool is there that a session had, and one of which a call
+    /// got as far as its arguments.
+    fn tool(&mut self, tool: Option<&RecordedTool>, refused: Option<&str>) -> &mut Row {
+        let name = tool.map(name_of).filter(|name| {
+            let code = refused.and_then(RejectionCode::from_code);
+            self.listed.contains(name)
+                || self.tools.contains_key(name)
+                || code.is_none_or(|code| code.step() > 1 && code != RejectionCode::UndisclosedTool)
+        });
+        let tool = name.as_deref().map_or(UNKNOWN, |name| room(&self.tools, name)).to_owned();
+        self.tools.entry(tool).or_default()
     }
 
     fn agent(&mut self, agent: &str) -> &mut (Row, Replay) {
@@ -153,26 +179,26 @@ pub(super) fn room<'n, T>(rows: &BTreeMap<String, T>, name: &'n str) -> &'n str 
 }
 
 impl Row {
-    fn add(&mut self, call: &CallRecord) {
-        if call.verdict == Verdict::Accept {
-            self.accepted = self.accepted.saturating_add(1);
+    /// Counts calls that were accepted, or refused with a code.
+    fn add(&mut self, refused: Option<&str>, calls: u64) {
+        let Some(code) = refused else {
+            self.accepted = self.accepted.saturating_add(calls);
             return;
-        }
-        let code = call.code.as_ref().map_or("(none)", |code| code.as_str());
-        self.rejected = self.rejected.saturating_add(1);
-        match code_of(call) {
+        };
+        self.rejected = self.rejected.saturating_add(calls);
+        match RejectionCode::from_code(code) {
             Some(RejectionCode::ApprovalRequired) => {
-                self.waiting_for_approval = self.waiting_for_approval.saturating_add(1);
+                self.waiting_for_approval = self.waiting_for_approval.saturating_add(calls);
             }
             Some(RejectionCode::UndisclosedTool) => {
-                self.undisclosed_attempts = self.undisclosed_attempts.saturating_add(1);
+                self.undisclosed_attempts = self.undisclosed_attempts.saturating_add(calls);
             }
             _ => {}
         }
         let codes = &mut self.rejected_by_code;
         let is_counted = codes.len() < MAX_CODES || codes.contains_key(code);
         let count = codes.entry(if is_counted { code } else { OTHERS }.to_owned()).or_default();
-        *count = count.saturating_add(1);
+        *count = count.saturating_add(calls);
     }
 
     /// Whether there is anything to tell: a call, or a quarantine.

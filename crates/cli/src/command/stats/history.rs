@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use countersign_audit_log::{CallRecord, Record, Verdict};
+use countersign_audit_log::{CallRecord, Record, RefusedRecord, Verdict};
 use countersign_core::{Millis, Timestamp};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
 use serde::Serialize;
@@ -61,8 +61,10 @@ impl History {
         let counts = self.since.is_none_or(|since| record.time() >= since);
         match record {
             Record::Decision(call) if counts => self.decision(seq, record, call),
+            Record::Refused(sum) if counts => return self.refused(seq, record, sum),
             Record::Standing(change) => self.seen(change.agent.as_str()).replay.add(seq, record),
             Record::Decision(_)
+            | Record::Refused(_)
             | Record::Gateway(_)
             | Record::Session(_)
             | Record::Outcome(_)
@@ -90,13 +92,20 @@ impl History {
             return;
         }
         let accepted = u64::from(call.verdict == Verdict::Accept);
-        for tally in [&mut seen.fresh, seen.intervals.entry(number).or_default()] {
-            tally.accepted = tally.accepted.saturating_add(accepted);
-            tally.decided = tally.decided.saturating_add(1);
-        }
-        if seen.intervals.len() > MAX_INTERVALS {
-            seen.intervals.pop_first();
-        }
+        seen.decided(number, Tally { accepted, decided: 1 });
+    }
+
+    /// Takes a sum of refusals, as if all of them had come at its end. Returns `false` if it is of no agent.
+    fn refused(&mut self, seq: u64, record: &Record, sum: &RefusedRecord) -> bool {
+        let number = self.number(sum.to);
+        let Some(agent) = &sum.agent else { return false };
+        let seen = self.seen(agent.as_str());
+        seen.replay.add(seq, record);
+        let waiting = RejectionCode::ApprovalRequired.as_str();
+        let rows = sum.rows.iter().filter(|row| !row.about_plan && row.code.as_str() != waiting);
+        let decided = rows.map(|row| row.count).fold(0, u64::saturating_add);
+        seen.decided(number, Tally { accepted: 0, decided });
+        true
     }
 
     /// The number of the interval that a moment is in.
@@ -138,6 +147,18 @@ impl History {
                 (agent.as_str(), std::mem::take(&mut seen.fresh), alarm)
             })
             .collect()
+    }
+}
+
+impl Seen {
+    /// Counts decisions in the interval of this number.
+    fn decided(&mut self, number: u64, more: Tally) {
+        for tally in [&mut self.fresh, self.intervals.entry(number).or_default()] {
+            *tally = tally.plus(more);
+        }
+        if self.intervals.len() > MAX_INTERVALS {
+            self.intervals.pop_first();
+        }
     }
 }
 

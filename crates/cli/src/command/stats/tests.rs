@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use countersign_audit_log::{
-    AuditSink, CallRecord, MemorySink, Record, RecordedTool, SessionRecord, StandingChange, StandingRecord,
-    Verdict,
+    AuditSink, CallRecord, MemorySink, Record, RecordedTool, RefusedRecord, RefusedRow, SessionRecord,
+    StandingChange, StandingRecord, Verdict,
 };
 use countersign_core::{
     AgentId, Clock, Digest, ManualClock, Millis, Principal, SessionId, Timestamp, ToolId,
@@ -101,6 +101,43 @@ fn registry(clock: &ManualClock) -> Arc<CapabilityRegistry> {
     let root = TrustRoot::new(1, 1, vec![operator.verifying_key()]).unwrap();
     let marks = Arc::new(MemoryHighWater::new());
     Arc::new(CapabilityRegistry::load(signed.as_bytes(), &root, marks, LoadOptions::default(), now).unwrap())
+}
+
+#[test]
+fn sums_count_as_their_refusals_do() {
+    let session = session(0, &["search".into(), "refund".into()]);
+    let refused = [
+        (SEARCH, "ARGS_SCHEMA", 30),
+        (("desk", "refund"), "APPROVAL_REQUIRED", 20),
+        (("desk", "wipe"), "UNDISCLOSED_TOOL", 40),
+    ];
+    let mut sum = RefusedRecord::new(SessionId::new("s").unwrap(), Some(AgentId::new("a").unwrap()), at(1));
+    let mut one_by_one = vec![session.clone()];
+    for (tool, code, count) in refused {
+        let mut row = RefusedRow::new(code);
+        row.count = count;
+        row.tool = (tool.1 != "wipe").then(|| RecordedTool::new(tool.0, tool.1));
+        sum.add(row);
+        one_by_one.extend((0..count).map(|_| decision(1, "a", tool, Some(code))));
+    }
+    let mut about_plan = RefusedRow::new("PLAN_STARTED");
+    about_plan.about_plan = true;
+    sum.add(about_plan);
+    let messages = {
+        let mut sum = RefusedRecord::new(SessionId::new("s").unwrap(), None, at(1));
+        sum.add(RefusedRow::new("METHOD_NOT_ALLOWED"));
+        Record::Refused(sum)
+    };
+    let (summed, single) =
+        (counted(&[session, Record::Refused(sum), messages], None), counted(&one_by_one, None));
+    let (mut summed, single) = (value(&summed), value(&single));
+    assert_eq!(summed["gateway_refusals"].take(), 1);
+    summed["gateway_refusals"] = json!(0);
+    // The alarm names the entry that raised it.
+    let raised = &mut summed["agents"]["a"]["alarm"]["raised"];
+    assert_eq!(raised["seq"], 2);
+    *raised = single["agents"]["a"]["alarm"]["raised"].clone();
+    assert_eq!(summed, single);
 }
 
 /// Sees to it that the replay over the record is what the gate's own alarm said, whatever was decided, quarantined and lifted.

@@ -190,6 +190,7 @@ fn a_no_that_the_gateway_has_not_heard_of_is_found_when_it_would_ask() {
     for id in 2..4 {
         desk.call(id, "refund", &json!({}));
         denied(&desk);
+        desk.stop.wait_recorded();
     }
     let told: Vec<_> = desk.record().into_iter().skip_while(|code| code != "APPROVAL_REQUIRED").collect();
     assert_eq!(told, ["APPROVAL_REQUIRED", "APPROVAL_REQUIRED", "PENDING_DENIED", "APPROVAL_DENIED"]);

@@ -360,6 +360,7 @@ fn a_made_up_method_goes_on_record_without_what_could_break_a_line_or_a_terminal
     let mut desk = Desk::open();
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"a\u001b[2J\n\u202e"}"#);
     desk.client_got();
+    desk.stop.wait_recorded();
     let records = desk.sink.latest();
     let shown = serde_json::to_string(&records.last().unwrap().1).unwrap();
     assert!(shown.contains("METHOD_NOT_ALLOWED") && shown.contains(r"u{1b}[2J"), "{shown}");

@@ -9,7 +9,7 @@ use countersign_approval_token::{
     ApprovalToken, DEFAULT_TTL_CAP, MemoryPendingApprovals, MemorySpentTokens, MintTerms, PendingApprovals,
     mint,
 };
-use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
+use countersign_audit_log::{AuditError, AuditSink, CallRecord, MemorySink, Record};
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::{
     AgentId, Audience, CallId, KeyId, ManualClock, Millis, OperatorId, Principal, RunId, ServerName,
@@ -21,6 +21,7 @@ use countersign_registry::{
     CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft, definition_digest,
 };
 use countersign_tool_gate::{ApprovalSettings, CallStats, ProposalSettings, ToolGate};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
@@ -152,9 +153,10 @@ impl Reading {
     }
 }
 
-/// A sink that takes its time over outcomes, as a disk does, and records no session while it is told not to.
+/// A sink that takes its time over outcomes, as a disk does, and over refused messages for as long as a test holds the lock. It
+/// records no session while it is told not to.
 #[derive(Debug)]
-struct SlowSink(Arc<MemorySink>, Duration, Arc<AtomicBool>);
+struct SlowSink(Arc<MemorySink>, Duration, Arc<AtomicBool>, Arc<Mutex<()>>);
 
 impl AuditSink for SlowSink {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
@@ -163,6 +165,11 @@ impl AuditSink for SlowSink {
         }
         if matches!(record, Record::Session(_)) && self.2.load(Ordering::SeqCst) {
             return Err(AuditError::Poisoned);
+        }
+        let is_unread = |call: &CallRecord| call.tool.name.as_str() == "?";
+        if matches!(record, Record::Gateway(_)) || matches!(record, Record::Decision(call) if is_unread(call))
+        {
+            drop(self.3.lock());
         }
         self.0.record(record)
     }
@@ -174,6 +181,8 @@ pub(super) struct Setup {
     pub(super) before_call: Box<dyn Fn() + Send + Sync>,
     /// How long it takes to put an outcome on record.
     pub(super) outcome_takes: Duration,
+    /// While it is locked, no refused message is put on record.
+    pub(super) hold: Arc<Mutex<()>>,
     pub(super) new_call_id: Option<Box<dyn Fn() -> Result<CallId, crate::CallIdError> + Send + Sync>>,
     /// How action proposals are judged.
     pub(super) proposals: Option<ProposalSettings>,
@@ -206,6 +215,7 @@ impl Default for Setup {
             settings,
             before_call: Box::new(|| {}),
             outcome_takes: Duration::ZERO,
+            hold: Arc::default(),
             new_call_id: None,
             proposals: None,
             goal: Some(GOAL),
@@ -312,8 +322,12 @@ impl Desk {
         let contract = registry.negotiate(&request, time(NOW)).unwrap();
         let audience = Audience::new("desk-gateway").unwrap();
         let approvals = ApprovalSettings::new(keys(), Arc::new(MemorySpentTokens::new()), audience);
-        let audit: Arc<dyn AuditSink> =
-            Arc::new(SlowSink(Arc::clone(&sink), setup.outcome_takes, Arc::clone(&sessions_fail)));
+        let audit: Arc<dyn AuditSink> = Arc::new(SlowSink(
+            Arc::clone(&sink),
+            setup.outcome_takes,
+            Arc::clone(&sessions_fail),
+            setup.hold,
+        ));
         let alice = Principal::new("alice").unwrap();
         let mut gate = ToolGate::builder(
             Arc::clone(&registry),
@@ -544,6 +558,7 @@ impl Desk {
         self.clock.advance(Millis::from_secs(3_600)).unwrap();
         let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
         assert_eq!(self.client_got(), told);
+        self.stop.wait_recorded();
     }
 
     pub(super) fn close_client(&mut self) {
@@ -583,6 +598,7 @@ impl Desk {
 
     /// Codes on record, oldest first: of refused messages, of rejected calls, `ACCEPT` of accepted ones, and outcomes.
     pub(super) fn record(&self) -> Vec<String> {
+        self.stop.wait_recorded();
         let code = |record: Record| match record {
             Record::Gateway(record) => Some(record.code.as_str().into()),
             Record::Decision(record) => {
@@ -594,8 +610,16 @@ impl Desk {
         self.sink.latest().into_iter().filter_map(|(_, record)| code(record)).collect()
     }
 
+    /// The same, sorted: refused messages are recorded by a thread of their own.
+    pub(super) fn sorted_record(&self) -> Vec<String> {
+        let mut record = self.record();
+        record.sort_unstable();
+        record
+    }
+
     /// Reasons of the rejected calls on record, oldest first.
     pub(super) fn reasons(&self) -> Vec<String> {
+        self.stop.wait_recorded();
         let reason = |record: Record| match record {
             Record::Decision(record) => record.reason.map(|reason| reason.as_str().into()),
             Record::Session(_) | Record::Outcome(_) | Record::Gateway(_) | _ => None,

@@ -184,6 +184,7 @@ fn a_stopped_gateway_lets_calls_in_flight_be_answered() {
     desk.stop.stop(Duration::from_secs(3_600));
     desk.call(2, "search", &json!({ "q": "y" }));
     assert_eq!(desk.error(&json!(2)), (-32603, "GATEWAY_STOPPED".into()));
+    desk.stop.wait_recorded();
     desk.answer(&call, &json!({ "content": [] }));
     assert_eq!(desk.client_got()["id"], 1);
     desk.server_sees_the_end();

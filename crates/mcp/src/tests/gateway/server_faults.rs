@@ -2,6 +2,7 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
+use countersign_tool_gate::RefusalRate;
 use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, definitions};
@@ -22,6 +23,8 @@ fn an_answer_to_another_id_is_dropped_and_recorded() {
     for id in [json!(1), json!("1"), json!(1.5), Value::Null] {
         desk.answer(&id, &json!({ "content": ["forged"] }));
     }
+    desk.nothing_reached_the_client();
+    desk.stop.wait_recorded();
     desk.answer(&call, &json!({ "content": ["true"] }));
     assert_eq!(desk.client_got()["result"]["content"], json!(["true"]));
     desk.answer(&call, &json!({ "content": ["twice"] }));
@@ -104,8 +107,8 @@ fn an_answer_that_cannot_be_read_is_an_error_to_whom_it_was_for() {
         r#"{{"jsonrpc":"2.0","id":{call},"result":{{}},"Method":"sampling/createMessage"}}"#
     ));
     assert_eq!(desk.error(&json!(2)), (-32603, "SERVER_ANSWER".into()));
-    let expected = ["ACCEPT", "JSON_LONE_SURROGATE", "Unknown", "ACCEPT", "RPC_MEMBER", "Unknown"];
-    assert_eq!(desk.record(), expected);
+    let expected = ["ACCEPT", "ACCEPT", "JSON_LONE_SURROGATE", "RPC_MEMBER", "Unknown", "Unknown"];
+    assert_eq!(desk.sorted_record(), expected);
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn an_over_long_answer_fails_its_request_alone() {
     assert_eq!(desk.error(&json!(1)), (-32603, "SERVER_ANSWER".into()));
     desk.answer(&ping, &json!({}));
     assert_eq!(desk.client_got()["id"], 2);
-    assert_eq!(desk.record(), ["ACCEPT", "LINE_TOO_LONG", "Unknown"]);
+    assert_eq!(desk.sorted_record(), ["ACCEPT", "LINE_TOO_LONG", "Unknown"]);
 }
 
 #[test]
@@ -201,6 +204,8 @@ fn a_long_line_that_answers_nothing_fails_no_request() {
     ] {
         desk.serve(&line);
     }
+    desk.nothing_reached_the_client();
+    desk.stop.wait_recorded();
     desk.answer(&call, &json!({ "content": ["true"] }));
     assert_eq!(desk.client_got()["result"]["content"], json!(["true"]));
     assert_eq!(desk.record()[1..5], ["LINE_TOO_LONG"; 4]);
@@ -229,7 +234,9 @@ fn a_server_that_floods_is_held_back_until_the_client_reads() {
 
 #[test]
 fn a_server_that_asks_without_reading_is_still_read_and_loses_answers_at_worst() {
-    let mut desk = Desk::with_server_that_waits(Setup::default());
+    let mut setup = Setup::default();
+    setup.settings = setup.settings.with_refused_messages(RefusalRate::new(10_000, 1_000).unwrap());
+    let mut desk = Desk::with_server_that_waits(setup);
     let mut server = desk.take_server();
     let writing = thread::spawn(move || {
         for id in 0..4_000 {

@@ -1,0 +1,64 @@
+use super::at;
+use crate::*;
+use countersign_core::{AgentId, SessionId};
+
+fn sum(from: u64) -> RefusedRecord {
+    RefusedRecord::new(SessionId::new("s1").unwrap(), Some(AgentId::new("bot").unwrap()), at(from))
+}
+
+fn row(code: usize, tool: usize) -> RefusedRow {
+    RefusedRow {
+        tool: Some(RecordedTool::new("desk", &format!("t{tool}"))),
+        ..RefusedRow::new(&format!("CODE_{code}"))
+    }
+}
+
+#[test]
+fn rows_are_counted_by_code_and_tool_in_their_order() {
+    let mut sum = sum(1);
+    for (code, tool) in [(2, 1), (1, 1), (2, 1), (2, 2), (2, 1)] {
+        sum.add(row(code, tool));
+    }
+    let rows: Vec<_> =
+        sum.rows.iter().map(|r| (r.code.as_str(), r.tool.as_ref().unwrap().name.as_str(), r.count)).collect();
+    assert_eq!(rows, [("CODE_2", "t1", 3), ("CODE_1", "t1", 1), ("CODE_2", "t2", 1)]);
+    assert_eq!(sum.total(), 5);
+}
+
+#[test]
+fn sum_of_many_tools_keeps_its_codes_and_leaves_out_tools() {
+    let mut sum = sum(1);
+    for n in 0..1_000 {
+        sum.add(row(n % 5, n));
+        assert!(sum.rows.len() <= 64);
+    }
+    assert_eq!(sum.total(), 1_000);
+    for code in 0..5 {
+        let code = format!("CODE_{code}");
+        let of_code = sum.rows.iter().filter(|row| row.code.as_str() == code);
+        assert_eq!(of_code.map(|row| row.count).sum::<u64>(), 200);
+    }
+}
+
+#[test]
+fn sixteen_made_up_names_are_kept() {
+    let mut sum = sum(1);
+    for n in 0..100 {
+        sum.add_made_up(1, Some(format!("desk:{}", n / 2).as_str().into()));
+    }
+    assert_eq!((sum.made_up, sum.names.len()), (100, 16));
+    assert_eq!(sum.names[15].as_str(), "desk:15");
+}
+
+#[test]
+fn later_sum_is_added_to_an_earlier_one() {
+    let (mut early, mut late) = (sum(1), sum(5));
+    early.add(row(1, 1));
+    late.add(row(1, 1));
+    late.add(row(2, 1));
+    late.add_made_up(3, Some("x".into()));
+    late.to = at(9);
+    early.absorb(late);
+    assert_eq!((early.from, early.to, early.total(), early.made_up), (at(1), at(9), 3, 3));
+    assert_eq!((early.rows.len(), early.names.len()), (2, 1));
+}

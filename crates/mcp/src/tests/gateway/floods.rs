@@ -1,0 +1,94 @@
+//! Refused messages beyond their rate, while the record is slow: nothing waits for it.
+
+use std::sync::Arc;
+
+use countersign_audit_log::{Record, RefusedRecord};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::desk::{Desk, Setup, call_in_flight};
+
+/// A desk whose record of refused messages can be held up.
+fn held(setup: Setup) -> (Desk, Arc<Mutex<()>>) {
+    let hold = Arc::new(Mutex::new(()));
+    (Desk::with(Setup { hold: Arc::clone(&hold), ..setup }), hold)
+}
+
+/// Refused messages on record once the gateway has ended: those with entries of their own, and the sums.
+fn recorded(desk: &mut Desk) -> (usize, Vec<RefusedRecord>) {
+    desk.close_client();
+    desk.close_server();
+    desk.ended();
+    let records: Vec<_> = desk.sink.latest().into_iter().map(|(_, record)| record).collect();
+    let own = records.iter().filter(|record| matches!(record, Record::Gateway(_))).count();
+    let sum = |record| if let Record::Refused(sum) = record { Some(sum) } else { None };
+    (own, records.into_iter().filter_map(sum).collect())
+}
+
+#[test]
+fn servers_flood_does_not_hold_up_its_answer() {
+    let (mut desk, hold) = held(Setup::default().patient());
+    let call = call_in_flight(&mut desk);
+    let disk = hold.lock();
+    for _ in 0..10_000 {
+        desk.serve(r#"{"jsonrpc":"2.0","method":"notifications/made_up"}"#);
+    }
+    desk.answer(&call, &json!({ "content": [] }));
+    assert_eq!(desk.client_got()["id"], 1);
+    drop(disk);
+    let (own, sums) = recorded(&mut desk);
+    assert_eq!(own, 50);
+    let [sum] = sums.try_into().unwrap();
+    assert_eq!((sum.total(), sum.agent, sum.rows.len(), sum.made_up), (9_950, None, 1, 9_950));
+    assert_eq!(
+        (sum.rows[0].code.as_str(), sum.names[0].as_str()),
+        ("METHOD_NOT_ALLOWED", "notifications/made_up")
+    );
+    // With a checkpoint behind each entry.
+    let lines =
+        desk.sink.latest().into_iter().map(|(_, record)| serde_json::to_string(&record).unwrap().len() + 512);
+    assert!(lines.sum::<usize>() < 64 << 10);
+}
+
+#[test]
+fn clients_refused_requests_are_answered_while_the_record_is_held_up() {
+    let (mut desk, hold) = held(Setup::default().patient());
+    let disk = hold.lock();
+    for id in 0..200 {
+        desk.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "made/up" }).to_string());
+        assert_eq!(desk.error(&json!(id)), (-32601, "METHOD_NOT_ALLOWED".into()));
+    }
+    drop(disk);
+    let (own, sums) = recorded(&mut desk);
+    assert_eq!((own, sums.iter().map(RefusedRecord::total).sum::<u64>()), (50, 150));
+}
+
+#[test]
+fn unread_call_is_recorded_before_it_is_answered() {
+    let (mut desk, hold) = held(Setup::default().patient());
+    let disk = hold.lock();
+    desk.send(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":7}}"#);
+    desk.nothing_reached_the_server();
+    drop(disk);
+    let (line, code) = desk.refusal();
+    assert_eq!((&line["id"], code.as_str()), (&json!(7), "MALFORMED_CALL"));
+    assert_eq!(line["result"]["_meta"]["dev.countersign/decision"]["record"], 2);
+}
+
+#[test]
+fn due_sum_is_recorded_though_no_message_comes() {
+    let mut desk = Desk::open();
+    for _ in 0..100 {
+        desk.serve(r#"{"jsonrpc":"2.0","method":"notifications/made_up"}"#);
+    }
+    desk.nothing_reached_the_client();
+    desk.clock.advance(countersign_core::Millis::from_secs(10)).unwrap();
+    let is_there = || desk.sink.latest().iter().any(|(_, record)| matches!(record, Record::Refused(_)));
+    for _ in 0..1_000 {
+        if is_there() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("the sum is not recorded");
+}
