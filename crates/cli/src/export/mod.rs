@@ -96,5 +96,6 @@ pub(crate) fn paths(metrics: &mut Option<MetricsPart>) -> impl Iterator<Item = &
 
 #[cfg(not(all(feature = "prometheus", feature = "otel")))]
 fn missing(part: &str, feature: &str) -> Failure {
-    Failure::new("FEATURE_MISSING", format!("`{part}` needs a build with the feature `{feature}`"))
+    let build = "cargo install --path crates/cli --features prometheus,otel";
+    Failure::new("FEATURE_MISSING", format!("`{part}` needs a build with the feature `{feature}`: {build}"))
 }

@@ -80,6 +80,26 @@ fn every_label_that_the_dashboard_asks_for_is_one_of_the_metric() {
     assert!(used.len() > 3 && used.iter().all(|label| labels.contains(*label)), "{used:?} {labels:?}");
 }
 
+/// The command that builds the binary with both features, as the documentation has it.
+const BUILD: &str = "cargo install --path crates/cli --features prometheus,otel";
+
+#[test]
+fn documentation_names_the_build_with_exports() {
+    for page in ["docs/metrics.md", "docs/traces.md"] {
+        assert!(file(page).contains(BUILD), "{page}");
+    }
+}
+
+#[test]
+#[cfg(not(all(feature = "prometheus", feature = "otel")))]
+fn missing_feature_names_the_build() {
+    let bench = gateway();
+    let missing = if cfg!(feature = "prometheus") { "[traces]" } else { "[metrics]" };
+    with(&bench, missing);
+    let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
+    assert!(run.code == 1 && run.err.trim_end().ends_with(&format!(": {BUILD}")), "{run:?}");
+}
+
 #[test]
 #[cfg(not(feature = "prometheus"))]
 fn metrics_that_were_not_built_in_stop_the_start() {
