@@ -37,6 +37,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 MADE_UP = 50
+OUTAGES = ("REGISTRY_STALE", "STORE_CLOCK_AHEAD", "STORE_UNAVAILABLE", "AUDIT_UNAVAILABLE", "INTERNAL")
 SECRET = "a-name-that-is-nobodys-business"
 
 
@@ -221,6 +222,17 @@ service_name = "tidy-desk"
     first = {"families": list(text_string_to_metric_families(scrape(port)[2]))}
     check("nothing says a rate before the first decision",
           not [s for f in first["families"] if f.name == "countersign_acceptance_ratio" for s in f.samples], first)
+    begins = first["families"]
+    zeros = {(sample.labels.get("code"), sample.value) for family in begins for sample in family.samples
+             if sample.name == "countersign_unavailable_total"}
+    check("each outage code begins at 0", zeros == {(code, 0) for code in OUTAGES}, zeros)
+    attempts = [sample.value for family in begins for sample in family.samples
+                if sample.name == "countersign_undisclosed_attempts_total"]
+    check("undisclosed attempts begin at 0", attempts == [0], attempts)
+    age = time.time() - value(begins, "countersign_session_started_seconds", agent="tidy-bot")
+    check("the session's start is its time", 0 <= age < 120, age)
+    age = time.time() - value(begins, "countersign_written_seconds", agent="tidy-bot")
+    check("a scrape has its time", -1 <= age < 60, age)
     path = str(docs / f"{SECRET}.txt")
     good = gateway.call("read_text_file", {"path": path}, f"00-{TRACE}-{PARENT}-01")
     check("a call comes through", not good.get("isError"), good)
@@ -286,6 +298,7 @@ service_name = "tidy-desk"
     check("the gateway ends well", (code, [line for line in said if "TRACES" in line]) == (0, []), (code, said))
     last = list(text_string_to_metric_families((folder / "countersign.prom").read_text()))
     check("the file says at the end what there was", value(last, "countersign_answers_total") == answers + 1)
+    check("it has no gauges of a gateway that ended", not [f for f in last if f.type == "gauge"], last)
     check("nothing else is left", [file.name for file in folder.glob(".countersign-*")] == [])
 
     entries = [json.loads(line) for line in countersign(folder, "audit", "show", "log", "--json").splitlines()]
@@ -328,6 +341,30 @@ service_name = "tidy-desk"
         if secret.encode() in raw])
 
 
+def several_sessions(folder):
+    set_up(folder, '[metrics]\nfile = "countersign.prom"\ninterval = "1s"')
+
+    def written():
+        return list(text_string_to_metric_families((folder / "countersign.prom").read_text()))
+
+    for attempts in (30, 40):
+        gateway = Gateway(folder)
+        for number in range(attempts):
+            gateway.call(f"made_up_{number}", {})
+        gateway.end()
+    check("sessions of 30 and 40 attempts into one file are 70",
+          value(written(), "countersign_undisclosed_attempts_total", agent="tidy-bot") == 70, written())
+    check("their answers were timed together", value(written(), "countersign_answer_duration_seconds_count") == 70)
+    gateway = Gateway(folder)
+    gateway.call("made_up", {})
+    time.sleep(3)
+    gateway.process.kill()
+    gateway.process.wait(60)
+    check("one that was killed leaves its counters", value(written(), "countersign_undisclosed_attempts_total") == 71)
+    age = time.time() - value(written(), "countersign_written_seconds", agent="tidy-bot")
+    check("and their age", 0 <= age < 60, age)
+
+
 def without_a_collector(folder, collector, endpoint, name):
     docs = set_up(folder, f'[traces]\nendpoint = "{endpoint}"\n')
     gateway = Gateway(folder)
@@ -348,6 +385,8 @@ def without_a_collector(folder, collector, endpoint, name):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         everything(Path(folder).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        several_sessions(Path(folder).resolve())
     with tempfile.TemporaryDirectory() as folder:
         nowhere = f"http://127.0.0.1:{free_port()}/v1/traces"
         without_a_collector(Path(folder).resolve(), None, nowhere, "no collector")

@@ -5,6 +5,25 @@ use crate::alarm::{Alarm, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
 
 impl RejectionCode {
+    /// Returns `true` for an outage of the host: a registry that is too old, a store or a record that fails, a fault.
+    ///
+    /// ```
+    /// use countersign_tool_gate::RejectionCode;
+    /// assert!(RejectionCode::AuditUnavailable.is_outage());
+    /// assert!(!RejectionCode::UndisclosedTool.is_outage());
+    /// ```
+    #[must_use]
+    pub const fn is_outage(self) -> bool {
+        matches!(
+            self,
+            Self::RegistryStale
+                | Self::StoreClockAhead
+                | Self::StoreUnavailable
+                | Self::AuditUnavailable
+                | Self::Internal
+        )
+    }
+
     /// Whether the refusal says something of what the agent does, so that an [`Alarm`](crate::Alarm) takes it for a decision
     /// about the agent.
     ///

@@ -322,7 +322,7 @@ impl Clock for Inner {
 impl Inner {
     pub(crate) fn new(builder: ToolGateBuilder, now: Timestamp) -> Self {
         let (sink, rate) = (Arc::clone(&builder.sink), builder.refused_calls);
-        let rows = Rows::new(builder.stats, &builder.contract, sink, rate);
+        let rows = Rows::new(builder.stats, &builder.contract, sink, rate, now);
         let definitions = builder
             .definitions
             .into_iter()

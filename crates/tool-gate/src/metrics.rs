@@ -4,13 +4,14 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ::metrics::{
     Counter, Gauge, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
 };
 use countersign_audit_log::OutcomeKind;
-use countersign_core::{AgentId, ToolId};
+use countersign_core::{AgentId, Timestamp, ToolId};
 use dashmap::DashMap;
 
 use crate::alarm::{Alarm, AlarmState};
@@ -23,8 +24,18 @@ use crate::snapshot::Standing;
 const UNKNOWN: &str = "(unknown)";
 
 /// The names of all metrics that the gate emits, sorted.
-pub const METRIC_NAMES: [&str; 8] =
-    [ACCEPTANCE, QUARANTINED, ALARM_LEVEL, ALARM_RAISED, ANSWER_TIME, ANSWERS, OUTCOMES, UNDISCLOSED];
+pub const METRIC_NAMES: [&str; 10] = [
+    ACCEPTANCE,
+    QUARANTINED,
+    ALARM_LEVEL,
+    ALARM_RAISED,
+    ANSWER_TIME,
+    ANSWERS,
+    OUTCOMES,
+    SESSION_STARTED,
+    UNAVAILABLE,
+    UNDISCLOSED,
+];
 
 const QUARANTINED: &str = "countersign_agent_quarantined";
 const ALARM_LEVEL: &str = "countersign_alarm_level_ratio";
@@ -33,6 +44,8 @@ const ACCEPTANCE: &str = "countersign_acceptance_ratio";
 const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
 const ANSWERS: &str = "countersign_answers_total";
 const OUTCOMES: &str = "countersign_outcomes_total";
+const SESSION_STARTED: &str = "countersign_session_started_seconds";
+const UNAVAILABLE: &str = "countersign_unavailable_total";
 const UNDISCLOSED: &str = "countersign_undisclosed_attempts_total";
 
 /// What has no agent.
@@ -71,6 +84,10 @@ impl ProcessMetrics {
 pub(crate) struct AgentMetrics {
     agent: SharedString,
     undisclosed: Counter,
+    /// Each outage code has its counter from the start, so that the first outage is an increase.
+    unavailable: Vec<(RejectionCode, Counter)>,
+    /// Missing until a gate is opened for the agent.
+    session_started: OnceLock<Gauge>,
     /// Not there before the first decision: a share of nothing would read as zero.
     acceptance: OnceLock<Gauge>,
     alarm_level: Gauge,
@@ -87,9 +104,17 @@ impl AgentMetrics {
             let made = catch_unwind(AssertUnwindSafe(|| gauge!(name, "agent" => label.clone())));
             made.unwrap_or_else(|_| Gauge::noop())
         };
-        let counter = || counter!(UNDISCLOSED, "agent" => label.clone());
+        let counter = |look_up: &dyn Fn() -> Counter| {
+            catch_unwind(AssertUnwindSafe(look_up)).unwrap_or_else(|_| Counter::noop())
+        };
+        let outages = RejectionCode::ALL.iter().copied().filter(|code| code.is_outage());
+        let unavailable = |code: RejectionCode| {
+            counter(&|| counter!(UNAVAILABLE, "agent" => label.clone(), "code" => code.as_str()))
+        };
         let new = Self {
-            undisclosed: catch_unwind(AssertUnwindSafe(counter)).unwrap_or_else(|_| Counter::noop()),
+            undisclosed: counter(&|| counter!(UNDISCLOSED, "agent" => label.clone())),
+            unavailable: outages.map(|code| (code, unavailable(code))).collect(),
+            session_started: OnceLock::new(),
             acceptance: OnceLock::new(),
             alarm_level: gauge(ALARM_LEVEL),
             alarm_raised: gauge(ALARM_RAISED),
@@ -104,6 +129,13 @@ impl AgentMetrics {
             new.alarm_raised.set(0.0);
         });
         new
+    }
+
+    /// Sets the start of the agent's latest session.
+    pub(crate) fn session_started(&self, time: Timestamp) {
+        let look_up = || gauge!(SESSION_STARTED, "agent" => self.agent.clone());
+        let seconds = Duration::from_millis(time.as_millis()).as_secs_f64();
+        quietly(|| self.session_started.get_or_init(look_up).set(seconds));
     }
 
     /// The answers about one tool that the registry knows.
@@ -122,6 +154,9 @@ impl AgentMetrics {
         quietly(|| {
             if refused == Some(RejectionCode::UndisclosedTool) {
                 self.undisclosed.increment(1);
+            }
+            if let Some((_, outage)) = self.unavailable.iter().find(|(code, _)| refused == Some(*code)) {
+                outage.increment(1);
             }
             let window = Window::Last(usize::try_from(WINDOW_CAPACITY).unwrap_or(usize::MAX));
             if let Some(rate) = counts.acceptance_rate(window) {
@@ -180,6 +215,8 @@ fn describe() {
         "Answers of the gate by agent, tool and code (ACCEPTED for a yes)."
     );
     describe_counter!(UNDISCLOSED, Unit::Count, "Calls to tools that the agent's session does not disclose.");
+    describe_counter!(UNAVAILABLE, Unit::Count, "Calls refused by an outage of the host.");
+    describe_gauge!(SESSION_STARTED, Unit::Seconds, "Start of the agent's latest session, in Unix time.");
     describe_counter!(OUTCOMES, Unit::Count, "How accepted calls ended.");
     describe_gauge!(ACCEPTANCE, "Share of the agent's last 1,024 decisions that were accepted, 0 to 1.");
     describe_gauge!(ALARM_LEVEL, "How far the agent's drop alarm has come, from 0 to 1 (raised).");

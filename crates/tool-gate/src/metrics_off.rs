@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_audit_log::OutcomeKind;
-use countersign_core::{AgentId, ToolId};
+use countersign_core::{AgentId, Timestamp, ToolId};
 
 use crate::alarm::Alarm;
 use crate::code::RejectionCode;
@@ -28,6 +28,8 @@ impl AgentMetrics {
     pub(crate) const fn new(_agent: &AgentId) -> Self {
         Self
     }
+
+    pub(crate) const fn session_started(&self, _time: Timestamp) {}
 
     pub(crate) fn tool(&self, _tool: &ToolId) -> Arc<AnswerMetrics> {
         Arc::new(AnswerMetrics)

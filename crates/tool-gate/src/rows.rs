@@ -46,8 +46,10 @@ impl Rows {
         contract: &SessionContract,
         sink: Arc<dyn AuditSink>,
         rate: RefusalRate,
+        now: Timestamp,
     ) -> Self {
         let agent = Followed::new(stats.agent_row(contract.agent()));
+        agent.row.metrics.session_started(now);
         let ancestors =
             contract.ancestors().iter().map(|agent| Followed::new(stats.agent_row(agent))).collect();
         let rows = |tool: &ToolId| (stats.tool_row(tool), agent.row.metrics.tool(tool));

@@ -1,25 +1,31 @@
 //! Metrics in Prometheus' text format: scraped, or in a file for a node exporter's textfile collector.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use countersign_core::Millis;
+use countersign_core::{AgentId, Millis};
+use countersign_registry::RegistrySnapshot;
 use countersign_tool_gate::{CallStats, Ticks};
+use metrics::{Gauge, Unit, describe_gauge, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use serde::Deserialize;
 
+use super::earlier::{Damaged, Families, Gauges, read_back};
 use super::scrape::{Hosts, serve};
 use crate::config::Span;
 use crate::failure::Failure;
 use crate::files::{Replace, write_file};
 use crate::output::{internal, note};
+use crate::time::now;
 
 /// The one metric that is a histogram.
 const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
+/// When the metrics were written, or were scraped.
+pub(super) const WRITTEN: &str = "countersign_written_seconds";
 /// How often the file is written, without a word about it, in seconds.
 const INTERVAL_SECONDS: u32 = 15;
 /// Samples of histograms are gathered this often, whether anybody reads them or not.
@@ -77,10 +83,27 @@ impl MetricsPart {
 /// The process's metrics, and where they go.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    handle: PrometheusHandle,
+    rendering: Rendering,
     listener: Option<TcpListener>,
     file: Option<File>,
     keeper: Option<Keeper>,
+}
+
+/// Renders the metrics, with the time at which that is done.
+#[derive(Clone, Debug)]
+pub(super) struct Rendering {
+    handle: PrometheusHandle,
+    /// Missing until the session is open.
+    written: Arc<OnceLock<Gauge>>,
+}
+
+impl Rendering {
+    pub(super) fn render(&self) -> String {
+        if let (Some(written), Ok(now)) = (self.written.get(), now()) {
+            written.set(Duration::from_millis(now.as_millis()).as_secs_f64());
+        }
+        self.handle.render()
+    }
 }
 
 /// The file that is written, and how often.
@@ -88,6 +111,17 @@ pub(crate) struct Metrics {
 struct File {
     path: PathBuf,
     interval: Duration,
+    /// The counts that earlier sessions left in it.
+    earlier: Families,
+}
+
+impl File {
+    fn write(&self, rendering: &Rendering, gauges: Gauges) -> Result<(), Failure> {
+        let mut families = Families::parse(&rendering.render())
+            .ok_or_else(|| internal("the metrics are not in the text format"))?;
+        families.add(&self.earlier);
+        write_file(&self.path, families.text(gauges).as_bytes(), Replace::Allowed)
+    }
 }
 
 /// The thread that gathers samples and writes the file. It ends when its channel does.
@@ -106,22 +140,28 @@ impl Metrics {
             .set_buckets_for_metric(Matcher::Full(ANSWER_TIME.to_owned()), &buckets())
             .and_then(PrometheusBuilder::install_recorder)
             .map_err(|_| internal("there is a recorder of metrics already"))?;
-        let file = part.file.clone().map(|path| File { path, interval });
-        Ok(Self { handle, listener, file, keeper: None })
+        let file = part.file.clone().map(|path| File { path, interval, earlier: Families::default() });
+        let rendering = Rendering { handle, written: Arc::default() };
+        Ok(Self { rendering, listener, file, keeper: None })
     }
 
-    /// Writes the file for the first time, which tells whether it can be written, and begins to answer.
-    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
-        if let Some(File { path, .. }) = &self.file {
-            write(path, &self.handle)?;
+    /// Goes on from the file's counts, writes it, which shows whether it can be written, and begins to answer.
+    pub(crate) fn begin(&mut self, registry: &RegistrySnapshot) -> Result<(), Failure> {
+        if let Some(file) = &mut self.file {
+            file.earlier = read_back(&file.path, registry).unwrap_or_else(|Damaged(why)| {
+                let path = file.path.display();
+                note(&format!("warning METRICS_RESTARTED: {path}: {why}; its counters begin at zero"));
+                Families::default()
+            });
+            file.write(&self.rendering, Gauges::LeftOut)?;
         }
         if let Some(listener) = self.listener.take() {
             let hosts = listener.local_addr().map_or(Hosts::Local, Hosts::at);
-            let handle = self.handle.clone();
-            spawn("metrics-scrape", move || serve(&listener, hosts, &handle))?;
+            let rendering = self.rendering.clone();
+            spawn("metrics-scrape", move || serve(&listener, hosts, &rendering))?;
         }
         let (stop, stopped) = channel();
-        let (handle, file) = (self.handle.clone(), self.file.clone());
+        let (rendering, file) = (self.rendering.clone(), self.file.clone());
         let thread = spawn("metrics-keeper", move || {
             let interval = file.as_ref().map_or(UPKEEP, |file| file.interval);
             let mut left = interval;
@@ -131,14 +171,14 @@ impl Metrics {
                 if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                handle.run_upkeep();
+                rendering.handle.run_upkeep();
                 left = left.saturating_sub(pause);
                 if !left.is_zero() {
                     continue;
                 }
                 left = interval;
-                let Some(File { path, .. }) = &file else { continue };
-                match write(path, &handle) {
+                let Some(file) = &file else { continue };
+                match file.write(&rendering, Gauges::Kept) {
                     Ok(()) => told = false,
                     Err(failure) if !told => {
                         tell(&failure);
@@ -151,16 +191,27 @@ impl Metrics {
         self.keeper = Some(Keeper { stop, thread });
         Ok(())
     }
+
+    /// Writes the metrics of the session that was opened for the agent: its counters at zero, and its gauges.
+    pub(crate) fn opened(&self, agent: &AgentId) {
+        describe_gauge!(WRITTEN, Unit::Seconds, "Time of the file or the scrape, in Unix time.");
+        self.rendering.written.get_or_init(|| gauge!(WRITTEN, "agent" => agent.as_str().to_owned()));
+        if let Some(file) = &self.file
+            && let Err(failure) = file.write(&self.rendering, Gauges::Kept)
+        {
+            tell(&failure);
+        }
+    }
 }
 
-/// The last state is written at the end, whatever the end was.
+/// The last counts are written at the end, whatever the end was. Gauges are of a session that runs.
 impl Drop for Metrics {
     fn drop(&mut self) {
         let Some(Keeper { stop, thread }) = self.keeper.take() else { return };
         drop(stop);
         let _ = thread.join();
-        if let Some(File { path, .. }) = &self.file
-            && let Err(failure) = write(path, &self.handle)
+        if let Some(file) = &self.file
+            && let Err(failure) = file.write(&self.rendering, Gauges::LeftOut)
         {
             tell(&failure);
         }
@@ -170,10 +221,6 @@ impl Drop for Metrics {
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address)
         .map_err(|error| Failure::new("METRICS_LISTEN", error.to_string()).about(address))
-}
-
-fn write(path: &Path, handle: &PrometheusHandle) -> Result<(), Failure> {
-    write_file(path, handle.render().as_bytes(), Replace::Allowed)
 }
 
 fn tell(failure: &Failure) {

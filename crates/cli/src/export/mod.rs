@@ -4,6 +4,8 @@
 //! Each is a feature of this crate, and a configuration that asks for one that was not built in stops the start.
 
 #[cfg(feature = "prometheus")]
+mod earlier;
+#[cfg(feature = "prometheus")]
 mod metrics;
 #[cfg(feature = "prometheus")]
 mod scrape;
@@ -18,6 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_audit_log::AuditSink;
+use countersign_core::AgentId;
+use countersign_registry::CapabilityRegistry;
 
 use crate::failure::Failure;
 
@@ -73,13 +77,23 @@ impl Exports {
         sink
     }
 
-    /// Begins to write and to answer. What cannot be written is known before a session is on record.
-    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
+    /// Begins to write and to answer, from the counts that earlier sessions left. What cannot be written is known before a session is on record.
+    pub(crate) fn begin(&mut self, registry: &CapabilityRegistry) -> Result<(), Failure> {
         #[cfg(feature = "prometheus")]
         if let Some(metrics) = &mut self.metrics {
-            metrics.begin()?;
+            return metrics.begin(&registry.current());
         }
+        let _ = registry;
         Ok(())
+    }
+
+    /// Exports what there is of the agent's session, which was opened.
+    pub(crate) fn opened(&self, agent: &AgentId) {
+        #[cfg(feature = "prometheus")]
+        if let Some(metrics) = &self.metrics {
+            metrics.opened(agent);
+        }
+        let _ = agent;
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use metrics_exporter_prometheus::PrometheusHandle;
+use super::metrics::Rendering;
 
 /// The most bytes of a request: its line and its headers.
 const HEAD_BYTES: usize = 8 << 10;
@@ -41,7 +41,7 @@ impl Hosts {
 }
 
 /// Answers until the process ends.
-pub(crate) fn serve(listener: &TcpListener, hosts: Hosts, metrics: &PrometheusHandle) {
+pub(super) fn serve(listener: &TcpListener, hosts: Hosts, metrics: &Rendering) {
     loop {
         match listener.accept() {
             // What one peer does wrong is its own loss.

@@ -151,8 +151,9 @@ fn a_file_that_cannot_be_written_stops_the_start() {
 #[cfg(feature = "prometheus")]
 fn every_metric_that_the_gate_has_is_documented() {
     let documented: BTreeSet<String> = documented().into_iter().map(|(name, ..)| name).collect();
-    let emitted: BTreeSet<String> =
-        countersign_tool_gate::METRIC_NAMES.iter().map(ToString::to_string).collect();
+    // The exporter's own.
+    let names = countersign_tool_gate::METRIC_NAMES.iter().chain(&["countersign_written_seconds"]);
+    let emitted: BTreeSet<String> = names.map(ToString::to_string).collect();
     assert_eq!(documented, emitted);
 }
 
@@ -180,6 +181,149 @@ fn the_file_says_at_the_end_what_was_answered() {
     line("(unknown)", "(unknown)", "UNDISCLOSED_TOOL", 2);
     assert!(text.contains("\ncountersign_answer_duration_seconds_count 4\n"), "{text}");
     assert!(!text.contains("made_up"), "{text}");
+}
+
+/// The value of a series in the file of metrics.
+#[cfg(feature = "prometheus")]
+fn value(bench: &Bench, series: &str) -> Option<String> {
+    let text = bench.read("out.prom");
+    text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ').map(ToOwned::to_owned))
+}
+
+/// A session of some undisclosed calls and a good one, with a file of metrics. Returns the lines on standard error.
+#[cfg(feature = "prometheus")]
+fn session(bench: &Bench, undisclosed: usize) -> String {
+    let mut client = crate::mcp::Client::start(bench);
+    for _ in 0..undisclosed {
+        client.call("made_up", serde_json::json!({}));
+    }
+    client.call("search", serde_json::json!({"query": "x"}));
+    let (code, said) = client.end();
+    assert_eq!(code, 0, "{said}");
+    said
+}
+
+#[cfg(feature = "prometheus")]
+const ATTEMPTS: &str = "countersign_undisclosed_attempts_total{agent=\"bot\"}";
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn counters_of_a_file_go_on_from_the_last_session() {
+    let bench = gateway();
+    with(&bench, "[metrics]\nfile = \"out.prom\"\ninterval = \"1h\"");
+    let said = session(&bench, 3) + &session(&bench, 4);
+    assert!(!said.contains("METRICS"), "{said}");
+    assert_eq!(value(&bench, ATTEMPTS).as_deref(), Some("7"));
+    let times = "countersign_answer_duration_seconds";
+    assert_eq!(value(&bench, &format!("{times}_count")).as_deref(), Some("9"));
+    assert_eq!(value(&bench, &format!("{times}_bucket{{le=\"+Inf\"}}")).as_deref(), Some("9"));
+    let sum: f64 = value(&bench, &format!("{times}_sum")).unwrap().parse().unwrap();
+    assert!(sum > 0.0, "{sum}");
+    assert_eq!(value(&bench, "countersign_outcomes_total{outcome=\"returned\"}").as_deref(), Some("2"));
+    let mut client = crate::mcp::Client::start(&bench);
+    client.call("made_up", serde_json::json!({}));
+    client.end();
+    assert_eq!(value(&bench, ATTEMPTS).as_deref(), Some("8"));
+    assert_eq!(value(&bench, "countersign_outcomes_total{outcome=\"returned\"}").as_deref(), Some("2"));
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn the_file_begins_with_zeros_for_the_agent() {
+    let bench = gateway();
+    with(&bench, "[metrics]\nfile = \"out.prom\"\ninterval = \"1h\"");
+    let client = crate::mcp::Client::start(&bench);
+    assert_eq!(value(&bench, ATTEMPTS).as_deref(), Some("0"));
+    let outage = "countersign_unavailable_total{agent=\"bot\",code=\"AUDIT_UNAVAILABLE\"}";
+    assert_eq!(value(&bench, outage).as_deref(), Some("0"));
+    for gauge in ["session_started_seconds", "written_seconds", "alarm_raised", "agent_quarantined"] {
+        assert!(value(&bench, &format!("countersign_{gauge}{{agent=\"bot\"}}")).is_some(), "{gauge}");
+    }
+    client.end();
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn gauges_leave_the_file_when_the_gateway_ends() {
+    let bench = gateway();
+    with(&bench, "[metrics]\nfile = \"out.prom\"\ninterval = \"1h\"");
+    session(&bench, 1);
+    let text = bench.read("out.prom");
+    assert!(!text.contains(" gauge\n") && !text.contains("alarm_raised"), "{text}");
+    assert!(text.contains("countersign_answers_total{"), "{text}");
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn a_damaged_metrics_file_restarts_the_counters() {
+    let bench = gateway();
+    with(&bench, "[metrics]\nfile = \"out.prom\"\ninterval = \"1h\"");
+    session(&bench, 3);
+    let good = bench.read("out.prom");
+    let attempts = format!("{ATTEMPTS} 3\n");
+    let with_attempts = |line: &str| good.replace(&attempts, line);
+    let damaged = [
+        good.replace("# EOF\n", ""),
+        good.trim_end().to_owned(),
+        good[..good.len() / 2].to_owned(),
+        with_attempts(&format!("{ATTEMPTS} three\n")),
+        with_attempts(&format!("{ATTEMPTS} 3.5\n")),
+        with_attempts(&format!("{ATTEMPTS} -3\n")),
+        with_attempts(&format!("{ATTEMPTS} 9007199254740993\n")),
+        with_attempts(&attempts.repeat(2)),
+        with_attempts("countersign_undisclosed_attempts_total{agent=\"bot} 3\n"),
+        with_attempts("countersign_undisclosed_attempts_total{agent=\"bot\",pod=\"x\"} 3\n"),
+        with_attempts("node_load1 3\n"),
+        good.replace("undisclosed_attempts_total", "no_such_total"),
+        good.replace("_duration_seconds_count 4", "_duration_seconds_count 5"),
+        "x".repeat(9 << 20),
+        "node_load1 3\n# EOF\n".to_owned(),
+    ];
+    for (number, text) in damaged.into_iter().enumerate() {
+        assert_ne!(text, good, "{number}");
+        bench.write("out.prom", text);
+        let said = session(&bench, 1);
+        assert!(said.contains("warning METRICS_RESTARTED: "), "{number}: {said}");
+        assert_eq!(value(&bench, ATTEMPTS).as_deref(), Some("1"), "{number}");
+    }
+    bench.write("out.prom", good);
+    session(&bench, 1);
+    assert_eq!(value(&bench, ATTEMPTS).as_deref(), Some("4"));
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn series_that_the_registry_does_not_know_are_dropped() {
+    let bench = gateway();
+    with(&bench, "[metrics]\nfile = \"out.prom\"\ninterval = \"1h\"");
+    session(&bench, 1);
+    let known = "countersign_answers_total{agent=\"bot\",server=\"desk\",tool=\"search\",code=\"ACCEPTED\"}";
+    assert_eq!(value(&bench, known).as_deref(), Some("1"));
+    let more = [("bot", "gone"), ("search", "gone"), ("desk", "gone"), ("ACCEPTED", "GONE")]
+        .map(|(from, to)| format!("{} 7", known.replace(&format!("\"{from}\""), &format!("\"{to}\""))));
+    let text =
+        bench.read("out.prom").replace(&format!("{known} 1"), &format!("{known} 1\n{}", more.join("\n")));
+    bench.write("out.prom", text);
+    let said = session(&bench, 1);
+    assert!(!said.contains("METRICS"), "{said}");
+    assert_eq!(value(&bench, known).as_deref(), Some("2"));
+    let text = bench.read("out.prom");
+    assert!(!text.contains("gone") && !text.contains("GONE"), "{text}");
+}
+
+/// Every metric that a rule asks for is documented, and every alert is.
+#[test]
+fn the_rules_ask_for_documented_metrics() {
+    let rules = file("dashboards/countersign.rules.yml");
+    let known: BTreeSet<String> = documented().into_iter().map(|(name, ..)| name).collect();
+    let asked = metrics_in(&rules);
+    assert!(asked.len() > 4 && asked.is_subset(&known), "{asked:?}");
+    let docs = file("docs/metrics.md");
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 4, "{alerts:?}");
+    for alert in alerts {
+        assert!(docs.contains(&format!("`{alert}`")), "{alert}");
+    }
 }
 
 /// A collector that is not there holds nothing up, and what was lost is told.

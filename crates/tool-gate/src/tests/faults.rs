@@ -11,7 +11,7 @@ use countersign_core::*;
 use countersign_core::{SpendError, SpentTokens, Ticket};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
+pub(super) enum Fault {
     None,
     Error,
     Panic,
@@ -29,14 +29,14 @@ impl Fault {
 
 /// A sink that fails from the nth record on.
 #[derive(Debug)]
-struct FaultySink {
+pub(super) struct FaultySink {
     inner: MemorySink,
     left: AtomicU32,
     fault: Fault,
 }
 
 impl FaultySink {
-    fn new(good: u32, fault: Fault) -> Arc<Self> {
+    pub(super) fn new(good: u32, fault: Fault) -> Arc<Self> {
         Arc::new(Self { inner: MemorySink::new(), left: AtomicU32::new(good), fault })
     }
 }

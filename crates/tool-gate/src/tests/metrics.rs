@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ::metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit, with_local_recorder,
 };
 
+use super::faults::{Fault, FaultySink};
 use super::signals::{agent, lift, misfit, open, quarantine};
 use super::world::*;
 use crate::RejectionCode::*;
@@ -203,6 +205,42 @@ fn what_is_taken_up_from_the_record_moves_the_alarm_and_no_counter() {
     });
     assert_eq!(heard.counters("countersign_answers_total"), BTreeMap::new());
     assert_eq!(heard.gauge("countersign_acceptance_ratio", "support-bot"), None, "nothing was decided here");
+}
+
+#[test]
+fn counters_of_attempts_and_outages_begin_at_zero() {
+    let heard = Heard::default();
+    with_local_recorder(&heard, || drop(World::new().gate()));
+    let attempts = heard.counters("countersign_undisclosed_attempts_total");
+    assert_eq!(attempts.into_values().collect::<Vec<_>>(), [0]);
+    let outages = heard.counters("countersign_unavailable_total");
+    assert_eq!(outages.len(), 5, "{outages:?}");
+    for code in ["REGISTRY_STALE", "STORE_CLOCK_AHEAD", "STORE_UNAVAILABLE", "AUDIT_UNAVAILABLE", "INTERNAL"]
+    {
+        let series = format!("countersign_unavailable_total{{agent=\"support-bot\",code={code:?}}}");
+        assert_eq!(outages.get(&series), Some(&0), "{code}: {outages:?}");
+    }
+}
+
+#[test]
+fn outage_is_counted_by_its_code() {
+    let heard = Heard::default();
+    with_local_recorder(&heard, || {
+        let gate = World::new().builder_with(FaultySink::new(1, Fault::Error)).open().unwrap();
+        assert_eq!(code(&gate, &search("c")), Some(AuditUnavailable));
+    });
+    let counted = heard.counters("countersign_unavailable_total");
+    let series = "countersign_unavailable_total{agent=\"support-bot\",code=\"AUDIT_UNAVAILABLE\"}";
+    assert_eq!(counted.get(series), Some(&1), "{counted:?}");
+    assert_eq!(counted.values().sum::<u64>(), 1, "{counted:?}");
+}
+
+#[test]
+fn start_of_the_session_is_a_gauge() {
+    let heard = Heard::default();
+    with_local_recorder(&heard, || drop(World::new().gate()));
+    let started = heard.gauge("countersign_session_started_seconds", "support-bot");
+    assert_eq!(started, Some(Duration::from_millis(start().as_millis()).as_secs_f64()));
 }
 
 #[test]

@@ -47,8 +47,9 @@ impl Run {
         let first = plans.prepare(&prepared, config.server())?;
         let interrupt = Interrupt::watch()?;
         let mut server = Server::start(&self.server, &interrupt)?;
-        exports.begin()?;
+        exports.begin(prepared.registry())?;
         let session = prepared.open_watched(&exports)?;
+        exports.opened(session.gate.contract().agent());
         let watch = Arc::new(Watch::new(session.gate.clone()));
         let watching = Arc::clone(&watch);
         let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };

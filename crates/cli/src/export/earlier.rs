@@ -1,0 +1,264 @@
+//! The file's text: counts of earlier sessions are read back from it and added to this session's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use countersign_core::{AgentId, ToolId};
+use countersign_registry::RegistrySnapshot;
+use countersign_tool_gate::{METRIC_NAMES, RejectionCode};
+
+use super::metrics::WRITTEN;
+use crate::files::read_file;
+
+/// Most bytes of a file that is read back.
+const FILE_BYTES: u64 = 8 << 20;
+/// Last line of a file, so that a part of one is not taken for all of it. Readers take it for a comment.
+const END: &str = "# EOF\n";
+/// Largest value that is read back, 2^53: readers round what is above, and a counter that stands still hides what it counts.
+const LARGEST: u64 = 1 << 53;
+/// The same, of seconds.
+const LARGEST_SUM: f64 = 9_007_199_254_740_992.0;
+/// Server and tool of every name that the registry does not know.
+const UNKNOWN: &str = "(unknown)";
+/// Ends of accepted calls.
+const OUTCOMES: [&str; 4] = ["failed", "not_run", "returned", "unknown"];
+
+/// Metrics in the text format, in their families.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Families(Vec<Family>);
+
+/// One metric with its samples, each `name{labels}` and its value as they are spelled.
+#[derive(Clone, Debug)]
+struct Family {
+    name: String,
+    kind: Kind,
+    help: Option<String>,
+    samples: Vec<(String, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// Whether gauges are written: they are of a session that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gauges {
+    Kept,
+    LeftOut,
+}
+
+/// A file of metrics that is not as a gateway writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Damaged(pub(super) &'static str);
+
+/// The counts that an earlier session left in the file; nothing where no file is. Series of agents and tools that the
+/// registry does not know are dropped, so that the file stays bounded by the registry.
+pub(super) fn read_back(path: &Path, registry: &RegistrySnapshot) -> Result<Families, Damaged> {
+    if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return Ok(Families::default());
+    }
+    let bytes = read_file(path, FILE_BYTES).map_err(|_| Damaged("it cannot be read"))?;
+    let text = String::from_utf8(bytes).map_err(|_| Damaged("it is not UTF-8"))?;
+    let text = text.strip_suffix(END).ok_or(Damaged("it has no end"))?;
+    let mut read = Families::parse(text).ok_or(Damaged("it is not in the text format"))?;
+    let mut names = BTreeSet::new();
+    for family in &mut read.0 {
+        if !METRIC_NAMES.contains(&family.name.as_str()) && family.name != WRITTEN {
+            return Err(Damaged("it has a metric that is not the gateway's"));
+        }
+        if !names.insert(family.name.clone()) {
+            return Err(Damaged("it has a metric twice"));
+        }
+        if family.kind != Kind::Gauge {
+            family.check(registry).ok_or(Damaged("it has a sample that the gateway does not write"))?;
+        }
+    }
+    read.0.retain(|family| family.kind != Kind::Gauge && !family.samples.is_empty());
+    Ok(read)
+}
+
+impl Families {
+    /// Reads the text format; nothing where a line is not in it.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut families: Vec<Family> = Vec::new();
+        let mut help = None;
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            if line.starts_with("# HELP ") {
+                help = Some(line.to_owned());
+            } else if let Some(of_type) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = of_type.split_once(' ')?;
+                let kind = match kind {
+                    "counter" => Kind::Counter,
+                    "gauge" => Kind::Gauge,
+                    "histogram" => Kind::Histogram,
+                    _ => return None,
+                };
+                families.push(Family { name: name.to_owned(), kind, help: help.take(), samples: Vec::new() });
+            } else {
+                let (series, value) = line.rsplit_once(' ')?;
+                families.last_mut()?.samples.push((series.to_owned(), value.to_owned()));
+            }
+        }
+        Some(Self(families))
+    }
+
+    /// Adds the counts of earlier sessions. A histogram with other bounds is not added to.
+    pub(super) fn add(&mut self, earlier: &Self) {
+        for old in &earlier.0 {
+            let Some(new) = self.0.iter_mut().find(|family| family.name == old.name) else {
+                self.0.push(old.clone());
+                continue;
+            };
+            let mut left: BTreeMap<&str, &str> = old.series().collect();
+            let is_same =
+                new.samples.len() == left.len() && new.series().all(|(series, _)| left.contains_key(series));
+            if new.kind == Kind::Histogram && !is_same {
+                continue;
+            }
+            for (series, value) in &mut new.samples {
+                if let Some(sum) = left.remove(series.as_str()).and_then(|counted| sum(value, counted)) {
+                    *value = sum;
+                }
+            }
+            new.samples.extend(left.into_iter().map(|(series, value)| (series.to_owned(), value.to_owned())));
+        }
+    }
+
+    /// The text of a whole file.
+    pub(super) fn text(&self, gauges: Gauges) -> String {
+        let mut lines = Vec::new();
+        for family in &self.0 {
+            if family.kind == Kind::Gauge && gauges == Gauges::LeftOut {
+                continue;
+            }
+            lines.extend(family.help.clone());
+            let kind = match family.kind {
+                Kind::Counter => "counter",
+                Kind::Gauge => "gauge",
+                Kind::Histogram => "histogram",
+            };
+            lines.push(format!("# TYPE {} {kind}", family.name));
+            lines.extend(family.series().map(|(series, value)| format!("{series} {value}")));
+            lines.push(String::new());
+        }
+        lines.push(END.to_owned());
+        lines.join("\n")
+    }
+}
+
+impl Family {
+    fn series(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.samples.iter().map(|(series, value)| (series.as_str(), value.as_str()))
+    }
+
+    /// Drops series whose names the registry does not know; nothing where a sample is not as a gateway writes it.
+    fn check(&mut self, registry: &RegistrySnapshot) -> Option<()> {
+        let mut seen = BTreeSet::new();
+        let mut kept = Vec::new();
+        for (series, value) in &self.samples {
+            let (name, within) = match series.split_once('{') {
+                Some((name, rest)) => (name, rest.strip_suffix('}')?),
+                None => (series.as_str(), ""),
+            };
+            let suffix = name.strip_prefix(self.name.as_str())?;
+            let is_whole = match (self.kind, suffix) {
+                (Kind::Histogram, "_sum") => false,
+                (Kind::Counter, "") | (Kind::Histogram, "_bucket" | "_count") => true,
+                (Kind::Counter | Kind::Gauge | Kind::Histogram, _) => return None,
+            };
+            let is_in_range = if is_whole {
+                value.parse::<u64>().is_ok_and(|count| count <= LARGEST)
+            } else {
+                value.parse::<f64>().is_ok_and(|sum| (0.0..=LARGEST_SUM).contains(&sum))
+            };
+            if !is_in_range {
+                return None;
+            }
+            if !seen.insert(series.as_str()) {
+                return None;
+            }
+            if is_known(&labels(within)?, registry)? {
+                kept.push((series.clone(), value.clone()));
+            }
+        }
+        if self.kind == Kind::Histogram {
+            self.check_buckets()?;
+        }
+        self.samples = kept;
+        Some(())
+    }
+
+    /// A histogram without labels has buckets that do not fall, and its count is that of the last.
+    fn check_buckets(&self) -> Option<()> {
+        let counts = |end: &str| -> Option<Vec<u64>> {
+            let name = format!("{}{end}", self.name);
+            let samples = self.series().filter(|(series, _)| series.starts_with(&name));
+            samples.map(|(_, value)| value.parse().ok()).collect()
+        };
+        let (buckets, count) = (counts("_bucket{")?, counts("_count")?);
+        (buckets.is_sorted() && count.len() == 1 && buckets.last() == count.first()).then_some(())
+    }
+}
+
+/// The labels of a series, unescaped.
+fn labels(text: &str) -> Option<BTreeMap<&str, String>> {
+    let mut found = BTreeMap::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once("=\"")?;
+        let mut value = String::new();
+        let mut chars = after.chars();
+        loop {
+            match chars.next()? {
+                '"' => break,
+                '\\' => value.push(match chars.next()? {
+                    'n' => '\n',
+                    c @ ('\\' | '"') => c,
+                    _ => return None,
+                }),
+                c => value.push(c),
+            }
+        }
+        if found.insert(name, value).is_some() {
+            return None;
+        }
+        rest = chars.as_str();
+        if !rest.is_empty() {
+            rest = rest.strip_prefix(',').filter(|more| !more.is_empty())?;
+        }
+    }
+    Some(found)
+}
+
+/// Returns `false` for a name that is none of this registry or this version; nothing for a label that no metric has.
+fn is_known(labels: &BTreeMap<&str, String>, registry: &RegistrySnapshot) -> Option<bool> {
+    let mut known = true;
+    for (name, value) in labels {
+        known &= match *name {
+            "agent" => AgentId::new(value).is_ok_and(|agent| registry.agent(&agent).is_some()),
+            "server" => labels.contains_key("tool"),
+            "tool" => {
+                let server = labels.get("server")?;
+                (server == UNKNOWN && value == UNKNOWN)
+                    || ToolId::new(server, value).is_ok_and(|tool| registry.tool(&tool).is_some())
+            }
+            "code" => value == "ACCEPTED" || RejectionCode::from_code(value).is_some(),
+            "outcome" => OUTCOMES.contains(&value.as_str()),
+            "le" => value.parse::<f64>().is_ok(),
+            _ => return None,
+        };
+    }
+    Some(known)
+}
+
+/// The sum of two values as they are spelled.
+fn sum(a: &str, b: &str) -> Option<String> {
+    if let (Ok(a), Ok(b)) = (a.parse::<u64>(), b.parse::<u64>()) {
+        return Some(a.saturating_add(b).to_string());
+    }
+    Some((a.parse::<f64>().ok()? + b.parse::<f64>().ok()?).to_string())
+}
