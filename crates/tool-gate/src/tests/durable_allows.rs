@@ -36,7 +36,7 @@ fn options() -> LogOptions {
 /// or while a tool runs.
 fn history(seed: u64, seen: &mut Seen) {
     let (world, mut rng) = (World::new(), Rng(seed));
-    let disk = SimDisk::new(rng.next(), rng.pick(&[16, 64, 512, 4_096]));
+    let disk = SimDisk::new(rng.next(), rng.pick(&[512, 4_096]));
     let mut ran = Vec::new();
     for life in 0..=rng.below(4) {
         let durability = rng.pick(&[Durability::Every, Durability::Group]);
