@@ -350,6 +350,7 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool, re
         approval_id: approval.as_ref().map(CallId::as_str),
         record: rejection.sequence(),
         is_approval_spent: rejection.approval_spent(),
+        is_attestation_spent: rejection.attestation_spent(),
         reason: reason.filter(|_| code == RejectionCode::ApprovalDenied),
         ..Refusal::of(code, rejection.call_id())
     };

@@ -83,6 +83,7 @@ impl Refused {
             tells_call_id: false,
             record: self.record,
             is_approval_spent: self.is_approval_spent,
+            is_attestation_spent: false,
             reason: self.reason.as_ref(),
         }
     }

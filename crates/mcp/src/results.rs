@@ -27,6 +27,8 @@ pub(crate) struct Refusal<'a> {
     pub(crate) record: Option<u64>,
     /// Whether the call used up its approval before it was refused.
     pub(crate) is_approval_spent: bool,
+    /// Whether the call used up its attestations before it was refused.
+    pub(crate) is_attestation_spent: bool,
     /// Reason that the person gave who denied the call.
     pub(crate) reason: Option<&'a DenialReason>,
 }
@@ -45,6 +47,7 @@ impl<'a> Refusal<'a> {
             tells_call_id: is_unlocked_by_name(code),
             record: None,
             is_approval_spent: false,
+            is_attestation_spent: false,
             reason: None,
         }
     }
@@ -89,9 +92,13 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
     if refusal.is_approval_spent {
         text.push_str(" The approval is spent.");
     }
+    if refusal.is_attestation_spent {
+        text.push_str(" The attestation is spent.");
+    }
     let mut decision = Object::new()
         .maybe_string("approval", refusal.is_approval_spent.then_some("spent"))
         .maybe_string("approval_id", refusal.approval_id)
+        .maybe_string("attestation", refusal.is_attestation_spent.then_some("spent"))
         .maybe_string("call_id", refusal.call_id)
         .string("code", refusal.code)
         .maybe_string("reason", reason.as_deref());

@@ -9,6 +9,7 @@ use countersign_core::{CallId, ImpactClass, Timestamp, ToolId};
 
 use crate::code::RejectionCode;
 use crate::decide::{Basis, still_stands};
+use crate::facts::UsedUp;
 use crate::gate::Inner;
 use crate::plan::AcceptedStep;
 use crate::rejection::{CallError, Rejection};
@@ -182,8 +183,8 @@ impl AcceptedCall {
     /// The call, if it may still be run. Otherwise the outcome is on record as not run.
     fn look_again(self) -> Result<Self, Rejection> {
         let Err(code) = self.in_flight.may_run(&self.tool, &self.basis) else { return Ok(self) };
-        let Self { approval, in_flight, .. } = self;
-        Err(in_flight.not_run(code, approval.is_some()))
+        let Self { approval, proposal, in_flight, .. } = self;
+        Err(in_flight.not_run(code, UsedUp::of(approval.as_ref(), proposal.as_ref())))
     }
 }
 
@@ -240,12 +241,12 @@ impl InFlight {
     }
 
     /// Records that the call did not run, and refuses it.
-    pub(crate) fn not_run(mut self, code: RejectionCode, approval_spent: bool) -> Rejection {
+    pub(crate) fn not_run(mut self, code: RejectionCode, used: UsedUp) -> Rejection {
         let is_recorded = self.record(OutcomeKind::NotRun, Some(code));
         let code = if is_recorded { code } else { RejectionCode::AuditUnavailable };
         let rejection = Rejection::new(code, self.call_id.as_str(), Some(self.decision));
         // A step that was not run has had its turn: the plan cannot be finished any more.
-        Rejection { approval_spent, halted: self.step.is_some(), ..rejection }
+        Rejection { used, halted: self.step.is_some(), ..rejection }
     }
 
     /// Records how the call ended. Blocks as [`ToolGate::check`](crate::ToolGate::check) does while the record is synced; so

@@ -20,7 +20,7 @@ use crate::ask::pinned_goal;
 use crate::builder::ApprovalSettings;
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::facts::Facts;
+use crate::facts::{Facts, UsedUp};
 use crate::gate::Inner;
 use crate::plan::{HeldStep, next_step, still_free};
 use crate::plan_commit::Allowed;
@@ -72,9 +72,8 @@ impl Refusal {
 
 impl Refusal {
     /// Notes for the record that the call had passed before.
-    fn meanwhile(mut self, approval_spent: bool) -> Self {
-        let spent = if approval_spent { "; the approval is spent" } else { "" };
-        self.reason = format!("meanwhile: {}{spent}", self.reason).into();
+    fn meanwhile(mut self, used: UsedUp) -> Self {
+        self.reason = format!("meanwhile: {}{}", self.reason, used.text()).into();
         self
     }
 }
@@ -117,7 +116,6 @@ pub(crate) fn decide<'g>(
     user_checks(gate, &asked, backing.impact)?;
     still_free(gate, step.as_ref())?;
     let (proposal, approval) = spend(gate, backing.proposal, approval, facts)?;
-    facts.approval_spent = approval.is_some();
     let basis = Basis {
         version: view.snapshot().version(),
         entry: rules.entry().fingerprint(),
@@ -233,7 +231,7 @@ fn last_look(gate: &Inner, tool: &ToolId, basis: &Basis, facts: &mut Facts<'_>) 
     facts.time = now;
     still_stands(gate, &terms.contract, tool, basis, &view, now).map_err(|refusal| {
         facts.registry_version = view.snapshot().version();
-        refusal.meanwhile(facts.approval_spent)
+        refusal.meanwhile(facts.used)
     })
 }
 
@@ -424,10 +422,12 @@ fn spend(
             Some(spent)
         }
     };
+    facts.used = UsedUp::of(None, proposal.as_ref());
     let approval = match approval {
         None => None,
         Some((approval, settings)) => Some(spend_approval(approval, settings, now)?),
     };
+    facts.used = UsedUp::of(approval.as_ref(), proposal.as_ref());
     Ok((proposal, approval))
 }
 

@@ -1,5 +1,5 @@
-use countersign_action_proposal::{ActionProposal, VerifiedEvidence, VerifiedProposal};
-use countersign_approval_token::Approval;
+use countersign_action_proposal::{ActionProposal, SpentProposal, VerifiedEvidence, VerifiedProposal};
+use countersign_approval_token::{Approval, SpentApproval};
 use countersign_audit_log::{
     CallRecord, Escaped, EvidenceRecord, ProposalRecord, RecordedTool, RecordedValues, Verdict,
 };
@@ -14,6 +14,33 @@ use crate::plan::RunningPlan;
 use crate::plan_approval::PlanApproval;
 use crate::trace::is_traceparent;
 
+/// What a call has used up, whether or not it then runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UsedUp {
+    pub(crate) approval: bool,
+    pub(crate) attestation: bool,
+}
+
+impl UsedUp {
+    pub(crate) fn of(approval: Option<&SpentApproval>, proposal: Option<&SpentProposal>) -> Self {
+        let is_single_use = |evidence: &VerifiedEvidence| evidence.attestation().is_some();
+        Self {
+            approval: approval.is_some(),
+            attestation: proposal.is_some_and(|proposal| proposal.evidence().iter().any(is_single_use)),
+        }
+    }
+
+    /// What the reason of a refusal says of it.
+    pub(crate) const fn text(self) -> &'static str {
+        match (self.approval, self.attestation) {
+            (false, false) => "",
+            (true, false) => "; the approval is spent",
+            (false, true) => "; the attestation is spent",
+            (true, true) => "; approval and attestation are spent",
+        }
+    }
+}
+
 /// Gathers what is learnt about a call while it is decided, for its record.
 pub(crate) struct Facts<'a> {
     gate: &'a Inner,
@@ -27,8 +54,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) args: Option<Digest>,
     pub(crate) impact: Option<ImpactClass>,
     pub(crate) ask_restated: Option<Digest>,
-    /// Whether this call has used up its approval.
-    pub(crate) approval_spent: bool,
+    /// What this call has used up.
+    pub(crate) used: UsedUp,
     approval: Option<(TokenId, OperatorId)>,
     denied_by: Option<Escaped<256>>,
     values: RecordedValues,
@@ -51,7 +78,7 @@ impl<'a> Facts<'a> {
             args: None,
             impact: None,
             ask_restated: None,
-            approval_spent: false,
+            used: UsedUp::default(),
             approval: None,
             denied_by: None,
             values: RecordedValues::default(),

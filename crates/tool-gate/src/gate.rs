@@ -151,12 +151,12 @@ impl ToolGate {
                 Ok(ready) => ready,
                 Err(refusal) => return Err(inner.refuse(facts, refusal)),
             };
-        let (time, approval_spent) = (facts.time, approval.is_some());
+        let (time, used) = (facts.time, facts.used);
         // why: the refusals counted before it are on record before it, so that an alarm that is replayed sees their order.
         let summed = inner.rows.refused.write(time).map_err(drop);
         let Ok(sequence) = summed.and_then(|()| inner.record(facts.accepted())) else {
             let rejection = inner.refuse_unrecorded(call.call_id, time, Some(&tool));
-            return Err(Rejection { approval_spent, ..rejection });
+            return Err(Rejection { used, ..rejection });
         };
         inner.count(time, None, Some(&tool));
         reservation.keep();
@@ -164,7 +164,7 @@ impl ToolGate {
         let in_flight = InFlight::new(Arc::clone(inner), call_id, sequence, time, step);
         if let Some(code) = refused {
             // A plan was started or halted after the acceptance had gone on record.
-            return Err(in_flight.not_run(code, approval_spent));
+            return Err(in_flight.not_run(code, used));
         }
         // INVARIANT: the one place where an `AcceptedCall` is made. The record above is durable as the sink says.
         Ok(AcceptedCall { tool, args, impact, approval, proposal, basis, in_flight })
@@ -399,7 +399,7 @@ impl Inner {
     /// Records a refusal, counts it, and makes what the caller hears.
     pub(crate) fn refuse(&self, facts: Facts<'_>, refusal: Refusal) -> Rejection {
         let (time, call_id, named) = (facts.time, facts.call_id(), facts.recorded_tool());
-        let approval_spent = facts.approval_spent;
+        let used = facts.used;
         let tool = facts.tool.clone().or_else(|| self.meant(&named));
         let Refusal { code, reason, approval_request, halted } = refusal;
         if code == RejectionCode::UndisclosedTool {
@@ -407,14 +407,14 @@ impl Inner {
         }
         let asks = approval_request.is_some();
         let Ok(sequence) = self.record_refusal(facts.rejected(code, &reason), tool.as_ref(), asks) else {
-            return Rejection { approval_spent, ..self.refuse_unrecorded(call_id, time, tool.as_ref()) };
+            return Rejection { used, ..self.refuse_unrecorded(call_id, time, tool.as_ref()) };
         };
         self.count(time, Some(code), tool.as_ref());
         if self.rows.refused.is_due(time) {
             // It is kept where that fails, and no answer depends on it.
             let _ = self.rows.refused.write(time);
         }
-        Rejection { approval_request, halted, approval_spent, ..Rejection::new(code, call_id, sequence) }
+        Rejection { approval_request, halted, used, ..Rejection::new(code, call_id, sequence) }
     }
 
     /// Records a refusal, or adds it to a sum where it is beyond the rate: then it has no number.

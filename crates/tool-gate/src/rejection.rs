@@ -4,6 +4,7 @@ use countersign_canonical_json::Canonical;
 use countersign_core::Timestamp;
 
 use crate::code::{RejectionCode, Retry};
+use crate::facts::UsedUp;
 
 /// Says no to a call. All that may go back to the agent is in [`code`](Self::code), [`message`](Self::message),
 /// [`retry`](Self::retry) and [`unlock`](Self::unlock); the reason in full is on the record.
@@ -15,7 +16,7 @@ pub struct Rejection {
     pub(crate) approval_request: Option<Box<ApprovalRequest>>,
     /// Whether this refusal halted the plan.
     pub(crate) halted: bool,
-    pub(crate) approval_spent: bool,
+    pub(crate) used: UsedUp,
 }
 
 impl Rejection {
@@ -26,7 +27,7 @@ impl Rejection {
             sequence,
             approval_request: None,
             halted: false,
-            approval_spent: false,
+            used: UsedUp::default(),
         }
     }
 
@@ -75,7 +76,14 @@ impl Rejection {
     /// Whether this call used up its approval before it was refused. It stays spent: another try needs a new one.
     #[must_use]
     pub const fn approval_spent(&self) -> bool {
-        self.approval_spent
+        self.used.approval
+    }
+
+    /// Returns `true` if this call used up its attestations before it was refused. They stay spent: another try needs new
+    /// ones.
+    #[must_use]
+    pub const fn attestation_spent(&self) -> bool {
+        self.used.attestation
     }
 
     /// What an approver would have to approve, where an approval is all that is missing. For the host that asks a

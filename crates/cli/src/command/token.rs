@@ -18,7 +18,7 @@ use serde_json::json;
 use super::json::malformed;
 use crate::command::keys::read_trust_root;
 use crate::failure::{Exit, Failure};
-use crate::files::{REGISTRY_BYTES, Source, read_file, read_text};
+use crate::files::{REGISTRY_BYTES, Source, read_text, read_trusted_file};
 use crate::output::Output;
 use crate::random;
 use crate::session::open_existing_store;
@@ -299,7 +299,7 @@ impl Bindings {
 /// Refuses a tool that the registry does not list, or not for the agent that the token binds.
 fn check_listed(binding: &CallBinding, registry: &Path, root: &Path) -> Result<(), Failure> {
     let root = read_trust_root(root)?;
-    let bytes = read_file(registry, REGISTRY_BYTES)?;
+    let bytes = read_trusted_file(registry, REGISTRY_BYTES)?;
     let snapshot = verify_registry(&bytes, &root, None, &LoadOptions::new(), now()?)
         .map_err(|error| Failure::from(error).about(registry.display()).into_refusal())?;
     let tool = binding.tool();

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use countersign_audit_log::{MemorySink, OutcomeRecord, Record, StandingChange, StandingRecord};
 use countersign_core::*;
 
+use super::proposal_world::*;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
@@ -87,6 +88,40 @@ fn change_during_a_user_check_is_seen() {
         assert!(record.reason.unwrap().as_str().starts_with("meanwhile: "));
         assert!(outcomes(&world.sink).is_empty());
     }
+}
+
+#[test]
+fn refusal_after_a_spend_says_that_the_attestation_is_spent() {
+    for (happens, expected) in CASES {
+        let (world, trap) = (Arc::new(World::new()), Arc::new(Trap::default()));
+        let store = SlowStore(Arc::clone(&trap), Arc::clone(&world.spent) as Arc<dyn SpentTokens>);
+        let settings = ProposalSettings::new(Arc::new(verifier().build().unwrap()), Arc::new(store));
+        let gate = world.bare().pinned_ask(world.pin()).proposals(settings).open().unwrap();
+        let proposal = world.attested_wire(&gate, "c", "n1");
+        *trap.0.lock() = Some((Arc::clone(&world), gate.clone(), happens));
+        let no = gate.check(&wire("c").proposal(&proposal)).unwrap_err();
+        assert_eq!((no.code(), no.attestation_spent(), no.approval_spent()), (expected, true, false));
+        let reason = last_decision(&world).reason.unwrap();
+        assert!(reason.as_str().ends_with("; the attestation is spent"), "{}", reason.as_str());
+        if expected == AgentQuarantined {
+            stands(&gate, StandingChange::Lifted);
+            let again = gate.check(&wire("c").proposal(&proposal)).unwrap_err();
+            assert_eq!((again.code(), again.attestation_spent()), (PicEvidenceFailed, false));
+        }
+    }
+}
+
+#[test]
+fn attestation_spent_before_a_spent_approval_is_reported() {
+    let world = World::new();
+    let gate = world.proving().open().unwrap();
+    let draft = || Draft::new("refund", REFUND, "money");
+    let token = world.approve(&gate, &refund("c"));
+    let first = world.attested(&gate, "c", "refund", draft(), "n1");
+    assert!(gate.check(&refund("c").approval(token.as_str()).proposal(&first)).is_ok());
+    let second = world.attested(&gate, "c", "refund", draft(), "n2");
+    let no = gate.check(&refund("c").approval(token.as_str()).proposal(&second)).unwrap_err();
+    assert_eq!((no.code(), no.approval_spent(), no.attestation_spent()), (ApprovalSpent, false, true));
 }
 
 #[test]

@@ -41,7 +41,7 @@ const PROPOSAL_DEPTH: usize = 3;
 ///
 /// and its answer {"call_id", "decision": "accept" or "reject"}, with "code", "message", "retry" and "unlock" for a
 /// refusal, and "args_digest" where the arguments could be read; a refusal that comes after the approval was used up has
-/// "approval": "spent". A tool without "server" is the one of that name that the session discloses. Where proposals are
+/// "approval": "spent", and "attestation": "spent" where an attestation was. A tool without "server" is the one of that name that the session discloses. Where proposals are
 /// looked at, the answer has the "profile" that they are judged by, and that to an accepted call its "impact" and the
 /// "evidence" that verified, by id and SHA-256, with the "endorsement" and the number of its use that the call took. To
 /// APPROVAL_REQUIRED belongs the command that mints the approval: with
@@ -79,6 +79,9 @@ struct Decision<'a> {
     /// `spent` where the call used up its approval before it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<&'static str>,
+    /// `spent` where the call used up its attestations before it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attestation: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args_digest: Option<Digest>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -289,6 +292,7 @@ impl Answers<'_> {
             retry: None,
             unlock: None,
             approval: None,
+            attestation: None,
             args_digest: Some(accepted.args().digest()),
             profile: self.profile.map(Profile::as_str),
             impact: self.profile.map(|_| accepted.impact()),
@@ -319,6 +323,7 @@ impl Answers<'_> {
             retry: Some(rejection.retry().as_str()),
             unlock: rejection.unlock(),
             approval: rejection.approval_spent().then_some("spent"),
+            attestation: rejection.attestation_spent().then_some("spent"),
             args_digest,
             profile: self.profile.map(Profile::as_str),
             impact: None,

@@ -33,6 +33,8 @@ pub(crate) fn read_envelope(path: &Path) -> Result<Envelope, Failure> {
 }
 
 /// Reads a draft or a signed registry, whichever the file holds.
+///
+/// why: its mode is not checked. What it holds is shown and nothing is decided by it, and a draft has no signature.
 pub(crate) fn read_either(path: &Path) -> Result<Seen, Failure> {
     let bytes = read_file(path, REGISTRY_BYTES)?;
     let about = |failure: Failure| failure.about(path.display());

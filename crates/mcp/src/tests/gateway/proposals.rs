@@ -5,7 +5,7 @@ use countersign_action_proposal::{
 };
 use countersign_approval_token::MemorySpentTokens;
 use countersign_audit_log::{CallRecord, Record};
-use countersign_core::{AgentId, Audience, CallId, Principal, ServerName, SessionId};
+use countersign_core::{AgentId, Audience, CallId, Millis, Principal, ServerName, SessionId};
 use countersign_keys::SigningKey;
 use countersign_tool_gate::ProposalSettings;
 use serde_json::{Value, json};
@@ -18,6 +18,11 @@ fn finance() -> SigningKey {
 
 /// A desk whose gate wants evidence before a call with a high impact, `send_email` among them.
 fn desk() -> Desk {
+    desk_holding(None)
+}
+
+/// The same, whose accepted calls may be held so long.
+fn desk_holding(holding: Option<Millis>) -> Desk {
     let keyring = json!({ "finance-1": finance().verifying_key().to_base64() }).to_string();
     let verifier = ProposalVerifier::builder(Profile::Strict)
         .keyring(EvidenceKeyring::from_json(keyring.as_bytes()).unwrap())
@@ -26,7 +31,7 @@ fn desk() -> Desk {
         .build()
         .unwrap();
     let proposals = ProposalSettings::new(Arc::new(verifier), Arc::new(MemorySpentTokens::new()));
-    Desk::with(Setup { proposals: Some(proposals), ..Setup::default().patient() })
+    Desk::with(Setup { proposals: Some(proposals), holding, ..Setup::default().patient() })
 }
 
 fn mail() -> Value {
@@ -229,4 +234,20 @@ fn a_proposal_that_is_null_or_text_is_refused() {
         }
         desk.nothing_reached_the_server();
     }
+}
+
+#[test]
+fn answer_says_that_the_attestation_is_spent() {
+    let mut desk = desk_holding(Some(Millis::ZERO));
+    let meta = json!({ "dev.countersign/ask": GOAL, "dev.countersign/call_id": "c-77" });
+    let attested = with(mail(), "__pic", &attested(&desk, "c-77"));
+    desk.call_with(1, "send_email", &attested, &meta);
+    desk.list(&definitions());
+    let (line, code) = desk.refusal();
+    let decision = &line["result"]["_meta"]["dev.countersign/decision"];
+    assert_eq!((code.as_str(), &decision["attestation"]), ("CALL_EXPIRED", &json!("spent")));
+    assert!(decision.get("approval").is_none(), "{line}");
+    let text = line["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(" The attestation is spent."), "{line}");
+    desk.nothing_reached_the_server();
 }
