@@ -1,6 +1,6 @@
 use std::io;
 
-use crate::LogError;
+use crate::{LogError, LogStateError};
 
 /// Why a sink could not keep a record, or could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,25 @@ pub enum AuditError {
     /// An earlier write or sync failed, and no record came since that could have opened the log anew.
     #[error("an earlier write failed, and the record was not opened anew since")]
     Poisoned,
+    /// The log does not go on from its state: it was deleted, cut, replaced by an older copy or swapped. It is left as it is.
+    #[error(
+        "the log does not go on from its state `{state}`; put back the log as it was; to begin anew, move the log away, keep \
+         it with the state, and set another origin"
+    )]
+    NotContinued {
+        /// The file that keeps the state.
+        state: String,
+        /// The difference.
+        source: Box<LogError>,
+    },
+    /// The log's state cannot be used, and the log is not opened without it.
+    #[error("the log's state `{state}`")]
+    State {
+        /// The file that keeps the state.
+        state: String,
+        /// The reason.
+        source: LogStateError,
+    },
     /// The log does not verify.
     #[error(transparent)]
     Log(Box<LogError>),
@@ -51,7 +70,8 @@ impl AuditError {
             Self::Replaced | Self::LockReplaced => "AUDIT_REPLACED",
             Self::Write(_) | Self::TooLong => "AUDIT_WRITE",
             Self::Poisoned => "AUDIT_POISONED",
-            Self::Log(error) => error.code(),
+            Self::Log(error) | Self::NotContinued { source: error, .. } => error.code(),
+            Self::State { source, .. } => source.code(),
         }
     }
 }

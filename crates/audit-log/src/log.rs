@@ -1,6 +1,7 @@
 pub(crate) mod batch;
 mod cut;
 mod failure;
+mod keeper;
 mod open;
 mod options;
 mod reopen;
@@ -10,17 +11,20 @@ mod state;
 mod writer;
 
 pub use cut::CutBytes;
+pub use keeper::LogStart;
 pub use options::{Durability, LogOptions};
 
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use countersign_core::Timestamp;
+use countersign_keys::state_file::LockWait;
 use countersign_merkle::{MAX_SIZE, TreeHead};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -30,6 +34,8 @@ use crate::segment::MAX_LINE;
 use crate::{AuditError, AuditSink, FolderDisk, LogKey, Record};
 use batch::{Batch, MAX_BATCH};
 use failure::Failure;
+use keeper::{Keeper, Tried};
+use open::Opened;
 use sleepers::Sleepers;
 use state::State;
 use writer::Writer;
@@ -59,8 +65,13 @@ const PATIENCE: u32 = 128;
 /// for somebody may have read it; anything else that nobody was told of is cut. Before that, the bytes are kept in a file of
 /// their own, `cut-` and the number of the record that names it.
 ///
-/// What it does not do: whoever holds the signing key can write another log, and whoever can write the folder can cut its
-/// end behind a checkpoint or restore an older copy. Against both, keep [`checkpoint`](Self::checkpoint)s elsewhere, and
+/// A state beside the folder ([`LogOptions::state`]) keeps the last synced checkpoint. A folder that was deleted, cut or
+/// replaced by an older copy does not go on from it and is not opened. The state is saved when the log is opened, at every
+/// [`checkpoint`](Self::checkpoint) and at the end; and in between once it is 256 records and 64 batches behind, or 10 seconds
+/// by the records' own times. It never names a checkpoint that is not synced.
+///
+/// What it does not do: whoever holds the signing key can write another log, and whoever can write folder and state can
+/// replace both. Against both, keep [`checkpoint`](Self::checkpoint)s elsewhere, and
 /// give the latest one back when the log is opened ([`LogOptions::known_checkpoint`]).
 ///
 /// ```
@@ -80,6 +91,8 @@ const PATIENCE: u32 = 128;
 pub struct Log {
     disk: Box<dyn Disk>,
     options: LogOptions,
+    keeper: Option<Keeper>,
+    start: LogStart,
     state: Mutex<State>,
     /// The last record that is acknowledged, and the life that it is of: the state's, to be read without its lock.
     kept: AtomicU64,
@@ -113,27 +126,36 @@ impl Log {
     /// Opens the log in a folder to be continued, or begins one; makes the folder if it is not there.
     ///
     /// Reads and verifies all segments that are there. What comes behind the last checkpoint nobody was told to be kept: it is
-    /// cut, and a [`RecoveredRecord`](crate::RecoveredRecord) says so. An empty folder begins a log, whatever was there once:
-    /// that it was another only a checkpoint kept elsewhere can tell.
+    /// cut, and a [`RecoveredRecord`](crate::RecoveredRecord) says so. An empty folder begins a log, unless the state knows one.
     ///
     /// # Errors
-    /// [`AuditError::Locked`] while another writer has it; [`AuditError::Log`] when it does not verify, which leaves it as it
-    /// was; [`AuditError::Unavailable`] and [`AuditError::Write`] as the system reports them.
+    /// [`AuditError::Locked`] while another writer has it; [`AuditError::Log`] when it does not verify, and
+    /// [`AuditError::NotContinued`] when it does not go on from its state, which leave it as it was; [`AuditError::State`] when the
+    /// state cannot be used; [`AuditError::Unavailable`] and [`AuditError::Write`] as the system reports them.
     pub fn open(folder: impl AsRef<Path>, options: LogOptions) -> Result<Self, AuditError> {
-        Self::open_on(FolderDisk::create(folder).map_err(AuditError::Unavailable)?, options)
+        let keeper = Keeper::new(&options, Some(folder.as_ref()))?;
+        if let Some(keeper) = &keeper {
+            keeper.require_log(folder.as_ref())?;
+        }
+        let disk = FolderDisk::create(folder).map_err(AuditError::Unavailable)?;
+        let opened = open::open(&disk, &options, keeper)?;
+        Ok(Self::ready(Box::new(disk), options, opened))
     }
 
-    /// As [`open`](Self::open), on any disk.
+    /// As [`open`](Self::open), on any disk. It has a state only where the options name one.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(disk: impl Disk + 'static, options: LogOptions) -> Result<Self, AuditError> {
-        let writer = open::open(&disk, &options)?;
-        Ok(Self::ready(Box::new(disk), options, writer))
+        let keeper = Keeper::new(&options, None)?;
+        let opened = open::open(&disk, &options, keeper)?;
+        Ok(Self::ready(Box::new(disk), options, opened))
     }
 
-    fn ready(disk: Box<dyn Disk>, options: LogOptions, mut writer: Writer) -> Self {
+    fn ready(disk: Box<dyn Disk>, options: LogOptions, opened: Opened) -> Self {
+        let Opened { mut writer, keeper, start } = opened;
         let kept = writer.frontier.size();
+        let note: Arc<str> = writer.note.as_str().into();
         let state = State {
             life: 0,
             ended: None,
@@ -141,8 +163,13 @@ impl Log {
             open: Batch::default(),
             spare: Batch::default(),
             kept: writer.frontier.clone(),
-            note: writer.note.as_str().into(),
+            note: Arc::clone(&note),
             recovered: std::mem::take(&mut writer.recovered),
+            synced_size: writer.signed_size,
+            synced_note: note,
+            batches: 0,
+            latest: None,
+            tried: Tried::new(writer.signed_size, options.opened_at),
             writer: Some(writer),
             crowd: 0,
             watched: false,
@@ -152,6 +179,8 @@ impl Log {
         Self {
             disk,
             options,
+            keeper,
+            start,
             state: Mutex::new(state),
             kept: AtomicU64::new(kept),
             life: AtomicU64::new(0),
@@ -182,6 +211,7 @@ impl Log {
             return Err(AuditError::TooLong);
         }
         let mut guard = self.state.lock();
+        guard.note_time(record.time());
         loop {
             if guard.reopening {
                 Self::sleep(&mut guard, 0, None);
@@ -276,7 +306,21 @@ impl Log {
         });
         batch.clear();
         state.spare = batch;
+        state.batches = state.batches.saturating_add(1);
         self.settle(state, writer, written.err().map(|error| Failure::of(&error)));
+        if self.keeper.is_some() && state.take_due() {
+            // Behind the batch, while others write the next one. A failure is for `save_state` to report.
+            let _ = MutexGuard::unlocked(state, || self.save(LockWait::Call));
+        }
+    }
+
+    /// Saves the last synced checkpoint in the state.
+    fn save(&self, wait: LockWait) -> Result<(), AuditError> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        keeper.save(wait, || {
+            let state = self.state.lock();
+            (state.synced_size, Arc::clone(&state.synced_note))
+        })
     }
 
     /// Lets the writer work while others have the state. A disk that panics has failed: who waits must not wait for ever.
@@ -303,6 +347,9 @@ impl Log {
         if *state.note != *writer.note {
             state.note = writer.note.as_str().into();
         }
+        if let Some((size, _)) = writer.synced_checkpoint() {
+            (state.synced_size, state.synced_note) = (size, Arc::clone(&state.note));
+        }
         if let Some(failure) = failure {
             state.end_life(failure);
         }
@@ -328,11 +375,54 @@ impl Log {
     }
 
     /// Waits until everything that was submitted is kept, and gives the signed note of a checkpoint of it, to be kept elsewhere.
-    /// What it counts is synced, under any [`Durability`].
+    /// What it counts is synced, under any [`Durability`], and saved in the state, if that can be written.
     ///
     /// # Errors
     /// As [`AuditSink::record`].
     pub fn checkpoint(&self) -> Result<String, AuditError> {
+        let note = self.sign_all()?;
+        // The state may lag behind; `save_state` reports the failure.
+        let _ = self.save(LockWait::Call);
+        Ok(note)
+    }
+
+    /// Brings the state up to the last record that is kept; under [`Durability::System`] that is first synced under a checkpoint.
+    /// Where records are rare or `System` is used, call it every few seconds.
+    ///
+    /// # Errors
+    /// [`AuditError::State`] when the state cannot be written; the log goes on. Otherwise as [`AuditSink::record`].
+    pub fn save_state(&self) -> Result<(), AuditError> {
+        let state = self.state.lock();
+        let is_behind = state.kept.size() > state.synced_size;
+        drop(state);
+        if self.keeper.is_some() && is_behind {
+            self.sign_all()?;
+        }
+        self.save(LockWait::Call)
+    }
+
+    /// Takes the log out of its state, which then no longer knows it, and saves it no more: for a log that was begun in vain and
+    /// is about to be removed.
+    ///
+    /// # Errors
+    /// [`AuditError::State`].
+    pub fn forget_state(&self) -> Result<(), AuditError> {
+        self.keeper.as_ref().map_or(Ok(()), Keeper::forget)
+    }
+
+    /// Whether the log was begun or resumed when it was opened.
+    #[must_use]
+    pub const fn start(&self) -> LogStart {
+        self.start
+    }
+
+    /// The file that keeps the log's state, if one does.
+    #[must_use]
+    pub fn state_name(&self) -> Option<String> {
+        self.keeper.as_ref().map(Keeper::name)
+    }
+
+    fn sign_all(&self) -> Result<String, AuditError> {
         let mut state = self.state.lock();
         let (life, last) = (state.life, state.given());
         loop {

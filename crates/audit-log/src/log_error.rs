@@ -35,6 +35,20 @@ pub enum LogError {
     /// The folder holds no log.
     #[error("the folder holds no log")]
     Missing,
+    /// The folder holds no log, and the log's state knows one.
+    #[error("the log is gone, and there were {known} records once")]
+    Gone {
+        /// How many there were.
+        known: u64,
+    },
+    /// Older segments are not here that the log's state knows.
+    #[error("the oldest records are gone, numbers {first} to {last}")]
+    OldestGone {
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+    },
     /// A line is no record, checkpoint or head, or not in the place for one.
     #[error("{0} is not what a log holds there")]
     Malformed(Place),
@@ -104,6 +118,7 @@ impl LogError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Io(_) | Self::Missing => "AUDIT_UNAVAILABLE",
+            Self::Gone { .. } | Self::OldestGone { .. } => "AUDIT_MISSING",
             Self::Malformed(_)
             | Self::TooLong(_)
             | Self::Sequence { .. }
@@ -131,6 +146,8 @@ impl LogError {
             | Self::Signature { at, .. } => Some(*at),
             Self::Io(_)
             | Self::Missing
+            | Self::Gone { .. }
+            | Self::OldestGone { .. }
             | Self::Known(_)
             | Self::Fork { .. }
             | Self::RolledBack { .. }

@@ -10,6 +10,7 @@ mod log_kill;
 mod log_moved;
 mod log_proofs;
 mod log_share;
+mod log_state;
 mod log_support;
 mod log_tamper;
 mod log_threads;

@@ -215,6 +215,7 @@ impl Config {
         for path in paths {
             *path = folder.join(&*path);
         }
+        config.record.keep_state_beside(&config.registry.state);
         Ok(config)
     }
 

@@ -120,6 +120,7 @@ from_coded!(
     countersign_action_proposal::VerifierError,
     countersign_audit_log::AuditError,
     countersign_audit_log::LogError,
+    countersign_audit_log::LogStateError,
     countersign_audit_log::ReceiptError,
     countersign_keys::KeyError,
     countersign_keys::RootError,

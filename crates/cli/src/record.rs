@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use countersign_audit_log::{
-    AnswerRecord, AuditError, AuditSink as _, Durability, Log, LogEntry, LogNumber, LogOptions, OpenLogError,
-    Record, read_log,
+    AnswerRecord, AuditError, AuditSink as _, Durability, Log, LogEntry, LogNumber, LogOptions, LogStart,
+    OpenLogError, Record, read_log,
 };
 use countersign_core::Timestamp;
 use countersign_keys::TrustRoot;
@@ -17,9 +17,10 @@ use countersign_keys::note::{KeyName, VerifierKeyError};
 use countersign_tool_gate::{RecordedFields, RefusalRate, RefusalRateError};
 use serde::Deserialize;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, one_line};
 use crate::files::read_text_file;
 use crate::interrupt::outlive_file_limit;
+use crate::output::note;
 use crate::recorded::{ArgumentOption, ArgumentsPart, fields_of};
 
 pub(crate) use told::ToldLog;
@@ -32,6 +33,8 @@ pub(crate) struct RecordPlan {
     key: PathBuf,
     origin: KeyName,
     durability: Durability,
+    /// The file that keeps the log's state; the folder's name with `.state` behind it where there is no other.
+    state: Option<PathBuf>,
     /// Files with checkpoints that were kept elsewhere.
     kept: Vec<PathBuf>,
     /// The arguments whose values go on record.
@@ -72,6 +75,10 @@ pub(crate) struct RecordArgs {
     /// When an entry of the log counts as kept; `group` without it.
     #[arg(long, value_name = "WHEN", value_enum, requires = "record")]
     record_durability: Option<When>,
+    /// Where the log's last synced checkpoint is kept: a log that was deleted or cut, or an older copy, is not opened; the
+    /// folder's name with `.state` behind it without this.
+    #[arg(long, value_name = "FILE", requires = "record")]
+    record_state: Option<PathBuf>,
     /// A checkpoint of the log that was kept elsewhere: the log has to go on from it. May be used several times.
     #[arg(long, value_name = "FILE", requires = "record")]
     record_checkpoint: Vec<PathBuf>,
@@ -89,6 +96,7 @@ pub(crate) struct RecordPart {
     key_file: PathBuf,
     origin: Origin,
     durability: Option<When>,
+    state: Option<PathBuf>,
     checkpoint_file: Option<PathBuf>,
     #[serde(default)]
     arguments: ArgumentsPart,
@@ -167,6 +175,7 @@ impl RecordArgs {
             key: key.clone(),
             origin: origin.clone(),
             durability: self.record_durability.unwrap_or(When::Group).into(),
+            state: self.record_state.clone(),
             kept: self.record_checkpoint.clone(),
             arguments: fields_of(&self.record_argument)?,
             refused_calls: RefusalRate::CALLS,
@@ -177,7 +186,13 @@ impl RecordArgs {
 impl RecordPart {
     /// Every path in it.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        [&mut self.folder, &mut self.key_file].into_iter().chain(&mut self.checkpoint_file)
+        let optional = self.state.iter_mut().chain(&mut self.checkpoint_file);
+        [&mut self.folder, &mut self.key_file].into_iter().chain(optional)
+    }
+
+    /// Keeps the log's state beside the registry's, unless the configuration names another file.
+    pub(crate) fn keep_state_beside(&mut self, registry_state: &Path) {
+        self.state.get_or_insert_with(|| registry_state.with_file_name("record.state"));
     }
 
     pub(crate) fn plan(&self) -> RecordPlan {
@@ -186,6 +201,7 @@ impl RecordPart {
             key: self.key_file.clone(),
             origin: self.origin.0.clone(),
             durability: self.durability.unwrap_or(When::Group).into(),
+            state: self.state.clone(),
             kept: self.checkpoint_file.iter().cloned().collect(),
             arguments: self.arguments.fields(),
             refused_calls: self.refused_calls.map_or(RefusalRate::CALLS, |rate| rate.0),
@@ -210,6 +226,9 @@ impl RecordPlan {
         outlive_file_limit()?;
         let mut options =
             LogOptions::new(self.origin.clone(), key).durability(self.durability).opened_at(now);
+        if let Some(path) = &self.state {
+            options = options.state(path);
+        }
         for path in &self.kept {
             options = options.known_checkpoint(read_text_file(path)?);
         }
@@ -238,10 +257,24 @@ impl PreparedRecord {
         let Self { folder, options } = self;
         let (log, number) =
             Log::open_numbered(&folder, options).map_err(|error| open_failure(&folder, error))?;
+        announce(&log, &number.folder_in(&folder));
         report_cuts(&log, &number.folder_in(&folder));
         let recorded = log.record(&Record::Answer(answer)).and_then(|_| log.close());
         recorded.map(drop).map_err(|error| log_failure(&folder, number, error))
     }
+}
+
+/// Names a log on standard error that was begun, or that was there without a state. Later ones go on from here.
+fn announce(log: &Log, folder: &Path) {
+    let (key, folder) = (log.key(), folder.display());
+    let how = match log.start() {
+        LogStart::Begun => "begun".to_owned(),
+        LogStart::Adopted => format!("adopted without a state, at {} entries", log.head().size()),
+        LogStart::Resumed | _ => return,
+    };
+    let state =
+        log.state_name().map_or_else(String::new, |state| format!(", its state is kept in `{state}`"));
+    note(&one_line(&format!("log `{folder}` ({}) {how}{state}", key.origin())));
 }
 
 fn open_failure(folder: &Path, error: OpenLogError) -> Failure {
@@ -254,6 +287,13 @@ fn log_failure(folder: &Path, log: LogNumber, error: AuditError) -> Failure {
 }
 
 impl OpenRecord {
+    /// Gives the log to its session, which was opened: announces it, and keeps its state from here on.
+    pub(crate) fn in_use(self) -> Arc<ToldLog> {
+        announce(self.log.log(), &self.folder);
+        ToldLog::keep_state(&self.log);
+        self.log
+    }
+
     /// The entries that were there when it was opened, in order, one at a time. They were verified then and are read a second
     /// time now, when it is only looked at that there are as many: whoever can write the folder meanwhile can change them.
     pub(crate) fn earlier(&self) -> Result<impl Iterator<Item = Result<Record, Failure>>, Failure> {
@@ -277,6 +317,10 @@ impl OpenRecord {
     pub(crate) fn unmake(self) {
         // The caller tells why it is in vain, and nobody misses what is gone.
         let _ = self.log.end();
+        if !self.made.is_empty() {
+            // Before the files: a log that its state knows must not be missing.
+            let _ = self.log.log().forget_state();
+        }
         // As long as the record is open, nobody else has it.
         for path in &self.made {
             let _ = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
@@ -357,7 +401,9 @@ mod tests {
         let open = || {
             let origin = KeyName::new("example.com/log").unwrap();
             // Each entry has a segment of its own.
-            let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).segment_bytes(1);
+            let options = LogOptions::new(origin, SigningKey::from_seed([7; 32]));
+            // The oldest segment is moved away, and the last one cut.
+            let options = options.segment_bytes(1).dangerous_without_state();
             PreparedRecord { folder: folder.clone(), options }.open().unwrap()
         };
         let record = open();

@@ -241,7 +241,7 @@ impl PreparedSession {
     fn files(&mut self) -> Result<Files, Failure> {
         let record = self.record.take().map(PreparedRecord::open).transpose()?;
         match self.watched_stores(record.as_ref()) {
-            Ok((stores, stats)) => Ok(Files { log: record.map(|record| record.log), stores, stats }),
+            Ok((stores, stats)) => Ok(Files { log: record.map(OpenRecord::in_use), stores, stats }),
             Err(failure) => {
                 if let Some(record) = record {
                     record.unmake();

@@ -16,6 +16,7 @@ mod mac;
 pub mod note;
 mod root;
 pub mod sealed;
+pub mod state_file;
 pub mod trusted;
 
 #[cfg(test)]

@@ -24,9 +24,11 @@ impl Failure {
                 error.raw_os_error().map_or(Self::Write(error.kind()), Self::System)
             }
             // Of opening, which tells the one who did it the error itself.
-            AuditError::Locked | AuditError::Poisoned | AuditError::Log(_) => {
-                Self::Write(io::ErrorKind::Other)
-            }
+            AuditError::Locked
+            | AuditError::Poisoned
+            | AuditError::Log(_)
+            | AuditError::NotContinued { .. }
+            | AuditError::State { .. } => Self::Write(io::ErrorKind::Other),
         }
     }
 

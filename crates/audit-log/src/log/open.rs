@@ -2,18 +2,32 @@ use countersign_core::Timestamp;
 use countersign_merkle::Frontier;
 
 use super::cut;
+use super::keeper::{Keeper, LogStart};
 use super::options::{Durability, LogOptions};
 use super::reopen::write_again;
 use super::writer::{Writer, sign};
 use crate::disk::{Disk, DiskFile};
+use crate::log_state::require_segments;
 use crate::segment::{Scan, Scanner, list_segments, read_range, segment_name};
 use crate::{AuditError, Checkpoint, LogError};
 
 /// Name of the file whose lock makes one writer.
 const LOCK: &str = "lock";
 
-/// Takes the lock, verifies what is there, cuts what nobody was told of, and stands ready behind it.
-pub(super) fn open(disk: &dyn Disk, options: &LogOptions) -> Result<Writer, AuditError> {
+/// A log that is ready to be written.
+pub(super) struct Opened {
+    pub(super) writer: Writer,
+    pub(super) keeper: Option<Keeper>,
+    pub(super) start: LogStart,
+}
+
+/// Takes the lock, verifies what is there, also against the log's state, cuts what nobody was told of, and stands ready behind
+/// it.
+pub(super) fn open(
+    disk: &dyn Disk,
+    options: &LogOptions,
+    mut keeper: Option<Keeper>,
+) -> Result<Opened, AuditError> {
     let mut lock = disk.lock(LOCK).map_err(AuditError::Unavailable)?.ok_or(AuditError::Locked)?;
     // Another writer may have moved it between opening and locking.
     if lock.size_in_place().map_err(AuditError::Unavailable)?.is_none() {
@@ -21,16 +35,17 @@ pub(super) fn open(disk: &dyn Disk, options: &LogOptions) -> Result<Writer, Audi
     }
     let key = options.log_key();
     let verified = options.known.iter().map(|note| Checkpoint::verify(note, &key));
-    let known = verified.collect::<Result<Vec<_>, _>>().map_err(LogError::Known)?;
+    let mut known = verified.collect::<Result<Vec<_>, _>>().map_err(LogError::Known)?;
 
     let segments = list_segments(disk).map_err(AuditError::Unavailable)?;
-    let mut scanner = Scanner::new(disk, &key, known);
-    let mut end: Option<(u64, Scan)> = None;
-    for segment in &segments {
-        let scan = scanner.segment(*segment, Some(segment) == segments.last())?;
-        end = scan.map(|scan| (*segment, scan)).or(end);
-    }
-    scanner.finish(end.as_ref().map_or(0, |(_, scan)| scan.kept.frontier.size()))?;
+    let kept = keeper.as_ref().map(Keeper::known).transpose()?.flatten();
+    known.extend(kept.iter().map(|kept| kept.checkpoint.clone()));
+    let of_state = kept.as_ref().map_or(Ok(()), |kept| require_segments(kept, segments.first().copied()));
+    let scanned = of_state.and_then(|()| scan(&segments, Scanner::new(disk, &key, known)));
+    let end = scanned.map_err(|error| match (&keeper, &kept) {
+        (Some(keeper), Some(kept)) => keeper.explain(error, kept),
+        _ => error.into(),
+    })?;
     let unbegun = segments.last().filter(|last| end.as_ref().is_none_or(|(first, _)| first != *last));
     let (mut writer, time) = match &end {
         Some((first, scan)) => (resume(disk, options, *first, scan, lock)?, scan.kept.times.last),
@@ -41,7 +56,26 @@ pub(super) fn open(disk: &dyn Disk, options: &LogOptions) -> Result<Writer, Audi
         writer.begin_segment(disk).map_err(AuditError::Write)?;
     }
     writer.record_cut(disk, options, options.opened_at.or(time).unwrap_or(Timestamp::EPOCH))?;
-    Ok(writer)
+    if let Some(keeper) = &mut keeper {
+        keeper.begin(segments.first().copied().unwrap_or(1), &writer)?;
+    }
+    let start = match (segments.is_empty(), &keeper, &kept) {
+        (true, ..) => LogStart::Begun,
+        (false, Some(_), None) => LogStart::Adopted,
+        (false, ..) => LogStart::Resumed,
+    };
+    Ok(Opened { writer, keeper, start })
+}
+
+/// Reads all segments; gives the last one that was begun.
+fn scan(segments: &[u64], mut scanner: Scanner<'_>) -> Result<Option<(u64, Scan)>, LogError> {
+    let mut end: Option<(u64, Scan)> = None;
+    for segment in segments {
+        let scan = scanner.segment(*segment, Some(segment) == segments.last())?;
+        end = scan.map(|scan| (*segment, scan)).or(end);
+    }
+    scanner.finish(end.as_ref().map_or(0, |(_, scan)| scan.kept.frontier.size()))?;
+    Ok(end)
 }
 
 /// Begins a log: its first checkpoint is of no records, and its first segment is still to be begun.

@@ -1,8 +1,12 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use countersign_core::Timestamp;
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 
-use crate::LogKey;
+use crate::log_state::StateStore;
+use crate::{LogKey, LogStateFile};
 
 /// What has happened to a record when [`AuditSink::record`](crate::AuditSink::record) returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,6 +44,16 @@ pub struct LogOptions {
     pub(super) checkpoint_every: u64,
     pub(super) known: Vec<String>,
     pub(super) opened_at: Option<Timestamp>,
+    pub(super) state: StatePlace,
+}
+
+/// Where the log's state is kept.
+#[derive(Debug)]
+pub(super) enum StatePlace {
+    /// Beside the log's folder.
+    Beside,
+    Kept(Arc<dyn StateStore>),
+    Nowhere,
 }
 
 impl LogOptions {
@@ -54,6 +68,7 @@ impl LogOptions {
             checkpoint_every: 256,
             known: Vec::new(),
             opened_at: None,
+            state: StatePlace::Beside,
         }
     }
 
@@ -84,6 +99,27 @@ impl LogOptions {
     /// Says what time it is, for the record of what was cut. The log reads no clock.
     pub const fn opened_at(mut self, time: Timestamp) -> Self {
         self.opened_at = Some(time);
+        self
+    }
+
+    /// Sets the file that keeps the log's origin, first record and last synced checkpoint: a log that does not go on from them
+    /// is not opened. Logs of several folders may share one. Unless set, a log in a folder has the folder's name with
+    /// `.state` behind it, and one on another [`Disk`](crate::Disk) has none.
+    pub fn state(mut self, path: impl Into<PathBuf>) -> Self {
+        self.state = StatePlace::Kept(Arc::new(LogStateFile::new(path)));
+        self
+    }
+
+    /// Keeps no state: a log that was deleted, cut at its end or replaced by an older copy is opened all the same, unless a
+    /// [`known_checkpoint`](Self::known_checkpoint) finds it.
+    pub fn dangerous_without_state(mut self) -> Self {
+        self.state = StatePlace::Nowhere;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn state_store(mut self, store: Arc<dyn StateStore>) -> Self {
+        self.state = StatePlace::Kept(store);
         self
     }
 

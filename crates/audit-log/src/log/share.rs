@@ -2,6 +2,7 @@ use std::io;
 use std::path::Path;
 
 use super::Log;
+use super::keeper::Keeper;
 use super::options::LogOptions;
 use crate::{AuditError, FolderDisk, LogNumber, OpenLogError};
 
@@ -53,12 +54,16 @@ fn open_from(
                 "a link in the place of a log's folder",
             ))));
         }
+        let keeper = Keeper::new(&options, Some(folder)).map_err(failed)?;
+        if let Some(keeper) = &keeper {
+            keeper.require_log(&log.folder_in(folder)).map_err(failed)?;
+        }
         let disk = FolderDisk::create(folder).and_then(|disk| {
             if log == LogNumber::FIRST { Ok(disk) } else { FolderDisk::create(log.folder_in(folder)) }
         });
         let disk = disk.map_err(|error| failed(AuditError::Unavailable(error)))?;
-        match super::open::open(&disk, &options) {
-            Ok(writer) => return Ok((Log::ready(Box::new(disk), options, writer), log)),
+        match super::open::open(&disk, &options, keeper) {
+            Ok(opened) => return Ok((Log::ready(Box::new(disk), options, opened), log)),
             Err(AuditError::Locked) => {}
             // Its last writer took it away again in this moment: it had made it in vain.
             Err(AuditError::Replaced) if log != LogNumber::FIRST => {}

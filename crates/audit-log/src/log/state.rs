@@ -1,10 +1,12 @@
 use std::sync::Arc;
 use std::thread::Thread;
 
+use countersign_core::Timestamp;
 use countersign_merkle::Frontier;
 
 use super::batch::Batch;
 use super::failure::Failure;
+use super::keeper::Tried;
 use super::sleepers::Sleepers;
 use super::writer::Writer;
 use crate::{AuditError, CutBytes};
@@ -29,6 +31,15 @@ pub(super) struct State {
     pub(super) note: Arc<str>,
     /// What was cut, recorded, and not asked for yet.
     pub(super) recovered: Vec<CutBytes>,
+    /// Size and note of the last checkpoint that is synced.
+    pub(super) synced_size: u64,
+    pub(super) synced_note: Arc<str>,
+    /// How many batches were written.
+    pub(super) batches: u64,
+    /// The latest time of a record.
+    pub(super) latest: Option<Timestamp>,
+    /// How far the log was when its state was last saved.
+    pub(super) tried: Tried,
     /// How many records were in flight when the last batch was done, its own and those behind it.
     pub(super) crowd: u64,
     /// Somebody whose record is not kept waits for the rest of the crowd, and no longer than for a moment. INVARIANT: never set

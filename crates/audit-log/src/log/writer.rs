@@ -97,6 +97,11 @@ impl Writer {
         (self.signed_end, self.signed_size, self.note) = (self.end, self.frontier.size(), note);
     }
 
+    /// Size and note of the last checkpoint, if it is synced.
+    pub(super) fn synced_checkpoint(&self) -> Option<(u64, &str)> {
+        (self.signed_end <= self.synced).then_some((self.signed_size, self.note.as_str()))
+    }
+
     /// Refuses once another writer could take a lock of that name: the folder is another, or the lock was deleted.
     pub(super) fn require_lock(&mut self) -> Result<(), AuditError> {
         let size = self.lock.size_in_place().map_err(AuditError::Unavailable)?;

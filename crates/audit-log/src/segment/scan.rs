@@ -66,6 +66,9 @@ pub(crate) struct Scanner<'a> {
     /// Checkpoints that were kept elsewhere and are still to come, the smallest last.
     known: Vec<Checkpoint>,
     most_known: u64,
+    /// A known checkpoint that the records were found to differ from. That is a fork once a checkpoint of the log is behind them;
+    /// before that they may be damaged.
+    forked: Option<u64>,
     /// Is told of each leaf by its index, and of the subtrees that stand for what came before the first segment.
     leaves: Option<Leaves<'a>>,
     /// Where the log has got to; none before the first segment.
@@ -87,7 +90,17 @@ impl<'a> Scanner<'a> {
     pub(crate) fn new(disk: &'a dyn Disk, key: &'a LogKey, mut known: Vec<Checkpoint>) -> Self {
         known.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.size()));
         let most_known = known.first().map_or(0, Checkpoint::size);
-        Self { disk, key, known, most_known, leaves: None, at: None, note: String::new(), checkpoints: 0 }
+        Self {
+            disk,
+            key,
+            known,
+            most_known,
+            forked: None,
+            leaves: None,
+            at: None,
+            note: String::new(),
+            checkpoints: 0,
+        }
     }
 
     pub(crate) fn with_leaves(mut self, leaves: Leaves<'a>) -> Self {
@@ -236,17 +249,21 @@ impl<'a> Scanner<'a> {
         if let Some(leaves) = &mut self.leaves {
             leaves(None, frontier);
         }
-        self.compare(frontier)
+        self.compare(frontier);
+        self.require_same()
     }
 
     /// Compares what was kept elsewhere of this very size.
-    fn compare(&mut self, frontier: &Frontier) -> Result<(), LogError> {
+    fn compare(&mut self, frontier: &Frontier) {
         while let Some(known) = self.known.pop_if(|known| known.size() == frontier.size()) {
             if *known.root() != frontier.root() {
-                return Err(LogError::Fork { size: known.size() });
+                self.forked.get_or_insert(known.size());
             }
         }
-        Ok(())
+    }
+
+    fn require_same(&self) -> Result<(), LogError> {
+        self.forked.map_or(Ok(()), |size| Err(LogError::Fork { size }))
     }
 
     fn line(&mut self, lines: &mut Lines, mark: &mut Mark, scan: &Scan) -> Result<Step, LogError> {
@@ -270,6 +287,7 @@ impl<'a> Scanner<'a> {
         } else if is_checkpoint(line) {
             let place = Place { entry: mark.frontier.size(), ..place };
             self.note = self.checkpoint(line, place, mark, scan)?;
+            self.require_same()?;
             self.checkpoints = self.checkpoints.saturating_add(1);
             Step::Checkpoint
         } else if line.starts_with(b"{\"seq\":") {
@@ -296,7 +314,8 @@ impl<'a> Scanner<'a> {
         if let Some(leaves) = &mut self.leaves {
             leaves(Some(leaf), &mark.frontier);
         }
-        self.compare(&mark.frontier).map_err(Some)
+        self.compare(&mark.frontier);
+        Ok(())
     }
 
     /// Verifies a checkpoint line, and gives its note.
@@ -318,6 +337,7 @@ impl<'a> Scanner<'a> {
 
     /// Says that all segments were read: what was kept elsewhere must have come by.
     pub(crate) fn finish(&self, records: u64) -> Result<(), LogError> {
+        self.require_same()?;
         if self.most_known > records {
             return Err(LogError::RolledBack { records, known: self.most_known });
         }

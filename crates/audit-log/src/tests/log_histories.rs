@@ -5,11 +5,12 @@
 )]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use countersign_core::Digest;
 
 use super::log_support::*;
-use super::sim::{Crash, Faults, Rng, SimDisk, View};
+use super::sim::{Crash, Faults, Rng, SimDisk, SimStates, View};
 use super::{at, call_record};
 use crate::*;
 
@@ -70,17 +71,19 @@ impl Told {
         self.read = self.read.take().filter(|read| Self::size(read) <= synced);
     }
 
-    fn crash(&mut self, disk: &SimDisk, crash: Crash) {
+    fn crash(&mut self, disk: &SimDisk, states: &SimStates, crash: Crash) {
         self.read(disk);
         disk.crash(crash);
+        states.crash(crash);
         if crash == Crash::Power {
             self.lose_power();
         }
     }
 
     /// Everything that was acknowledged is there as it was, and the log goes on from what was given out.
-    fn check(&self, disk: &SimDisk) {
-        let known = Self::checkpoints(self.note.iter().chain(&self.read));
+    fn check(&self, disk: &SimDisk, states: &SimStates) {
+        let mut known = Self::checkpoints(self.note.iter().chain(&self.read));
+        known.extend(states.known(&key()).map(|log| log.checkpoint));
         let summary = verify_disk(disk, &key(), &known).unwrap();
         assert_eq!(summary.tail_bytes, 0);
         let there: BTreeMap<u64, Record> = read_disk(disk.clone())
@@ -119,51 +122,58 @@ fn history(seed: u64) {
     let disk = SimDisk::new(rng.next(), rng.pick(&[512, 512, 1_024, 4_096]));
     let durability = rng.pick(&[Durability::Every, Durability::Group, Durability::Group]);
     let segment = rng.pick(&[1, 1_500, 4_000, 1 << 20]);
+    let states = SimStates::new(rng.next());
+    let with_state = |options: LogOptions| options.state_store(Arc::new(states.clone()));
     let mut told = Told::default();
     let mut calls = 0;
     disk.watch(rng.pick(&[0, 0, 0, 2, 8]));
     for _ in 0..rng.below(4) + 2 {
-        let mut options = options().durability(durability).segment_bytes(segment);
+        let mut options = with_state(options()).durability(durability).segment_bytes(segment);
         if let Some(note) = &told.note {
             options = options.known_checkpoint(note.clone());
         }
         if rng.one_in(3) {
             disk.set_faults(Faults::some(&mut rng));
+            states.fail(rng.pick(&[0, 3]));
         }
         match Log::open_on(disk.clone(), options) {
             Ok(log) => {
                 if rng.one_in(2) {
-                    told.check_quiet(&disk);
+                    told.check_quiet(&disk, &states);
                 }
                 live(&mut rng, &disk, &log, &mut told, &mut calls);
-                told.crash(&disk, rng.pick(&[Crash::Process, Crash::Power]));
+                told.crash(&disk, &states, rng.pick(&[Crash::Process, Crash::Power]));
             }
             Err(error) => {
                 let code = error.code();
-                assert!(["AUDIT_UNAVAILABLE", "AUDIT_WRITE"].contains(&code), "{error:?}");
-                told.crash(&disk, rng.pick(&[Crash::Process, Crash::Power]));
+                assert!(["AUDIT_UNAVAILABLE", "AUDIT_WRITE", "AUDIT_STATE"].contains(&code), "{error:?}");
+                told.crash(&disk, &states, rng.pick(&[Crash::Process, Crash::Power]));
             }
         }
     }
     disk.set_faults(Faults::default());
-    drop(Log::open_on(disk.clone(), options()).unwrap());
+    states.fail(0);
+    drop(Log::open_on(disk.clone(), with_state(options())).unwrap());
     told.read(&disk);
-    told.check(&disk);
+    told.check(&disk, &states);
     // All of it is synced, so a reader's checkpoint outlives this too.
     disk.crash(Crash::Power);
-    told.check(&disk);
-    let log = Log::open_on(disk.clone(), options()).unwrap();
+    states.crash(Crash::Power);
+    told.check(&disk, &states);
+    let log = Log::open_on(disk.clone(), with_state(options())).unwrap();
     told.keep(log.record(&record("last")).unwrap(), "last".into());
     drop(log);
     told.read(&disk);
-    told.check(&disk);
+    told.check(&disk, &states);
+    let last = verify_disk(&disk, &key(), &[]).unwrap().records;
+    assert_eq!(states.known(&key()).unwrap().checkpoint.size(), last, "the state is behind at the end");
 }
 
 impl Told {
     /// As `check`, of a disk that may fail while it is read.
-    fn check_quiet(&self, disk: &SimDisk) {
+    fn check_quiet(&self, disk: &SimDisk, states: &SimStates) {
         disk.set_faults(Faults::default());
-        self.check(disk);
+        self.check(disk, states);
     }
 }
 

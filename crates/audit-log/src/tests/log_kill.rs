@@ -23,7 +23,7 @@ const LIVES: usize = 25;
 fn settings(life: usize) -> LogOptions {
     let durability =
         [Durability::Group, Durability::System, Durability::Every, Durability::Group][life / LIVES % 4];
-    options().durability(durability).segment_bytes(20_000).checkpoint_every(7)
+    options_with_state().durability(durability).segment_bytes(20_000).checkpoint_every(7)
 }
 
 #[test]
@@ -79,6 +79,9 @@ impl Told {
     }
 
     fn check(&self, path: &Path) {
+        let states = LogStateFile::new(path.with_extension("state")).read().unwrap().unwrap();
+        let state = states.log(&key()).unwrap().expect("the state knows the log");
+        verify_log(path, &key(), &[state.checkpoint]).unwrap();
         let known: Vec<_> = self.note.iter().map(|note| Checkpoint::verify(note, &key()).unwrap()).collect();
         verify_log(path, &key(), &known).unwrap();
         let there: BTreeMap<u64, Record> = read_log(path)

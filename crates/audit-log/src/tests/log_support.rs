@@ -22,7 +22,12 @@ pub(super) fn key() -> LogKey {
     LogKey::new(origin(), signing().verifying_key())
 }
 
+/// Options of a log without a state, for tests that stand for a crash by cutting a log that ended in order.
 pub(super) fn options() -> LogOptions {
+    options_with_state().dangerous_without_state()
+}
+
+pub(super) fn options_with_state() -> LogOptions {
     LogOptions::new(origin(), signing())
 }
 

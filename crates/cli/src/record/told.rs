@@ -1,11 +1,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use countersign_audit_log::{AuditError, AuditSink, Log, Record};
 
 use crate::failure::{Failure, chain};
 use crate::output::note;
+
+/// How often the log's state is brought up to date.
+const STATE_SAVED: Duration = Duration::from_secs(10);
 
 /// A session's log. Tells the operator on standard error when it fails and when it works again, once each time: the agent
 /// alone would hear of it otherwise, as the reason why its calls are refused.
@@ -16,6 +20,8 @@ pub(crate) struct ToldLog {
     /// Held for reading through each record, so that the end comes behind all of them.
     life: RwLock<Life>,
     state: Mutex<State>,
+    /// Whether the log's state could be saved the last time.
+    state_kept: Mutex<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +53,54 @@ impl AuditSink for ToldLog {
 impl ToldLog {
     pub(crate) fn new(log: Log, folder: PathBuf) -> Self {
         report_cuts(&log, &folder);
-        Self { log, folder, life: RwLock::new(Life::Open), state: Mutex::new(State::Works) }
+        Self {
+            log,
+            folder,
+            life: RwLock::new(Life::Open),
+            state: Mutex::new(State::Works),
+            state_kept: Mutex::new(true),
+        }
+    }
+
+    pub(crate) const fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Saves the log's state every few seconds, for as long as the log is in use.
+    pub(crate) fn keep_state(this: &Arc<Self>) {
+        let weak = Arc::downgrade(this);
+        let keep = move || {
+            loop {
+                std::thread::sleep(STATE_SAVED);
+                let Some(log) = weak.upgrade() else { return };
+                let life = log.life.read().unwrap_or_else(PoisonError::into_inner);
+                if *life == Life::Ended {
+                    return;
+                }
+                log.save_state();
+            }
+        };
+        let thread = std::thread::Builder::new().name("countersign-state".to_owned());
+        if let Err(error) = thread.spawn(keep) {
+            // The log saves it by itself, if less often.
+            warn(&Failure::new("AUDIT_STATE", format!("no thread for the log's state: {error}")));
+        }
+    }
+
+    /// Saves the log's state, and reports a failure once. What the log itself reports is not for here.
+    fn save_state(&self) {
+        let saved = self.log.save_state();
+        let mut kept = self.state_kept.lock().unwrap_or_else(PoisonError::into_inner);
+        match saved {
+            Err(error @ AuditError::State { .. }) => {
+                if std::mem::replace(&mut *kept, false) {
+                    let text = format!("cannot be saved, and is tried again: {}", chain(&error));
+                    warn(&self.failure(error.code(), &text));
+                }
+            }
+            Ok(()) => *kept = true,
+            Err(_) => {}
+        }
     }
 
     /// Puts a checkpoint behind all that is on record, and refuses whatever still comes. A thread that nobody waits for may
@@ -59,6 +112,9 @@ impl ToldLog {
         }
         let ended = self.log.checkpoint();
         report_cuts(&self.log, &self.folder);
+        if ended.is_ok() {
+            self.save_state();
+        }
         ended.map(drop).map_err(|error| {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let (code, why) = match (&error, state) {

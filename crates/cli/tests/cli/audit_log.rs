@@ -150,6 +150,7 @@ fn an_older_copy_that_was_restored_is_found_by_a_checkpoint_that_was_kept_elsewh
     let run = decide(&bench, "c", 1, "--record-checkpoint kept");
     assert!(run.code == 1 && run.err.starts_with("error AUDIT_ROLLED_BACK: "), "{run:?}");
     // Gone on with from there, it is another history.
+    bench.forget_log_state();
     log(&bench, "c", 1);
     bench.ok("audit verify log --key log.vkey");
     bench.fails(with_kept, 3, "AUDIT_FORK");

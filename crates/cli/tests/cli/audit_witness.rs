@@ -235,6 +235,7 @@ fn a_fork_with_two_heads_is_found_by_the_witness_of_one() {
     bench.ok(&ask(&one, 1));
     std::fs::rename(bench.path("log"), bench.path("other")).unwrap();
     copy(&bench.path("old"), &bench.path("log"));
+    bench.forget_log_state();
     log(&bench, "c", 1);
     bench.fails(&format!("{} --state s --out a.note", ask(&one, 1)), 3, "WITNESS_CONFLICT");
     log(&bench, "d", 1);

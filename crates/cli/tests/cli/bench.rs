@@ -62,6 +62,11 @@ impl Bench {
         self.ok("keys generate --kind log --origin example.com/log --out log.key --public-out log.vkey");
     }
 
+    /// Takes the state of the log in `log` away: a test puts another history in its place, and an attacker can replace both.
+    pub(crate) fn forget_log_state(&self) {
+        std::fs::remove_file(self.path("log.state")).unwrap();
+    }
+
     /// What the log in `log` holds, which has to verify: the number of its entries, and what else `audit verify` tells.
     #[track_caller]
     pub(crate) fn verified(&self) -> Value {
@@ -121,7 +126,14 @@ impl Bench {
         self.run_args(&line.split_whitespace().collect::<Vec<_>>(), input)
     }
 
+    /// As [`Bench::run_loud`], without the line that announces a log.
     pub(crate) fn run_args<S: AsRef<str>>(&self, args: &[S], input: &str) -> Run {
+        let run = self.run_loud(args, input);
+        Run { err: unannounced(&run.err), ..run }
+    }
+
+    /// Runs with input; gives all that is on standard error.
+    pub(crate) fn run_loud<S: AsRef<str>>(&self, args: &[S], input: &str) -> Run {
         let mut child = self
             .command(args)
             .stdin(Stdio::piped())
@@ -193,6 +205,12 @@ impl Run {
         let text = self.done();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
+}
+
+/// What is on standard error beside the line of a log that was begun or adopted.
+pub(crate) fn unannounced(err: &str) -> String {
+    let is_announced = |line: &&str| line.starts_with("log `") && line.contains(", its state is kept in `");
+    err.split_inclusive('\n').filter(|line| !is_announced(line)).collect()
 }
 
 /// Reads in a thread, so that a test that waits for nothing fails and does not hang.

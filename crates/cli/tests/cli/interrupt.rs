@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, RECORD_OPTIONS};
+use crate::bench::{Bench, RECORD_OPTIONS, unannounced};
 use crate::mcp::{Client, gateway};
 use crate::{desk, plan_run};
 
@@ -254,7 +254,7 @@ fn a_signal_halts_the_plan_that_is_run() {
         wait_for_call(&bench);
         send(signal, child.id());
         let ended = child.wait_with_output().unwrap();
-        let err = String::from_utf8(ended.stderr).unwrap();
+        let err = unannounced(&String::from_utf8(ended.stderr).unwrap());
         assert_eq!(ended.status.code(), Some(code), "{err}");
         assert_eq!(err, format!("error INTERRUPTED: ended by SIG{signal}\n"));
         no_process_is_left(&bench);

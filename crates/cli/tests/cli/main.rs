@@ -54,6 +54,7 @@ mod proposal;
 mod quarantine;
 mod quarantine_sessions;
 mod readme;
+mod record_state;
 mod recorded;
 mod registry;
 mod several;

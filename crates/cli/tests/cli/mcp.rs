@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, lines_of};
+use crate::bench::{Bench, lines_of, unannounced};
 
 /// A server with three tools in a few lines of shell. It answers by id and writes down each call that it gets.
 pub(crate) const SERVER: &str = r#"
@@ -180,6 +180,12 @@ impl Client {
         self.child.id()
     }
 
+    /// Ends the process at once.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Ends the input.
     pub(crate) fn leave(&mut self) {
         drop(self.to.take());
@@ -194,7 +200,7 @@ impl Client {
     /// Waits for the end; gives exit code and standard error.
     pub(crate) fn exit(self) -> (i32, String) {
         let output = self.child.wait_with_output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+        (output.status.code().unwrap(), unannounced(&String::from_utf8(output.stderr).unwrap()))
     }
 }
 

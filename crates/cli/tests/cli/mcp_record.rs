@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, unannounced};
 use crate::mcp::{Client, SERVER, await_hello, decision, gateway};
 
 const SEGMENT: &str = "log/000000000001.jsonl";
@@ -76,7 +76,7 @@ fn under_system_a_gateway_whose_server_ends_first_leaves_one_as_well() {
         }
         // The client goes on to write: nothing but the server's end ends the gateway.
         let ended = child.wait_with_output().unwrap();
-        let err = String::from_utf8(ended.stderr).unwrap();
+        let err = unannounced(&String::from_utf8(ended.stderr).unwrap());
         assert_eq!(ended.status.code(), Some(1), "{err}");
         assert!(err.starts_with("error SERVER_ENDED: ") && err.lines().count() == 1, "{err}");
         is_closed(&bench, round, "unknown");

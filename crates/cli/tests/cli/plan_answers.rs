@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, unannounced};
 use crate::plan_approvals::{answer, approve_with, config, wire};
 use crate::plan_run::{calls, ends, mail, open, run, search};
 use crate::quarantine::{signals, standings};
@@ -85,7 +85,7 @@ fn what_is_said_while_the_question_is_being_printed_counts_and_a_store_that_is_g
             bench.ok(&format!("approve {id} --config gateway.toml {said}"));
         }
         let ran = child.wait_with_output().unwrap();
-        let err = String::from_utf8(ran.stderr).unwrap();
+        let err = unannounced(&String::from_utf8(ran.stderr).unwrap());
         assert_eq!(ran.status.code(), Some(exit), "{err}");
         assert!(
             err.starts_with(&if end.is_empty() { String::new() } else { format!("error {end}: ") }),

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, RECORD_OPTIONS, Run};
+use crate::bench::{Bench, RECORD_OPTIONS, Run, unannounced};
 
 /// A server with three tools in a few lines of shell. It writes down each call that it gets, and that it ended; what it does
 /// with a call is for the call's query to say.
@@ -293,7 +293,7 @@ fn a_run_that_nobody_reads_calls_nothing_and_says_on_record_why_it_ended() {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let run = child.wait_with_output().unwrap();
-    let err = String::from_utf8(run.stderr).unwrap();
+    let err = unannounced(&String::from_utf8(run.stderr).unwrap());
     assert!(run.status.code() == Some(1) && err.starts_with("error OUTPUT_CLOSED: "), "{err}");
     assert!(calls(&bench).is_empty(), "no call is made of which nobody is told");
     let halt = bench.entries().pop().unwrap();

@@ -17,7 +17,9 @@ pub(crate) fn signals(bench: &Bench, part: &str) {
 /// Starts a second gateway, whose record is a log of its own.
 pub(crate) fn second(bench: &Bench) -> Client {
     let config = bench.read("gateway.toml");
-    bench.write("gateway.toml", config.replace("folder = \"log\"", "folder = \"second\""));
+    let other = config.replace("folder = \"log\"", "folder = \"second\"");
+    // Their state is one file, in which each has its origin.
+    bench.write("gateway.toml", other.replace("\"example.com/log\"", "\"example.com/second\""));
     let client = Client::start(bench);
     bench.write("gateway.toml", config);
     client

@@ -92,7 +92,7 @@ impl Entries {
     /// Verifies all logs, and then reads what is under their last checkpoints. Whether that is what was verified is known at the
     /// end.
     pub(crate) fn verified(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Self, Failure> {
-        let verified = verify_all(folder, key, kept)?;
+        let verified = verify_all(folder, key, kept, None)?;
         let is_several = verified.iter().any(|log| log.number != LogNumber::FIRST);
         let open = |log: VerifiedLog| {
             require_all(&log.folder, &log.summary)?;

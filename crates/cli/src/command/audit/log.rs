@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{MapValueParser, OsStringValueParser, TypedValueParser as _, ValueParserFactory};
 use countersign_audit_log::{
-    Checkpoint, LogEntry, LogError, LogKey, LogNumber, LogSummary, key_of_log, read_log, verify_log,
+    Checkpoint, KnownLog, LogEntry, LogError, LogKey, LogNumber, LogStateFile, LogStates, LogSummary,
+    key_of_log, list_logs, read_log, verify_log,
 };
 use countersign_keys::note::VerifierKeyError;
 use countersign_merkle::MerkleTree;
@@ -43,6 +44,8 @@ pub(crate) struct VerifiedLog {
     pub(super) summary: LogSummary,
     /// How many checkpoints of it that were kept elsewhere were given.
     pub(super) kept: usize,
+    /// How many entries it had by its state, where that was given.
+    pub(super) state: Option<u64>,
 }
 
 impl LogArgs {
@@ -51,9 +54,10 @@ impl LogArgs {
         &self.folder
     }
 
-    /// Verifies every log of the folder.
-    pub(super) fn verify_all(&self) -> Result<Vec<VerifiedLog>, Failure> {
-        verify_all(&self.folder, &self.key.read()?, &self.checkpoint)
+    /// Verifies every log of the folder, also against the state in this file.
+    pub(super) fn verify_all(&self, state: Option<&Path>) -> Result<Vec<VerifiedLog>, Failure> {
+        let states = state.map(read_state).transpose()?;
+        verify_all(&self.folder, &self.key.read()?, &self.checkpoint, states.as_ref())
     }
 
     /// Verifies the log, which has to go on from these checkpoints too.
@@ -142,36 +146,95 @@ pub(super) fn changed() -> Failure {
 
 /// Verifies a log against its key, or that of the folder that it is a numbered log of, and the checkpoints in these files.
 pub(crate) fn verify(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Verified, Failure> {
-    let key = key_of_log(folder, key);
-    let kept = kept.iter().map(|path| read_checkpoint(path, &key)).collect::<Result<Vec<_>, _>>()?;
+    verify_known(folder, &key_of_log(folder, key), kept, None)
+}
+
+/// As [`verify`], against the log as its state knows it, too.
+fn verify_known(
+    folder: &Path,
+    key: &LogKey,
+    kept: &[PathBuf],
+    state: Option<KnownLog>,
+) -> Result<Verified, Failure> {
+    let key = key.clone();
+    let mut kept = kept.iter().map(|path| read_checkpoint(path, &key)).collect::<Result<Vec<_>, _>>()?;
+    let first = state.as_ref().map(|state| state.first);
+    let known = state.map(|state| state.checkpoint);
+    let in_state = known.as_ref().map(Checkpoint::size);
+    kept.extend(known);
     let summary = verify_log(folder, &key, &kept).map_err(|error| {
         // Once there were entries.
         let gone = matches!(error, LogError::Missing) && kept.iter().any(|kept| kept.size() > 0);
+        let error = match (error, in_state) {
+            // A segment without a head is there.
+            (LogError::Missing, Some(known))
+                if list_logs(folder).is_ok_and(|logs| logs.contains(&LogNumber::FIRST)) =>
+            {
+                LogError::RolledBack { records: 0, known }
+            }
+            (LogError::Missing, Some(known)) => LogError::Gone { known },
+            (error, _) => error,
+        };
         let failure = failure(error).about(folder.display());
         if gone { failure.into_refusal() } else { failure }
     })?;
+    if let Some(first) = first.filter(|first| *first < summary.first_here) {
+        let error = LogError::OldestGone { first, last: summary.first_here.saturating_sub(1) };
+        return Err(failure(error).about(folder.display()));
+    }
     Ok(Verified { key, summary })
 }
 
-/// Verifies every log of a folder by the key of its first, each against those of the checkpoints that are of it. Where any fails,
+fn read_state(path: &Path) -> Result<LogStates, Failure> {
+    let read = LogStateFile::new(path).read();
+    let states = read.map_err(|error| Failure::from(error).about(path.display()))?;
+    states.ok_or_else(|| Failure::new("FILE_MISSING", "file not found").about(path.display()))
+}
+
+/// The log as the state knows it, which has to know it.
+fn known_log(states: &LogStates, key: &LogKey) -> Result<KnownLog, Failure> {
+    let known = states.log(key).map_err(|error| Failure::from(error).into_refusal())?;
+    known.ok_or_else(|| Failure::refused("AUDIT_STATE", "the state does not know the log"))
+}
+
+/// Verifies every log of a folder by the key of its first, each against those of the checkpoints that are of it, and against its
+/// state. Where any fails,
 /// all failures are reported, and one of them is returned: a log that does not verify before one that cannot be read.
-pub(crate) fn verify_all(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Vec<VerifiedLog>, Failure> {
-    let (key, logs) = (key_of_log(folder, key), Logs::of(folder)?);
+pub(crate) fn verify_all(
+    folder: &Path,
+    key: &LogKey,
+    kept: &[PathBuf],
+    states: Option<&LogStates>,
+) -> Result<Vec<VerifiedLog>, Failure> {
+    let key = key_of_log(folder, key);
     let mut kept_of: BTreeMap<LogNumber, Vec<PathBuf>> = BTreeMap::new();
     for path in kept {
         let number = LogNumber::of_note(&read_text_file(path)?, key.origin());
         kept_of.entry(number).or_default().push(path.clone());
     }
-    let there: BTreeSet<_> = logs.each().map(|(number, ..)| number).collect();
+    let there: BTreeSet<_> = if states.is_some() && folder.symlink_metadata().is_err() {
+        BTreeSet::new()
+    } else {
+        Logs::of(folder)?.each().map(|(number, ..)| number).collect()
+    };
     // A numbered log begins beside the folder's own.
-    let due: BTreeSet<_> = there.iter().chain(kept_of.keys()).copied().chain([LogNumber::FIRST]).collect();
+    let mut due: BTreeSet<_> =
+        there.iter().chain(kept_of.keys()).copied().chain([LogNumber::FIRST]).collect();
+    let in_state = states.into_iter().flat_map(LogStates::origins);
+    due.extend(in_state.map(|origin| LogNumber::of_note(origin, key.origin())));
     let (mut verified, mut failures) = (Vec::new(), Vec::new());
     for number in due {
         let (kept, path) = (kept_of.get(&number).map_or(&[][..], Vec::as_slice), number.folder_in(folder));
+        let key = number.key(&key)?;
+        let known = states.map(|states| known_log(states, &key)).transpose();
+        let known = known.map_err(|failure| failure.about(path.display()));
+        let size = known.as_ref().ok().and_then(Option::as_ref).map(|known| known.checkpoint.size());
         let result = if there.contains(&number) {
-            number.key(&key).map_err(Failure::from).and_then(|key| verify(&path, &key, kept))
+            known.and_then(|known| verify_known(&path, &key, kept, known))
         } else {
-            let text = if kept.is_empty() {
+            let text = if size.is_some() {
+                "the state knows the log, and the log is gone"
+            } else if kept.is_empty() {
                 "the folder's own log is gone, and numbered ones are left"
             } else {
                 "a checkpoint of the log was kept, and the log is gone"
@@ -180,7 +243,8 @@ pub(crate) fn verify_all(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Resul
         };
         match result {
             Ok(Verified { key, summary }) => {
-                verified.push(VerifiedLog { number, folder: path, key, summary, kept: kept.len() });
+                let kept = kept.len();
+                verified.push(VerifiedLog { number, folder: path, key, summary, kept, state: size });
             }
             Err(failure) => failures.push(failure),
         }

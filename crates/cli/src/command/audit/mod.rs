@@ -41,9 +41,13 @@ pub(crate) enum Audit {
     ///
     /// Where several logs lie in the folder, all are verified: the key is that of the first, and the others have it under origins
     /// of their own, as example.com/log/1. Every entry, root and signature is verified with the log's public key. That nothing was cut from its end, and no older
-    /// copy restored, only shows with a checkpoint that was kept elsewhere (see `audit checkpoint`). Archived entries, and those behind
-    /// the last checkpoint, are reported; with --complete they are refused, as may be a log that is being written.
-    #[command(after_help = "Example:\n  countersign audit verify log/ --key log.vkey --checkpoint kept.note")]
+    /// copy restored, only shows with the state that its writers keep, or with a checkpoint that was kept elsewhere (see
+    /// `audit checkpoint`). Archived entries, and those behind the last checkpoint, are reported; with --complete they are refused, as
+    /// may be a log that is being written.
+    #[command(
+        after_help = "Examples:\n  countersign audit verify log/ --key log.vkey --checkpoint kept.note\n  \
+        countersign audit verify log/ --key log.vkey --state record.state"
+    )]
     Verify(verify::Verify),
     /// Verify a log and print its last signed checkpoint, to be kept elsewhere.
     #[command(after_help = "Example:\n  countersign audit checkpoint log/ --key log.vkey > kept.note")]

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use base64ct::{Base64, Encoding as _};
 use clap::Args;
 use countersign_audit_log::{LogNumber, LogSummary};
@@ -14,11 +16,14 @@ pub(crate) struct Verify {
     /// Refuse a log that does not begin with entry 1, or does not end under a checkpoint (AUDIT_INCOMPLETE).
     #[arg(long)]
     complete: bool,
+    /// The state that the log's writers keep: every log of the folder has to go on from it, and none that it knows may be gone.
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
 }
 
 impl Verify {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let logs = self.log.verify_all()?;
+        let logs = self.log.verify_all(self.state.as_deref())?;
         if self.complete {
             logs.iter().try_for_each(require_complete)?;
         }
@@ -74,7 +79,7 @@ fn verified(summary: &LogSummary) -> Option<(u64, u64)> {
 }
 
 fn report(log: &VerifiedLog) -> Value {
-    let VerifiedLog { key, summary, kept, .. } = log;
+    let VerifiedLog { key, summary, kept, state, .. } = log;
     let (first, last) = verified(summary).unzip();
     json!({
         "origin": key.origin().as_str(),
@@ -87,6 +92,7 @@ fn report(log: &VerifiedLog) -> Value {
         "note": summary.note,
         "tail_bytes": summary.tail_bytes,
         "kept_elsewhere": kept,
+        "state": state,
         "first": summary.first,
         "last": summary.last,
         "time_went_back": summary.time_went_back,
@@ -95,7 +101,7 @@ fn report(log: &VerifiedLog) -> Value {
 }
 
 fn tell(out: &mut Output, log: &VerifiedLog) -> Result<(), Failure> {
-    let VerifiedLog { key, summary, kept, .. } = log;
+    let VerifiedLog { key, summary, kept, state, .. } = log;
     let (origin, segments) = (key.origin(), counted(summary.segments, "segment"));
     let checkpoints = counted(summary.checkpoints, "checkpoint");
     out.line(&match (verified(summary), missing(summary)) {
@@ -113,7 +119,11 @@ fn tell(out: &mut Output, log: &VerifiedLog) -> Result<(), Failure> {
     if let (Some(first), Some(last)) = (summary.first, summary.last) {
         out.line(&format!("from {first}\nto   {last}"))?;
     }
+    if let Some(size) = state {
+        out.line(&format!("goes on from its state, at {size} entries"))?;
+    }
     match u64::try_from(*kept).unwrap_or(u64::MAX) {
+        0 if state.is_some() => {}
         0 => out.line("no checkpoint that was kept elsewhere was given: a cut end would not show")?,
         kept => {
             out.line(&format!("goes on from {} kept elsewhere", counted(kept, "checkpoint")))?;

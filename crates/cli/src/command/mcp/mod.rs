@@ -78,6 +78,7 @@ gateway.toml (paths are taken from its own folder):
   key_file = \"log.key.json\"        # a key of the log's own (`keys generate --kind log`)
   origin = \"example.com/log\"       # the name of that key
   durability = \"group\"             # optional: or every, system
+  state = \"record.state\"           # optional: beside the registry's; the log goes on from it
   # checkpoint_file = \"kept.note\"  # kept elsewhere: the log has to go on from it
   # refused_calls = { burst = 1000, per_second = 10 } # with entries of their own; others are summed
   # refused_messages = { burst = 50, per_second = 5 } # the same for messages that are no calls

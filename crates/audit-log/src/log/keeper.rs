@@ -1,0 +1,186 @@
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use countersign_core::{Millis, Timestamp};
+use countersign_keys::state_file::LockWait;
+use parking_lot::Mutex;
+
+use super::options::{LogOptions, StatePlace};
+use super::state::State;
+use super::writer::Writer;
+use crate::log_state::{StateStore, require_segments};
+use crate::segment::list_segments;
+use crate::{AuditError, FolderDisk, KnownLog, LogError, LogKey, LogStateError, LogStateFile};
+
+/// The state is saved once it is that far behind: as many records and as many batches, or this time by the records' own. A
+/// save takes about as long as two batches, which of 64 is little.
+const RECORDS: u64 = 256;
+const BATCHES: u64 = 64;
+const AGE: Millis = Millis::from_secs(10);
+
+/// Relation of an opened log to its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogStart {
+    /// The folder held no log, and no state knew one.
+    Begun,
+    /// The log was there, and no state knew it.
+    Adopted,
+    /// The log goes on from its state; or it was there, and it is opened without a state.
+    Resumed,
+}
+
+/// Keeps the last synced checkpoint of one log in a state.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    store: Arc<dyn StateStore>,
+    key: LogKey,
+    /// The first record that is here.
+    first: u64,
+    /// Note of the saved checkpoint. Held through a save, so that none goes back.
+    saved: Mutex<Saved>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Saved {
+    Note(Arc<str>),
+    /// The log was made in vain: nothing is saved any more.
+    Forgotten,
+}
+
+/// How far the log was when the state was saved, or that was tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tried {
+    size: u64,
+    batches: u64,
+    at: Option<Timestamp>,
+}
+
+impl Keeper {
+    /// For a log in a folder, or for one on another disk.
+    pub(super) fn new(options: &LogOptions, folder: Option<&Path>) -> Result<Option<Self>, AuditError> {
+        let store = match (&options.state, folder) {
+            (StatePlace::Nowhere, _) | (StatePlace::Beside, None) => return Ok(None),
+            (StatePlace::Kept(store), _) => Arc::clone(store),
+            (StatePlace::Beside, Some(folder)) => {
+                let path = state_beside(folder).map_err(AuditError::Unavailable)?;
+                Arc::new(LogStateFile::new(path))
+            }
+        };
+        let saved = Mutex::new(Saved::Note("".into()));
+        Ok(Some(Self { store, key: options.log_key(), first: 1, saved }))
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.store.name()
+    }
+
+    /// The log as its state knows it.
+    pub(super) fn known(&self) -> Result<Option<KnownLog>, AuditError> {
+        self.store.read().and_then(|states| states.log(&self.key)).map_err(|error| self.failed(error))
+    }
+
+    /// Refuses a folder whose log is gone, before anything is made there.
+    pub(super) fn require_log(&self, folder: &Path) -> Result<(), AuditError> {
+        let Some(known) = self.known()? else { return Ok(()) };
+        let segments = match FolderDisk::existing(folder).and_then(|disk| list_segments(&disk)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            other => other.map_err(AuditError::Unavailable)?,
+        };
+        // The process that began it may have taken it back meanwhile: the state first, then the segment.
+        match require_segments(&known, segments.first().copied()) {
+            Err(error) if self.known()?.is_some() => Err(self.not_continued(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// As the error of a log that does not go on from its state, if that is why.
+    pub(super) fn explain(&self, error: LogError, known: &KnownLog) -> AuditError {
+        let size = known.checkpoint.size();
+        let is_of_state = matches!(error, LogError::Gone { .. } | LogError::OldestGone { .. })
+            || matches!(error, LogError::RolledBack { known: at, .. } | LogError::Fork { size: at } if at == size);
+        if is_of_state { self.not_continued(error) } else { error.into() }
+    }
+
+    fn not_continued(&self, source: LogError) -> AuditError {
+        AuditError::NotContinued { state: self.name(), source: Box::new(source) }
+    }
+
+    fn failed(&self, source: LogStateError) -> AuditError {
+        AuditError::State { state: self.name(), source }
+    }
+
+    /// Saves where a log stands that was just opened.
+    pub(super) fn begin(&mut self, first: u64, writer: &Writer) -> Result<(), AuditError> {
+        self.first = first;
+        match writer.synced_checkpoint() {
+            Some((size, note)) => self.save(LockWait::Start, || (size, note.into())),
+            None => Ok(()),
+        }
+    }
+
+    /// INVARIANT: the latest checkpoint, its size and note, is one that is synced.
+    pub(super) fn save(
+        &self,
+        wait: LockWait,
+        latest: impl FnOnce() -> (u64, Arc<str>),
+    ) -> Result<(), AuditError> {
+        let mut saved = self.saved.lock();
+        // why: asked under the lock, or an earlier checkpoint could be saved behind a later one.
+        let (size, note) = latest();
+        let now = Saved::Note(Arc::clone(&note));
+        if *saved == Saved::Forgotten || *saved == now {
+            return Ok(());
+        }
+        let (origin, first) = (self.key.origin(), self.first);
+        let done = self.store.update(wait, &mut |states| states.set(origin, first, size, &note));
+        done.map_err(|error| self.failed(error))?;
+        *saved = now;
+        Ok(())
+    }
+
+    /// Takes the log out of the state for good.
+    pub(super) fn forget(&self) -> Result<(), AuditError> {
+        let mut saved = self.saved.lock();
+        *saved = Saved::Forgotten;
+        let done = self.store.update(LockWait::Start, &mut |states| states.remove(self.key.origin()));
+        done.map_err(|error| self.failed(error))
+    }
+}
+
+impl State {
+    /// Says whether the state is to be saved, once: the next time is counted from here, also where it fails.
+    pub(super) fn take_due(&mut self) -> bool {
+        let (tried, size) = (self.tried, self.synced_size);
+        let records = size.saturating_sub(tried.size);
+        let batches = self.batches.saturating_sub(tried.batches);
+        let age = self.latest.zip(tried.at).map_or(Millis::ZERO, |(now, at)| now.since(at));
+        let due = records > 0 && (age >= AGE || (records >= RECORDS && batches >= BATCHES));
+        if due {
+            self.tried = Tried { size, batches: self.batches, at: self.latest };
+        }
+        due
+    }
+
+    pub(super) fn note_time(&mut self, time: Timestamp) {
+        self.latest = self.latest.max(Some(time));
+        self.tried.at.get_or_insert(time);
+    }
+}
+
+impl Tried {
+    pub(super) const fn new(size: u64, at: Option<Timestamp>) -> Self {
+        Self { size, batches: 0, at }
+    }
+}
+
+/// The folder's name with `.state` behind it.
+fn state_beside(folder: &Path) -> io::Result<PathBuf> {
+    let folder = std::path::absolute(folder)?;
+    let name = folder.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut name = OsString::from(name);
+    name.push(".state");
+    Ok(folder.with_file_name(name))
+}

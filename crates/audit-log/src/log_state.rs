@@ -1,0 +1,211 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
+use countersign_keys::note::KeyName;
+use countersign_keys::state_file::{LockWait, StateFile, StateFileError};
+use countersign_keys::trusted::UntrustedFile;
+use serde::Deserialize as _;
+
+use crate::{Checkpoint, CheckpointError, LogError, LogKey};
+
+/// Name of the file's format.
+const FORMAT: &str = "countersign-record-state-1";
+
+/// The largest state that is read: some ten thousand logs.
+const MAX_BYTES: usize = 4 << 20;
+
+/// The last synced checkpoint of each log that was ever opened with this state, by the log's origin.
+///
+/// A log is held against its own part: a deleted, cut or older log does not go on from that. Somebody who can replace both
+/// log and state is not found by it.
+#[derive(Clone, Debug, Default)]
+pub struct LogStates(Vec<WireLog>);
+
+/// A log as its state knows it, under a checkpoint that its key signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KnownLog {
+    /// Sequence number of the first record that was there: 1, unless older segments were archived.
+    pub first: u64,
+    /// The last checkpoint that was synced.
+    pub checkpoint: Checkpoint,
+}
+
+/// Why a log's state cannot be used. The log is then not opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogStateError {
+    /// Others may have written the file.
+    #[error(transparent)]
+    Untrusted(#[from] UntrustedFile),
+    /// The file holds something else, or is damaged.
+    #[error("malformed")]
+    Malformed,
+    /// The checkpoint of the log is not signed by the log's key.
+    #[error("its checkpoint is not one of this log's")]
+    Signature(#[source] CheckpointError),
+    /// The file cannot be locked, read or written.
+    #[error("not available")]
+    Unavailable(#[source] StateFileError),
+}
+
+impl LogStateError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Untrusted(error) => error.code(),
+            Self::Malformed | Self::Unavailable(_) => "AUDIT_STATE",
+            Self::Signature(_) => "AUDIT_SIGNATURE",
+        }
+    }
+}
+
+impl From<StateFileError> for LogStateError {
+    fn from(error: StateFileError) -> Self {
+        if let StateFileError::Untrusted(error) = error {
+            Self::Untrusted(error)
+        } else {
+            Self::Unavailable(error)
+        }
+    }
+}
+
+impl LogStates {
+    /// The log of that key; `None` where the state does not know its origin.
+    ///
+    /// # Errors
+    /// [`LogStateError::Signature`], [`LogStateError::Malformed`] where a number differs from the checkpoint's.
+    pub fn log(&self, key: &LogKey) -> Result<Option<KnownLog>, LogStateError> {
+        let Some(log) = self.0.iter().find(|log| log.origin == key.origin().as_str()) else {
+            return Ok(None);
+        };
+        let checkpoint = Checkpoint::verify(&log.checkpoint, key).map_err(LogStateError::Signature)?;
+        if checkpoint.size() == log.size && log.first > 0 {
+            Ok(Some(KnownLog { first: log.first, checkpoint }))
+        } else {
+            Err(LogStateError::Malformed)
+        }
+    }
+
+    /// The origins of all logs that the state knows.
+    pub fn origins(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|log| log.origin.as_str())
+    }
+
+    pub(crate) fn set(&mut self, origin: &KeyName, first: u64, size: u64, note: &str) {
+        self.remove(origin);
+        let (origin, checkpoint) = (origin.as_str().to_owned(), note.to_owned());
+        self.0.push(WireLog { origin, first, size, checkpoint });
+        self.0.sort_by(|one, other| one.origin.cmp(&other.origin));
+    }
+
+    pub(crate) fn remove(&mut self, origin: &KeyName) {
+        self.0.retain(|log| log.origin != origin.as_str());
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, LogStateError> {
+        let malformed = |_| LogStateError::Malformed;
+        let limits = Limits::default().with_max_bytes(MAX_BYTES).map_err(malformed)?;
+        let limits = limits.with_max_width(MAX_BYTES).map_err(malformed)?;
+        let canonical = read(bytes, Recipe::Jcs1, &limits).map_err(|_| LogStateError::Malformed)?;
+        let wire = WireStates::deserialize(canonical.value()).map_err(|_| LogStateError::Malformed)?;
+        let is_sorted = wire.logs.is_sorted_by(|one, other| one.origin < other.origin);
+        if wire.format == FORMAT && is_sorted { Ok(Self(wire.logs)) } else { Err(LogStateError::Malformed) }
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>, LogStateError> {
+        let wire = WireStates { format: FORMAT.to_owned(), logs: self.0.clone() };
+        let text = to_canonical(&wire).map_err(|_| LogStateError::Malformed)?;
+        Ok(text.bytes().to_vec())
+    }
+}
+
+/// The state of logs in a file that several processes share: 0600, replaced by rename under a lock beside it.
+#[derive(Clone, Debug)]
+pub struct LogStateFile(StateFile);
+
+impl LogStateFile {
+    /// Names the file. Nothing is opened yet.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(StateFile::new(path))
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Reads the state; `None` where there is no such file.
+    ///
+    /// # Errors
+    /// [`LogStateError`].
+    pub fn read(&self) -> Result<Option<LogStates>, LogStateError> {
+        let bytes = self.0.read(MAX_BYTES as u64)?;
+        bytes.map(|bytes| LogStates::parse(&bytes)).transpose()
+    }
+}
+
+/// Where the state of logs is kept.
+pub(crate) trait StateStore: fmt::Debug + Send + Sync {
+    /// Its name in messages.
+    fn name(&self) -> String;
+
+    fn read(&self) -> Result<LogStates, LogStateError>;
+
+    /// Changes the state in one step, durably. After an error it is the old one or the new one.
+    fn update(&self, wait: LockWait, change: &mut dyn FnMut(&mut LogStates)) -> Result<(), LogStateError>;
+}
+
+impl StateStore for LogStateFile {
+    fn name(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    fn read(&self) -> Result<LogStates, LogStateError> {
+        Self::read(self).map(Option::unwrap_or_default)
+    }
+
+    fn update(&self, wait: LockWait, change: &mut dyn FnMut(&mut LogStates)) -> Result<(), LogStateError> {
+        let locked = self.0.lock(wait)?;
+        let mut states = StateStore::read(self)?;
+        change(&mut states);
+        if states.0.is_empty() {
+            return Ok(locked.remove()?);
+        }
+        Ok(locked.replace(&states.to_bytes()?)?)
+    }
+}
+
+/// Refuses a log of which the state knows records that are not here. `first_here` is the first record of the first segment.
+pub(crate) fn require_segments(known: &KnownLog, first_here: Option<u64>) -> Result<(), LogError> {
+    match first_here {
+        None => Err(LogError::Gone { known: known.checkpoint.size() }),
+        Some(here) if here > known.first => {
+            Err(LogError::OldestGone { first: known.first, last: here.saturating_sub(1) })
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireLog {
+    origin: String,
+    /// Sequence number of the first record that is here.
+    first: u64,
+    /// Number of records under the checkpoint.
+    size: u64,
+    /// Signed note of the last synced checkpoint.
+    checkpoint: String,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireStates {
+    format: String,
+    logs: Vec<WireLog>,
+}
