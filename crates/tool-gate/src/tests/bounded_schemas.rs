@@ -19,7 +19,7 @@ use crate::*;
 const CHILD: &str = "COUNTERSIGN_SCHEMA_CHILD";
 
 /// What one answer may take on a loaded machine and without optimisation. A second way back would take minutes.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The world's registry, in which the arguments of `search` have this schema, and its member `not` may stay open.
 fn registry(version: u64, schema: &Value) -> Arc<countersign_registry::CapabilityRegistry> {
