@@ -59,8 +59,8 @@ pub use memory::MemorySink;
 pub use proposal::{EvidenceKind, EvidenceRecord, ProposalRecord};
 pub use receipt::{MAX_RECEIPT_BYTES, Receipt, ReceiptError, VerifiedReceipt};
 pub use record::{
-    Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, StandingChange,
-    StandingRecord,
+    Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, Signal, SignalRecord,
+    StandingChange, StandingRecord,
 };
 pub use refused::{RefusedRecord, RefusedRow};
 pub use session_record::{ClaimsRecord, SessionRecord};

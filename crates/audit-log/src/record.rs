@@ -23,6 +23,8 @@ pub enum Record {
     Answer(AnswerRecord),
     /// Refusals of calls or messages, counted together.
     Refused(RefusedRecord),
+    /// A signal about an agent was raised.
+    Signal(SignalRecord),
 }
 
 impl Record {
@@ -38,6 +40,7 @@ impl Record {
             Self::Standing(r) => r.time,
             Self::Answer(r) => r.time,
             Self::Refused(r) => r.time,
+            Self::Signal(r) => r.time,
         }
     }
 }
@@ -195,5 +198,64 @@ impl StandingRecord {
     #[must_use]
     pub fn new(time: Timestamp, agent: AgentId, standing: StandingChange, by: &str) -> Self {
         Self { time, agent, standing, by: by.into(), reason: None }
+    }
+}
+
+/// Sign that an agent probes for what it may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Signal {
+    /// Many distinct calls needed approval and got none.
+    Asked,
+    /// Many calls were of tools that the agent's session does not disclose.
+    Undisclosed,
+}
+
+impl Signal {
+    /// Every signal.
+    pub const ALL: &'static [Self] = &[Self::Asked, Self::Undisclosed];
+
+    /// The stable text: `asked` or `undisclosed`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Undisclosed => "undisclosed",
+        }
+    }
+}
+
+/// A signal about an agent was raised.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SignalRecord {
+    /// Time of the call that raised it.
+    pub time: Timestamp,
+    /// Session of that call.
+    pub session: SessionId,
+    /// The agent.
+    pub agent: AgentId,
+    /// Which signal.
+    pub signal: Signal,
+    /// Number of calls that raise it.
+    pub count: u32,
+    /// Span of time in which they came.
+    pub within_ms: Millis,
+}
+
+impl SignalRecord {
+    /// Builds one from all of its members.
+    #[must_use]
+    pub const fn new(
+        time: Timestamp,
+        session: SessionId,
+        agent: AgentId,
+        signal: Signal,
+        count: u32,
+        within: Millis,
+    ) -> Self {
+        Self { time, session, agent, signal, count, within_ms: within }
     }
 }

@@ -144,6 +144,8 @@ fn hostile(text: &str) -> Vec<Record> {
         });
         refused.add_made_up(1, Some(format!("{count}{text}").as_str().into()));
     }
+    let (session_id, bot) = (SessionId::new("s1").unwrap(), AgentId::new("support-bot").unwrap());
+    let signal = SignalRecord::new(at(6_000), session_id, bot, Signal::Asked, 32, Millis::from_secs(600));
     vec![
         Record::Session(session),
         Record::Decision(call),
@@ -152,6 +154,7 @@ fn hostile(text: &str) -> Vec<Record> {
         Record::Standing(standing),
         Record::Answer(answer),
         Record::Refused(refused),
+        Record::Signal(signal),
     ]
 }
 

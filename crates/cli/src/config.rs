@@ -160,7 +160,6 @@ impl TryFrom<String> for Span {
     }
 }
 
-#[cfg(feature = "prometheus")]
 impl Span {
     pub(crate) const fn millis(self) -> Millis {
         self.0

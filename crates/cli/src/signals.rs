@@ -1,15 +1,18 @@
 //! How a session's agent is watched: its drop alarm, its quarantine, and how long answers take.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use countersign_audit_log::{StandingChange, StandingRecord};
+use countersign_audit_log::{Signal, StandingChange, StandingRecord};
 use countersign_core::AgentId;
 use countersign_tool_gate::{
-    AlarmAction, AlarmRule, AlarmState, CallStats, KeptStanding, Quarantines, Standing, SystemTicks, ToolGate,
+    AlarmAction, AlarmRule, AlarmState, CallStats, KeptStanding, Quarantines, SignalRule, Standing,
+    SystemTicks, ToolGate,
 };
 use serde::Deserialize;
 
+use crate::config::Span;
 use crate::failure::{Failure, chain, one_line};
 use crate::output::note;
 use crate::record::OpenRecord;
@@ -26,6 +29,31 @@ pub(crate) struct SignalsPart {
     baseline: Option<f64>,
     dropped: Option<f64>,
     decisions: Option<u64>,
+    #[serde(default)]
+    asked: SignalPart,
+    #[serde(default)]
+    undisclosed: SignalPart,
+}
+
+/// One signal. What is left out is as [`SignalRule::usual`] has it.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignalPart {
+    count: Option<u32>,
+    within: Option<Span>,
+    action: Option<OnDrop>,
+}
+
+impl SignalPart {
+    fn rule(self, signal: Signal) -> Result<SignalRule, Failure> {
+        let usual = SignalRule::usual(signal);
+        let count = self.count.unwrap_or_else(|| usual.count());
+        let within = self.within.map_or_else(|| usual.within(), Span::millis);
+        let action = self.action.map_or_else(|| usual.action(), OnDrop::action);
+        SignalRule::new(count, within, action).map_err(|error| {
+            Failure::new(error.code(), error.to_string()).about(format_args!("signals.{}", signal.as_str()))
+        })
+    }
 }
 
 /// What becomes of what is on record of the agent from before.
@@ -47,14 +75,38 @@ enum OnDrop {
     Quarantine,
 }
 
+impl OnDrop {
+    const fn action(self) -> AlarmAction {
+        match self {
+            Self::Flag => AlarmAction::Flag,
+            Self::Quarantine => AlarmAction::Quarantine,
+        }
+    }
+}
+
 /// How agents are watched, checked.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct SignalsPlan {
     rule: AlarmRule,
     action: AlarmAction,
+    asked: SignalRule,
+    undisclosed: SignalRule,
     past: Past,
     /// Where quarantines are kept; without it, in this process alone.
     pub(crate) store: Option<PathBuf>,
+}
+
+impl Default for SignalsPlan {
+    fn default() -> Self {
+        Self {
+            rule: AlarmRule::default(),
+            action: AlarmAction::default(),
+            asked: SignalRule::usual(Signal::Asked),
+            undisclosed: SignalRule::usual(Signal::Undisclosed),
+            past: Past::default(),
+            store: None,
+        }
+    }
 }
 
 impl SignalsPart {
@@ -70,11 +122,14 @@ impl SignalsPart {
         let dropped = self.dropped.unwrap_or_else(|| usual.dropped());
         let rule = AlarmRule::new(baseline, dropped, self.decisions.unwrap_or_else(|| usual.decisions()))
             .map_err(|error| Failure::from(error).about("signals"))?;
-        let action = match self.on_drop {
-            OnDrop::Flag => AlarmAction::Flag,
-            OnDrop::Quarantine => AlarmAction::Quarantine,
-        };
-        Ok(SignalsPlan { rule, action, past: Past::TakenUp, store: self.store.clone() })
+        Ok(SignalsPlan {
+            rule,
+            action: self.on_drop.action(),
+            asked: self.asked.rule(Signal::Asked)?,
+            undisclosed: self.undisclosed.rule(Signal::Undisclosed)?,
+            past: Past::TakenUp,
+            store: self.store.clone(),
+        })
     }
 }
 
@@ -86,7 +141,11 @@ impl SignalsPlan {
         agent: &AgentId,
         record: Option<&OpenRecord>,
     ) -> Result<Arc<CallStats>, Failure> {
-        let stats = CallStats::new().alarm(self.rule, self.action).ticks(Arc::new(SystemTicks::new()));
+        let stats = CallStats::new()
+            .alarm(self.rule, self.action)
+            .signal(Signal::Asked, self.asked)
+            .signal(Signal::Undisclosed, self.undisclosed)
+            .ticks(Arc::new(SystemTicks::new()));
         let record = record.filter(|_| self.past == Past::TakenUp);
         if let (Some(store), Some(_)) = (&store, record) {
             tell_of_lift_ahead(&**store, agent)?;
@@ -124,6 +183,7 @@ fn lift_ahead(lift: &StandingRecord) -> String {
 pub(crate) struct Watch {
     gate: ToolGate,
     told: Mutex<Told>,
+    signals: Mutex<BTreeSet<Signal>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,10 +195,11 @@ enum Told {
 
 impl Watch {
     pub(crate) const fn new(gate: ToolGate) -> Self {
-        Self { gate, told: Mutex::new(Told::Nothing) }
+        Self { gate, told: Mutex::new(Told::Nothing), signals: Mutex::new(BTreeSet::new()) }
     }
 
     pub(crate) fn look(&self) {
+        self.look_at_signals();
         let (stats, contract) = (self.gate.stats(), self.gate.contract());
         let agent = contract.agent();
         let shown = shown_id(agent.as_str());
@@ -159,6 +220,25 @@ impl Watch {
             )),
             Told::Quarantined => {
                 note(&format!("warning AGENT_QUARANTINED: agent {shown} is quarantined"));
+            }
+        }
+    }
+
+    fn look_at_signals(&self) {
+        let (stats, contract) = (self.gate.stats(), self.gate.contract());
+        let agent = contract.agent();
+        let mut told = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        for signal in Signal::ALL {
+            if stats.signal_raised(agent, *signal).is_none() {
+                told.remove(signal);
+            } else if told.insert(*signal) {
+                let (code, calls) = match signal {
+                    Signal::Asked => ("SIGNAL_ASKED", "asks for many calls that need approval and gets none"),
+                    Signal::Undisclosed | _ => {
+                        ("SIGNAL_UNDISCLOSED", "calls many tools that its session does not disclose")
+                    }
+                };
+                note(&format!("warning {code}: agent {} {calls}", shown_id(agent.as_str())));
             }
         }
     }

@@ -2,7 +2,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_audit_log::{Record, StandingChange, StandingRecord};
+use countersign_audit_log::{Record, Signal, StandingChange, StandingRecord};
 use countersign_core::{AgentId, Timestamp};
 use parking_lot::Mutex;
 
@@ -11,7 +11,8 @@ use crate::code::RejectionCode;
 use crate::conduct::Past;
 use crate::counts::Counts;
 use crate::metrics::AgentMetrics;
-use crate::quarantine::{BY_ALARM, KeptStanding, QuarantineError, Quarantines};
+use crate::probing::{Probe, Probing, SignalRule};
+use crate::quarantine::{BY_ALARM, BY_SIGNAL, KeptStanding, QuarantineError, Quarantines};
 use crate::snapshot::{AgentSnapshot, Standing};
 
 /// What is counted and known of one agent over all its sessions.
@@ -31,6 +32,7 @@ pub(crate) struct AgentRow {
 #[derive(Debug)]
 struct Watch {
     alarm: Alarm,
+    probing: Probing,
     action: AlarmAction,
     raised: Option<Timestamp>,
     /// The last change of its standing.
@@ -42,9 +44,16 @@ struct Watch {
 }
 
 impl AgentRow {
-    pub(crate) fn new(agent: &AgentId, rule: AlarmRule, action: AlarmAction) -> Self {
-        let watch =
-            Watch { alarm: Alarm::new(rule), action, raised: None, last: None, unsaved: None, untold: false };
+    pub(crate) fn new(agent: &AgentId, rule: AlarmRule, action: AlarmAction, probing: Probing) -> Self {
+        let watch = Watch {
+            alarm: Alarm::new(rule),
+            probing,
+            action,
+            raised: None,
+            last: None,
+            unsaved: None,
+            untold: false,
+        };
         Self {
             counts: Arc::default(),
             metrics: AgentMetrics::new(agent),
@@ -55,10 +64,33 @@ impl AgentRow {
         }
     }
 
-    /// Counts one answer, and puts the agent into quarantine if that raises the alarm and the alarm does so.
-    pub(crate) fn count(&self, time: Timestamp, refused: Option<RejectionCode>) {
+    /// Counts one answer, and puts the agent into quarantine if that raises the alarm or a signal that does so. Returns the
+    /// signal that it raises, with its rule.
+    pub(crate) fn count(
+        &self,
+        time: Timestamp,
+        refused: Option<RejectionCode>,
+        probe: Option<Probe>,
+    ) -> Option<(Signal, SignalRule)> {
         self.counts.count(time, refused);
         self.metrics.decided(refused, &self.counts);
+        let raised = probe.and_then(|probe| self.probe(time, probe));
+        self.observe(time, refused);
+        raised
+    }
+
+    fn probe(&self, time: Timestamp, probe: Probe) -> Option<(Signal, SignalRule)> {
+        let mut watch = self.watch.lock();
+        let signal = watch.probing.observe(time, probe)?;
+        self.metrics.signals(&watch.probing);
+        let (rule, _) = watch.probing.find(signal);
+        if rule.action() == AlarmAction::Quarantine {
+            self.quarantine(&mut watch, self.by_signal(time, signal, &rule));
+        }
+        Some((signal, rule))
+    }
+
+    fn observe(&self, time: Timestamp, refused: Option<RejectionCode>) {
         if !refused.is_none_or(RejectionCode::is_conduct) {
             return;
         }
@@ -74,11 +106,27 @@ impl AgentRow {
 
     fn raise(&self, watch: &mut Watch, time: Timestamp) {
         watch.raised = Some(time);
-        if watch.action == AlarmAction::Quarantine && self.standing() == Standing::Free {
+        if watch.action == AlarmAction::Quarantine {
             let change = self.by_alarm(time, watch.alarm.rule());
+            self.quarantine(watch, change);
+        }
+    }
+
+    /// Puts the agent into quarantine, unless it is there already.
+    fn quarantine(&self, watch: &mut Watch, change: StandingRecord) {
+        if self.standing() == Standing::Free {
             watch.unsaved = Some(change.clone());
             self.apply(watch, change);
         }
+    }
+
+    fn by_signal(&self, time: Timestamp, signal: Signal, rule: &SignalRule) -> StandingRecord {
+        let mut change =
+            StandingRecord::new(time, self.agent.clone(), StandingChange::Quarantined, BY_SIGNAL);
+        let (signal, count, within) = (signal.as_str(), rule.count(), rule.within());
+        let reason = format!("the signal `{signal}` was raised (rule: {count} calls in {within})");
+        change.reason = Some(reason.as_str().into());
+        change
     }
 
     fn by_alarm(&self, time: Timestamp, rule: &AlarmRule) -> StandingRecord {
@@ -115,7 +163,9 @@ impl AgentRow {
     fn restart(&self, watch: &mut Watch) {
         watch.alarm.reset();
         watch.raised = None;
+        watch.probing.reset();
         self.metrics.alarm(&watch.alarm);
+        self.metrics.signals(&watch.probing);
     }
 
     /// How the agent stands, as far as this process knows.
@@ -185,8 +235,11 @@ impl AgentRow {
     ) -> Result<(), E> {
         let latest = store.map(|store| self.latest(store)).transpose()?.flatten();
         let lift = latest.filter(|latest| Standing::after(latest.change.standing) == Standing::Free);
-        let rule = *self.watch.lock().alarm.rule();
-        let mut past = Past::new(rule, lift.as_ref().map(|lift| lift.change.time));
+        let (rule, probing) = {
+            let watch = self.watch.lock();
+            (*watch.alarm.rule(), watch.probing.clone())
+        };
+        let mut past = Past::new(rule, probing, lift.as_ref().map(|lift| lift.change.time));
         for record in records {
             past.add(&self.agent, &record?);
         }
@@ -211,7 +264,9 @@ impl AgentRow {
             return false;
         }
         self.metrics.alarm(&past.alarm);
+        self.metrics.signals(&past.probing);
         watch.alarm = past.alarm;
+        watch.probing = past.probing;
         watch.raised = past.raised;
         if let (Some(since), Some(KeptStanding { change, .. })) = (past.quarantined, lift)
             && change.time >= since
@@ -228,11 +283,23 @@ impl AgentRow {
     /// quarantine that is not in the store, the process ended too early.
     fn settle(&self, is_kept: bool) {
         let mut watch = self.watch.lock();
+        for signal in Signal::ALL {
+            if let (rule, Some(raised)) = watch.probing.find(*signal)
+                && is_kept
+                && rule.action() == AlarmAction::Quarantine
+            {
+                self.quarantine(&mut watch, self.by_signal(raised, *signal, &rule));
+            }
+        }
+        watch.probing.reset_raised();
+        self.metrics.signals(&watch.probing);
         let Some(raised) = watch.raised else { return };
         if is_kept && watch.action == AlarmAction::Quarantine {
             self.raise(&mut watch, raised);
         } else {
-            self.restart(&mut watch);
+            watch.alarm.reset();
+            watch.raised = None;
+            self.metrics.alarm(&watch.alarm);
         }
     }
 
@@ -278,10 +345,17 @@ impl AgentRow {
         self.watch.lock().alarm.state()
     }
 
+    /// Time at which the signal was raised.
+    pub(crate) fn signal(&self, signal: Signal) -> Option<Timestamp> {
+        self.watch.lock().probing.find(signal).1
+    }
+
     pub(crate) fn snapshot(&self, agent: AgentId) -> AgentSnapshot {
-        let (alarm, alarm_raised, standing) = {
+        let (alarm, alarm_raised, standing, signals) = {
             let watch = self.watch.lock();
-            (watch.alarm.clone(), watch.raised, self.standing())
+            let raised = |signal: &Signal| Some((*signal, watch.probing.find(*signal).1?));
+            let signals = Signal::ALL.iter().filter_map(raised).collect();
+            (watch.alarm.clone(), watch.raised, self.standing(), signals)
         };
         AgentSnapshot {
             agent,
@@ -291,6 +365,7 @@ impl AgentRow {
             alarm_raised,
             alarm_rule: *alarm.rule(),
             standing,
+            signals,
         }
     }
 }

@@ -3,6 +3,7 @@ use countersign_core::{AgentId, Timestamp};
 
 use crate::alarm::{Alarm, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
+use crate::probing::{Probe, Probing};
 
 impl RejectionCode {
     /// Returns `true` for an outage of the host: a registry that is too old, a store or a record that fails, a fault.
@@ -99,6 +100,7 @@ fn is_conduct_row(row: &RefusedRow) -> bool {
 /// What earlier processes put on record of one agent, as far as a new one goes on with it.
 pub(crate) struct Past {
     pub(crate) alarm: Alarm,
+    pub(crate) probing: Probing,
     /// When the alarm was raised, if it was in the last session.
     pub(crate) raised: Option<Timestamp>,
     /// When the quarantine was put on record that the record ends with, if it does.
@@ -108,8 +110,10 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    pub(crate) const fn new(rule: AlarmRule, lifted: Option<Timestamp>) -> Self {
-        Self { alarm: Alarm::new(rule), raised: None, quarantined: None, lifted }
+    /// Starts by these rules, with no evidence.
+    pub(crate) fn new(rule: AlarmRule, mut probing: Probing, lifted: Option<Timestamp>) -> Self {
+        probing.reset();
+        Self { alarm: Alarm::new(rule), probing, raised: None, quarantined: None, lifted }
     }
 
     /// Takes one entry into account; those of other agents say nothing.
@@ -122,10 +126,14 @@ impl Past {
                 if self.raised.take().is_some() {
                     self.alarm.reset();
                 }
+                self.probing.reset_raised();
             }
             Record::Decision(call) if call.agent == *agent && self.counts(call.time) => {
                 if self.alarm.replay(entry) == AlarmState::Raised {
                     self.raised.get_or_insert(call.time);
+                }
+                if let Some(probe) = Probe::of_record(call) {
+                    self.probing.observe(call.time, probe);
                 }
             }
             Record::Refused(sum) if sum.agent.as_ref() == Some(agent) && self.counts(sum.to) => {
@@ -137,7 +145,11 @@ impl Past {
                 if self.alarm.replay(entry) == AlarmState::Steady {
                     self.raised = None;
                 }
-                self.quarantined = (change.standing != StandingChange::Lifted).then_some(change.time);
+                let is_lifted = change.standing == StandingChange::Lifted;
+                if is_lifted && self.quarantined.is_some() {
+                    self.probing.reset();
+                }
+                self.quarantined = (!is_lifted).then_some(change.time);
             }
             Record::Session(_)
             | Record::Decision(_)

@@ -12,6 +12,7 @@ use crate::code::RejectionCode;
 use crate::gate::Inner;
 use crate::plan::RunningPlan;
 use crate::plan_approval::PlanApproval;
+use crate::probing::{Probe, call_key};
 use crate::trace::is_traceparent;
 
 /// What a call has used up, whether or not it then runs.
@@ -157,6 +158,14 @@ impl<'a> Facts<'a> {
                 }
             }));
         }
+    }
+
+    /// The answer as the signals see it.
+    pub(crate) fn probe(&self, refused: Option<RejectionCode>) -> Option<Probe> {
+        Probe::of(refused, self.approval.is_some(), || {
+            let tool = self.tool.as_ref()?;
+            Some(call_key(tool.server().as_str(), tool.name().as_str(), self.args?))
+        })
     }
 
     pub(crate) fn accepted(self) -> CallRecord {

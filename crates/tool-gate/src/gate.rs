@@ -22,6 +22,7 @@ use crate::decide::{Ready, Refusal, decide, living_agent, only_tool};
 use crate::facts::Facts;
 use crate::observe::{RECENT_NAMES, UndisclosedAttempts};
 use crate::plan::{RunningPlan, WithoutPlan, keep};
+use crate::probing::Probe;
 use crate::proposal::ProposalSettings;
 use crate::recorded_fields::RecordedFields;
 use crate::refusals::{RefusalRate, Refusals};
@@ -151,14 +152,14 @@ impl ToolGate {
                 Ok(ready) => ready,
                 Err(refusal) => return Err(inner.refuse(facts, refusal)),
             };
-        let (time, used) = (facts.time, facts.used);
+        let (time, used, probe) = (facts.time, facts.used, facts.probe(None));
         // why: the refusals counted before it are on record before it, so that an alarm that is replayed sees their order.
         let summed = inner.rows.refused.write(time).map_err(drop);
         let Ok(sequence) = summed.and_then(|()| inner.record(facts.accepted())) else {
             let rejection = inner.refuse_unrecorded(call.call_id, time, Some(&tool));
             return Err(Rejection { used, ..rejection });
         };
-        inner.count(time, None, Some(&tool));
+        inner.count(time, None, Some(&tool), probe);
         reservation.keep();
         let (step, refused) = keep(inner, step).map_or_else(|code| (None, Some(code)), |step| (step, None));
         let in_flight = InFlight::new(Arc::clone(inner), call_id, sequence, time, step);
@@ -399,7 +400,7 @@ impl Inner {
     /// Records a refusal, counts it, and makes what the caller hears.
     pub(crate) fn refuse(&self, facts: Facts<'_>, refusal: Refusal) -> Rejection {
         let (time, call_id, named) = (facts.time, facts.call_id(), facts.recorded_tool());
-        let used = facts.used;
+        let (used, probe) = (facts.used, facts.probe(Some(refusal.code)));
         let tool = facts.tool.clone().or_else(|| self.meant(&named));
         let Refusal { code, reason, approval_request, halted } = refusal;
         if code == RejectionCode::UndisclosedTool {
@@ -409,7 +410,7 @@ impl Inner {
         let Ok(sequence) = self.record_refusal(facts.rejected(code, &reason), tool.as_ref(), asks) else {
             return Rejection { used, ..self.refuse_unrecorded(call_id, time, tool.as_ref()) };
         };
-        self.count(time, Some(code), tool.as_ref());
+        self.count(time, Some(code), tool.as_ref(), probe);
         if self.rows.refused.is_due(time) {
             // It is kept where that fails, and no answer depends on it.
             let _ = self.rows.refused.write(time);
@@ -436,7 +437,7 @@ impl Inner {
 
     fn refuse_unrecorded(&self, call_id: &str, time: Timestamp, tool: Option<&ToolId>) -> Rejection {
         let code = RejectionCode::AuditUnavailable;
-        self.count(time, Some(code), tool);
+        self.count(time, Some(code), tool, None);
         Rejection::new(code, call_id, None)
     }
 
@@ -481,8 +482,14 @@ impl Inner {
         }
     }
 
-    fn count(&self, time: Timestamp, refused: Option<RejectionCode>, tool: Option<&ToolId>) {
-        self.rows.count(time, refused, tool, &self.registry);
+    fn count(
+        &self,
+        time: Timestamp,
+        refused: Option<RejectionCode>,
+        tool: Option<&ToolId>,
+        probe: Option<Probe>,
+    ) {
+        self.rows.count(time, refused, tool, probe, &self.registry);
     }
 
     fn remember_undisclosed(&self, tool: &RecordedTool) {

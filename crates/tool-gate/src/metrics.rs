@@ -10,13 +10,14 @@ use ::metrics::{
     Counter, Gauge, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
     histogram,
 };
-use countersign_audit_log::OutcomeKind;
+use countersign_audit_log::{OutcomeKind, Signal};
 use countersign_core::{AgentId, Timestamp, ToolId};
 use dashmap::DashMap;
 
 use crate::alarm::{Alarm, AlarmState};
 use crate::code::RejectionCode;
 use crate::counts::{CODES, Counts, Window, slot};
+use crate::probing::Probing;
 use crate::recent::WINDOW_CAPACITY;
 use crate::snapshot::Standing;
 
@@ -24,7 +25,7 @@ use crate::snapshot::Standing;
 const UNKNOWN: &str = "(unknown)";
 
 /// The names of all metrics that the gate emits, sorted.
-pub const METRIC_NAMES: [&str; 10] = [
+pub const METRIC_NAMES: [&str; 11] = [
     ACCEPTANCE,
     QUARANTINED,
     ALARM_LEVEL,
@@ -33,6 +34,7 @@ pub const METRIC_NAMES: [&str; 10] = [
     ANSWERS,
     OUTCOMES,
     SESSION_STARTED,
+    SIGNAL_RAISED,
     UNAVAILABLE,
     UNDISCLOSED,
 ];
@@ -45,6 +47,7 @@ const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
 const ANSWERS: &str = "countersign_answers_total";
 const OUTCOMES: &str = "countersign_outcomes_total";
 const SESSION_STARTED: &str = "countersign_session_started_seconds";
+const SIGNAL_RAISED: &str = "countersign_signal_raised";
 const UNAVAILABLE: &str = "countersign_unavailable_total";
 const UNDISCLOSED: &str = "countersign_undisclosed_attempts_total";
 
@@ -93,6 +96,7 @@ pub(crate) struct AgentMetrics {
     alarm_level: Gauge,
     alarm_raised: Gauge,
     quarantined: Gauge,
+    signals: Vec<(Signal, Gauge)>,
     tools: DashMap<ToolId, Arc<AnswerMetrics>>,
     unknown: AnswerMetrics,
 }
@@ -103,6 +107,10 @@ impl AgentMetrics {
         let gauge = |name: &'static str| {
             let made = catch_unwind(AssertUnwindSafe(|| gauge!(name, "agent" => label.clone())));
             made.unwrap_or_else(|_| Gauge::noop())
+        };
+        let signal_gauge = |signal: Signal| {
+            let look_up = || gauge!(SIGNAL_RAISED, "agent" => label.clone(), "signal" => signal.as_str());
+            catch_unwind(AssertUnwindSafe(look_up)).unwrap_or_else(|_| Gauge::noop())
         };
         let counter = |look_up: &dyn Fn() -> Counter| {
             catch_unwind(AssertUnwindSafe(look_up)).unwrap_or_else(|_| Counter::noop())
@@ -119,6 +127,7 @@ impl AgentMetrics {
             alarm_level: gauge(ALARM_LEVEL),
             alarm_raised: gauge(ALARM_RAISED),
             quarantined: gauge(QUARANTINED),
+            signals: Signal::ALL.iter().map(|signal| (*signal, signal_gauge(*signal))).collect(),
             tools: DashMap::new(),
             unknown: AnswerMetrics::new(&label, UNKNOWN, UNKNOWN),
             agent: label,
@@ -127,6 +136,7 @@ impl AgentMetrics {
         quietly(|| {
             new.alarm_level.set(0.0);
             new.alarm_raised.set(0.0);
+            new.signals.iter().for_each(|(_, gauge)| gauge.set(0.0));
         });
         new
     }
@@ -171,6 +181,13 @@ impl AgentMetrics {
             self.alarm_level.set(alarm.level());
             self.alarm_raised.set(if alarm.state() == AlarmState::Raised { 1.0 } else { 0.0 });
         });
+    }
+
+    pub(crate) fn signals(&self, probing: &Probing) {
+        for (signal, gauge) in &self.signals {
+            let raised = probing.find(*signal).1.is_some();
+            quietly(|| gauge.set(if raised { 1.0 } else { 0.0 }));
+        }
     }
 
     pub(crate) fn standing(&self, standing: Standing) {
@@ -221,6 +238,7 @@ fn describe() {
     describe_gauge!(ACCEPTANCE, "Share of the agent's last 1,024 decisions that were accepted, 0 to 1.");
     describe_gauge!(ALARM_LEVEL, "How far the agent's drop alarm has come, from 0 to 1 (raised).");
     describe_gauge!(ALARM_RAISED, Unit::Count, "1 while the agent's drop alarm is raised, else 0.");
+    describe_gauge!(SIGNAL_RAISED, Unit::Count, "1 while the agent's signal is raised, else 0.");
     describe_gauge!(QUARANTINED, Unit::Count, "1 while the agent is quarantined, else 0.");
     describe_histogram!(ANSWER_TIME, Unit::Seconds, "How long an answer took, its record included.");
 }

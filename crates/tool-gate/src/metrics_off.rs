@@ -8,6 +8,7 @@ use countersign_core::{AgentId, Timestamp, ToolId};
 use crate::alarm::Alarm;
 use crate::code::RejectionCode;
 use crate::counts::Counts;
+use crate::probing::Probing;
 use crate::snapshot::Standing;
 
 #[derive(Debug, Default)]
@@ -42,6 +43,8 @@ impl AgentMetrics {
     pub(crate) const fn decided(&self, _refused: Option<RejectionCode>, _counts: &Counts) {}
 
     pub(crate) const fn alarm(&self, _alarm: &Alarm) {}
+
+    pub(crate) const fn signals(&self, _probing: &Probing) {}
 
     pub(crate) const fn standing(&self, _standing: Standing) {}
 }

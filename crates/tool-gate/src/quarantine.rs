@@ -11,6 +11,9 @@ use crate::snapshot::Standing;
 /// Who put an agent into quarantine, where it was the drop alarm and no operator.
 pub const BY_ALARM: &str = "alarm";
 
+/// Author of a quarantine that a [signal](crate::SignalRule) brought about.
+pub const BY_SIGNAL: &str = "signal";
+
 /// Keeps quarantines for longer than a process lives, and for all processes that use it.
 ///
 /// A gate asks it about its agent before each answer ([`CallStats::kept_in`](crate::CallStats::kept_in)), so looking up

@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use countersign_audit_log::{AuditSink, Record};
-use countersign_core::{Timestamp, ToolId};
+use countersign_audit_log::{AuditSink, Record, Signal, SignalRecord};
+use countersign_core::{AgentId, SessionId, Timestamp, ToolId};
 use countersign_registry::{CapabilityRegistry, SessionContract};
 use parking_lot::Mutex;
 
@@ -13,9 +13,13 @@ use crate::code::RejectionCode;
 use crate::counts::Counts;
 use crate::decide::Refusal;
 use crate::metrics::AnswerMetrics;
+use crate::probing::{Probe, SignalRule};
 use crate::refusals::{RefusalRate, Refusals};
 use crate::snapshot::Standing;
 use crate::stats::CallStats;
+
+/// Most signals that wait to be recorded: those of an agent that is let out again and again while its record fails.
+const MAX_WAITING: usize = 16;
 
 /// The rows that one session's answers are counted in. They are looked up once, so that counting takes no lock that
 /// is shared by sessions of different agents.
@@ -28,8 +32,17 @@ pub(crate) struct Rows {
     disclosed: BTreeMap<ToolId, (Arc<Counts>, Arc<AnswerMetrics>)>,
     /// Refusals that have no entry of their own.
     pub(crate) refused: Refusals,
+    signals: RaisedSignals,
     /// The gate's record, on which each change of an agent's standing goes.
     sink: Arc<dyn AuditSink>,
+}
+
+/// Signals that this session's calls raised and that are not recorded yet.
+struct RaisedSignals {
+    session: SessionId,
+    agent: AgentId,
+    is_waiting: AtomicBool,
+    waiting: Mutex<VecDeque<SignalRecord>>,
 }
 
 /// An agent's row, and what this session's record says of its standing.
@@ -56,7 +69,13 @@ impl Rows {
         let disclosed = contract.tools().iter().map(|tool| (tool.clone(), rows(tool))).collect();
         let (session, of) = (contract.session().clone(), contract.agent().clone());
         let refused = Refusals::new(Arc::clone(&sink), session, Some(of), rate);
-        Self { stats, session: Counts::default(), agent, ancestors, disclosed, refused, sink }
+        let signals = RaisedSignals {
+            session: contract.session().clone(),
+            agent: contract.agent().clone(),
+            is_waiting: AtomicBool::new(false),
+            waiting: Mutex::default(),
+        };
+        Self { stats, session: Counts::default(), agent, ancestors, disclosed, refused, signals, sink }
     }
 
     /// Refuses while the agent is quarantined, or one that led to its session: it must not act through another. Whatever
@@ -90,10 +109,11 @@ impl Rows {
         time: Timestamp,
         refused: Option<RejectionCode>,
         tool: Option<&ToolId>,
+        probe: Option<Probe>,
         registry: &CapabilityRegistry,
     ) {
         self.session.count(time, refused);
-        self.agent.row.count(time, refused);
+        let raised = self.agent.row.count(time, refused, probe);
         self.stats.overall().count(time, refused);
         if let Some((row, metrics)) = tool.and_then(|tool| self.disclosed.get(tool)) {
             row.count(time, refused);
@@ -105,6 +125,10 @@ impl Rows {
             self.stats.unknown_tools().count(time, refused);
             self.agent.row.metrics.unknown().count(refused);
         }
+        if let Some((signal, rule)) = raised {
+            self.signals.raise(time, signal, &rule);
+        }
+        self.signals.record(&*self.sink);
         if !self.agent.is_told() {
             // The alarm has just put it into quarantine, or another gate's did. What fails here is tried again before
             // the next answer, which is a refusal either way.
@@ -116,6 +140,34 @@ impl Rows {
     /// Returns whether a tool is one of the session's or of the registry's.
     pub(crate) fn knows(&self, tool: &ToolId, registry: &CapabilityRegistry) -> bool {
         self.disclosed.contains_key(tool) || registry.current().tool(tool).is_some()
+    }
+}
+
+impl RaisedSignals {
+    fn raise(&self, time: Timestamp, signal: Signal, rule: &SignalRule) {
+        let (session, agent) = (self.session.clone(), self.agent.clone());
+        let record = SignalRecord::new(time, session, agent, signal, rule.count(), rule.within());
+        let mut waiting = self.waiting.lock();
+        if waiting.len() < MAX_WAITING {
+            waiting.push_back(record);
+        }
+        self.is_waiting.store(true, Ordering::SeqCst);
+    }
+
+    /// Records the signals that wait. One that cannot be recorded waits for the next answer.
+    fn record(&self, sink: &dyn AuditSink) {
+        if !self.is_waiting.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        while let Some(signal) = waiting.front() {
+            let record = Record::Signal(signal.clone());
+            if !catch_unwind(AssertUnwindSafe(|| sink.record(&record).is_ok())).unwrap_or(false) {
+                return;
+            }
+            waiting.pop_front();
+        }
+        self.is_waiting.store(false, Ordering::SeqCst);
     }
 }
 

@@ -1,4 +1,4 @@
-use countersign_audit_log::StandingChange;
+use countersign_audit_log::{Signal, StandingChange};
 use countersign_core::{AgentId, Timestamp, ToolId};
 
 use crate::alarm::{AlarmRule, AlarmState};
@@ -44,6 +44,8 @@ pub struct AgentSnapshot {
     pub alarm_rule: AlarmRule,
     /// Whether it may call anything.
     pub standing: Standing,
+    /// The signals that are raised, each with its time.
+    pub signals: Vec<(Signal, Timestamp)>,
 }
 
 /// Whether an agent may call anything, as far as the alarm and the operators go.

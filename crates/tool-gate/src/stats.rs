@@ -1,8 +1,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use countersign_audit_log::{Record, StandingRecord};
-use countersign_core::{AgentId, ToolId};
+use countersign_audit_log::{Record, Signal, StandingRecord};
+use countersign_core::{AgentId, Timestamp, ToolId};
 use dashmap::DashMap;
 
 use crate::agent_row::AgentRow;
@@ -10,6 +10,7 @@ use crate::alarm::{AlarmAction, AlarmRule, AlarmState};
 use crate::counts::Counts;
 use crate::histogram::{Histogram, Ticks};
 use crate::metrics::ProcessMetrics;
+use crate::probing::{Probing, SignalRule};
 use crate::quarantine::{QuarantineError, Quarantines};
 use crate::snapshot::{Standing, StatsSnapshot};
 
@@ -48,7 +49,7 @@ use crate::snapshot::{Standing, StatsSnapshot};
 /// ```
 ///
 /// [`ToolGate::counts`]: crate::ToolGate::counts
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CallStats {
     overall: Counts,
     agents: DashMap<AgentId, Arc<AgentRow>>,
@@ -56,9 +57,29 @@ pub struct CallStats {
     unknown_tools: Counts,
     rule: AlarmRule,
     action: AlarmAction,
+    asked: SignalRule,
+    undisclosed: SignalRule,
     timing: Option<(Arc<dyn Ticks>, Histogram)>,
     store: Option<Arc<dyn Quarantines>>,
     pub(crate) metrics: ProcessMetrics,
+}
+
+impl Default for CallStats {
+    fn default() -> Self {
+        Self {
+            overall: Counts::default(),
+            agents: DashMap::new(),
+            tools: DashMap::new(),
+            unknown_tools: Counts::default(),
+            rule: AlarmRule::default(),
+            action: AlarmAction::default(),
+            asked: SignalRule::usual(Signal::Asked),
+            undisclosed: SignalRule::usual(Signal::Undisclosed),
+            timing: None,
+            store: None,
+            metrics: Default::default(),
+        }
+    }
 }
 
 impl CallStats {
@@ -74,6 +95,18 @@ impl CallStats {
     pub const fn alarm(mut self, rule: AlarmRule, action: AlarmAction) -> Self {
         self.rule = rule;
         self.action = action;
+        self
+    }
+
+    /// Sets the rule of a signal, for agents that have no row yet. A signal that is raised is recorded by the gate whose
+    /// call raised it, and stays raised until the agent is let out of quarantine or its next session.
+    #[must_use]
+    pub const fn signal(mut self, signal: Signal, rule: SignalRule) -> Self {
+        match signal {
+            Signal::Asked => self.asked = rule,
+            Signal::Undisclosed => self.undisclosed = rule,
+            _ => {}
+        }
         self
     }
 
@@ -163,7 +196,13 @@ impl CallStats {
         self.find(agent).map_or(AlarmState::Steady, |row| row.alarm())
     }
 
-    /// Starts the agent's alarm anew, without any evidence. A quarantine stays.
+    /// Time at which the agent's signal was raised; nothing while it is not.
+    #[must_use]
+    pub fn signal_raised(&self, agent: &AgentId, signal: Signal) -> Option<Timestamp> {
+        self.find(agent).and_then(|row| row.signal(signal))
+    }
+
+    /// Starts the agent's alarm and signals anew, without any evidence. A quarantine stays.
     pub fn reset_alarm(&self, agent: &AgentId) {
         if let Some(row) = self.find(agent) {
             row.reset_alarm();
@@ -236,7 +275,12 @@ impl CallStats {
         }
         self.metrics.describe();
         // Made outside of the map's lock: a recorder of metrics is the host's code.
-        let fresh = Arc::new(AgentRow::new(agent, self.rule, self.action));
+        let fresh = Arc::new(AgentRow::new(
+            agent,
+            self.rule,
+            self.action,
+            Probing::new(self.asked, self.undisclosed),
+        ));
         Arc::clone(self.agents.entry(agent.clone()).or_insert(fresh).value())
     }
 

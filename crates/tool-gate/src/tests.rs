@@ -28,6 +28,7 @@ mod plan_roots;
 mod plan_starts;
 mod plan_world;
 mod plans;
+mod probing;
 mod proposal_backing;
 mod proposal_endorsed;
 mod proposal_faults;

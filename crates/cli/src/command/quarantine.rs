@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use countersign_audit_log::{StandingChange, StandingRecord};
 use countersign_core::{AgentId, OperatorId};
 use countersign_sqlite::SqliteStore;
-use countersign_tool_gate::{BY_ALARM, Quarantines as _, Standing};
+use countersign_tool_gate::{BY_ALARM, BY_SIGNAL, Quarantines as _, Standing};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
@@ -87,6 +87,9 @@ impl Change {
     fn run(&self, out: &mut Output, standing: StandingChange) -> Result<Exit, Failure> {
         if self.by.as_str() == BY_ALARM {
             return Err(Failure::usage("`alarm` is what the record calls the drop alarm: name an operator"));
+        }
+        if self.by.as_str() == BY_SIGNAL {
+            return Err(Failure::usage("`signal` is what the record calls a signal: name an operator"));
         }
         let mut change = StandingRecord::new(now()?, self.agent.clone(), standing, self.by.as_str());
         change.reason = self.reason.as_deref().map(Into::into);

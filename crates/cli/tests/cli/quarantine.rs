@@ -48,6 +48,7 @@ fn quarantines_are_added_listed_and_lifted() {
     bench.fails("quarantine list --store q.db", 1, "STORE_MISSING");
     bench.fails("quarantine lift --store q.db --agent bot --by ada", 1, "STORE_MISSING");
     bench.fails("quarantine add --store q.db --agent bot --by alarm", 2, "USAGE");
+    bench.fails("quarantine add --store q.db --agent bot --by signal", 2, "USAGE");
     bench.fails("quarantine add --store q.db --agent b\u{202e}t --by ada", 2, "USAGE");
     bench.fails("quarantine add --store q.db --agent bot", 2, "USAGE");
     bench.write("text", "no store");
@@ -165,6 +166,10 @@ fn signals_that_make_no_sense_stop_the_start() {
         ("decisions = -1", "CONFIG_MALFORMED"),
         ("on_drop = \"ignore\"", "CONFIG_MALFORMED"),
         ("quarantine = true", "CONFIG_MALFORMED"),
+        ("undisclosed = { count = 0 }", "SIGNAL_COUNT"),
+        ("asked = { within = \"2d\" }", "SIGNAL_WITHIN"),
+        ("asked = { action = \"ignore\" }", "CONFIG_MALFORMED"),
+        ("asked = { often = 1 }", "CONFIG_MALFORMED"),
         ("store = \"text\"", "STORE_CORRUPT"),
         ("store = \"no/folder\"", "STORE_UNAVAILABLE"),
     ] {
@@ -174,4 +179,48 @@ fn signals_that_make_no_sense_stop_the_start() {
         assert_eq!((run.err.lines().count(), run.out.as_str()), (1, ""), "{part}: {run:?}");
         assert!(!bench.path("log").exists() && !bench.path("mark.json").exists(), "{part}: no session began");
     }
+}
+
+/// Has the agent call so many times what it is not disclosed. Returns the lines on standard error.
+fn probing(bench: &Bench, times: u32) -> String {
+    let mut client = Client::start(bench);
+    for _ in 0..times {
+        client.call("wipe", json!({}));
+    }
+    let (code, said) = client.end();
+    assert_eq!(code, 0, "{said}");
+    said
+}
+
+#[test]
+fn a_probing_agent_is_reported_once() {
+    let bench = gateway();
+    let said = probing(&bench, 45);
+    assert_eq!(said.matches("warning SIGNAL_UNDISCLOSED: agent bot ").count(), 1, "{said}");
+    let shown = bench.run("audit show log").out;
+    assert_eq!(shown.matches(" signal   bot undisclosed: 20 calls in 10m; session ").count(), 1, "{shown}");
+    let stats = bench.run("stats log --json").value();
+    assert_eq!(stats["agents"]["bot"]["signals"], json!({"undisclosed": 1}), "{stats}");
+    let table = bench.run("stats log").out;
+    assert!(table.contains(", undisclosed 1"), "{table}");
+}
+
+#[test]
+fn a_signal_quarantines_the_agent_of_a_gateway() {
+    let bench = gateway();
+    signals(&bench, "undisclosed = { count = 3, within = \"1m\", action = \"quarantine\" }");
+    let mut client = Client::start(&bench);
+    for _ in 0..3 {
+        assert_eq!(decision(&client.call("wipe", json!({})))["code"], "UNDISCLOSED_TOOL");
+    }
+    assert_eq!(search(&mut client), "AGENT_QUARANTINED");
+    let (code, said) = client.end();
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("warning SIGNAL_UNDISCLOSED: ") && said.contains("warning AGENT_QUARANTINED: "),
+        "{said}"
+    );
+    let entries = bench.entries();
+    let standing = entries.iter().find(|entry| entry["type"] == "standing").unwrap();
+    assert_eq!(standing["by"], "signal");
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::signals::{agent, standing};
 use super::world::start;
 use crate::agent_row::AgentRow;
+use crate::probing::Probing;
 use crate::*;
 use countersign_audit_log::{StandingChange, StandingRecord};
 use countersign_core::AgentId;
@@ -29,7 +30,7 @@ impl Quarantines for Late {
         let said = self.says.lock().clone();
         if let Some(row) = self.meanwhile.lock().take() {
             for _ in 0..9 {
-                row.count(start(), Some(RejectionCode::ArgsSchema));
+                row.count(start(), Some(RejectionCode::ArgsSchema), None);
             }
         }
         Ok(Some(said))
@@ -48,7 +49,9 @@ impl Quarantines for Late {
 }
 
 fn row() -> Arc<AgentRow> {
-    Arc::new(AgentRow::new(&agent(), AlarmRule::default(), AlarmAction::Quarantine))
+    let [asked, undisclosed] = [Signal::Asked, Signal::Undisclosed].map(SignalRule::usual);
+    let probing = Probing::new(asked, undisclosed);
+    Arc::new(AgentRow::new(&agent(), AlarmRule::default(), AlarmAction::Quarantine, probing))
 }
 
 #[test]

@@ -20,7 +20,8 @@ impl AuditSink for MeddlingSink {
         self.0.watch(&capped(), AlarmRule::default(), AlarmAction::Flag);
         quarantine(&self.0, &capped());
         lift(&self.0, &capped());
-        self.2.fetch_add(u64::from(matches!(record, Record::Standing(_))), Ordering::SeqCst);
+        let is_about_the_agent = matches!(record, Record::Standing(_) | Record::Signal(_));
+        self.2.fetch_add(u64::from(is_about_the_agent), Ordering::SeqCst);
         self.1.record(record)
     }
 }
@@ -54,9 +55,9 @@ fn whoever_observes_decides_quarantines_lifts_and_reads_at_once_loses_no_count_a
         assert_eq!(row.rejected_with(MalformedCall), 2 * ROUNDS);
     }
     assert_eq!(tools + shown.unknown_tools.total(), 8 * ROUNDS);
-    // The session, each decision once, an outcome (unknown) of each call that was accepted, and how the agent stood.
-    let standings = sink.2.load(Ordering::SeqCst);
-    assert_eq!(sink.1.count(), 1 + 8 * ROUNDS + shown.overall.accepted() + standings);
+    // The session, each decision once, an outcome (unknown) of each call that was accepted, how the agent stood, and its signals.
+    let about_the_agent = sink.2.load(Ordering::SeqCst);
+    assert_eq!(sink.1.count(), 1 + 8 * ROUNDS + shown.overall.accepted() + about_the_agent);
 }
 
 #[test]

@@ -43,6 +43,11 @@ fn what(record: &Record) -> String {
         }
         Record::Answer(r) => answer(r),
         Record::Refused(r) => refused(r),
+        Record::Signal(r) => {
+            let (agent, session) = (shown_id(r.agent.as_str()), shown_id(r.session.as_str()));
+            let (signal, count, within) = (r.signal.as_str(), r.count, r.within_ms);
+            format!("signal   {agent} {signal}: {count} calls in {within}; session {session}")
+        }
         _ => "(an entry of a newer version)".to_owned(),
     }
 }

@@ -27,6 +27,9 @@ pub(super) struct Row {
     pub(super) undisclosed_attempts: u64,
     pub(super) acceptance_rate: Option<f64>,
     pub(super) rejected_by_code: BTreeMap<String, u64>,
+    /// Signals that were raised about an agent, how often each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) signals: BTreeMap<&'static str, u64>,
     /// An agent's alone, and of agents that share a row no one's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) alarm: Option<Found>,
@@ -78,10 +81,16 @@ impl Count {
             Record::Gateway(_) if counts => self.gateway_refusals = self.gateway_refusals.saturating_add(1),
             Record::Refused(sum) if counts => self.refused(seq, record, sum),
             Record::Standing(change) => self.agent(change.agent.as_str()).1.add(seq, record),
+            Record::Signal(raised) if counts => {
+                let times =
+                    self.agent(raised.agent.as_str()).0.signals.entry(raised.signal.as_str()).or_default();
+                *times = times.saturating_add(1);
+            }
             Record::Session(session) => self.list(&session.tools),
             Record::Decision(_)
             | Record::Gateway(_)
             | Record::Refused(_)
+            | Record::Signal(_)
             | Record::Outcome(_)
             | Record::Recovered(_)
             | _ => {}

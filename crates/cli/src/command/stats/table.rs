@@ -22,8 +22,10 @@ pub(super) fn table(report: &Report, by: By) -> String {
 fn rows(heading: &str, rows: &BTreeMap<String, Row>, total: &Row) -> String {
     let total = (rows.len() != 1).then_some(("total".to_owned(), total));
     let rows: Vec<_> = rows.iter().map(|(name, row)| (escape_hidden(name), row)).chain(total).collect();
-    let alarms: Vec<_> =
-        rows.iter().map(|(_, row)| row.alarm.as_ref().map_or_else(String::new, alarm)).collect();
+    let alarms: Vec<_> = rows
+        .iter()
+        .map(|(_, row)| row.alarm.as_ref().map_or_else(String::new, alarm) + &signals(row))
+        .collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).chain([5]).max().unwrap_or(5);
     let alarm_width =
         alarms.iter().map(String::len).max().filter(|width| *width > 0).map(|width| width.max(5));
@@ -63,4 +65,9 @@ fn alarm(found: &Found) -> String {
         None => format!("{:.0}%", found.level * 100.0),
     };
     if found.quarantined { format!("{text}, quarantined") } else { text }
+}
+
+/// The signals that were raised, and how often.
+fn signals(row: &Row) -> String {
+    row.signals.iter().map(|(signal, times)| format!(", {signal} {times}")).collect()
 }

@@ -1,0 +1,221 @@
+use std::collections::VecDeque;
+
+use countersign_audit_log::{CallRecord, Signal, Verdict};
+use countersign_core::{Digest, Millis, Timestamp};
+
+use crate::alarm::AlarmAction;
+use crate::code::RejectionCode;
+
+/// Rule of one signal: how many calls raise it, within what time, and what follows.
+///
+/// [`Signal::Asked`] counts distinct calls, by tool and arguments, that needed approval and got none: a call that is
+/// asked about again counts once, and one that is accepted with its approval does not count any more.
+/// [`Signal::Undisclosed`] counts every call to a tool that the session does not disclose. An agent that probes seldom
+/// enough stays below both, as it stays below the drop alarm: each call is decided on its own.
+///
+/// ```
+/// use countersign_core::Millis;
+/// use countersign_tool_gate::{AlarmAction, CallStats, Signal, SignalRule};
+/// let rule = SignalRule::new(10, Millis::from_secs(60), AlarmAction::Quarantine)?;
+/// let stats = CallStats::new().signal(Signal::Undisclosed, rule);
+/// # Ok::<(), countersign_tool_gate::SignalRuleError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignalRule {
+    count: u32,
+    within: Millis,
+    action: AlarmAction,
+}
+
+/// Signal rule out of bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignalRuleError {
+    /// The number of calls is not 1 to 1,024.
+    #[error("a signal is raised by 1 to 1,024 calls")]
+    Count,
+    /// The time is not 1 second to 1 day.
+    #[error("a signal counts calls within 1 second to 1 day")]
+    Within,
+}
+
+impl SignalRuleError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Count => "SIGNAL_COUNT",
+            Self::Within => "SIGNAL_WITHIN",
+        }
+    }
+}
+
+impl SignalRule {
+    /// Builds a rule.
+    ///
+    /// # Errors
+    /// [`SignalRuleError`] unless `count` is 1 to 1,024 and `within` 1 second to 1 day.
+    pub fn new(count: u32, within: Millis, action: AlarmAction) -> Result<Self, SignalRuleError> {
+        if !(1..=1_024).contains(&count) {
+            return Err(SignalRuleError::Count);
+        }
+        if !(Millis::from_secs(1)..=Millis::from_secs(86_400)).contains(&within) {
+            return Err(SignalRuleError::Within);
+        }
+        Ok(Self { count, within, action })
+    }
+
+    /// Rule of a signal that is not set otherwise: 32 calls (`asked`) or 20 (`undisclosed`) in 10 minutes, flagged.
+    #[must_use]
+    pub const fn usual(signal: Signal) -> Self {
+        let count = match signal {
+            Signal::Asked => 32,
+            Signal::Undisclosed | _ => 20,
+        };
+        Self { count, within: Millis::from_secs(600), action: AlarmAction::Flag }
+    }
+
+    /// Number of calls that raise the signal.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Span of time in which they come.
+    #[must_use]
+    pub const fn within(&self) -> Millis {
+        self.within
+    }
+
+    /// The action that follows.
+    #[must_use]
+    pub const fn action(&self) -> AlarmAction {
+        self.action
+    }
+}
+
+/// An answer as the signals see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// A call needed approval and had none.
+    Asked(Digest),
+    /// A call was accepted with its approval.
+    Approved(Digest),
+    /// A call was of a tool that is not disclosed.
+    Undisclosed,
+}
+
+impl Probe {
+    /// The probe in an answer; nothing where no signal counts it. `call` is tool and arguments.
+    pub(crate) fn of(
+        refused: Option<RejectionCode>,
+        has_approval: bool,
+        call: impl FnOnce() -> Option<Digest>,
+    ) -> Option<Self> {
+        match refused {
+            None if has_approval => call().map(Self::Approved),
+            Some(RejectionCode::ApprovalRequired) => call().map(Self::Asked),
+            Some(RejectionCode::UndisclosedTool) => Some(Self::Undisclosed),
+            None | Some(_) => None,
+        }
+    }
+
+    /// The same of a decision on record.
+    pub(crate) fn of_record(call: &CallRecord) -> Option<Self> {
+        if call.about_plan {
+            return None;
+        }
+        let refused = match call.verdict {
+            Verdict::Accept => None,
+            Verdict::Reject => Some(RejectionCode::from_code(call.code.as_ref()?.as_str())?),
+        };
+        Self::of(refused, call.approval.is_some(), || {
+            call.args.map(|args| call_key(call.tool.server.as_str(), call.tool.name.as_str(), args))
+        })
+    }
+}
+
+/// Tool and arguments of a call.
+pub(crate) fn call_key(server: &str, tool: &str, args: Digest) -> Digest {
+    let key = Digest::framed("countersign/asked-1");
+    key.field(server.as_bytes()).field(tool.as_bytes()).field(args.as_bytes()).finish()
+}
+
+/// Follows the signals of one agent. It holds as many calls as its rules count, at most.
+#[derive(Clone, Debug)]
+pub(crate) struct Probing {
+    asked: Tracker,
+    undisclosed: Tracker,
+}
+
+#[derive(Clone, Debug)]
+struct Tracker {
+    rule: SignalRule,
+    /// Calls that count, in the order in which they came; none once the signal is raised.
+    calls: VecDeque<(Timestamp, Option<Digest>)>,
+    raised: Option<Timestamp>,
+}
+
+impl Probing {
+    pub(crate) const fn new(asked: SignalRule, undisclosed: SignalRule) -> Self {
+        Self { asked: Tracker::new(asked), undisclosed: Tracker::new(undisclosed) }
+    }
+
+    /// Takes an answer into account. Returns the signal that it raises.
+    pub(crate) fn observe(&mut self, time: Timestamp, probe: Probe) -> Option<Signal> {
+        match probe {
+            Probe::Asked(call) => self.asked.add(time, Some(call)).then_some(Signal::Asked),
+            Probe::Approved(call) => {
+                self.asked.calls.retain(|(_, asked)| *asked != Some(call));
+                None
+            }
+            Probe::Undisclosed => self.undisclosed.add(time, None).then_some(Signal::Undisclosed),
+        }
+    }
+
+    /// The rule of a signal, and when it was raised.
+    pub(crate) const fn find(&self, signal: Signal) -> (SignalRule, Option<Timestamp>) {
+        let Tracker { rule, raised, .. } = match signal {
+            Signal::Asked => &self.asked,
+            Signal::Undisclosed | _ => &self.undisclosed,
+        };
+        (*rule, *raised)
+    }
+
+    /// Starts all signals anew.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new(self.asked.rule, self.undisclosed.rule);
+    }
+
+    /// Starts the raised signals anew.
+    pub(crate) fn reset_raised(&mut self) {
+        for tracker in [&mut self.asked, &mut self.undisclosed] {
+            tracker.raised = None;
+        }
+    }
+}
+
+impl Tracker {
+    const fn new(rule: SignalRule) -> Self {
+        Self { rule, calls: VecDeque::new(), raised: None }
+    }
+
+    /// Counts a call. Returns `true` if it raises the signal.
+    fn add(&mut self, time: Timestamp, call: Option<Digest>) -> bool {
+        if self.raised.is_some() {
+            return false;
+        }
+        let within = self.rule.within;
+        self.calls.retain(|(before, _)| before.saturating_add(within) > time);
+        if call.is_some() && self.calls.iter().any(|(_, asked)| *asked == call) {
+            return false;
+        }
+        self.calls.push_back((time, call));
+        let is_raised = u32::try_from(self.calls.len()).is_ok_and(|count| count >= self.rule.count);
+        if is_raised {
+            self.raised = Some(time);
+            self.calls.clear();
+        }
+        is_raised
+    }
+}
