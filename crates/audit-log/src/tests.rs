@@ -20,6 +20,7 @@ mod receipt;
 mod record;
 mod refused;
 mod sim;
+mod sim_states;
 mod submission;
 mod tiles;
 mod values;

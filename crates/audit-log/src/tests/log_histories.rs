@@ -10,7 +10,8 @@ use std::sync::Arc;
 use countersign_core::Digest;
 
 use super::log_support::*;
-use super::sim::{Crash, Faults, Rng, SimDisk, SimStates, View};
+use super::sim::{Crash, Faults, Rng, SimDisk, View};
+use super::sim_states::SimStates;
 use super::{at, call_record};
 use crate::*;
 

@@ -19,13 +19,10 @@
 mod file;
 #[path = "sim/rng.rs"]
 mod rng;
-#[path = "sim/states.rs"]
-mod states;
 #[path = "sim/world.rs"]
 mod world;
 
 pub(super) use rng::Rng;
-pub(super) use states::SimStates;
 pub(super) use world::View;
 
 use std::collections::{BTreeMap, BTreeSet};

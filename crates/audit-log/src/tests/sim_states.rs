@@ -4,7 +4,7 @@ use std::sync::Arc;
 use countersign_keys::state_file::{LockWait, StateFileError};
 use parking_lot::Mutex;
 
-use super::{Crash, Rng};
+use super::sim::{Crash, Rng};
 use crate::log_state::StateStore;
 use crate::{KnownLog, LogKey, LogStateError, LogStates};
 
