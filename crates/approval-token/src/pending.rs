@@ -301,4 +301,10 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`] when it was not approved, or [`PendingError::Unavailable`].
     fn mark_used(&self, id: &CallId) -> Result<(), PendingError>;
+
+    /// Removes a question that waits, as if it had never been asked: its asker could not record it.
+    ///
+    /// # Errors
+    /// [`PendingError::Unknown`], [`PendingError::Decided`] when it does not wait any more, or [`PendingError::Unavailable`].
+    fn withdraw(&self, id: &CallId) -> Result<(), PendingError>;
 }

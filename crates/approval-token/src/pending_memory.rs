@@ -295,6 +295,18 @@ impl PendingApprovals for MemoryPendingApprovals {
             Ok(())
         })
     }
+
+    fn withdraw(&self, id: &CallId) -> Result<(), PendingError> {
+        let entries = &mut self.kept.lock().entries;
+        let found = entries.iter().find(|(_, item)| item.pending.id() == id);
+        let (number, item) = found.ok_or(PendingError::Unknown)?;
+        if !matches!(item.state, PendingState::Waiting) {
+            return Err(PendingError::Decided);
+        }
+        let number = *number;
+        entries.remove(&number);
+        Ok(())
+    }
 }
 
 /// Drops what was decided or has expired, but for the newest `keep`.

@@ -20,6 +20,15 @@ pub(crate) enum Answer {
     Denied(Box<CallBinding>, PendingDenial),
 }
 
+/// A question that waits for an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    /// The id under which to approve.
+    pub(crate) id: CallId,
+    /// Whether it did not wait before.
+    is_new: bool,
+}
+
 /// Files calls that need an approval, and finds the answer when the client tries the same call again.
 ///
 /// What has to be bound is the gate's to say, and it says so when it refuses. So what it said is kept here until the
@@ -56,17 +65,19 @@ impl Approvals {
         request: &ApprovalRequest,
         denial_ends: Timestamp,
         now: Timestamp,
-    ) -> Result<CallId, PendingError> {
+    ) -> Result<Question, PendingError> {
         let binding = request.binding();
+        let is_known = self.store.get(binding.call_id())?.is_some();
         let mut wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?
             .with_session_end(denial_ends);
         if let Some(proposal) = request.proposal() {
             wanted = wanted.with_proposal(proposal.clone());
         }
-        let filed = self.store.request(&wanted);
-        if !matches!(filed, Ok(_) | Err(PendingError::Denied)) {
-            return filed;
-        }
+        let filed = match self.store.request(&wanted) {
+            Ok(id) => Ok(Question { is_new: !is_known && id == *binding.call_id(), id }),
+            Err(PendingError::Denied) => Err(PendingError::Denied),
+            Err(error) => return Err(error),
+        };
         let mut asked = self.asked.lock();
         asked.retain(|old| !is_same_call(old, binding.tool(), *binding.args()));
         if asked.len() >= MAX_ASKED {
@@ -74,6 +85,11 @@ impl Approvals {
         }
         asked.push_back(binding.clone());
         filed
+    }
+
+    /// Takes a question back that was filed just now.
+    pub(crate) fn withdraw(&self, question: &Question) -> Result<(), PendingError> {
+        if question.is_new { self.store.withdraw(&question.id) } else { Ok(()) }
     }
 
     /// The answer that was given about this call. One that was asked for under another version of the registry is about

@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_approval_token::{DenialReason, PendingError};
@@ -5,11 +6,11 @@ use countersign_audit_log::{Direction, OutcomeKind};
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, Digest, RequestId, ToolId};
 use countersign_tool_gate::{
-    AcceptedCall, ApprovalRequest, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection, RejectionCode, Retry,
-    ToolCall,
+    AcceptedCall, ApprovalDesk, ApprovalRequest, NotFiled, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection,
+    RejectionCode, Retry, ToolCall,
 };
 
-use crate::approvals::Answer;
+use crate::approvals::{Answer, Approvals, Question};
 use crate::compose::Object;
 use crate::definitions::{is_unknown, know_definition};
 use crate::era_2025::{self, CallParams};
@@ -256,7 +257,12 @@ fn decide(link: &Link, call: &HeldCall) {
         Some(Answer::Denied(binding, denial)) => asked = asked.denied_as(binding, denial.by.as_str()),
         None => {}
     }
-    let decision = link.gate.check(&asked);
+    let questions = Questions::new(link);
+    // Under an id that was approved before, nothing can be filed again.
+    let decision = match approved {
+        None => link.gate.check_asking(&asked, &questions),
+        Some(_) => link.gate.check(&asked),
+    };
     if let (Some((approved, _)), Some(approvals)) = (approved, &link.approvals) {
         let unspent = decision.as_ref().err().filter(|rejection| !rejection.approval_spent());
         note(link, approvals.retire(approved, unspent.map(Rejection::code)));
@@ -268,8 +274,7 @@ fn decide(link: &Link, call: &HeldCall) {
             }
             dispatch(link, call, accepted);
         }
-        // Under an id that was approved before, nothing can be filed again.
-        Err(rejection) => refuse(link, call, &rejection, approved.is_none(), reason_of(answer.as_ref())),
+        Err(rejection) => refuse(link, call, &rejection, questions.filed(), reason_of(answer.as_ref())),
     }
 }
 
@@ -297,7 +302,7 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     let tool = accepted.tool().clone();
     let (args, in_flight) = match accepted.dispatch() {
         Ok(dispatched) => dispatched,
-        Err(rejection) => return refuse(link, call, &rejection, false, None),
+        Err(rejection) => return refuse(link, call, &rejection, None, None),
     };
     let released = link.asked.lock().release(&call.id, call.serial, Asked::Call(in_flight));
     if let Err(unsent) = released {
@@ -327,23 +332,21 @@ fn reason_of(answer: Option<&Answer>) -> Option<&DenialReason> {
     }
 }
 
-fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool, reason: Option<&DenialReason>) {
-    // Where an approval is all that is missing, it is asked for, once the refusal is on record.
-    let wanted = rejection.approval_request().filter(|_| may_ask && rejection.sequence().is_some());
-    let filed = wanted.map_or(Ok(None), |request| file(link, request));
-    // An approval that nobody can be asked for is nothing to wait for.
-    let code = match filed {
-        Ok(_) | Err(NotFiled::IdInUse) => rejection.code(),
-        Err(NotFiled::Denied) => RejectionCode::ApprovalDenied,
-        Err(NotFiled::Unavailable) => RejectionCode::StoreUnavailable,
-    };
+/// Answers a refused call. `filed` is what became of the question, where one was to be asked.
+fn refuse(
+    link: &Link,
+    call: &HeldCall,
+    rejection: &Rejection,
+    filed: Option<Result<CallId, NotFiled>>,
+    reason: Option<&DenialReason>,
+) {
+    let code = rejection.code();
     // An id that was asked about before cannot be asked about again. The store is well, and only the client can mend that.
     let (retry, unlock) = match filed {
-        Ok(_) => (rejection.retry(), rejection.unlock()),
-        Err(NotFiled::IdInUse) => (Retry::AfterChange, Some("the call under another call id")),
-        Err(NotFiled::Denied | NotFiled::Unavailable) => (code.retry(), code.unlock()),
+        Some(Err(NotFiled::IdInUse)) => (Retry::AfterChange, Some("the call under another call id")),
+        Some(Ok(_) | Err(_)) | None => (rejection.retry(), rejection.unlock()),
     };
-    let approval = filed.ok().flatten();
+    let approval = filed.and_then(Result::ok).filter(|_| rejection.approval_request().is_some());
     let refusal = Refusal {
         retry: retry.as_str(),
         unlock,
@@ -359,32 +362,57 @@ fn refuse(link: &Link, call: &HeldCall, rejection: &Rejection, may_ask: bool, re
     }
 }
 
-/// What had to be filed was not; why is on record.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum NotFiled {
-    /// The call's id is that of another question.
-    IdInUse,
-    /// Somebody said no to it before.
-    Denied,
-    Unavailable,
+/// Files the questions of one call or plan, if there is where to file them.
+pub(crate) struct Questions<'l> {
+    link: &'l Link,
+    filed: RefCell<Option<Result<Question, NotFiled>>>,
 }
 
-/// Files what an approver would have to approve, if there is where to file it.
-pub(crate) fn file(link: &Link, request: &ApprovalRequest) -> Result<Option<CallId>, NotFiled> {
-    let Some(approvals) = &link.approvals else {
-        return Ok(None);
-    };
-    let Ok(now) = link.clock.now() else {
-        link.record(Direction::ToServer, None, Fault::Internal);
-        return Err(NotFiled::Unavailable);
-    };
-    let filed = approvals.ask(request, denial_ends(link, request), now);
-    let why = match &filed {
-        Err(PendingError::Conflict) => NotFiled::IdInUse,
-        Err(PendingError::Denied) => NotFiled::Denied,
-        Ok(_) | Err(_) => NotFiled::Unavailable,
-    };
-    note(link, filed).map(Some).ok_or(why)
+impl<'l> Questions<'l> {
+    pub(crate) const fn new(link: &'l Link) -> Self {
+        Self { link, filed: RefCell::new(None) }
+    }
+
+    /// The id under which to approve, or why there is none; nothing where nothing was to be filed.
+    pub(crate) fn filed(self) -> Option<Result<CallId, NotFiled>> {
+        self.filed.into_inner().map(|filed| filed.map(|question| question.id))
+    }
+
+    fn ask(&self, request: &ApprovalRequest, approvals: &Approvals) -> Result<Question, NotFiled> {
+        let link = self.link;
+        let Ok(now) = link.clock.now() else {
+            link.record(Direction::ToServer, None, Fault::Internal);
+            return Err(NotFiled::Unavailable);
+        };
+        approvals.ask(request, denial_ends(link, request), now).map_err(|error| {
+            let why = match &error {
+                PendingError::Denied => return NotFiled::Denied,
+                PendingError::Full => return NotFiled::Full,
+                PendingError::Conflict => NotFiled::IdInUse,
+                PendingError::Unavailable(_) | _ => NotFiled::Unavailable,
+            };
+            // The code of the refusal does not say this.
+            link.record(Direction::ToServer, None, Fault::PendingStore(error.code()));
+            why
+        })
+    }
+}
+
+impl ApprovalDesk for Questions<'_> {
+    fn file(&self, request: &ApprovalRequest) -> Result<(), NotFiled> {
+        let Some(approvals) = &self.link.approvals else { return Ok(()) };
+        let filed = self.ask(request, approvals);
+        let result = filed.as_ref().map(drop).map_err(|why| *why);
+        *self.filed.borrow_mut() = Some(filed);
+        result
+    }
+
+    fn withdraw(&self, _: &ApprovalRequest) {
+        let filed = self.filed.borrow_mut().take();
+        if let (Some(Ok(question)), Some(approvals)) = (filed, &self.link.approvals) {
+            note(self.link, approvals.withdraw(&question));
+        }
+    }
 }
 
 fn fail(link: &Link, call: &HeldCall, fault: Fault) {

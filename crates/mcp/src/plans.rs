@@ -6,10 +6,12 @@ use countersign_canonical_json::Recipe;
 use countersign_committed_plan::{Plan, PlanUseError};
 use countersign_core::{CallId, Digest};
 use countersign_registry::ApprovalRule;
-use countersign_tool_gate::{PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError};
+use countersign_tool_gate::{
+    ApprovalDesk as _, NotFiled, PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError,
+};
 
 use crate::approvals::Answer;
-use crate::calls::{HeldCall, NotFiled, file, is_over, is_refused_by_stop, note, withdraw};
+use crate::calls::{HeldCall, Questions, is_over, is_refused_by_stop, note, withdraw};
 use crate::definitions::know_definition;
 use crate::last_step::LastStep;
 use crate::link::Link;
@@ -206,27 +208,41 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
         }
         None => {}
     }
-    let entry = refusal(link, root, args, code, "no approval of the plan was given");
+    let entry = |code: &str| refusal(link, root, args, code, "no approval of the plan was given");
     let refusals = link.gate.refusals();
-    if !refusals.takes_question(entry.time) {
+    let unasked = entry(code);
+    if !refusals.takes_question(unasked.time) {
         // A question has an entry.
-        refusals.add_call(&entry, None);
+        refusals.add_call(&unasked, None);
         return Err(required(None, None));
     }
-    let record = link.keep(&Record::Decision(entry)).ok_or_else(unrecorded)?;
-    match file(link, &request) {
-        Ok(id) => Err(required(id, Some(record))),
+    let questions = Questions::new(link);
+    let other = match questions.file(&request) {
+        Ok(()) | Err(NotFiled::IdInUse) => None,
+        Err(NotFiled::Full) => Some(RejectionCode::ApprovalsFull),
+        Err(NotFiled::Denied) => Some(RejectionCode::ApprovalDenied),
+        Err(NotFiled::Unavailable | _) => Some(RejectionCode::StoreUnavailable),
+    };
+    if let Some(code) = other {
+        let record = link.keep_refusal(entry(code.as_str())).map_err(|()| unrecorded())?;
+        return Err(if code == RejectionCode::ApprovalDenied {
+            denied(record, None)
+        } else {
+            Refused { record, ..Refused::from(&StartPlanError::Refused(code)) }
+        });
+    }
+    let Some(record) = link.keep(&Record::Decision(unasked)) else {
+        questions.withdraw(&request);
+        return Err(unrecorded());
+    };
+    match questions.filed() {
         // Its root was asked about before, and approved or never answered: only another plan is another question.
-        Err(NotFiled::IdInUse) => Err(Refused {
+        Some(Err(_)) => Err(Refused {
             retry: Retry::AfterChange,
             unlock: Some("a plan that was not asked about before"),
             ..required(None, Some(record))
         }),
-        Err(NotFiled::Denied) => Err(denied(Some(record), None)),
-        Err(NotFiled::Unavailable) => Err(Refused {
-            record: Some(record),
-            ..Refused::from(&StartPlanError::Refused(RejectionCode::StoreUnavailable))
-        }),
+        filed => Err(required(filed.and_then(Result::ok), Some(record))),
     }
 }
 

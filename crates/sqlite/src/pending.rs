@@ -173,6 +173,17 @@ impl PendingApprovals for SqliteStore {
             Some(_) => Ok(Err(PendingError::Decided)),
         }))
     }
+
+    fn withdraw(&self, id: &CallId) -> Result<(), PendingError> {
+        flat(self.write(|tx| match state(tx, id)? {
+            None => Ok(Err(PendingError::Unknown)),
+            Some((state, _)) if state == "waiting" => {
+                tx.execute("DELETE FROM pending WHERE call_id = ?1", [id.as_str()])?;
+                Ok(Ok(()))
+            }
+            Some(_) => Ok(Err(PendingError::Decided)),
+        }))
+    }
 }
 
 impl SqliteStore {

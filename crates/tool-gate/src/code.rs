@@ -162,6 +162,10 @@ codes! {
     /// A person was asked to approve this very call, and said no.
     7 ApprovalDenied "APPROVAL_DENIED", Never,
         "a person refused this call", None;
+    /// The call needs an approval, and so many wait already that no other can be asked for.
+    7 ApprovalsFull "APPROVALS_FULL", AfterChange,
+        "too many calls wait for an approval",
+        Some("answers to the approvals that wait");
     /// The call must come with an action proposal and has none, or what came is not an object.
     8 PicInvalidRequest ProposalCode::InvalidRequest.as_str(), AfterChange,
         ProposalCode::InvalidRequest.message(), Some("an action proposal for exactly this call");

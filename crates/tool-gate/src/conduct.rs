@@ -48,6 +48,7 @@ impl RejectionCode {
                     | Self::ToolDefinitionUnknown
                     | Self::AskExpired
                     | Self::ApprovalRequired
+                    | Self::ApprovalsFull
                     | Self::StoreClockAhead
                     | Self::StoreTooNew
                     | Self::StoreUnavailable

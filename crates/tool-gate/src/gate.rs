@@ -24,6 +24,7 @@ use crate::observe::{RECENT_NAMES, UndisclosedAttempts};
 use crate::plan::{RunningPlan, WithoutPlan, keep};
 use crate::probing::Probe;
 use crate::proposal::ProposalSettings;
+use crate::question::{ApprovalDesk, NotFiled};
 use crate::recorded_fields::RecordedFields;
 use crate::refusals::{RefusalRate, Refusals};
 use crate::rejection::{CallError, Rejection};
@@ -139,10 +140,28 @@ impl ToolGate {
     /// A [`Rejection`] with the code of the first check that failed. It is also what a failure of the gate's own
     /// parts becomes, panics included.
     pub fn check(&self, call: &ToolCall<'_>) -> Result<AcceptedCall, Rejection> {
-        self.stats().timed(|| self.answer(call))
+        self.stats().timed(|| self.answer(call, None))
     }
 
-    fn answer(&self, call: &ToolCall<'_>) -> Result<AcceptedCall, Rejection> {
+    /// The same, for a host that asks a person where nothing but an approval is missing. The question is filed before the refusal is
+    /// recorded; where it cannot be, code and record say why ([`NotFiled`]), and where the refusal cannot be recorded, it is
+    /// withdrawn. Beyond the rate of refusals, nothing is asked.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_asking(
+        &self,
+        call: &ToolCall<'_>,
+        desk: &dyn ApprovalDesk,
+    ) -> Result<AcceptedCall, Rejection> {
+        self.stats().timed(|| self.answer(call, Some(desk)))
+    }
+
+    fn answer(
+        &self,
+        call: &ToolCall<'_>,
+        desk: Option<&dyn ApprovalDesk>,
+    ) -> Result<AcceptedCall, Rejection> {
         let inner = &self.inner;
         let mut facts = Facts::new(inner, call);
         let verdict = catch_unwind(AssertUnwindSafe(|| decide(inner, call, &mut facts)))
@@ -150,7 +169,7 @@ impl ToolGate {
         let Ready { call_id, tool, args, impact, approval, proposal, reservation, step, basis } =
             match verdict {
                 Ok(ready) => ready,
-                Err(refusal) => return Err(inner.refuse(facts, refusal)),
+                Err(refusal) => return Err(inner.refuse(facts, refusal, desk)),
             };
         let (time, used, probe) = (facts.time, facts.used, facts.probe(None));
         // why: the refusals counted before it are on record before it, so that an alarm that is replayed sees their order.
@@ -313,6 +332,21 @@ impl ToolGate {
     }
 }
 
+/// Files a question. The host's desk may panic.
+fn guarded(file: impl FnOnce() -> Result<(), NotFiled>) -> Result<(), NotFiled> {
+    catch_unwind(AssertUnwindSafe(file)).unwrap_or(Err(NotFiled::Unavailable))
+}
+
+/// Code and reason of a refusal whose question is not filed.
+const fn unfiled(why: NotFiled, code: RejectionCode) -> (RejectionCode, &'static str) {
+    match why {
+        NotFiled::Full => (RejectionCode::ApprovalsFull, "too many questions wait for an answer"),
+        NotFiled::Denied => (RejectionCode::ApprovalDenied, "a person denied it before"),
+        NotFiled::Unavailable => (RejectionCode::StoreUnavailable, "the question could not be filed"),
+        NotFiled::IdInUse => (code, ""),
+    }
+}
+
 /// Evidence is verified by the gate's own time, which never runs back.
 impl Clock for Inner {
     fn now(&self) -> Result<Timestamp, ClockError> {
@@ -397,17 +431,43 @@ impl Inner {
         self.record_lost.load(Ordering::SeqCst)
     }
 
-    /// Records a refusal, counts it, and makes what the caller hears.
-    pub(crate) fn refuse(&self, facts: Facts<'_>, refusal: Refusal) -> Rejection {
+    /// Asks for what is missing, records a refusal, counts it, and makes the answer.
+    pub(crate) fn refuse(
+        &self,
+        facts: Facts<'_>,
+        refusal: Refusal,
+        desk: Option<&dyn ApprovalDesk>,
+    ) -> Rejection {
         let (time, call_id, named) = (facts.time, facts.call_id(), facts.recorded_tool());
         let (used, probe) = (facts.used, facts.probe(Some(refusal.code)));
         let tool = facts.tool.clone().or_else(|| self.meant(&named));
-        let Refusal { code, reason, approval_request, halted } = refusal;
+        let Refusal { mut code, mut reason, mut approval_request, halted } = refusal;
         if code == RejectionCode::UndisclosedTool {
             self.remember_undisclosed(&named);
         }
-        let asks = approval_request.is_some();
-        let Ok(sequence) = self.record_refusal(facts.rejected(code, &reason), tool.as_ref(), asks) else {
+        let asks = approval_request.is_some() && self.rows.refused.takes_question(time);
+        let filed = match (desk, &approval_request) {
+            (Some(desk), Some(request)) if asks => Some(guarded(|| desk.file(request))),
+            _ => None,
+        };
+        if let Some(Err(why)) = filed {
+            let (other, text) = unfiled(why, code);
+            if other != code {
+                (code, reason, approval_request) = (other, text.into(), None);
+            }
+        }
+        let record = facts.rejected(code, &reason);
+        // What is no question any more is a refusal among the others.
+        let is_question = asks && approval_request.is_some();
+        let is_own = is_question || (approval_request.is_none() && self.rows.refused.takes(time));
+        let Ok(sequence) = self.record_or_sum(record, tool.as_ref(), is_own) else {
+            if let (Some(desk), Some(Ok(())), Some(request)) = (desk, filed, &approval_request) {
+                guarded(|| {
+                    desk.withdraw(request);
+                    Ok(())
+                })
+                .ok();
+            }
             return Rejection { used, ..self.refuse_unrecorded(call_id, time, tool.as_ref()) };
         };
         self.count(time, Some(code), tool.as_ref(), probe);
@@ -419,16 +479,21 @@ impl Inner {
     }
 
     /// Records a refusal, or adds it to a sum where it is beyond the rate: then it has no number.
-    pub(crate) fn record_refusal(
+    pub(crate) fn record_refusal(&self, record: CallRecord) -> Result<Option<u64>, ()> {
+        let is_own = self.rows.refused.takes(record.time);
+        self.record_or_sum(record, None, is_own)
+    }
+
+    fn record_or_sum(
         &self,
         record: CallRecord,
         tool: Option<&ToolId>,
-        asks: bool,
+        is_own: bool,
     ) -> Result<Option<u64>, ()> {
-        let (refused, time) = (&self.rows.refused, record.time);
-        if if asks { refused.takes_question(time) } else { refused.takes(time) } {
+        if is_own {
             return self.record(record).map(Some);
         }
+        let refused = &self.rows.refused;
         let known = tool.filter(|tool| self.rows.knows(tool, &self.registry)).map(RecordedTool::from);
         refused.add_call(&record, known);
         self.remember(record);

@@ -141,7 +141,7 @@ impl Inner {
         // The clock is the host's, and may panic.
         let now = catch_unwind(AssertUnwindSafe(|| self.now()));
         facts.time = now.ok().and_then(Result::ok).unwrap_or(facts.time);
-        self.refuse(facts, Refusal::new(code, reason.to_owned()))
+        self.refuse(facts, Refusal::new(code, reason.to_owned()), None)
     }
 
     /// The tool that a refused call may have meant, for counting alone.

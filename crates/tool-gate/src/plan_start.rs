@@ -178,7 +178,7 @@ impl ToolGate {
         let next = match prepared {
             Ok(next) => next,
             Err(error) => {
-                inner.record_refusal(change.record(Some(&error)), None, false).map_err(unrecorded)?;
+                inner.record_refusal(change.record(Some(&error))).map_err(unrecorded)?;
                 return Err(error);
             }
         };

@@ -114,7 +114,7 @@ impl Probe {
     ) -> Option<Self> {
         match refused {
             None if has_approval => call().map(Self::Approved),
-            Some(RejectionCode::ApprovalRequired) => call().map(Self::Asked),
+            Some(RejectionCode::ApprovalRequired | RejectionCode::ApprovalsFull) => call().map(Self::Asked),
             Some(RejectionCode::UndisclosedTool) => Some(Self::Undisclosed),
             None | Some(_) => None,
         }

@@ -36,6 +36,7 @@ mod proposal_world;
 mod proposals;
 mod quarantine_races;
 mod quarantines;
+mod questions;
 mod recording;
 mod renewals;
 mod signals;

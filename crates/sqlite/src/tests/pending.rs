@@ -61,6 +61,21 @@ fn a_question_keeps_what_came_of_its_proposal() {
 }
 
 #[test]
+fn withdrawn_question_was_never_asked() {
+    let (_folder, store) = store();
+    for store in [&store as &dyn PendingApprovals, &MemoryPendingApprovals::new()] {
+        let pending = waiting("c1", 10, 0, 100);
+        assert_eq!(code(store.withdraw(&id("c1"))), "PENDING_UNKNOWN");
+        store.request(&pending).unwrap();
+        store.withdraw(&id("c1")).unwrap();
+        assert!(store.list(at(50)).unwrap().is_empty());
+        assert_eq!(store.request(&pending).unwrap(), id("c1"), "it may be asked again");
+        store.approve(&id("c1"), &token(&keys(), "t1", 100), at(50)).unwrap();
+        assert_eq!(code(store.withdraw(&id("c1"))), "PENDING_DECIDED");
+    }
+}
+
+#[test]
 fn a_question_is_asked_approved_found_and_used_once() {
     let (_folder, store) = store();
     let pending = waiting("c1", 10, 0, 100);

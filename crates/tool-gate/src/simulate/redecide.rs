@@ -317,7 +317,7 @@ impl<'a> Redecision<'a> {
 
     /// Step 7. What verified then, and by a key that is not revoked since, counts.
     fn approved(&mut self, rules: &ToolRules) -> Result<(), End> {
-        use RejectionCode::{ApprovalDenied, ApprovalRequired};
+        use RejectionCode::{ApprovalDenied, ApprovalRequired, ApprovalsFull, StoreUnavailable};
         if self.refused == Some(ApprovalDenied) {
             let rule = rules.entry().approval();
             if !self.rules_then(rules).is_some_and(|was| was.entry().approval() == rule) {
@@ -331,6 +331,16 @@ impl<'a> Redecision<'a> {
         }
         if !rules.entry().approval().is_required() {
             return Ok(());
+        }
+        // The gate asked a person for an approval, and could not.
+        if let Some(code @ (ApprovalsFull | StoreUnavailable)) = self.refused
+            && self.call.approval.is_none()
+        {
+            if !self.rules_then(rules).is_some_and(|was| was.entry().approval().is_required()) {
+                return Err(End::Unknown(Missing::Store));
+            }
+            self.carry(Missing::Store);
+            return Err(code.into());
         }
         match self.then(7) {
             Then::Passed if self.call.approval.is_some() && self.revokes_more_keys() => {

@@ -193,7 +193,7 @@ fn a_no_that_the_gateway_has_not_heard_of_is_found_when_it_would_ask() {
         desk.stop.wait_recorded();
     }
     let told: Vec<_> = desk.record().into_iter().skip_while(|code| code != "APPROVAL_REQUIRED").collect();
-    assert_eq!(told, ["APPROVAL_REQUIRED", "APPROVAL_REQUIRED", "PENDING_DENIED", "APPROVAL_DENIED"]);
+    assert_eq!(told, ["APPROVAL_REQUIRED", "APPROVAL_DENIED", "APPROVAL_DENIED"]);
     desk.nothing_reached_the_server();
 }
 
@@ -211,7 +211,7 @@ fn an_agent_that_varies_its_arguments_is_told_no_sixty_four_times_at_most() {
     }
     desk.call(64, "refund", &json!({ "ticket": 64 }));
     let (_, code) = desk.refusal();
-    assert_eq!(code, "STORE_UNAVAILABLE");
+    assert_eq!(code, "APPROVALS_FULL");
     assert!(desk.pending.list(time(NOW)).unwrap().is_empty());
 }
 
@@ -240,15 +240,49 @@ fn a_call_whose_approval_cannot_be_asked_for_is_not_told_to_wait_for_one() {
     }
     desk.call(64, "refund", &json!({ "ticket": 64 }));
     let (line, code) = desk.refusal();
-    assert_eq!(code, "STORE_UNAVAILABLE");
+    assert_eq!(code, "APPROVALS_FULL");
     let decision = &line["result"]["_meta"]["dev.countersign/decision"];
     assert_eq!(decision.get("approval_id"), None);
     assert_eq!(decision["retry"], "after_change");
-    assert_eq!(decision["unlock"], "the operator's attention");
+    assert_eq!(decision["unlock"], "answers to the approvals that wait");
     let text = line["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("approvals cannot be used at the moment"), "{text}");
+    assert!(text.contains("too many calls wait for an approval"), "{text}");
     assert!(!text.contains("a person must approve"), "{text}");
-    // The gate decided as it did, and the store's answer stands beside it.
-    assert_eq!(desk.record()[64..], ["APPROVAL_REQUIRED", "PENDING_FULL"]);
+    // Record and counters say the same.
+    assert_eq!(desk.record()[64..], ["APPROVALS_FULL"]);
+    assert_eq!(decision["record"], desk.sink.count());
+    assert_eq!(desk.gate.counts().rejected_with(RejectionCode::ApprovalsFull), 1);
+    assert_eq!(desk.gate.counts().rejected_with(RejectionCode::ApprovalRequired), 64);
     desk.nothing_reached_the_server();
+}
+
+#[test]
+fn every_answer_agrees_with_its_record_entry() {
+    let mut desk = Desk::open();
+    desk.call(0, "refund", &json!({ "ticket": 0 }));
+    desk.list(&definitions());
+    let mut answers = vec![desk.refusal()];
+    for n in 1..300 {
+        match n % 7 {
+            0 => desk.call(n, "made_up", &json!({})),
+            1 => desk.call(n, "search", &json!({ "q": n })),
+            2 => desk.send(
+                &json!({ "jsonrpc": "2.0", "id": n, "method": "tools/call", "params": { "name": n } })
+                    .to_string(),
+            ),
+            3 => desk.call(n, "refund", &json!({ "ticket": n % 20 })),
+            _ => desk.call(n, "refund", &json!({ "ticket": n })),
+        }
+        answers.push(desk.refusal());
+    }
+    let records = desk.sink.latest();
+    let mut seen = std::collections::BTreeSet::new();
+    for (line, code) in answers {
+        let number = line["result"]["_meta"]["dev.countersign/decision"]["record"].as_u64().unwrap();
+        let (_, record) = records.iter().find(|(sequence, _)| *sequence == number).unwrap();
+        let Record::Decision(call) = record else { panic!("{record:?}") };
+        assert_eq!(call.code.as_ref().unwrap().as_str(), code);
+        seen.insert(code);
+    }
+    assert!(seen.contains("APPROVALS_FULL") && seen.contains("APPROVAL_REQUIRED"), "{seen:?}");
 }

@@ -214,7 +214,7 @@ fn a_plan_that_nobody_can_be_asked_about_is_refused_with_its_record() {
     let refused = (2..200).find_map(|at: u32| {
         submit(&mut desk, at.into(), &with_a_refund(at));
         let (line, code) = desk.refusal();
-        (code == "STORE_UNAVAILABLE").then_some(line)
+        (code == "APPROVALS_FULL").then_some(line)
     });
     let line = refused.unwrap();
     let record = line["result"]["_meta"]["dev.countersign/decision"]["record"].as_u64();
