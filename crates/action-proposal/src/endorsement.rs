@@ -143,13 +143,16 @@ impl EndorsementDraft {
     /// over stay over. An entry without an end of its own gets that of its list.
     ///
     /// # Errors
-    /// [`EndorsementError`] when the earlier list is not signed by the root's keys, or both together are no list.
+    /// [`EndorsementError`] when the earlier list is not signed by the root's keys or has expired, or both together are no list.
     pub fn carry_over(self, envelope: &[u8], root: &TrustRoot) -> Result<Self, EndorsementError> {
         let earlier = open(envelope, root, &|_| false)?;
         let (earlier_list, _) = read_list(earlier.payload.value())?;
         let own =
             read(self.payload.as_bytes(), Recipe::Jcs1, &json_limits()).map_err(EndorsementError::Json)?;
         let (list, _) = read_list(own.value())?;
+        if earlier_list.expires <= list.issued {
+            return Err(EndorsementError::Expired);
+        }
         let texts = own.value().get("digests").into_iter().flat_map(ValueRef::elements);
         let mut texts: Vec<_> = texts.map(ValueRef::canonical_text).collect();
         for entry in earlier.payload.value().get("digests").into_iter().flat_map(ValueRef::elements) {

@@ -100,17 +100,26 @@ impl VerifiedProposal {
             store.spend(&ticket, now).map_err(ProposalSpendError::Attestation)?;
         }
         // One file backs one call: entries of evidence with the same digest take one use.
-        let mut by_digest = BTreeMap::new();
+        let (mut by_digest, mut failed) = (BTreeMap::new(), None);
         for evidence in evidence.iter_mut().filter(|evidence| !evidence.uses.is_empty()) {
             let digest = *evidence.content.digest().as_bytes();
             let spent = match by_digest.get(&digest) {
                 Some(spent) => *spent,
-                None => evidence.uses.spend(store, now, skew).map_err(ProposalSpendError::Endorsement)?,
+                None => match evidence.uses.spend(store, now, skew) {
+                    Ok(spent) => spent,
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
+                },
             };
             by_digest.insert(digest, spent);
             evidence.endorsement = Some(spent);
         }
-        Ok(SpentProposal { facts: self.facts })
+        match failed {
+            Some(source) => Err(ProposalSpendError::Endorsement { source, evidence: self.facts.evidence }),
+            None => Ok(SpentProposal { facts: self.facts }),
+        }
     }
 }
 
@@ -123,7 +132,12 @@ pub enum ProposalSpendError {
     Attestation(#[source] SpendError),
     /// An endorsement has no use left, has expired, or the store cannot say.
     #[error("the endorsement is not spent")]
-    Endorsement(#[source] SpendError),
+    Endorsement {
+        /// The store's answer.
+        source: SpendError,
+        /// The proposal's evidence, with the uses of other endorsements that were taken before.
+        evidence: Vec<VerifiedEvidence>,
+    },
 }
 
 impl ProposalSpendError {
@@ -131,7 +145,7 @@ impl ProposalSpendError {
     #[must_use]
     pub const fn cause(&self) -> &SpendError {
         match self {
-            Self::Attestation(error) | Self::Endorsement(error) => error,
+            Self::Attestation(error) | Self::Endorsement { source: error, .. } => error,
         }
     }
 
@@ -142,10 +156,10 @@ impl ProposalSpendError {
             Self::Attestation(SpendError::Spent | SpendError::Expired) => {
                 ProposalCode::EvidenceFailed.as_str()
             }
-            Self::Endorsement(SpendError::Spent | SpendError::Expired) => {
+            Self::Endorsement { source: SpendError::Spent | SpendError::Expired, .. } => {
                 ProposalCode::VerifierFailed.as_str()
             }
-            Self::Attestation(error) | Self::Endorsement(error) => error.code(),
+            Self::Attestation(error) | Self::Endorsement { source: error, .. } => error.code(),
         }
     }
 }

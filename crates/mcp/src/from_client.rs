@@ -75,7 +75,7 @@ fn refuse(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
         return link.answer_fault(id, fault);
     }
     let id = id.cloned();
-    link.later(move |link| match (refuse_call(link, fault), id) {
+    link.refuse_later(fault, move |link| match (refuse_call(link, fault), id) {
         (Some(rejection), Some(id)) => {
             let refusal = Refusal::of(rejection.code(), rejection.call_id());
             let refusal = Refusal { record: rejection.sequence(), ..refusal };
@@ -90,7 +90,7 @@ fn record(link: &Link, method: &str, fault: Fault) {
     if !era_2025::is_call(method) {
         return link.record(Direction::ToServer, Some(method), fault);
     }
-    link.later(move |link| {
+    link.refuse_later(fault, move |link| {
         refuse_call(link, fault);
     });
 }
@@ -185,7 +185,7 @@ fn cannot_open(link: &Link, id: &RpcId, method: &str, fault: Fault) {
         return link.answer_fault(Some(id), fault);
     }
     let id = id.clone();
-    link.later(move |link| {
+    link.refuse_later(fault, move |link| {
         refuse_call(link, fault);
         link.answer_fault(Some(&id), fault);
     });

@@ -192,7 +192,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     let args = Digest::of(plan.to_json().as_bytes());
     let Some(approvals) = &link.approvals else {
         let record = record_refused(link, None, args, code, "no approvals are taken");
-        return Err(required(None, record.ok().flatten()));
+        return Err(record.map_or_else(|()| unrecorded(), |record| required(None, record)));
     };
     let request = link.gate.plan_approval_request(plan).map_err(|error| refuse(link, args, &error))?;
     let now = link.clock.now().ok();
@@ -268,8 +268,10 @@ fn unrecorded() -> Refused {
 /// Refuses a plan that the gate was not asked to start, and puts that on record.
 fn refuse(link: &Link, args: Digest, error: &StartPlanError) -> Refused {
     let reason = error.to_string();
-    let record = record_refused(link, None, args, error.code(), &reason).ok().flatten();
-    Refused { record, ..Refused::from(error) }
+    match record_refused(link, None, args, error.code(), &reason) {
+        Ok(record) => Refused { record, ..Refused::from(error) },
+        Err(()) => unrecorded(),
+    }
 }
 
 /// Finishes the plan if it is done: its root is recomputed, and the gate puts on record that it was found again. What the steps

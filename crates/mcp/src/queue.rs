@@ -81,11 +81,6 @@ impl<T> Queue<T> {
         !state.busy && state.items.is_empty()
     }
 
-    /// Says whether nothing more goes in.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state.lock().closed
-    }
-
     /// Lets nothing more in.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
@@ -102,6 +97,16 @@ impl<T> Queue<T> {
         drop(state);
         self.changed.notify_all();
         drop(items);
+    }
+
+    /// Takes out all that nobody has taken.
+    pub(crate) fn drain(&self) -> Vec<T> {
+        let mut state = self.state.lock();
+        state.weight = 0;
+        let items = std::mem::take(&mut state.items);
+        drop(state);
+        self.changed.notify_all();
+        items.into_iter().map(|(_, item)| item).collect()
     }
 
     /// Waits until all that went in was taken and dealt with, for at most `limit`.

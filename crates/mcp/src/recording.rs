@@ -13,7 +13,12 @@ use crate::queue::Queue;
 /// How many refusals may wait to be recorded. A message beyond is counted in the sum, and a client with so many unread calls waits.
 const MAX_WAITING: usize = 4_096;
 
-type Job = Box<dyn FnOnce(&Link) + Send>;
+/// A refusal that waits to be recorded.
+struct Job {
+    /// Counts it in the sum where the end comes first.
+    row: RefusedRow,
+    work: Box<dyn FnOnce(&Link) + Send>,
+}
 
 /// What waits to be recorded, and the sum of messages beyond the rate.
 pub(crate) struct Recording {
@@ -41,7 +46,7 @@ impl Recording {
 pub(crate) fn record_refusals(link: &Link) {
     while let Some(job) = link.recording.jobs.take() {
         // What the host gave, ids of calls for one, may panic.
-        let _ = catch_unwind(AssertUnwindSafe(|| job(link)));
+        let _ = catch_unwind(AssertUnwindSafe(|| (job.work)(link)));
     }
 }
 
@@ -51,17 +56,16 @@ impl Link {
     pub(crate) fn record(&self, direction: Direction, method: Option<&str>, fault: Fault) {
         let now = self.now();
         let Recording { jobs, refused } = &self.recording;
+        let row = row_of(direction, fault);
         if refused.takes(now) {
             let record = self.gateway_record(now, direction, method, fault);
-            let job = move |link: &Self| {
+            let work = move |link: &Self| {
                 link.keep(&Record::Gateway(record));
             };
-            if jobs.offer(1, Box::new(job), MAX_WAITING) {
+            if jobs.offer(1, Job { row: row.clone(), work: Box::new(work) }, MAX_WAITING) {
                 return;
             }
         }
-        let mut row = RefusedRow::new(fault.code());
-        row.direction = Some(direction);
         refused.add(now, row, method.filter(|_| fault == Fault::NotAllowed));
     }
 
@@ -79,12 +83,14 @@ impl Link {
         record
     }
 
-    /// Does what needs the record in the thread that records, so that the one that reads a peer does not wait for a sync.
-    pub(crate) fn later(&self, job: impl FnOnce(&Self) + Send + 'static) {
-        if self.recording.jobs.is_closed() {
-            return job(self);
+    /// Refuses a call of the client's for this fault in the thread that records, so that the one that reads the client does not
+    /// wait for a sync. Where the end comes first, the refusal is in the sum.
+    pub(crate) fn refuse_later(&self, fault: Fault, work: impl FnOnce(&Self) + Send + 'static) {
+        let Recording { jobs, refused } = &self.recording;
+        let row = row_of(Direction::ToServer, fault);
+        if !jobs.push(1, Job { row: row.clone(), work: Box::new(work) }) {
+            refused.add(self.now(), row, None);
         }
-        self.recording.jobs.push(1, Box::new(job));
     }
 
     /// Records the refusal of a plan, or adds it to the sum of those beyond the rate: then it has no number.
@@ -114,8 +120,17 @@ impl Link {
         jobs.close();
         jobs.wait_idle(limit);
         let now = self.now();
+        for Job { row, .. } in jobs.drain() {
+            refused.add(now, row, None);
+        }
         for refused in [self.gate.refusals(), refused] {
             let _ = refused.write(now);
         }
     }
+}
+
+fn row_of(direction: Direction, fault: Fault) -> RefusedRow {
+    let mut row = RefusedRow::new(fault.code());
+    row.direction = Some(direction);
+    row
 }

@@ -232,6 +232,7 @@ impl InFlight {
             still_stands(&self.gate, &terms.contract, tool, basis, &view, now)
                 .map_err(|refusal| refusal.code)?;
             match self.gate.holding {
+                _ if now >= basis.ends => Err(RejectionCode::CallExpired),
                 Some(limit) if now.since(self.started) >= limit => Err(RejectionCode::CallExpired),
                 Some(_) | None => Ok(()),
             }

@@ -53,6 +53,8 @@ pub(crate) struct Basis {
     entry: Digest,
     has_approval: bool,
     has_proposal: bool,
+    /// End of the contract in force at the decision: a renewal prolongs no call that is held.
+    pub(crate) ends: Timestamp,
 }
 
 /// A call that has failed one, with the reason for the record.
@@ -121,6 +123,7 @@ pub(crate) fn decide<'g>(
         entry: rules.entry().fingerprint(),
         has_approval: approval.is_some(),
         has_proposal: proposal.is_some(),
+        ends: terms.contract.expires(),
     };
     last_look(gate, &tool, &basis, facts)?;
     let Read { call_id, args, .. } = read;
@@ -411,7 +414,10 @@ fn spend(
             let spent = verified.spend(&*settings.spent, now, settings.skew);
             let spent = spent.map_err(|error| {
                 let (what, code) = match &error {
-                    ProposalSpendError::Endorsement(_) => ("endorsement", RejectionCode::PicVerifierFailed),
+                    ProposalSpendError::Endorsement { evidence, .. } => {
+                        facts.note_evidence(evidence);
+                        ("endorsement", RejectionCode::PicVerifierFailed)
+                    }
                     ProposalSpendError::Attestation(_) | _ => {
                         ("attestation", RejectionCode::PicEvidenceFailed)
                     }

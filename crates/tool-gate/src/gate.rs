@@ -19,7 +19,7 @@ use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::counts::{Counts, Window};
 use crate::decide::{Ready, Refusal, decide, living_agent, only_tool};
-use crate::facts::Facts;
+use crate::facts::{Facts, UsedUp};
 use crate::observe::{RECENT_NAMES, UndisclosedAttempts};
 use crate::plan::{RunningPlan, WithoutPlan, keep};
 use crate::probing::Probe;
@@ -459,7 +459,10 @@ impl Inner {
         let record = facts.rejected(code, &reason);
         // What is no question any more is a refusal among the others.
         let is_question = asks && approval_request.is_some();
-        let is_own = is_question || (approval_request.is_none() && self.rows.refused.takes(time));
+        // why: what was used up, and a person's denial, are nowhere else on record.
+        let is_lasting = used != UsedUp::default() || record.denied_by.is_some();
+        let is_own =
+            is_question || is_lasting || (approval_request.is_none() && self.rows.refused.takes(time));
         let Ok(sequence) = self.record_or_sum(record, tool.as_ref(), is_own) else {
             if let (Some(desk), Some(Ok(())), Some(request)) = (desk, filed, &approval_request) {
                 guarded(|| {
@@ -475,6 +478,8 @@ impl Inner {
             // It is kept where that fails, and no answer depends on it.
             let _ = self.rows.refused.write(time);
         }
+        // A question has an entry: beyond the rate nothing is asked.
+        let approval_request = approval_request.filter(|_| sequence.is_some());
         Rejection { approval_request, halted, used, ..Rejection::new(code, call_id, sequence) }
     }
 

@@ -70,6 +70,8 @@ pub struct Refusals {
     agent: Option<AgentId>,
     rate: RefusalRate,
     sums: Mutex<Sums>,
+    /// Held while a sum is recorded: what comes behind it is recorded behind it.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -93,7 +95,8 @@ struct Bucket {
 impl Bucket {
     fn takes(&mut self, rate: RefusalRate, now: u64) -> bool {
         let gained = now.saturating_sub(self.seen).saturating_mul(rate.per_second.into());
-        self.seen = self.seen.max(now);
+        // A clock that was ahead does not keep the tokens away.
+        self.seen = if self.seen > now.saturating_add(SUM_FOR) { now } else { self.seen.max(now) };
         self.used = self.used.saturating_sub(gained);
         let used = self.used.saturating_add(1_000);
         if used > u64::from(rate.burst).saturating_mul(1_000) {
@@ -113,7 +116,7 @@ impl Refusals {
         agent: Option<AgentId>,
         rate: RefusalRate,
     ) -> Self {
-        Self { sink, session, agent, rate, sums: Mutex::default() }
+        Self { sink, session, agent, rate, sums: Mutex::default(), writing: Mutex::default() }
     }
 
     /// Returns `true` if a refusal is to have an entry of its own. Otherwise [`add`](Self::add) it.
@@ -165,7 +168,9 @@ impl Refusals {
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         let sums = self.sums.lock();
-        sums.sum.is_some() && now.as_millis() >= sums.due
+        // A clock that was ahead postpones no sum.
+        let is_due = now.as_millis() >= sums.due || sums.due > now.as_millis().saturating_add(SUM_FOR);
+        sums.sum.is_some() && is_due
     }
 
     /// Records the sum, if there is one. Where that fails, the sum is kept.
@@ -173,6 +178,7 @@ impl Refusals {
     /// # Errors
     /// [`AuditError`] of the sink.
     pub fn write(&self, now: Timestamp) -> Result<(), AuditError> {
+        let _writing = self.writing.lock();
         let Some(mut sum) = self.sums.lock().sum.take() else { return Ok(()) };
         sum.time = now.max(sum.to);
         let record = Record::Refused(sum);

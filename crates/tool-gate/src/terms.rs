@@ -56,6 +56,9 @@ pub enum RenewError {
     /// The contract belongs to another session, agent or line of agents.
     #[error("the contract belongs to another session")]
     OtherSession,
+    /// The contract was negotiated before the one in force.
+    #[error("the contract is older than the one in force")]
+    Older,
     /// The contract does not hold under the registry in force.
     #[error(transparent)]
     Contract(#[from] ContractError),
@@ -73,6 +76,7 @@ impl RenewError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::OtherSession => "CONTRACT_OTHER_SESSION",
+            Self::Older => "CONTRACT_OLDER",
             Self::Contract(error) => error.code(),
             Self::Clock => "CLOCK_UNAVAILABLE",
             Self::Audit(_) => "AUDIT_UNAVAILABLE",
@@ -82,7 +86,8 @@ impl RenewError {
 
 impl ToolGate {
     /// Continues the session under a contract that was negotiated anew for it, as when the first one has run out. The contract
-    /// counts from the next decision on; a call that was accepted before runs only if the new contract discloses its tool.
+    /// counts from the next decision on; a call that was accepted before runs only if the new contract discloses its tool, and only until
+    /// the contract ends that it was accepted under.
     ///
     /// No budget starts anew: call limits, rates, counts, alarm, quarantine, the plan's place and spent approvals are the
     /// session's. The pinned goal counts until the new contract's end at least. A definition that was noted is
@@ -113,6 +118,9 @@ impl ToolGate {
         let of = |it: &SessionContract| (it.session().clone(), it.agent().clone(), it.ancestors().to_vec());
         if of(&contract) != of(&old.contract) {
             return Err(RenewError::OtherSession);
+        }
+        if contract.issued() < old.contract.issued() {
+            return Err(RenewError::Older);
         }
         let now = inner.now().map_err(|_| RenewError::Clock)?;
         contract.check(&inner.view(now), now)?;

@@ -1,17 +1,21 @@
 use std::collections::BTreeSet;
 
 use countersign_canonical_json::{Kind, ValueRef};
-use countersign_core::Digest;
+use countersign_core::{Digest, look_alike};
 
 use super::EndorsementError;
 
 /// The most places that one entry binds.
 const MAX_BOUNDS: usize = 64;
 
+/// The most members of an object on the way to a bound place.
+const MAX_BESIDE: usize = 256;
+
 /// Arguments that an endorsement is for.
 ///
 /// Only [`Exact`](Self::Exact) binds everything. Under [`Within`](Self::Within) the agent chooses freely what no bound
-/// names: other members, and members of other objects.
+/// names: other members, and members of other objects. A member whose name looks like a bound one's, and an object of more
+/// than 256 members on the way to a bound place, meet no bound.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BoundArgs {
@@ -80,6 +84,9 @@ impl ArgBound {
     }
 
     fn allows(&self, args: ValueRef<'_>) -> bool {
+        if has_look_alike(args, &self.pointer) {
+            return false;
+        }
         // why: a number that was rounded when it was read is another one than was written.
         let Some(value) = args.pointer(&self.pointer).filter(|value| value.is_exact()) else {
             return false;
@@ -113,6 +120,26 @@ impl ArgBound {
         };
         Ok(Self { pointer: pointer.into(), rule })
     }
+}
+
+/// Returns whether a member stands beside the place, or on the way to it, whose name a reader could take for the bound one's:
+/// some match names without regard to case, and the last one counts. So it does for an object of too many members.
+fn has_look_alike(args: ValueRef<'_>, pointer: &str) -> bool {
+    let (mut object, mut way) = (Some(args), String::new());
+    for token in pointer.split('/').skip(1) {
+        let name = token.replace("~1", "/").replace("~0", "~");
+        if object.is_some_and(|object| object.kind() == Kind::Object && object.len() > MAX_BESIDE) {
+            return true;
+        }
+        let beside = object.into_iter().flat_map(ValueRef::members);
+        if beside.filter(|(other, _)| *other != name).any(|(other, _)| look_alike(other, &name)) {
+            return true;
+        }
+        way.push('/');
+        way.push_str(token);
+        object = args.pointer(&way);
+    }
+    false
 }
 
 fn read_bounds(bounds: ValueRef<'_>) -> Result<Vec<ArgBound>, EndorsementError> {

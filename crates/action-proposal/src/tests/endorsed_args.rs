@@ -116,6 +116,25 @@ fn a_bound_entry_backs_its_arguments_alone_under_any_profile() {
 }
 
 #[test]
+fn a_member_that_looks_like_a_bound_one_meets_no_bound() {
+    let entry = bounds(&json!([{"pointer": "/to", "equals": "acme"}, {"pointer": "/amount", "max": 500}]));
+    let verifier = verifier(Profile::Strict, &entry);
+    let judged = |args: Value| code(judge(&filed(args), &verifier));
+    for other in ["To", "tO", "t\u{43e}", "AMOUNT", "amount "] {
+        let mut args = acme();
+        args[other] = json!("mallory");
+        assert_eq!(judged(args), "PIC_VERIFIER_FAILED", "{other}");
+    }
+    let mut args = acme();
+    args["note"] = json!("thanks");
+    assert_eq!(judged(args.clone()), "allow");
+    for n in 0..256 {
+        args[format!("n{n}")] = json!(n);
+    }
+    assert_eq!(judged(args), "PIC_VERIFIER_FAILED");
+}
+
+#[test]
 fn exact_arguments_allow_no_other_member() {
     let mut entry = for_acme(&json!({"args": Digest::of(br#"{"amount":500,"to":"acme"}"#)}));
     entry.as_object_mut().unwrap().remove("bounds");

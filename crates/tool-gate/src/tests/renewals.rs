@@ -286,17 +286,32 @@ fn plan_goes_on_at_its_place() {
 fn held_call_runs_where_the_new_contract_has_its_tool() {
     let world = World::new();
     let gate = world.gate();
-    let (first, second, third) = (
-        gate.check(&search("a")).unwrap(),
-        gate.check(&search("b")).unwrap(),
-        gate.check(&search("c")).unwrap(),
-    );
+    let (first, second) = (gate.check(&search("a")).unwrap(), gate.check(&search("b")).unwrap());
+    renew(&world, &gate);
+    first.run(|_| Ok::<_, ()>(())).unwrap();
+    gate.renew(anew(&world, &gate, &["mail"])).unwrap();
+    assert_eq!(second.dispatch().unwrap_err().code(), UndisclosedTool);
+}
+
+#[test]
+fn held_call_ends_with_the_contract_of_its_decision() {
+    let world = World::new();
+    let gate = world.gate();
+    let (first, second) = (gate.check(&search("a")).unwrap(), gate.check(&search("b")).unwrap());
     end(&world);
     assert_eq!(first.dispatch().unwrap_err().code(), ContractExpired);
     renew(&world, &gate);
-    second.run(|_| Ok::<_, ()>(())).unwrap();
-    gate.renew(anew(&world, &gate, &["mail"])).unwrap();
-    assert_eq!(third.dispatch().unwrap_err().code(), UndisclosedTool);
+    assert_eq!(second.dispatch().unwrap_err().code(), CallExpired);
+}
+
+#[test]
+fn older_contract_renews_nothing() {
+    let world = World::new();
+    let gate = world.gate();
+    let older = anew(&world, &gate, &["search"]);
+    end(&world);
+    renew(&world, &gate);
+    assert_eq!(gate.renew(older).unwrap_err().code(), "CONTRACT_OLDER");
 }
 
 #[test]

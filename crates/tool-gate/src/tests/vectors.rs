@@ -59,6 +59,17 @@ fn call_id(about: &str, session: &str, number: u64) -> Value {
     framed.vector(about, "call-id", &json!({ "session": session, "number": number }), made.as_str())
 }
 
+/// What the signal `asked` knows a call by.
+fn asked_call(about: &str, (server, tool): (&str, &str), args: Digest) -> Value {
+    let key = crate::probing::call_key(server, tool, args);
+    let framed = Framed::new("countersign/asked-1")
+        .field("server", server.as_bytes())
+        .field("tool", tool.as_bytes())
+        .field("args", args.as_bytes());
+    assert_eq!(Digest::of(&framed.bytes()), key, "{about}");
+    framed.vector(about, "asked-call", &json!({ "server": server, "tool": tool, "args": args }), key)
+}
+
 fn recipes() -> Vec<(&'static str, Value)> {
     let (one, two) = (Digest::of(b"one"), Digest::of(b"two"));
     let pinned = Digest::of(b"the pinned definition");
@@ -127,6 +138,7 @@ fn recipes() -> Vec<(&'static str, Value)> {
         ("second_call", call_id("the second one", "session-1", 2)),
         ("call_256", call_id("a number that takes two bytes", "session-1", 256)),
         ("call_of_another_session", call_id("the first call of another session", "session-1\u{e9}|1", 1)),
+        ("asked_call", asked_call("a call that needed an approval", ("desk", "refund"), one)),
     ]
 }
 

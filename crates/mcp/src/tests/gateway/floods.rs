@@ -1,6 +1,7 @@
 //! Refused messages beyond their rate, while the record is slow: nothing waits for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_audit_log::{Record, RefusedRecord};
 use parking_lot::Mutex;
@@ -61,6 +62,25 @@ fn clients_refused_requests_are_answered_while_the_record_is_held_up() {
     drop(disk);
     let (own, sums) = recorded(&mut desk);
     assert_eq!((own, sums.iter().map(RefusedRecord::total).sum::<u64>()), (50, 150));
+}
+
+#[test]
+fn refusals_that_wait_at_the_stop_are_in_the_sum() {
+    let (mut desk, hold) = held(Setup::default().patient());
+    let disk = hold.lock();
+    for id in 0..30 {
+        desk.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "made/up" }).to_string());
+        assert_eq!(desk.error(&json!(id)), (-32601, "METHOD_NOT_ALLOWED".into()));
+    }
+    desk.stop.stop(Duration::ZERO);
+    // Longer than the end waits for the record.
+    std::thread::sleep(Duration::from_millis(600));
+    drop(disk);
+    // The one that was being recorded at the end.
+    std::thread::sleep(Duration::from_millis(200));
+    let (own, sums) = recorded(&mut desk);
+    assert!(own < 30, "{own}");
+    assert_eq!(own + usize::try_from(sums.iter().map(RefusedRecord::total).sum::<u64>()).unwrap(), 30);
 }
 
 #[test]
