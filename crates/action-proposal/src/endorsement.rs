@@ -65,7 +65,7 @@ pub enum EndorsementError {
     /// A scope is stated and empty, names something twice, or names something that cannot be.
     #[error("the scope of a digest is not a list of distinct names")]
     Scope,
-    /// The bounds of a digest are none or more than 64, one is no rule for a place in the arguments, two are of one place, or
+    /// The bounds of a digest are missing or more than 64, one is no rule for a place in the arguments, two are of one place, or
     /// exact arguments stand beside them.
     #[error(
         "the bounds of a digest are 1 to 64 distinct places in the arguments, each with a value, or with a least or a most"
@@ -173,7 +173,7 @@ impl EndorsementDraft {
         Self::from_json(whole.as_bytes())
     }
 
-    /// What is about to be signed, in its order.
+    /// The entries that would be signed, in their order.
     #[must_use]
     pub fn entries(&self) -> &[EndorsedDigest] {
         &self.entries

@@ -191,7 +191,7 @@ impl Question<'_> {
             return Err(failed(index, "sha256", "must be the digest of the file"));
         }
         let is_input = self.is_input(&entry.id);
-        let backing = if is_input { self.back(&digest) } else { Backing::Nobody(None) };
+        let backing = if is_input { self.back(&digest) } else { Backing::Missing(None) };
         let mut evidence = VerifiedEvidence {
             id: entry.id.clone(),
             content: Content::File { digest, bytes: file.into_bytes() },
@@ -206,7 +206,7 @@ impl Question<'_> {
         match backing {
             // A file that no claim cites backs nothing, so it costs nothing.
             Backing::Operator(uses) if self.is_cited(&entry.id) => evidence.uses = uses,
-            Backing::Nobody(reason) => evidence.unbacked = reason,
+            Backing::Missing(reason) => evidence.unbacked = reason,
             Backing::Operator(_) | Backing::Itself => {}
         }
         Ok(evidence)
@@ -242,10 +242,10 @@ impl Question<'_> {
         })
     }
 
-    /// Looks for somebody who stands behind a file for this call.
+    /// Looks for what stands behind a file for this call.
     ///
     /// In 0.8 every hash raises trust by itself. Not so at money, privacy and irreversible where the operator endorses
-    /// digests: what is endorsed for other arguments, or used up, would count as well as before.
+    /// digests: a digest endorsed for other arguments, or used up, would count as well as before.
     fn back(&self, digest: &Digest) -> Backing {
         let impacts: Vec<ImpactClass> = self.impacts.all().collect();
         let list = self.verifier.endorsed.as_ref();
@@ -253,10 +253,10 @@ impl Question<'_> {
         if self.verifier.profile == Profile::Pic08 && (list.is_none() || !high) {
             return Backing::Itself;
         }
-        let Some(list) = list else { return Backing::Nobody(None) };
+        let Some(list) = list else { return Backing::Missing(None) };
         // why: outside of `strict` a call may come without its arguments. Those of the proposal are the agent's word.
         if high && self.call.tool.is_some() && self.call.args.is_none() {
-            return Backing::Nobody(Some(Unbacked::OtherArgs));
+            return Backing::Missing(Some(Unbacked::OtherArgs));
         }
         let call = BackedCall {
             tool: self.call.tool.unwrap_or_else(|| self.proposal.tool()),
@@ -270,7 +270,7 @@ impl Question<'_> {
         };
         match list.back(digest, &call) {
             Ok(uses) => Backing::Operator(uses),
-            Err(reason) => Backing::Nobody(reason),
+            Err(reason) => Backing::Missing(reason),
         }
     }
 
@@ -289,7 +289,7 @@ enum Backing {
     Operator(EndorsedUses),
     /// The profile lets the hash alone raise trust.
     Itself,
-    Nobody(Option<Unbacked>),
+    Missing(Option<Unbacked>),
 }
 
 fn failed(index: usize, member: &str, rule: &'static str) -> ProposalError {

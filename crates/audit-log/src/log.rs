@@ -62,7 +62,7 @@ const PATIENCE: u32 = 128;
 /// After a failed write or sync everybody who waits is refused, and the file is let go, never to be synced again. The next
 /// record first opens it anew, verifies it and goes on in a new segment; or it is refused in turn. What was acknowledged is
 /// never given up. What was refused may still be in the log: a batch that reads show whole, with its checkpoint, is kept,
-/// for somebody may have read it; anything else that nobody was told of is cut. Before that, the bytes are kept in a file of
+/// for a reader may have seen it; anything else that was not acknowledged is cut. Before that, the bytes are kept in a file of
 /// their own, `cut-` and the number of the record that names it.
 ///
 /// A state beside the folder ([`LogOptions::state`]) keeps the last synced checkpoint. A folder that was deleted, cut or
@@ -70,7 +70,7 @@ const PATIENCE: u32 = 128;
 /// [`checkpoint`](Self::checkpoint) and at the end; and in between once it is 256 records and 64 batches behind, or 10 seconds
 /// by the records' own times. It never names a checkpoint that is not synced.
 ///
-/// What it does not do: whoever holds the signing key can write another log, and whoever can write folder and state can
+/// What it does not do: a holder of the signing key can write another log, and a writer of folder and state can
 /// replace both. Against both, keep [`checkpoint`](Self::checkpoint)s elsewhere, and
 /// give the latest one back when the log is opened ([`LogOptions::known_checkpoint`]).
 ///

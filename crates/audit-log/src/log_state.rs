@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 4 << 20;
 
 /// The last synced checkpoint of each log that was ever opened with this state, by the log's origin.
 ///
-/// A log is held against its own part: a deleted, cut or older log does not go on from that. Somebody who can replace both
+/// A log is held against its own part: a deleted, cut or older log does not go on from that. An attacker who can replace both
 /// log and state is not found by it.
 #[derive(Clone, Debug, Default)]
 pub struct LogStates(Vec<WireLog>);

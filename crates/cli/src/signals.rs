@@ -35,7 +35,7 @@ pub(crate) struct SignalsPart {
     undisclosed: SignalPart,
 }
 
-/// One signal. What is left out is as [`SignalRule::usual`] has it.
+/// One signal. A member that is left out is as [`SignalRule::usual`] has it.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SignalPart {

@@ -38,7 +38,7 @@ pub(crate) type Notice = Box<dyn Fn(&GatewayNotice) + Send + Sync>;
 
 /// What the gateway's threads share.
 ///
-/// Nobody holds two of the locks in here at once, but that `life` may be held while `asked` is taken, and `contract_news` while
+/// No thread holds two of the locks in here at once, but that `life` may be held while `asked` is taken, and `contract_news` while
 /// `listing` or `to_client` is.
 pub(crate) struct Link {
     pub(crate) settings: GatewaySettings,

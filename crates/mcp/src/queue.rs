@@ -99,7 +99,7 @@ impl<T> Queue<T> {
         drop(items);
     }
 
-    /// Takes out all that nobody has taken.
+    /// Takes out all that is left.
     pub(crate) fn drain(&self) -> Vec<T> {
         let mut state = self.state.lock();
         state.weight = 0;

@@ -31,7 +31,7 @@ impl Recording {
         Self { jobs: Queue::new(MAX_WAITING), refused }
     }
 
-    /// Ends the thread, with what is left unrecorded.
+    /// Ends the thread. The rest stays unrecorded.
     pub(crate) fn kill(&self) {
         self.jobs.kill();
     }
@@ -114,7 +114,7 @@ impl Link {
         }
     }
 
-    /// Records what waits and what was summed, for at most `limit`. What is refused after that is in a sum.
+    /// Records what waits and what was summed, for at most `limit`. Later refusals are in a sum.
     pub(crate) fn end_recording(&self, limit: std::time::Duration) {
         let Recording { jobs, refused } = &self.recording;
         jobs.close();

@@ -394,7 +394,7 @@ fn user_checks(gate: &Inner, asked: &Asked<'_>, impact: ImpactClass) -> Result<(
 
 /// Step 10: are attestations, endorsements and approval unspent, and now spent, durably?
 ///
-/// What backs the proposal goes first. A call that fails there has cost nobody's approval, and of one call's codes the one of step 8
+/// What backs the proposal goes first. A call that fails there has cost no one's approval, and of one call's codes the one of step 8
 /// still comes before the one of step 10. A call that fails at its approval has used its attestations up, which were good
 /// for this call alone, and one use of each endorsement.
 fn spend(

@@ -242,7 +242,7 @@ impl ToolGate {
     }
 
     /// Refusals of this session that are recorded as sums. A host that has a thread to spare records those that are due, and every
-    /// host what is left before it closes the record.
+    /// host the rest before it closes the record.
     #[must_use]
     pub fn refusals(&self) -> &Refusals {
         &self.inner.rows.refused
@@ -431,7 +431,7 @@ impl Inner {
         self.record_lost.load(Ordering::SeqCst)
     }
 
-    /// Asks for what is missing, records a refusal, counts it, and makes the answer.
+    /// Asks for a missing approval, records a refusal, counts it, and makes the answer.
     pub(crate) fn refuse(
         &self,
         facts: Facts<'_>,
@@ -457,7 +457,7 @@ impl Inner {
             }
         }
         let record = facts.rejected(code, &reason);
-        // What is no question any more is a refusal among the others.
+        // A refusal without a question counts among the others.
         let is_question = asks && approval_request.is_some();
         // why: what was used up, and a person's denial, are nowhere else on record.
         let is_lasting = used != UsedUp::default() || record.denied_by.is_some();

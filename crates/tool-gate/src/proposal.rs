@@ -96,7 +96,7 @@ impl Reserved {
         call.proposal.or(self.proposal.as_deref().map(str::as_bytes))
     }
 
-    /// The id that the agent's side gave; an error where it is none.
+    /// The id that the agent's side gave; an error where it is malformed.
     pub(crate) fn take_request_id(&mut self) -> Result<Option<RequestId>, ()> {
         self.request_id.take().transpose()
     }

@@ -60,7 +60,7 @@ impl RefusalRate {
 
 /// Decides which refusals of one session have an entry of their own, and records sums of all others.
 ///
-/// It has no thread and no clock. A sum is due 10 s after its first refusal, and recorded by whoever calls
+/// It has no thread and no clock. A sum is due 10 s after its first refusal, and recorded by the caller of
 /// [`write`](Self::write) then: a [`ToolGate`](crate::ToolGate) at its next decision and at its end, a gateway from a thread of its
 /// own.
 #[derive(Debug)]
@@ -202,7 +202,7 @@ impl Drop for Refusals {
     fn drop(&mut self) {
         let end = self.sums.lock().sum.as_ref().map(|sum| sum.to);
         if let Some(end) = end {
-            // Nobody is left to try again.
+            // No one is left to try again.
             let _ = self.write(end);
         }
     }

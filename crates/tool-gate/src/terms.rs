@@ -135,7 +135,7 @@ impl ToolGate {
 }
 
 impl Inner {
-    /// Puts new terms in force. Definitions of tools that they do not disclose are forgotten: nobody notes their changes.
+    /// Puts new terms in force. Definitions of tools that they do not disclose are forgotten: no one notes their changes.
     fn replace_terms(&self, terms: Terms) {
         // why: under the lock, so that no definition is noted by the old terms behind this.
         let mut definitions = self.definitions.write();

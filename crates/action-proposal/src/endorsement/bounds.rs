@@ -36,7 +36,7 @@ pub struct ArgBound {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ArgRule {
-    /// The value with this canonical text (RFC 8785). So `1` and `1.0` are one number, and the text `"1"` is none.
+    /// The value with this canonical text (RFC 8785). So `1` and `1.0` are one number, and the text `"1"` is not one.
     Equals(Box<str>),
     /// A number from `min` to `max`, both included; at least one of them is stated.
     Range {

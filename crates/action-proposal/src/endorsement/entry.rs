@@ -69,13 +69,13 @@ impl EndorsedDigest {
             (None, _, _) => None,
             (Some(uses), _, _) if !(1..=MAX_USES).contains(&uses) => return Err(EndorsementError::Uses),
             (Some(uses), Some(issued), Some(expires)) => Some(Counted { uses, issued, expires }),
-            // why: with the times of whatever list holds it, a list that is signed again would give its uses back.
+            // why: with the times of the list that holds it, a list that is signed again would give its uses back.
             (Some(_), _, _) => return Err(EndorsementError::NoTimes),
         };
         Ok(Self { id: id_of(entry), digest: wire.sha256, scope, args, expires: wire.expires, counted })
     }
 
-    /// Identifies the entry: all of it but its number of uses, which are counted under this whatever list it is in.
+    /// Identifies the entry: all of it but its number of uses, which are counted under this in every list.
     #[must_use]
     pub const fn id(&self) -> Digest {
         self.id

@@ -20,7 +20,7 @@ pub struct CutBytes {
     pub digest: Digest,
 }
 
-/// Keeps what is about to be cut before the record of that number, synced, behind what was kept before that record already:
+/// Keeps bytes that are cut next, before the record of that number, synced, behind what was kept before that record already:
 /// by a process that ended in between. Without either there is no cut.
 pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option<CutBytes>> {
     let file = format!("cut-{seq}");

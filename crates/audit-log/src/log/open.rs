@@ -21,7 +21,7 @@ pub(super) struct Opened {
     pub(super) start: LogStart,
 }
 
-/// Takes the lock, verifies what is there, also against the log's state, cuts what nobody was told of, and stands ready behind
+/// Takes the lock, verifies what is there, also against the log's state, cuts what was not acknowledged, and stands ready behind
 /// it.
 pub(super) fn open(
     disk: &dyn Disk,

@@ -188,7 +188,7 @@ impl Writer {
         self.synced = self.end;
     }
 
-    /// Keeps what is about to be cut, and remembers it until it is recorded.
+    /// Keeps bytes that are cut next, and remembers them until they are recorded.
     pub(super) fn keep_cut(&mut self, disk: &dyn Disk, bytes: &[u8]) -> io::Result<()> {
         if !bytes.is_empty() {
             self.cut = cut::keep(disk, self.frontier.size().saturating_add(1), bytes)?;

@@ -11,7 +11,7 @@ use crate::*;
 
 const ONE: &str = "000000000001.jsonl";
 
-/// A log of two entries and a torn third, and what is torn of it.
+/// A log of two entries and a torn third, and the part of it that was written.
 fn torn(disk: &SimDisk) -> Vec<u8> {
     let log = Log::open_on(disk.clone(), options()).unwrap();
     fill(&log, 2, 1);

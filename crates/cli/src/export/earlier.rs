@@ -234,7 +234,7 @@ fn labels(text: &str) -> Option<BTreeMap<&str, String>> {
     Some(found)
 }
 
-/// Returns `false` for a name that is none of this registry or this version; nothing for a label that no metric has.
+/// Returns `false` for a name that this registry or this version does not have; nothing for a label that no metric has.
 fn is_known(labels: &BTreeMap<&str, String>, registry: &RegistrySnapshot) -> Option<bool> {
     let mut known = true;
     for (name, value) in labels {

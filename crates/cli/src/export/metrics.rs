@@ -204,7 +204,7 @@ impl Metrics {
     }
 }
 
-/// The last counts are written at the end, whatever the end was. Gauges are of a session that runs.
+/// The last counts are written at every end. Gauges are of a session that runs.
 impl Drop for Metrics {
     fn drop(&mut self) {
         let Some(Keeper { stop, thread }) = self.keeper.take() else { return };

@@ -207,7 +207,7 @@ impl Run {
     }
 }
 
-/// What is on standard error beside the line of a log that was begun or adopted.
+/// Standard error, without the line of a log that was begun or adopted.
 pub(crate) fn unannounced(err: &str) -> String {
     let is_announced = |line: &&str| line.starts_with("log `") && line.contains(", its state is kept in `");
     err.split_inclusive('\n').filter(|line| !is_announced(line)).collect()

@@ -404,7 +404,7 @@ fn evidence_is_told_entry_by_entry() {
     };
     let (mail, gone) = (file("mail", "file://invoice.txt"), file("gone", "file://gone.txt"));
 
-    // What is signed names the files beside it: with them it passes, though one of them cannot be had.
+    // The signed object names the files beside it: with them it passes, though one of them cannot be had.
     bench.write("gone.txt", bench.read("invoice.txt"));
     let shown = attest(json!([mail, gone]), "all.json");
     std::fs::remove_file(bench.path("gone.txt")).unwrap();

@@ -134,7 +134,7 @@ fn a_schema_that_leads_back_is_bounded_in_time_and_memory() {
         .arg(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "tests::bounded_schemas::in_a_process_of_its_own", "--nocapture"])
         .env(CHILD, "1")
-        // What is freed goes back to the system at once, so that each answer is measured by itself: mallopt(3).
+        // Freed memory goes back to the system at once, so that each answer is measured by itself: mallopt(3).
         .env("MALLOC_MMAP_THRESHOLD_", "65536")
         .env("MALLOC_TRIM_THRESHOLD_", "65536")
         .output()

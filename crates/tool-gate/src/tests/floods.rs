@@ -206,7 +206,7 @@ fn summed_calls_are_undetermined_in_a_simulation() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever was summed, an alarm that is replayed stands where the gate's own does, and counts add up.
+    /// An alarm that is replayed over sums stands where the gate's own does, and counts add up.
     #[test]
     fn replayed_alarm_is_the_gates_own(
         calls in prop::collection::vec((0_u8..6, 0_u64..3_000), 1..200), burst in 1_u32..5,

@@ -196,7 +196,7 @@ fn child_session_is_renewed_under_its_renewed_parent() {
     assert_eq!(child.contract().expires(), parent.contract().expires());
 }
 
-/// A sink that fails while it is told to.
+/// A sink that fails while the test says so.
 #[derive(Debug, Default)]
 struct Failing(Mutex<bool>, MemorySink);
 

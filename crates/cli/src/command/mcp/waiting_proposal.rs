@@ -59,7 +59,7 @@ mod tests {
     use super::describe;
 
     #[test]
-    fn claims_evidence_and_signers_are_shown_with_hidden_text_escaped() {
+    fn claims_evidence_and_signers_are_shown_escaped() {
         let digest = Digest::of(b"invoice");
         let summary = ProposalSummary::new("strict", "Pay\nevidence   \"x\" sig verified")
             .impact("money")

@@ -127,7 +127,7 @@ impl Endorse {
         text.push_str(&binding.members());
         let uses = self.uses.or(binding.is_bound().then_some(1));
         if let Some(uses) = uses {
-            // Times of its own: its uses are counted whatever list it is signed in again.
+            // Times of its own: its uses are counted in every list that it is signed in again.
             let (issued, expires) = (issued.as_millis(), expires.as_millis());
             text.push_str(&format!(r#","uses":{uses},"issued":{issued},"expires":{expires}"#));
         }
@@ -138,14 +138,14 @@ impl Endorse {
     /// Adds what has not ended of the earlier list.
     fn carry_over(&self, draft: EndorsementDraft, keys: &[SigningKey]) -> Result<EndorsementDraft, Failure> {
         let Some(path) = &self.earlier else { return Ok(draft) };
-        // why: of the same keys, so that nobody has an operator sign entries that are another's.
+        // why: of the same keys, so that no one has an operator sign entries that are another's.
         let root = TrustRoot::new(1, keys.len(), keys.iter().map(SigningKey::verifying_key))?;
         draft
             .carry_over(&read_file(path, REGISTRY_BYTES)?, &root)
             .map_err(|error| Failure::from(error).about(path.display()).into_refusal())
     }
 
-    /// Shows what is signed, on standard error.
+    /// Shows the signed entries on standard error.
     fn show(&self, entries: &[EndorsedDigest], binding: &Binding, expires: Timestamp) {
         let mut lines: Vec<_> =
             entries.iter().map(|entry| format!("file       {}", entry.digest())).collect();

@@ -154,7 +154,7 @@ impl Reading {
 }
 
 /// A sink that takes its time over outcomes, as a disk does, and over refused messages for as long as a test holds the lock. It
-/// records no session while it is told not to.
+/// records no session while the test forbids it.
 #[derive(Debug)]
 struct SlowSink(Arc<MemorySink>, Duration, Arc<AtomicBool>, Arc<Mutex<()>>);
 

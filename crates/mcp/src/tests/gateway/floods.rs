@@ -52,7 +52,7 @@ fn servers_flood_does_not_hold_up_its_answer() {
 }
 
 #[test]
-fn clients_refused_requests_are_answered_while_the_record_is_held_up() {
+fn refused_requests_are_answered_while_the_record_waits() {
     let (mut desk, hold) = held(Setup::default().patient());
     let disk = hold.lock();
     for id in 0..200 {
