@@ -96,7 +96,7 @@ class Log:
     def __init__(self, folder, vkey, known=()):
         self.folder, self.vkey, self.tree, self.note, self.first = Path(folder), vkey, None, None, None
         self.known = sorted(signed(note, vkey) for note in known)
-        self.tail = 0
+        self.tail, self.forked = 0, None
 
     def segments(self):
         numbers = []
@@ -114,6 +114,7 @@ class Log:
             self.segment(number, number == segments[-1])
         if self.tree is None:
             raise Damage("AUDIT_UNAVAILABLE", "the only segment was never finished")
+        self.require_same()
         if self.known and self.known[-1][0] > self.tree.size:
             raise Damage("AUDIT_ROLLED_BACK", "the log has fewer entries than a known checkpoint counts")
         return self
@@ -143,6 +144,7 @@ class Log:
             if self.known and self.known[0][0] < tree.size:
                 raise Damage("AUDIT_ARCHIVED", "a known checkpoint is older than the first segment")
             self.compare(tree)
+            self.require_same()
         elif self.tree.size != tree.size:
             raise Damage("AUDIT_CORRUPT", f"entries are missing before segment {number}")
         elif self.tree.root() != tree.root():
@@ -152,9 +154,14 @@ class Log:
         self.tree, self.note = tree, note
 
     def compare(self, tree):
+        """Notes a difference. It is a fork once a checkpoint of the log stands behind it; before that the entries may be damaged."""
         for size, root in self.known:
-            if size == tree.size and root != tree.root():
-                raise Damage("AUDIT_FORK", f"a known checkpoint has another root at {size} entries")
+            if size == tree.size and root != tree.root() and self.forked is None:
+                self.forked = size
+
+    def require_same(self):
+        if self.forked is not None:
+            raise Damage("AUDIT_FORK", f"a known checkpoint has another root at {self.forked} entries")
 
     def lines(self, data, at, is_last):
         """Reads up to the last checkpoint that stands behind lines as they should be; what follows is the tail."""
@@ -194,6 +201,7 @@ class Log:
         size, root = signed(note, self.vkey)
         if size == self.tree.size or (size, root) != (tree.size, tree.root()):
             raise Damage("AUDIT_CORRUPT", f"the checkpoint at byte {at} is of another tree")
+        self.require_same()
         return note
 
 
