@@ -1,4 +1,7 @@
+use std::fmt::Write as _;
 use std::num::FpCategory;
+
+use crate::value::EXACT_INTEGERS;
 
 /// Holds what a number literal means.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +48,14 @@ pub(crate) fn is_canonical(literal: &str) -> bool {
 
 /// Writes a finite double as ECMAScript's `Number::toString` does (RFC 8785, section 3.2.2.3).
 pub(crate) fn write_number(out: &mut String, value: f64) {
+    // why: most numbers are small integers, which the search for the shortest digits takes several times as long for.
+    if value.abs() < EXACT_INTEGERS && value.fract() == 0.0 {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
+        let whole = value as i64;
+        // A string takes every digit.
+        let _ = write!(out, "{whole}");
+        return;
+    }
     out.push_str(ryu_js::Buffer::new().format_finite(value));
 }
 

@@ -5,7 +5,7 @@ use crate::tape::{Node, Tape, compare_utf16};
 use crate::write::write_value;
 
 /// The largest magnitude up to which every integer is a double.
-const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
+pub(crate) const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
 
 /// Names the kinds of JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
