@@ -264,7 +264,9 @@ class Desk:
         return self.call(f"audit witness {log} --key log.vkey {given} {more}")
 
     def copy(self, old, new):
+        """Puts a log in the place of another, and takes its state away: who can do both is seen by a witness alone."""
         shutil.rmtree(self.folder / new, ignore_errors=True)
+        (self.folder / f"{new}.state").unlink(missing_ok=True)
         shutil.copytree(self.folder / old, self.folder / new)
 
 
