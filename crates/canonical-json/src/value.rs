@@ -175,6 +175,30 @@ impl<'a> ValueRef<'a> {
         text
     }
 
+    /// Writes the canonical text of the object with only those of its members whose names `keep` accepts; `{}` for another
+    /// kind of value.
+    ///
+    /// ```
+    /// use countersign_canonical_json::{Limits, Recipe, read};
+    /// let sent = read(br#"{"to":"bob","__trace":7}"#, Recipe::Jcs1, &Limits::default())?;
+    /// assert_eq!(sent.value().canonical_text_of(|name| name != "__trace"), r#"{"to":"bob"}"#);
+    /// # Ok::<(), countersign_canonical_json::JsonError>(())
+    /// ```
+    #[must_use]
+    pub fn canonical_text_of(self, keep: impl Fn(&str) -> bool) -> String {
+        let mut text = String::from("{");
+        for &name in self.names().iter().filter(|name| keep(self.tape.name(**name))) {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            write_value(&mut text, self.tape, name);
+            text.push(':');
+            write_value(&mut text, self.tape, name.saturating_add(1));
+        }
+        text.push('}');
+        text
+    }
+
     pub(crate) fn copy_tape(self) -> Tape {
         self.tape.subtree(self.at)
     }

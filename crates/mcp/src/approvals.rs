@@ -59,7 +59,7 @@ impl Approvals {
     }
 
     /// Files what an approver would have to approve, and gives the id to approve it under. A denial counts until `denial_ends`. What
-    /// was denied before is remembered as well, so that the gate is told so at the next try.
+    /// was denied before is remembered as well, so that the next try is refused for it.
     pub(crate) fn ask(
         &self,
         request: &ApprovalRequest,

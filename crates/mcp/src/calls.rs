@@ -11,7 +11,6 @@ use countersign_tool_gate::{
 };
 
 use crate::approvals::{Answer, Approvals, Question};
-use crate::compose::Object;
 use crate::definitions::{is_unknown, know_definition};
 use crate::era_2025::{self, CallParams};
 use crate::fault::Fault;
@@ -115,8 +114,7 @@ fn own_members(args: ValueRef<'_>) -> Option<String> {
     if reserved.iter().all(|name| args.get(name).is_none()) {
         return None;
     }
-    let own = args.members().filter(|(name, _)| !reserved.contains(name));
-    Some(own.fold(Object::new(), |object, (name, value)| object.value(name, value)).finish())
+    Some(args.canonical_text_of(|name| !reserved.contains(&name)))
 }
 
 /// Decides the client's calls one after another, so that an approval that fits two of them is used by one, but for those that
@@ -373,7 +371,7 @@ impl<'l> Questions<'l> {
         Self { link, filed: RefCell::new(None) }
     }
 
-    /// The id under which to approve, or why there is none; nothing where nothing was to be filed.
+    /// The id under which to approve, or why it was not filed; `None` where the gate asked nothing.
     pub(crate) fn filed(self) -> Option<Result<CallId, NotFiled>> {
         self.filed.into_inner().map(|filed| filed.map(|question| question.id))
     }

@@ -381,8 +381,7 @@ pub(crate) fn outside_call(meta: ValueRef<'_>) -> Option<String> {
     if !meta.members().any(|(name, _)| taken(name)) {
         return None;
     }
-    let rest = meta.members().filter(|(name, _)| !taken(name));
-    Some(rest.fold(Object::new(), |object, (name, value)| object.value(name, value)).finish())
+    Some(meta.canonical_text_of(|name| !taken(name)))
 }
 
 /// Some readers match names without regard to case, so a server has ours in any.

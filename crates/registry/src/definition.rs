@@ -1,4 +1,4 @@
-use countersign_canonical_json::{Kind, ValueRef, write_string};
+use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::Digest;
 
 /// What of a tool's definition is hashed: all that a server could change to mislead a model, in the order that
@@ -49,18 +49,9 @@ pub fn definition_digest(tool: ValueRef<'_>) -> Result<Digest, DefinitionError> 
     if tool.kind() != Kind::Object || tool.get("name").and_then(ValueRef::as_str).is_none() {
         return Err(DefinitionError::Shape);
     }
-    let mut text = String::from("{");
-    for (name, value) in MEMBERS.into_iter().filter_map(|name| Some((name, tool.get(name)?))) {
-        if !value.is_exact() {
-            return Err(DefinitionError::Inexact);
-        }
-        if text.len() > 1 {
-            text.push(',');
-        }
-        write_string(&mut text, name);
-        text.push(':');
-        text.push_str(&value.canonical_text());
+    if MEMBERS.into_iter().filter_map(|name| tool.get(name)).any(|value| !value.is_exact()) {
+        return Err(DefinitionError::Inexact);
     }
-    text.push('}');
+    let text = tool.canonical_text_of(|name| MEMBERS.contains(&name));
     Ok(Digest::framed("countersign/tool-def-1").field(text.as_bytes()).finish())
 }

@@ -27,7 +27,7 @@ use crate::proposal::ProposalSettings;
 use crate::question::{ApprovalDesk, NotFiled};
 use crate::recorded_fields::RecordedFields;
 use crate::refusals::{RefusalRate, Refusals};
-use crate::rejection::{CallError, Rejection};
+use crate::rejection::{ApprovalRequest, CallError, Rejection};
 use crate::rows::Rows;
 use crate::stats::CallStats;
 use crate::terms::{CurrentTerms, Terms};
@@ -333,8 +333,8 @@ impl ToolGate {
 }
 
 /// Files a question. The host's desk may panic.
-fn guarded(file: impl FnOnce() -> Result<(), NotFiled>) -> Result<(), NotFiled> {
-    catch_unwind(AssertUnwindSafe(file)).unwrap_or(Err(NotFiled::Unavailable))
+fn file(desk: &dyn ApprovalDesk, request: &ApprovalRequest) -> Result<(), NotFiled> {
+    catch_unwind(AssertUnwindSafe(|| desk.file(request))).unwrap_or(Err(NotFiled::Unavailable))
 }
 
 /// Code and reason of a refusal whose question is not filed.
@@ -447,7 +447,7 @@ impl Inner {
         }
         let asks = approval_request.is_some() && self.rows.refused.takes_question(time);
         let filed = match (desk, &approval_request) {
-            (Some(desk), Some(request)) if asks => Some(guarded(|| desk.file(request))),
+            (Some(desk), Some(request)) if asks => Some(file(desk, request)),
             _ => None,
         };
         if let Some(Err(why)) = filed {
@@ -465,11 +465,8 @@ impl Inner {
             is_question || is_lasting || (approval_request.is_none() && self.rows.refused.takes(time));
         let Ok(sequence) = self.record_or_sum(record, tool.as_ref(), is_own) else {
             if let (Some(desk), Some(Ok(())), Some(request)) = (desk, filed, &approval_request) {
-                guarded(|| {
-                    desk.withdraw(request);
-                    Ok(())
-                })
-                .ok();
+                // The host's desk may panic.
+                let _ = catch_unwind(AssertUnwindSafe(|| desk.withdraw(request)));
             }
             return Rejection { used, ..self.refuse_unrecorded(call_id, time, tool.as_ref()) };
         };

@@ -125,7 +125,7 @@ impl ArgBound {
 /// Returns whether a member stands beside the place, or on the way to it, whose name a reader could take for the bound one's:
 /// some match names without regard to case, and the last one counts. So it does for an object of too many members.
 fn has_look_alike(args: ValueRef<'_>, pointer: &str) -> bool {
-    let (mut object, mut way) = (Some(args), String::new());
+    let mut object = Some(args);
     for token in pointer.split('/').skip(1) {
         let name = token.replace("~1", "/").replace("~0", "~");
         if object.is_some_and(|object| object.kind() == Kind::Object && object.len() > MAX_BESIDE) {
@@ -135,9 +135,7 @@ fn has_look_alike(args: ValueRef<'_>, pointer: &str) -> bool {
         if beside.filter(|(other, _)| *other != name).any(|(other, _)| look_alike(other, &name)) {
             return true;
         }
-        way.push('/');
-        way.push_str(token);
-        object = args.pointer(&way);
+        object = object.and_then(|object| object.pointer(&format!("/{token}")));
     }
     false
 }

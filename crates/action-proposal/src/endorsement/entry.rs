@@ -1,4 +1,4 @@
-use countersign_canonical_json::{ValueRef, write_string};
+use countersign_canonical_json::ValueRef;
 use countersign_core::{
     Digest, ImpactClass, Millis, Principal, ServerName, SpendError, SpentId, SpentTokens, Ticket, Timestamp,
 };
@@ -240,16 +240,7 @@ impl SpentEndorsement {
 }
 
 fn id_of(entry: ValueRef<'_>) -> Digest {
-    let mut text = String::from("{");
-    for (name, value) in entry.members().filter(|(name, _)| *name != "uses") {
-        if text.len() > 1 {
-            text.push(',');
-        }
-        write_string(&mut text, name);
-        text.push(':');
-        text.push_str(&value.canonical_text());
-    }
-    text.push('}');
+    let text = entry.canonical_text_of(|name| name != "uses");
     Digest::framed(ID_LABEL).field(text.as_bytes()).finish()
 }
 

@@ -116,7 +116,7 @@ pub(super) fn refused() -> Vec<Case> {
         ),
         (
             "endorsed_for_another_recipient",
-            given("for somebody else", "strict", &json!({"to": "mallory", "amount": 500})),
+            given("for another recipient", "strict", &json!({"to": "mallory", "amount": 500})),
         ),
         (
             "endorsed_amount_is_missing",
