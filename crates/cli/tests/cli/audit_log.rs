@@ -6,7 +6,7 @@ use crate::bench::{Bench, RECORD_OPTIONS as LOG, Run};
 use crate::desk::open;
 
 const ORIGIN: &str = "example.com/log";
-const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
+pub(crate) const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
 /// The first segment.
 pub(crate) const FIRST: &str = "log/000000000001.jsonl";
 

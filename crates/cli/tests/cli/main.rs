@@ -58,6 +58,7 @@ mod record_state;
 mod recorded;
 mod registry;
 mod several;
+mod several_proofs;
 mod simulate;
 mod stats;
 mod store;

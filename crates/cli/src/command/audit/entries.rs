@@ -92,13 +92,13 @@ impl Entries {
     /// Verifies all logs, and then reads what is under their last checkpoints. Whether that is what was verified is known at the
     /// end.
     pub(crate) fn verified(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Self, Failure> {
-        let verified = verify_all(folder, key, kept, None)?;
-        let is_several = verified.iter().any(|log| log.number != LogNumber::FIRST);
+        let kept: Vec<_> = kept.iter().map(|path| (None, path.clone())).collect();
+        let verified = verify_all(folder, key, &kept, None)?;
         let open = |log: VerifiedLog| {
             require_all(&log.folder, &log.summary)?;
             let head = *log.summary.checkpoint.head();
             let check = Check { left: log.summary.records, frontier: Frontier::new(), head };
-            OneLog::read(is_several.then_some(log.number), log.folder, Some(check))
+            OneLog::read(log.name, log.folder, Some(check))
         };
         Ok(Self { logs: verified.into_iter().map(open).collect::<Result<_, Failure>>()? })
     }

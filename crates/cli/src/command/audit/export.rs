@@ -2,10 +2,11 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use countersign_audit_log::{TileWriter, TilesError};
-use serde_json::json;
+use countersign_audit_log::{LogNumber, TileWriter, TilesError, list_logs};
+use serde_json::{Value, json};
 
-use super::log::LogArgs;
+use super::choice::LogChoice;
+use super::log::{Kept, LogArgs, VerifiedLog};
 use super::verify::root_of;
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, read_file, write_file};
@@ -18,7 +19,10 @@ const CHECKPOINT: &str = "checkpoint";
 pub(crate) struct Export {
     #[command(flatten)]
     log: LogArgs,
-    /// Folder to write the tiles to: a new one, or that of an earlier export of the same log.
+    #[command(flatten)]
+    choice: LogChoice,
+    /// Folder to write the tiles to: a new one, or that of an earlier export of the same log. Those of a numbered log go into a
+    /// subfolder of that number.
     #[arg(long, value_name = "FOLDER")]
     tiles: PathBuf,
 }
@@ -33,68 +37,123 @@ struct Count {
 impl Export {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         self.must_lie_apart()?;
-        let earlier = self.tiles.join(CHECKPOINT);
-        let earlier = if earlier.symlink_metadata().is_ok() { vec![earlier] } else { Vec::new() };
         // What was published once, the log has to go on from.
-        let verified = self.log.verify_to_give_out(&earlier)?;
+        let logs = self.log.verify_chosen(self.choice, &self.earlier()?)?;
+        let mut reports = Vec::new();
+        for log in &logs {
+            log.make_durable()?;
+            reports.push(self.export(log)?);
+        }
+        if out.is_json() {
+            let reports: Vec<_> = reports.into_iter().map(|(report, _)| report).collect();
+            let mut first = reports.first().cloned().unwrap_or_default();
+            if let (Some(members), true) = (first.as_object_mut(), reports.len() > 1) {
+                members.insert("logs".to_owned(), Value::Array(reports));
+            }
+            out.json(&first)?;
+        } else {
+            reports.iter().try_for_each(|(_, text)| out.line(text))?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// The checkpoints of earlier exports, each of the log whose tiles lie beside it.
+    fn earlier(&self) -> Result<Vec<Kept>, Failure> {
+        let mut numbers = vec![LogNumber::FIRST];
+        match self.choice.number() {
+            Some(number) => numbers = vec![number],
+            None if self.tiles.is_dir() => {
+                let about = |error: io::Error| {
+                    Failure::new("FILE_UNREADABLE", error.to_string()).about(self.tiles.display())
+                };
+                for entry in std::fs::read_dir(&self.tiles).map_err(about)? {
+                    let name = entry.map_err(about)?.file_name();
+                    numbers.extend(name.to_str().and_then(|name| name.parse::<LogNumber>().ok()));
+                }
+            }
+            None => {}
+        }
+        let kept = numbers.into_iter().map(|number| (Some(number), self.folder_of(number).join(CHECKPOINT)));
+        Ok(kept.filter(|(_, path)| path.symlink_metadata().is_ok()).collect())
+    }
+
+    /// Where the tiles of a log lie: as the logs do, each numbered one in a subfolder.
+    fn folder_of(&self, number: LogNumber) -> PathBuf {
+        number.folder_in(&self.tiles)
+    }
+
+    /// Writes the tiles of one log; returns the report of it, as JSON and as text.
+    fn export(&self, log: &VerifiedLog) -> Result<(Value, String), Failure> {
+        let folder = self.folder_of(log.number);
         let mut count = Count::default();
         let mut failed = None;
         {
             let mut tiles = TileWriter::new(|path: &str, bytes: &[u8]| {
-                self.put(path, bytes, &mut count).map_err(|failure| {
+                put(&folder, path, bytes, &mut count).map_err(|failure| {
                     failed = Some(failure);
                     io::ErrorKind::Other.into()
                 })
             });
-            self.log
-                .each(&verified, |entry| Ok(tiles.append(entry.line())?))
-                .and_then(|()| Ok(tiles.finish(&verified.summary.note, &verified.key)?))
+            log.each(|entry| Ok(tiles.append(entry.line())?))
+                .and_then(|()| Ok(tiles.finish(&log.summary.note, &log.key)?))
                 .map(drop)
         }
         .map_err(|failure| failed.unwrap_or(failure))?;
-        let (records, folder) = (verified.summary.records, self.tiles.display());
-        let report = json!({
-            "ok": true,
-            "origin": verified.key.origin().as_str(),
-            "size": records,
-            "root": root_of(&verified.summary),
-            "out": folder.to_string(),
-            "files_written": count.written,
-            "files_kept": count.kept,
-        });
         let Count { written, kept } = count;
-        let text = format!("{records} entries in {folder}: {written} files written, {kept} there already");
-        out.result(&report, &text)?;
-        Ok(Exit::Done)
+        let (records, folder) = (log.summary.records, folder.display());
+        let mut report = json!({
+            "ok": true,
+            "origin": log.key.origin().as_str(),
+            "size": records,
+            "root": root_of(&log.summary),
+            "out": folder.to_string(),
+            "files_written": written,
+            "files_kept": kept,
+        });
+        if let (Some(name), Some(members)) = (log.name, report.as_object_mut()) {
+            members.insert("log".to_owned(), json!(name.to_string()));
+        }
+        let name = log.name.map(|name| format!("log {name}: ")).unwrap_or_default();
+        let text =
+            format!("{name}{records} entries in {folder}: {written} files written, {kept} there already");
+        Ok((report, text))
     }
 
     /// Whatever serves the tiles would serve the log with them, and the log would hold files that are none of its own.
     fn must_lie_apart(&self) -> Result<(), Failure> {
-        let (log, tiles) = (resolved(self.log.folder()), resolved(&self.tiles));
+        let (mut log, tiles) = (resolved(self.log.folder()), resolved(&self.tiles));
+        let is_numbered = log
+            .file_name()
+            .is_some_and(|name| name.to_str().is_some_and(|name| name.parse::<LogNumber>().is_ok()));
+        if let Some(parent) = log.parent().filter(|_| is_numbered)
+            && list_logs(parent).is_ok_and(|logs| !logs.is_empty())
+        {
+            log = parent.to_owned();
+        }
         if log.starts_with(&tiles) || tiles.starts_with(&log) {
             let text = "tiles are not written to the log's folder, into it, or around it";
             return Err(Failure::new("TILES_FOLDER", text).about(self.tiles.display()));
         }
         Ok(())
     }
+}
 
-    /// Writes a file whole, and leaves one alone that has the same content.
-    fn put(&self, path: &str, bytes: &[u8], count: &mut Count) -> Result<(), Failure> {
-        let path = self.tiles.join(path);
-        let most = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        if path.is_file() && read_file(&path, most).is_ok_and(|there| there == bytes) {
-            count.kept = count.kept.saturating_add(1);
-            return Ok(());
-        }
-        if let Some(folder) = path.parent() {
-            make_folder(folder)?;
-        }
-        // An older checkpoint was verified to be one of this log's.
-        let replace = Replace::from(path == self.tiles.join(CHECKPOINT));
-        write_file(&path, bytes, replace)?;
-        count.written = count.written.saturating_add(1);
-        Ok(())
+/// Writes a file whole, and leaves one alone that has the same content.
+fn put(folder: &Path, path: &str, bytes: &[u8], count: &mut Count) -> Result<(), Failure> {
+    let is_checkpoint = path == CHECKPOINT;
+    let path = folder.join(path);
+    let most = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if path.is_file() && read_file(&path, most).is_ok_and(|there| there == bytes) {
+        count.kept = count.kept.saturating_add(1);
+        return Ok(());
     }
+    if let Some(folder) = path.parent() {
+        make_folder(folder)?;
+    }
+    // An older checkpoint was verified to be one of this log's.
+    write_file(&path, bytes, Replace::from(is_checkpoint))?;
+    count.written = count.written.saturating_add(1);
+    Ok(())
 }
 
 /// Where a path leads, whether all of it is there yet or not. What is not there is made as folders, so that `..` leads back.

@@ -11,6 +11,7 @@ use countersign_audit_log::{
 use countersign_keys::note::VerifierKeyError;
 use countersign_merkle::MerkleTree;
 
+use super::choice::LogChoice;
 use super::durable::make_durable;
 use super::entries::Logs;
 use crate::failure::{Exit, Failure};
@@ -36,9 +37,14 @@ pub(crate) struct Verified {
     pub(super) summary: LogSummary,
 }
 
+/// A checkpoint that was kept elsewhere, and the log that it has to be of; without one, its origin says of which it is.
+pub(super) type Kept = (Option<LogNumber>, PathBuf);
+
 /// One log of a folder that was verified.
 pub(crate) struct VerifiedLog {
     pub(super) number: LogNumber,
+    /// The log's name, where its folder has several.
+    pub(super) name: Option<LogNumber>,
     pub(super) folder: PathBuf,
     pub(super) key: LogKey,
     pub(super) summary: LogSummary,
@@ -57,7 +63,28 @@ impl LogArgs {
     /// Verifies every log of the folder, also against the state in this file.
     pub(super) fn verify_all(&self, state: Option<&Path>) -> Result<Vec<VerifiedLog>, Failure> {
         let states = state.map(read_state).transpose()?;
-        verify_all(&self.folder, &self.key.read()?, &self.checkpoint, states.as_ref())
+        verify_all(&self.folder, &self.key.read()?, &self.kept(&[]), states.as_ref())
+    }
+
+    /// Verifies the logs of the folder that are to be read, which have to go on from these checkpoints too.
+    pub(super) fn verify_chosen(
+        &self,
+        choice: LogChoice,
+        more: &[Kept],
+    ) -> Result<Vec<VerifiedLog>, Failure> {
+        let (key, kept) = (self.key.read()?, self.kept(more));
+        let Some(number) = choice.number() else { return verify_all(&self.folder, &key, &kept, None) };
+        let folder = number.folder_in(&self.folder);
+        let kept: Vec<_> = kept.into_iter().map(|(_, path)| path).collect();
+        let key = number.key(&key_of_log(&self.folder, &key))?;
+        let Verified { key, summary } = verify_known(&folder, &key, &kept, None)?;
+        let kept = kept.len();
+        Ok(vec![VerifiedLog { number, name: Some(number), folder, key, summary, kept, state: None }])
+    }
+
+    fn kept(&self, more: &[Kept]) -> Vec<Kept> {
+        let given = self.checkpoint.iter().map(|path| (None, path.clone()));
+        given.chain(more.iter().cloned()).collect()
     }
 
     /// Verifies the log, which has to go on from these checkpoints too.
@@ -75,30 +102,29 @@ impl LogArgs {
         Ok(verified)
     }
 
+    /// The tree of all entries, which is compared with the one that was verified.
+    pub(super) fn tree(&self, verified: &Verified) -> Result<MerkleTree, Failure> {
+        tree(&self.folder, &verified.summary, |_| Ok(()))
+    }
+}
+
+impl VerifiedLog {
+    /// Makes the log outlive a loss of power, before a proof of it is given out.
+    pub(super) fn make_durable(&self) -> Result<(), Failure> {
+        make_durable(&self.folder).map_err(|error| failure(error.into()).about(self.folder.display()))
+    }
+
     /// Hands over every entry under the last checkpoint, from the first that the log ever had.
-    pub(super) fn each(
-        &self,
-        verified: &Verified,
-        take: impl FnMut(&LogEntry) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        each(&self.folder, &verified.summary, take)
+    pub(super) fn each(&self, take: impl FnMut(&LogEntry) -> Result<(), Failure>) -> Result<(), Failure> {
+        each(&self.folder, &self.summary, take)
     }
 
     /// As [`each`](Self::each), with the tree of them all, which is compared with the one that was verified.
     pub(super) fn tree(
         &self,
-        verified: &Verified,
-        mut take: impl FnMut(&LogEntry) -> Result<(), Failure>,
+        take: impl FnMut(&LogEntry) -> Result<(), Failure>,
     ) -> Result<MerkleTree, Failure> {
-        let mut tree = MerkleTree::new();
-        self.each(verified, |entry| {
-            tree.extend([entry.leaf()]);
-            take(entry)
-        })?;
-        if tree.head() != *verified.summary.checkpoint.head() {
-            return Err(changed().about(self.folder.display()));
-        }
-        Ok(tree)
+        tree(&self.folder, &self.summary, take)
     }
 
     /// That there is no such entry, or no such size, among so many.
@@ -110,6 +136,22 @@ impl LogArgs {
         };
         Failure::new(LogError::NoSuchSize.code(), text).about(self.folder.display())
     }
+}
+
+fn tree(
+    folder: &Path,
+    summary: &LogSummary,
+    mut take: impl FnMut(&LogEntry) -> Result<(), Failure>,
+) -> Result<MerkleTree, Failure> {
+    let mut tree = MerkleTree::new();
+    each(folder, summary, |entry| {
+        tree.extend([entry.leaf()]);
+        take(entry)
+    })?;
+    if tree.head() != *summary.checkpoint.head() {
+        return Err(changed().about(folder.display()));
+    }
+    Ok(tree)
 }
 
 /// Hands over every entry of a log that was verified, from the first that it ever had. What comes behind its last checkpoint
@@ -203,13 +245,16 @@ fn known_log(states: &LogStates, key: &LogKey) -> Result<KnownLog, Failure> {
 pub(crate) fn verify_all(
     folder: &Path,
     key: &LogKey,
-    kept: &[PathBuf],
+    kept: &[Kept],
     states: Option<&LogStates>,
 ) -> Result<Vec<VerifiedLog>, Failure> {
     let key = key_of_log(folder, key);
     let mut kept_of: BTreeMap<LogNumber, Vec<PathBuf>> = BTreeMap::new();
-    for path in kept {
-        let number = LogNumber::of_note(&read_text_file(path)?, key.origin());
+    for (number, path) in kept {
+        let number = match number {
+            Some(number) => *number,
+            None => LogNumber::of_note(&read_text_file(path)?, key.origin()),
+        };
         kept_of.entry(number).or_default().push(path.clone());
     }
     let there: BTreeSet<_> = if states.is_some() && folder.symlink_metadata().is_err() {
@@ -222,8 +267,10 @@ pub(crate) fn verify_all(
         there.iter().chain(kept_of.keys()).copied().chain([LogNumber::FIRST]).collect();
     let in_state = states.into_iter().flat_map(LogStates::origins);
     due.extend(in_state.map(|origin| LogNumber::of_note(origin, key.origin())));
+    let is_several = due.iter().any(|number| *number != LogNumber::FIRST);
     let (mut verified, mut failures) = (Vec::new(), Vec::new());
     for number in due {
+        let name = is_several.then_some(number);
         let (kept, path) = (kept_of.get(&number).map_or(&[][..], Vec::as_slice), number.folder_in(folder));
         let key = number.key(&key)?;
         let known = states.map(|states| known_log(states, &key)).transpose();
@@ -244,7 +291,7 @@ pub(crate) fn verify_all(
         match result {
             Ok(Verified { key, summary }) => {
                 let kept = kept.len();
-                verified.push(VerifiedLog { number, folder: path, key, summary, kept, state: size });
+                verified.push(VerifiedLog { number, name, folder: path, key, summary, kept, state: size });
             }
             Err(failure) => failures.push(failure),
         }

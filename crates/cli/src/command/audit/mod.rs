@@ -1,4 +1,5 @@
 mod checkpoint;
+mod choice;
 mod describe;
 mod durable;
 mod entries;
@@ -65,11 +66,17 @@ pub(crate) enum Audit {
     )]
     Witness(witness::Witness),
     /// Verify a log and prove that an entry is in it, or that it only grew: prints the proof as JSON.
+    ///
+    /// Where several logs lie in the folder, all are verified, and the proof is of the one that has the entry or the size. Its member
+    /// `desc` names that log; where several have it, --log takes one (AUDIT_SEVERAL_LOGS).
     #[command(after_help = "Examples:\n  \
         countersign audit prove log/ --key log.vkey --seq 7 | countersign merkle verify-inclusion\n  \
         countersign audit prove log/ --key log.vkey --from 10 --to 20 | countersign merkle verify-consistency")]
     Prove(prove::Prove),
     /// Verify a log and make the receipt of one entry: all that somebody with the log's public key needs to be sure of it.
+    ///
+    /// Where several logs lie in the folder, all are verified, and a call is found in any of them. A number that several logs have
+    /// needs --log (AUDIT_SEVERAL_LOGS).
     #[command(after_help = "Examples:\n  \
         countersign audit receipt log/ --key log.vkey --call-id c7 --out c7.receipt\n  \
         countersign audit verify-receipt c7.receipt --key log.vkey")]
@@ -82,6 +89,7 @@ pub(crate) enum Audit {
     VerifyReceipt(receipt::Verify),
     /// Verify a log and write it as files that any web server can serve (C2SP tlog-tiles).
     ///
+    /// Where several logs lie in the folder, all are written, each numbered one into a subfolder of its number.
     /// The folder is made if it is not there. An earlier export of the same log may be in it: files that are there stay as they
     /// are, and only `checkpoint` is replaced, last of all. A file with other content is never replaced. The log's own folder, one
     /// within it and one that it lies in are refused: whoever is served the tiles is not to be served the log.

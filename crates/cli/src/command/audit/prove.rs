@@ -1,6 +1,8 @@
 use clap::{ArgGroup, Args};
+use serde_json::json;
 
-use super::log::LogArgs;
+use super::choice::{LogChoice, only_one};
+use super::log::{LogArgs, VerifiedLog};
 use crate::command::merkle::{consistency, inclusion};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -10,6 +12,8 @@ use crate::output::Output;
 pub(crate) struct Prove {
     #[command(flatten)]
     log: LogArgs,
+    #[command(flatten)]
+    choice: LogChoice,
     /// Prove that the entry with this sequence number, from 1 on, is in the log.
     #[arg(long, value_name = "N")]
     seq: Option<u64>,
@@ -27,24 +31,40 @@ pub(crate) struct Prove {
 impl Prove {
     /// What is printed is what the verifying verbs of `merkle` read, in either form of output.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let verified = self.log.verify_to_give_out(&[])?;
-        let records = verified.summary.records;
-        let size = self.size.or(self.to).unwrap_or(records);
-        let least = self.seq.or(self.from).unwrap_or_default();
-        for (asked, there) in [(size, records), (least, size)] {
-            if asked > there {
-                return Err(self.log.no_such_size(asked, there));
-            }
-        }
-        if least == 0 {
-            return Err(self.log.no_such_size(least, size));
-        }
-        let tree = self.log.tree(&verified, |_| Ok(()))?;
+        let logs = self.log.verify_chosen(self.choice, &[])?;
+        let log = only_one(
+            logs,
+            |log| self.excess(log).is_none(),
+            |log| {
+                let (asked, there) = self.excess(log).unwrap_or_default();
+                log.no_such_size(asked, there)
+            },
+        )?;
+        log.make_durable()?;
+        let (size, least) = self.sizes(&log);
+        let tree = log.tree(|_| Ok(()))?;
         let proof = match self.seq {
             Some(seq) => inclusion(&tree, seq.saturating_sub(1), size),
             None => consistency(&tree, least, size),
         };
-        out.json(&proof.map_err(|error| Failure::new(error.code(), error.to_string()))?)?;
+        let mut proof = proof.map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        if let (Some(name), Some(members)) = (log.name, proof.as_object_mut()) {
+            members.insert("desc".to_owned(), json!(format!("log {name}, {}", log.key.origin())));
+        }
+        out.json(&proof)?;
         Ok(Exit::Done)
+    }
+
+    /// The size of the tree, and the entry or the older size.
+    fn sizes(&self, log: &VerifiedLog) -> (u64, u64) {
+        let size = self.size.or(self.to).unwrap_or(log.summary.records);
+        (size, self.seq.or(self.from).unwrap_or_default())
+    }
+
+    /// A number that is asked for and that the log does not reach, and the largest that would do.
+    fn excess(&self, log: &VerifiedLog) -> Option<(u64, u64)> {
+        let (size, least) = self.sizes(log);
+        let pairs = [(size, log.summary.records), (least, size)];
+        pairs.into_iter().find(|(asked, there)| asked > there).or((least == 0).then_some((0, size)))
     }
 }

@@ -9,8 +9,9 @@ use countersign_audit_log::{
 };
 use serde_json::{Value, json};
 
+use super::choice::{LogChoice, only_one};
 use super::describe::describe;
-use super::log::{KeySource, LogArgs};
+use super::log::{KeySource, LogArgs, VerifiedLog};
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, must_be_free, read_file, read_text_file, write_file};
 use crate::output::{Output, internal};
@@ -19,9 +20,10 @@ use crate::shown::shown_tool;
 /// The most decisions on one call id that are listed.
 const MOST_CALLS: usize = 64;
 
-/// One decision of several on a call id: its number, time, tool and verdict.
-fn row(seq: u64, record: &Record) -> String {
-    let Record::Decision(call) = record else { return seq.to_string() };
+/// One decision of several on a call id: its number, its log where the folder has several, time, tool and verdict.
+fn row(log: Option<LogNumber>, seq: u64, record: &Record) -> String {
+    let seq = log.map_or_else(|| seq.to_string(), |log| format!("{seq} of log {log}"));
+    let Record::Decision(call) = record else { return seq };
     let verdict = match call.verdict {
         Verdict::Accept => "accept",
         Verdict::Reject => "reject",
@@ -33,6 +35,8 @@ fn row(seq: u64, record: &Record) -> String {
 pub(crate) struct Make {
     #[command(flatten)]
     log: LogArgs,
+    #[command(flatten)]
+    choice: LogChoice,
     /// The entry with this sequence number, from 1 on.
     #[arg(long, value_name = "N", required_unless_present = "call_id", conflicts_with = "call_id")]
     seq: Option<u64>,
@@ -68,62 +72,77 @@ impl Make {
         if let Some(path) = &self.out {
             must_be_free(path, Replace::Never)?;
         }
-        let (seq, receipt) = self.make()?;
+        let (log, seq, receipt) = self.make()?;
         let Some(path) = &self.out else {
             out.bytes(receipt.to_json().as_bytes())?;
             return Ok(Exit::Done);
         };
         write_file(path, receipt.to_json().as_bytes(), Replace::Never)?;
-        let report = json!({"ok": true, "seq": seq, "out": path.display().to_string()});
-        out.result(&report, &format!("receipt of entry {seq} in {}", path.display()))?;
+        let mut report = json!({"ok": true, "seq": seq, "out": path.display().to_string()});
+        if let (Some(name), Some(members)) = (log, report.as_object_mut()) {
+            members.insert("log".to_owned(), json!(name.to_string()));
+        }
+        let of_log = log.map(|log| format!(" of log {log}")).unwrap_or_default();
+        out.result(&report, &format!("receipt of entry {seq}{of_log} in {}", path.display()))?;
         Ok(Exit::Done)
     }
 
-    fn make(&self) -> Result<(u64, Receipt), Failure> {
+    /// Makes the receipt, and names the log where the folder has several.
+    fn make(&self) -> Result<(Option<LogNumber>, u64, Receipt), Failure> {
         // The log goes on from the cosigned checkpoint, or there is no receipt under it.
-        let verified = self.log.verify_to_give_out(self.cosigned.as_slice())?;
-        let (size, note) = match &self.cosigned {
-            None => (verified.summary.records, verified.summary.note.clone()),
-            Some(path) => {
-                let note = read_text_file(path)?;
-                let checkpoint = Checkpoint::verify(&note, &verified.key).map_err(|error| {
-                    Failure::refused(error.code(), error.to_string()).about(path.display())
-                })?;
-                (checkpoint.size(), note)
-            }
-        };
-        if let Some(seq) = self.seq.filter(|seq| *seq == 0 || *seq > size) {
-            return Err(self.log.no_such_size(seq, size));
+        let cosigned: Vec<_> = self.cosigned.iter().map(|path| (None, path.clone())).collect();
+        let mut logs = self.log.verify_chosen(self.choice, &cosigned)?;
+        let note = self.cosigned.as_deref().map(read_text_file).transpose()?;
+        if let Some(note) = &note {
+            logs.retain(|log| Checkpoint::verify(note, &log.key).is_ok());
         }
-        let mut found: Option<(u64, Vec<u8>)> = None;
+        let size_of = |log: &VerifiedLog| match &note {
+            None => log.summary.records,
+            Some(note) => Checkpoint::verify(note, &log.key).map_or(0, |checkpoint| checkpoint.size()),
+        };
+        if let Some(seq) = self.seq {
+            let has = |log: &VerifiedLog| (1..=size_of(log)).contains(&seq);
+            logs = vec![only_one(logs, has, |log| log.no_such_size(seq, size_of(log)))?];
+        }
+        let mut found = None;
         let (mut count, mut rows) = (0_u64, Vec::new());
-        let tree = self.log.tree(&verified, |entry| {
-            if entry.seq() <= size && self.wants(entry.seq(), entry.record()) {
-                count = count.saturating_add(1);
-                if rows.len() < MOST_CALLS {
-                    rows.push(row(entry.seq(), entry.record()));
+        for log in &logs {
+            let (size, before) = (size_of(log), count);
+            let mut line = None;
+            let tree = log.tree(|entry| {
+                if entry.seq() <= size && self.wants(entry.seq(), entry.record()) {
+                    count = count.saturating_add(1);
+                    if rows.len() < MOST_CALLS {
+                        rows.push(row(log.name, entry.seq(), entry.record()));
+                    }
+                    line.get_or_insert_with(|| (entry.seq(), entry.line().to_vec()));
                 }
-                found.get_or_insert_with(|| (entry.seq(), entry.line().to_vec()));
+                Ok(())
+            })?;
+            if let Some((seq, line)) = line.filter(|_| before == 0) {
+                found = Some((log, size, tree, seq, line));
             }
-            Ok(())
-        })?;
-        let Some((seq, line)) = found else {
+        }
+        let Some((log, size, tree, seq, line)) = found else {
             let text = "no call of that id was decided on, under that checkpoint";
             return Err(Failure::new("AUDIT_NO_SUCH_CALL", text));
         };
         if count > 1 {
             let more = count.saturating_sub(rows.len() as u64);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            let choose = if log.name.is_some() { "--log and --seq" } else { "--seq" };
             let text = format!(
-                "the id was decided on {count} times, choose one with --seq: {}{more}",
+                "the id was decided on {count} times, choose one with {choose}: {}{more}",
                 rows.join("; ")
             );
             return Err(Failure::new("AUDIT_SEVERAL_CALLS", text));
         }
+        log.make_durable()?;
         let proof = tree
             .prove_inclusion_at(seq.saturating_sub(1), size)
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-        Ok((seq, Receipt::new(&line, &proof, &note)?))
+        let note = note.as_ref().unwrap_or(&log.summary.note);
+        Ok((log.name, seq, Receipt::new(&line, &proof, note)?))
     }
 
     fn wants(&self, seq: u64, record: &Record) -> bool {

@@ -54,7 +54,7 @@ impl Verify {
 }
 
 fn is_several(logs: &[VerifiedLog]) -> bool {
-    logs.iter().any(|log| log.number != LogNumber::FIRST)
+    logs.iter().any(|log| log.name.is_some())
 }
 
 /// Refuses a log of which entries are not here, or not under a checkpoint.

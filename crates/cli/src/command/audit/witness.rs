@@ -58,7 +58,7 @@ impl Witness {
         let state =
             self.state.iter().filter(|path| path.symlink_metadata().is_ok()).cloned().collect::<Vec<_>>();
         let verified = self.log.verify_to_give_out(&state)?;
-        let tree = self.log.tree(&verified, |_| Ok(()))?;
+        let tree = self.log.tree(&verified)?;
         let kept = state.first().map(|path| self.kept(path, &verified)).transpose()?;
         let answers: Vec<Answer> = self
             .witness_key
