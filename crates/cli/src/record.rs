@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use countersign_audit_log::{
-    AnswerRecord, AuditError, AuditSink as _, Durability, Log, LogEntry, LogNumber, LogOptions, LogStart,
-    OpenLogError, Record, read_log,
+    AnswerRecord, AuditError, AuditSink as _, Durability, Log, LogError, LogKey, LogNumber, LogOptions,
+    LogStart, OpenLogError, Record, list_logs, verify_log,
 };
 use countersign_core::Timestamp;
 use countersign_keys::TrustRoot;
@@ -17,6 +17,7 @@ use countersign_keys::note::{KeyName, VerifierKeyError};
 use countersign_tool_gate::{RecordedFields, RefusalRate, RefusalRateError};
 use serde::Deserialize;
 
+use crate::command::audit::Entries;
 use crate::failure::{Failure, one_line};
 use crate::files::read_text_file;
 use crate::interrupt::outlive_file_limit;
@@ -53,7 +54,11 @@ pub(crate) struct PreparedRecord {
 /// An open record.
 pub(crate) struct OpenRecord {
     pub(crate) log: Arc<ToldLog>,
+    number: LogNumber,
     folder: PathBuf,
+    /// The folder of all logs, and the key of the first.
+    parent: PathBuf,
+    first_key: LogKey,
     /// How many entries it had when it was opened, which verifies them: the last checkpoint is behind them.
     size: u64,
     /// The files that were made for it, and the folder that they lie in last.
@@ -240,16 +245,16 @@ impl PreparedRecord {
     /// Opens the log, or begins it; where another process writes it, a numbered one beside it.
     pub(crate) fn open(self) -> Result<OpenRecord, Failure> {
         let Self { folder, options } = self;
-        let is_fresh = folder.symlink_metadata().is_err();
+        let (is_fresh, first_key) = (folder.symlink_metadata().is_err(), options.log_key());
         let (log, number) =
             Log::open_shared(&folder, options).map_err(|error| open_failure(&folder, error))?;
         let size = log.head().size();
         // Another process may have made it meanwhile, and left entries in it.
         let is_ours = size == 0 && (is_fresh || number != LogNumber::FIRST);
-        let folder = number.folder_in(&folder);
+        let (parent, folder) = (folder.clone(), number.folder_in(&folder));
         let made = if is_ours { files_of_new_log(&folder) } else { Vec::new() };
         let log = Arc::new(ToldLog::new(log, folder.clone()));
-        Ok(OpenRecord { log, folder, size, made })
+        Ok(OpenRecord { log, number, folder, parent, first_key, size, made })
     }
 
     /// Records a person's answer in a numbered log, and syncs it: it counts once this returns.
@@ -282,6 +287,10 @@ fn open_failure(folder: &Path, error: OpenLogError) -> Failure {
     log_failure(folder, log, source)
 }
 
+fn verify_failure(folder: &Path, error: LogError) -> Failure {
+    Failure::from(error).about(folder.display())
+}
+
 fn log_failure(folder: &Path, log: LogNumber, error: AuditError) -> Failure {
     Failure::from(error).about(log.folder_in(folder).display())
 }
@@ -294,23 +303,24 @@ impl OpenRecord {
         self.log
     }
 
-    /// The entries that were there when it was opened, in order, one at a time. They were verified then and are read a second
-    /// time now, when it is only looked at that there are as many: whoever can write the folder meanwhile can change them.
-    pub(crate) fn earlier(&self) -> Result<impl Iterator<Item = Result<Record, Failure>>, Failure> {
-        let about = |failure: Failure| failure.about(self.folder.display());
-        let read = || read_log(&self.folder).map_err(|error| about(error.into()));
-        let entries = if self.size > 0 { Some(read()?) } else { None };
-        // Its entries may all be archived, so that the head of the last segment is left.
-        let mut entries = entries.filter(|entries| entries.next_seq() <= self.size);
-        Ok(std::iter::from_fn(move || {
-            let entry = entries.as_mut()?.next();
-            if !matches!(&entry, Some(Ok(entry)) if entry.seq() < self.size) {
-                entries = None;
+    /// The entries that were there when it was opened, of this log and of all others in the folder, merged by time, one at a
+    /// time. This log was verified then, and the others are now. All are read a second time, when it is only looked at that
+    /// there are as many: whoever can write the folder meanwhile can change them.
+    ///
+    /// What other processes append from here on is left out.
+    pub(crate) fn earlier(&self) -> Result<impl Iterator<Item = Result<Record, Failure>> + use<>, Failure> {
+        let mut logs = vec![(self.folder.clone(), self.size)];
+        let there = list_logs(&self.parent).map_err(|error| verify_failure(&self.parent, error))?;
+        for number in there.into_iter().filter(|number| *number != self.number) {
+            let folder = number.folder_in(&self.parent);
+            match verify_log(&folder, &number.key(&self.first_key)?, &[]) {
+                Ok(log) => logs.push((folder, log.records.saturating_add(log.unsigned))),
+                // It is being begun.
+                Err(LogError::Missing) => {}
+                Err(error) => return Err(verify_failure(&folder, error)),
             }
-            let gone = || Failure::new("AUDIT_CORRUPT", "it was changed since it was opened");
-            let entry = entry.map_or_else(|| Err(gone()), |entry| entry.map_err(Failure::from));
-            Some(entry.map(LogEntry::into_record).map_err(about))
-        }))
+        }
+        Ok(Entries::up_to(logs)?.map(|read| read.map(|entry| entry.record)))
     }
 
     /// Takes away again what was made in vain.

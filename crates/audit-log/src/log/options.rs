@@ -123,7 +123,10 @@ impl LogOptions {
         self
     }
 
-    pub(super) fn log_key(&self) -> LogKey {
+    /// Public key of the log. In a folder of several it is that of the first; [`LogNumber::key`](crate::LogNumber::key) derives
+    /// the others from it.
+    #[must_use]
+    pub fn log_key(&self) -> LogKey {
         LogKey::new(self.origin.clone(), self.key.verifying_key())
     }
 }

@@ -1,6 +1,6 @@
 mod approve;
 mod ask;
-mod audit;
+pub(crate) mod audit;
 mod check;
 mod completions;
 pub(crate) mod json;

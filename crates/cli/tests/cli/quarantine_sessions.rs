@@ -144,3 +144,28 @@ fn without_signals_each_session_is_by_itself_and_with_them_each_log_is() {
         "what was on record before counts once the signals are named"
     );
 }
+
+#[test]
+fn alarm_takes_up_every_log_of_the_folder() {
+    let bench = quarantining();
+    let (mut one, mut other) = (Client::start(&bench), Client::start(&bench));
+    refused(&mut one, 5);
+    refused(&mut other, 4);
+    for client in [one, other] {
+        assert_eq!(client.end(), (0, String::new()), "neither has seen nine");
+    }
+    assert!(bench.path("log/1").exists());
+    let mut client = Client::start(&bench);
+    assert_eq!(search(&mut client), "AGENT_QUARANTINED");
+    assert_eq!(client.end(), (0, QUARANTINED.to_owned()));
+    // Another process writes the first log, so that this one writes `log/1`.
+    bench.ok(&format!("quarantine lift --store {STORE} --agent bot --by ada"));
+    let (first, mut second) = (Client::start(&bench), Client::start(&bench));
+    assert_eq!(search(&mut second), Value::Null, "the lift is of all logs");
+    drop((first.end(), second.end()));
+    let segment = "log/1/000000000001.jsonl";
+    bench.write(segment, bench.read(segment).replace("alice", "malice"));
+    let run = bench.run("mcp run --config gateway.toml -- false");
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.starts_with("error AUDIT_CORRUPT: `log/1`: "), "{run:?}");
+}

@@ -62,7 +62,9 @@ struct OneLog {
     name: Option<LogNumber>,
     folder: PathBuf,
     entries: LogEntries,
-    /// What of it was verified before; without it, nothing was.
+    /// The last entry that is read; all without it. It has to be there.
+    end: Option<u64>,
+    /// The tree that was verified of all up to there; without it, what is read is not held to it.
     check: Option<Check>,
     next: Option<Result<(u64, Record), Failure>>,
 }
@@ -70,7 +72,6 @@ struct OneLog {
 /// Holds what is read to what was verified.
 #[derive(Debug)]
 struct Check {
-    left: u64,
     frontier: Frontier,
     head: TreeHead,
 }
@@ -85,7 +86,7 @@ impl Entries {
                 "warning AUDIT_MISSING: {folder}: the folder's own log is gone, and numbered ones are left"
             ));
         }
-        let logs = logs.each().map(|(_, name, folder)| OneLog::read(name, folder, None));
+        let logs = logs.each().map(|(_, name, folder)| OneLog::read(name, folder, None, None));
         Ok(Self { logs: logs.collect::<Result<_, _>>()? })
     }
 
@@ -97,17 +98,30 @@ impl Entries {
         let open = |log: VerifiedLog| {
             require_all(&log.folder, &log.summary)?;
             let head = *log.summary.checkpoint.head();
-            let check = Check { left: log.summary.records, frontier: Frontier::new(), head };
-            OneLog::read(log.name, log.folder, Some(check))
+            let check = Check { frontier: Frontier::new(), head };
+            OneLog::read(log.name, log.folder, Some(log.summary.records), Some(check))
         };
         Ok(Self { logs: verified.into_iter().map(open).collect::<Result<_, Failure>>()? })
+    }
+
+    /// Reads logs that were verified, each up to an entry and from the first that is here. It is not checked again that they
+    /// are the same.
+    pub(crate) fn up_to(logs: impl IntoIterator<Item = (PathBuf, u64)>) -> Result<Self, Failure> {
+        let logs = logs.into_iter().filter(|(_, end)| *end > 0);
+        let logs = logs.map(|(folder, end)| OneLog::read(None, folder, Some(end), None));
+        Ok(Self { logs: logs.collect::<Result<_, _>>()? })
     }
 }
 
 impl OneLog {
-    fn read(name: Option<LogNumber>, folder: PathBuf, check: Option<Check>) -> Result<Self, Failure> {
+    fn read(
+        name: Option<LogNumber>,
+        folder: PathBuf,
+        end: Option<u64>,
+        check: Option<Check>,
+    ) -> Result<Self, Failure> {
         let entries = read_log(&folder).map_err(|error| Failure::from(error).about(folder.display()))?;
-        let mut log = Self { name, folder, entries, check, next: None };
+        let mut log = Self { name, folder, entries, end, check, next: None };
         log.advance();
         Ok(log)
     }
@@ -119,18 +133,18 @@ impl OneLog {
     }
 
     fn read_next(&mut self) -> Option<Result<(u64, Record), Failure>> {
-        if self.check.as_ref().is_some_and(|check| check.left == 0) {
+        // All that was there up to the end may be archived.
+        if self.end.is_some_and(|end| self.entries.next_seq() > end) {
             return None;
         }
         let entry = match self.entries.next() {
             Some(Ok(entry)) => entry,
             Some(Err(error)) => return Some(Err(error.into())),
-            None => return self.check.as_ref().map(|_| Err(changed())),
+            None => return self.end.map(|_| Err(changed())),
         };
         if let Some(check) = &mut self.check {
-            check.left = check.left.saturating_sub(1);
             let appended = check.frontier.append(entry.leaf()).is_ok();
-            if !appended || (check.left == 0 && check.frontier.head() != check.head) {
+            if !appended || (self.end == Some(entry.seq()) && check.frontier.head() != check.head) {
                 return Some(Err(changed()));
             }
         }
