@@ -63,7 +63,7 @@ pub use record::{
     StandingChange, StandingRecord,
 };
 pub use refused::{RefusedRecord, RefusedRow};
-pub use session_record::{ClaimsRecord, SessionRecord};
+pub use session_record::{ClaimsRecord, Instructions, ServerRecord, SessionRecord};
 pub use sink::AuditSink;
 pub use submission::{MAX_WITNESS_ANSWER_BYTES, Submission, SubmissionError};
 pub use text::{Escaped, EscapedError};
