@@ -6,6 +6,7 @@ mod open;
 mod options;
 mod reopen;
 mod share;
+mod side;
 pub(crate) mod sleepers;
 mod state;
 mod writer;
@@ -30,8 +31,8 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::disk::Disk;
 use crate::line::{LINE, MAX_PREFIX, record_body};
-use crate::segment::MAX_LINE;
-use crate::{AuditError, AuditSink, FolderDisk, LogKey, Record};
+use crate::segment::{MAX_LINE, call_tag};
+use crate::{AuditError, AuditSink, FolderDisk, LogKey, RebuiltSide, Record};
 use batch::{Batch, MAX_BATCH};
 use failure::Failure;
 use keeper::{Keeper, Tried};
@@ -99,6 +100,7 @@ pub struct Log {
     life: AtomicU64,
     /// Held through a record where each is synced alone.
     turn: Mutex<()>,
+    rebuilt: Option<RebuiltSide>,
 }
 
 /// A record that has a number and waits to be kept. Dropped, it is kept with the next that is waited for, or when the log
@@ -153,7 +155,7 @@ impl Log {
     }
 
     fn ready(disk: Box<dyn Disk>, options: LogOptions, opened: Opened) -> Self {
-        let Opened { mut writer, keeper, start } = opened;
+        let Opened { mut writer, keeper, start, rebuilt } = opened;
         let kept = writer.frontier.size();
         let note: Arc<str> = writer.note.as_str().into();
         let state = State {
@@ -185,6 +187,7 @@ impl Log {
             kept: AtomicU64::new(kept),
             life: AtomicU64::new(0),
             turn: Mutex::default(),
+            rebuilt,
         }
     }
 
@@ -210,6 +213,7 @@ impl Log {
         if body.len().saturating_add(MAX_PREFIX) > MAX_LINE {
             return Err(AuditError::TooLong);
         }
+        let tag = if let Record::Decision(call) = record { call_tag(call.call_id.as_str()) } else { 0 };
         let mut guard = self.state.lock();
         guard.note_time(record.time());
         loop {
@@ -230,7 +234,7 @@ impl Log {
         if seq > MAX_SIZE {
             return Err(AuditError::TooLong);
         }
-        guard.open.push(seq, &body);
+        guard.open.push(seq, &body, tag);
         Ok(Pending { log: self, life: guard.life, seq })
     }
 
@@ -416,6 +420,12 @@ impl Log {
         self.start
     }
 
+    /// The side file of the last segment, where it was found to be missing or wrong when the log was opened.
+    #[must_use]
+    pub const fn rebuilt_side(&self) -> Option<&RebuiltSide> {
+        self.rebuilt.as_ref()
+    }
+
     /// The file that keeps the log's state, if one does.
     #[must_use]
     pub fn state_name(&self) -> Option<String> {
@@ -436,7 +446,11 @@ impl Log {
                     state.writer = Some(writer);
                     return Err(AuditError::Poisoned);
                 }
-                let done = Self::write(&mut state, &mut writer, |writer| writer.checkpoint(&self.options));
+                let done = Self::write(&mut state, &mut writer, |writer| {
+                    writer.checkpoint(&self.options)?;
+                    writer.side.flush(&*self.disk);
+                    Ok(())
+                });
                 let (note, failure) = (writer.note.clone(), done.err().map(|error| Failure::of(&error)));
                 self.settle(&mut state, writer, failure);
                 return failure.map_or(Ok(note), |failure| Err(failure.error()));

@@ -16,6 +16,10 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
+    pub(crate) const fn new(seq: u64, line: Vec<u8>, record: Record) -> Self {
+        Self { seq, line, record }
+    }
+
     /// The record's sequence number.
     #[must_use]
     pub const fn seq(&self) -> u64 {

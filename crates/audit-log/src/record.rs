@@ -1,6 +1,6 @@
 use countersign_core::{AgentId, Digest, Millis, SessionId, Timestamp};
 
-use crate::{AnswerRecord, CallRecord, Escaped, RefusedRecord, ServerRecord, SessionRecord};
+use crate::{AnswerRecord, CallRecord, Escaped, RefusedRecord, SessionRecord};
 
 /// One line of the record.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -25,8 +25,6 @@ pub enum Record {
     Refused(RefusedRecord),
     /// A signal about an agent was raised.
     Signal(SignalRecord),
-    /// A session's server answered the handshake.
-    Server(ServerRecord),
 }
 
 impl Record {
@@ -43,7 +41,6 @@ impl Record {
             Self::Answer(r) => r.time,
             Self::Refused(r) => r.time,
             Self::Signal(r) => r.time,
-            Self::Server(r) => r.time,
         }
     }
 }

@@ -1,10 +1,15 @@
 //! What stands in a segment: its head, record lines and checkpoint lines, each in one spelling.
 
 mod scan;
+mod side;
 mod tail;
 
 pub(crate) use scan::{Scan, Scanner, read_range};
-pub(crate) use tail::MAX_TAIL;
+pub(crate) use side::{
+    HEADER, LEAST, LEAST_BYTES, SidePlace, call_tag, completed_by, each_place, line_tag, node_offset,
+    read_node, read_u64, side_calls, side_header, side_name, side_offset,
+};
+pub(crate) use tail::{MAX_TAIL, first_damage};
 
 use std::io;
 

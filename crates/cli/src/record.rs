@@ -18,6 +18,7 @@ use countersign_tool_gate::{RecordedFields, RefusalRate, RefusalRateError};
 use serde::Deserialize;
 
 use crate::command::audit::Entries;
+use crate::command::audit::side_rebuilt;
 use crate::failure::{Failure, one_line};
 use crate::files::read_text_file;
 use crate::interrupt::outlive_file_limit;
@@ -271,6 +272,9 @@ impl PreparedRecord {
 
 /// Names a log on standard error that was begun, or that was there without a state. Later ones go on from here.
 fn announce(log: &Log, folder: &Path) {
+    if let Some(side) = log.rebuilt_side() {
+        note(&side_rebuilt(folder, side));
+    }
     let (key, folder) = (log.key(), folder.display());
     let how = match log.start() {
         LogStart::Begun => "begun".to_owned(),

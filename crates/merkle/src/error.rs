@@ -51,6 +51,9 @@ pub enum TreeError {
     /// The hashes are not as many as a tree of that size leaves open.
     #[error("the hashes do not belong to a tree of that size")]
     Frontier,
+    /// A node of the tree is not at hand.
+    #[error("a node of the tree is missing")]
+    NoSuchNode,
 }
 
 impl TreeError {
@@ -62,6 +65,7 @@ impl TreeError {
             Self::NoSuchLeaf => "MERKLE_NO_SUCH_LEAF",
             Self::NoSuchSize => "MERKLE_NO_SUCH_SIZE",
             Self::Frontier => "MERKLE_FRONTIER",
+            Self::NoSuchNode => "MERKLE_NO_SUCH_NODE",
         }
     }
 }

@@ -51,6 +51,19 @@ impl Frontier {
     /// # Errors
     /// [`TreeError::Full`] at [`MAX_SIZE`] leaves; nothing is appended then.
     pub fn append(&mut self, leaf: LeafHash) -> Result<u64, TreeError> {
+        self.append_with(leaf, |_| {})
+    }
+
+    /// As [`append`](Self::append), and hands over the roots of the full subtrees that the leaf completes, the smallest first, without
+    /// the leaf itself: as many as the index has trailing ones.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub fn append_with(
+        &mut self,
+        leaf: LeafHash,
+        mut completed: impl FnMut(NodeHash),
+    ) -> Result<u64, TreeError> {
         let index = self.size;
         if index >= MAX_SIZE {
             return Err(TreeError::Full);
@@ -60,6 +73,7 @@ impl Frontier {
         for _ in 0..index.trailing_ones() {
             if let Some(left) = self.peaks.pop() {
                 node = NodeHash::of(&left, &node);
+                completed(node);
             }
         }
         self.peaks.push(node);

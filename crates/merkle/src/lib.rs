@@ -3,7 +3,8 @@
 //!
 //! A leaf is hashed behind the byte 0x00 and a node behind 0x01, so that neither passes for the other, and an odd leaf
 //! at the end is moved up and never doubled: lists of different entries have different roots. [`Frontier`] appends
-//! and gives roots in memory that grows with the logarithm of the size; [`MerkleTree`] keeps every node and gives proofs.
+//! and gives roots in memory that grows with the logarithm of the size; [`MerkleTree`] keeps every node and gives proofs, and
+//! [`StoredNodes`] gives them where the nodes are kept elsewhere.
 //! [`verify_inclusion`] and [`verify_consistency`] need neither.
 //!
 //! This crate stores nothing, sends nothing and signs nothing, and does not know what its leaves mean. A proof is worth as
@@ -26,6 +27,7 @@ mod frontier;
 mod hash;
 mod head;
 mod inclusion;
+mod nodes;
 mod tree;
 
 #[cfg(test)]
@@ -37,4 +39,5 @@ pub use frontier::Frontier;
 pub use hash::{LeafHash, NodeHash, RootHash};
 pub use head::{MAX_SIZE, TreeHead};
 pub use inclusion::{InclusionProof, verify_inclusion};
+pub use nodes::StoredNodes;
 pub use tree::MerkleTree;

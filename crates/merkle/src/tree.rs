@@ -4,6 +4,7 @@ use crate::frontier::Frontier;
 use crate::hash::{LeafHash, NodeHash, RootHash};
 use crate::head::{MAX_SIZE, TreeHead};
 use crate::inclusion::InclusionProof;
+use crate::nodes::StoredNodes;
 
 /// Keeps every node of a growing tree in memory, and gives proofs for it and for every smaller tree that it once was.
 ///
@@ -73,7 +74,7 @@ impl MerkleTree {
     /// The tree's root.
     #[must_use]
     pub fn root(&self) -> RootHash {
-        RootHash::of_peaks(self.peaks(self.size()).into_iter())
+        self.frontier().root()
     }
 
     /// The tree's size and root.
@@ -90,14 +91,14 @@ impl MerkleTree {
         if size > self.size() {
             return Err(TreeError::NoSuchSize);
         }
-        Ok(TreeHead::of_tree(size, RootHash::of_peaks(self.peaks(size).into_iter())))
+        self.nodes().frontier(size).map(|frontier| frontier.head())
     }
 
     /// What is needed to go on appending without the nodes.
     #[must_use]
     pub fn frontier(&self) -> Frontier {
         // INVARIANT: the tree is of this size, so every peak is there.
-        Frontier::from_parts(self.size(), self.peaks(self.size())).unwrap_or_default()
+        self.nodes().frontier(self.size()).unwrap_or_default()
     }
 
     /// Proves that the leaf of that index is in the tree as it is now.
@@ -116,21 +117,7 @@ impl MerkleTree {
         if size > self.size() {
             return Err(TreeError::NoSuchSize);
         }
-        if index >= size {
-            return Err(TreeError::NoSuchLeaf);
-        }
-        let (mut start, mut end, mut path) = (0, size, Vec::new());
-        while let Some(middle) = split(start, end) {
-            if index < middle {
-                path.extend(self.subtree(middle, end));
-                end = middle;
-            } else {
-                path.extend(self.subtree(start, middle));
-                start = middle;
-            }
-        }
-        path.reverse();
-        Ok(InclusionProof::of_tree(index, size, path))
+        self.nodes().prove_inclusion(index, size)
     }
 
     /// Proves that the tree as it is now goes on from what it was at that size.
@@ -147,26 +134,10 @@ impl MerkleTree {
     /// # Errors
     /// [`TreeError::NoSuchSize`] when the tree is not that large yet, the old size is above the new one, or it is none.
     pub fn prove_consistency_at(&self, old_size: u64, new_size: u64) -> Result<ConsistencyProof, TreeError> {
-        if old_size == 0 || old_size > new_size || new_size > self.size() {
+        if new_size > self.size() {
             return Err(TreeError::NoSuchSize);
         }
-        let (mut start, mut end, mut path) = (0, new_size, Vec::new());
-        while end != old_size {
-            let Some(middle) = split(start, end) else { break };
-            if old_size <= middle {
-                path.extend(self.subtree(middle, end));
-                end = middle;
-            } else {
-                path.extend(self.subtree(start, middle));
-                start = middle;
-            }
-        }
-        // Where only right halves were left out, the verifier has this subtree: it is the old tree.
-        if start != 0 {
-            path.extend(self.subtree(start, end));
-        }
-        path.reverse();
-        Ok(ConsistencyProof::of_tree(old_size, new_size, path))
+        self.nodes().prove_consistency(old_size, new_size)
     }
 
     fn node(&self, level: u32, index: u64) -> Option<NodeHash> {
@@ -174,33 +145,9 @@ impl MerkleTree {
         level.get(usize::try_from(index).ok()?).copied()
     }
 
-    /// The hash over the leaves from `start` to before `end`, where both are bounds of one subtree of some size that
-    /// the tree has had: full subtrees, the smallest last, hashed together.
-    fn subtree(&self, start: u64, end: u64) -> Option<NodeHash> {
-        let peaks = self.peaks_within(start, end);
-        peaks.into_iter().rev().reduce(|right, left| NodeHash::of(&left, &right))
+    fn nodes(&self) -> StoredNodes<impl FnMut(u32, u64) -> Option<NodeHash> + '_> {
+        StoredNodes(|level, index| self.node(level, index))
     }
-
-    fn peaks(&self, size: u64) -> Vec<NodeHash> {
-        self.peaks_within(0, size)
-    }
-
-    /// The roots of the full subtrees between two bounds, the largest first.
-    fn peaks_within(&self, start: u64, end: u64) -> Vec<NodeHash> {
-        let (mut at, mut peaks) = (start, Vec::new());
-        while let Some(level) = end.saturating_sub(at).checked_ilog2() {
-            peaks.extend(self.node(level, at.unbounded_shr(level)));
-            at = at.saturating_add(1_u64.unbounded_shl(level));
-        }
-        peaks
-    }
-}
-
-/// Where a subtree falls into its two halves: the left one is the largest power of two below its size. None where it
-/// is one leaf.
-fn split(start: u64, end: u64) -> Option<u64> {
-    let half = end.saturating_sub(start).saturating_sub(1).checked_ilog2()?;
-    Some(start.saturating_add(1_u64.unbounded_shl(half)))
 }
 
 impl FromIterator<LeafHash> for MerkleTree {

@@ -1,9 +1,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use countersign_merkle::{Frontier, LeafHash, TreeError};
+use countersign_merkle::{Frontier, LeafHash, NodeHash, TreeError};
 
 use crate::line::record_prefix;
+use crate::segment::SidePlace;
 
 /// How many bytes of lines a batch takes before it is written; one more line may be behind them.
 pub(crate) const MAX_BATCH: usize = 4 << 20;
@@ -22,6 +23,9 @@ pub(crate) struct Batch {
     due: VecDeque<Line>,
     /// How many of them somebody has claimed, from the first on.
     claimed: usize,
+    /// For the side file: where each line begins in the batch, and the nodes that those in the tree complete, in their order.
+    places: Vec<SidePlace>,
+    nodes: Vec<NodeHash>,
 }
 
 /// Lines that somebody has claimed to be hashed.
@@ -57,8 +61,10 @@ struct Line {
 
 impl Batch {
     /// Adds the record of a number, of whose line `body` is what comes behind the number. The caller has seen to its length.
-    pub(crate) fn push(&mut self, seq: u64, body: &[u8]) {
+    /// `tag` is that of the call that it decides on.
+    pub(crate) fn push(&mut self, seq: u64, body: &[u8], tag: u64) {
         let start = self.bytes.len();
+        self.places.push(SidePlace { offset: start as u64, tag });
         record_prefix(seq, &mut self.bytes);
         self.bytes.extend_from_slice(body);
         self.due.push_back(Line { at: start..self.bytes.len(), leaf: None });
@@ -87,7 +93,7 @@ impl Batch {
             }
         }
         while let Some(leaf) = self.due.front().and_then(|line| line.leaf)
-            && tree.append(leaf).is_ok()
+            && tree.append_with(leaf, |node| self.nodes.push(node)).is_ok()
         {
             self.due.pop_front();
             self.claimed = self.claimed.saturating_sub(1);
@@ -97,7 +103,8 @@ impl Batch {
     /// Puts all into the tree, and makes the hashes that nobody has made yet.
     pub(crate) fn complete(&mut self, tree: &mut Frontier) -> Result<(), TreeError> {
         for line in self.due.drain(..) {
-            tree.append(line.leaf.unwrap_or_else(|| leaf(&self.bytes, 0, &line.at)))?;
+            let leaf = line.leaf.unwrap_or_else(|| leaf(&self.bytes, 0, &line.at));
+            tree.append_with(leaf, |node| self.nodes.push(node))?;
         }
         Ok(())
     }
@@ -116,6 +123,14 @@ impl Batch {
         &self.bytes
     }
 
+    pub(crate) fn places(&self) -> &[SidePlace] {
+        &self.places
+    }
+
+    pub(crate) fn nodes(&self) -> &[NodeHash] {
+        &self.nodes
+    }
+
     /// How many bytes there are.
     pub(crate) const fn len(&self) -> usize {
         self.bytes.len()
@@ -129,5 +144,7 @@ impl Batch {
         self.bytes.clear();
         self.due.clear();
         self.claimed = 0;
+        self.places.clear();
+        self.nodes.clear();
     }
 }

@@ -5,11 +5,12 @@ use super::cut;
 use super::keeper::{Keeper, LogStart};
 use super::options::{Durability, LogOptions};
 use super::reopen::write_again;
+use super::side::Side;
 use super::writer::{Writer, sign};
 use crate::disk::{Disk, DiskFile};
 use crate::log_state::require_segments;
 use crate::segment::{Scan, Scanner, list_segments, read_range, segment_name};
-use crate::{AuditError, Checkpoint, LogError};
+use crate::{AuditError, Checkpoint, LogError, RebuiltSide};
 
 /// Name of the file whose lock makes one writer.
 const LOCK: &str = "lock";
@@ -19,6 +20,8 @@ pub(super) struct Opened {
     pub(super) writer: Writer,
     pub(super) keeper: Option<Keeper>,
     pub(super) start: LogStart,
+    /// The side file of the last segment, where it was made anew.
+    pub(super) rebuilt: Option<RebuiltSide>,
 }
 
 /// Takes the lock, verifies what is there, also against the log's state, cuts what was not acknowledged, and stands ready behind
@@ -55,6 +58,10 @@ pub(super) fn open(
         // The segment before it, where there is one, was found to end with a checkpoint.
         writer.begin_segment(disk).map_err(AuditError::Write)?;
     }
+    let mut rebuilt = None;
+    if let (Some((first, _)), None) = (&end, unbegun) {
+        (writer.side, rebuilt) = Side::resume(disk, *first, &writer.frontier);
+    }
     writer.record_cut(disk, options, options.opened_at.or(time).unwrap_or(Timestamp::EPOCH))?;
     if let Some(keeper) = &mut keeper {
         keeper.begin(segments.first().copied().unwrap_or(1), &writer)?;
@@ -64,7 +71,7 @@ pub(super) fn open(
         (false, Some(_), None) => LogStart::Adopted,
         (false, ..) => LogStart::Resumed,
     };
-    Ok(Opened { writer, keeper, start })
+    Ok(Opened { writer, keeper, start, rebuilt })
 }
 
 /// Reads all segments; gives the last one that was begun.
@@ -96,6 +103,7 @@ fn begin(disk: &dyn Disk, options: &LogOptions, lock: Box<dyn DiskFile>) -> Resu
         own: Vec::new(),
         recovered: Vec::new(),
         verified: None,
+        side: Side::off(),
     })
 }
 
@@ -135,5 +143,6 @@ fn resume(
         own: Vec::new(),
         recovered: Vec::new(),
         verified: None,
+        side: Side::off(),
     })
 }

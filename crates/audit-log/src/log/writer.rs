@@ -7,6 +7,7 @@ use super::batch::{Batch, MAX_BATCH};
 use super::cut::{self, CutBytes, read_all};
 use super::options::{Durability, LogOptions};
 use super::reopen::Verified;
+use super::side::Side;
 use crate::disk::{Disk, DiskFile};
 use crate::line::record_body;
 use crate::segment::{Head, MAX_LINE, MAX_TAIL, Scan, checkpoint_line, segment_name};
@@ -40,6 +41,8 @@ pub(super) struct Writer {
     pub(super) recovered: Vec<CutBytes>,
     /// What of it need not be read again when it is opened anew.
     pub(super) verified: Option<Verified>,
+    /// The segment's side file.
+    pub(super) side: Side,
 }
 
 impl Writer {
@@ -72,7 +75,10 @@ impl Writer {
             batch.push_checkpoint(&line);
             note = Some(new);
         }
+        let start = self.end;
         self.write(batch.bytes(), !system)?;
+        self.side.add(start, batch.places(), batch.nodes());
+        self.side.flush_much(disk);
         self.own.clear();
         self.frontier = frontier;
         if let Some(note) = note {
@@ -136,6 +142,7 @@ impl Writer {
     /// Ends the segment with a checkpoint, synced, and begins the next one.
     fn rotate(&mut self, disk: &dyn Disk, options: &LogOptions) -> Result<(), AuditError> {
         self.checkpoint(options)?;
+        self.side.close(disk);
         self.file = None;
         let had_cut = self.cut.is_some();
         self.begin_segment(disk).map_err(AuditError::Write)?;
@@ -172,6 +179,7 @@ impl Writer {
         let end = head.len() as u64;
         (self.first, self.end, self.signed_end, self.synced) = (first, end, end, end);
         (self.file, self.verified) = (Some(file), None);
+        self.side = Side::begin(first, &head);
         Ok(())
     }
 
@@ -208,7 +216,7 @@ impl Writer {
         record.file = Some(file.as_str().into());
         let (mut batch, mut body, mut frontier) = (Batch::default(), Vec::new(), self.frontier.clone());
         record_body(&Record::Recovered(record), &mut body)?;
-        batch.push(frontier.size().saturating_add(1), &body);
+        batch.push(frontier.size().saturating_add(1), &body, 0);
         batch.complete(&mut frontier).map_err(|_| AuditError::TooLong)?;
         self.own.extend_from_slice(batch.bytes());
         self.append(disk, options, &mut batch, frontier)?;

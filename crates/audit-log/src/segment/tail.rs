@@ -16,7 +16,7 @@ const SECTOR: u64 = 512;
 ///
 /// Only one batch is ever on its way to the disk. A power cut loses pages of it, which read as zeros, or its end. All else
 /// is as it was written: records in their order, then one checkpoint, which `system` leaves out.
-pub(super) fn first_damage(bytes: &[u8], start: u64, due: u64, key: &LogKey) -> Option<usize> {
+pub(crate) fn first_damage(bytes: &[u8], start: u64, due: u64, key: &LogKey) -> Option<usize> {
     if !are_lost_pages(bytes, start) {
         return Some(0);
     }

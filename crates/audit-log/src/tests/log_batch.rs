@@ -53,7 +53,7 @@ proptest! {
             match step {
                 Step::Push => {
                     given += 1;
-                    batch.push(given, line(given).1.as_bytes());
+                    batch.push(given, line(given).1.as_bytes(), 0);
                     lines += &(line(given).0 + "\n");
                 }
                 Step::Claim => claims.extend(batch.claim(&now)),

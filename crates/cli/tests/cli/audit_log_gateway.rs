@@ -313,7 +313,11 @@ fn what_needs_every_entry_says_so_when_older_segments_were_archived() {
     std::fs::remove_file(bench.path("log/000000000001.jsonl")).unwrap();
     let told = bench.run(&format!("audit verify log --key {key} --json")).value();
     assert!(told["summary"]["first_here"].as_u64().unwrap() > 1, "{told}");
-    for verb in ["prove log --seq 10", "receipt log --seq 10", "export log --tiles out"] {
+    let proof = bench.ok(&format!("audit prove log --seq 10 --key {key}"));
+    bench.feed("merkle verify-inclusion", &proof).done();
+    bench.ok(&format!("audit receipt log --seq 10 --key {key} -o receipt"));
+    bench.ok(&format!("audit verify-receipt receipt --key {key}"));
+    for verb in ["prove log --seq 1", "receipt log --seq 1", "export log --tiles out"] {
         bench.fails(&format!("audit {verb} --key {key}"), 1, "AUDIT_ARCHIVED");
     }
     bench.fails(&format!("audit verify log --key {key} --checkpoint first"), 1, "AUDIT_ARCHIVED");
@@ -323,4 +327,36 @@ fn what_needs_every_entry_says_so_when_older_segments_were_archived() {
     bench.fails(simulate, 1, "NO_CALLS_ON_RECORD");
     let middle = bench.run("audit tail log -n 100");
     assert!(middle.code == 0 && middle.out.lines().count() < 10, "{middle:?}");
+}
+
+#[test]
+fn entries_are_found_by_side_files() {
+    let bench = crate::desk::open();
+    let run = crate::audit_log::decide(&bench, "a", 700, "--record-durability system");
+    assert_eq!(run.code, 3, "{run:?}");
+    let receipt = "audit receipt log --key log.vkey";
+    let (one, two) =
+        (bench.ok(&format!("{receipt} --call-id a7")), bench.ok(&format!("{receipt} --call-id a600")));
+    assert_eq!(bench.ok(&format!("{receipt} --call-id a7 --call-id a600")), format!("{one}{two}"));
+    let run = bench.run(&format!("{receipt} --call-id a7 --call-id none"));
+    assert!(run.code == 1 && run.err.contains("AUDIT_NO_SUCH_CALL: `none`: "), "{run:?}");
+    let side = bench.path("log/000000000001.side");
+    let bytes = std::fs::read(&side).unwrap();
+    std::fs::remove_file(&side).unwrap();
+    let told = "side file `log/000000000001.side` made anew\n";
+    let run = bench.run(&format!("{receipt} --call-id a600"));
+    assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, two.as_str(), told));
+    assert!(std::fs::read(&side).unwrap() == bytes);
+    let shown = bench.run("audit show log").out;
+    let last = |n: usize| {
+        shown.lines().rev().take(n).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
+    };
+    for lines in [1, 300, 1_000] {
+        assert_eq!(bench.run(&format!("audit tail log -n {lines}")).out.trim_end(), last(lines));
+    }
+    let first = bench.run("audit tail log -n 2 --verdict reject").out;
+    let _ = std::fs::write(&side, vec![0xff; bytes.len()]);
+    assert_eq!(bench.run("audit tail log -n 300").out.trim_end(), last(300));
+    assert_eq!(bench.run("audit tail log -n 2 --verdict reject").out, first);
+    assert_eq!(bench.run(&format!("{receipt} --call-id a7")).out, one);
 }

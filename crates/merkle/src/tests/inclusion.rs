@@ -180,3 +180,12 @@ fn the_largest_tree_takes_63_hashes_and_no_path_makes_more_work() {
     assert!(InclusionProof::new(0, MAX_SIZE, path[..63].to_vec()).is_ok());
     assert_eq!(InclusionProof::new(0, MAX_SIZE, path[..64].to_vec()), Err(ProofError::Length));
 }
+
+#[test]
+fn missing_node_is_no_proof() {
+    let nothing = |_, _| None;
+    assert_eq!(StoredNodes(nothing).prove_inclusion(0, 2), Err(TreeError::NoSuchNode));
+    assert_eq!(StoredNodes(nothing).prove_consistency(1, 2), Err(TreeError::NoSuchNode));
+    assert_eq!(StoredNodes(nothing).frontier(3), Err(TreeError::NoSuchNode));
+    assert_eq!(StoredNodes(nothing).prove_inclusion(0, 1).unwrap().path(), []);
+}

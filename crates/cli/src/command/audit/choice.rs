@@ -1,7 +1,7 @@
 use clap::Args;
 use countersign_audit_log::LogNumber;
 
-use super::log::VerifiedLog;
+use super::log::ProvableLog;
 use crate::failure::Failure;
 
 /// Choice of one log of a folder that has several.
@@ -30,11 +30,11 @@ fn name(text: &str) -> Result<LogNumber, String> {
 /// # Errors
 /// `AUDIT_SEVERAL_LOGS` where several have it, and that of `none` where no log has it.
 pub(super) fn only_one(
-    logs: Vec<VerifiedLog>,
-    has: impl Fn(&VerifiedLog) -> bool,
-    none: impl Fn(&VerifiedLog) -> Failure,
-) -> Result<VerifiedLog, Failure> {
-    let missing = logs.iter().max_by_key(|log| log.summary.records).map(none);
+    logs: Vec<ProvableLog>,
+    has: impl Fn(&ProvableLog) -> bool,
+    none: impl Fn(&ProvableLog) -> Failure,
+) -> Result<ProvableLog, Failure> {
+    let missing = logs.iter().max_by_key(|log| log.records()).map(none);
     let mut found: Vec<_> = logs.into_iter().filter(has).collect();
     match found.pop() {
         Some(log) if found.is_empty() => Ok(log),

@@ -2,7 +2,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use countersign_audit_log::{LogError, LogNumber, Record, list_logs};
+use countersign_audit_log::{FolderDisk, LogError, LogNumber, Record, list_logs, place_before_end};
 use serde::Deserialize;
 
 use super::entries::Entry;
@@ -135,6 +135,28 @@ impl Follower {
             segment,
             next: None,
         })
+    }
+
+    /// Starts some entries before the end of a segment, where its side file names their place, and otherwise with its first entry.
+    /// Also returns whether that is where it starts. `next` is the segment behind it.
+    pub(crate) fn near_end(
+        folder: &Path,
+        segment: u64,
+        next: Option<u64>,
+        entries: u64,
+    ) -> Result<(Self, bool), Failure> {
+        let disk = FolderDisk::existing(folder).map_err(unreadable)?;
+        let mut follower = Self::start(folder, segment)?;
+        let Some((seq, offset)) =
+            place_before_end(&disk, segment, next, entries).filter(|(seq, _)| *seq > segment)
+        else {
+            return Ok((follower, true));
+        };
+        follower.input.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
+        follower.read = offset;
+        follower.given = (Vec::new(), offset);
+        follower.last = seq.checked_sub(1);
+        Ok((follower, false))
     }
 
     /// That there are no segments.

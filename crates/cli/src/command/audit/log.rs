@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{MapValueParser, OsStringValueParser, TypedValueParser as _, ValueParserFactory};
 use countersign_audit_log::{
-    Checkpoint, KnownLog, LogEntry, LogError, LogKey, LogNumber, LogStateFile, LogStates, LogSummary,
-    key_of_log, list_logs, read_log, verify_log,
+    Checkpoint, FolderDisk, KnownLog, LogEntry, LogError, LogKey, LogNumber, LogProver, LogStateFile,
+    LogStates, LogSummary, RebuiltSide, key_of_log, list_logs, read_log, verify_log,
 };
 use countersign_keys::note::VerifierKeyError;
 use countersign_merkle::MerkleTree;
@@ -14,7 +14,7 @@ use countersign_merkle::MerkleTree;
 use super::choice::LogChoice;
 use super::durable::make_durable;
 use super::entries::Logs;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, one_line};
 use crate::files::{TEXT_BYTES, read_text_file, read_trusted_file};
 use crate::output::note;
 
@@ -54,6 +54,16 @@ pub(crate) struct VerifiedLog {
     pub(super) state: Option<u64>,
 }
 
+/// One log of a folder of which entries can be proved.
+pub(super) struct ProvableLog {
+    pub(super) number: LogNumber,
+    /// The log's name, where its folder has several.
+    pub(super) name: Option<LogNumber>,
+    pub(super) folder: PathBuf,
+    pub(super) key: LogKey,
+    pub(super) prover: LogProver,
+}
+
 impl LogArgs {
     /// The log's folder.
     pub(super) fn folder(&self) -> &Path {
@@ -80,6 +90,25 @@ impl LogArgs {
         let Verified { key, summary } = verify_known(&folder, &key, &kept, None)?;
         let kept = kept.len();
         Ok(vec![VerifiedLog { number, name: Some(number), folder, key, summary, kept, state: None }])
+    }
+
+    /// Reads the ends of the logs of the folder that are to be read, which have to go on from these checkpoints too.
+    pub(super) fn provable(&self, choice: LogChoice, more: &[Kept]) -> Result<Vec<ProvableLog>, Failure> {
+        let (key, kept) = (self.key.read()?, self.kept(more));
+        let open = |found: FoundLog<'_>| {
+            let FoundLog { number, name, folder, key, kept, .. } = found;
+            let known = kept.iter().map(|path| read_checkpoint(path, &key)).collect::<Result<Vec<_>, _>>()?;
+            let disk = FolderDisk::existing(&folder).map_err(LogError::from);
+            let prover = disk.and_then(|disk| LogProver::open(disk, &key, &known));
+            let prover = prover.map_err(|error| of_known(error, &known, &folder))?;
+            Ok(ProvableLog { number, name, folder, key, prover })
+        };
+        let Some(number) = choice.number() else { return each_log(&self.folder, &key, &kept, None, open) };
+        let kept: Vec<_> = kept.into_iter().map(|(_, path)| path).collect();
+        let key = number.key(&key_of_log(&self.folder, &key))?;
+        let folder = number.folder_in(&self.folder);
+        open(FoundLog { number, name: Some(number), folder, key, kept: &kept, known: None })
+            .map(|log| vec![log])
     }
 
     fn kept(&self, more: &[Kept]) -> Vec<Kept> {
@@ -118,13 +147,21 @@ impl VerifiedLog {
     pub(super) fn each(&self, take: impl FnMut(&LogEntry) -> Result<(), Failure>) -> Result<(), Failure> {
         each(&self.folder, &self.summary, take)
     }
+}
 
-    /// As [`each`](Self::each), with the tree of them all, which is compared with the one that was verified.
-    pub(super) fn tree(
-        &self,
-        take: impl FnMut(&LogEntry) -> Result<(), Failure>,
-    ) -> Result<MerkleTree, Failure> {
-        tree(&self.folder, &self.summary, take)
+impl ProvableLog {
+    /// How many entries are under the last checkpoint.
+    pub(super) const fn records(&self) -> u64 {
+        self.prover.checkpoint().size()
+    }
+
+    /// Makes the log outlive a loss of power, before a proof of it is given out.
+    pub(super) fn make_durable(&self) -> Result<(), Failure> {
+        make_durable(&self.folder).map_err(|error| self.failure(error.into()))
+    }
+
+    pub(super) fn failure(&self, error: LogError) -> Failure {
+        failure(error).about(self.folder.display())
     }
 
     /// That there is no such entry, or no such size, among so many.
@@ -136,6 +173,22 @@ impl VerifiedLog {
         };
         Failure::new(LogError::NoSuchSize.code(), text).about(self.folder.display())
     }
+}
+
+/// Side files are made anew where they are found to be wrong, also by a command that fails then.
+impl Drop for ProvableLog {
+    fn drop(&mut self) {
+        for side in self.prover.take_rebuilt() {
+            note(&side_rebuilt(&self.folder, &side));
+        }
+    }
+}
+
+/// Names a side file on standard error that was missing, short or wrong.
+pub(crate) fn side_rebuilt(folder: &Path, side: &RebuiltSide) -> String {
+    let path = folder.join(&side.file);
+    let failure = side.failure.as_ref().map(|error| format!(", and cannot be written: {error}"));
+    one_line(&format!("side file `{}` made anew{}", path.display(), failure.unwrap_or_default()))
 }
 
 fn tree(
@@ -205,8 +258,6 @@ fn verify_known(
     let in_state = known.as_ref().map(Checkpoint::size);
     kept.extend(known);
     let summary = verify_log(folder, &key, &kept).map_err(|error| {
-        // Once there were entries.
-        let gone = matches!(error, LogError::Missing) && kept.iter().any(|kept| kept.size() > 0);
         let error = match (error, in_state) {
             // A segment without a head is there.
             (LogError::Missing, Some(known))
@@ -217,14 +268,22 @@ fn verify_known(
             (LogError::Missing, Some(known)) => LogError::Gone { known },
             (error, _) => error,
         };
-        let failure = failure(error).about(folder.display());
-        if gone { failure.into_refusal() } else { failure }
+        of_known(error, &kept, folder)
     })?;
     if let Some(first) = first.filter(|first| *first < summary.first_here) {
         let error = LogError::OldestGone { first, last: summary.first_here.saturating_sub(1) };
         return Err(failure(error).about(folder.display()));
     }
     Ok(Verified { key, summary })
+}
+
+/// The failure of a log of which these checkpoints are known.
+fn of_known(error: LogError, known: &[Checkpoint], folder: &Path) -> Failure {
+    // Once there were entries.
+    let gone = matches!(error, LogError::Missing | LogError::Gone { .. })
+        && known.iter().any(|known| known.size() > 0);
+    let failure = failure(error).about(folder.display());
+    if gone { failure.into_refusal() } else { failure }
 }
 
 fn read_state(path: &Path) -> Result<LogStates, Failure> {
@@ -248,6 +307,32 @@ pub(crate) fn verify_all(
     kept: &[Kept],
     states: Option<&LogStates>,
 ) -> Result<Vec<VerifiedLog>, Failure> {
+    each_log(folder, key, kept, states, |found| {
+        let FoundLog { number, name, folder, key, kept, known } = found;
+        let state = known.as_ref().map(|known| known.checkpoint.size());
+        let Verified { key, summary } = verify_known(&folder, &key, kept, known)?;
+        Ok(VerifiedLog { number, name, folder, key, summary, kept: kept.len(), state })
+    })
+}
+
+/// One log of a folder that is to be verified.
+struct FoundLog<'a> {
+    number: LogNumber,
+    name: Option<LogNumber>,
+    folder: PathBuf,
+    key: LogKey,
+    kept: &'a [PathBuf],
+    known: Option<KnownLog>,
+}
+
+/// As [`verify_all`], by this function.
+fn each_log<T>(
+    folder: &Path,
+    key: &LogKey,
+    kept: &[Kept],
+    states: Option<&LogStates>,
+    verify: impl Fn(FoundLog<'_>) -> Result<T, Failure>,
+) -> Result<Vec<T>, Failure> {
     let key = key_of_log(folder, key);
     let mut kept_of: BTreeMap<LogNumber, Vec<PathBuf>> = BTreeMap::new();
     for (number, path) in kept {
@@ -277,7 +362,7 @@ pub(crate) fn verify_all(
         let known = known.map_err(|failure| failure.about(path.display()));
         let size = known.as_ref().ok().and_then(Option::as_ref).map(|known| known.checkpoint.size());
         let result = if there.contains(&number) {
-            known.and_then(|known| verify_known(&path, &key, kept, known))
+            known.and_then(|known| verify(FoundLog { number, name, folder: path, key, kept, known }))
         } else {
             let text = if size.is_some() {
                 "the state knows the log, and the log is gone"
@@ -289,10 +374,7 @@ pub(crate) fn verify_all(
             Err(Failure::refused("AUDIT_MISSING", text).about(path.display()))
         };
         match result {
-            Ok(Verified { key, summary }) => {
-                let kept = kept.len();
-                verified.push(VerifiedLog { number, name, folder: path, key, summary, kept, state: size });
-            }
+            Ok(log) => verified.push(log),
             Err(failure) => failures.push(failure),
         }
     }

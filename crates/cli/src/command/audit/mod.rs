@@ -16,7 +16,7 @@ mod witness;
 
 pub(crate) use entries::{Entries, Entry};
 pub(crate) use follow::Followers;
-pub(crate) use log::KeySource;
+pub(crate) use log::{KeySource, side_rebuilt};
 
 use clap::Subcommand;
 
@@ -65,7 +65,9 @@ pub(crate) enum Audit {
         --state log.cosigned"
     )]
     Witness(witness::Witness),
-    /// Verify a log and prove that an entry is in it, or that it only grew: prints the proof as JSON.
+    /// Prove that an entry is in a log, or that it only grew: prints the proof as JSON.
+    ///
+    /// It is verified under the last checkpoint. Other entries are not read: `audit verify` does that.
     ///
     /// Where several logs lie in the folder, all are verified, and the proof is of the one that has the entry or the size. Its member
     /// `desc` names that log; where several have it, --log takes one (AUDIT_SEVERAL_LOGS).
@@ -73,7 +75,10 @@ pub(crate) enum Audit {
         countersign audit prove log/ --key log.vkey --seq 7 | countersign merkle verify-inclusion\n  \
         countersign audit prove log/ --key log.vkey --from 10 --to 20 | countersign merkle verify-consistency")]
     Prove(prove::Prove),
-    /// Verify a log and make the receipt of one entry: all that somebody with the log's public key needs to be sure of it.
+    /// Make the receipt of one entry: all that somebody with the log's public key needs to be sure of it.
+    ///
+    /// It is verified under the last checkpoint. Other entries are not read, `audit verify` does that; but before it is said that no call has
+    /// an id, the whole log is verified.
     ///
     /// Where several logs lie in the folder, all are verified, and a call is found in any of them. A number that several logs have
     /// needs --log (AUDIT_SEVERAL_LOGS).

@@ -1,9 +1,10 @@
 use clap::{ArgGroup, Args};
-use serde_json::json;
+use countersign_audit_log::{LogError, LogProver};
+use serde_json::{Value, json};
 
 use super::choice::{LogChoice, only_one};
-use super::log::{LogArgs, VerifiedLog};
-use crate::command::merkle::{consistency, inclusion};
+use super::log::{LogArgs, ProvableLog};
+use crate::command::merkle::{consistency_report, inclusion_report};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -31,8 +32,8 @@ pub(crate) struct Prove {
 impl Prove {
     /// What is printed is what the verifying verbs of `merkle` read, in either form of output.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let logs = self.log.verify_chosen(self.choice, &[])?;
-        let log = only_one(
+        let logs = self.log.provable(self.choice, &[])?;
+        let mut log = only_one(
             logs,
             |log| self.excess(log).is_none(),
             |log| {
@@ -42,12 +43,8 @@ impl Prove {
         )?;
         log.make_durable()?;
         let (size, least) = self.sizes(&log);
-        let tree = log.tree(|_| Ok(()))?;
-        let proof = match self.seq {
-            Some(seq) => inclusion(&tree, seq.saturating_sub(1), size),
-            None => consistency(&tree, least, size),
-        };
-        let mut proof = proof.map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        let proof = self.prove(&mut log.prover, least, size);
+        let mut proof = proof.map_err(|error| log.failure(error))?;
         if let (Some(name), Some(members)) = (log.name, proof.as_object_mut()) {
             members.insert("desc".to_owned(), json!(format!("log {name}, {}", log.key.origin())));
         }
@@ -55,16 +52,26 @@ impl Prove {
         Ok(Exit::Done)
     }
 
+    fn prove(&self, prover: &mut LogProver, least: u64, size: u64) -> Result<Value, LogError> {
+        let head = prover.head_at(size)?;
+        if self.seq.is_some() {
+            let proof = prover.prove_inclusion(least, size)?;
+            return Ok(inclusion_report(&proof, &prover.entry(least)?.leaf(), &head));
+        }
+        let proof = prover.prove_consistency(least, size)?;
+        Ok(consistency_report(&proof, &prover.head_at(least)?, &head))
+    }
+
     /// The size of the tree, and the entry or the older size.
-    fn sizes(&self, log: &VerifiedLog) -> (u64, u64) {
-        let size = self.size.or(self.to).unwrap_or(log.summary.records);
+    fn sizes(&self, log: &ProvableLog) -> (u64, u64) {
+        let size = self.size.or(self.to).unwrap_or(log.records());
         (size, self.seq.or(self.from).unwrap_or_default())
     }
 
     /// A number that is asked for and that the log does not reach, and the largest that would do.
-    fn excess(&self, log: &VerifiedLog) -> Option<(u64, u64)> {
+    fn excess(&self, log: &ProvableLog) -> Option<(u64, u64)> {
         let (size, least) = self.sizes(log);
-        let pairs = [(size, log.summary.records), (least, size)];
+        let pairs = [(size, log.records()), (least, size)];
         pairs.into_iter().find(|(asked, there)| asked > there).or((least == 0).then_some((0, size)))
     }
 }

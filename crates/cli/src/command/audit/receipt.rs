@@ -1,5 +1,5 @@
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base64ct::{Base64, Encoding as _};
 use clap::Args;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::choice::{LogChoice, only_one};
 use super::describe::describe;
-use super::log::{KeySource, LogArgs, VerifiedLog};
+use super::log::{KeySource, LogArgs, ProvableLog};
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, must_be_free, read_file, read_text_file, write_file};
 use crate::output::{Output, internal};
-use crate::shown::shown_tool;
+use crate::shown::{shown_id, shown_tool};
 
 /// The most decisions on one call id that are listed.
 const MOST_CALLS: usize = 64;
@@ -41,14 +41,22 @@ pub(crate) struct Make {
     #[arg(long, value_name = "N", required_unless_present = "call_id", conflicts_with = "call_id")]
     seq: Option<u64>,
     /// The decision on the call with this id. Ids are the caller's, and may repeat: where there are several decisions, they are listed.
+    /// May be used several times: the receipts follow on each other, one a line.
     #[arg(long, value_name = "ID")]
-    call_id: Option<String>,
+    call_id: Vec<String>,
     /// A checkpoint of the log that witnesses cosigned, to stand in the receipt in place of the log's last one.
     #[arg(long, value_name = "FILE")]
     cosigned: Option<PathBuf>,
     /// File to write the receipt to; standard output without it. It must not exist.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+/// A receipt, its entry, and the log where the folder has several.
+struct Made {
+    log: Option<LogNumber>,
+    seq: u64,
+    receipt: Receipt,
 }
 
 #[derive(Debug, Args)]
@@ -72,84 +80,104 @@ impl Make {
         if let Some(path) = &self.out {
             must_be_free(path, Replace::Never)?;
         }
-        let (log, seq, receipt) = self.make()?;
+        let made = self.make()?;
+        let text: String = made.iter().map(|made| made.receipt.to_json()).collect();
         let Some(path) = &self.out else {
-            out.bytes(receipt.to_json().as_bytes())?;
+            out.bytes(text.as_bytes())?;
             return Ok(Exit::Done);
         };
-        write_file(path, receipt.to_json().as_bytes(), Replace::Never)?;
-        let mut report = json!({"ok": true, "seq": seq, "out": path.display().to_string()});
-        if let (Some(name), Some(members)) = (log, report.as_object_mut()) {
-            members.insert("log".to_owned(), json!(name.to_string()));
+        write_file(path, text.as_bytes(), Replace::Never)?;
+        if out.is_json() {
+            out.json(&Self::report(&made, path))?;
+        } else {
+            for Made { log, seq, .. } in &made {
+                let of_log = log.map(|log| format!(" of log {log}")).unwrap_or_default();
+                out.line(&format!("receipt of entry {seq}{of_log} in {}", path.display()))?;
+            }
         }
-        let of_log = log.map(|log| format!(" of log {log}")).unwrap_or_default();
-        out.result(&report, &format!("receipt of entry {seq}{of_log} in {}", path.display()))?;
         Ok(Exit::Done)
     }
 
-    /// Makes the receipt, and names the log where the folder has several.
-    fn make(&self) -> Result<(Option<LogNumber>, u64, Receipt), Failure> {
+    fn report(made: &[Made], path: &Path) -> Value {
+        let mut rows = made.iter().map(|Made { log, seq, .. }| match log {
+            Some(name) => json!({"seq": seq, "log": name.to_string()}),
+            None => json!({"seq": seq}),
+        });
+        let row = if made.len() == 1 { rows.next() } else { None };
+        let mut report = row.unwrap_or_else(|| json!({"receipts": rows.collect::<Vec<_>>()}));
+        if let Some(members) = report.as_object_mut() {
+            members.insert("ok".to_owned(), json!(true));
+            members.insert("out".to_owned(), json!(path.display().to_string()));
+        }
+        report
+    }
+
+    /// Makes the receipts, and names the log of each where the folder has several.
+    fn make(&self) -> Result<Vec<Made>, Failure> {
         // The log goes on from the cosigned checkpoint, or there is no receipt under it.
         let cosigned: Vec<_> = self.cosigned.iter().map(|path| (None, path.clone())).collect();
-        let mut logs = self.log.verify_chosen(self.choice, &cosigned)?;
+        let mut logs = self.log.provable(self.choice, &cosigned)?;
         let note = self.cosigned.as_deref().map(read_text_file).transpose()?;
         if let Some(note) = &note {
             logs.retain(|log| Checkpoint::verify(note, &log.key).is_ok());
         }
-        let size_of = |log: &VerifiedLog| match &note {
-            None => log.summary.records,
-            Some(note) => Checkpoint::verify(note, &log.key).map_or(0, |checkpoint| checkpoint.size()),
+        let note = note.as_deref();
+        let Some(seq) = self.seq else {
+            let several = self.call_id.len() > 1;
+            let each = self.call_id.iter().map(|id| {
+                let made = decision_on(&mut logs, id, note);
+                made.map_err(|failure| if several { failure.about(shown_id(id)) } else { failure })
+            });
+            return each.collect();
         };
-        if let Some(seq) = self.seq {
-            let has = |log: &VerifiedLog| (1..=size_of(log)).contains(&seq);
-            logs = vec![only_one(logs, has, |log| log.no_such_size(seq, size_of(log)))?];
-        }
-        let mut found = None;
-        let (mut count, mut rows) = (0_u64, Vec::new());
-        for log in &logs {
-            let (size, before) = (size_of(log), count);
-            let mut line = None;
-            let tree = log.tree(|entry| {
-                if entry.seq() <= size && self.wants(entry.seq(), entry.record()) {
-                    count = count.saturating_add(1);
-                    if rows.len() < MOST_CALLS {
-                        rows.push(row(log.name, entry.seq(), entry.record()));
-                    }
-                    line.get_or_insert_with(|| (entry.seq(), entry.line().to_vec()));
-                }
-                Ok(())
-            })?;
-            if let Some((seq, line)) = line.filter(|_| before == 0) {
-                found = Some((log, size, tree, seq, line));
-            }
-        }
-        let Some((log, size, tree, seq, line)) = found else {
-            let text = "no call of that id was decided on, under that checkpoint";
-            return Err(Failure::new("AUDIT_NO_SUCH_CALL", text));
-        };
-        if count > 1 {
-            let more = count.saturating_sub(rows.len() as u64);
-            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-            let choose = if log.name.is_some() { "--log and --seq" } else { "--seq" };
-            let text = format!(
-                "the id was decided on {count} times, choose one with {choose}: {}{more}",
-                rows.join("; ")
-            );
-            return Err(Failure::new("AUDIT_SEVERAL_CALLS", text));
-        }
-        log.make_durable()?;
-        let proof = tree
-            .prove_inclusion_at(seq.saturating_sub(1), size)
-            .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-        let note = note.as_ref().unwrap_or(&log.summary.note);
-        Ok((log.name, seq, Receipt::new(&line, &proof, note)?))
+        let has = |log: &ProvableLog| (1..=size_of(log, note)).contains(&seq);
+        let mut log = only_one(logs, has, |log| log.no_such_size(seq, size_of(log, note)))?;
+        Ok(vec![receipt_of(&mut log, seq, note)?])
     }
+}
 
-    fn wants(&self, seq: u64, record: &Record) -> bool {
-        let Some(id) = &self.call_id else { return self.seq == Some(seq) };
-        // Ids are in the record with what hides in them spelled out.
-        matches!(record, Record::Decision(call) if call.call_id == id.as_str().into())
+/// Size of the checkpoint that stands in the receipt.
+fn size_of(log: &ProvableLog, note: Option<&str>) -> u64 {
+    let signed = note.map(|note| Checkpoint::verify(note, &log.key));
+    signed.map_or_else(|| log.records(), |signed| signed.map_or(0, |checkpoint| checkpoint.size()))
+}
+
+fn receipt_of(log: &mut ProvableLog, seq: u64, note: Option<&str>) -> Result<Made, Failure> {
+    log.make_durable()?;
+    let size = size_of(log, note);
+    let entry = log.prover.entry(seq).map_err(|error| log.failure(error))?;
+    let proof = log.prover.prove_inclusion(seq, size).map_err(|error| log.failure(error))?;
+    let receipt = Receipt::new(entry.line(), &proof, note.unwrap_or_else(|| log.prover.note()))?;
+    Ok(Made { log: log.name, seq, receipt })
+}
+
+/// The receipt of the one decision on a call id.
+fn decision_on(logs: &mut [ProvableLog], id: &str, note: Option<&str>) -> Result<Made, Failure> {
+    let (mut count, mut rows, mut found) = (0_usize, Vec::new(), None);
+    let is_several = logs.iter().any(|log| log.name.is_some());
+    for log in logs {
+        let size = size_of(log, note);
+        let decisions = log.prover.decisions_on(id, size).map_err(|error| log.failure(error))?;
+        count = count.saturating_add(decisions.len());
+        for seq in decisions.iter().take(MOST_CALLS.saturating_sub(rows.len())) {
+            let entry = log.prover.entry(*seq).map_err(|error| log.failure(error))?;
+            rows.push(row(log.name, *seq, entry.record()));
+        }
+        found = decisions.first().map(|seq| (*seq, log)).or(found);
     }
+    let Some((seq, log)) = found else {
+        let text = "no call of that id was decided on, under that checkpoint";
+        return Err(Failure::new("AUDIT_NO_SUCH_CALL", text));
+    };
+    if count > 1 {
+        let more = count.saturating_sub(rows.len());
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        let choose = if is_several { "--log and --seq" } else { "--seq" };
+        let rows = rows.join("; ");
+        let text = format!("the id was decided on {count} times, choose one with {choose}: {rows}{more}");
+        return Err(Failure::new("AUDIT_SEVERAL_CALLS", text));
+    }
+    receipt_of(log, seq, note)
 }
 
 impl Verify {

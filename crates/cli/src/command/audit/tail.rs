@@ -73,21 +73,38 @@ impl Tail {
         Ok((last, Followers::after(&self.folder, followers)))
     }
 
-    /// The last entries of one log that are wanted, and where to go on behind them. No more segments are read than hold them.
+    /// The last entries of one log that are wanted, and where to go on behind them. No more of it is read than it takes.
     fn last(&self, folder: &Path) -> Result<(VecDeque<(u64, Record)>, Follower), Failure> {
         let mut segments = segments(folder)?;
         let mut first = segments.pop().ok_or_else(Follower::no_log)?;
-        let mut follower = Follower::start(folder, first)?;
-        let mut last = self.last_before(&mut follower, u64::MAX)?;
+        let (mut last, follower) = self.last_of_segment(folder, first, None)?;
         while last.len() < usize::from(self.lines)
             && let Some(earlier) = segments.pop()
         {
-            let mut before = self.last_before(&mut Follower::start(folder, earlier)?, first)?;
+            let (mut before, _) = self.last_of_segment(folder, earlier, Some(first))?;
             before.append(&mut last);
             self.cut(&mut before);
             (first, last) = (earlier, before);
         }
         Ok((last, follower))
+    }
+
+    /// As [`last`](Self::last), of one segment. Begins as near to its end as it can, and farther ahead where too few are wanted.
+    fn last_of_segment(
+        &self,
+        folder: &Path,
+        first: u64,
+        next: Option<u64>,
+    ) -> Result<(VecDeque<(u64, Record)>, Follower), Failure> {
+        let mut entries = u64::from(self.lines);
+        loop {
+            let (mut follower, is_all) = Follower::near_end(folder, first, next, entries)?;
+            let last = self.last_before(&mut follower, next.unwrap_or(u64::MAX))?;
+            if is_all || last.len() >= usize::from(self.lines) {
+                return Ok((last, follower));
+            }
+            entries = entries.saturating_mul(16);
+        }
     }
 
     /// Reads on to the end, or to the entry with that number; gives the last ones that are wanted.

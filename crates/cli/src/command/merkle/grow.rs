@@ -1,5 +1,7 @@
 use clap::Args;
-use countersign_merkle::{Frontier, MerkleTree, NodeHash, TreeError};
+use countersign_merkle::{
+    ConsistencyProof, Frontier, InclusionProof, LeafHash, MerkleTree, NodeHash, TreeError, TreeHead,
+};
 use serde_json::{Value, json};
 
 use super::entries::{Entries, encode};
@@ -56,27 +58,37 @@ impl Prove {
     }
 }
 
-pub(crate) fn inclusion(tree: &MerkleTree, index: u64, size: u64) -> Result<Value, TreeError> {
+fn inclusion(tree: &MerkleTree, index: u64, size: u64) -> Result<Value, TreeError> {
     let proof = tree.prove_inclusion_at(index, size)?;
     let leaf = tree.leaf(index).ok_or(TreeError::NoSuchLeaf)?;
-    Ok(json!({
-        "leafIdx": index,
-        "treeSize": size,
-        "root": encode(tree.head_at(size)?.root().as_bytes()),
-        "leafHash": encode(leaf.as_bytes()),
-        "proof": path(proof.path()),
-    }))
+    Ok(inclusion_report(&proof, &leaf, &tree.head_at(size)?))
 }
 
-pub(crate) fn consistency(tree: &MerkleTree, old_size: u64, size: u64) -> Result<Value, TreeError> {
+fn consistency(tree: &MerkleTree, old_size: u64, size: u64) -> Result<Value, TreeError> {
     let proof = tree.prove_consistency_at(old_size, size)?;
-    Ok(json!({
-        "size1": old_size,
-        "size2": size,
-        "root1": encode(tree.head_at(old_size)?.root().as_bytes()),
-        "root2": encode(tree.head_at(size)?.root().as_bytes()),
+    Ok(consistency_report(&proof, &tree.head_at(old_size)?, &tree.head_at(size)?))
+}
+
+/// A proof that a leaf is in a tree, as the verifying verb reads it.
+pub(crate) fn inclusion_report(proof: &InclusionProof, leaf: &LeafHash, head: &TreeHead) -> Value {
+    json!({
+        "leafIdx": proof.index(),
+        "treeSize": proof.size(),
+        "root": encode(head.root().as_bytes()),
+        "leafHash": encode(leaf.as_bytes()),
         "proof": path(proof.path()),
-    }))
+    })
+}
+
+/// A proof that a tree goes on from another, as the verifying verb reads it.
+pub(crate) fn consistency_report(proof: &ConsistencyProof, old: &TreeHead, new: &TreeHead) -> Value {
+    json!({
+        "size1": proof.old_size(),
+        "size2": proof.new_size(),
+        "root1": encode(old.root().as_bytes()),
+        "root2": encode(new.root().as_bytes()),
+        "proof": path(proof.path()),
+    })
 }
 
 fn path(hashes: &[NodeHash]) -> Vec<String> {

@@ -2,7 +2,7 @@ mod entries;
 mod grow;
 mod verify;
 
-pub(crate) use grow::{consistency, inclusion};
+pub(crate) use grow::{consistency_report, inclusion_report};
 
 use clap::Subcommand;
 

@@ -1,0 +1,124 @@
+use std::io::{self, BufReader, Read as _};
+
+use countersign_merkle::{Frontier, NodeHash};
+
+use crate::RebuiltSide;
+use crate::disk::{Disk, DiskFile};
+use crate::segment::{
+    HEADER, LEAST, LEAST_BYTES, SidePlace, completed_by, side_calls, side_header, side_name, side_offset,
+};
+use crate::side_files::ResumedSide;
+
+/// Writes the side file of the segment that is being written, in pieces and without a sync. Where that fails, the segment goes
+/// without: a reader makes the file anew.
+#[derive(Debug)]
+pub(super) struct Side {
+    first: u64,
+    /// The record that comes next.
+    due: u64,
+    /// What is not in the file yet.
+    buffer: Vec<u8>,
+    /// How long the file is.
+    written: u64,
+    file: Option<Box<dyn DiskFile>>,
+    is_off: bool,
+}
+
+impl Side {
+    /// For a segment that has just begun with that line.
+    pub(super) fn begin(first: u64, head: &[u8]) -> Self {
+        let buffer = side_header(first, head.strip_suffix(b"\n").unwrap_or(head));
+        Self { first, due: first, buffer, written: 0, file: None, is_off: false }
+    }
+
+    /// Without a side file.
+    pub(super) const fn off() -> Self {
+        Self { first: 0, due: 0, buffer: Vec::new(), written: 0, file: None, is_off: true }
+    }
+
+    /// Goes on behind the last record of a segment, and says which file was made anew. Where that fails, the segment goes without.
+    pub(super) fn resume(disk: &dyn Disk, first: u64, tree: &Frontier) -> (Self, Option<RebuiltSide>) {
+        let Ok(ResumedSide { written, more, rebuilt }) = ResumedSide::of(disk, first, tree) else {
+            return (Self::off(), None);
+        };
+        let due = tree.size().saturating_add(1);
+        let mut side = Self { first, due, buffer: more, written, file: None, is_off: false };
+        let Some(file) = rebuilt else { return (side, None) };
+        let failure = side.write(disk).err();
+        if failure.is_some() {
+            side = Self::off();
+        }
+        (side, Some(RebuiltSide { file, failure }))
+    }
+
+    /// Adds the records of a batch that was written at `start`.
+    pub(super) fn add(&mut self, start: u64, places: &[SidePlace], nodes: &[NodeHash]) {
+        if self.is_off {
+            return;
+        }
+        let mut nodes = nodes.iter();
+        for place in places {
+            let completed = completed_by(self.due) as usize;
+            SidePlace { offset: start.saturating_add(place.offset), ..*place }.push_to(&mut self.buffer);
+            nodes.by_ref().take(completed).for_each(|node| self.buffer.extend_from_slice(node.as_bytes()));
+            self.due = self.due.saturating_add(1);
+        }
+    }
+
+    /// Writes what there is, once that is worth a write.
+    pub(super) fn flush_much(&mut self, disk: &dyn Disk) {
+        if self.buffer.len() >= LEAST_BYTES {
+            self.flush(disk);
+        }
+    }
+
+    /// Writes what there is, unless the segment is too short for a side file.
+    pub(super) fn flush(&mut self, disk: &dyn Disk) {
+        let is_due = self.written > 0 || self.due.saturating_sub(self.first) >= LEAST;
+        if is_due && !self.is_off && self.write(disk).is_err() {
+            *self = Self::off();
+        }
+    }
+
+    fn write(&mut self, disk: &dyn Disk) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.open(disk)?,
+        };
+        if file.size_in_place()?.is_none_or(|size| size < self.written) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        file.write_at(self.written, &self.buffer)?;
+        self.written = self.written.saturating_add(self.buffer.len() as u64);
+        self.buffer.clear();
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Opens or makes the file. What is in it beyond what is known to be good is cut.
+    fn open(&self, disk: &dyn Disk) -> io::Result<Box<dyn DiskFile>> {
+        let name = side_name(self.first);
+        let mut file = match disk.create(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open(&name)?,
+            other => other?,
+        };
+        if file.size_in_place()?.is_some_and(|size| size > self.written) {
+            file.truncate(self.written)?;
+        }
+        Ok(file)
+    }
+
+    /// Ends the file of a segment that is complete with the list of its calls.
+    pub(super) fn close(&mut self, disk: &dyn Disk) {
+        self.flush(disk);
+        if !self.is_off && self.written == side_offset(self.first, self.due) {
+            let calls = disk.read(&side_name(self.first), HEADER).and_then(|file| {
+                let records = self.written.saturating_sub(HEADER);
+                side_calls(&mut BufReader::with_capacity(64 << 10, file.take(records)), self.first, self.due)
+            });
+            self.buffer = calls.unwrap_or_default();
+            self.flush(disk);
+        }
+        *self = Self::off();
+    }
+}

@@ -1,0 +1,307 @@
+use std::io;
+
+use countersign_merkle::{ConsistencyProof, InclusionProof, LeafHash, TreeHead};
+
+use crate::read::parse_line;
+use crate::segment::{
+    Head, MAX_LINE, MAX_TAIL, call_tag, first_damage, is_checkpoint, list_segments, parse_checkpoint,
+    read_range, segment_name,
+};
+use crate::side_files::{RebuiltSide, SideFiles};
+use crate::{Checkpoint, Disk, Escaped, LogEntry, LogError, LogKey, Place, Record, verify_disk};
+
+/// How much of the end of a log is read at first.
+const END: u64 = 64 << 10;
+
+/// Proves what is in a log under its last checkpoint, in time that grows with the logarithm of its size: by the side files of its
+/// segments, which name the places of records and hold the nodes of the tree.
+///
+/// A side file is never trusted. Whatever is given out was verified under the checkpoint, whose signature was verified. Where
+/// that fails, and where nothing is found, all of the log is verified and the side files are made anew
+/// ([`take_rebuilt`](Self::take_rebuilt)). One that is missing or short is completed from its segment.
+///
+/// The oldest segments may be gone: the head of the first one that is here stands for them.
+///
+/// What it does not do: it looks at no other records, so damage of them stays unseen, which [`verify_disk`] finds. A side file that
+/// leaves out one of several decisions on a call id is not found while another one is there.
+///
+/// ```
+/// use countersign_audit_log::{AuditSink, Direction, FolderDisk, GatewayRecord, Log, LogOptions, LogProver, Record};
+/// use countersign_core::Timestamp;
+/// use countersign_keys::{SigningKey, note::KeyName};
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path().join("log");
+/// let log = Log::open(&folder, LogOptions::new(KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32])))?;
+/// let record = GatewayRecord::new(Timestamp::EPOCH, Direction::ToServer, "MALFORMED_CALL");
+/// log.record(&Record::Gateway(record))?;
+/// let mut prover = LogProver::open(FolderDisk::existing(&folder)?, &log.key(), &[])?;
+/// assert_eq!(prover.entry(1)?.seq(), 1);
+/// assert_eq!(prover.prove_inclusion(1, 1)?.size(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct LogProver {
+    disk: Box<dyn Disk>,
+    key: LogKey,
+    known: Vec<Checkpoint>,
+    checkpoint: Checkpoint,
+    note: String,
+    sides: SideFiles,
+    /// All of the log was verified, and the side files are those of it.
+    is_verified: bool,
+    rebuilt: Vec<RebuiltSide>,
+}
+
+impl LogProver {
+    /// Reads the last checkpoint of a log, which has to go on from the checkpoints that were kept elsewhere.
+    ///
+    /// # Errors
+    /// As [`verify_disk`].
+    pub fn open(disk: impl Disk + 'static, key: &LogKey, known: &[Checkpoint]) -> Result<Self, LogError> {
+        Self::on(Box::new(disk), key, known)
+    }
+
+    fn on(disk: Box<dyn Disk>, key: &LogKey, known: &[Checkpoint]) -> Result<Self, LogError> {
+        let segments = list_segments(&*disk)?;
+        let last = *segments.last().ok_or(LogError::Missing)?;
+        let (checkpoint, note) = match last_checkpoint(&*disk, key, last) {
+            Some(found) => found,
+            None => verify_disk(&*disk, key, known).map(|summary| (summary.checkpoint, summary.note))?,
+        };
+        let sides = match SideFiles::new(&*disk, segments, checkpoint.size()) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(verify_disk(&*disk, key, known).err().unwrap_or(LogError::Io(error)));
+            }
+            sides => sides?,
+        };
+        let (key, known, rebuilt) = (key.clone(), known.to_vec(), Vec::new());
+        let mut prover = Self { disk, key, known, checkpoint, note, sides, is_verified: false, rebuilt };
+        if !prover.known.clone().iter().all(|known| prover.goes_on_from(known)) {
+            prover.verify()?;
+        }
+        Ok(prover)
+    }
+
+    /// The last checkpoint of the log.
+    #[must_use]
+    pub const fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// The signed note of it.
+    #[must_use]
+    pub fn note(&self) -> &str {
+        &self.note
+    }
+
+    /// The sequence number of the first record that is here: 1, unless older segments were archived.
+    #[must_use]
+    pub const fn first_here(&self) -> u64 {
+        self.sides.archived().saturating_add(1)
+    }
+
+    /// A record under the last checkpoint.
+    ///
+    /// # Errors
+    /// [`LogError::NoSuchSize`] when there is none of that number, and [`LogError::Archived`] when it is not here; otherwise as
+    /// [`verify_disk`].
+    pub fn entry(&mut self, seq: u64) -> Result<LogEntry, LogError> {
+        let size = self.checkpoint.size();
+        self.require(seq, size)?;
+        let line = self.proved(|this| {
+            let line = this.sides.line(&*this.disk, seq).ok()?;
+            this.inclusion(seq, size, &LeafHash::of(&line)).map(|_| line)
+        })?;
+        let place = Place { segment: self.first_here(), line: 0, byte: 0, entry: seq };
+        let (found, record) = parse_line(&line).ok_or(LogError::Malformed(place))?;
+        if found == seq { Ok(LogEntry::new(seq, line, record)) } else { Err(LogError::Malformed(place)) }
+    }
+
+    /// Proves that a record is in the log as it was when it had so many.
+    ///
+    /// # Errors
+    /// As [`entry`](Self::entry).
+    pub fn prove_inclusion(&mut self, seq: u64, size: u64) -> Result<InclusionProof, LogError> {
+        self.require(seq, size)?;
+        self.proved(|this| {
+            let leaf = LeafHash::of(&this.sides.line(&*this.disk, seq).ok()?);
+            this.inclusion(seq, size, &leaf)
+        })
+    }
+
+    /// Proves that the log, when it had `new_size` records, went on from what it was at `old_size`.
+    ///
+    /// # Errors
+    /// [`LogError::NoSuchSize`] when it has not been of these sizes, or the first is none; [`LogError::Archived`] when it was of the
+    /// first before the first segment; otherwise as [`verify_disk`].
+    pub fn prove_consistency(&mut self, old_size: u64, new_size: u64) -> Result<ConsistencyProof, LogError> {
+        if old_size == 0 || old_size > new_size || new_size > self.checkpoint.size() {
+            return Err(LogError::NoSuchSize);
+        }
+        self.require_here(old_size, self.sides.archived())?;
+        self.proved(|this| {
+            let (old, new) = (this.head(old_size)?, this.head(new_size)?);
+            let proof = this.sides.nodes(&*this.disk).prove_consistency(old_size, new_size).ok()?;
+            proof.verify(&old, &new).is_ok().then_some(proof)
+        })
+    }
+
+    /// Size and root of the log as it was when it had so many records.
+    ///
+    /// # Errors
+    /// As [`prove_consistency`](Self::prove_consistency).
+    pub fn head_at(&mut self, size: u64) -> Result<TreeHead, LogError> {
+        if size > self.checkpoint.size() {
+            return Err(LogError::NoSuchSize);
+        }
+        self.require_here(size, self.sides.archived())?;
+        self.proved(|this| this.head(size))
+    }
+
+    /// The decisions on a call id, in order, among the first so many records. Before it returns none, all of the log was verified
+    /// and looked at.
+    ///
+    /// # Errors
+    /// As [`verify_disk`].
+    pub fn decisions_on(&mut self, call_id: &str, size: u64) -> Result<Vec<u64>, LogError> {
+        // Ids are in the record with what hides in them spelled out.
+        let id = Escaped::new(call_id);
+        let tag = call_tag(id.as_str());
+        loop {
+            let (was_verified, mut found) = (self.is_verified, Vec::new());
+            for seq in self.proved(|this| this.sides.tagged(&*this.disk, tag).ok())? {
+                if seq > size {
+                    break;
+                }
+                let entry = self.entry(seq)?;
+                if matches!(entry.record(), Record::Decision(call) if call.call_id == id) {
+                    found.push(seq);
+                }
+            }
+            // Where the side files were made anew meanwhile, these are asked again.
+            let is_settled = was_verified == self.is_verified;
+            if is_settled && (was_verified || !found.is_empty()) {
+                return Ok(found);
+            }
+            if is_settled {
+                self.verify()?;
+            }
+        }
+    }
+
+    /// Takes the side files that were made anew since this was asked last.
+    pub fn take_rebuilt(&mut self) -> Vec<RebuiltSide> {
+        self.keep_rebuilt();
+        std::mem::take(&mut self.rebuilt)
+    }
+
+    fn require(&self, seq: u64, size: u64) -> Result<(), LogError> {
+        if seq == 0 || seq > size || size > self.checkpoint.size() {
+            return Err(LogError::NoSuchSize);
+        }
+        self.require_here(seq, self.sides.archived().saturating_add(1))
+    }
+
+    const fn require_here(&self, asked: u64, least: u64) -> Result<(), LogError> {
+        if asked < least {
+            return Err(LogError::Archived { first: self.sides.archived(), asked });
+        }
+        Ok(())
+    }
+
+    /// Tries by the side files, and again once all was verified and they were made anew.
+    fn proved<T>(&mut self, prove: impl Fn(&mut Self) -> Option<T>) -> Result<T, LogError> {
+        if let Some(proved) = prove(self) {
+            return Ok(proved);
+        }
+        if !self.is_verified {
+            self.verify()?;
+        }
+        // It was changed since it was verified.
+        let segment = self.first_here();
+        prove(self).ok_or(LogError::Root(Place { segment, line: 1, byte: 0, entry: segment }))
+    }
+
+    /// Verifies all of the log, and makes the side files anew.
+    fn verify(&mut self) -> Result<(), LogError> {
+        let summary = verify_disk(&*self.disk, &self.key, &self.known)?;
+        (self.checkpoint, self.note) = (summary.checkpoint, summary.note);
+        self.keep_rebuilt();
+        self.sides = SideFiles::new(&*self.disk, list_segments(&*self.disk)?, self.checkpoint.size())?;
+        self.sides.rebuild(&*self.disk)?;
+        self.is_verified = true;
+        Ok(())
+    }
+
+    /// Keeps what was made anew until it is asked for; a file that was completed, and found to be wrong then, once.
+    fn keep_rebuilt(&mut self) {
+        for side in self.sides.take_rebuilt() {
+            self.rebuilt.retain(|earlier| earlier.file != side.file);
+            self.rebuilt.push(side);
+        }
+    }
+
+    fn goes_on_from(&mut self, known: &Checkpoint) -> bool {
+        known.size() == 0 || self.head(known.size()).is_some_and(|head| head == *known.head())
+    }
+
+    fn inclusion(&mut self, seq: u64, size: u64, leaf: &LeafHash) -> Option<InclusionProof> {
+        let head = self.head(size)?;
+        let proof = self.sides.nodes(&*self.disk).prove_inclusion(seq.checked_sub(1)?, size).ok()?;
+        proof.verify(leaf, &head).is_ok().then_some(proof)
+    }
+
+    /// The head of the log at a size, under the last checkpoint.
+    fn head(&mut self, size: u64) -> Option<TreeHead> {
+        let last = *self.checkpoint.head();
+        if size == last.size() {
+            return Some(last);
+        }
+        let head = self.sides.nodes(&*self.disk).frontier(size).ok()?.head();
+        if size > 0 {
+            let proof = self.sides.nodes(&*self.disk).prove_consistency(size, last.size()).ok()?;
+            proof.verify(&head, &last).ok()?;
+        }
+        Some(head)
+    }
+}
+
+/// The last checkpoint of a segment and its note, if what comes behind it is as a crash can have left it.
+fn last_checkpoint(disk: &dyn Disk, key: &LogKey, first: u64) -> Option<(Checkpoint, String)> {
+    let size = disk.size(&segment_name(first)).ok()?;
+    let mut most = END;
+    loop {
+        let from = size.saturating_sub(most);
+        let bytes = read_range(disk, first, from, size).ok()?;
+        if let Some((at, line)) = last_signed_line(&bytes, from == 0) {
+            let note = match parse_checkpoint(line) {
+                None => Head::parse(line).filter(|head| head.segment.first == first)?.checkpoint,
+                Some(note) => note,
+            };
+            let checkpoint = Checkpoint::verify(&note, key).ok()?;
+            let (tail, start) = (bytes.get(at..)?, from.saturating_add(at as u64));
+            let is_whole = first_damage(tail, start, checkpoint.size().saturating_add(1), key).is_none();
+            return is_whole.then_some((checkpoint, note));
+        }
+        if from == 0 || most > MAX_TAIL.saturating_add(MAX_LINE as u64) {
+            return None;
+        }
+        most = most.saturating_mul(16);
+    }
+}
+
+/// The last checkpoint line of some bytes, or the head that they begin with, without its newline, and where the next line
+/// begins.
+fn last_signed_line(bytes: &[u8], is_start: bool) -> Option<(usize, &[u8])> {
+    let newline = |upto: usize| bytes.get(..upto)?.iter().rposition(|byte| *byte == b'\n');
+    // What ends the bytes without a newline is no line.
+    let mut end = newline(bytes.len())?;
+    loop {
+        let before = newline(end);
+        let line = bytes.get(before.map_or(0, |at| at.saturating_add(1))..end)?;
+        if (before.is_some() && is_checkpoint(line)) || (before.is_none() && is_start) {
+            return Some((end.saturating_add(1), line));
+        }
+        end = before?;
+    }
+}

@@ -1,0 +1,436 @@
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, Read};
+
+use countersign_merkle::{Frontier, LeafHash, NodeHash, StoredNodes};
+
+use crate::Disk;
+use crate::line::record_prefix;
+use crate::segment::{
+    HEADER, Head, LEAST, MAX_LINE, SidePlace, each_place, is_checkpoint, is_object, line_tag, node_offset,
+    read_node, read_u64, segment_name, side_calls, side_header, side_name, side_offset,
+};
+
+/// The most bytes of a log's last segment that its side file may lag behind: what the writer has not flushed, and a batch on its
+/// way.
+const LAG: u64 = 8 << 20;
+
+/// How much is read at once.
+const BUFFER: usize = 64 << 10;
+
+/// Bytes of one call in the list that ends the side file of a closed segment, and of the list's length.
+const CALL: u64 = 16;
+const COUNT: u64 = 8;
+
+/// A side file of a segment that was missing, short or wrong, and is made anew.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RebuiltSide {
+    /// Name of the file in the log's folder.
+    pub file: String,
+    /// Reason why it could not be written.
+    pub failure: Option<io::Error>,
+}
+
+/// The side files of a log's segments. What one lacks is read from its segment. Nothing that they give is verified.
+#[derive(Debug)]
+pub(crate) struct SideFiles {
+    /// The first record of each segment.
+    segments: Vec<u64>,
+    /// How many records there are.
+    size: u64,
+    /// The tree before the first segment.
+    before: Frontier,
+    sides: BTreeMap<u64, Side>,
+    rebuilt: Vec<RebuiltSide>,
+}
+
+/// The side file of one segment, as far as it is used, and what comes behind that.
+#[derive(Debug)]
+struct Side {
+    first: u64,
+    /// The record behind the last one.
+    end: u64,
+    on_disk: u64,
+    more: Vec<u8>,
+    /// Where the list of calls begins, and how many there are.
+    calls: Option<(u64, u64)>,
+}
+
+/// What the writer of a segment goes on with.
+#[derive(Debug)]
+pub(crate) struct ResumedSide {
+    /// How much of the file is good.
+    pub(crate) written: u64,
+    /// What comes behind that, up to the last record.
+    pub(crate) more: Vec<u8>,
+    /// Name of the file, where it was missing or wrong.
+    pub(crate) rebuilt: Option<String>,
+}
+
+/// What begins a segment.
+struct Start {
+    /// The tree before it.
+    before: Frontier,
+    /// Length of the head's line.
+    length: u64,
+    /// Header of the side file.
+    header: Vec<u8>,
+}
+
+impl ResumedSide {
+    /// Takes up the side file of a segment that ends with the last record of a tree, which was verified.
+    pub(crate) fn of(disk: &dyn Disk, first: u64, tree: &Frontier) -> io::Result<Self> {
+        let (start, end) = (Start::read(disk, first)?, tree.size().saturating_add(1));
+        let leads_there = |side: &mut Side| {
+            side.catch_up(disk, &start, end)?;
+            if side.frontier(disk, &start)? == *tree { Ok(()) } else { Err(damaged()) }
+        };
+        if let Some(size) = start.size_of_side(disk, first) {
+            let mut side = Side::on_disk(first, end, size);
+            let written = side.on_disk;
+            if leads_there(&mut side).is_ok() {
+                return Ok(Self { written, more: side.more, rebuilt: None });
+            }
+        }
+        let mut side = Side::on_disk(first, end, HEADER);
+        leads_there(&mut side)?;
+        let rebuilt = side.is_worth_a_file().then(|| side_name(first));
+        Ok(Self { written: 0, more: [start.header, side.more].concat(), rebuilt })
+    }
+}
+
+fn damaged() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}
+
+impl SideFiles {
+    /// Takes the segments of a log with so many records.
+    pub(crate) fn new(disk: &dyn Disk, segments: Vec<u64>, size: u64) -> io::Result<Self> {
+        let before = Start::read(disk, *segments.first().ok_or_else(damaged)?)?.before;
+        Ok(Self { segments, size, before, sides: BTreeMap::new(), rebuilt: Vec::new() })
+    }
+
+    /// Number of the records before the first segment.
+    pub(crate) const fn archived(&self) -> u64 {
+        self.before.size()
+    }
+
+    /// The nodes of the log's tree.
+    pub(crate) fn nodes<'a>(
+        &'a mut self,
+        disk: &'a dyn Disk,
+    ) -> StoredNodes<impl FnMut(u32, u64) -> Option<NodeHash> + 'a> {
+        StoredNodes(|level, index| self.node(disk, level, index).ok())
+    }
+
+    fn node(&mut self, disk: &dyn Disk, level: u32, index: u64) -> io::Result<NodeHash> {
+        let last = last_of(level, index).ok_or_else(damaged)?;
+        if last <= self.archived() {
+            return peak(&self.before, level, index).ok_or_else(damaged);
+        }
+        self.side_of(disk, last)?.node(disk, level, last)
+    }
+
+    /// The line of a record, without its newline.
+    pub(crate) fn line(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<Vec<u8>> {
+        self.side_of(disk, seq)?.line(disk, seq).map(|(line, _)| line)
+    }
+
+    /// The records whose call has a tag, in order.
+    pub(crate) fn tagged(&mut self, disk: &dyn Disk, tag: u64) -> io::Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for first in self.segments.clone() {
+            self.load(disk, first)?;
+            if let Some(side) = self.sides.get(&first) {
+                side.tagged(disk, tag, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Takes what was made anew since this was asked last.
+    pub(crate) fn take_rebuilt(&mut self) -> Vec<RebuiltSide> {
+        std::mem::take(&mut self.rebuilt)
+    }
+
+    fn side_of(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<&Side> {
+        let at = self.segments.partition_point(|first| *first <= seq);
+        let first = at.checked_sub(1).and_then(|at| self.segments.get(at)).copied().ok_or_else(damaged)?;
+        self.load(disk, first)?;
+        self.sides.get(&first).filter(|side| seq < side.end).ok_or_else(damaged)
+    }
+
+    /// The record behind a segment, and whether another segment begins with it.
+    fn end_of(&self, first: u64) -> (u64, bool) {
+        let next = self.segments.get(self.segments.partition_point(|segment| *segment <= first));
+        (next.copied().unwrap_or_else(|| self.size.saturating_add(1).max(first)), next.is_some())
+    }
+
+    /// Reads the side file of a segment, and what it lacks from the segment.
+    fn load(&mut self, disk: &dyn Disk, first: u64) -> io::Result<()> {
+        if self.sides.contains_key(&first) {
+            return Ok(());
+        }
+        let ((end, is_closed), start) = (self.end_of(first), Start::read(disk, first)?);
+        let size = start.size_of_side(disk, first);
+        let mut side = Side::on_disk(first, end, size.unwrap_or(HEADER));
+        let (good, lag) = (side.on_disk, side.catch_up(disk, &start, end)?);
+        if let (true, Some(size)) = (is_closed, size) {
+            side.calls = side.calls_on_disk(disk, size);
+        }
+        let is_short = if is_closed { side.calls.is_none() } else { size.is_none() || lag > LAG };
+        if is_short && side.is_worth_a_file() {
+            self.write(disk, &mut side, &start, good, is_closed);
+        }
+        self.sides.insert(first, side);
+        Ok(())
+    }
+
+    /// Makes all of them anew from the segments, which have to be verified, and writes those that differ.
+    pub(crate) fn rebuild(&mut self, disk: &dyn Disk) -> io::Result<()> {
+        for first in self.segments.clone() {
+            let ((end, is_closed), start) = (self.end_of(first), Start::read(disk, first)?);
+            let mut side = Side::on_disk(first, end, HEADER);
+            side.catch_up(disk, &start, end)?;
+            let calls = if is_closed { side.list_calls(disk)? } else { Vec::new() };
+            if side.is_worth_a_file() && !is_as(disk, &side, &start, &calls, is_closed).unwrap_or_default() {
+                self.write(disk, &mut side, &start, HEADER, is_closed);
+            }
+            self.sides.insert(first, side);
+        }
+        Ok(())
+    }
+
+    /// Writes what a side file lacks, behind so many good bytes.
+    fn write(&mut self, disk: &dyn Disk, side: &mut Side, start: &Start, good: u64, is_closed: bool) {
+        let failure = side.write(disk, start, good, is_closed).err();
+        self.rebuilt.push(RebuiltSide { file: side_name(side.first), failure });
+    }
+}
+
+impl Side {
+    /// What a file of that size has of a segment's records.
+    fn on_disk(first: u64, end: u64, size: u64) -> Self {
+        let (mut low, mut high) = (first, end);
+        while low < high {
+            let middle = low.midpoint(high).saturating_add(1).min(high);
+            if side_offset(first, middle) <= size {
+                low = middle;
+            } else {
+                high = middle.saturating_sub(1);
+            }
+        }
+        Self { first, end: low, on_disk: side_offset(first, low), more: Vec::new(), calls: None }
+    }
+
+    fn read<'s>(&'s self, disk: &dyn Disk, offset: u64) -> io::Result<Box<dyn Read + 's>> {
+        let Some(rest) = self.on_disk.checked_sub(offset).filter(|rest| *rest > 0) else {
+            let from = usize::try_from(offset.saturating_sub(self.on_disk)).map_err(|_| damaged())?;
+            return Ok(Box::new(self.more.get(from..).unwrap_or_default()));
+        };
+        let file = disk.read(&side_name(self.first), offset)?;
+        Ok(Box::new(file.take(rest).chain(self.more.as_slice())))
+    }
+
+    fn node(&self, disk: &dyn Disk, level: u32, last: u64) -> io::Result<NodeHash> {
+        if level == 0 {
+            return self.line(disk, last).map(|(line, _)| LeafHash::of(&line).into());
+        }
+        read_node(&mut self.read(disk, node_offset(self.first, last, level))?)
+    }
+
+    /// The line of a record, without its newline, and where the next line begins.
+    fn line(&self, disk: &dyn Disk, seq: u64) -> io::Result<(Vec<u8>, u64)> {
+        let place = SidePlace::read(&mut self.read(disk, side_offset(self.first, seq))?)?;
+        let mut input = BufReader::new(disk.read(&segment_name(self.first), place.offset)?);
+        let line = read_line(&mut input)?.filter(|line| rest_of(line, seq).is_some()).ok_or_else(damaged)?;
+        let next = place.offset.saturating_add(line.len() as u64).saturating_add(1);
+        Ok((line, next))
+    }
+
+    fn tagged(&self, disk: &dyn Disk, tag: u64, found: &mut Vec<u64>) -> io::Result<()> {
+        let Some((start, count)) = self.calls else {
+            let mut places = BufReader::with_capacity(BUFFER, self.read(disk, HEADER)?);
+            return each_place(&mut places, self.first, self.end, |seq, place| {
+                found.extend((place.tag == tag).then_some(seq));
+            });
+        };
+        // In the list a tag stands before its record, where a place has offset and tag.
+        let call = |at: u64| {
+            let offset = start.saturating_add(at.saturating_mul(CALL));
+            let SidePlace { offset, tag } = SidePlace::read(&mut disk.read(&side_name(self.first), offset)?)?;
+            Ok::<_, io::Error>((offset, tag))
+        };
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low.midpoint(high);
+            if call(middle)?.0 < tag { low = middle.saturating_add(1) } else { high = middle }
+        }
+        while low < count {
+            let (of, seq) = call(low)?;
+            if of != tag {
+                break;
+            }
+            found.push(seq);
+            low = low.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// Reads on in the segment up to a record, and says how many bytes that were.
+    fn catch_up(&mut self, disk: &dyn Disk, start: &Start, end: u64) -> io::Result<u64> {
+        if self.end >= end {
+            return Ok(0);
+        }
+        let (mut tree, mut at) = (start.before.clone(), start.length);
+        if self.end > self.first {
+            let before = self.end.saturating_sub(1);
+            tree = self.frontier(disk, start)?;
+            at = self.line(disk, before)?.1;
+        }
+        let from = at;
+        let mut input = BufReader::with_capacity(BUFFER, disk.read(&segment_name(self.first), at)?);
+        while self.end < end {
+            let line = read_line(&mut input)?.ok_or_else(damaged)?;
+            let next = at.saturating_add(line.len() as u64).saturating_add(1);
+            let offset = std::mem::replace(&mut at, next);
+            let Some(rest) = rest_of(&line, self.end).filter(|_| is_object(&line)) else {
+                if is_checkpoint(&line) { continue } else { return Err(damaged()) }
+            };
+            SidePlace { offset, tag: line_tag(rest) }.push_to(&mut self.more);
+            let more = &mut self.more;
+            tree.append_with(LeafHash::of(&line), |node| more.extend_from_slice(node.as_bytes()))
+                .map_err(|_| damaged())?;
+            self.end = self.end.saturating_add(1);
+        }
+        Ok(at.saturating_sub(from))
+    }
+
+    /// The tree of all records up to the last one here.
+    fn frontier(&self, disk: &dyn Disk, start: &Start) -> io::Result<Frontier> {
+        let node = |level, index| {
+            let last = last_of(level, index)?;
+            if last < self.first {
+                peak(&start.before, level, index)
+            } else {
+                self.node(disk, level, last).ok()
+            }
+        };
+        StoredNodes(node).frontier(self.end.saturating_sub(1)).map_err(|_| damaged())
+    }
+
+    fn list_calls(&self, disk: &dyn Disk) -> io::Result<Vec<u8>> {
+        let mut places = BufReader::with_capacity(BUFFER, self.read(disk, HEADER)?);
+        side_calls(&mut places, self.first, self.end)
+    }
+
+    /// The list that ends a file of that size, if it is as long as it says.
+    fn calls_on_disk(&self, disk: &dyn Disk, size: u64) -> Option<(u64, u64)> {
+        let start = side_offset(self.first, self.end);
+        let listed = size.checked_sub(start)?.checked_sub(COUNT)?;
+        let count = read_u64(&mut disk.read(&side_name(self.first), size.checked_sub(COUNT)?).ok()?).ok()?;
+        (self.more.is_empty() && count.checked_mul(CALL)? == listed).then_some((start, count))
+    }
+
+    const fn is_worth_a_file(&self) -> bool {
+        self.end.saturating_sub(self.first) >= LEAST
+    }
+
+    fn write(&mut self, disk: &dyn Disk, start: &Start, good: u64, is_closed: bool) -> io::Result<()> {
+        let calls = if is_closed { self.list_calls(disk)? } else { Vec::new() };
+        let name = side_name(self.first);
+        let mut file = match disk.create(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open(&name)?,
+            other => other?,
+        };
+        let end = good.saturating_add(self.more.len() as u64);
+        file.write_at(0, &start.header)?;
+        file.write_at(good, &self.more)?;
+        if is_closed {
+            file.write_at(end, &calls)?;
+            file.truncate(end.saturating_add(calls.len() as u64))?;
+            self.calls = Some((end, (calls.len() as u64).saturating_sub(COUNT) / CALL));
+        }
+        (self.on_disk, self.more) = (end, Vec::new());
+        Ok(())
+    }
+}
+
+impl Start {
+    fn read(disk: &dyn Disk, first: u64) -> io::Result<Self> {
+        let mut input = BufReader::new(disk.read(&segment_name(first), 0)?);
+        let line = read_line(&mut input)?.ok_or_else(damaged)?;
+        let head = Head::parse(&line).filter(|head| head.segment.first == first).ok_or_else(damaged)?;
+        let before = Frontier::from_parts(first.saturating_sub(1), head.segment.peaks);
+        Ok(Self {
+            before: before.map_err(|_| damaged())?,
+            length: (line.len() as u64).saturating_add(1),
+            header: side_header(first, &line),
+        })
+    }
+
+    /// Size of the side file, if there is one that begins as this segment's.
+    fn size_of_side(&self, disk: &dyn Disk, first: u64) -> Option<u64> {
+        let (name, mut found) = (side_name(first), Vec::new());
+        let size = disk.size(&name).ok()?;
+        disk.read(&name, 0).ok()?.take(HEADER).read_to_end(&mut found).ok()?;
+        (found == self.header).then_some(size)
+    }
+}
+
+/// The place of a record that is some records before the last one that the side file of a segment has: its number and its offset in
+/// the segment. `next` is the segment behind it. There is none without such a file, and where it names no record.
+///
+/// Nothing is verified.
+#[must_use]
+pub fn place_before_end(disk: &dyn Disk, first: u64, next: Option<u64>, records: u64) -> Option<(u64, u64)> {
+    let size = Start::read(disk, first).ok()?.size_of_side(disk, first)?;
+    let side = Side::on_disk(first, next.unwrap_or_else(|| first.saturating_add(size / CALL)), size);
+    let seq = side.end.saturating_sub(records).max(first);
+    let place = SidePlace::read(&mut side.read(disk, side_offset(first, seq)).ok()?).ok()?;
+    let mut input = BufReader::new(disk.read(&segment_name(first), place.offset.checked_sub(1)?).ok()?);
+    let begins = read_line(&mut input).ok()?.is_some_and(|end| end.is_empty());
+    let line = read_line(&mut input).ok()??;
+    (begins && rest_of(&line, seq).is_some()).then_some((seq, place.offset))
+}
+
+/// Says whether a file on the disk is as it should be, as far as it goes where the segment goes on.
+fn is_as(disk: &dyn Disk, side: &Side, start: &Start, calls: &[u8], is_closed: bool) -> io::Result<bool> {
+    let Some(size) = start.size_of_side(disk, side.first) else { return Ok(false) };
+    let whole = [&side.more, calls].concat();
+    let due = HEADER.saturating_add(whole.len() as u64);
+    let mut found = Vec::new();
+    let file = disk.read(&side_name(side.first), HEADER)?;
+    file.take(whole.len() as u64).read_to_end(&mut found)?;
+    Ok(whole.starts_with(&found) && (!is_closed || size == due))
+}
+
+/// The last record of the subtree of a level and an index.
+fn last_of(level: u32, index: u64) -> Option<u64> {
+    index.checked_add(1)?.checked_mul(1_u64.checked_shl(level)?)
+}
+
+/// The peak of a tree that is the node of that level and index.
+fn peak(tree: &Frontier, level: u32, index: u64) -> Option<NodeHash> {
+    let size = tree.size();
+    let larger = size.unbounded_shr(level.saturating_add(1));
+    // A peak of each larger size comes before it.
+    let is_peak = size.unbounded_shr(level) & 1 == 1 && larger.checked_mul(2) == Some(index);
+    let at = usize::try_from(larger.count_ones()).ok()?;
+    if is_peak { tree.peaks().get(at).copied() } else { None }
+}
+
+/// Reads a line without its newline; `None` where there is no whole one.
+fn read_line(input: &mut impl io::BufRead) -> io::Result<Option<Vec<u8>>> {
+    let (most, mut line) = ((MAX_LINE as u64).saturating_add(1), Vec::new());
+    input.by_ref().take(most).read_until(b'\n', &mut line)?;
+    Ok(line.pop_if(|last| *last == b'\n').map(|_| line))
+}
+
+/// What comes behind the number of a record line, if it has that number.
+fn rest_of(line: &[u8], seq: u64) -> Option<&[u8]> {
+    let mut due = Vec::new();
+    record_prefix(seq, &mut due);
+    due.push(b',');
+    line.strip_prefix(due.as_slice())
+}
