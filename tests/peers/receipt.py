@@ -34,7 +34,10 @@ MAX_NOTE_BYTES = 256 << 10
 MAX_SIGNATURES = 100
 LOG, WITNESS = 0x01, 0x04
 DASH = "\u2014 "
-KINDS = ("decision", "outcome", "session", "gateway", "recovered", "standing", "answer", "refused")
+KINDS = (
+    *("decision", "outcome", "session", "server", "gateway"),
+    *("recovered", "standing", "answer", "refused", "signal"),
+)
 
 
 class Refused(Exception):

@@ -66,7 +66,7 @@ pub use record::{
     StandingChange, StandingRecord,
 };
 pub use refused::{RefusedRecord, RefusedRow};
-pub use session_record::{ClaimsRecord, SessionRecord};
+pub use session_record::{ClaimsRecord, Instructions, ServerRecord, SessionRecord};
 pub use side_files::{RebuiltSide, place_before_end};
 pub use sink::AuditSink;
 pub use submission::{MAX_WITNESS_ANSWER_BYTES, Submission, SubmissionError};

@@ -31,7 +31,8 @@ pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), A
         | Record::Standing(_)
         | Record::Answer(_)
         | Record::Refused(_)
-        | Record::Signal(_) => {
+        | Record::Signal(_)
+        | Record::Server(_) => {
             let start = buffer.len();
             json(buffer, record)?;
             // A record is an object: its members follow on the first one.

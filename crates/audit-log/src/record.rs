@@ -1,6 +1,6 @@
 use countersign_core::{AgentId, Digest, Millis, SessionId, Timestamp};
 
-use crate::{AnswerRecord, CallRecord, Escaped, RefusedRecord, SessionRecord};
+use crate::{AnswerRecord, CallRecord, Escaped, RefusedRecord, ServerRecord, SessionRecord};
 
 /// One line of the record.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -25,6 +25,8 @@ pub enum Record {
     Refused(RefusedRecord),
     /// A signal about an agent was raised.
     Signal(SignalRecord),
+    /// A session's server answered the handshake.
+    Server(ServerRecord),
 }
 
 impl Record {
@@ -41,6 +43,7 @@ impl Record {
             Self::Answer(r) => r.time,
             Self::Refused(r) => r.time,
             Self::Signal(r) => r.time,
+            Self::Server(r) => r.time,
         }
     }
 }

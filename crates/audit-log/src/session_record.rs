@@ -1,4 +1,4 @@
-use countersign_core::{AgentId, Digest, Principal, SessionId, StoreId, Timestamp, ToolId};
+use countersign_core::{AgentId, Digest, Principal, ServerName, SessionId, StoreId, Timestamp, ToolId};
 
 use crate::Escaped;
 
@@ -120,5 +120,60 @@ impl ClaimsRecord {
     #[must_use]
     pub const fn omitted(&self) -> u64 {
         self.omitted
+    }
+}
+
+/// Server of a session as it described itself in the handshake, and whether its instructions reached the client.
+///
+/// A session is recorded before its server has answered, so that this is a record of its own. Name and version are the
+/// server's own words, and prove nothing.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ServerRecord {
+    /// When the server answered.
+    pub time: Timestamp,
+    /// The session.
+    pub session: SessionId,
+    /// The server's name in the registry.
+    pub server: ServerName,
+    /// Name that the server gives itself; none where it gives none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<Escaped<128>>,
+    /// Version that the server gives itself; none where it gives none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub version: Option<Escaped<64>>,
+    /// What became of its instructions; none where it sent none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub instructions: Option<Instructions>,
+}
+
+/// What became of the instructions that a server sends for the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Instructions {
+    /// They are those that the registry pins, and reached the client.
+    Passed,
+    /// The registry pins none, or others: they were cut out.
+    Dropped,
+}
+
+impl Instructions {
+    /// The stable text: `passed` or `dropped`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+impl ServerRecord {
+    /// Builds one of a server that says nothing of itself.
+    #[must_use]
+    pub const fn new(time: Timestamp, session: SessionId, server: ServerName) -> Self {
+        Self { time, session, server, name: None, version: None, instructions: None }
     }
 }

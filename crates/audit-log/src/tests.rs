@@ -28,7 +28,7 @@ mod values;
 mod vectors;
 mod witness;
 
-use countersign_core::{AgentId, Digest, Millis, Principal, SessionId, Timestamp, ToolId};
+use countersign_core::{AgentId, Digest, Millis, Principal, ServerName, SessionId, Timestamp, ToolId};
 
 use crate::*;
 
@@ -148,6 +148,11 @@ fn hostile(text: &str) -> Vec<Record> {
     }
     let (session_id, bot) = (SessionId::new("s1").unwrap(), AgentId::new("support-bot").unwrap());
     let signal = SignalRecord::new(at(6_000), session_id, bot, Signal::Asked, 32, Millis::from_secs(600));
+    let mut server =
+        ServerRecord::new(at(6_000), SessionId::new("s1").unwrap(), ServerName::new("desk").unwrap());
+    server.name = Some(text.into());
+    server.version = Some(text.into());
+    server.instructions = Some(Instructions::Dropped);
     vec![
         Record::Session(session),
         Record::Decision(call),
@@ -157,6 +162,7 @@ fn hostile(text: &str) -> Vec<Record> {
         Record::Answer(answer),
         Record::Refused(refused),
         Record::Signal(signal),
+        Record::Server(server),
     ]
 }
 

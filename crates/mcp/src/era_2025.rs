@@ -355,7 +355,13 @@ pub(crate) fn instructions_of(result: ValueRef<'_>) -> Option<ValueRef<'_>> {
     result.get(INSTRUCTIONS)
 }
 
-/// Cuts them out of the answer.
+/// Name and version that the server gives itself in the result of `initialize`.
+pub(crate) fn server_info(result: ValueRef<'_>) -> (Option<&str>, Option<&str>) {
+    let text = |name| result.get("serverInfo")?.get(name)?.as_str();
+    (text("name"), text("version"))
+}
+
+/// Cuts the instructions out of the answer.
 pub(crate) fn cut_instructions<'a>(edits: &mut Edits<'a>, line: &Place<'a>) {
     if let Some(result) = line.get("result") {
         edits.cut_members(&result, |name| name == INSTRUCTIONS);

@@ -55,6 +55,8 @@ pub(crate) enum Fault {
     PendingStore(&'static str),
     /// The server has a tool of the gateway's own name.
     ReservedTool,
+    /// The record failed.
+    Unrecorded,
     Internal,
 }
 
@@ -107,6 +109,7 @@ impl Fault {
         Self::UnknownMember,
         Self::DefinitionUnreadable,
         Self::ReservedTool,
+        Self::Unrecorded,
         Self::Internal,
     ];
 
@@ -228,6 +231,7 @@ impl Fault {
             Self::ReservedTool => {
                 ("TOOL_NAME_RESERVED", INVALID_PARAMS, "the tool has a name that is the gateway's own")
             }
+            Self::Unrecorded => ("AUDIT_UNAVAILABLE", INTERNAL_ERROR, "the record failed"),
             Self::Internal => ("INTERNAL", INTERNAL_ERROR, "internal error"),
         }
     }

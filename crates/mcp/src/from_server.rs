@@ -188,9 +188,11 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         },
         Asked::Initialize(attempt) => match body {
             Body::Result(result) if era_2025::is_known_version(result) => {
-                // Before the client reads of it, and speaks.
-                attempt.succeed();
-                Ok(None)
+                link.record_server(result, dropped).map(|()| {
+                    // Before the client reads of it, and speaks.
+                    attempt.succeed();
+                    None
+                })
             }
             Body::Result(_) => Err(Fault::ProtocolVersion),
             Body::Error => Ok(None),

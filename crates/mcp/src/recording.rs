@@ -2,10 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_audit_log::{CallRecord, Direction, GatewayRecord, Record, RefusedRow};
+use countersign_audit_log::{
+    CallRecord, Direction, GatewayRecord, Instructions, Record, RefusedRow, ServerRecord,
+};
+use countersign_canonical_json::ValueRef;
 use countersign_core::Timestamp;
 use countersign_tool_gate::Refusals;
 
+use crate::era_2025;
 use crate::fault::Fault;
 use crate::link::Link;
 use crate::queue::Queue;
@@ -81,6 +85,20 @@ impl Link {
         record.method = method.map(Into::into);
         record.reason = Some(fault.reason().into());
         record
+    }
+
+    /// Records the server as it described itself in the handshake. A session's own entry is older than that.
+    ///
+    /// # Errors
+    /// [`Fault::Unrecorded`]: the handshake fails then, since the client would get what is not on record.
+    pub(crate) fn record_server(&self, result: ValueRef<'_>, dropped: Option<Fault>) -> Result<(), Fault> {
+        let session = self.gate.contract().session().clone();
+        let mut record = ServerRecord::new(self.now(), session, self.settings.server().clone());
+        let (name, version) = era_2025::server_info(result);
+        (record.name, record.version) = (name.map(Into::into), version.map(Into::into));
+        record.instructions = era_2025::instructions_of(result)
+            .map(|_| if dropped.is_some() { Instructions::Dropped } else { Instructions::Passed });
+        self.keep(&Record::Server(record)).map(drop).ok_or(Fault::Unrecorded)
     }
 
     /// Refuses a call of the client's for this fault in the thread that records, so that the one that reads the client does not

@@ -100,6 +100,10 @@ fn full() -> Vec<Value> {
                "rows": [{"code": "X", "tool": {"server": "desk", "name": "refund"}, "direction": "to_server",
                          "about_plan": true, "count": 1}],
                "made_up": 1, "names": ["desk:drop", "desk:wipe"]}),
+        json!({"type": "signal", "time": 1, "session": "s1", "agent": "a", "signal": "asked", "count": 1,
+               "within_ms": 1}),
+        json!({"type": "server", "time": 1, "session": "s1", "server": "desk", "name": "n1", "version": "v1",
+               "instructions": "passed"}),
     ]
 }
 
@@ -117,6 +121,8 @@ fn other(value: &Value) -> Value {
             "quarantined" => "lifted",
             "sig" => "hash",
             "approved" => "denied",
+            "asked" => "undisclosed",
+            "passed" => "dropped",
             text if text.len() == 64 => return json!("2b".repeat(32)),
             text => return json!(format!("{text}x")),
         }),

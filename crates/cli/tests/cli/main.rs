@@ -31,6 +31,7 @@ mod desk;
 mod endorsements;
 mod exports;
 mod file_modes;
+mod folder_kills;
 mod general;
 mod interrupt;
 mod json;

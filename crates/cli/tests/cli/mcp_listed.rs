@@ -111,4 +111,16 @@ fn instructions_pass_only_as_they_are_signed() {
         "warning INSTRUCTIONS_CHANGED: the server's instructions are dropped: the registry pins others\n";
     assert_eq!((code, err.as_str()), (0, told));
     assert_eq!(last_fault(&bench), Some(json!("INSTRUCTIONS_CHANGED")));
+    let servers: Vec<_> = bench.entries().into_iter().filter(|entry| entry["type"] == "server").collect();
+    let instructions: Vec<_> = servers.iter().map(|entry| entry["instructions"].clone()).collect();
+    assert_eq!(instructions, ["dropped", "passed", "dropped"]);
+    assert_eq!(
+        (&servers[0]["server"], &servers[0]["name"], &servers[0]["version"]),
+        (&json!("desk"), &json!("t"), &json!("1"))
+    );
+    let shown = bench.run("audit show log").out;
+    assert!(
+        shown.contains(" server   desk is \"t\" version \"1\"; instructions dropped; session "),
+        "{shown}"
+    );
 }

@@ -39,8 +39,8 @@ fn five_processes_of_one_configuration_leave_logs_that_verify() {
     let report = verify(&bench);
     let logs = report["logs"].as_array().unwrap();
     for log in logs {
-        // A session, and of each of three calls its decision and its outcome.
-        assert_eq!((&log["records"], &log["tail_bytes"]), (&json!(7), &json!(0)), "{log}");
+        // A session, its server, and of each of three calls its decision and its outcome.
+        assert_eq!((&log["records"], &log["tail_bytes"]), (&json!(8), &json!(0)), "{log}");
     }
     let origins: Vec<_> = logs.iter().map(|log| log["origin"].as_str().unwrap()).collect();
     assert_eq!(origins[0], "example.com/log");
@@ -70,7 +70,7 @@ fn entries_of_several_logs_are_merged_by_time() {
     let decisions = entries.iter().filter(|entry| entry["type"] == "decision");
     let logs: Vec<_> = decisions.map(|entry| (entry["log"].clone(), entry["seq"].clone())).collect();
     let at = |log: &str, seq: u64| (json!(log), json!(seq));
-    assert_eq!(logs, [at(".", 2), at("1", 2), at(".", 4), at("1", 4)]);
+    assert_eq!(logs, [at(".", 3), at("1", 3), at(".", 5), at("1", 5)]);
     for verb in ["show log", "tail log -n 100"] {
         let shown = bench.run(&format!("audit {verb}")).out;
         let lines: Vec<_> = shown.lines().collect();
@@ -80,7 +80,7 @@ fn entries_of_several_logs_are_merged_by_time() {
     assert_eq!(bench.run("audit tail log -n 1 --json").out.lines().count(), 1);
     // One log alone is as it ever was.
     let one = bench.run("audit show log/1 --json").out;
-    assert!(one.lines().count() == 5 && one.starts_with("{\"seq\":1,"), "{one}");
+    assert!(one.lines().count() == 6 && one.starts_with("{\"seq\":1,"), "{one}");
     assert_eq!(bench.run("stats log/1 --json").value()["total"]["accepted"], 2);
 }
 

@@ -1,6 +1,6 @@
 use countersign_audit_log::{
-    AnswerRecord, AnswerVerdict, CallRecord, ClaimsRecord, Direction, Escaped, ProposalRecord, Record,
-    RefusedRecord, RefusedRow, SessionRecord, StandingChange, Verdict,
+    AnswerRecord, AnswerVerdict, CallRecord, ClaimsRecord, Direction, Escaped, Instructions, ProposalRecord,
+    Record, RefusedRecord, RefusedRow, ServerRecord, SessionRecord, StandingChange, Verdict,
 };
 
 use crate::shown::{quoted, shown_id, shown_line, shown_name, shown_tool};
@@ -48,8 +48,20 @@ fn what(record: &Record) -> String {
             let (signal, count, within) = (r.signal.as_str(), r.count, r.within_ms);
             format!("signal   {agent} {signal}: {count} calls in {within}; session {session}")
         }
+        Record::Server(r) => server(r),
         _ => "(an entry of a newer version)".to_owned(),
     }
+}
+
+fn server(r: &ServerRecord) -> String {
+    let name = r.name.as_ref().map(|name| format!(" is {}", quoted(name))).unwrap_or_default();
+    let version = r.version.as_ref().map(|version| format!(" version {}", quoted(version)));
+    let instructions = r.instructions.map_or("none", Instructions::as_str);
+    let (server, session) = (shown_id(r.server.as_str()), shown_id(r.session.as_str()));
+    format!(
+        "server   {server}{name}{}; instructions {instructions}; session {session}",
+        version.unwrap_or_default()
+    )
 }
 
 const fn shown_direction(direction: Direction) -> &'static str {

@@ -61,6 +61,7 @@ impl Wanted {
             Record::Session(r) => (Some(&r.session), Some(&r.agent), None),
             Record::Decision(r) => (Some(&r.session), Some(&r.agent), Some(r.verdict)),
             Record::Outcome(r) => (Some(&r.session), None, None),
+            Record::Server(r) => (Some(&r.session), None, None),
             Record::Gateway(r) => (r.session.as_ref(), None, None),
             Record::Standing(r) => (None, Some(&r.agent), None),
             Record::Signal(r) => (Some(&r.session), Some(&r.agent), None),

@@ -154,7 +154,7 @@ impl Reading {
 }
 
 /// A sink that takes its time over outcomes, as a disk does, and over refused messages for as long as a test holds the lock. It
-/// records no session while the test forbids it.
+/// records no session and no server while the test forbids it.
 #[derive(Debug)]
 struct SlowSink(Arc<MemorySink>, Duration, Arc<AtomicBool>, Arc<Mutex<()>>);
 
@@ -163,7 +163,7 @@ impl AuditSink for SlowSink {
         if matches!(record, Record::Outcome(_)) {
             thread::sleep(self.1);
         }
-        if matches!(record, Record::Session(_)) && self.2.load(Ordering::SeqCst) {
+        if matches!(record, Record::Session(_) | Record::Server(_)) && self.2.load(Ordering::SeqCst) {
             return Err(AuditError::Poisoned);
         }
         let is_unread = |call: &CallRecord| call.tool.name.as_str() == "?";

@@ -92,7 +92,7 @@ fn unread_call_is_recorded_before_it_is_answered() {
     drop(disk);
     let (line, code) = desk.refusal();
     assert_eq!((&line["id"], code.as_str()), (&json!(7), "MALFORMED_CALL"));
-    assert_eq!(line["result"]["_meta"]["dev.countersign/decision"]["record"], 2);
+    assert_eq!(line["result"]["_meta"]["dev.countersign/decision"]["record"], 3);
 }
 
 #[test]

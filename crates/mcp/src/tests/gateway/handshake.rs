@@ -1,3 +1,6 @@
+use std::sync::atomic::Ordering;
+
+use countersign_audit_log::{Instructions, Record, ServerRecord};
 use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, initialize, initialized};
@@ -131,4 +134,55 @@ fn capabilities_are_narrowed_both_ways() {
     let settings = settings.allow_server_method("sampling/createMessage").unwrap();
     let wider = (json!({ "roots": {}, "sampling": {} }), json!({ "resources": {}, "tools": {} }));
     assert_eq!(narrowed(settings), wider);
+}
+
+/// Records of servers that answered the handshake.
+fn servers(desk: &Desk) -> Vec<ServerRecord> {
+    let server = |record| if let Record::Server(server) = record { Some(server) } else { None };
+    desk.sink.latest().into_iter().filter_map(|(_, record)| server(record)).collect()
+}
+
+#[test]
+fn server_is_recorded_as_it_describes_itself() {
+    let mut desk = fresh();
+    desk.send(&initialize("one"));
+    let mut result = initialized();
+    let name = format!("a\u{202e}{}", "x".repeat(200));
+    result["serverInfo"] = json!({ "name": name, "version": "1\n2", "title": "T" });
+    result["instructions"] = json!("Be kind.");
+    server_answers(&mut desk, &result);
+    assert_eq!(desk.client_got()["result"].get("instructions"), None);
+    let [server] = servers(&desk).try_into().unwrap();
+    assert_eq!(server.server.as_str(), "desk");
+    assert_eq!(server.name, Some(name.as_str().into()));
+    assert_eq!(server.version.unwrap().as_str(), "1\\u{a}2");
+    assert_eq!(server.instructions, Some(Instructions::Dropped));
+}
+
+#[test]
+fn server_that_says_nothing_of_itself_is_recorded() {
+    let mut desk = fresh();
+    desk.send(&initialize("one"));
+    server_answers(
+        &mut desk,
+        &json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": 1 }),
+    );
+    assert_eq!(desk.client_got()["id"], "one");
+    let [server] = servers(&desk).try_into().unwrap();
+    assert_eq!((server.name, server.version, server.instructions), (None, None, None));
+}
+
+#[test]
+fn handshake_that_cannot_be_recorded_fails() {
+    let mut desk = fresh();
+    desk.sessions_fail.store(true, Ordering::SeqCst);
+    desk.send(&initialize("one"));
+    server_answers(&mut desk, &initialized());
+    assert_eq!(desk.error(&json!("one")), (-32603, "AUDIT_UNAVAILABLE".into()));
+    nothing_passes(&mut desk);
+    desk.sessions_fail.store(false, Ordering::SeqCst);
+    desk.send(&initialize("two"));
+    server_answers(&mut desk, &initialized());
+    assert_eq!(desk.client_got()["id"], "two");
+    assert_eq!(servers(&desk).len(), 1);
 }
