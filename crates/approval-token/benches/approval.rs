@@ -1,4 +1,4 @@
-//! What an approval costs at the gate, beside the least that it could: one HMAC over the same payload.
+//! Cost of an approval at the gate, beside its floor: one HMAC over the same payload.
 
 use std::hint::black_box;
 
@@ -14,7 +14,7 @@ use countersign_keys::sealed::SealedText;
 use countersign_keys::{Keyring, RunKeys, ServerSecret};
 use criterion::{BatchSize, Criterion};
 
-/// The keys, the call and the time of all benches; the arguments' digest is given.
+/// Keys, call and time of all benches. The digest of the arguments is precomputed.
 fn call() -> Result<(RunKeys, CallBinding, Timestamp), Box<dyn std::error::Error>> {
     let keyring = Keyring::new(ServerSecret::new(KeyId::new("2026-01")?, &[7; 32])?);
     let binding = CallBinding::new(

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::payload::present;
 
-/// Holds what identifies one call: all that an approval is bound to, but for the run, which the keys know.
+/// Facts that identify one call. An approval binds all of them and the run, which comes from the keys.
 ///
 /// ```
 /// use countersign_approval_token::CallBinding;
@@ -46,7 +46,8 @@ pub struct CallBinding {
 }
 
 impl CallBinding {
-    /// Starts with what every approval binds. `args` is the digest of the canonical arguments by `args_recipe`.
+    /// Starts with the facts that every approval binds. `args` is the digest of the canonical arguments under
+    /// `args_recipe`.
     #[must_use]
     pub const fn new(
         call_id: CallId,
@@ -131,62 +132,62 @@ impl CallBinding {
         &self.args
     }
 
-    /// How the arguments were made canonical.
+    /// Recipe that made the arguments canonical.
     #[must_use]
     pub const fn args_recipe(&self) -> Recipe {
         self.args_recipe
     }
 
-    /// On whose behalf the call is made.
+    /// Principal on whose behalf the call is made.
     #[must_use]
     pub const fn principal(&self) -> &Principal {
         &self.principal
     }
 
-    /// The agent, where bound.
+    /// Agent, if bound.
     #[must_use]
     pub const fn agent(&self) -> Option<&AgentId> {
         self.agent.as_ref()
     }
 
-    /// The session, where bound.
+    /// Session, if bound.
     #[must_use]
     pub const fn session(&self) -> Option<&SessionId> {
         self.session.as_ref()
     }
 
-    /// The digest of the tool's definition, where bound.
+    /// Digest of the tool's definition, if bound.
     #[must_use]
     pub const fn definition(&self) -> Option<&Digest> {
         self.definition.as_ref()
     }
 
-    /// The digest of the pinned ask, where bound.
+    /// Digest of the pinned ask, if bound.
     #[must_use]
     pub const fn ask(&self) -> Option<&Digest> {
         self.ask.as_ref()
     }
 
-    /// The root of the committed plan, where bound.
+    /// Root of the committed plan, if bound.
     #[must_use]
     pub const fn plan(&self) -> Option<&Digest> {
         self.plan.as_ref()
     }
 
-    /// The registry's version, where bound.
+    /// Registry version, if bound.
     #[must_use]
     pub const fn registry_version(&self) -> Option<u64> {
         self.registry_version
     }
 
-    /// The gate, where bound.
+    /// Gate, if bound.
     #[must_use]
     pub const fn audience(&self) -> Option<&Audience> {
         self.audience.as_ref()
     }
 
-    /// A digest over who asks: the session, or the principal where no session is bound. For counting what one asker has
-    /// pending; whoever holds a session cannot get another count by a second agent or principal in it.
+    /// Digest of the asker: the session, or the principal if no session is bound. Stores count pending approvals per
+    /// asker. A second agent or principal in one session does not get a second count.
     #[must_use]
     pub fn asker(&self) -> Digest {
         match &self.session {
@@ -195,11 +196,11 @@ impl CallBinding {
         }
     }
 
-    /// A digest over everything but the call id: two calls with one digest are one act, asked for twice. For finding a
-    /// pending approval again; tokens bind the call id as well.
+    /// Digest of every field except the call id. Two calls with one digest are the same act, requested twice. Stores
+    /// use it to find a pending approval again; a token binds the call id as well.
     #[must_use]
     pub fn act(&self) -> Digest {
-        // An absent field and a present one differ in their first byte, so that neither can stand in for the other.
+        // why: an absent field and a present one differ in the first byte, so one cannot be read as the other.
         let optional = |bytes: Option<&[u8]>| bytes.map_or_else(|| vec![0], |bytes| [&[1], bytes].concat());
         let version = self.registry_version.map(u64::to_be_bytes);
         Digest::framed("countersign/act-1")
@@ -219,7 +220,7 @@ impl CallBinding {
     }
 }
 
-/// A digest over a session as the one who asks ([`CallBinding::asker`]).
+/// Digest of a session as asker ([`CallBinding::asker`]).
 #[must_use]
 pub fn asker_of_session(session: &SessionId) -> Digest {
     asker(b"session", session.as_str())

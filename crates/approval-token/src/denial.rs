@@ -5,16 +5,16 @@ use countersign_core::{CallId, OperatorId};
 
 use crate::error::PendingError;
 
-/// The most bytes of a reason.
+/// Longest reason, in bytes.
 const MAX_REASON: usize = 200;
 
-/// Reason that a person gave for a denial: 1 to 200 bytes of any text. The agent reads it, so it must not hold secrets; escape it
-/// before it meets a terminal.
+/// Reason that a person gave for a denial: 1 to 200 bytes of any text. The agent reads it, so it must hold no secret.
+/// Escape it before it reaches a terminal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DenialReason(Box<str>);
 
 impl DenialReason {
-    /// Takes a reason.
+    /// Checks the length of a reason.
     ///
     /// # Errors
     /// [`PendingError::Reason`] for an empty text or more than 200 bytes.
@@ -44,20 +44,20 @@ impl fmt::Debug for DenialReason {
     }
 }
 
-/// Denial of an act, for as long as it counts.
+/// Denial of an act that is still in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PendingDenial {
-    /// Id of the question that was denied.
+    /// Id of the denied question.
     pub id: CallId,
-    /// Person who denied it.
+    /// Operator who denied it.
     pub by: OperatorId,
-    /// Reason that the person gave.
+    /// Reason, if the operator gave one.
     pub reason: Option<DenialReason>,
 }
 
 impl PendingDenial {
-    /// Makes one.
+    /// Creates a denial.
     #[must_use]
     pub const fn new(id: CallId, by: OperatorId, reason: Option<DenialReason>) -> Self {
         Self { id, by, reason }

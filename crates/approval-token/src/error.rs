@@ -1,6 +1,6 @@
 use std::error::Error;
 
-/// Why a token cannot be minted.
+/// Failure to mint a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MintError {
@@ -10,10 +10,10 @@ pub enum MintError {
     /// The approver is the agent whose call it is.
     #[error("an agent cannot approve its own call")]
     SelfApproval,
-    /// The approval would expire after the last time that can be told.
+    /// The expiry exceeds the largest [`Timestamp`](countersign_core::Timestamp).
     #[error("the approval's expiry is out of range")]
     Time,
-    /// The registry version is above 2^53 - 1 and cannot be written exactly.
+    /// The registry version is above 2^53 - 1, the largest integer that JSON numbers hold exactly.
     #[error("the call cannot be written into an approval")]
     Binding,
 }
@@ -31,18 +31,18 @@ impl MintError {
     }
 }
 
-/// Why a token does not approve the call at hand. The message and the code are for everybody; the reason is for the
-/// record alone, because it would tell a forger how far a forgery came.
+/// Refusal of a token for the call at hand. Message and code may be shown to an agent. The reason is for the record
+/// only: it would show a forger which check failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApprovalError {
-    /// The token is not one of this run's, or is one for another call.
+    /// The token is for another run or another call, or its tag does not verify.
     #[error("the approval is not valid for this call")]
     Invalid {
-        /// What differs, such as `other-args`.
+        /// Failed comparison, such as `other-args`.
         reason: &'static str,
     },
-    /// The token is good in every other way and its time is over.
+    /// The token is valid in every other respect, but past its expiry.
     #[error("the approval has expired")]
     Expired,
 }
@@ -57,7 +57,7 @@ impl ApprovalError {
         }
     }
 
-    /// What differs, for the record. Never for a model.
+    /// Failed comparison, for the record. Do not show it to a model.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -67,44 +67,44 @@ impl ApprovalError {
     }
 }
 
-/// Why a pending approval cannot be asked for, shown or decided.
+/// Failure to request, list or decide a pending approval.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PendingError {
-    /// The arguments are not those of the binding's digest.
+    /// The arguments do not have the digest that the binding names.
     #[error("the arguments are not those that the call names")]
     Args,
     /// The time to live is zero or out of range.
     #[error("a pending approval needs a time to live within range")]
     Ttl,
-    /// As many approvals are pending as may be, for the session or for all.
+    /// The session or the store holds its maximum of pending approvals.
     #[error("too many approvals are pending")]
     Full,
     /// Another call is pending under this id.
     #[error("another call is pending under this id")]
     Conflict,
-    /// Somebody said no to the same act, and is not asked again.
+    /// The same act was denied, and the denial is still in force.
     #[error("the same was asked before and denied")]
     Denied,
     /// Nothing is pending under this id.
     #[error("no approval is pending under this id")]
     Unknown,
-    /// It was approved, denied or used before.
+    /// The question was approved, denied or used before.
     #[error("the pending approval was decided already")]
     Decided,
-    /// Its time is over, or that of the token that was to be left for it.
+    /// The question, or the token left for it, has expired.
     #[error("the pending approval or the token for it has expired")]
     Expired,
-    /// The session that asked has ended, and cannot come back.
+    /// The session that asked has ended for good.
     #[error("the session that asked has ended")]
     SessionEnded,
     /// The reason for a denial is empty or longer than 200 bytes.
     #[error("a reason has 1 to 200 bytes")]
     Reason,
-    /// What was to be left for it is no token that says when it expires.
+    /// The token left for a question states no expiry.
     #[error("the token does not say when it expires")]
     Token,
-    /// The store could not say, or could not keep what it was told.
+    /// The store failed to read or to write.
     #[error("the store of pending approvals is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
 }

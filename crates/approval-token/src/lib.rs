@@ -1,13 +1,12 @@
 //! Approval of one exact tool call, as a token that can be spent once.
 //!
-//! Whoever approves mints a token over everything that identifies the call ([`mint`]); the gate verifies it against
-//! the call at hand ([`verify`], pure) and burns it at dispatch ([`Approval::spend`]). A token is a ticket for one act:
-//! another call id, tool, argument, principal or run, and it is worth nothing.
+//! An approver mints a token over the facts that identify the call ([`mint`]). The gate verifies it against the call
+//! at hand ([`verify`], pure) and spends it at dispatch ([`Approval::spend`]). A token approves one act: for another
+//! call id, tool, argument, principal or run it is invalid.
 //!
-//! This crate does not decide which calls need approval, does not authenticate the approver, and does not run anything.
-//! Time, token ids and keys are arguments, so that an engine that replays its workflow mints the same bytes again. A
-//! token does not protect against somebody who has the run's key, nor against an approver who does not read what is
-//! shown.
+//! This crate does not decide which calls need approval, does not authenticate the approver, and runs nothing. Time,
+//! token ids and keys are arguments, so an engine that replays its workflow mints the same bytes again. A token does
+//! not protect against a holder of the run's key, nor against an approver who does not read the arguments.
 
 mod binding;
 mod denial;

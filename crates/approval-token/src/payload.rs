@@ -2,15 +2,15 @@ use countersign_canonical_json::{Canonical, Limits, Recipe, read, to_canonical};
 use countersign_core::{Digest, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The recipe of the payload: which members there are and what they mean.
+/// Recipe of the payload: its members and their meaning.
 pub(crate) const RECIPE: &str = "approval-1";
 
-/// The domain label that the tag covers before the payload.
+/// Domain label that the tag covers before the payload.
 pub(crate) const LABEL: &str = "countersign/approval-1";
 
-/// What a token says, member by member. Absent members are left out and never `null`.
+/// Members of a token. Absent members are left out and never `null`.
 ///
-/// Strings borrow from the reading: nearly all of them are only compared.
+/// why: strings borrow from the parsed text, since most of them are only compared.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Payload<'a> {
@@ -44,19 +44,19 @@ pub(crate) struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// The canonical bytes, if every number can be written exactly.
+    /// Returns the canonical bytes, or `None` if a number has no exact form.
     pub(crate) fn to_canonical(&self) -> Option<Canonical> {
         to_canonical(self).ok()
     }
 }
 
-/// Reads payload bytes if they are canonical: a payload has one spelling.
+/// Reads payload bytes that are canonical, so that a payload has one spelling.
 pub(crate) fn read_canonical(bytes: &[u8]) -> Option<Canonical> {
     let canonical = read(bytes, Recipe::Jcs1, &Limits::default()).ok()?;
     (canonical.bytes() == bytes).then_some(canonical)
 }
 
-/// Reads an optional member that is there: `null` is neither a value nor the same as absent.
+/// Reads an optional member that is present. `null` is refused: absence has one spelling.
 pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
 }

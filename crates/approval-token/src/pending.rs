@@ -11,9 +11,9 @@ use crate::payload::present;
 use crate::proposal_summary::ProposalSummary;
 use crate::token::ApprovalToken;
 
-/// Holds a call that waits for somebody to approve it: the binding that a token will be minted over and the arguments,
-/// in canonical form, that a person is to read. The two belong together by construction, so what is shown is what is
-/// approved.
+/// Call that waits for approval: the binding that a token will be minted over, and the arguments in canonical form
+/// for a person to read. The constructor checks the arguments against the binding's digest, so the displayed
+/// arguments are the approved ones.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "WirePending")]
 pub struct PendingApproval {
@@ -28,11 +28,11 @@ pub struct PendingApproval {
 }
 
 impl PendingApproval {
-    /// Asks for approval of a call from `requested` on for as long as `ttl`.
+    /// Requests approval of a call at `requested`, for as long as `ttl`.
     ///
     /// # Errors
-    /// [`PendingError::Args`] when the arguments are not those of the binding, [`PendingError::Ttl`] when the time to live
-    /// is zero or out of range.
+    /// [`PendingError::Args`] if the arguments do not match the binding, [`PendingError::Ttl`] if the time to live is
+    /// zero or out of range.
     pub fn new(
         binding: CallBinding,
         args: &Canonical,
@@ -43,56 +43,56 @@ impl PendingApproval {
         Self::checked(binding, args, requested, expires)
     }
 
-    /// Says when the session ends that the call is made in. Until then a no to it counts; without it, until the question
-    /// lapses.
+    /// Sets the end of the session that makes the call. A denial is in force until then; without a session end, until
+    /// the question expires.
     #[must_use]
     pub fn with_session_end(self, at: Timestamp) -> Self {
         Self { session_ends: Some(at), ..self }
     }
 
-    /// Adds what the gate found of the proposal that came with the call.
+    /// Adds the gate's summary of the proposal that came with the call.
     #[must_use]
     pub fn with_proposal(self, summary: ProposalSummary) -> Self {
         Self { proposal: Some(Box::new(summary)), ..self }
     }
 
-    /// The id under which the call waits; the token binds it.
+    /// Id of the pending call; the token binds it.
     #[must_use]
     pub const fn id(&self) -> &CallId {
         self.binding.call_id()
     }
 
-    /// What a token will be minted over.
+    /// Binding that a token will be minted over.
     #[must_use]
     pub const fn binding(&self) -> &CallBinding {
         &self.binding
     }
 
-    /// The arguments in canonical form. Text of the agent's: escape it before it meets a terminal or a page.
+    /// Arguments in canonical form. The agent wrote them: escape them before they reach a terminal or a page.
     #[must_use]
     pub fn args(&self) -> &str {
         &self.args
     }
 
-    /// What the gate found of the proposal that came with the call which asked first. None where no proposal came.
+    /// Gate's summary of the proposal of the first request, if one came.
     #[must_use]
     pub fn proposal(&self) -> Option<&ProposalSummary> {
         self.proposal.as_deref()
     }
 
-    /// When approval was asked for.
+    /// Time of the request.
     #[must_use]
     pub const fn requested(&self) -> Timestamp {
         self.requested
     }
 
-    /// When the question lapses if nobody has answered it. An approval has an expiry of its own.
+    /// Expiry of the question while it is unanswered. An approval has an expiry of its own.
     #[must_use]
     pub const fn expires(&self) -> Timestamp {
         self.expires
     }
 
-    /// Until when a no to it counts.
+    /// End of a denial of this question.
     #[must_use]
     pub fn denied_until(&self) -> Timestamp {
         self.session_ends.map_or(self.expires, |end| end.max(self.expires))
@@ -115,7 +115,7 @@ impl PendingApproval {
     }
 }
 
-/// Without the arguments' values.
+/// Omits the argument values.
 impl fmt::Debug for PendingApproval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingApproval")
@@ -154,92 +154,94 @@ impl TryFrom<WirePending> for PendingApproval {
     }
 }
 
-/// How far a pending approval has come.
+/// State of a pending approval.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PendingState {
-    /// Nobody has decided.
+    /// Undecided.
     Waiting,
-    /// Somebody approved; the token waits for the agent's retry, and may have expired meanwhile.
+    /// Approved. The token waits for the agent's retry, and may have expired since.
     Approved(ApprovalToken),
-    /// Somebody said no.
+    /// Denied.
     Denied,
     /// The call ran under its approval.
     Used,
 }
 
-/// Time without a sign of life after which a session counts as ended.
+/// Silence after which a session counts as ended.
 pub const SESSION_SILENCE: Millis = Millis::from_secs(15);
 
-/// Whether a session can come back once its gateway has ended.
+/// Whether a session can resume after its gateway has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "every store has to treat each of them")]
 pub enum SessionKind {
-    /// Its id was made for one run of a gateway.
+    /// The id was made for one run of a gateway.
     Single,
-    /// The operator named it, and may name it again: its questions stay.
+    /// The operator chose the id and may use it again, so its questions stay.
     Named,
 }
 
-/// Keeps calls that wait for approval, where the gate and the approver both reach it.
+/// Store of calls that wait for approval, shared by the gate and the approver.
 ///
-/// A store is a letter box and decides nothing: a token that comes out of it is verified and spent like any other.
+/// A store decides nothing: a token taken from it is verified and spent like any other.
 ///
-/// A question is open from when it is asked until it is denied or used, or its time is over. That is its own expiry for
-/// as long as nobody has answered, and once it is approved the expiry of the token that was left for it
-/// ([`ApprovalToken::claimed_expiry`]), sooner or later than its own: an approval lasts as long as it says, however old
-/// the question was. A store holds at most 1,024 open questions with at most 64 MiB of
-/// arguments, and beside them up to 32 KiB of what came of a proposal. Of those, at most 64 with at most 4 MiB wait for one session ([`CallBinding::asker`]), so that one agent
-/// cannot take the room of the others; a question without a session counts under its principal.
+/// **Lifetime.** A question is open from its request until it is denied, used or expired. Unanswered, it expires at
+/// its own expiry. Once approved, it expires with the token left for it ([`ApprovalToken::claimed_expiry`]), sooner
+/// or later than its own expiry.
 ///
-/// A no is about the act ([`CallBinding::act`]) and counts until the session ends ([`PendingApproval::denied_until`]): the
-/// same act is not asked about again before that, so that nobody is asked until they give in. Under another registry
-/// version, definition or goal, and in another session, it is another act. A no takes one of the session's 64 places for as
-/// long as it counts: an agent that varies its arguments can be told no 64 times, and then asks nothing more.
+/// **Limits.** A store holds at most 1,024 open questions with at most 64 MiB of arguments, plus up to 32 KiB of
+/// proposal summary each. At most 64 of them, with at most 4 MiB, may wait for one session ([`CallBinding::asker`]),
+/// so one agent cannot take the room of the others. A question without a session counts under its principal.
 ///
-/// A question is of no use once its session has ended. A gateway reports its session's life ([`note_alive`](Self::note_alive)), and
-/// its end ([`end_session`](Self::end_session)); one that was killed counts as ended after [`SESSION_SILENCE`]. What waits in an
-/// ended session takes no room, is not listed and cannot be approved. A session that was never reported, or that is
+/// **Denials.** A denial covers the act ([`CallBinding::act`]) and is in force until the session ends
+/// ([`PendingApproval::denied_until`]). Until then the same act cannot be requested again, so an agent cannot wear an
+/// approver down. Another registry version, definition, goal or session makes another act. A denial occupies one of
+/// the session's 64 places while it is in force: after 64 denials an agent that varies its arguments can ask nothing
+/// more.
+///
+/// **Sessions.** A gateway reports that its session is alive ([`note_alive`](Self::note_alive)) and that it has ended
+/// ([`end_session`](Self::end_session)). A killed session counts as ended after [`SESSION_SILENCE`]. Questions of an
+/// ended session take no room, are not listed and cannot be approved. A session that was never reported, or that is
 /// [`SessionKind::Named`], does not end.
 ///
-/// An id is for one question. Once that was used or has expired, the same act is a new question under a new id,
-/// since tokens bind the id: what was said about the old one says nothing about the new one.
+/// **Ids.** An id belongs to one question. After the question is used or has expired, the same act is a new question
+/// under a new id, since tokens bind the id. Decisions on the old id do not apply to the new one.
 pub trait PendingApprovals: Send + Sync + fmt::Debug {
-    /// Asks for approval at the moment [`PendingApproval::requested`]. Gives the id under which to approve: that of an
-    /// open question about the same act ([`CallBinding::act`]) where there is one, so that retries do not pile up.
-    /// Where the approval of one has expired, that question is over, and this one is asked.
+    /// Requests approval at the time [`PendingApproval::requested`]. Returns the id to approve: the id of an open
+    /// question about the same act ([`CallBinding::act`]) if there is one, so that retries do not pile up. A question
+    /// whose approval has expired is closed, and the new one is added.
     ///
     /// # Errors
-    /// [`PendingError::Denied`] when somebody said no to the same act and that counts still, [`PendingError::Full`] when the
-    /// session or the store holds as many as it may, [`PendingError::Conflict`] when
-    /// the id has been used for another question that is kept, or [`PendingError::Unavailable`].
+    /// [`PendingError::Denied`] if a denial of the same act is in force, [`PendingError::Full`] if the session or the
+    /// store is at its limit, [`PendingError::Conflict`] if the id belongs to another stored question, or
+    /// [`PendingError::Unavailable`].
     fn request(&self, pending: &PendingApproval) -> Result<CallId, PendingError>;
 
-    /// Looks one up, whatever its state, as long as it is kept.
+    /// Returns a stored question in any state.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
     fn get(&self, id: &CallId) -> Result<Option<(PendingApproval, PendingState)>, PendingError>;
 
-    /// Lists those that wait in sessions that have not ended, and have not expired, the oldest first.
+    /// Lists the unexpired waiting questions of live sessions, oldest first.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
     fn list(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError>;
 
-    /// Lists those that wait in sessions that have ended, and have not expired, the oldest first.
+    /// Lists the unexpired waiting questions of ended sessions, oldest first.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
     fn list_ended(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError>;
 
-    /// Notes that a session is alive. One that was ended stays ended.
+    /// Records that a session is alive. An ended session stays ended.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
     fn note_alive(&self, session: &SessionId, kind: SessionKind, now: Timestamp) -> Result<(), PendingError>;
 
-    /// Ends a session, unless it is named: what waits in it is withdrawn.
+    /// Ends a session and withdraws its waiting questions. A named session does not end.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
@@ -251,16 +253,16 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unavailable`].
     fn has_session_ended(&self, pending: &PendingApproval, now: Timestamp) -> Result<bool, PendingError>;
 
-    /// Leaves a token for one that waits and has not expired, until the token expires. A token that has expired, or does
-    /// not say when it will, is not left, and the question stays as it is.
+    /// Leaves a token for a waiting question, until the token expires. A token that has expired or states no expiry
+    /// is refused, and the question stays unchanged.
     ///
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Expired`], [`PendingError::SessionEnded`],
     /// [`PendingError::Token`] or [`PendingError::Unavailable`].
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError>;
 
-    /// Says no to the act of one that waits, has expired, or is approved and unused, in the name of `by`. Whatever else is
-    /// open about the same act is denied with it; the others stay as they are.
+    /// Denies the act of a question that waits, has expired, or is approved and unused, in the name of `by`. Other
+    /// open questions about the same act are denied with it.
     ///
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`] or [`PendingError::Unavailable`].
@@ -268,7 +270,7 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
         self.deny_because(id, by, None)
     }
 
-    /// As [`deny`](Self::deny), for a reason.
+    /// Denies like [`deny`](Self::deny), with a reason.
     ///
     /// # Errors
     /// As [`deny`](Self::deny).
@@ -279,14 +281,14 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
         reason: Option<&DenialReason>,
     ) -> Result<(), PendingError>;
 
-    /// Finds the denial of the same act, for as long as it counts.
+    /// Finds a denial of the same act that is in force.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
     fn find_denied(&self, act: &CallBinding, now: Timestamp) -> Result<Option<PendingDenial>, PendingError>;
 
-    /// Finds the token that was left for the same act and has not expired, whatever call id the retry carries and
-    /// whenever the question would have lapsed. The token binds the id that is given beside it.
+    /// Finds the unexpired token left for the same act, whatever the call id of the retry and the expiry of the
+    /// question. The token binds the returned id.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
@@ -296,15 +298,15 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
         now: Timestamp,
     ) -> Result<Option<(CallId, ApprovalToken)>, PendingError>;
 
-    /// Notes that an approved one was used, or can never be: the token may have expired on its way.
+    /// Marks an approved question as used. Also closes one whose token can no longer be used.
     ///
     /// # Errors
-    /// [`PendingError::Unknown`], [`PendingError::Decided`] when it was not approved, or [`PendingError::Unavailable`].
+    /// [`PendingError::Unknown`], [`PendingError::Decided`] if it is not approved, or [`PendingError::Unavailable`].
     fn mark_used(&self, id: &CallId) -> Result<(), PendingError>;
 
-    /// Removes a question that waits, as if it had never been asked: its asker could not record it.
+    /// Removes a waiting question as if it had never been asked. For an asker that could not record its request.
     ///
     /// # Errors
-    /// [`PendingError::Unknown`], [`PendingError::Decided`] when it does not wait any more, or [`PendingError::Unavailable`].
+    /// [`PendingError::Unknown`], [`PendingError::Decided`] if it no longer waits, or [`PendingError::Unavailable`].
     fn withdraw(&self, id: &CallId) -> Result<(), PendingError>;
 }

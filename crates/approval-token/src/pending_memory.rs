@@ -9,22 +9,22 @@ use crate::error::PendingError;
 use crate::pending::{PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind};
 use crate::token::ApprovalToken;
 
-/// The most questions that are open (waiting, or approved and unused).
+/// Most open questions: waiting, or approved and unused.
 const MAX_OPEN: usize = 1_024;
 
-/// The most bytes of arguments that all of them hold.
+/// Most bytes of arguments in the store.
 const MAX_ARGS_BYTES: usize = 64 * 1024 * 1024;
 
-/// The most questions that wait for one asker.
+/// Most waiting questions of one asker.
 const MAX_WAITING_EACH: usize = 64;
 
-/// The most bytes of arguments that those hold.
+/// Most bytes of arguments that one asker's waiting questions hold.
 const MAX_ARGS_BYTES_EACH: usize = 4 * 1024 * 1024;
 
-/// The most decided ones that are kept for whoever asks how they ended.
+/// Most closed questions kept for later queries of their outcome.
 const MAX_CLOSED: usize = 256;
 
-/// Keeps pending approvals for as long as the process lives.
+/// In-memory store of pending approvals. Ends with the process.
 #[derive(Debug, Default)]
 pub struct MemoryPendingApprovals {
     kept: Mutex<Kept>,
@@ -32,19 +32,19 @@ pub struct MemoryPendingApprovals {
 
 #[derive(Debug, Default)]
 struct Kept {
-    // By the order in which they came, so that the oldest is listed and forgotten first.
+    // Keyed by arrival, so that the oldest is listed and dropped first.
     entries: BTreeMap<u64, Item>,
-    /// What somebody said no to. People make these, one at a time.
+    /// Denials in force. A person makes each of them, so a linear search is enough.
     denied: Vec<Denial>,
-    /// Sessions that were reported, by their digests as askers.
+    /// Reported sessions, keyed by their asker digest.
     sessions: HashMap<Digest, ReportedSession>,
 }
 
-/// A session that a gateway reported.
+/// Session that a gateway reported.
 #[derive(Clone, Copy, Debug)]
 struct ReportedSession {
     kind: SessionKind,
-    /// Its last sign of life; none once it was ended.
+    /// Last sign of life; `None` once the session was ended.
     alive: Option<Timestamp>,
 }
 
@@ -60,7 +60,7 @@ impl Kept {
         self.sessions.get(asker).is_some_and(|session| session.has_ended(now))
     }
 
-    /// Questions that wait in sessions that have ended, or in the others.
+    /// Returns the waiting questions of ended sessions, or of the others.
     fn waiting(&self, ended: bool, now: Timestamp) -> Vec<PendingApproval> {
         let waiting = self.entries.values().filter(|item| item.is_waiting(now));
         let chosen = waiting.filter(|item| self.has_ended(&item.asker, now) == ended);
@@ -68,7 +68,7 @@ impl Kept {
     }
 }
 
-/// A no, without the arguments.
+/// Denial, without the arguments.
 #[derive(Clone, Debug)]
 struct Denial {
     act: Digest,
@@ -85,9 +85,9 @@ struct Item {
     act: Digest,
     asker: Digest,
     state: PendingState,
-    /// When the question expires; once it was approved, when the token does that was left for it.
+    /// Expiry of the question; once approved, of the token left for it.
     open_until: Timestamp,
-    /// Its session had ended when the store was last asked for room.
+    /// Whether its session had ended at the last request.
     is_withdrawn: bool,
 }
 
@@ -106,13 +106,13 @@ impl Item {
 }
 
 impl MemoryPendingApprovals {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Runs a change on one item.
+    /// Applies a change to one item.
     fn change(
         &self,
         id: &CallId,
@@ -129,11 +129,11 @@ impl PendingApprovals for MemoryPendingApprovals {
         let (now, act) = (pending.requested(), pending.binding().act());
         let mut kept = self.kept.lock();
         let Kept { entries, denied, sessions } = &mut *kept;
-        // Who asks is alive.
+        // A request is a sign of life.
         if let Some(alive) = sessions.get_mut(&pending.binding().asker()).and_then(|it| it.alive.as_mut()) {
             *alive = now;
         }
-        // What is withdrawn is closed: it takes no room.
+        // Withdrawn questions are closed and take no room.
         for item in entries.values_mut().filter(|item| matches!(item.state, PendingState::Waiting)) {
             item.is_withdrawn = sessions.get(&item.asker).is_some_and(|session| session.has_ended(now));
         }
@@ -193,7 +193,7 @@ impl PendingApprovals for MemoryPendingApprovals {
         let mut kept = self.kept.lock();
         let asker = asker_of_session(session);
         let Kept { entries, sessions, .. } = &mut *kept;
-        // An ended one is remembered for as long as a question of it is.
+        // Keep an ended session for as long as a question of it is stored.
         sessions.retain(|of, session| {
             let is_live = session.kind == SessionKind::Single && !session.has_ended(now);
             is_live || *of == asker || entries.values().any(|item| item.asker == *of)
@@ -309,7 +309,7 @@ impl PendingApprovals for MemoryPendingApprovals {
     }
 }
 
-/// Drops what was decided or has expired, but for the newest `keep`.
+/// Drops closed questions, except the newest `keep`.
 fn forget_closed(entries: &mut BTreeMap<u64, Item>, now: Timestamp, keep: usize) {
     let closed = entries.values().filter(|item| !item.is_open(now)).count();
     let mut surplus = closed.saturating_sub(keep);
@@ -320,7 +320,7 @@ fn forget_closed(entries: &mut BTreeMap<u64, Item>, now: Timestamp, keep: usize)
     });
 }
 
-/// How many bytes of arguments there would be with one more.
+/// Bytes of arguments, with one more question counted.
 fn bytes_with<'a>(items: impl Iterator<Item = &'a Item>, more: &PendingApproval) -> usize {
     let sizes = items.map(|item| item.pending.args().len());
     sizes.fold(more.args().len(), usize::saturating_add)

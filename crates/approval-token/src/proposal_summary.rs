@@ -3,22 +3,22 @@ use std::fmt;
 use countersign_core::Digest;
 use serde::{Deserialize, Serialize};
 
-/// The most claims, and the most pieces of evidence, that are kept.
+/// Most claims and most pieces of evidence in a summary.
 const MAX_CLAIMS: usize = 16;
 const MAX_EVIDENCE: usize = 32;
 
-/// The most ids that are kept of those that one claim cites.
+/// Most cited ids kept of one claim.
 const MAX_CITED: usize = 8;
 
-/// The most bytes of a text that are kept, and of an id.
+/// Longest text and longest id in a summary, in bytes.
 const TEXT_BYTES: usize = 400;
 const ID_BYTES: usize = 64;
 
-/// What a gate found of the action proposal that came with a call that waits for approval.
+/// Gate's findings about the action proposal of a pending call.
 ///
-/// Information for the person who is asked. An approval does not bind it: the call is judged again when it is made again,
-/// by the proposal that comes then. Intent, claims and ids are the agent's text and are cut; escape them before they meet
-/// a terminal or a page.
+/// Information for the approver. An approval does not bind it: when the call is repeated, the gate judges the
+/// proposal that comes then. Intent, claims and ids are the agent's text, cut to length; escape them before they
+/// reach a terminal or a page.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "WireSummary")]
 pub struct ProposalSummary {
@@ -35,7 +35,7 @@ pub struct ProposalSummary {
 }
 
 impl ProposalSummary {
-    /// Begins one of a proposal that was judged by a profile, with what the agent says that it intends.
+    /// Starts a summary with the profile that judged the proposal and the agent's stated intent.
     #[must_use]
     pub fn new(profile: &str, intent: &str) -> Self {
         Self {
@@ -50,19 +50,19 @@ impl ProposalSummary {
         }
     }
 
-    /// Sets the code of the refusal: the proposal does not verify.
+    /// Sets the code of the refusal, for a proposal that does not verify.
     #[must_use]
     pub fn refused(self, code: &str) -> Self {
         Self { code: Some(cut(code, ID_BYTES)), ..self }
     }
 
-    /// Sets the effective impact of a proposal that verified.
+    /// Sets the effective impact, for a proposal that verified.
     #[must_use]
     pub fn impact(self, impact: &str) -> Self {
         Self { impact: Some(cut(impact, ID_BYTES)), ..self }
     }
 
-    /// Adds a claim and the ids that it cites. Keeps 16 claims and the number of the others.
+    /// Adds a claim and its cited ids. Keeps the first 16 claims and counts the rest.
     #[must_use]
     pub fn claim<'a>(mut self, text: &str, cited: impl IntoIterator<Item = &'a str>) -> Self {
         if self.claims.len() < MAX_CLAIMS {
@@ -76,7 +76,7 @@ impl ProposalSummary {
         self
     }
 
-    /// Adds a piece of evidence. Keeps 32 of them and the number of the others.
+    /// Adds a piece of evidence. Keeps the first 32 and counts the rest.
     #[must_use]
     pub fn evidence(mut self, evidence: EvidenceSummary) -> Self {
         if self.evidence.len() < MAX_EVIDENCE {
@@ -87,25 +87,25 @@ impl ProposalSummary {
         self
     }
 
-    /// The profile that judged it.
+    /// Profile that judged the proposal.
     #[must_use]
     pub fn profile(&self) -> &str {
         &self.profile
     }
 
-    /// Code of the refusal. None if the proposal verified.
+    /// Code of the refusal; `None` if the proposal verified.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref()
     }
 
-    /// The effective impact. None if the proposal did not verify.
+    /// Effective impact; `None` if the proposal did not verify.
     #[must_use]
     pub fn effective_impact(&self) -> Option<&str> {
         self.impact.as_deref()
     }
 
-    /// What the agent says that it intends.
+    /// Intent that the agent stated.
     #[must_use]
     pub fn intent(&self) -> &str {
         &self.intent
@@ -117,7 +117,7 @@ impl ProposalSummary {
         &self.claims
     }
 
-    /// Number of claims that were left out.
+    /// Number of omitted claims.
     #[must_use]
     pub const fn claims_omitted(&self) -> u64 {
         self.claims_omitted
@@ -129,14 +129,14 @@ impl ProposalSummary {
         &self.evidence
     }
 
-    /// Number of pieces of evidence that were left out.
+    /// Number of omitted pieces of evidence.
     #[must_use]
     pub const fn evidence_omitted(&self) -> u64 {
         self.evidence_omitted
     }
 }
 
-/// The agent wrote most of it: only the verdict is shown.
+/// why: the agent wrote most of it, so only the verdict is printed.
 impl fmt::Debug for ProposalSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProposalSummary")
@@ -146,7 +146,7 @@ impl fmt::Debug for ProposalSummary {
     }
 }
 
-/// A claim of the agent's. Nothing says that it is true.
+/// Claim of the agent, unverified.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSummary {
@@ -168,21 +168,21 @@ impl ClaimSummary {
         &self.evidence
     }
 
-    /// Number of ids that were left out.
+    /// Number of omitted ids.
     #[must_use]
     pub const fn omitted(&self) -> u64 {
         self.omitted
     }
 }
 
-/// The agent wrote it: its text is not shown.
+/// why: the agent wrote it, so its text is not printed.
 impl fmt::Debug for ClaimSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClaimSummary").field("bytes", &self.text.len()).finish_non_exhaustive()
     }
 }
 
-/// One piece of evidence, and how it verified.
+/// One piece of evidence and its verification result.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EvidenceSummary {
@@ -197,7 +197,7 @@ pub struct EvidenceSummary {
     endorsed: bool,
 }
 
-/// What a piece of evidence is.
+/// Form of a piece of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -220,33 +220,33 @@ impl EvidenceForm {
 }
 
 impl EvidenceSummary {
-    /// Makes one of a piece that was not verified.
+    /// Creates a piece that was not verified.
     #[must_use]
     pub fn unverified(id: &str, kind: EvidenceForm) -> Self {
         Self { id: cut(id, ID_BYTES), kind, verified: false, digest: None, key: None, endorsed: false }
     }
 
-    /// Makes one of a file of this SHA-256, whose digest an operator endorsed or did not.
+    /// Creates a file with this SHA-256. `endorsed`: an operator endorsed the digest.
     #[must_use]
     pub fn file(id: &str, digest: Digest, endorsed: bool) -> Self {
         let kind = EvidenceForm::Hash;
         Self { verified: true, digest: Some(digest), endorsed, ..Self::unverified(id, kind) }
     }
 
-    /// Makes one of a payload of this SHA-256 that the key with this id signed.
+    /// Creates a signed payload with this SHA-256, signed by the key with this id.
     #[must_use]
     pub fn signature(id: &str, digest: Digest, key: &str) -> Self {
         let (kind, key) = (EvidenceForm::Sig, Some(cut(key, ID_BYTES)));
         Self { verified: true, digest: Some(digest), key, ..Self::unverified(id, kind) }
     }
 
-    /// The entry's id.
+    /// Id of the evidence entry.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What it is.
+    /// Form of the evidence.
     #[must_use]
     pub const fn kind(&self) -> EvidenceForm {
         self.kind
@@ -258,13 +258,13 @@ impl EvidenceSummary {
         self.verified
     }
 
-    /// SHA-256 of the file, or of what was signed. None if it did not verify.
+    /// SHA-256 of the file or of the signed payload; `None` if it did not verify.
     #[must_use]
     pub const fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
     }
 
-    /// Id in the keyring of the key that signed. None of a file.
+    /// Keyring id of the signing key; `None` for a file.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
@@ -277,7 +277,7 @@ impl EvidenceSummary {
     }
 }
 
-/// The agent chose the id: it is not shown.
+/// why: the agent chose the id, so it is not printed.
 impl fmt::Debug for EvidenceSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EvidenceSummary")
@@ -302,12 +302,12 @@ struct WireSummary {
     evidence_omitted: u64,
 }
 
-/// Says that a summary is longer than one can be.
+/// A summary exceeds its limits.
 #[derive(Debug, thiserror::Error)]
 #[error("a proposal's summary is longer than one can be")]
 struct TooLong;
 
-/// A store is no more trusted than any other input: what is read keeps the bounds.
+/// why: a store is untrusted input too, so its text keeps the same limits.
 impl TryFrom<WireSummary> for ProposalSummary {
     type Error = TooLong;
 
@@ -334,10 +334,10 @@ impl TryFrom<WireSummary> for ProposalSummary {
     }
 }
 
-/// Marks the end of a text that was cut.
+/// Mark at the end of a cut text.
 const CUT: &str = "\u{2026}";
 
-/// The text, or as many whole characters of it as fit, marked.
+/// Returns the text, or the whole characters of it that fit and a mark.
 fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -1,15 +1,14 @@
 use countersign_core::{Digest, OperatorId, RunId, SpentId, TokenId};
 
-/// What the spent set knows a token by: its id within its run.
+/// Id of a token in the spent set: its id within its run.
 ///
-/// Neither the key nor anything else of the token counts: a token that was minted again, under a newer key or for another
-/// call, is the same ticket.
+/// No other field counts: a token minted again, under a newer key or for another call, is the same ticket.
 pub(crate) fn spent_id(run: &RunId, token: &TokenId) -> SpentId {
     let framed = Digest::framed("countersign/spent-1");
     SpentId::new(framed.field(run.as_str().as_bytes()).field(token.as_str().as_bytes()).finish())
 }
 
-/// Proves that an approval was spent for this one act. Cannot be copied.
+/// Proof that an approval was spent on one act. Cannot be copied.
 #[derive(Debug)]
 #[must_use]
 pub struct SpentApproval {
@@ -28,7 +27,7 @@ impl SpentApproval {
         &self.token_id
     }
 
-    /// Who approved.
+    /// Operator who approved.
     #[must_use]
     pub const fn approver(&self) -> &OperatorId {
         &self.approver

@@ -3,65 +3,65 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use countersign_core::{SpendError, SpentId, SpentTokens, Ticket, Timestamp};
 use dashmap::{DashMap, Entry};
 
-/// The fewest spends between two rounds of forgetting.
+/// Fewest spends between two purges.
 const MIN_ROUND: usize = 1_024;
 
-/// Remembers spent tokens for as long as the process lives. Made with [`since`](Self::since), it refuses tokens that were
-/// issued before it, so that a restart lets none be spent again.
+/// In-memory set of spent tokens. Ends with the process. Created by [`since`](Self::since), it refuses tokens issued
+/// earlier, so no token can be spent again after a restart.
 ///
-/// Only tokens that verified get here, so an agent cannot make it grow; it holds as many as approvers mint within one
-/// time to live.
+/// Only verified tokens are added, so an agent cannot make it grow. It holds the tokens that approvers mint within
+/// one time to live.
 #[derive(Debug, Default)]
 pub struct MemorySpentTokens {
-    /// Tokens that were issued before are refused.
+    /// Tokens issued before this time are refused.
     created: Option<Timestamp>,
     spent: DashMap<SpentId, Timestamp>,
-    /// The latest `keep_until` of all that was forgotten. Only ever raised.
+    /// Latest `keep_until` of the purged entries. It only rises.
     horizon: AtomicU64,
-    /// Spends since the last round of forgetting.
+    /// Spends since the last purge.
     since_round: AtomicUsize,
 }
 
 impl MemorySpentTokens {
-    /// Makes an empty store that takes tokens whenever they were issued. After a restart every unexpired token could be
-    /// spent again, so this is for tests and for hosts whose tokens do not outlive the process.
+    /// Creates an empty set that accepts tokens of any age. After a restart every unexpired token could be spent
+    /// again: use it in tests, and in hosts whose tokens do not outlive the process.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes an empty store that refuses tokens issued before `created`, the time of the call.
+    /// Creates an empty set that refuses tokens issued before `created`, the time of the call.
     #[must_use]
     pub fn since(created: Timestamp) -> Self {
         Self { created: Some(created), ..Self::default() }
     }
 
-    /// How many tokens are remembered.
+    /// Number of remembered tokens.
     #[must_use]
     pub fn len(&self) -> usize {
         self.spent.len()
     }
 
-    /// Says whether none is.
+    /// Returns `true` if no token is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spent.is_empty()
     }
 
-    /// Forgets what need not be kept at `now`. Happens by itself as tokens are spent.
+    /// Drops entries past their `keep_until`. Spending calls it regularly.
     pub fn forget(&self, now: Timestamp) {
         self.spent.retain(|_, keep_until| {
             let is_kept = *keep_until > now;
             if !is_kept {
-                // INVARIANT: the horizon rises under the lock of the entry's shard, before the entry is removed. Who
-                // finds the id gone has taken that lock after the removal and sees the horizon.
+                // INVARIANT: the horizon rises under the lock of the entry's shard, before the entry is removed. A
+                // thread that finds the id gone took that lock after the removal, so it sees the new horizon.
                 self.horizon.fetch_max(keep_until.as_millis(), Ordering::SeqCst);
             }
             is_kept
         });
     }
 
-    /// Forgets once per as many spends as there were entries left last time: constant work per spend.
+    /// why: one purge per as many spends as entries were left, so the work per spend is constant.
     fn forget_in_rounds(&self, now: Timestamp) {
         let spends = self.since_round.fetch_add(1, Ordering::Relaxed);
         if spends >= MIN_ROUND && spends >= self.spent.len() / 2 {
@@ -79,7 +79,7 @@ impl SpentTokens for MemorySpentTokens {
         match self.spent.entry(ticket.id) {
             Entry::Occupied(_) => return Err(SpendError::Spent),
             Entry::Vacant(vacant) => {
-                // The lock on the id's shard is held: between this look and the insertion nothing is forgotten.
+                // The lock on the id's shard is held, so no purge runs between this check and the insertion.
                 if ticket.keep_until <= now {
                     return Err(SpendError::Spent);
                 }

@@ -50,7 +50,7 @@ fn canonical(json: &str) -> Canonical {
     read(json.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap()
 }
 
-/// A call that binds what every call binds.
+/// A call with the mandatory fields only.
 fn bare(call: &str) -> CallBinding {
     CallBinding::new(
         CallId::new(call).unwrap(),
@@ -61,7 +61,7 @@ fn bare(call: &str) -> CallBinding {
     )
 }
 
-/// A call that binds all that there is.
+/// A call with every field.
 fn full(call: &str) -> CallBinding {
     bare(call)
         .with_agent(AgentId::new("bot").unwrap())
@@ -73,7 +73,7 @@ fn full(call: &str) -> CallBinding {
         .with_audience(Audience::new("gate-1").unwrap())
 }
 
-/// Issued at 1,000 s, for a minute.
+/// Terms issued at 1,000 s, for a minute.
 fn terms(token: &str) -> MintTerms {
     MintTerms::new(
         TokenId::new(token).unwrap(),
@@ -91,7 +91,7 @@ fn check(token: &ApprovalToken, binding: &CallBinding) -> Result<Approval, Appro
     verify(token, &keys(), binding, at(1_000_000), &STRICT)
 }
 
-/// Why a token is refused; it must be refused with the one code.
+/// The reason of a refusal, which must have the one public code and message.
 fn refusal(result: Result<Approval, ApprovalError>) -> &'static str {
     let error = result.unwrap_err();
     assert_eq!(error.code(), "APPROVAL_INVALID");
@@ -106,7 +106,7 @@ fn payload(token: &ApprovalToken) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Seals any payload at all, as somebody who has the key could.
+/// Seals any payload, as a holder of the key could.
 fn forge(payload: &str) -> ApprovalToken {
     let label = crate::payload::LABEL;
     countersign_keys::sealed::seal("cs1", label, keys().active().1, payload.as_bytes())

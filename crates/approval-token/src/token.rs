@@ -10,17 +10,17 @@ use crate::binding::CallBinding;
 use crate::error::{ApprovalError, MintError};
 use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
 
-/// What a token's text begins with.
+/// Prefix of a token's text.
 const PREFIX: &str = "cs1";
 
-/// The longest that an approval lives unless the operator says otherwise: one hour.
+/// Default cap on the lifetime of an approval: one hour.
 pub const DEFAULT_TTL_CAP: Millis = Millis::from_secs(3_600);
 
-/// The last registry version that JSON numbers name exactly.
+/// Largest integer that JSON numbers hold exactly.
 const MAX_VERSION: u64 = (1 << 53) - 1;
 
-/// Holds who approves, under which token id, from when and for how long. All of it comes from the caller: an engine
-/// that replays its workflow gives the same terms and gets the same token.
+/// Approver, token id, time of issue and lifetime of a token. The caller supplies all of them: an engine that replays
+/// its workflow passes the same terms and gets the same token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MintTerms {
     token_id: TokenId,
@@ -30,14 +30,15 @@ pub struct MintTerms {
 }
 
 impl MintTerms {
-    /// Puts terms together. A token id is used up by one spend in its run, whatever the token is for: ids must be fresh.
+    /// Combines the terms. One spend uses the token id up for the whole run, whatever the token is for: ids must be
+    /// fresh.
     #[must_use]
     pub const fn new(token_id: TokenId, approver: OperatorId, issued: Timestamp, ttl: Millis) -> Self {
         Self { token_id, approver, issued, ttl }
     }
 }
 
-/// Mints the token that approves one call in one run. The same inputs give the same bytes.
+/// Mints the token that approves one call in one run. Equal inputs give equal bytes.
 ///
 /// ```
 /// use countersign_approval_token::{CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, VerifyTerms, mint, verify};
@@ -60,8 +61,8 @@ impl MintTerms {
 /// ```
 ///
 /// # Errors
-/// [`MintError`] when the time to live is zero or above `cap`, the expiry is out of range, the approver is the agent, or
-/// the registry version is above 2^53 - 1.
+/// [`MintError`] if the time to live is zero or above `cap`, the expiry is out of range, the approver is the agent,
+/// or the registry version is above 2^53 - 1.
 pub fn mint(
     keys: &RunKeys,
     binding: &CallBinding,
@@ -106,14 +107,14 @@ pub fn mint(
     text.parse().map_err(|_| MintError::Binding)
 }
 
-/// Returns whether an agent would approve its own call: its id, or a name that a person could take for it. Asked when
-/// minting and again when verifying, where the gate may know the agent although the approver left it out.
+/// Returns whether the approver is the agent, by id or by a look-alike name. Checked at minting and again at
+/// verification, where the gate may know an agent that the approver left out.
 pub(crate) fn is_self_approval(approver: &str, agent: Option<&AgentId>) -> bool {
     agent.is_some_and(|agent| look_alike(agent.as_str(), approver))
 }
 
-/// Holds a token that nobody has verified yet: `cs1.<payload>.<tag>`, in its one spelling. Whoever has it can spend it,
-/// so it is not printed; [`as_str`](Self::as_str) is for handing it on.
+/// Unverified token: `cs1.<payload>.<tag>`, in its one spelling. A holder can spend it, so `Debug` does not print it;
+/// [`as_str`](Self::as_str) is for handing it on.
 #[derive(Clone)]
 pub struct ApprovalToken {
     text: Box<str>,
@@ -127,8 +128,8 @@ impl ApprovalToken {
         &self.text
     }
 
-    /// When the token says that it expires; none where it does not say. Nobody has verified it: it is for a store to
-    /// see which tokens are over by their own words, and never a reason to let a call run.
+    /// Expiry that the token claims; `None` if it states none. Unverified: a store uses it to drop expired tokens. Do
+    /// not base a decision on it.
     #[must_use]
     pub fn claimed_expiry(&self) -> Option<Timestamp> {
         let (_, rest) = self.text.split_once('.')?;
@@ -143,7 +144,7 @@ impl ApprovalToken {
 impl std::str::FromStr for ApprovalToken {
     type Err = ApprovalError;
 
-    /// Reads the shape and nothing else: what the token says is known once it has verified.
+    /// Reads the shape only: the members are read after verification.
     fn from_str(text: &str) -> Result<Self, ApprovalError> {
         let sealed =
             SealedText::parse(PREFIX, text).map_err(|_| ApprovalError::Invalid { reason: "shape" })?;

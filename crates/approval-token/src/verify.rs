@@ -10,32 +10,31 @@ use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
 use crate::spent::{SpentApproval, spent_id};
 use crate::token::{ApprovalToken, DEFAULT_TTL_CAP, is_self_approval};
 
-/// Says what to do with a token that leaves out an optional field that the gate knows.
+/// Treatment of a token that omits an optional field the gate knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Partial {
-    /// Refuse it: whatever the gate knows about the call, the approver must have approved.
+    /// Refuse it: the approver must have approved every fact that the gate knows.
     #[default]
     Refuse,
-    /// Do not compare that field. For approvers that know less than the gate. A field that the token does carry is
-    /// compared as ever.
+    /// Skip the comparison of that field. For approvers that know less than the gate. A field that the token carries
+    /// is still compared.
     Accept,
 }
 
-/// What a gate asks of every token beside the call's own fields.
+/// Terms that a gate sets for every token, beside the call's own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyTerms {
-    /// How far ahead the approver's clock may be. Expiry has no skew: at `expires` the approval is expired.
+    /// Allowed lead of the approver's clock. Expiry has no skew: at `expires` the approval is expired.
     pub skew: Millis,
-    /// The longest that a token may count, from its issue to its expiry. Who holds the key can mint for longer; such a
-    /// token is no approval here.
+    /// Longest lifetime, from issue to expiry. A key holder can mint longer tokens; they are refused here.
     pub max_lifetime: Millis,
-    /// What to do with a token that leaves out an optional field that the gate knows.
+    /// Treatment of a token that omits an optional field the gate knows.
     pub partial: Partial,
 }
 
-/// 5 seconds of skew, a lifetime of an hour as [`mint`](crate::mint) has it, and every field.
+/// 5 seconds of skew, the one-hour lifetime of [`mint`](crate::mint), and every field.
 impl Default for VerifyTerms {
     fn default() -> Self {
         Self { skew: Millis::from_secs(5), max_lifetime: DEFAULT_TTL_CAP, partial: Partial::Refuse }
@@ -43,21 +42,21 @@ impl Default for VerifyTerms {
 }
 
 impl VerifyTerms {
-    /// Sets how far ahead the approver's clock may be.
+    /// Sets the allowed lead of the approver's clock.
     #[must_use]
     pub const fn skew(mut self, skew: Millis) -> Self {
         self.skew = skew;
         self
     }
 
-    /// Sets the longest that a token may count.
+    /// Sets the longest lifetime.
     #[must_use]
     pub const fn max_lifetime(mut self, most: Millis) -> Self {
         self.max_lifetime = most;
         self
     }
 
-    /// Sets what to do with a token that leaves out optional fields.
+    /// Sets the treatment of omitted optional fields.
     #[must_use]
     pub const fn partial(mut self, partial: Partial) -> Self {
         self.partial = partial;
@@ -65,15 +64,14 @@ impl VerifyTerms {
     }
 }
 
-/// Verifies that a token approves exactly this call in this run, now. Pure: it may be asked any number of times, and
-/// only [`Approval::spend`] uses the token up.
+/// Verifies that a token approves exactly this call in this run, now. Pure: only [`Approval::spend`] uses the token
+/// up.
 ///
-/// The tag is verified, under the active key and then under the accepted ones, before anything that the token says is
-/// read.
+/// The tag is verified under the active key, then under the accepted ones, before any member is read.
 ///
 /// # Errors
-/// [`ApprovalError::Invalid`] unless the tag verifies and every field equals the gate's; [`ApprovalError::Expired`] when
-/// time is all that is wrong.
+/// [`ApprovalError::Invalid`] unless the tag verifies and every field equals the gate's; [`ApprovalError::Expired`]
+/// if only the time is wrong.
 pub fn verify(
     token: &ApprovalToken,
     keys: &RunKeys,
@@ -108,7 +106,6 @@ pub fn verify(
     Ok(Approval { token_id, approver, key_id: key_id.clone(), issued, expires, spent_id })
 }
 
-/// Compares every field of the call.
 fn compare(payload: &Payload<'_>, binding: &CallBinding, partial: Partial) -> Result<(), ApprovalError> {
     same(payload.call_id == binding.call_id().as_str(), "other-call")?;
     same(payload.server == binding.tool().server().as_str(), "other-server")?;
@@ -140,8 +137,8 @@ fn optional<T: PartialEq + ?Sized>(
     same(left_out || carried == known, reason)
 }
 
-/// Proves that a token approved this call and had not expired. Made by [`verify`] alone; it cannot be copied, and
-/// spending consumes it. It says nothing yet about whether the token was used before.
+/// Proof that a token approved this call and had not expired. Only [`verify`] creates it; it cannot be copied, and
+/// spending consumes it. It does not prove that the token is unused.
 #[derive(Debug)]
 #[must_use]
 pub struct Approval {
@@ -160,46 +157,46 @@ impl Approval {
         &self.token_id
     }
 
-    /// Who approved.
+    /// Operator who approved.
     #[must_use]
     pub const fn approver(&self) -> &OperatorId {
         &self.approver
     }
 
-    /// The key that the token was minted with.
+    /// Key that the token was minted with.
     #[must_use]
     pub const fn key_id(&self) -> &KeyId {
         &self.key_id
     }
 
-    /// When the approval was issued.
+    /// Time of issue.
     #[must_use]
     pub const fn issued(&self) -> Timestamp {
         self.issued
     }
 
-    /// When the approval expires.
+    /// Expiry.
     #[must_use]
     pub const fn expires(&self) -> Timestamp {
         self.expires
     }
 
-    /// What the spent set knows the token by.
+    /// Id of the token in the spent set.
     #[must_use]
     pub const fn spent_id(&self) -> &SpentId {
         &self.spent_id
     }
 
-    /// The ticket that spending uses up. Its use is remembered until `skew` after the expiry.
+    /// Ticket that spending uses up. The spent set keeps it until `skew` after the expiry.
     #[must_use]
     pub const fn ticket(&self, skew: Millis) -> Ticket {
         Ticket::new(self.spent_id, self.issued, self.expires.saturating_add(skew))
     }
 
-    /// Uses the token up. Of all who try, in all threads and wherever the store is shared, one succeeds.
+    /// Spends the token. Of concurrent attempts, in all threads and processes that share the store, one succeeds.
     ///
     /// # Errors
-    /// [`SpendError`]; the call must not run then, and the approval is gone in any case.
+    /// [`SpendError`]: the call must not run, and the approval is consumed.
     pub fn spend(
         self,
         store: &dyn SpentTokens,

@@ -47,8 +47,8 @@ prop_compose! {
     }
 }
 
-/// The binding with one bit changed in one of its fields, if it is still a binding: bits of ids and names change in
-/// their text, bits of digests and numbers in their value.
+/// The binding with one bit changed in one field, if it is still a binding. In ids and names the text changes, in
+/// digests and numbers the value.
 fn change_bit(binding: &CallBinding, field: usize, bit: usize) -> Option<CallBinding> {
     let mut json = serde_json::to_value(binding).unwrap();
     let fields = json.as_object_mut().unwrap();

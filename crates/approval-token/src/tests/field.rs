@@ -1,4 +1,4 @@
-//! Every field that a token binds, each changed alone.
+//! Every bound field, changed alone.
 
 use super::*;
 use crate::MintError;
@@ -13,7 +13,7 @@ fn a_token_approves_the_call_that_it_was_minted_for() {
     assert_eq!(approval.spent_id(), check(&token("c", "t"), &full("c")).unwrap().spent_id());
 }
 
-/// One test per field: a token over the full call is refused for a call that differs in that field alone.
+/// One test per field: a token over the full call is refused for a call that differs in that field only.
 macro_rules! refused {
     ($($name:ident: $reason:literal, $change:expr;)*) => {$(
         #[test]
@@ -26,7 +26,7 @@ macro_rules! refused {
     )*};
 }
 
-/// The full call with one of the fields that every call has replaced.
+/// The full call with one mandatory field replaced.
 fn with(tool: (&str, &str), args: Digest, recipe: Recipe, principal: &str) -> CallBinding {
     let base = CallBinding::new(
         CallId::new("c").unwrap(),
@@ -69,7 +69,7 @@ refused! {
         |c| c.with_audience(Audience::new("gate-2").unwrap());
 }
 
-/// The full call but for one optional field, by place.
+/// The full call without one optional field, by index.
 fn without(field: usize) -> CallBinding {
     let mut call = bare("c");
     let setters: [fn(CallBinding) -> CallBinding; 7] = [
@@ -149,7 +149,7 @@ fn a_separator_inside_an_id_makes_no_second_call() {
             assert!(check(&token, &call(id, principal)).is_err());
         }
     }
-    // The same for the run, which the key knows.
+    // The same for the run, which comes from the keys.
     let odd = run_keys("k1", 1, "run-1\",\"run\":\"run-2");
     let token = mint(&odd, &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
     assert!(verify(&token, &odd, &full("c"), at(1_000_000), &STRICT).is_ok());
@@ -225,7 +225,7 @@ fn a_token_of_an_accepted_key_verifies_and_one_of_a_retired_or_unknown_key_does_
 
 #[test]
 fn a_key_id_picks_a_key_and_never_makes_one() {
-    // The tag is k1's; the payload says otherwise.
+    // The tag is under k1, the payload names another key.
     for id in ["k2", "none", "k1 ", "K1", ""] {
         let other = payload(&token("c", "t")).replace(r#""key_id":"k1""#, &format!(r#""key_id":"{id}""#));
         assert_eq!(refusal(check(&forge(&other), &full("c"))), "other-key", "{id:?}");
@@ -262,7 +262,7 @@ fn an_agent_cannot_approve_its_own_call() {
     );
     assert_eq!(mint(&keys(), &full("c"), &own, DEFAULT_TTL_CAP).map(|_| ()), Err(MintError::SelfApproval));
     assert_eq!(MintError::SelfApproval.code(), "APPROVAL_SELF");
-    // Nor by leaving out that it is its own.
+    // Omitting the agent does not help.
     let blind = mint(&keys(), &without(0), &own, DEFAULT_TTL_CAP).unwrap();
     let result = verify(&blind, &keys(), &full("c"), at(1_000_000), &PARTIAL);
     assert_eq!(refusal(result), "self-approval");

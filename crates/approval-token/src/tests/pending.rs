@@ -6,7 +6,7 @@ use crate::{
 
 const ARGS: &str = r#"{"amount":10,"lines":[1,2],"to":{"name":"bob"}}"#;
 
-/// The full call, waiting from `requested` on for a minute.
+/// The full call, waiting for a minute from `requested` on.
 fn pending(call: &str, requested: u64) -> PendingApproval {
     PendingApproval::new(full(call), &canonical(ARGS), at(requested), Millis::from_secs(60)).unwrap()
 }
@@ -34,7 +34,7 @@ fn olga() -> OperatorId {
     OperatorId::new("olga").unwrap()
 }
 
-/// Which question was denied, and by whom.
+/// Id and operator of a denial.
 fn who(denial: PendingDenial) -> (CallId, OperatorId) {
     (denial.id, denial.by)
 }
@@ -96,7 +96,7 @@ fn a_pending_approval_keeps_what_came_of_its_proposal() {
     let read: PendingApproval = serde_json::from_str(&json).unwrap();
     assert_eq!((read.proposal(), &read), (Some(&summary()), &asked));
     assert_eq!(read.binding().act(), pending("c", 1_000).binding().act());
-    // What was filed by a version that kept none.
+    // As stored by a version without proposals.
     let older = serde_json::to_string(&pending("c", 1_000)).unwrap();
     assert!(!older.contains("proposal"));
     assert_eq!(serde_json::from_str::<PendingApproval>(&older).unwrap().proposal(), None);
@@ -162,10 +162,10 @@ fn retries_of_one_act_do_not_pile_up() {
         assert_eq!(store.request(&pending(call, 1_000)).unwrap(), id("a"));
     }
     assert_eq!(waiting(&store, 1_000), ["a"]);
-    // Nor while the approval has not been used.
+    // An approved and unused question is still open.
     store.approve(&id("a"), &token("a", "t"), at(1_000)).unwrap();
     assert_eq!(store.request(&pending("d", 1_000)).unwrap(), id("a"));
-    // Once it was used, the same act is a new question.
+    // After use, the same act is a new question.
     store.mark_used(&id("a")).unwrap();
     assert_eq!(store.request(&pending("e", 1_000)).unwrap(), id("e"));
     assert_eq!(code(store.request(&numbered(1, 1_000))), "ok");
@@ -191,7 +191,7 @@ fn denying_one_of_several_leaves_the_others() {
     assert_eq!(code(store.approve(&id("c2"), &token("c2", "t"), at(1_000))), "PENDING_DECIDED");
     assert_eq!(code(store.deny(&id("c2"), &olga())), "PENDING_DECIDED");
     assert_eq!(code(store.approve(&id("c1"), &token("c1", "t"), at(1_000))), "ok");
-    // An approval can be taken back as long as it was not used.
+    // An unused approval can be denied.
     store.deny(&id("c1"), &olga()).unwrap();
     assert!(store.find_approved(numbered(1, 0).binding(), at(1_000)).unwrap().is_none());
 }
@@ -221,7 +221,7 @@ fn at_most_1024_questions_are_open_however_many_are_asked() {
         assert_eq!(code(store.request(&numbered(n, 1_000))), "PENDING_FULL");
     }
     assert_eq!(code(store.request(&numbered(5, 1_000))), "ok");
-    // Those that expire make room, and are forgotten but for the newest.
+    // Expired questions make room; only the newest are kept.
     for n in 2_000..2_010 {
         assert_eq!(code(store.request(&numbered(n, 61_000))), "ok");
     }
@@ -238,20 +238,20 @@ fn one_session_fills_its_share_and_leaves_the_others_theirs() {
         assert_eq!(ask(n, "eve", 1_000), "ok");
     }
     assert_eq!(ask(100, "eve", 1_000), "PENDING_FULL");
-    // One that is open already takes no more room.
+    // An open question takes no more room.
     assert_eq!(ask(5, "eve", 1_000), "ok");
-    // Another agent or principal in the session is still the session.
+    // Another agent or principal in the session counts under the session.
     let disguised =
         in_session(101, "eve", 1_000).binding().clone().with_agent(AgentId::new("other").unwrap());
     let ttl = Millis::from_secs(60);
     let disguised = PendingApproval::new(disguised, &canonical(ARGS), at(1_000), ttl).unwrap();
     assert_eq!(code(store.request(&disguised)), "PENDING_FULL");
     assert_eq!(ask(200, "ada", 1_000), "ok");
-    // What was decided or has expired makes room.
+    // Decided and expired questions make room.
     store.approve(&id("c0"), &token("c0", "t"), at(1_000)).unwrap();
     assert_eq!(ask(102, "eve", 1_000), "ok");
     assert_eq!(ask(103, "eve", 1_000), "PENDING_FULL");
-    // One that was denied keeps its place for as long as that counts.
+    // A denied question keeps its place while the denial is in force.
     store.deny(&id("c1"), &olga()).unwrap();
     assert_eq!(ask(103, "eve", 1_000), "PENDING_FULL");
     assert_eq!(ask(104, "ada", 1_000), "ok");
@@ -265,7 +265,7 @@ fn a_session_can_be_told_no_sixty_four_times_and_then_asks_nothing_more() {
         store.request(&in_session(n, session, requested).with_session_end(at(3_600_000)))
     };
     for n in 0..64 {
-        // Long after each question would have lapsed.
+        // Past the expiry of each question.
         let asked = ask(n, "eve", 1_000 + n * 40_000).unwrap();
         store.deny(&asked, &olga()).unwrap();
     }
@@ -288,7 +288,7 @@ fn a_no_counts_for_the_same_act_until_the_session_ends() {
         assert_eq!(code(ask(call, 89_999)), "PENDING_DENIED", "{call}, after the question lapsed");
     }
     assert!(waiting(&store, 1_000).is_empty());
-    // It is about this act and no other.
+    // Another act is not denied.
     assert_eq!(store.find_denied(&full("any").with_registry_version(8), at(1_000)).unwrap().map(who), None);
     assert_eq!((denied(89_999), denied(90_000)), (Some((id("a"), olga())), None));
     assert_eq!(ask("b", 90_000).unwrap(), id("b"));
@@ -301,7 +301,7 @@ fn a_no_is_not_forgotten_with_the_questions_that_are_over() {
     let first = numbered(0, 1_000).with_session_end(at(1_000_000));
     store.request(&first).unwrap();
     store.deny(&id("c0"), &olga()).unwrap();
-    // Enough of others' that lapse to have every old question forgotten.
+    // Enough expired questions of other sessions to purge every old one.
     for n in 64..1_064 {
         store.request(&numbered(n, 1_000 + n * 100)).unwrap();
     }
@@ -315,7 +315,7 @@ fn a_late_no_takes_back_whatever_else_is_open_about_the_act() {
     let store = MemoryPendingApprovals::new();
     let ask = |call, requested| store.request(&long_pending(call, requested).with_session_end(at(9_000_000)));
     ask("a", 1_000).unwrap();
-    // The first has lapsed unanswered, and the second was approved.
+    // The first has expired unanswered, the second is approved.
     ask("b", 1_000_000).unwrap();
     store.approve(&id("b"), &token("b", "t"), at(1_000_000)).unwrap();
     store.deny(&id("a"), &olga()).unwrap();
@@ -341,11 +341,11 @@ fn questions_without_a_session_count_under_their_principal() {
     }
     assert_eq!(ask(64, "eve"), "PENDING_FULL");
     assert_eq!(ask(65, "ada"), "ok");
-    // A session that has the principal's name is somebody else.
+    // A session named like the principal is another asker.
     assert_eq!(code(store.request(&in_session(66, "eve", 0))), "ok");
 }
 
-/// Asks about a million bytes of arguments in a session.
+/// Requests about a million bytes of arguments in a session.
 fn ask_about_a_million(store: &dyn PendingApprovals, n: u64, session: &str, requested: u64) -> &'static str {
     let big = canonical(&format!("\"{}\"", "x".repeat(1_000_000)));
     let tool = ToolId::new("desk", "write").unwrap();
@@ -375,7 +375,7 @@ fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
     assert_eq!(ask_about_a_million(&store, 21, "eve", 0), "ok");
 }
 
-/// The full call, waiting for ten minutes from the moment on at which [`token`] is issued, for one.
+/// The full call, waiting for ten minutes from the issue of the one-minute [`token`] on.
 fn long_pending(call: &str, requested: u64) -> PendingApproval {
     PendingApproval::new(full(call), &canonical(ARGS), at(requested), Millis::from_secs(600)).unwrap()
 }
@@ -388,7 +388,7 @@ fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again(
     assert!(store.find_approved(&full("retry"), at(1_059_999)).unwrap().is_some());
     assert_eq!(store.request(&long_pending("b", 1_059_999)).unwrap(), id("a"));
     assert!(store.find_approved(&full("retry"), at(1_060_000)).unwrap().is_none());
-    // Under a new id: the old one has had its answer.
+    // Under a new id: the old one was answered.
     assert_eq!(code(store.request(&long_pending("a", 1_060_000))), "PENDING_CONFLICT");
     assert_eq!(store.request(&long_pending("b", 1_060_000)).unwrap(), id("b"));
     assert_eq!(waiting(&store, 1_060_000), ["b"]);
@@ -403,7 +403,7 @@ fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again(
     store.approve(&id("b"), &second, at(1_060_000)).unwrap();
     let (found, left) = store.find_approved(&full("retry"), at(1_060_000)).unwrap().unwrap();
     assert_eq!((found, left.as_str()), (id("b"), second.as_str()));
-    // Whoever got the first just before it expired can still say so.
+    // A holder of the old token can still mark it used.
     assert_eq!(code(store.mark_used(&id("a"))), "ok");
 }
 
@@ -412,7 +412,7 @@ fn an_approval_at_the_last_moment_lasts_until_its_token_expires() {
     let store = MemoryPendingApprovals::new();
     store.request(&pending("a", 941_000)).unwrap();
     store.approve(&id("a"), &token("a", "t"), at(1_000_999)).unwrap();
-    // The question would have lapsed at 1,001,000, and the token says 1,060,000.
+    // The question expires at 1,001,000, the token at 1,060,000.
     assert!(store.find_approved(&full("retry"), at(1_001_000)).unwrap().is_some());
     assert!(store.find_approved(&full("retry"), at(1_059_999)).unwrap().is_some());
     assert_eq!(store.request(&pending("b", 1_059_999)).unwrap(), id("a"));
@@ -451,7 +451,7 @@ fn what_waits_in_an_ended_session_is_withdrawn() {
     assert!(waiting(&store, 1_001).is_empty());
     assert_eq!(store.list_ended(at(1_001)).unwrap(), std::slice::from_ref(&asked));
     assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(1_001))), "SESSION_ENDED");
-    // No late sign of life brings it back, and a denial is never refused.
+    // A late sign of life does not revive it, and a denial is accepted.
     store.note_alive(&session_1(), SessionKind::Single, at(1_002)).unwrap();
     assert!(store.has_session_ended(&asked, at(1_002)).unwrap());
     assert_eq!(code(store.deny(&id("a"), &olga())), "ok");
@@ -465,7 +465,7 @@ fn a_session_without_a_sign_of_life_has_ended() {
     assert_eq!(waiting(&store, 15_999), ["a"]);
     assert!(waiting(&store, 16_000).is_empty());
     assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(16_000))), "SESSION_ENDED");
-    // It was merely held up.
+    // The gateway was delayed, not killed.
     store.note_alive(&session_1(), SessionKind::Single, at(16_500)).unwrap();
     assert_eq!(waiting(&store, 16_500), ["a"]);
     assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(16_500))), "ok");

@@ -1,4 +1,4 @@
-//! The public vectors under `tests/vectors/approval-token/recipes`: what is hashed beside tokens, put together a second time.
+//! Public vectors under `tests/vectors/approval-token/recipes`: the framed hashes beside tokens, built a second time.
 //! `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
@@ -13,7 +13,7 @@ fn vector(about: &str, kind: &str, framed: &Framed, input: &Value, digest: Diges
     framed.vector(about, kind, input, digest)
 }
 
-/// An absent field is one byte 0; a present one stands behind a byte 1.
+/// An absent field is one byte 0; a present one follows a byte 1.
 fn optional(bytes: Option<&[u8]>) -> Vec<u8> {
     bytes.map_or_else(|| vec![0], |bytes| [&[1], bytes].concat())
 }
@@ -49,7 +49,8 @@ fn spent(about: &str, run: &str, token: &str) -> Value {
     vector(about, "spent", &framed, &json!({ "run": run, "token_id": token }), *id.digest())
 }
 
-/// A token that is sealed under a run's key, of a secret of 32 bytes that are all 1: the bytes that the tag covers, and the text.
+/// A token sealed under the key of a run, from a secret of 32 bytes of value 1: the bytes that the tag covers, and
+/// the text.
 fn seal(about: &str, call: &CallBinding) -> Value {
     let (label, keys) = ("countersign/approval-1", keys());
     let token = mint(&keys, call, &terms("t"), DEFAULT_TTL_CAP).unwrap();

@@ -46,7 +46,7 @@ fn eight_threads_that_race_ten_thousand_tokens_spend_each_of_them_once() {
             scope.spawn(move || {
                 barrier.wait();
                 for n in 0..TOKENS {
-                    // Half of the threads come from the other end.
+                    // Half of the threads start from the other end.
                     let n = if thread % 2 == 0 { n } else { TOKENS - 1 - n };
                     let now = at(1_000_000 + n as u64 % 50_000);
                     let approval = verify(&tokens[n], keys, binding, now, &STRICT).unwrap();
@@ -72,7 +72,7 @@ fn threads_that_spend_while_others_forget_spend_each_token_at_most_once() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for ((id, n), wins) in ids.iter().zip(&wins) {
-                    // Each id may be forgotten from the moment on at which the next one comes.
+                    // Each id may be purged from the arrival of the next one on.
                     if store.spend(&Ticket::new(*id, at(0), at(n + 1)), at(*n)).is_ok() {
                         wins.fetch_add(1, Ordering::SeqCst);
                     }
@@ -88,16 +88,16 @@ fn threads_that_spend_while_others_forget_spend_each_token_at_most_once() {
 fn a_clock_that_is_set_back_brings_no_forgotten_token_to_life() {
     let store = MemorySpentTokens::new();
     assert_eq!(spend(&store, approval("c", "t", 1_000_000), 1_000_000), "ok");
-    // Kept until expiry plus skew and no longer.
+    // Kept until expiry plus skew, and no longer.
     store.forget(at(1_064_999));
     assert_eq!(store.len(), 1);
     store.forget(at(1_065_000));
     assert!(store.is_empty());
-    // The clock goes back to when the token was good: verifying, which is pure, cannot know.
+    // The clock returns to a time at which the token was valid. Verification is pure and accepts it.
     assert_eq!(spend(&store, approval("c", "t", 1_000_001), 1_000_001), "STORE_CLOCK_AHEAD");
-    // A token that was never spent but may have been is refused as well.
+    // A token that may have been spent is refused as well.
     assert_eq!(spend(&store, approval("c", "never", 1_000_001), 1_000_001), "STORE_CLOCK_AHEAD");
-    // One that outlives what was forgotten is not.
+    // A token that outlives the horizon is accepted.
     let late = MintTerms::new(
         TokenId::new("late").unwrap(),
         OperatorId::new("olga").unwrap(),
@@ -116,7 +116,7 @@ fn a_spend_a_year_ahead_refuses_no_fresh_token() {
     let id = spent_id(&RunId::new("run-1").unwrap(), &TokenId::new("ahead").unwrap());
     store.spend(&Ticket::new(id, at(year), at(year + 60_000)), at(year)).unwrap();
     store.forget(at(year));
-    // The clock is right again. What was forgotten while it was ahead, until 1,065,000, stays spent.
+    // The clock is right again. Tokens purged while it was ahead, until 1,065,000, stay spent.
     assert_eq!(spend(&store, approval("c", "before", 1_000_001), 1_000_001), "STORE_CLOCK_AHEAD");
     let fresh = MintTerms::new(
         TokenId::new("fresh").unwrap(),
@@ -156,7 +156,7 @@ fn tokens_are_forgotten_by_time_and_never_by_size() {
         store.spend(&ticket(n, 100), at(1)).unwrap();
     }
     assert_eq!(store.len(), 20_000);
-    // Their time is over: spending others makes room without anybody asking.
+    // They have expired: spending others makes room.
     for n in 20_000..45_000 {
         store.spend(&ticket(n, 300), at(200)).unwrap();
     }
@@ -212,7 +212,7 @@ fn a_victims_token_id_cannot_be_burnt_without_a_valid_tag() {
 #[test]
 fn a_replay_based_engine_mints_the_same_bytes_and_the_call_runs_once() {
     let store = MemorySpentTokens::new();
-    // The engine runs its workflow again from the start: everything is derived anew from the recorded inputs.
+    // The engine replays its workflow: everything is derived again from the recorded inputs.
     let replay = || mint(&run_keys("k1", 1, "run-1"), &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
     let (first, second) = (replay(), replay());
     assert_eq!(first.as_str(), second.as_str());
@@ -258,7 +258,7 @@ fn a_run_and_a_token_id_cannot_lend_each_other_letters() {
     assert_eq!(id("a", "b"), id("a", "b"));
 }
 
-/// Names a trait's item twice over for what can be cloned, so that naming it does not compile.
+/// Makes a method call ambiguous for a type that implements the named trait.
 trait CannotBeCloned<A> {
     const OK: bool = true;
 }

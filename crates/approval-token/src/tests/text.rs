@@ -1,4 +1,4 @@
-//! How a token and its payload are spelled: in one way.
+//! A token and its payload have one spelling.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The public vectors under `tests/vectors/approval-token`: one test makes them anew and compares, another runs what is on
+//! Public vectors under `tests/vectors/approval-token`: one test builds and compares them, another runs the files on
 //! disk. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
 use base64ct::{Base64, Encoding as _};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What a vector has when nothing else is said.
+/// Default members of a vector.
 fn base() -> Value {
     json!({
         "keys": [key("k1", 1)],
@@ -24,7 +24,7 @@ fn key(id: &str, byte: u8) -> Value {
     json!({ "key_id": id, "secret": Base64::encode_string(&[byte; 32]) })
 }
 
-/// The base with some members replaced, its description and its verdict.
+/// The base with some members replaced, a description and a verdict.
 fn case(about: &str, expect: &str, reason: Option<&str>, change: &Value) -> Value {
     let mut case = base();
     for (name, value) in change.as_object().unwrap() {
@@ -38,7 +38,7 @@ fn case(about: &str, expect: &str, reason: Option<&str>, change: &Value) -> Valu
     case
 }
 
-/// A vector that also says how its token is minted and what is in it.
+/// A vector with the terms and the payload of its token.
 fn minted(about: &str, call: &CallBinding, change: &Value) -> Value {
     let token = mint(&keys(), call, &terms("t"), DEFAULT_TTL_CAP).unwrap();
     let mut change = change.clone();
@@ -101,7 +101,7 @@ fn accepted() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A token that differs from the good one in a piece of its payload.
+/// A token that differs from the valid one in a part of its payload.
 fn edited(from: &str, to: &str) -> Value {
     let good = payload(&token("c", "t"));
     let bad = good.replacen(from, to, 1);
@@ -109,7 +109,7 @@ fn edited(from: &str, to: &str) -> Value {
     json!({ "token": forge(&bad).as_str(), "payload": bad })
 }
 
-/// A call that differs from the good one in one member.
+/// A call that differs from the valid one in one member.
 fn other(member: &str, value: &Value) -> Value {
     let mut binding = json!(full("c"));
     binding[member] = value.clone();
@@ -316,7 +316,7 @@ fn run(case: &Value) -> Result<Approval, ApprovalError> {
     let now = at(case["now"].as_u64().unwrap());
     let skew = Millis::new(case["skew"].as_u64().unwrap()).unwrap();
     let token: ApprovalToken = case["token"].as_str().unwrap().parse()?;
-    // Vectors that do not say allow an hour.
+    // The default lifetime is an hour.
     let most =
         case.get("max_lifetime").map_or(DEFAULT_TTL_CAP, |most| Millis::new(most.as_u64().unwrap()).unwrap());
     verify(&token, &keys, &binding, now, &STRICT.skew(skew).partial(partial).max_lifetime(most))
