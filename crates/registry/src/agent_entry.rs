@@ -7,19 +7,19 @@ use crate::content::{ContentError, ContentProblem};
 use crate::limits::Limits;
 use crate::span;
 
-/// The most tools that one agent may list.
+/// Most tools of one agent.
 const MAX_TOOLS: usize = 1_024;
 
-/// The most output tags that one agent may have.
+/// Most output tags of one agent.
 const MAX_TAGS: usize = 256;
 
-/// The longest time that a session may be allowed: 30 days.
+/// Longest session that an entry may allow: 30 days.
 const MAX_SESSION: Millis = Millis::from_secs(30 * 86_400);
 
-/// The highest version: 2^53 - 1, so that it is exact in JSON.
+/// Highest version: 2^53 - 1, the largest integer that JSON numbers hold exactly.
 pub(crate) const MAX_VERSION: u64 = (1 << 53) - 1;
 
-/// Says what an agent can do, for [`RegistryDraft::register`](crate::RegistryDraft::register) to commit.
+/// Capabilities of an agent, as passed to [`RegistryDraft::register`](crate::RegistryDraft::register).
 ///
 /// ```
 /// use countersign_core::{AgentId, Millis, OperatorId, ToolId};
@@ -41,21 +41,21 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Starts with an agent's name, its tools, and how long its sessions may last.
+    /// Starts with an agent's id, its tools, and the longest lifetime of its sessions.
     #[must_use]
     pub fn new(agent: AgentId, tools: impl IntoIterator<Item = ToolId>, max_session: Millis) -> Self {
         let tools = tools.into_iter().collect();
         Self { agent, tools, output_tags: Vec::new(), max_session, limits: Limits::none() }
     }
 
-    /// Adds the kinds of output that the agent can give.
+    /// Adds the kinds of output that the agent can produce.
     #[must_use]
     pub fn with_output_tags(mut self, tags: impl IntoIterator<Item = OutputTag>) -> Self {
         self.output_tags.extend(tags);
         self
     }
 
-    /// Bounds how often a session may call.
+    /// Sets the call limits of a session.
     #[must_use]
     pub const fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -79,7 +79,7 @@ impl Capabilities {
     }
 }
 
-/// Holds what the registry says of one agent: all that a session of it can ever be given.
+/// Registry entry of one agent: the upper bound of every session it can get.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "AgentFields", into = "AgentFields")]
 pub struct AgentEntry {
@@ -94,68 +94,68 @@ pub struct AgentEntry {
 }
 
 impl AgentEntry {
-    /// The agent's name.
+    /// Id of the agent.
     #[must_use]
     pub const fn agent(&self) -> &AgentId {
         &self.agent
     }
 
-    /// The entry's own version.
+    /// Version of the entry.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// Who registered it.
+    /// Operator who registered it.
     #[must_use]
     pub const fn registered_by(&self) -> &OperatorId {
         &self.registered_by
     }
 
-    /// The tools that may be disclosed to the agent.
+    /// Tools that may be disclosed to the agent.
     #[must_use]
     pub const fn tools(&self) -> &BTreeSet<ToolId> {
         &self.tools
     }
 
-    /// Says whether the tool may be disclosed to the agent.
+    /// Returns `true` if the tool may be disclosed to the agent.
     #[must_use]
     pub fn lists(&self, tool: &ToolId) -> bool {
         self.tools.contains(tool)
     }
 
-    /// The kinds of output that the agent can give.
+    /// Kinds of output that the agent can produce.
     #[must_use]
     pub const fn output_tags(&self) -> &BTreeSet<OutputTag> {
         &self.output_tags
     }
 
-    /// How long a session of the agent may last.
+    /// Longest lifetime of a session of the agent.
     #[must_use]
     pub const fn max_session(&self) -> Millis {
         self.max_session
     }
 
-    /// How often a session of the agent may call.
+    /// Call limits of a session of the agent.
     #[must_use]
     pub const fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The digest of the whole entry: recipe `agent-entry-1`, a label and the entry's `jcs-1` JSON.
+    /// Digest of the whole entry: recipe `agent-entry-1`, a label and the entry's `jcs-1` JSON.
     #[must_use]
     pub const fn fingerprint(&self) -> Digest {
         self.fingerprint
     }
 }
 
-/// The digest of an agent's whole entry; the same as [`AgentEntry::fingerprint`].
+/// Digest of an agent's whole entry; equals [`AgentEntry::fingerprint`].
 #[must_use]
 pub const fn agent_fingerprint(entry: &AgentEntry) -> Digest {
     entry.fingerprint()
 }
 
-/// An agent's entry as a draft spells it.
+/// Agent entry in the draft format.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AgentFields {
@@ -219,14 +219,14 @@ impl From<AgentEntry> for AgentFields {
     }
 }
 
-/// The digest over a label and an entry's canonical JSON.
+/// Digest over a label and the canonical JSON of an entry.
 pub(crate) fn fingerprint<T: serde::Serialize>(label: &str, entry: &T) -> Result<Digest, ContentError> {
     let canonical = to_canonical(entry)
         .map_err(|error| ContentError::new("", ContentProblem::Shape(error.to_string())))?;
     Ok(Digest::framed(label).field(canonical.bytes()).finish())
 }
 
-/// Puts a list into a set and refuses what is there twice.
+/// Collects a list into a set. A repeated item is an error.
 pub(crate) fn distinct<T: Ord>(place: &str, list: Vec<T>) -> Result<BTreeSet<T>, ContentError> {
     let mut set = BTreeSet::new();
     for (index, item) in list.into_iter().enumerate() {

@@ -2,30 +2,30 @@ use countersign_core::escape_hidden;
 
 use crate::cut::cut;
 
-/// The most of a place that an error repeats, in bytes.
+/// Longest place in an error, in bytes.
 const MAX_SHOWN_BYTES: usize = 256;
 
-/// Says that a call's arguments do not fit the tool's entry. It names the place and the rule, never the value there.
+/// Mismatch of a call's arguments with the tool's entry. Names the place and the rule, never the value.
 ///
-/// A place may hold names that the agent chose. They are escaped and cut short; even so they belong in the record and
-/// not in an answer to a model.
+/// A place may contain member names that the agent chose. They are escaped and cut to length. Put them into the
+/// record, not into an answer to a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArgsError {
-    /// The arguments do not fit the JSON Schema.
+    /// The arguments do not match the JSON Schema.
     #[error("{}", misfit(.place, .keyword))]
     Schema {
-        /// Where, as a JSON Pointer; empty when the arguments as a whole are meant, or when the place is not known.
+        /// JSON Pointer (RFC 6901); empty for the arguments as a whole, or if the place is unknown.
         place: String,
-        /// The schema's keyword; empty when it is not known, since finding it would have cost too much.
+        /// Keyword of the schema; empty if unknown, because finding it would have cost too much.
         keyword: String,
     },
-    /// An argument does not fit a constraint.
+    /// An argument does not match a constraint.
     #[error("the argument at `{place}` does not fit the constraint `{kind}`")]
     Constraint {
-        /// Where, as a JSON Pointer: the constraint's own place.
+        /// JSON Pointer (RFC 6901) of the constraint.
         place: String,
-        /// The constraint's kind.
+        /// Kind of the constraint.
         kind: &'static str,
     },
 }
@@ -38,7 +38,7 @@ fn misfit(place: &str, keyword: &str) -> String {
 }
 
 impl ArgsError {
-    /// A misfit of which neither place nor keyword is known.
+    /// Mismatch of unknown place and keyword.
     pub(crate) const fn somewhere() -> Self {
         Self::Schema { place: String::new(), keyword: String::new() }
     }
@@ -59,7 +59,7 @@ impl ArgsError {
         }
     }
 
-    /// Where, as a JSON Pointer; empty when the arguments as a whole are meant, or when the place is not known.
+    /// JSON Pointer (RFC 6901); empty for the arguments as a whole, or if the place is unknown.
     #[must_use]
     pub fn place(&self) -> &str {
         match self {
@@ -67,7 +67,7 @@ impl ArgsError {
         }
     }
 
-    /// The schema's keyword or the constraint's kind; empty for a keyword that is not known.
+    /// Keyword of the schema or kind of the constraint; empty for an unknown keyword.
     #[must_use]
     pub fn rule(&self) -> &str {
         match self {

@@ -1,4 +1,4 @@
-//! Lets the evaluator of JSON Schema read arguments where they are, so that it needs no copy of them.
+//! Adapter that lets the JSON Schema evaluator read the parsed arguments in place, without a copy.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,17 +9,17 @@ use jsonschema::json::{Array, Json, JsonNumber, Node, NodeIdentity, Object, cmp}
 use serde::Deserialize as _;
 use serde_json::{Number, Value};
 
-/// Stands for JSON in the form of [`ValueRef`].
+/// JSON represented by [`ValueRef`].
 pub(crate) struct ArgsJson;
 
-/// A value of the arguments, or a name that stands for itself.
+/// Value of the arguments, or a member name checked as a string.
 #[derive(Clone, Copy)]
 pub(crate) enum ArgsNode<'a> {
     Value(ValueRef<'a>),
     Name(&'a str),
 }
 
-/// A number, an object or a list of the arguments.
+/// Number, object or array of the arguments.
 pub(crate) struct Part<'a>(ValueRef<'a>);
 
 impl Json for ArgsJson {
@@ -108,14 +108,14 @@ impl<'a> Node<'a, ArgsJson> for ArgsNode<'a> {
 
     fn identity(&self) -> Option<NodeIdentity> {
         Some(match self {
-            // One check reads one text, so that the place alone tells its values apart.
+            // One check reads one text, so the place alone identifies a value.
             ArgsNode::Value(value) => NodeIdentity::tagged(0, value.place()),
             ArgsNode::Name(name) => NodeIdentity::new(name.as_ptr().addr()),
         })
     }
 }
 
-/// Says whether a value is one that a schema states, without a copy of it.
+/// Returns whether a value equals a schema's constant, without copying it.
 fn equals(value: ValueRef<'_>, expected: &Value) -> bool {
     match expected {
         Value::Null => value.kind() == Kind::Null,
@@ -165,7 +165,7 @@ impl JsonNumber for Part<'_> {
     }
 }
 
-/// The members of an object, as nodes.
+/// Members of an object, as nodes.
 pub(crate) struct MemberNodes<'a>(Members<'a>);
 
 impl<'a> Iterator for MemberNodes<'a> {
@@ -194,7 +194,7 @@ impl<'a> Object<'a, ArgsJson> for Part<'a> {
     }
 }
 
-/// The elements of a list, as nodes.
+/// Elements of an array, as nodes.
 pub(crate) struct ElementNodes<'a>(Elements<'a>);
 
 impl<'a> Iterator for ElementNodes<'a> {

@@ -4,20 +4,20 @@ use countersign_core::{Digest, escape_hidden};
 use crate::contract::SessionContract;
 use crate::cut::cut;
 
-/// The most names that are kept of what an agent claims.
+/// Most names kept of one list.
 const MAX_NAMES: usize = 64;
 
-/// The most bytes of a name that are kept.
+/// Longest name kept, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
-/// The most bytes of claims that are looked into; longer ones are kept as a digest alone.
+/// Longest claims that are parsed, in bytes. Of longer ones only the digest is kept.
 const MAX_READ_BYTES: usize = 64 * 1_024;
 
-/// Holds what an agent says about itself. It changes nothing but the record.
+/// Statements of an agent about itself. They go into the record and have no other effect.
 ///
-/// Looked for are an object's members `tools` (names, or objects with `name` and perhaps `server`) and `output_tags`
-/// or `tags` (names). Whatever else it holds, or when it is no JSON at all, is covered by the digest alone: claims
-/// cannot be malformed, because nothing depends on them.
+/// Recognised are the members `tools` (names, or objects with `name` and optionally `server`) and `output_tags` or
+/// `tags` (names). The digest covers everything else. Claims cannot be malformed: text that is not JSON yields a
+/// digest only.
 ///
 /// ```
 /// use countersign_registry::AgentClaims;
@@ -32,7 +32,7 @@ pub struct AgentClaims {
 }
 
 impl AgentClaims {
-    /// Takes note of claims.
+    /// Reads claims.
     #[must_use]
     pub fn from_json(bytes: &[u8]) -> Self {
         let mut claims = Self { digest: Digest::of(bytes), tools: Vec::new(), tags: Vec::new() };
@@ -45,25 +45,25 @@ impl AgentClaims {
         claims
     }
 
-    /// The digest of the claims as they came.
+    /// Digest of the claims as received.
     #[must_use]
     pub const fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The tools that the agent named, at most 64, with hidden characters spelled out and cut to 256 bytes.
+    /// Tools that the agent named, at most 64, with invisible characters escaped and cut to 256 bytes.
     #[must_use]
     pub fn tools(&self) -> &[String] {
         &self.tools
     }
 
-    /// The output tags that the agent named, at most 64, with hidden characters spelled out and cut to 256 bytes.
+    /// Output tags that the agent named, at most 64, with invisible characters escaped and cut to 256 bytes.
     #[must_use]
     pub fn tags(&self) -> &[String] {
         &self.tags
     }
 
-    /// The names that were claimed and not granted, for the record: at most 64.
+    /// Claimed names that the contract does not grant, for the record: at most 64.
     #[must_use]
     pub fn differences(&self, contract: &SessionContract) -> Vec<String> {
         let granted_tool = |name: &&String| {
@@ -86,7 +86,7 @@ fn names(list: Option<ValueRef<'_>>) -> Vec<String> {
 }
 
 fn name_of(value: ValueRef<'_>) -> Option<String> {
-    // Cut before escaping too, so that a long name costs no more than a short one.
+    // why: cut before escaping too, so that a long name costs no more than a short one.
     let raw = if value.kind() == Kind::Object {
         let name = value.get("name")?.as_str()?;
         match value.get("server").and_then(ValueRef::as_str) {

@@ -5,11 +5,11 @@ use crate::path_rule::PathRule;
 use crate::place::ArgPlace;
 use crate::url_rule::UrlRule;
 
-/// Why a constraint cannot be made.
+/// Failure to create a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConstraintError {
-    /// A list that the constraint needs has nothing in it.
+    /// A mandatory list of the constraint is empty.
     #[error("a constraint's list is empty")]
     Empty,
     /// A root is not a plain path.
@@ -28,12 +28,12 @@ pub enum ConstraintError {
     Domain,
 }
 
-/// Narrows one argument in a way that JSON Schema cannot express.
+/// Restriction of one argument that JSON Schema cannot express.
 ///
-/// Applies to the string at the place that it names, or to every string of an array there; anything else there is
-/// refused. Where nothing is there, it does not apply: the schema's `required` decides whether that may be. Nothing is
-/// there only if it could have been: below a text, a number or a list (unless the place goes on with an index of that
-/// list) the constraint cannot see, and refuses.
+/// Applies to the string at its place, or to every string of an array there; any other type is refused. If the place
+/// is absent the constraint does not apply: the schema's `required` decides whether it may be absent. A place counts
+/// as absent only where it could exist. Below a string, a number or an array (unless the place continues with an
+/// index) the constraint cannot see, and refuses.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "ConstraintFields", into = "ConstraintFields")]
 pub struct Constraint {
@@ -41,7 +41,7 @@ pub struct Constraint {
     rule: Rule,
 }
 
-/// What the constraint prepared once, so that a call costs only comparisons.
+/// Compiled form, so that a call costs only comparisons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rule {
     Path(PathRule),
@@ -80,7 +80,7 @@ struct EmailFields {
 }
 
 impl Constraint {
-    /// Keeps a path within folders. Absolute roots match absolute paths only, relative ones relative paths.
+    /// Restricts a path to folders. Absolute roots match absolute paths only, relative roots relative paths.
     ///
     /// # Errors
     /// [`ConstraintError`] without roots, or when one is not a plain path.
@@ -88,8 +88,8 @@ impl Constraint {
         ConstraintFields::PathWithin(PathFields { at, roots: owned(roots) }).try_into()
     }
 
-    /// Keeps a URL to schemes and hosts. A host `example.com` is that host, `.example.com` every subdomain of it and
-    /// not the domain itself; a port other than the scheme's own must be named, as in `example.com:8443`.
+    /// Restricts a URL to schemes and hosts. The host `example.com` matches itself only, `.example.com` every
+    /// subdomain but not the domain. A port other than the scheme's default must be listed, as in `example.com:8443`.
     ///
     /// # Errors
     /// [`ConstraintError`] without schemes or hosts, or when one is malformed.
@@ -97,7 +97,7 @@ impl Constraint {
         ConstraintFields::Url(UrlFields { at, schemes: owned(schemes), hosts: owned(hosts) }).try_into()
     }
 
-    /// Keeps an e-mail address to domains.
+    /// Restricts an e-mail address to domains.
     ///
     /// # Errors
     /// [`ConstraintError`] without domains, or when one is malformed.
@@ -105,7 +105,7 @@ impl Constraint {
         ConstraintFields::EmailDomain(EmailFields { at, domains: owned(domains) }).try_into()
     }
 
-    /// The place in the arguments that it narrows.
+    /// Restricted place in the arguments.
     #[must_use]
     pub const fn at(&self) -> &ArgPlace {
         match &self.fields {
@@ -115,7 +115,7 @@ impl Constraint {
         }
     }
 
-    /// The word that names its kind: `path_within`, `url` or `email_domain`.
+    /// Name of its kind: `path_within`, `url` or `email_domain`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match &self.fields {
@@ -125,7 +125,7 @@ impl Constraint {
         }
     }
 
-    /// Says whether arguments fit.
+    /// Returns whether arguments match.
     #[must_use]
     pub fn fits(&self, args: ValueRef<'_>) -> bool {
         let Some(value) = args.pointer(self.at().as_str()) else {
@@ -137,7 +137,7 @@ impl Constraint {
         value.as_str().is_some_and(|text| self.fits_text(text))
     }
 
-    /// Says whether what stands nearest above the place is something that the place could have been in.
+    /// Returns whether the nearest existing ancestor of the place could contain it.
     fn may_be_absent(&self, args: ValueRef<'_>) -> bool {
         let mut place = self.at().as_str();
         while let Some((above, token)) = place.rsplit_once('/') {
@@ -150,7 +150,7 @@ impl Constraint {
         false
     }
 
-    /// The most general hosts that it lets through, for the lint.
+    /// Allowed hosts, for the lint.
     pub(crate) fn url_hosts(&self) -> &[String] {
         match &self.fields {
             ConstraintFields::Url(url) => &url.hosts,
@@ -186,7 +186,7 @@ impl From<Constraint> for ConstraintFields {
     }
 }
 
-/// Says whether a token of a JSON Pointer counts in a list: digits without a leading zero (RFC 6901, section 4).
+/// Returns whether a token of a JSON Pointer is an array index: digits without a leading zero (RFC 6901, section 4).
 pub(crate) fn is_index(token: &str) -> bool {
     let digits = !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
     digits && (token == "0" || !token.starts_with('0'))

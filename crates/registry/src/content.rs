@@ -3,7 +3,7 @@ use countersign_core::ToolId;
 use crate::constraint::ConstraintError;
 use crate::place::ArgPlace;
 
-/// Says that a registry's content is not one that may be signed or loaded, and where.
+/// Fault in a registry's content, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}{}", shown(.place))]
 pub struct ContentError {
@@ -20,23 +20,23 @@ impl ContentError {
         Self { place: place.into(), problem }
     }
 
-    /// What is wrong with the whole of it.
+    /// Fault of the draft as a whole.
     pub(crate) const fn whole(problem: ContentProblem) -> Self {
         Self { place: String::new(), problem }
     }
 
-    /// Puts the place where the entry stands before the place within the entry.
+    /// Prefixes the place of the entry to the place within it.
     pub(crate) fn beneath(self, outer: &str) -> Self {
         Self { place: format!("{outer}{}", self.place), ..self }
     }
 
-    /// Where in the draft, as a JSON Pointer; empty when the whole draft is meant.
+    /// JSON Pointer (RFC 6901) into the draft; empty for the whole draft.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// What is wrong there.
+    /// Fault at that place.
     #[must_use]
     pub const fn problem(&self) -> &ContentProblem {
         &self.problem
@@ -49,100 +49,100 @@ impl ContentError {
     }
 }
 
-/// What can be wrong with a registry's content.
+/// Kind of fault in a registry's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentProblem {
     /// A member is missing, unknown, of another type or outside its grammar.
     #[error("the registry does not have the form of `countersign-registry-1`: {0}")]
     Shape(String),
-    /// The `format` is another one.
+    /// The `format` is unknown.
     #[error("the registry's format is not `countersign-registry-1`")]
     Format,
-    /// A version is none or above 2^53 - 1.
+    /// A version is 0 or above 2^53 - 1.
     #[error("a version is 1 to 2^53 - 1")]
     Version,
-    /// An entry is put in place of one with an equal or higher version.
+    /// An entry would replace one with an equal or higher version.
     #[error("an entry takes the place of one with a lower version only")]
     EntryVersion,
-    /// Something stands there twice.
+    /// An item is listed twice.
     #[error("the same thing is listed twice")]
     Duplicate,
-    /// Two names could be taken for one another.
+    /// Two names look alike.
     #[error("`{name}` could be taken for `{other}`")]
     LookAlike {
         /// The later name.
         name: String,
-        /// The name that was there before.
+        /// The earlier name.
         other: String,
     },
-    /// An agent has no tools.
+    /// The tool list of an agent is empty.
     #[error("an agent's list of tools is empty")]
     EmptyTools,
     /// An agent lists a tool that the registry has no entry for.
     #[error("an agent lists the tool `{0}`, which has no entry")]
     UnknownTool(ToolId),
-    /// A name holds `*` or `?`: nothing here is a pattern, and nothing may be taken for one.
+    /// A name contains `*` or `?`. Names are not patterns and must not look like one.
     #[error("a name holds a wildcard")]
     Wildcard,
-    /// There are more of something than a registry may have.
+    /// A list is longer than the limit.
     #[error("there are more than {max} {what}")]
     TooMany {
-        /// What there is too much of.
+        /// Kind of item.
         what: &'static str,
-        /// How many there may be.
+        /// Most items.
         max: usize,
     },
-    /// The longest session is none or above 30 days.
+    /// The longest session is 0 or above 30 days.
     #[error("the longest session is 1ms to 30d")]
     MaxSession,
-    /// A constraint cannot be made.
+    /// A constraint is invalid.
     #[error("{0}")]
     Constraint(ConstraintError),
-    /// An argument is said to be data and narrowed as a destination at the same time.
+    /// An argument is marked as data and restricted by a constraint as well.
     #[error("`{0}` is narrowed by a constraint and cannot be a data argument")]
     DataPlace(ArgPlace),
-    /// The definition that is shown is not the one that is pinned.
+    /// The listed definition does not have the pinned digest.
     #[error("the definition that is shown is not the one that is pinned")]
     Definition,
-    /// The arguments' schema is not a JSON Schema.
+    /// The schema of the arguments is not a JSON Schema.
     #[error("the arguments' schema does not compile (keyword `{keyword}` at `{at}`)")]
     Schema {
-        /// The keyword that does not fit.
+        /// Keyword at fault.
         keyword: String,
-        /// Where in the schema.
+        /// JSON Pointer into the schema.
         at: String,
     },
-    /// The arguments' schema refers to something that is not in it.
+    /// The schema of the arguments refers to a place outside of it.
     #[error("the arguments' schema refers to something outside of it")]
     SchemaReference,
-    /// The arguments' schema has a pattern that is too long.
+    /// The schema of the arguments contains a pattern that is too long.
     #[error("the arguments' schema has a pattern of more than {max} bytes")]
     SchemaPattern {
-        /// How long it may be.
+        /// Longest pattern, in bytes.
         max: usize,
     },
-    /// The arguments' schema is too large, as it stands or with its references followed.
+    /// The schema of the arguments is too large, as written or with its references followed.
     #[error("the arguments' schema has more than {max} {what}")]
     SchemaTooLarge {
-        /// What there is too much of.
+        /// Kind of item.
         what: &'static str,
-        /// How much there may be.
+        /// Most items.
         max: usize,
     },
-    /// A revoked key id begins like a derived one and is none.
+    /// A revoked key id starts like a derived id and is not one.
     #[error("a key id that begins with `ed25519:` goes on with 32 lower-case hexadecimal digits")]
     KeyId,
-    /// An agent that is revoked is registered anew.
+    /// A revoked agent is registered again.
     #[error("the agent is revoked")]
     AgentRevoked,
-    /// The registry is too large to be signed.
+    /// The registry is too large to sign.
     #[error("the registry has more than {max} bytes")]
     TooLarge {
-        /// How many it may have.
+        /// Largest payload, in bytes.
         max: usize,
     },
-    /// The snapshot lacks its times, or expires no later than it was issued.
+    /// The snapshot lacks its times, or does not expire after its issue.
     #[error("the registry has no times of issue and expiry, or expires before it is issued")]
     Validity,
 }

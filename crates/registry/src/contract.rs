@@ -10,29 +10,29 @@ use crate::snapshot::FreshnessError;
 use crate::tool_rules::ToolRules;
 use crate::view::{AgentError, RegistryView};
 
-/// What a sealed contract begins with.
+/// Prefix of a sealed contract.
 const PREFIX: &str = "cc1";
 
-/// The domain label of the seal.
+/// Domain label of the seal.
 const LABEL: &str = "countersign/contract-1";
 
-/// Why a contract does not hold, or cannot be sealed or opened.
+/// Failure to check, seal or open a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContractError {
-    /// The contract has run out, or is from the future.
+    /// The contract has expired, or was issued in the future.
     #[error("the session's contract has expired")]
     Expired,
-    /// The snapshot that the contract was made under is revoked, or is not the one that counts under its version.
+    /// The snapshot of the contract is revoked, or is not the one in force under its version.
     #[error("the registry that the session's contract was made under no longer counts")]
     Superseded,
-    /// The registry is stale, or the agent (or one that started its session) unknown or revoked.
+    /// The registry is stale, or the agent or one of its ancestors is unknown or revoked.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// A sealed text is not a contract that this key has sealed.
+    /// The sealed text was not sealed by this key.
     #[error("the sealed contract does not verify")]
     Invalid,
-    /// The contract is too large for a sealed text.
+    /// The contract does not fit into a sealed text.
     #[error("the contract is too large to be sealed")]
     TooLarge,
 }
@@ -50,10 +50,10 @@ impl ContractError {
     }
 }
 
-/// Holds what one session may do, made from the registry alone.
+/// Rights of one session, taken from the registry alone.
 ///
-/// It is an upper bound: at each call, what counts is what both the contract and the registry of that moment allow
-/// ([`disclosed`](Self::disclosed)). It cannot be made except by negotiation or by opening what the same key sealed.
+/// A contract is an upper bound. A call needs a tool that both the contract and the current registry allow
+/// ([`disclosed`](Self::disclosed)). A contract comes from negotiation, or from a text that the same key sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionContract {
     pub(crate) session: SessionId,
@@ -80,56 +80,56 @@ impl SessionContract {
         &self.agent
     }
 
-    /// The agents whose sessions led to this one, the first of them first; none when the host started it.
+    /// Agents whose sessions led to this one, the first one first; empty if the host started it.
     #[must_use]
     pub fn ancestors(&self) -> &[AgentId] {
         &self.ancestors
     }
 
-    /// The tools that are disclosed to the session.
+    /// Tools disclosed to the session.
     #[must_use]
     pub const fn tools(&self) -> &BTreeSet<ToolId> {
         &self.tools
     }
 
-    /// Says whether a tool is disclosed to the session.
+    /// Returns `true` if a tool is disclosed to the session.
     #[must_use]
     pub fn discloses(&self, tool: &ToolId) -> bool {
         self.tools.contains(tool)
     }
 
-    /// The kinds of output that the session can give.
+    /// Kinds of output that the session can produce.
     #[must_use]
     pub const fn tags(&self) -> &BTreeSet<OutputTag> {
         &self.tags
     }
 
-    /// The version of the registry that it was made under.
+    /// Version of the registry that it was negotiated under.
     #[must_use]
     pub const fn registry_version(&self) -> u64 {
         self.registry_version
     }
 
-    /// The digest of the registry that it was made under.
+    /// Digest of the registry that it was negotiated under.
     #[must_use]
     pub const fn registry_digest(&self) -> Digest {
         self.registry_digest
     }
 
-    /// When it was made.
+    /// Time of issue.
     #[must_use]
     pub const fn issued(&self) -> Timestamp {
         self.issued
     }
 
-    /// The first moment at which it no longer holds.
+    /// First moment at which it is no longer valid.
     #[must_use]
     pub const fn expires(&self) -> Timestamp {
         self.expires
     }
 
-    /// Says whether the contract holds now: it has not run out, the registry is fresh and no older than the one that the
-    /// contract was made under, and the agent and all that led to its session are registered and not revoked.
+    /// Checks that the contract is valid now: not expired, the registry fresh and no older than the one of the
+    /// contract, the agent and all its ancestors registered and not revoked.
     ///
     /// # Errors
     /// [`ContractError`] when it does not: `CONTRACT_EXPIRED`, `REGISTRY_STALE`, `AGENT_NOT_REGISTERED`, `AGENT_REVOKED`.
@@ -143,7 +143,7 @@ impl SessionContract {
             return Err(AgentError::Revoked.into());
         }
         line.try_for_each(|agent| view.agent(agent, now).map(drop))?;
-        // Somebody signed a later registry than the one at hand, and the contract was negotiated under it.
+        // The contract was negotiated under a later registry than the one at hand.
         if self.registry_version > snapshot.version() {
             return Err(AgentError::Freshness(FreshnessError::Stale).into());
         }
@@ -155,10 +155,10 @@ impl SessionContract {
         Ok(())
     }
 
-    /// What to check a call of the tool against, if the contract discloses the tool and the registry of this moment
-    /// still lists it for the agent and for all that led to its session.
+    /// Returns the rules for a call of the tool, if the contract discloses the tool and the current registry lists it
+    /// for the agent and all its ancestors.
     ///
-    /// Says nothing of time and revocation: [`check`](Self::check) does.
+    /// Does not check time and revocation: see [`check`](Self::check).
     #[must_use]
     pub fn disclosed<'v>(&self, view: &'v RegistryView, tool: &ToolId) -> Option<&'v ToolRules> {
         let snapshot = view.snapshot();
@@ -169,9 +169,9 @@ impl SessionContract {
         snapshot.tool(tool)
     }
 
-    /// Seals the contract into a text that a host without memory can hand out and take back.
+    /// Seals the contract into a text, for a host that keeps no state.
     ///
-    /// The text is readable by whoever has it, and whoever has it can use it until it expires.
+    /// The text is not encrypted, and a holder can use it until it expires.
     ///
     /// # Errors
     /// [`ContractError::TooLarge`] when its payload is above 16 KiB.
@@ -180,7 +180,7 @@ impl SessionContract {
         seal(PREFIX, LABEL, key, payload.bytes()).map_err(|_| ContractError::TooLarge)
     }
 
-    /// Opens a sealed contract. The tag is verified before anything in it is read.
+    /// Opens a sealed contract. The tag is verified before any member is read.
     ///
     /// # Errors
     /// [`ContractError::Invalid`] when the key did not seal it, [`ContractError::Expired`] when it has run out.
@@ -191,7 +191,8 @@ impl SessionContract {
             read(payload, Recipe::Jcs1, &Limits::default()).map_err(|_| ContractError::Invalid)?;
         let wire = WireContract::deserialize(canonical.value()).map_err(|_| ContractError::Invalid)?;
         let contract = Self::from(wire);
-        // One spelling: what would be sealed again is what was opened, so nothing was out of order or there twice.
+        // why: one spelling. Sealing the contract again must give the opened text, so no list was unsorted or had
+        // duplicates.
         let again = to_canonical(&WireContract::from(&contract)).map_err(|_| ContractError::Invalid)?;
         if again.bytes() != payload {
             return Err(ContractError::Invalid);
@@ -218,7 +219,7 @@ struct WireContract {
     expires: Timestamp,
 }
 
-/// The one recipe there is.
+/// The only recipe.
 #[derive(serde::Serialize, serde::Deserialize)]
 enum Recipe1 {
     #[serde(rename = "contract-1")]

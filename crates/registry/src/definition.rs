@@ -1,18 +1,17 @@
 use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::Digest;
 
-/// What of a tool's definition is hashed: all that a server could change to mislead a model, in the order that
-/// canonical JSON gives it.
+/// Members that the digest covers, in canonical order: every part that a server could change to mislead a model.
 const MEMBERS: [&str; 6] = ["annotations", "description", "inputSchema", "name", "outputSchema", "title"];
 
-/// Why a tool's definition has no digest.
+/// Failure to take the digest of a tool's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {
     /// The definition is not an object with a name.
     #[error("a tool's definition is an object with a name")]
     Shape,
-    /// The definition holds a number that was rounded, so that two definitions could have one digest.
+    /// The definition holds a number that was rounded, so two definitions could have one digest.
     #[error("a tool's definition holds a number that a double does not keep exactly")]
     Inexact,
 }
@@ -28,10 +27,10 @@ impl DefinitionError {
     }
 }
 
-/// The digest of a tool's definition as its server lists it: recipe `tool-def-1`.
+/// Digest of a tool's definition as its server lists it: recipe `tool-def-1`.
 ///
-/// Covered are name, title, description, input and output schema and annotations, where present. Other members
-/// (`_meta`, icons) may change without notice.
+/// Covers name, title, description, input and output schema and annotations, if present. Other members (`_meta`,
+/// icons) may change unnoticed.
 ///
 /// # Errors
 /// [`DefinitionError`] when it is not an object with a name, or holds a number that was rounded on reading.

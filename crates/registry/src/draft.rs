@@ -13,35 +13,35 @@ use crate::revoked::{Revoked, RevokedFields, is_key_id};
 use crate::tool_entry::{ToolEntry, ToolEntryBuilder};
 use crate::wire::{WireRegistry, json_limits};
 
-/// The payload type that a registry is signed under.
+/// Payload type that a registry is signed under.
 pub const PAYLOAD_TYPE: &str = "application/vnd.countersign.registry+json";
 
-/// The name of the format, in the draft and in the signed snapshot.
+/// Name of the format, in the draft and in the signed snapshot.
 pub const FORMAT: &str = "countersign-registry-1";
 
-/// The most agents, and the most tools, of one registry.
+/// Most agents, and most tools, of one registry.
 const MAX_ENTRIES: usize = 10_000;
 
-/// The largest payload, in bytes: what an envelope of 16 MiB holds as base64 beside its signatures.
+/// Largest payload, in bytes: the content of a 16 MiB envelope, in base64 beside its signatures.
 const MAX_PAYLOAD_BYTES: usize = (12 << 20) - (64 << 10);
 
-/// The JSON Schema (draft 2020-12) of the draft format.
+/// JSON Schema (draft 2020-12) of the draft format.
 ///
-/// It says what form a draft has. What a schema cannot say (look-alikes, an agent's tools that have no entry, whether a
-/// tool's own schema compiles) only [`RegistryDraft::from_json`] knows.
+/// It describes the form of a draft. Look-alike names, tools without an entry and schemas that do not compile are
+/// beyond it; [`RegistryDraft::from_json`] checks them.
 #[must_use]
 pub const fn draft_schema() -> &'static str {
     include_str!("draft.schema.json")
 }
 
-/// Why a draft cannot be read or signed.
+/// Failure to read or sign a draft.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DraftError {
     /// The draft is not strict JSON.
     #[error("the registry is not strict JSON")]
     Json(#[source] JsonError),
-    /// The draft's content is not one that may be signed.
+    /// The content of the draft is invalid.
     #[error(transparent)]
     Content(#[from] ContentError),
 }
@@ -57,7 +57,7 @@ impl DraftError {
     }
 }
 
-/// Holds what an operator is about to sign: agents, tools and revocations, checked but not yet valid for anybody.
+/// Draft of a registry: agents, tools and revocations, checked but not signed.
 ///
 /// ```
 /// use countersign_registry::RegistryDraft;
@@ -78,11 +78,11 @@ pub struct RegistryDraft {
     tools: BTreeMap<ToolId, ToolEntry>,
     servers: BTreeMap<ServerName, ServerEntry>,
     revoked: Revoked,
-    /// What the entries' names look like, kept so that one more name costs one more look.
+    /// Look-alike keys of the names, kept so that adding one name costs one look-up.
     names: Names,
 }
 
-/// What a draft holds.
+/// Content of a draft.
 pub(crate) struct DraftParts {
     pub(crate) agents: BTreeMap<AgentId, AgentEntry>,
     pub(crate) tools: BTreeMap<ToolId, ToolEntry>,
@@ -109,7 +109,7 @@ impl RegistryDraft {
         })
     }
 
-    /// Reads a draft in the format that [`draft_schema`] describes.
+    /// Reads a draft in the format of [`draft_schema`].
     ///
     /// # Errors
     /// [`DraftError`] when it is not strict JSON of at most 16 MiB, or its content may not be signed.
@@ -164,7 +164,7 @@ impl RegistryDraft {
         Ok(self.canonical(None)?.as_str().to_owned())
     }
 
-    /// Commits an agent's capabilities, in place of what was registered for it under a lower version.
+    /// Registers an agent's capabilities. Replaces an entry with a lower version.
     ///
     /// # Errors
     /// [`ContentError`] when the capabilities are not fit for a registry, a tool of theirs has no entry, the version is
@@ -191,7 +191,7 @@ impl RegistryDraft {
         Ok(())
     }
 
-    /// Adds a tool's entry, in place of the one that is there.
+    /// Adds or replaces the entry of a tool.
     ///
     /// # Errors
     /// [`ContentError`] when there are too many tools, or its name could be taken for another one.
@@ -204,7 +204,7 @@ impl RegistryDraft {
         Ok(())
     }
 
-    /// Adds what is said of a server, in place of what is there.
+    /// Adds or replaces the entry of a server.
     ///
     /// # Errors
     /// [`ContentError`] when its instructions are too long, or its `serverInfo` is not an object.
@@ -214,12 +214,12 @@ impl RegistryDraft {
         Ok(())
     }
 
-    /// Takes an agent back: no session of it starts or goes on under the signed registry.
+    /// Revokes an agent: under the signed registry no session of it starts or continues.
     pub fn revoke(&mut self, agent: &AgentId) {
         self.revoked.agents.insert(agent.clone());
     }
 
-    /// Takes a key back, an operator's or an approver's.
+    /// Revokes a key of an operator or an approver.
     ///
     /// # Errors
     /// [`ContentError`] when the id begins like that of an Ed25519 key and is none, so that nothing would be revoked.
@@ -231,7 +231,7 @@ impl RegistryDraft {
         Ok(())
     }
 
-    /// Takes a snapshot back: no session that was negotiated under it goes on.
+    /// Revokes a snapshot: no session negotiated under it continues.
     pub fn revoke_snapshot(&mut self, digest: &Digest) {
         self.revoked.add_snapshot(digest);
     }
@@ -251,29 +251,29 @@ impl RegistryDraft {
         self.version
     }
 
-    /// The agents' entries, in the order of their names.
+    /// Agent entries, ordered by id.
     pub fn agents(&self) -> impl Iterator<Item = &AgentEntry> {
         self.agents.values()
     }
 
-    /// The tools' entries, in the order of their names.
+    /// Tool entries, ordered by id.
     pub fn tools(&self) -> impl Iterator<Item = &ToolEntry> {
         self.tools.values()
     }
 
-    /// What is said of servers, in the order of their names.
+    /// Server entries, ordered by name.
     pub fn servers(&self) -> impl Iterator<Item = &ServerEntry> {
         self.servers.values()
     }
 
-    /// What is taken back.
+    /// Revocations.
     #[must_use]
     pub const fn revoked(&self) -> &Revoked {
         &self.revoked
     }
 
-    /// Reads back what was signed, or is about to be, with its two times: for inspection. Nobody's signature is
-    /// verified here, and nothing may be decided by it.
+    /// Reads a signed or unsigned payload with its time of issue and its expiry, for inspection. Verifies no
+    /// signature: do not base a decision on the result.
     ///
     /// # Errors
     /// [`DraftError`] when it is not strict JSON, has no times, or its content may not be signed.
@@ -286,8 +286,8 @@ impl RegistryDraft {
         Ok((Self::from_wire(wire)?, issued, expires))
     }
 
-    /// The exact bytes to sign: the draft with its times, as canonical JSON (`jcs-1`). They are read back before they
-    /// are given, so that what is signed can be loaded.
+    /// Bytes to sign: the draft with its times, as canonical JSON (`jcs-1`). They are read back first, so a signed
+    /// registry can always be loaded.
     ///
     /// # Errors
     /// [`DraftError`] when `expires` is not after `issued`, or there is more of something than can be loaded.

@@ -1,14 +1,14 @@
 use crate::constraint::ConstraintError;
 use crate::url_rule::is_host;
 
-/// The longest local part, in bytes (RFC 5321, section 4.5.3.1.1).
+/// Longest local part, in bytes (RFC 5321, section 4.5.3.1.1).
 const MAX_LOCAL_BYTES: usize = 64;
 
-/// The longest address, in bytes (RFC 5321, section 4.5.3.1.3, less the angle brackets).
+/// Longest address, in bytes (RFC 5321, section 4.5.3.1.3, less the angle brackets).
 const MAX_ADDRESS_BYTES: usize = 254;
 
-/// Holds the domains that an e-mail address may belong to. One bare address, no display name, no list, no comment, no
-/// quoting; subdomains do not count.
+/// Allowed domains of an e-mail address. Matches one bare address: no display name, list, comment or quoting, and no
+/// subdomains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EmailRule {
     domains: Vec<Box<str>>,
@@ -25,7 +25,7 @@ impl EmailRule {
         Ok(Self { domains: domains.iter().map(|domain| domain.as_str().into()).collect() })
     }
 
-    /// Says whether the address belongs to one of the domains, which are compared without regard to ASCII case.
+    /// Returns whether the address belongs to one of the domains. Domains are compared without regard to ASCII case.
     pub(crate) fn fits(&self, address: &str) -> bool {
         let Some((local, domain)) = address.split_once('@') else {
             return false;
@@ -36,8 +36,8 @@ impl EmailRule {
     }
 }
 
-/// A dot-atom (RFC 5321, section 4.1.2) less what relays and command lines are known to read as something else: `%`
-/// and `!` as routes, a leading `-` as an option, back-tick, `|`, `{` and `}` as a shell's.
+/// Dot-atom (RFC 5321, section 4.1.2), without the characters that relays and command lines are known to misread: `%`
+/// and `!` as routes, a leading `-` as an option, back-tick, `|`, `{` and `}` as shell syntax.
 fn is_local_part(local: &str) -> bool {
     local.len() <= MAX_LOCAL_BYTES
         && !local.starts_with('-')

@@ -5,31 +5,29 @@ use serde_json::{Map, Value};
 use crate::content::{ContentError, ContentProblem};
 use crate::in_place::check_in_place;
 
-/// The longest arguments' schema, in bytes of JSON.
+/// Longest schema of arguments, in bytes of JSON.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
-/// The most references that lead from one to the next.
+/// Longest chain of references.
 const MAX_REFERENCES: usize = 128;
 
-/// The most levels of objects and lists, with what references lead to counted as if it stood in their place. Whoever
-/// evaluates a schema recurses: 290 levels of `not` were measured to fit into a thread's 2 MiB without optimisation, 406
-/// were not.
+/// Most levels of objects and arrays, with the target of a reference counted in its place. why: the evaluator
+/// recurses. Without optimisation 290 levels of `not` fit into a thread's 2 MiB, 406 did not.
 pub(crate) const MAX_LEVELS: usize = 256;
 
-/// The most objects and lists, counted likewise.
+/// Most objects and arrays, counted likewise.
 pub(crate) const MAX_NODES: usize = 100_000;
 
-/// The most targets that the schema's references may have in all, before any of them is looked up: each reference that
-/// counts from a resource is looked up in every one.
+/// Most targets of all references of the schema, before any is looked up. Each reference relative to a resource is
+/// looked up in every resource.
 const MAX_TARGETS: usize = 1_000_000;
 
-/// Refuses a schema that is small to read and endless to check: one whose references lead to others, twice each, or in
-/// a long row.
+/// Refuses a schema that is small to read and very large to evaluate: one whose references lead to others, twice each
+/// or in a long chain.
 ///
-/// Only containers count. A reference back into what it stands in counts once: how often that is followed depends on
-/// the arguments, whose depth is bounded. Everything is walked as if it were a schema, and a reference that could mean
-/// several places is taken to mean all of them, so that nothing counts less here than for who evaluates it. Nothing
-/// here calls itself.
+/// Only containers count. A reference back to an ancestor counts once: its use depends on the arguments, whose depth
+/// is bounded. Every object is treated as a schema, and an ambiguous reference as leading to all its candidates, so
+/// that no schema counts less here than in the evaluator. The walk does not recurse.
 pub(crate) fn check_expansion(schema: &Value) -> Result<Expansion, ContentError> {
     let graph = Graph::linked(schema)?;
     let (size, leads_back) = graph.measure();
@@ -43,7 +41,7 @@ pub(crate) fn check_expansion(schema: &Value) -> Result<Expansion, ContentError>
             return Err(too_large(what, max));
         }
     }
-    // Writing recurses, which is safe only now that the levels are known.
+    // why: serialising recurses, which is safe only after the levels were checked.
     match serde_json::to_string(schema) {
         Ok(text) if text.len() <= MAX_SCHEMA_BYTES => {
             let levels_in_place = check_in_place(&graph)?;
@@ -53,16 +51,16 @@ pub(crate) fn check_expansion(schema: &Value) -> Result<Expansion, ContentError>
     }
 }
 
-/// How large a schema is that was found small enough.
+/// Size of a schema within the limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expansion {
     /// Bytes of JSON.
     pub(crate) bytes: usize,
-    /// Objects and lists, references followed.
+    /// Objects and arrays, references followed.
     pub(crate) nodes: usize,
-    /// Whether a reference may lead back to what it stands in.
+    /// Whether a reference may lead back to an ancestor.
     pub(crate) leads_back: bool,
-    /// The most levels that apply to one value.
+    /// Most levels that apply to one value.
     pub(crate) levels_in_place: usize,
 }
 
@@ -70,7 +68,7 @@ pub(crate) const fn too_large(what: &'static str, max: usize) -> ContentError {
     ContentError::whole(ContentProblem::SchemaTooLarge { what, max })
 }
 
-/// The schema's objects and lists, by number, and where each of them leads.
+/// Objects and arrays of a schema, by number, with their edges.
 #[derive(Debug, Default)]
 pub(crate) struct Graph<'s> {
     nodes: Vec<Node<'s>>,
@@ -89,7 +87,7 @@ struct Edge {
     is_reference: bool,
 }
 
-/// What stands below one node, itself included.
+/// Size of the part below a node, itself included.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     nodes: usize,
@@ -97,7 +95,7 @@ struct Size {
     references: usize,
 }
 
-/// How far the walk is with a node: not there yet, below it now, or done.
+/// State of the walk at a node.
 #[derive(Clone, Copy, Debug)]
 enum Seen {
     Not,
@@ -106,7 +104,7 @@ enum Seen {
 }
 
 impl<'s> Graph<'s> {
-    /// The graph of a schema, references followed.
+    /// Graph of a schema, references followed.
     pub(crate) fn linked(schema: &'s Value) -> Result<Self, ContentError> {
         let mut graph = Self::of(schema)?;
         graph.link_references()?;
@@ -121,7 +119,7 @@ impl<'s> Graph<'s> {
         self.nodes.get(number).is_some_and(|node| node.value.is_array())
     }
 
-    /// The containers that stand in one, with their names where it is an object.
+    /// Containers inside a node, with their names if it is an object.
     pub(crate) fn contained(&self, number: usize) -> impl Iterator<Item = (Option<&'s str>, usize)> {
         let value = self.nodes.get(number).map(|node| node.value);
         let members = value.and_then(Value::as_object).into_iter().flatten();
@@ -131,7 +129,7 @@ impl<'s> Graph<'s> {
         all.filter_map(|(name, value)| Some((name, *self.numbers.get(&std::ptr::from_ref(value))?)))
     }
 
-    /// Where the references of one container may lead.
+    /// Targets of the references of a node.
     pub(crate) fn referred(&self, number: usize) -> impl Iterator<Item = usize> {
         let edges = self.nodes.get(number).map_or(&[][..], |node| &node.edges);
         edges.iter().filter(|edge| edge.is_reference).map(|edge| edge.to)
@@ -176,7 +174,7 @@ impl<'s> Graph<'s> {
 
     fn link_references(&mut self) -> Result<(), ContentError> {
         let mut references = Vec::new();
-        // What a pointer may count from: the whole, and whatever has an identifier of its own.
+        // Resources: the root, and every object with an identifier.
         let mut resources = Vec::new();
         let mut anchors: HashMap<&str, Vec<usize>> = HashMap::new();
         for (number, object) in self.objects() {
@@ -219,13 +217,13 @@ impl<'s> Graph<'s> {
         Ok(())
     }
 
-    /// Returns whether a reference could lead to a resource: the last segments of both are the same but for case, or one of them
-    /// is nothing that could be compared. The evaluator compares URIs after normalisation (RFC 3986, section 6.2.2), so whatever
-    /// that could change counts as equal.
+    /// Returns whether a reference could lead to a resource: the last segments of both are equal but for case, or one
+    /// of them cannot be compared. The evaluator compares URIs after normalisation (RFC 3986, section 6.2.2), so a
+    /// difference that it could remove counts as equal.
     fn may_name(&self, wanted: &str, resource: usize) -> bool {
         let object = self.nodes.get(resource).and_then(|node| node.value.as_object());
         let open = |segment: &str| matches!(segment, "" | "." | "..") || segment.contains(['%', ':']);
-        // Which of the two counts depends on the draft.
+        // The draft decides which of the two applies.
         let identifiers = ["$id", "id"].map(|name| object.and_then(|object| object.get(name)?.as_str()));
         let named = |id: &str| {
             let id = last_segment(id);
@@ -234,7 +232,7 @@ impl<'s> Graph<'s> {
         open(wanted) || identifiers == [None, None] || identifiers.into_iter().flatten().any(named)
     }
 
-    /// The container at a JSON Pointer below a resource.
+    /// Container at a JSON Pointer below a resource.
     fn below(&self, base: usize, pointer: &str) -> Option<usize> {
         let mut value = self.nodes.get(base)?.value;
         for token in pointer.split('/').skip(1) {
@@ -247,8 +245,8 @@ impl<'s> Graph<'s> {
         self.numbers.get(&std::ptr::from_ref(value)).copied()
     }
 
-    /// Adds up every node from those below it, each node once; deepest first, on a stack of its own. Tells as well whether
-    /// a reference leads back.
+    /// Sums the sizes below every node, each node once, deepest first, on an explicit stack. Also returns whether a
+    /// reference leads back.
     fn measure(&self) -> (Size, bool) {
         let mut leads_back = false;
         let mut seen = vec![Seen::Not; self.nodes.len()];
@@ -261,13 +259,13 @@ impl<'s> Graph<'s> {
             };
             match seen.get(edge.to).copied().unwrap_or(Seen::Open) {
                 Seen::Not => {
-                    // Comes back to this edge when what it leads to is done.
+                    // Return to this edge after its target is done.
                     path.push((number, size, next));
                     path.push((edge.to, Size { nodes: 1, levels: 1, references: 0 }, 0));
                     set(&mut seen, edge.to, Seen::Open);
                     continue;
                 }
-                // Back into what it stands in: counted once, as itself.
+                // A reference back to an ancestor: counted once, as itself.
                 Seen::Open => {
                     leads_back = true;
                     size.add(Size::default(), *edge);
@@ -302,13 +300,13 @@ fn is_container(value: &&Value) -> bool {
     value.is_object() || value.is_array()
 }
 
-/// What stands after the last slash of a URI's path.
+/// Text after the last slash of a URI's path.
 fn last_segment(uri: &str) -> &str {
     let path = uri.split(['#', '?']).next().unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// Decodes `%XX`; what is no such escape stays as it is.
+/// Decodes `%XX`; malformed escapes stay unchanged.
 fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use crate::load::RegistryError;
 use crate::registry::CapabilityRegistry;
 
-/// How long the next try waits after a failure, in milliseconds: doubled each time, from the first to the last.
+/// Wait between retries, in milliseconds: doubled each time, from the first to the last.
 const FIRST_WAIT: u32 = 100;
 const LAST_WAIT: u32 = 5_000;
 
-/// Why the registry's file was not loaded again.
+/// Failure to reload the registry's file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefreshError {
@@ -22,14 +22,14 @@ pub enum RefreshError {
     /// The registry does not verify.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The registry was not loaded, and one that was verified before it is not in force because its mark is not stored.
+    /// The registry was not loaded, and an earlier verified one is not in force because its mark is not stored.
     #[error(
         "version {version} is verified and its mark not stored: its revocations count, other calls are refused"
     )]
     Unstored {
-        /// The version that was verified.
+        /// Version of the verified registry.
         version: u64,
-        /// Why the last try failed.
+        /// Failure of the last attempt.
         #[source]
         source: Box<Self>,
     },
@@ -46,7 +46,7 @@ impl RefreshError {
         }
     }
 
-    /// Whether the bytes alone are at fault, or what only ever rises: the same bytes fail at every try.
+    /// Whether the same bytes fail at every attempt: the bytes are at fault, or a counter that only rises.
     const fn is_lasting(&self) -> bool {
         matches!(
             self,
@@ -62,10 +62,10 @@ impl RefreshError {
     }
 }
 
-/// Receives a failure.
+/// Callback for failures.
 pub(crate) type Report = Box<dyn Fn(&RefreshError) + Send + Sync>;
 
-/// The file that a registry is loaded from, and the state of it that was tried last.
+/// File that a registry is loaded from, with the state of the last attempt.
 pub(crate) struct RegistryFile {
     path: PathBuf,
     report: Report,
@@ -74,9 +74,9 @@ pub(crate) struct RegistryFile {
 
 #[derive(Debug, Default)]
 struct Tried {
-    /// The last try, unless the file has to be read at the next look whatever its state.
+    /// Last attempt; `None` if the next look must read the file in any case.
     last: Option<Try>,
-    /// The last failure that was reported, and the state of the file that it was about.
+    /// Last reported failure, with the state of the file.
     reported: Option<(Option<Stamp>, &'static str)>,
 }
 
@@ -84,7 +84,7 @@ struct Tried {
 struct Try {
     stamp: Option<Stamp>,
     at: Timestamp,
-    /// How long the next try waits, in milliseconds; `None` where it would end as this one did.
+    /// Wait before the next attempt, in milliseconds; `None` if it would end the same way.
     wait: Option<u32>,
 }
 
@@ -102,8 +102,8 @@ impl fmt::Debug for RegistryFile {
 }
 
 impl CapabilityRegistry {
-    /// Follows a file from now on: [`refresh`](Self::refresh) loads it when it is another one. `report` is called
-    /// once for each failure of each state of the file. Returns `false` and changes nothing if a file is followed already.
+    /// Follows a file: [`refresh`](Self::refresh) loads it after each change. `report` is called once for each
+    /// failure of each state of the file. Returns `false` and changes nothing if a file is followed already.
     pub fn follow(
         &self,
         path: impl Into<PathBuf>,
@@ -113,11 +113,12 @@ impl CapabilityRegistry {
         self.file.set(file).is_ok()
     }
 
-    /// Loads the followed file if it changed since the last look, and retries a load that failed, after 100 ms at first
-    /// and every 5 s at last. Gates do this before each decision, and so does whatever here is given the time. Without a followed file, nothing is done.
+    /// Loads the followed file if it changed since the last look, and retries a failed load, after 100 ms at first
+    /// and every 5 s at last. Gates call this before each decision, and so do the methods here that take the time.
+    /// Does nothing without a followed file.
     ///
-    /// A registry that cannot be loaded leaves the last good one in place, which grows stale by itself; as
-    /// [`reload`](Self::reload) has it, what a verified one takes back is not lost to a full disk.
+    /// After a failed load the last valid registry stays in force and grows stale. Revocations of a verified registry
+    /// count even if its mark cannot be stored ([`reload`](Self::reload)).
     pub fn refresh(&self, now: Timestamp) {
         if let Some(file) = self.file.get() {
             file.look(self, now);
@@ -127,9 +128,9 @@ impl CapabilityRegistry {
 
 impl RegistryFile {
     fn look(&self, registry: &CapabilityRegistry, now: Timestamp) {
-        // why: held while loading, so that no call that comes meanwhile is decided by the registry before.
+        // why: held while loading, so that no concurrent call is decided by the previous registry.
         let mut tried = self.tried.lock();
-        // Taken before the file is read: should it change in between, the next look sees another stamp.
+        // why: taken before the file is read. If the file changes in between, the next look sees another stamp.
         let stamp = Stamp::at(&self.path);
         let last = tried.last.as_ref().filter(|last| last.stamp == stamp);
         if last.is_some_and(|last| !last.is_due(now)) {
@@ -151,7 +152,7 @@ impl RegistryFile {
             Err(error) if error.is_lasting() => None,
             Err(_) => Some(waited.map_or(FIRST_WAIT, |wait| wait.saturating_mul(2).min(LAST_WAIT))),
         };
-        // What was confirmed need not be what the file holds by now.
+        // The confirmed registry need not be the present content of the file.
         tried.last = (!confirms || done.is_err()).then_some(Try { stamp: stamp.clone(), at: now, wait });
         let failed = done.as_ref().err().map(|error| (stamp, error.code()));
         if tried.reported != failed {
@@ -170,7 +171,7 @@ impl RegistryFile {
     }
 }
 
-/// Tells one state of a file from another without reading it.
+/// Distinguishes states of a file without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     len: u64,

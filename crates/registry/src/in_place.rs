@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::content::ContentError;
 use crate::expansion::{Graph, MAX_LEVELS, MAX_NODES, too_large};
 
-/// The most steps in which a schema is measured whose references lead back to one value.
+/// Most steps to measure a schema whose references lead back to one value.
 const MAX_STEPS: usize = 1_000_000;
 
-/// Keywords whose schemas apply to values inside of the one that they stand for.
+/// Keywords whose schemas apply to values inside the value of their own schema.
 const APPLY_INSIDE: [&str; 8] = [
     "items",
     "prefixItems",
@@ -20,16 +20,16 @@ const APPLY_INSIDE: [&str; 8] = [
     "unevaluatedProperties",
 ];
 
-/// Refuses a schema of which too much applies to one and the same value.
+/// Refuses a schema that applies too many parts to one value.
 ///
-/// A reference back counts once where the whole is measured ([`check_expansion`](crate::expansion::check_expansion)),
-/// since each round takes the evaluator one level down in the arguments, which are of bounded depth. Between two such
-/// levels nothing bounds it but the schema: `anyOf` of two references that lead to the next such `anyOf` doubles the
-/// work each time, and the evaluator remembers no result for text and numbers. So each part is measured here as if the
-/// walk began with it: with what applies in place, references followed, and each round within one value counted twice,
-/// since the evaluator may notice it as late as that. Nothing here calls itself.
+/// [`check_expansion`](crate::expansion::check_expansion) counts a reference back once, since each round takes the
+/// evaluator one level down in the arguments, which are of bounded depth. Within one level only the schema bounds the
+/// work: `anyOf` of two references to the next such `anyOf` doubles it each time, and the evaluator caches no result
+/// for strings and numbers. So every part is measured as if the evaluation began there: with the parts applied in
+/// place, references followed, and each round within one value counted twice, since the evaluator may detect it that
+/// late. The walk does not recurse.
 ///
-/// Returns the longest way in place, in levels.
+/// Returns the longest path in place, in levels.
 pub(crate) fn check_in_place(graph: &Graph<'_>) -> Result<usize, ContentError> {
     let applied = Uses::of(graph).in_place;
     let count = applied.len();
@@ -41,8 +41,8 @@ pub(crate) fn check_in_place(graph: &Graph<'_>) -> Result<usize, ContentError> {
     Ok(levels)
 }
 
-/// Says whether a part of the schema leads back to itself in two ways that apply to one value, as far as is found within
-/// [`MAX_STEPS`].
+/// Returns whether a part of the schema leads back to itself in two ways that apply to one value, as far as
+/// [`MAX_STEPS`] steps show.
 pub(crate) fn branches_back(schema: &Value) -> bool {
     let Ok(graph) = Graph::linked(schema) else { return false };
     let uses = Uses::of(&graph);
@@ -58,24 +58,24 @@ pub(crate) fn branches_back(schema: &Value) -> bool {
     })
 }
 
-/// What a container is, where it stands.
+/// Role of a container at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A schema, or a list of schemas that apply to one value.
+    /// A schema, or a list of schemas for one value.
     Schema,
-    /// Schemas under names that are no keywords, or a list of schemas for several values.
+    /// Schemas under names that are not keywords, or a list of schemas for several values.
     Apart,
-    /// Schemas under names that are no keywords, all for one value.
+    /// Schemas under names that are not keywords, all for one value.
     Together,
-    /// Schemas under names, for references alone.
+    /// Schemas under names, used by references only.
     Named,
 }
 
-/// What each container uses of others, by number.
+/// Containers that each container applies, by number.
 struct Uses {
-    /// Those that it applies to its own value.
+    /// Applied to its own value.
     in_place: Vec<Vec<usize>>,
-    /// Those that it applies to values inside of it.
+    /// Applied to values inside its own.
     inside: Vec<Vec<usize>>,
 }
 
@@ -112,7 +112,7 @@ impl Uses {
                 waiting.push((to, below));
             }
         }
-        // A reference makes a schema of what it leads to, whatever that seems to be where it stands.
+        // The target of a reference is a schema, whatever role it seems to have at its place.
         let targets = (0..count).flat_map(|number| graph.referred(number));
         let mut odd: Vec<_> = targets.filter(|to| kinds.get(*to) != Some(&Some(Kind::Schema))).collect();
         while let Some(number) = odd.pop() {
@@ -130,7 +130,7 @@ impl Uses {
         uses
     }
 
-    /// Says whether one container leads to another.
+    /// Returns whether one container leads to another.
     fn lead(&self, from: usize, to: usize, steps: &mut usize) -> bool {
         let mut seen = HashSet::new();
         let mut waiting = vec![from];
@@ -161,20 +161,20 @@ fn push(all: &mut [Vec<usize>], number: usize, to: impl IntoIterator<Item = usiz
     }
 }
 
-/// How much applies to one value.
+/// Size of the parts applied to one value.
 #[derive(Clone, Copy, Debug)]
 struct Applied {
     nodes: usize,
     levels: usize,
 }
 
-/// One container on the way, with what is known of it so far.
+/// Container on the current path, with its size so far.
 struct Step {
     number: usize,
     next: usize,
     nodes: usize,
     levels: usize,
-    /// Whether it leads back to something on the way, so that it counts differently elsewhere.
+    /// Whether it leads back to the path, so that its size differs elsewhere.
     leads_back: bool,
 }
 
@@ -200,7 +200,7 @@ impl Step {
 struct Walk<'a> {
     applied: &'a [Vec<usize>],
     done: Vec<Option<Applied>>,
-    /// How often each is on the way.
+    /// Occurrences of each container on the path.
     on_path: Vec<u8>,
     steps: usize,
 }

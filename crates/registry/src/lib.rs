@@ -1,15 +1,14 @@
-//! The operator-signed registry of what agents may do, and the session contract that is made from it and from nothing
-//! else.
+//! Registry of agents and tools, signed by operators, and the session contract derived from it alone.
 //!
-//! An operator writes a draft ([`RegistryDraft`]), signs it with a threshold of keys, and loads it
-//! ([`CapabilityRegistry`]): size, signatures, version, age and content are checked in this order, and the highest
-//! version ever accepted is remembered ([`HighWaterStore`]), so that an older or a forked registry is refused. A session
-//! is negotiated ([`NegotiationRequest`], [`SessionContract`]) from the agent's entry; what the agent says about itself
-//! ([`AgentClaims`]) changes nothing but the record. Tools' schemas and constraints are compiled at load
+//! An operator writes a draft ([`RegistryDraft`]), signs it with a threshold of keys and loads it
+//! ([`CapabilityRegistry`]). Size, signatures, version, age and content are checked in this order. The highest
+//! accepted version is remembered ([`HighWaterStore`]), so an older or forked registry is refused. A session is
+//! negotiated ([`NegotiationRequest`], [`SessionContract`]) from the agent's entry; the agent's statements about
+//! itself ([`AgentClaims`]) go into the record only. Schemas and constraints of tools are compiled at load
 //! ([`ToolRules`]).
 //!
-//! This crate decides no call: it counts no limits, asks for no approval, and writes no record. It fetches nothing, reads
-//! no clock, and does not protect against an operator's threshold of keys in wrong hands, nor against the loss of the
+//! This crate decides no call: it counts no limits, requests no approval and writes no record. It fetches nothing and
+//! reads no clock. It does not protect against a compromised threshold of operator keys, nor against the loss of the
 //! high-water mark between two runs.
 
 mod agent_entry;

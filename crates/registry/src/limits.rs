@@ -3,28 +3,27 @@ use countersign_core::Millis;
 use crate::present::present;
 use crate::span;
 
-/// The most calls that a limit can name.
+/// Highest limit, in calls.
 const MAX_CALLS: u32 = 100_000;
 
-/// The longest time that a rate can be counted over: one day.
+/// Longest window of a rate: one day.
 const MAX_PER: Millis = Millis::from_secs(86_400);
 
-/// Why a limit cannot be made.
+/// Failure to create a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// The number of calls is none or too many.
+    /// The number of calls is 0 or too high.
     #[error("a limit is 1 to 100000 calls")]
     Calls,
-    /// The time that calls are counted over is none or too long.
+    /// The window is 0 or too long.
     #[error("a rate is counted over 1ms to 1d")]
     Per,
 }
 
-/// Bounds how often one session may call: in all, and within a span of time. What is absent is not bounded.
+/// Call limits of one session: in total, and within a time window. An absent limit does not bound.
 ///
-/// For an agent it counts all of the session's calls, for a tool the session's calls of that tool. The gate does the
-/// counting.
+/// For an agent they count all calls of the session, for a tool the session's calls of that tool. The gate counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -35,13 +34,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Makes limits that bound nothing.
+    /// Creates limits that bound nothing.
     #[must_use]
     pub const fn none() -> Self {
         Self { max_calls: None, rate: None }
     }
 
-    /// Bounds the calls of a whole session.
+    /// Sets the most calls of a session.
     ///
     /// # Errors
     /// [`LimitError::Calls`] outside 1 to 100,000.
@@ -53,33 +52,33 @@ impl Limits {
         Ok(self)
     }
 
-    /// Bounds the calls within a span of time.
+    /// Sets the most calls within a time window.
     #[must_use]
     pub const fn with_rate(mut self, rate: Rate) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// The most calls of a whole session.
+    /// Most calls of a session.
     #[must_use]
     pub fn max_calls(&self) -> Option<u32> {
         self.max_calls.map(|count| count.0)
     }
 
-    /// The most calls within a span of time.
+    /// Most calls within a time window.
     #[must_use]
     pub const fn rate(&self) -> Option<Rate> {
         self.rate
     }
 
-    /// Says whether neither bound is set.
+    /// Returns `true` if neither limit is set.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.max_calls.is_none() && self.rate.is_none()
     }
 }
 
-/// Bounds calls within a span of time: at most `calls` in any `per`.
+/// Rate limit: at most `calls` in any window of length `per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "RateFields", into = "RateFields")]
 pub struct Rate {
@@ -88,7 +87,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Makes one.
+    /// Creates a rate.
     ///
     /// # Errors
     /// [`LimitError::Calls`] outside 1 to 100,000 calls, [`LimitError::Per`] outside one millisecond to one day.
@@ -99,13 +98,13 @@ impl Rate {
         Ok(Self { calls: CallCount::new(calls)?, per })
     }
 
-    /// How many calls.
+    /// Most calls in a window.
     #[must_use]
     pub const fn calls(&self) -> u32 {
         self.calls.0
     }
 
-    /// In what span of time.
+    /// Length of the window.
     #[must_use]
     pub const fn per(&self) -> Millis {
         self.per
@@ -133,7 +132,7 @@ impl From<Rate> for RateFields {
     }
 }
 
-/// A number of calls, 1 to 100,000.
+/// Number of calls, 1 to 100,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 struct CallCount(u32);

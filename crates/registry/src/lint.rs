@@ -10,17 +10,17 @@ use crate::in_place::branches_back;
 use crate::place::ArgPlace;
 use crate::tool_entry::ToolEntry;
 
-/// How much of a format's name a finding shows, in bytes.
+/// Longest format name in a finding, in bytes.
 const MAX_FORMAT_BYTES: usize = 64;
 
-/// Says how much a finding matters.
+/// Importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information.
     Note,
-    /// Probably not what the operator means.
+    /// Probable mistake.
     Warning,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Points at something in a draft that may be signed and probably should not.
+/// Part of a draft that is valid and probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
     code: &'static str,
@@ -48,13 +48,13 @@ impl Finding {
         self.code
     }
 
-    /// How much it matters.
+    /// Importance.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         self.severity
     }
 
-    /// What it is, in one line.
+    /// Description in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -62,7 +62,7 @@ impl Finding {
 }
 
 impl RegistryDraft {
-    /// Looks for what may be signed and probably should not: tools by name, then agents, then the whole.
+    /// Finds valid content that is probably a mistake: in tools by name, then in agents, then in the whole draft.
     #[must_use]
     pub fn lint(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
@@ -138,8 +138,8 @@ fn lint_tool(tool: &ToolEntry, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Says whether a place may exist in arguments that fit a schema. Where that takes more than following names and types
-/// down, it may.
+/// Returns whether a place may exist in arguments that match a schema. Follows names and types only, and returns
+/// `true` where that is not enough.
 fn may_exist(place: &ArgPlace, schema: &Value) -> bool {
     let mut schema = schema;
     for token in place.as_str().split('/').skip(1) {
@@ -165,7 +165,7 @@ fn may_exist(place: &ArgPlace, schema: &Value) -> bool {
     schema != &Value::Bool(false)
 }
 
-/// A token of a JSON Pointer without its escapes.
+/// Token of a JSON Pointer without its escapes.
 fn plain(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }
@@ -186,7 +186,7 @@ fn lint_agents(draft: &RegistryDraft, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Names that are distinct here and may not be for a host that drops or joins servers' names.
+/// Reports names that are distinct here, and equal for a host that drops or joins server names.
 fn lint_names(draft: &RegistryDraft, findings: &mut Vec<Finding>) {
     let mut by_name = BTreeMap::new();
     let mut by_joined = BTreeMap::new();

@@ -10,16 +10,15 @@ use crate::definition::{DefinitionError, definition_digest};
 use crate::present::present;
 use crate::wire::json_limits;
 
-/// The longest instructions of a server, in bytes.
+/// Longest instructions of a server, in bytes.
 const MAX_INSTRUCTIONS: usize = 64 << 10;
 
-/// The members of a tool's definition beside its name.
+/// Members of a tool's definition beside its name.
 const MEMBERS: [&str; 5] = ["annotations", "description", "inputSchema", "outputSchema", "title"];
 
-/// A tool as its server lists it, for the person who signs: title, description, annotations and both schemas.
+/// Tool as its server lists it, for the person who signs: title, description, annotations and both schemas.
 ///
-/// It decides nothing. In an entry that pins a definition it is the text of that definition, and an entry in which the
-/// two disagree is refused.
+/// It has no effect on decisions. In an entry with a pinned definition it must have the pinned digest.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "BTreeMap<String, Value>", into = "BTreeMap<String, Value>")]
 pub struct ListedTool {
@@ -27,7 +26,7 @@ pub struct ListedTool {
 }
 
 impl ListedTool {
-    /// Reads what a definition covers out of a tool that a server lists.
+    /// Takes the covered members of a tool's definition.
     ///
     /// # Errors
     /// [`DefinitionError`], as [`definition_digest`].
@@ -41,13 +40,13 @@ impl ListedTool {
         Ok(Self { members })
     }
 
-    /// A member as JSON: `title`, `description`, `annotations`, `inputSchema` or `outputSchema`.
+    /// Member as JSON: `title`, `description`, `annotations`, `inputSchema` or `outputSchema`.
     #[must_use]
     pub fn get(&self, member: &str) -> Option<&Value> {
         self.members.get(member)
     }
 
-    /// The digest of the definition of a tool that is called so.
+    /// Digest of the definition of a tool with this name.
     pub(crate) fn definition(&self, name: &ToolName) -> Result<Digest, ContentError> {
         let name = ("name", Value::from(name.as_str()));
         let members = self.members.iter().map(|(name, value)| (name.as_str(), value.clone()));
@@ -76,8 +75,8 @@ impl From<ListedTool> for BTreeMap<String, Value> {
     }
 }
 
-/// What the registry says of a server itself: the instructions that its clients may get, and its name and version for the
-/// person who signs.
+/// Registry entry of a server: the instructions that its clients may get, and its name and version for the person who
+/// signs.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerEntry {
@@ -89,39 +88,39 @@ pub struct ServerEntry {
 }
 
 impl ServerEntry {
-    /// Starts an entry that pins nothing.
+    /// Starts an entry without instructions and info.
     #[must_use]
     pub const fn new(server: ServerName) -> Self {
         Self { server, instructions: None, info: None }
     }
 
-    /// Pins the server's instructions, word by word.
+    /// Pins the server's instructions, verbatim.
     #[must_use]
     pub fn with_instructions(mut self, instructions: &str) -> Self {
         self.instructions = Some(instructions.to_owned());
         self
     }
 
-    /// Adds the server's `serverInfo`, an object. It decides nothing.
+    /// Adds the server's `serverInfo`, an object. It has no effect on decisions.
     #[must_use]
     pub fn with_info(mut self, info: Value) -> Self {
         self.info = Some(info);
         self
     }
 
-    /// Which server.
+    /// Name of the server.
     #[must_use]
     pub const fn server(&self) -> &ServerName {
         &self.server
     }
 
-    /// The instructions that the server's clients may get; none without.
+    /// Instructions that the server's clients may get; `None` if they get none.
     #[must_use]
     pub fn instructions(&self) -> Option<&str> {
         self.instructions.as_deref()
     }
 
-    /// The server's `serverInfo` when the registry was drafted.
+    /// `serverInfo` of the server when the registry was drafted.
     #[must_use]
     pub const fn info(&self) -> Option<&Value> {
         self.info.as_ref()

@@ -13,7 +13,7 @@ use crate::snapshot::{FreshnessError, RegistrySnapshot, Validity};
 use crate::tool_rules::ToolRules;
 use crate::wire::{WireRegistry, json_limits};
 
-/// Bounds what is loaded, and how long it counts.
+/// Limits of a registry's size, age and clock skew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
     max_age: Millis,
@@ -22,34 +22,34 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// The largest envelope that is ever read, in bytes.
+    /// Largest envelope, in bytes.
     const MAX_BYTES: usize = 16 << 20;
 
-    /// How old a snapshot may be unless the caller says otherwise.
+    /// Default of the longest age of a snapshot.
     const DEFAULT_MAX_AGE: Millis = Millis::from_secs(2_592_000);
 
-    /// The defaults: an age of 30 days (as long as operators usually sign for), a difference of one minute between clocks, 16 MiB.
+    /// Default limits: an age of 30 days (a usual signing interval), one minute of clock skew, 16 MiB.
     #[must_use]
     pub const fn new() -> Self {
         Self { max_age: Self::DEFAULT_MAX_AGE, skew: Millis::from_secs(60), max_bytes: Self::MAX_BYTES }
     }
 
-    /// Sets how old a snapshot may be, from its time of issue. A registry that nobody signs anew for longer than that
-    /// may have been held back by somebody.
+    /// Sets the longest age of a snapshot, from its time of issue. An attacker may withhold newer registries; the age
+    /// bounds that time.
     #[must_use]
     pub const fn with_max_age(mut self, max_age: Millis) -> Self {
         self.max_age = max_age;
         self
     }
 
-    /// Sets how far clocks may differ.
+    /// Sets the allowed clock skew.
     #[must_use]
     pub const fn with_skew(mut self, skew: Millis) -> Self {
         self.skew = skew;
         self
     }
 
-    /// Sets how large the envelope may be; above 16 MiB it stays at that.
+    /// Sets the largest envelope, in bytes. Values above 16 MiB count as 16 MiB.
     #[must_use]
     pub const fn with_max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = if max_bytes > Self::MAX_BYTES { Self::MAX_BYTES } else { max_bytes };
@@ -58,19 +58,19 @@ impl LoadOptions {
 }
 
 impl LoadOptions {
-    /// How old a snapshot may be.
+    /// Longest age of a snapshot.
     #[must_use]
     pub const fn max_age(&self) -> Millis {
         self.max_age
     }
 
-    /// How far clocks may differ.
+    /// Allowed clock skew.
     #[must_use]
     pub const fn skew(&self) -> Millis {
         self.skew
     }
 
-    /// How large the envelope may be, in bytes.
+    /// Largest envelope, in bytes.
     #[must_use]
     pub const fn max_bytes(&self) -> usize {
         self.max_bytes
@@ -83,29 +83,29 @@ impl Default for LoadOptions {
     }
 }
 
-/// Why a registry was not loaded. What was loaded before stays.
+/// Refusal of a registry. The registry in force stays.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// The envelope is too large, malformed, of another type, or not signed by enough trusted keys.
+    /// The envelope is too large, malformed, of another type, or lacks signatures of trusted keys.
     #[error("the registry's envelope is refused")]
     Envelope(#[source] EnvelopeError),
-    /// Without the keys that the registry itself revokes, too few have signed.
+    /// Too few signatures remain without the keys that the registry itself revokes.
     #[error("too few of the keys that signed the registry are not revoked by it")]
     RevokedSigners,
-    /// What was signed is not strict JSON.
+    /// The payload is not strict JSON.
     #[error("the registry is not strict JSON")]
     Json(#[source] JsonError),
-    /// What was signed is not in canonical form, so that two readers could see two things.
+    /// The payload is not in canonical form, so two parsers could read different content.
     #[error("the registry is not canonical JSON")]
     NotCanonical,
-    /// The registry may not follow the one that was accepted before.
+    /// The registry may not follow the last accepted one.
     #[error(transparent)]
     Mark(#[from] MarkError),
     /// The registry is not valid now.
     #[error(transparent)]
     Freshness(#[from] FreshnessError),
-    /// The registry's content is not one that may be loaded.
+    /// The content of the registry is invalid.
     #[error(transparent)]
     Content(#[from] ContentError),
     /// A new trust root is refused.
@@ -132,8 +132,7 @@ impl RegistryError {
     }
 }
 
-/// Verifies a signed registry against a trust root and a mark, without raising the mark or loading anything: for
-/// inspection.
+/// Verifies a signed registry against a trust root and a mark, for inspection. Raises no mark and loads nothing.
 ///
 /// # Errors
 /// [`RegistryError`], as [`CapabilityRegistry::load`](crate::CapabilityRegistry::load).
@@ -144,8 +143,8 @@ pub fn verify_registry(
     options: &LoadOptions,
     now: Timestamp,
 ) -> Result<RegistrySnapshot, RegistryError> {
-    // The order is part of the promise: nothing is read before its size is known, nothing is believed before it is
-    // signed, and an old registry is an old registry whatever else is wrong with it.
+    // INVARIANT: the order of the checks. The size is checked before parsing, the signature before the content, and
+    // an old registry is reported as old whatever other faults it has.
     let envelope = Envelope::from_json(bytes, options.max_bytes).map_err(RegistryError::Envelope)?;
     let revoked_before = mark.map(|mark| mark.revoked_keys().clone()).unwrap_or_default();
     let revoked = |key: &VerifyingKey| revoked_before.contains(&key.key_id());
@@ -168,7 +167,7 @@ pub fn verify_registry(
     let DraftParts { agents, tools, servers, revoked } = draft.into_parts();
     let taken_back = |key: &VerifyingKey| revoked.keys().contains(&key.key_id());
     if verified.signers().iter().any(taken_back) {
-        // Not all that signed were looked at: without those that are revoked, enough others may be left.
+        // why: verification stops at the threshold. Without the revoked signers, enough others may remain.
         let either = |key: &VerifyingKey| revoked_before.contains(&key.key_id()) || taken_back(key);
         envelope.verify(PAYLOAD_TYPE, root, &either).map_err(|_| RegistryError::RevokedSigners)?;
     }

@@ -4,7 +4,7 @@ use countersign_core::{AgentId, ServerName, ToolId, lookalike_keys};
 
 use crate::content::{ContentError, ContentProblem};
 
-/// Finds two names that a person could take for one another ([`lookalike_keys`]).
+/// Detects names that a person could confuse ([`lookalike_keys`]).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LookAlikes {
     seen: BTreeMap<(usize, String), String>,
@@ -15,7 +15,8 @@ impl LookAlikes {
         Self { seen: BTreeMap::new() }
     }
 
-    /// Adds a name, unless it looks like an earlier one: that one is given then. Adding a name twice is no clash.
+    /// Adds a name and returns `None`, or returns the earlier name that looks like it. Adding a name twice is no
+    /// clash.
     pub(crate) fn add(&mut self, name: &str) -> Option<&str> {
         let keys: Vec<_> = lookalike_keys(name).into_iter().enumerate().collect();
         let other = |key: &&(usize, String)| self.seen.get(*key).is_some_and(|first| first != name);
@@ -27,7 +28,8 @@ impl LookAlikes {
     }
 }
 
-/// Finds look-alikes in a registry: agents among agents, servers among servers, tools among the tools of one server.
+/// Detects look-alikes in a registry: agents among agents, servers among servers, tools among the tools of one
+/// server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Names {
     agents: LookAlikes,

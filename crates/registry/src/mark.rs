@@ -5,15 +5,15 @@ use countersign_core::{Digest, KeyId};
 use countersign_keys::trusted::UntrustedFile;
 use parking_lot::Mutex;
 
-/// The largest step that a version may take at once: 2^32. One signed jump to the last version would leave none to
-/// follow it. Counted from 0 where nothing was accepted before.
+/// Largest step between versions: 2^32, counted from 0 before the first registry. why: a signed jump to the last
+/// version would leave no version to follow it.
 const MAX_STEP: u64 = 1 << 32;
 
-/// The most revoked keys that a mark remembers.
+/// Most revoked keys in a mark.
 const MAX_REVOKED_KEYS: usize = 65_536;
 
-/// Remembers the highest registry that was ever accepted: its version, the digest of its exact bytes, and every key
-/// that any accepted registry has revoked.
+/// High-water mark: the version of the highest accepted registry, the digest of its exact bytes, and every key that
+/// any accepted registry revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     version: u64,
@@ -22,7 +22,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Makes one.
+    /// Creates a mark.
     #[must_use]
     pub const fn new(version: u64, digest: Digest, revoked_keys: BTreeSet<KeyId>) -> Self {
         Self { version, digest, revoked_keys }
@@ -40,17 +40,17 @@ impl Mark {
         self.digest
     }
 
-    /// Every key that was ever revoked. A key stays revoked when a later registry no longer mentions it.
+    /// Revoked keys. A key stays revoked when a later registry no longer lists it.
     #[must_use]
     pub const fn revoked_keys(&self) -> &BTreeSet<KeyId> {
         &self.revoked_keys
     }
 
-    /// Says whether this mark may follow the stored one.
+    /// Checks that this mark may follow the stored one.
     ///
     /// # Errors
-    /// [`MarkError::Rollback`] below it, [`MarkError::Fork`] beside it, [`MarkError::FastForward`] too far above it, or
-    /// above 0 when none is stored.
+    /// [`MarkError::Rollback`] for a lower version, [`MarkError::Fork`] for the same version with another digest,
+    /// [`MarkError::FastForward`] for a step above 2^32.
     pub fn check_after(&self, stored: Option<&Self>) -> Result<(), MarkError> {
         let accepted = stored.map_or(0, Self::version);
         if self.version < accepted {
@@ -65,10 +65,10 @@ impl Mark {
         Ok(())
     }
 
-    /// The mark to store after this one was accepted upon the stored one.
+    /// Returns the mark to store after this one was accepted on top of the stored one.
     ///
     /// # Errors
-    /// As [`check_after`](Self::check_after), and [`MarkError::Full`] when more keys were revoked than can be kept.
+    /// As [`check_after`](Self::check_after), and [`MarkError::Full`] for more revoked keys than a mark holds.
     pub fn raised_from(&self, stored: Option<&Self>) -> Result<Self, MarkError> {
         self.check_after(stored)?;
         let mut raised = self.clone();
@@ -79,22 +79,22 @@ impl Mark {
         Ok(raised)
     }
 
-    /// The mark to store after this one was accepted by somebody who saw `seen`, upon the one that is `stored` now. What
-    /// every [`HighWaterStore`] does between reading and writing.
+    /// Returns the mark to store, for a registry verified against `seen`, when `stored` is the mark at hand now.
+    /// Every [`HighWaterStore`] applies this between reading and writing.
     ///
     /// # Errors
-    /// As [`raised_from`](Self::raised_from), and [`MarkError::Moved`] when another mark than the one seen is stored;
-    /// unless that is this very one.
+    /// As [`raised_from`](Self::raised_from), and [`MarkError::Moved`] if the stored mark is neither the seen one nor
+    /// this one.
     pub fn swapped_in(&self, seen: Option<&Self>, stored: Option<&Self>) -> Result<Self, MarkError> {
         let raised = self.raised_from(stored)?;
-        // Equal down to the revoked keys: then whoever raised it knew nothing that was not known here.
+        // Equal including the revoked keys: the other writer had no more information than this one.
         if stored != seen && stored != Some(self) {
             return Err(MarkError::Moved);
         }
         Ok(raised)
     }
 
-    /// The higher of two marks, with the revoked keys of both; the first when they are equally high.
+    /// Returns the higher of two marks with the revoked keys of both; the first one if both are equally high.
     pub(crate) fn newer(self, other: Option<Self>) -> Self {
         let Some(other) = other else {
             return self;
@@ -105,45 +105,45 @@ impl Mark {
     }
 }
 
-/// Why a mark was not raised. The registry that asked for it is refused.
+/// Failure to raise a mark. The registry is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MarkError {
     /// A higher version was accepted before.
     #[error("registry version {offered} is older than version {accepted}, which was accepted before")]
     Rollback {
-        /// The version that was offered.
+        /// Offered version.
         offered: u64,
-        /// The version that stands.
+        /// Accepted version.
         accepted: u64,
     },
     /// The same version was accepted before, with other bytes.
     #[error("registry version {version} was accepted before, with other content")]
     Fork {
-        /// The version.
+        /// Version of both.
         version: u64,
     },
     /// The version is too far above the last one.
     #[error("registry version {offered} is more than 2^32 above the last one, {accepted}")]
     FastForward {
-        /// The version that was offered.
+        /// Offered version.
         offered: u64,
-        /// The version that stands; 0 when there is none.
+        /// Accepted version; 0 before the first registry.
         accepted: u64,
     },
-    /// More keys were revoked than a mark remembers.
+    /// More keys are revoked than a mark holds.
     #[error("more keys were revoked than can be remembered")]
     Full,
-    /// The mark that stands is not the one that the registry was verified against: somebody raised it in the meantime.
+    /// Another writer raised the mark since the registry was verified against it.
     #[error("the high-water mark was raised by somebody else in the meantime")]
     Moved,
-    /// What is stored is not a mark.
+    /// The stored bytes are not a mark.
     #[error("the stored high-water mark is corrupt")]
     Corrupt,
     /// The store could not be read, locked or written.
     #[error("the high-water mark cannot be {0}")]
     Unavailable(&'static str),
-    /// Others may have written the file that holds the mark.
+    /// Other users may have written the file of the mark.
     #[error("the high-water mark is not trusted")]
     Untrusted(#[from] UntrustedFile),
 }
@@ -164,36 +164,35 @@ impl MarkError {
         }
     }
 
-    /// Says whether the registry is at fault, and not the store.
+    /// Returns whether the registry is at fault, and not the store.
     pub(crate) const fn is_refusal(&self) -> bool {
         matches!(self, Self::Rollback { .. } | Self::Fork { .. } | Self::FastForward { .. })
     }
 }
 
-/// Keeps the high-water mark of one registry.
+/// Store of the high-water mark of one registry.
 ///
-/// Whoever can delete what is stored can bring back an older registry at the next start; keep it where the operator's
-/// own state lies.
+/// A party that can delete the stored mark can roll the registry back at the next start. Keep it with the operator's
+/// own state.
 pub trait HighWaterStore: Send + Sync + fmt::Debug {
-    /// The mark that stands; none before the first registry was accepted.
+    /// Returns the stored mark; `None` before the first registry was accepted.
     ///
     /// # Errors
-    /// [`MarkError`] when it cannot be told; nothing is loaded then.
+    /// [`MarkError`] if the mark cannot be read; the registry is not loaded then.
     fn current(&self) -> Result<Option<Mark>, MarkError>;
 
-    /// Puts a mark in place of the one that stands, if that is still the one that was `seen`, in one step, durably: as
-    /// [`Mark::swapped_in`] says.
+    /// Replaces the mark if it is still the `seen` one, atomically and durably, by the rules of [`Mark::swapped_in`].
     ///
-    /// A registry is verified against the mark that was seen. If another one stands by now, a key may be revoked that
-    /// was not before, and the registry must be verified anew.
+    /// why: a registry is verified against the seen mark. Another mark may revoke more keys, so the registry must be
+    /// verified again.
     ///
     /// # Errors
-    /// [`MarkError::Moved`] when another mark stands, and [`MarkError`] when this one may not follow it, or cannot be
+    /// [`MarkError::Moved`] if another mark is stored, [`MarkError`] if this one may not follow it or cannot be
     /// stored.
     fn compare_and_raise(&self, seen: Option<&Mark>, mark: &Mark) -> Result<(), MarkError>;
 
-    /// As [`compare_and_raise`](Self::compare_and_raise), between two calls: returns within 50 ms where another process
-    /// holds a lock. A store that waits for a lock must implement it.
+    /// As [`compare_and_raise`](Self::compare_and_raise), but returns within 50 ms if another process holds the lock.
+    /// Used between calls. A store that waits for a lock must implement it.
     ///
     /// # Errors
     /// As [`compare_and_raise`](Self::compare_and_raise).
@@ -202,14 +201,14 @@ pub trait HighWaterStore: Send + Sync + fmt::Debug {
     }
 }
 
-/// Keeps the mark for as long as the process runs. A restart forgets it, and with it every rollback.
+/// In-memory mark. A restart forgets it and then accepts a rollback.
 #[derive(Debug, Default)]
 pub struct MemoryHighWater {
     mark: Mutex<Option<Mark>>,
 }
 
 impl MemoryHighWater {
-    /// Makes one that holds no mark.
+    /// Creates an empty store.
     #[must_use]
     pub const fn new() -> Self {
         Self { mark: Mutex::new(None) }

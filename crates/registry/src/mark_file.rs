@@ -8,31 +8,31 @@ use serde::Deserialize as _;
 use crate::agent_entry::MAX_VERSION;
 use crate::mark::{HighWaterStore, Mark, MarkError};
 
-/// The name of the file's format.
+/// Name of the file format.
 const FORMAT: &str = "countersign-mark-1";
 
-/// The largest file that is read: room for every revoked key that a mark remembers.
+/// Largest file, in bytes: room for every revoked key of a mark.
 const MAX_BYTES: usize = 32 << 20;
 
-/// Keeps the mark in a file that several processes share.
+/// Mark in a file that several processes share.
 ///
-/// Every raise holds an exclusive lock on a file beside it (`.lock`), writes a new file (`.new`), syncs it, renames it
-/// over the old one and syncs the folder. A missing file is the first load; an unreadable or corrupt one refuses, and so
-/// does one that others than root and the process's user can have written. The mark and its lock are for their owner
-/// alone (0600); older ones are narrowed when they are opened.
+/// Every raise takes an exclusive lock on a file beside it (`.lock`), writes a new file (`.new`), syncs it, renames
+/// it over the old one and syncs the folder. A missing file means the first load. An unreadable or corrupt file is
+/// refused, and so is a file that users other than root and the process's own could have written. Mark and lock have
+/// mode 0600; wider modes of older files are narrowed on opening.
 #[derive(Debug)]
 pub struct FileHighWater {
     file: StateFile,
 }
 
 impl FileHighWater {
-    /// Names the file. Nothing is opened yet.
+    /// Names the file without opening it.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { file: StateFile::new(path) }
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()

@@ -8,28 +8,28 @@ use crate::contract::{ContractError, SessionContract};
 use crate::snapshot::FreshnessError;
 use crate::view::{AgentError, RegistryView};
 
-/// The longest line of sessions that started one another.
+/// Most ancestors of a session.
 const MAX_ANCESTORS: usize = 8;
 
-/// Says what is wanted of a list: all of it, or some of it by name.
+/// Requested part of a list: all of it, or some items by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wanted<T: Ord> {
-    /// Everything that the registry lists.
+    /// Every item that the registry lists.
     All,
-    /// These and nothing else. One that is not listed refuses the whole request.
+    /// These items only. One unlisted item refuses the whole request.
     These(BTreeSet<T>),
 }
 
 impl<T: Ord> Wanted<T> {
-    /// Names some.
+    /// Requests items by name.
     #[must_use]
     pub fn these(names: impl IntoIterator<Item = T>) -> Self {
         Self::These(names.into_iter().collect())
     }
 }
 
-/// Asks for a session. The agent chooses nothing in it but what it wants less of.
+/// Request for a session. The agent can only ask for less than its entry allows.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct NegotiationRequest {
@@ -42,80 +42,80 @@ pub struct NegotiationRequest {
 }
 
 impl NegotiationRequest {
-    /// Asks for all that the registry lists for the agent, for as long as it allows.
+    /// Requests all rights in the agent's entry, for the longest lifetime.
     pub const fn new(session: SessionId, agent: AgentId) -> Self {
         Self { session, agent, tools: Wanted::All, tags: Wanted::All, ttl: None, claims: None }
     }
 
-    /// Says which tools are wanted.
+    /// Sets the requested tools.
     pub fn wanted_tools(mut self, tools: Wanted<ToolId>) -> Self {
         self.tools = tools;
         self
     }
 
-    /// Says which output tags are wanted.
+    /// Sets the requested output tags.
     pub fn wanted_tags(mut self, tags: Wanted<OutputTag>) -> Self {
         self.tags = tags;
         self
     }
 
-    /// Says how long the session is to last.
+    /// Sets the requested lifetime.
     pub const fn ttl(mut self, ttl: Millis) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Adds what the agent says about itself. It changes nothing in the contract.
+    /// Adds the agent's statements about itself. They do not change the contract.
     pub fn claims(mut self, claims: AgentClaims) -> Self {
         self.claims = Some(claims);
         self
     }
 
-    /// The session's id.
+    /// Id of the session.
     #[must_use]
     pub const fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// The agent's id, as the host knows it.
+    /// Id of the agent, as the host knows it.
     #[must_use]
     pub const fn agent(&self) -> &AgentId {
         &self.agent
     }
 
-    /// What the agent says about itself, for the record.
+    /// Statements of the agent about itself, for the record.
     #[must_use]
     pub const fn agent_claims(&self) -> Option<&AgentClaims> {
         self.claims.as_ref()
     }
 }
 
-/// Why there is no contract.
+/// Refusal of a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NegotiateError {
     /// The registry is stale, or the agent unknown or revoked.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// A tool is wanted that is not listed for the agent, or that its parent session does not have.
+    /// A requested tool is not listed for the agent, or not in the parent session.
     #[error("the tool `{0}` is not listed for the agent")]
     ToolNotListed(ToolId),
-    /// An output tag is wanted that is not listed for the agent, or that its parent session does not have.
+    /// A requested output tag is not listed for the agent, or not in the parent session.
     #[error("an output tag that is wanted is not listed for the agent")]
     TagNotListed(OutputTag),
-    /// The session is to last no time, or longer than the agent's entry allows.
+    /// The requested lifetime is 0, or longer than the agent's entry allows.
     #[error("a session of this agent lasts 1ms to {max}")]
     Ttl {
-        /// The longest that the entry allows.
+        /// Longest lifetime that the entry allows.
         max: Millis,
     },
-    /// The session that starts this one may not go on itself.
+    /// The contract of the parent session is no longer valid.
     #[error("the parent session's contract no longer holds")]
     Parent(#[source] ContractError),
-    /// Too many sessions have started one another.
+    /// The chain of sessions is too long.
     #[error("at most {max} sessions may start one another in a line")]
     TooDeep {
-        /// How many there may be.
+        /// Most ancestors.
         max: usize,
     },
 }
@@ -141,8 +141,7 @@ impl From<FreshnessError> for NegotiateError {
 }
 
 impl RegistryView {
-    /// Makes the contract of a new session; as
-    /// [`CapabilityRegistry::negotiate`](crate::CapabilityRegistry::negotiate).
+    /// Negotiates a contract, as [`CapabilityRegistry::negotiate`](crate::CapabilityRegistry::negotiate) does.
     ///
     /// # Errors
     /// [`NegotiateError`] when the registry is stale, the agent unknown or revoked, or more is asked for than is listed.
@@ -158,10 +157,10 @@ impl RegistryView {
         Ok(self.contract(request, Vec::new(), tools, tags, now, expires))
     }
 
-    /// Makes the contract of a session that another session started; as
-    /// [`CapabilityRegistry::negotiate_under`](crate::CapabilityRegistry::negotiate_under).
+    /// Negotiates the contract of a child session, as
+    /// [`CapabilityRegistry::negotiate_under`](crate::CapabilityRegistry::negotiate_under) does.
     ///
-    /// What is open to it is what its own entry, the parent's contract and the parent's present entry have in common.
+    /// The child gets the intersection of its own entry, the parent's contract and the parent's current entry.
     ///
     /// # Errors
     /// [`NegotiateError`], as [`negotiate`](Self::negotiate), and when the parent's contract no longer holds.
@@ -189,7 +188,7 @@ impl RegistryView {
         Ok(self.contract(request, ancestors, tools, tags, now, expires))
     }
 
-    // The one place that makes a contract. Claims are not among what it is given.
+    // INVARIANT: the only place that creates a contract. It does not get the claims.
     fn contract(
         &self,
         request: &NegotiationRequest,
@@ -213,7 +212,7 @@ impl RegistryView {
     }
 }
 
-/// The wanted ones, or the first that is not listed.
+/// Returns the requested items, or the first unlisted one as the error.
 fn choose<T: Ord + Clone>(wanted: &Wanted<T>, listed: &BTreeSet<T>) -> Result<BTreeSet<T>, T> {
     match wanted {
         Wanted::All => Ok(listed.clone()),

@@ -2,13 +2,13 @@ use countersign_core::is_hidden;
 
 use crate::constraint::ConstraintError;
 
-/// The longest path, in bytes.
+/// Longest path, in bytes.
 const MAX_PATH_BYTES: usize = 4_096;
 
-/// Holds the folders that a path must lie in.
+/// Allowed folders of a path.
 ///
-/// Lexical: nothing here follows links or asks a file system, so a server that follows links out of a root is not
-/// stopped by it. A path that two programs could read in two ways is refused rather than normalised.
+/// The check is lexical: it follows no links and asks no file system, so it does not stop a server that follows links
+/// out of a root. An ambiguous path is refused, not normalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathRule {
     roots: Vec<Box<str>>,
@@ -26,7 +26,7 @@ impl PathRule {
         Ok(Self { roots: prepared.collect::<Result<_, _>>()? })
     }
 
-    /// Says whether the path is a root or lies beneath one, by whole segments.
+    /// Returns whether the path is a root or lies below one, by whole segments.
     pub(crate) fn fits(&self, path: &str) -> bool {
         let bare = path.strip_suffix('/').unwrap_or(path);
         is_plain(bare)
@@ -36,7 +36,7 @@ impl PathRule {
     }
 }
 
-/// Says whether the path, without its one trailing slash, has one reading only.
+/// Returns whether the path, without its one trailing slash, has one reading only.
 fn is_plain(path: &str) -> bool {
     let relative = path.strip_prefix('/').unwrap_or(path);
     path.len() <= MAX_PATH_BYTES
@@ -46,8 +46,8 @@ fn is_plain(path: &str) -> bool {
         && relative.split('/').all(is_plain_segment)
 }
 
-/// No segment of dots and whitespace alone: `.` and `..`, and what some systems shorten to them (`.. `, `...`). No
-/// segment of `..` and a character that starts a parameter elsewhere (`..;`, `..$`).
+/// Refuses segments of dots and whitespace alone (`.`, `..`, and forms that some systems shorten to them: `.. `,
+/// `...`), and segments of `..` and a character that starts a parameter elsewhere (`..;`, `..$`).
 fn is_plain_segment(segment: &str) -> bool {
     let after_dots = segment.trim_start_matches('.');
     let dots = segment.len().saturating_sub(after_dots.len());
@@ -61,7 +61,7 @@ const fn is_special(c: char) -> bool {
     matches!(c, '\\' | '*' | '$' | '`')
 }
 
-/// `%2e`, `%2F`, `%u002e`: a server that decodes once more would see another path.
+/// `%2e`, `%2F`, `%u002e`: a server that decodes again would see another path.
 fn has_percent_escape(path: &str) -> bool {
     path.split('%')
         .skip(1)

@@ -1,21 +1,21 @@
 use std::fmt;
 
-/// The longest place, in bytes.
+/// Longest place, in bytes.
 const MAX_PLACE_BYTES: usize = 256;
 
-/// Says that a text is not a place in a tool's arguments.
+/// The text is not a place in a tool's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a place in the arguments is a JSON Pointer of 1 to 256 bytes that starts with a slash")]
 #[non_exhaustive]
 pub struct PlaceError;
 
-/// Names one place in a tool's arguments: a JSON Pointer (RFC 6901) below the top.
+/// Place in a tool's arguments: a JSON Pointer (RFC 6901) below the top.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ArgPlace(Box<str>);
 
 impl ArgPlace {
-    /// Reads and checks one.
+    /// Parses a place.
     ///
     /// # Errors
     /// [`PlaceError`] when it is empty, does not start with a slash, is too long, holds a hidden character, or has a
@@ -29,13 +29,13 @@ impl ArgPlace {
         Ok(Self(text.into()))
     }
 
-    /// The pointer.
+    /// Text of the pointer.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Says whether `other` is this place or lies beneath it.
+    /// Returns `true` if `other` is this place or lies below it.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

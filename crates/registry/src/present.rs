@@ -1,4 +1,4 @@
-//! Reads an optional member that may be left out but not be `null`: absence has one spelling.
+//! Reads an optional member that is present. `null` is refused: absence has one spelling.
 
 use serde::{Deserialize, Deserializer};
 

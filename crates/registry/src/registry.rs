@@ -16,21 +16,20 @@ use crate::negotiate::{NegotiateError, NegotiationRequest};
 use crate::snapshot::RegistrySnapshot;
 use crate::view::{Pending, RegistryView};
 
-/// How often something is verified anew because what it was verified against changed in the meantime.
+/// Most attempts to verify again after a concurrent change.
 const MAX_TRIES: usize = 8;
 
-/// Holds the registry that counts now, and lets a newer one take its place.
+/// Registry in force. A newer one can replace it.
 ///
-/// Reading is lock-free: [`view`](Self::view) gives one whole version, and whoever works with it sees no other one
-/// half-way. Loading and revoking take turns at the last step alone: a registry that takes long to verify, or is junk,
-/// keeps no revocation waiting.
+/// Reads are lock-free: [`view`](Self::view) returns one whole version, which no later change affects. Loading and
+/// revoking take the lock for the final swap only, so a slow or invalid registry does not delay a revocation.
 #[derive(Debug)]
 pub struct CapabilityRegistry {
     view: ArcSwap<RegistryView>,
     marks: Arc<dyn HighWaterStore>,
     options: LoadOptions,
     root: ArcSwap<TrustRoot>,
-    /// Who holds it may put another view or root in place.
+    /// Lock of the final swap of view or root.
     turn: Mutex<()>,
     pub(crate) file: OnceLock<RegistryFile>,
 }
@@ -38,8 +37,8 @@ pub struct CapabilityRegistry {
 impl CapabilityRegistry {
     /// Verifies a signed registry and starts with it.
     ///
-    /// In this order: size, envelope, signatures over the exact bytes, version, age, content, then the mark is compared
-    /// and raised. What fails leaves everything as it was.
+    /// Checks in order: size, envelope, signatures over the exact bytes, version, age, content. Then compares and
+    /// raises the mark. A failure changes nothing.
     ///
     /// # Errors
     /// [`RegistryError`] when any of these does not hold.
@@ -63,14 +62,14 @@ impl CapabilityRegistry {
         })
     }
 
-    /// Verifies another signed registry and puts it in place of the one that counts. Returns its version.
+    /// Verifies another signed registry and puts it into force. Returns its version.
     ///
-    /// When it fails, the last good one stays and becomes stale by itself. Revocations made in this process stay. What
-    /// this process has verified stays the least that it accepts, whatever became of the stored mark.
+    /// After a failure the last valid registry stays in force and grows stale. Revocations made in this process stay.
+    /// A registry verified in this process remains the lower bound of later versions, whatever the stored mark.
     ///
-    /// A registry that verifies and whose mark cannot be stored does not come into force, but what it takes back counts
-    /// from now on, and every other agent's calls are `REGISTRY_STALE` until [`confirm`](Self::confirm) or a reload
-    /// succeeds. Waits for no lock longer than some milliseconds.
+    /// A verified registry whose mark cannot be stored does not come into force, but its revocations count from now
+    /// on. Calls of every other agent are `REGISTRY_STALE` until [`confirm`](Self::confirm) or a reload succeeds.
+    /// Waits for a lock for some milliseconds at most.
     ///
     /// # Errors
     /// [`RegistryError`], as [`load`](Self::load).
@@ -95,8 +94,8 @@ impl CapabilityRegistry {
         Err(MarkError::Moved.into())
     }
 
-    /// Tries again to store the mark of a registry that was verified before, and puts it in force. Returns the version in
-    /// force; without such a registry, nothing is done.
+    /// Retries to store the mark of a verified registry and puts it into force. Returns the version in force. Does
+    /// nothing if no such registry is pending.
     ///
     /// # Errors
     /// [`RegistryError`], as [`reload`](Self::reload).
@@ -108,13 +107,13 @@ impl CapabilityRegistry {
         }
     }
 
-    /// Called by the holder of the turn.
+    /// Requires the lock.
     fn put(&self, snapshot: Arc<RegistrySnapshot>, pending: Option<Arc<Pending>>) {
         let revoked = Arc::clone(self.view.load().revoked());
         self.view.store(Arc::new(RegistryView::new(snapshot, pending, revoked, self.options.max_age())));
     }
 
-    /// Puts the next trust root in place, for the registries that are loaded from now on. Returns its version.
+    /// Replaces the trust root for registries loaded from now on. Returns its version.
     ///
     /// # Errors
     /// [`RegistryError::Root`] when it is not the next version, or not signed by the threshold of the old root and of
@@ -135,7 +134,7 @@ impl CapabilityRegistry {
         Err(MarkError::Moved.into())
     }
 
-    /// Says whether what something was verified against is what counts. Asked by whoever has the turn.
+    /// Returns whether root and view are unchanged since a verification. Requires the lock.
     fn still(&self, root: &Arc<TrustRoot>, seen: &RegistryView) -> bool {
         Arc::ptr_eq(&self.root.load(), root) && std::ptr::eq(self.view.load().newest(), seen.newest())
     }
@@ -144,19 +143,20 @@ impl CapabilityRegistry {
         &self.options
     }
 
-    /// One whole version of everything that a decision needs: the snapshot and the revocations made in this process.
+    /// Returns one whole version of the facts that a decision needs: the snapshot, and the revocations made in this
+    /// process.
     #[must_use]
     pub fn view(&self) -> Arc<RegistryView> {
         self.view.load_full()
     }
 
-    /// The snapshot that counts now.
+    /// Snapshot in force.
     #[must_use]
     pub fn current(&self) -> Arc<RegistrySnapshot> {
         Arc::clone(self.view.load().snapshot_arc())
     }
 
-    /// Revokes an agent in this process, at once. Nothing but the end of the process undoes it: a reload keeps it.
+    /// Revokes an agent in this process, at once. The revocation survives a reload and ends with the process.
     pub fn revoke(&self, agent: &AgentId) {
         let turn = self.turn.lock();
         let view = self.view.load();
@@ -168,7 +168,7 @@ impl CapabilityRegistry {
         drop(turn);
     }
 
-    /// What the registry says of an agent, if the registry is no older than `max_age` and the agent is not revoked.
+    /// Returns the entry of an agent, if the registry is no older than `max_age` and the agent is not revoked.
     ///
     /// # Errors
     /// [`NegotiateError`] with `REGISTRY_STALE`, `AGENT_REVOKED` or `AGENT_NOT_REGISTERED`.
@@ -185,7 +185,7 @@ impl CapabilityRegistry {
         Ok(entry.clone())
     }
 
-    /// Makes the contract of a new session out of what the registry says of the agent, and of nothing else.
+    /// Creates the contract of a new session from the agent's entry alone.
     ///
     /// # Errors
     /// [`NegotiateError`] when the registry is stale, the agent unknown or revoked, or more is asked for than is listed.
@@ -198,7 +198,7 @@ impl CapabilityRegistry {
         self.view.load().negotiate(request, now)
     }
 
-    /// Makes the contract of a session that another session started: within that one's contract, and over with it.
+    /// Creates the contract of a child session. It grants no more than the parent's contract, and ends with it.
     ///
     /// # Errors
     /// [`NegotiateError`], as [`negotiate`](Self::negotiate), and when the parent's contract no longer holds.
@@ -213,8 +213,8 @@ impl CapabilityRegistry {
     }
 }
 
-/// Verify, then persist: the mark is raised only for what has passed every check, and only from the mark that it was
-/// checked against. Returns what was verified, and whether its mark is stored.
+/// Verifies, then raises the mark: only for a registry that passed every check, and only from the mark that it was
+/// verified against. Returns the snapshot, and whether its mark is stored.
 fn accept(
     bytes: &[u8],
     root: &TrustRoot,
@@ -228,7 +228,7 @@ fn accept(
             Ok(seen) => (seen, Ok(())),
             Err(error) => (None, Err(error)),
         };
-        // The store may have been emptied or put back to an older state while this process ran.
+        // why: the store may have been emptied or rolled back while this process ran.
         let newest = match held.map(RegistrySnapshot::mark) {
             Some(held) => Some(held.newer(seen.clone())),
             None => seen.clone(),

@@ -5,18 +5,18 @@ use countersign_core::{AgentId, Digest, KeyId};
 use crate::agent_entry::{check_count, distinct};
 use crate::content::{ContentError, ContentProblem};
 
-/// The most agents, keys or snapshots that one registry can revoke.
+/// Most agents, keys or snapshots that one registry can revoke.
 const MAX_REVOKED: usize = 16_384;
 
-/// What the ids of Ed25519 keys begin with; what follows is derived from the key.
+/// Prefix of the ids of Ed25519 keys. The rest is derived from the key.
 const DERIVED_ID: &str = "ed25519:";
 
-/// Holds what the operator took back: agents, keys (operators' and approvers' alike) and whole snapshots.
+/// Revoked agents, keys (operators' and approvers' alike) and snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Revoked {
     pub(crate) agents: BTreeSet<AgentId>,
     pub(crate) keys: BTreeSet<KeyId>,
-    /// Digests as bytes, which have an order; they are no secret, so comparing them may take its time.
+    /// Digests as bytes, which are ordered. They are not secret, so the comparison need not take constant time.
     pub(crate) snapshots: BTreeSet<[u8; 32]>,
 }
 
@@ -25,24 +25,24 @@ impl Revoked {
         Self { agents: BTreeSet::new(), keys: BTreeSet::new(), snapshots: BTreeSet::new() }
     }
 
-    /// The revoked agents.
+    /// Revoked agents.
     #[must_use]
     pub const fn agents(&self) -> &BTreeSet<AgentId> {
         &self.agents
     }
 
-    /// The ids of the revoked keys.
+    /// Ids of the revoked keys.
     #[must_use]
     pub const fn keys(&self) -> &BTreeSet<KeyId> {
         &self.keys
     }
 
-    /// The digests of the revoked snapshots.
+    /// Digests of the revoked snapshots.
     pub fn snapshots(&self) -> impl Iterator<Item = Digest> {
         self.snapshots.iter().map(|bytes| Digest::from_bytes(*bytes))
     }
 
-    /// Says whether a snapshot is revoked.
+    /// Returns `true` if a snapshot is revoked.
     #[must_use]
     pub fn has_snapshot(&self, digest: &Digest) -> bool {
         self.snapshots.contains(digest.as_bytes())
@@ -53,7 +53,7 @@ impl Revoked {
     }
 }
 
-/// What is revoked, as a draft spells it.
+/// Revocations in the draft format.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RevokedFields {
@@ -96,7 +96,7 @@ impl From<&Revoked> for RevokedFields {
     }
 }
 
-/// A key id that looks derived and is misspelled would revoke nothing, in silence.
+/// Returns `false` for an id that starts like a derived one and is misspelled: it would silently revoke no key.
 pub(crate) fn is_key_id(key: &KeyId) -> bool {
     key.as_str().strip_prefix(DERIVED_ID).is_none_or(|digits| {
         digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))

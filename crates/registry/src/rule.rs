@@ -1,4 +1,5 @@
-/// Defines a rule that is either required or not; two named variants, so that no bool can be passed the wrong way.
+/// Defines a rule that is either required or not. why: two named variants instead of a bool that could be passed the
+/// wrong way.
 macro_rules! rule {
     ($(#[$doc:meta])* $name:ident, $(#[$not_required:meta])*) => {
         $(#[$doc])*
@@ -13,7 +14,7 @@ macro_rules! rule {
         }
 
         impl $name {
-            /// Says whether a call without it is refused.
+            /// Returns `true` if a call without it is refused.
             #[must_use]
             pub const fn is_required(self) -> bool {
                 matches!(self, Self::Required)
@@ -22,21 +23,21 @@ macro_rules! rule {
     };
 }
 
-/// Says whether a call of the tool needs an approval.
+/// Approval that a call of the tool needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ApprovalRule {
-    /// The call is refused without an approval of exactly that call, or of the whole plan that it is a step of.
+    /// The call is refused without an approval of exactly that call, or of the whole plan of which it is a step.
     Required,
-    /// The call is refused without an approval of exactly that call, a plan's approval notwithstanding.
+    /// The call is refused without an approval of exactly that call. A plan's approval is not enough.
     EachCall,
-    /// The call goes without it; an approval that comes with the call all the same is not looked at.
+    /// The call runs without approval. An approval that comes with the call is ignored.
     NotRequired,
 }
 
 impl ApprovalRule {
-    /// Says whether a call without any approval is refused.
+    /// Returns `true` if a call without any approval is refused.
     #[must_use]
     pub const fn is_required(self) -> bool {
         matches!(self, Self::Required | Self::EachCall)
@@ -44,24 +45,24 @@ impl ApprovalRule {
 }
 
 rule!(
-/// Says whether a call of the tool must restate the pinned goal.
+/// Whether a call of the tool must restate the pinned goal.
 AskRule,
-/// The call may go without it; where the goal is restated, it is still checked.
+/// The call may omit the goal; a restated goal is still checked.
 );
 rule!(
-/// Says whether a call of the tool needs a reason backed by evidence that verifies, whatever its impact. A gate that takes
-/// no proposals refuses every call where it is required.
+/// Whether a call of the tool needs a proposal with verified evidence, whatever its impact. A gate without proposals
+/// refuses every call of a tool that requires it.
 EvidenceRule,
-/// The call goes without it.
+/// The call runs without it.
 );
 rule!(
-/// Says whether a call of the tool must be the next step of a committed plan. A gate that has no plan refuses every call
-/// where it is required.
+/// Whether a call of the tool must be the next step of a committed plan. A gate without a plan refuses every call of
+/// a tool that requires it.
 PlanRule,
-/// The call may go without it; a gate that has a plan lets nothing through but the plan's next step all the same.
+/// The tool may be called without a plan. A gate with a plan still allows only the plan's next step.
 );
 
-/// Defines what an entry gets that does not mention the rule. There is none for approvals: an entry must say.
+/// Defines the default of an omitted rule. Approvals have no default: an entry must state its rule.
 macro_rules! not_required_by_default {
     ($($name:ident)*) => {
         $(impl Default for $name {

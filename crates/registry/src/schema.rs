@@ -14,28 +14,28 @@ use crate::content::{ContentError, ContentProblem};
 use crate::expansion::{Expansion, MAX_LEVELS, check_expansion};
 use crate::place::ArgPlace;
 
-/// The longest pattern in a schema, in bytes.
+/// Longest pattern in a schema, in bytes.
 const MAX_PATTERN_BYTES: usize = 1_024;
 
-/// The most memory that one compiled pattern, and one pattern's cache, may take.
+/// Most memory of one compiled pattern, and of one pattern's cache, in bytes.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// The most memory that the errors of one call may take, by estimate, before none is asked for.
+/// Most memory of the errors of one call, in bytes, by an estimate made before they are collected.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
-/// What one error takes, its keyword's values, its place and its value aside.
+/// Estimated bytes of one error, without the keyword's values, the place and the value.
 const ERROR_BYTES: usize = 512;
 
-/// What a value takes in the copies that errors have of it: one for each object or list that it stands in.
+/// Estimated bytes of a value per copy in an error: one copy for each enclosing object or array.
 const COPY_BYTES: usize = 128;
 
-/// The most parts of a schema that leads back that are applied to the values of one call, each part to each value.
+/// Most applications of the parts of a recursive schema to the values of one call.
 const MAX_STEPS: usize = 1 << 20;
 
-/// The most values that are tried in the open places of one planned call.
+/// Most values tried in the open places of one planned call.
 const MAX_FILLINGS: usize = 32;
 
-/// Keywords that hold or fail by the values inside of what they are applied to, as well as by what is there.
+/// Keywords that depend on values inside the value they apply to.
 const LOOKS_INSIDE: [&str; 9] = [
     "anyOf",
     "oneOf",
@@ -48,25 +48,24 @@ const LOOKS_INSIDE: [&str; 9] = [
     "unevaluatedProperties",
 ];
 
-/// Keywords that hold values, in which nothing is a keyword.
+/// Keywords whose content is a value and no schema.
 const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
 
-/// Holds a tool's arguments' JSON Schema, compiled once.
+/// Compiled JSON Schema of a tool's arguments.
 ///
-/// Draft 2020-12 unless `$schema` names another one. Nothing is fetched from anywhere: a reference that leads out of
-/// the schema is an error. Patterns run on an engine of linear time, so look-around and back-references do not
-/// compile. A `format` that is known is checked, whatever the draft says of it. A schema that is small to read and
-/// endless to check is refused.
+/// Draft 2020-12 unless `$schema` names another one. Nothing is fetched: a reference that leads out of the schema is
+/// an error. Patterns run on a linear-time engine, so look-around and back-references do not compile. A known
+/// `format` is checked under every draft. A schema that is small to read and very large to evaluate is refused.
 ///
-/// Whether arguments fit is asked in the one way that remembers what it found (`is_valid`): under a schema that leads
-/// back to itself, anything else takes time and memory that double with each level of the arguments. Where they do not
-/// fit is asked only of a schema that does not, and of few arguments.
+/// why: `is_valid` is the only mode of the evaluator that caches results. Under a schema that leads back to itself
+/// every other mode doubles time and memory with each level of the arguments. So the place of a mismatch is searched
+/// only under schemas without recursion, and only in small arguments.
 #[derive(Clone)]
 pub(crate) struct ArgsSchema {
     source: Value,
     compiled: Arc<Validator<ArgsJson>>,
     size: Expansion,
-    /// Whether errors may have copies of the schema's parts: those of `not` have.
+    /// Whether errors may copy parts of the schema, as those of `not` do.
     copies_parts: bool,
 }
 
@@ -79,14 +78,14 @@ impl ArgsSchema {
         let size = check_expansion(&source)?;
         check_patterns(&source)?;
         let patterns = PatternOptions::regex().size_limit(MAX_REGEX_BYTES).dfa_size_limit(MAX_REGEX_BYTES);
-        // Said here as well as by the crate's features, which another crate of the same build could switch on.
+        // why: stated here too, since another crate of the build could enable the crate's features.
         let compiled = jsonschema::options_for::<ArgsJson>()
             .offline()
             .with_pattern_options(patterns)
             .should_validate_formats(true)
             .build(&source)
             .map_err(|error| ContentError::new("", compile_problem(&error)))?;
-        // An empty or home-made `$schema` would leave open which keywords count.
+        // An empty or unknown `$schema` would leave open which keywords apply.
         if compiled.draft() == Draft::Unknown {
             return Err(ContentError::new("/$schema", ContentProblem::SchemaReference));
         }
@@ -98,7 +97,7 @@ impl ArgsSchema {
         &self.source
     }
 
-    /// The formats in the schema that nothing checks, because the evaluator does not know them under this draft.
+    /// Formats in the schema that the evaluator does not check under this draft.
     pub(crate) fn unchecked_formats(&self) -> BTreeSet<&str> {
         let mut formats = BTreeSet::new();
         let mut waiting = vec![&self.source];
@@ -118,8 +117,8 @@ impl ArgsSchema {
         formats
     }
 
-    /// Says whether arguments fit whatever will stand in the `open` places, as far as that can be told. What cannot be
-    /// told in bounded time does not fit.
+    /// Checks arguments with `open` places as far as they can be checked before those are filled. Fails if the check
+    /// cannot be completed in bounded time.
     pub(crate) fn check_around(&self, args: &Canonical, open: &[ArgPlace]) -> Result<(), ArgsError> {
         if open.is_empty() || args.value().kind() != Kind::Object {
             return self.check(args);
@@ -147,8 +146,8 @@ impl ArgsSchema {
         }
     }
 
-    /// Says whether arguments fit, and if not where and by which keyword, but never what was there. Neither is said where
-    /// finding out would cost too much.
+    /// Checks arguments. The error states the place and the keyword, never the value; it states neither if finding
+    /// them would cost too much.
     pub(crate) fn check(&self, args: &Canonical) -> Result<(), ArgsError> {
         if args.value().kind() != Kind::Object {
             return Err(ArgsError::schema("", "type"));
@@ -172,15 +171,16 @@ impl ArgsSchema {
             && self.compiled.is_valid(ArgsNode::Value(value))
     }
 
-    /// Returns whether a schema that leads back is applied to these arguments within bounds: the evaluator recurses, and goes on
-    /// for as long as the arguments do.
+    /// Returns whether evaluating a recursive schema on these arguments stays within bounds. why: the evaluator
+    /// recurses as deep as the arguments.
     fn is_bounded(&self, value: ValueRef<'_>, steps: usize) -> bool {
         self.size.levels_in_place.saturating_mul(levels(value)) <= MAX_LEVELS
             && self.size.nodes.saturating_mul(values(value)) <= steps
     }
 
-    /// Says whether errors may be asked for: without a way back, each part of the schema is applied to each value at most
-    /// once, and each error may have the schema's values, the arguments' value and its place with it.
+    /// Returns whether the errors can be collected within the budget. Without recursion each part of the schema is
+    /// applied to each value at most once, and each error may copy the schema's values, the argument's value and its
+    /// place.
     fn can_name(&self, value: ValueRef<'_>) -> bool {
         let copied = if self.copies_parts { self.size.bytes } else { 0 };
         let mut budget =
@@ -188,9 +188,9 @@ impl ArgsSchema {
         !self.size.leads_back && budget.take(value, 0, 0)
     }
 
-    /// Says whether a value is known with which in the open places the arguments fit.
+    /// Returns whether some known value in the open places makes the arguments match.
     fn fits_filled(&self, value: ValueRef<'_>, open: &[ArgPlace]) -> bool {
-        // Each is a copy of all the arguments.
+        // Each attempt copies all arguments.
         let mut copies = ErrorBudget { parts: 1, schema: 0, copied: 0, left: MAX_ERROR_BYTES };
         if !copies.take(value, 0, 0) || !self.is_bounded(value, MAX_STEPS / MAX_FILLINGS) {
             return false;
@@ -207,7 +207,7 @@ impl ArgsSchema {
         })
     }
 
-    /// A value of each type, and those that the schema names itself.
+    /// One value of each type, and the values that the schema itself names.
     fn fillings(&self) -> impl Iterator<Item = Value> {
         let plain = [json!(null), json!(true), json!(0), json!(1), json!("a"), json!([]), json!({})];
         let mut named = Vec::new();
@@ -230,22 +230,22 @@ impl ArgsSchema {
     }
 }
 
-/// Levels of objects and lists, of which arguments have few: they were read within limits.
+/// Levels of objects and arrays. Recursion is safe: the reader limits the depth of arguments.
 fn levels(value: ValueRef<'_>) -> usize {
     let members = value.members().map(|(_, value)| levels(value)).max();
     let below = members.or_else(|| value.elements().map(levels).max());
     below.unwrap_or_default().saturating_add(usize::from(matches!(value.kind(), Kind::Object | Kind::Array)))
 }
 
-/// Number of values in arguments, themselves included.
+/// Number of values in the arguments, including the outermost.
 fn values(value: ValueRef<'_>) -> usize {
     let members: usize = value.members().map(|(_, value)| values(value)).sum();
     members.saturating_add(value.elements().map(values).sum()).saturating_add(1)
 }
 
-/// What all errors may take, by estimate.
+/// Memory left for errors, by estimate.
 struct ErrorBudget {
-    /// Objects and lists of the schema.
+    /// Objects and arrays of the schema.
     parts: usize,
     /// Bytes of the schema.
     schema: usize,
@@ -255,7 +255,7 @@ struct ErrorBudget {
 }
 
 impl ErrorBudget {
-    /// Takes what the errors at a value and below it may need. Says whether that was left.
+    /// Takes the estimated bytes of the errors at a value and below it. Returns `false` if the budget is exceeded.
     fn take(&mut self, value: ValueRef<'_>, level: usize, place: usize) -> bool {
         let copies = level.saturating_mul(COPY_BYTES);
         let each = ERROR_BYTES.saturating_add(copies).saturating_add(place);
@@ -284,13 +284,13 @@ impl PartialEq for ArgsSchema {
     }
 }
 
-/// Asks the evaluator itself, which refuses formats that it does not know when it is told to.
+/// Asks the evaluator, which can be set to refuse unknown formats.
 fn is_checked(format: &str, draft: Draft) -> bool {
     let options = jsonschema::options().offline().with_draft(draft).should_validate_formats(true);
     options.should_ignore_unknown_formats(false).build(&serde_json::json!({ "format": format })).is_ok()
 }
 
-/// Says whether a JSON Pointer is another one or goes on from it.
+/// Returns whether a JSON Pointer equals another one or continues it.
 fn is_within(pointer: &str, other: &str) -> bool {
     pointer.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -305,7 +305,7 @@ fn compile_problem(error: &ValidationError<'_>) -> ContentProblem {
     }
 }
 
-/// Refuses long patterns wherever one could stand. The schema has few levels by now, so this may recurse.
+/// Refuses long patterns in any object. Recursion is safe: the levels of the schema were checked.
 fn check_patterns(schema: &Value) -> Result<(), ContentError> {
     let too_long = |text: &String| text.len() > MAX_PATTERN_BYTES;
     match schema {

@@ -8,14 +8,14 @@ use crate::mark::Mark;
 use crate::revoked::Revoked;
 use crate::tool_rules::ToolRules;
 
-/// Says that a snapshot may not be decided by at this moment.
+/// Reason why a snapshot may not be used for decisions now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FreshnessError {
-    /// The snapshot has expired, or is older than is asked for.
+    /// The snapshot has expired, or exceeds the longest age.
     #[error("the registry is stale")]
     Stale,
-    /// The snapshot was issued in the future, further than clocks may differ.
+    /// The snapshot was issued in the future, beyond the clock skew.
     #[error("the registry is not valid yet")]
     NotYet,
     /// A newer registry was verified, and its high-water mark is not stored yet.
@@ -34,7 +34,7 @@ impl FreshnessError {
     }
 }
 
-/// When a snapshot counts.
+/// Times of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validity {
     pub(crate) issued: Timestamp,
@@ -54,10 +54,10 @@ impl Validity {
     }
 }
 
-/// Holds one version of the registry, whole, after signatures, version, age and content were verified.
+/// One version of the registry, with verified signatures, version, age and content.
 ///
-/// Only [`CapabilityRegistry`](crate::CapabilityRegistry) and [`verify_registry`](crate::verify_registry) make one.
-/// Look-ups borrow and allocate nothing.
+/// Created by [`CapabilityRegistry`](crate::CapabilityRegistry) and [`verify_registry`](crate::verify_registry) only.
+/// Look-ups borrow and do not allocate.
 #[derive(Debug)]
 pub struct RegistrySnapshot {
     pub(crate) version: u64,
@@ -77,31 +77,31 @@ impl RegistrySnapshot {
         self.version
     }
 
-    /// The digest of the exact bytes that were signed.
+    /// Digest of the exact signed bytes.
     #[must_use]
     pub const fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// When it was issued.
+    /// Time of issue.
     #[must_use]
     pub const fn issued(&self) -> Timestamp {
         self.validity.issued
     }
 
-    /// The first moment at which it no longer counts.
+    /// First moment at which it is no longer valid.
     #[must_use]
     pub const fn expires(&self) -> Timestamp {
         self.validity.expires
     }
 
-    /// How far clocks may differ.
+    /// Allowed clock skew.
     #[must_use]
     pub const fn skew(&self) -> Millis {
         self.validity.skew
     }
 
-    /// Says whether decisions may be made by it now: not expired, not older than `max_age`, not from the future.
+    /// Checks that decisions may be based on it now: not expired, not older than `max_age`, not from the future.
     ///
     /// # Errors
     /// [`FreshnessError`] when they may not.
@@ -109,61 +109,61 @@ impl RegistrySnapshot {
         self.validity.check(now, max_age)
     }
 
-    /// What it says of an agent, revoked or not.
+    /// Entry of an agent, revoked or not.
     #[must_use]
     pub fn agent(&self, agent: &AgentId) -> Option<&AgentEntry> {
         self.agents.get(agent)
     }
 
-    /// What it says of a tool.
+    /// Rules of a tool.
     #[must_use]
     pub fn tool(&self, tool: &ToolId) -> Option<&ToolRules> {
         self.tools.get(tool)
     }
 
-    /// What it says of a server itself.
+    /// Entry of a server.
     #[must_use]
     pub fn server(&self, server: &ServerName) -> Option<&ServerEntry> {
         self.servers.get(server)
     }
 
-    /// The agents' entries, in the order of their names.
+    /// Agent entries, ordered by id.
     #[must_use]
     pub fn agents(&self) -> impl ExactSizeIterator<Item = &AgentEntry> {
         self.agents.values()
     }
 
-    /// The tools' entries, in the order of their names.
+    /// Tool rules, ordered by id.
     #[must_use]
     pub fn tools(&self) -> impl ExactSizeIterator<Item = &ToolRules> {
         self.tools.values()
     }
 
-    /// What it takes back.
+    /// Revocations.
     #[must_use]
     pub const fn revoked(&self) -> &Revoked {
         &self.revoked
     }
 
-    /// Says whether an agent is revoked.
+    /// Returns `true` if an agent is revoked.
     #[must_use]
     pub fn is_agent_revoked(&self, agent: &AgentId) -> bool {
         self.revoked.agents.contains(agent)
     }
 
-    /// Says whether a key is revoked, by this snapshot or by one that was accepted before it.
+    /// Returns `true` if a key is revoked, by this snapshot or an earlier accepted one.
     #[must_use]
     pub fn is_key_revoked(&self, key: &KeyId) -> bool {
         self.revoked.keys.contains(key) || self.revoked_before.contains(key)
     }
 
-    /// Says whether a snapshot is revoked.
+    /// Returns `true` if a snapshot is revoked.
     #[must_use]
     pub fn is_snapshot_revoked(&self, digest: &Digest) -> bool {
         self.revoked.has_snapshot(digest)
     }
 
-    /// The mark that it leaves: with every key that it revokes or one before it did.
+    /// Mark after this snapshot, with every key that it or an earlier one revoked.
     pub(crate) fn mark(&self) -> Mark {
         let keys = self.revoked.keys.union(&self.revoked_before).cloned().collect();
         Mark::new(self.version, self.digest, keys)

@@ -1,4 +1,4 @@
-//! Reads and writes spans of time as `"1h"`: the draft format's spelling.
+//! Reads and writes durations as text, such as `"1h"`.
 
 use countersign_core::Millis;
 use serde::{Deserialize as _, Deserializer, Serializer};

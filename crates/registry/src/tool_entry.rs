@@ -13,13 +13,13 @@ use crate::present::present;
 use crate::rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule};
 use crate::schema::ArgsSchema;
 
-/// The most constraints, and the most data arguments, of one tool.
+/// Most constraints, and most data arguments, of one tool.
 const MAX_PLACES: usize = 64;
 
-/// Holds what the registry says of one tool: its impact, what a call of it needs, and what its arguments may be.
+/// Registry entry of one tool: its impact, the requirements of a call, and the limits of its arguments.
 ///
-/// The arguments' schema is compiled and the constraints are prepared when the entry is made, so that a call costs
-/// only the checking.
+/// The schema is compiled and the constraints are prepared when the entry is built, so that a call costs only the
+/// checks.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "ToolEntryBuilder", into = "ToolEntryBuilder")]
 pub struct ToolEntry {
@@ -39,8 +39,8 @@ pub struct ToolEntry {
 }
 
 impl ToolEntry {
-    /// Starts an entry with what it cannot do without: which tool, how bad it can be, whether each call needs an
-    /// approval, and the JSON Schema of its arguments.
+    /// Starts an entry with its mandatory parts: the tool, its impact, its approval rule, and the JSON Schema of its
+    /// arguments.
     pub fn builder(
         tool: &ToolId,
         impact: ImpactClass,
@@ -64,80 +64,79 @@ impl ToolEntry {
         }
     }
 
-    /// Which tool.
+    /// Id of the tool.
     #[must_use]
     pub const fn tool(&self) -> &ToolId {
         &self.tool
     }
 
-    /// How bad its effect can be.
+    /// Impact of the tool.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.impact
     }
 
-    /// Whether each call needs an approval.
+    /// Approval that a call needs.
     #[must_use]
     pub const fn approval(&self) -> ApprovalRule {
         self.approval
     }
 
-    /// Whether each call must restate the pinned goal.
+    /// Whether a call must restate the pinned goal.
     #[must_use]
     pub const fn ask(&self) -> AskRule {
         self.ask
     }
 
-    /// Whether each call needs evidence, whatever its impact.
+    /// Whether a call needs evidence, whatever its impact.
     #[must_use]
     pub const fn evidence(&self) -> EvidenceRule {
         self.evidence
     }
 
-    /// Whether each call must be a step of a committed plan.
+    /// Whether a call must be a step of a committed plan.
     #[must_use]
     pub const fn plan(&self) -> PlanRule {
         self.plan
     }
 
-    /// The digest of the tool's definition at its server, where it is pinned
-    /// ([`definition_digest`](crate::definition_digest)).
+    /// Digest of the tool's definition at its server, if pinned ([`definition_digest`](crate::definition_digest)).
     #[must_use]
     pub const fn definition(&self) -> Option<Digest> {
         self.definition
     }
 
-    /// The tool as its server lists it, for the person who signs. It decides nothing.
+    /// Tool as its server lists it, for the person who signs. It has no effect on decisions.
     #[must_use]
     pub const fn as_listed(&self) -> Option<&ListedTool> {
         self.as_listed.as_ref()
     }
 
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     #[must_use]
     pub const fn args_schema(&self) -> &Value {
         self.schema.source()
     }
 
-    /// What narrows its arguments beyond the schema.
+    /// Restrictions of the arguments beyond the schema.
     #[must_use]
     pub fn constraints(&self) -> &[Constraint] {
         &self.constraints
     }
 
-    /// The arguments that a plan may leave open, because they are data and not destinations.
+    /// Arguments that a plan may leave open, because they are data and not destinations.
     #[must_use]
     pub const fn data_args(&self) -> &BTreeSet<ArgPlace> {
         &self.data_args
     }
 
-    /// How often a session may call it.
+    /// Call limits of a session for this tool.
     #[must_use]
     pub const fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The digest of the whole entry: recipe `tool-entry-1`, a label and the entry's `jcs-1` JSON.
+    /// Digest of the whole entry: recipe `tool-entry-1`, a label and the entry's `jcs-1` JSON.
     #[must_use]
     pub const fn fingerprint(&self) -> Digest {
         self.fingerprint
@@ -148,14 +147,13 @@ impl ToolEntry {
     }
 }
 
-/// The digest of a tool's whole entry; the same as [`ToolEntry::fingerprint`].
+/// Digest of a tool's whole entry; equals [`ToolEntry::fingerprint`].
 #[must_use]
 pub const fn tool_fingerprint(entry: &ToolEntry) -> Digest {
     entry.fingerprint()
 }
 
-/// Gathers what a [`ToolEntry`] is made of; nothing is checked before [`build`](Self::build). It is also the form that
-/// an entry has in a draft.
+/// Builder of a [`ToolEntry`], and its form in a draft. [`build`](Self::build) does all checks.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[must_use]
@@ -184,19 +182,19 @@ pub struct ToolEntryBuilder {
 }
 
 impl ToolEntryBuilder {
-    /// Says whether each call must restate the pinned goal.
+    /// Sets whether a call must restate the pinned goal.
     pub const fn with_ask(mut self, rule: AskRule) -> Self {
         self.ask = rule;
         self
     }
 
-    /// Says whether each call needs evidence.
+    /// Sets whether a call needs evidence.
     pub const fn with_evidence(mut self, rule: EvidenceRule) -> Self {
         self.evidence = rule;
         self
     }
 
-    /// Says whether each call must be a step of a committed plan.
+    /// Sets whether a call must be a step of a committed plan.
     pub const fn with_plan(mut self, rule: PlanRule) -> Self {
         self.plan = rule;
         self
@@ -214,29 +212,29 @@ impl ToolEntryBuilder {
         self
     }
 
-    /// Narrows an argument beyond the schema.
+    /// Adds a restriction of an argument beyond the schema.
     pub fn with_constraint(mut self, constraint: Constraint) -> Self {
         self.constraints.push(constraint);
         self
     }
 
-    /// Says that an argument is data, which a plan may leave open.
+    /// Marks an argument as data, which a plan may leave open.
     pub fn with_data_arg(mut self, place: ArgPlace) -> Self {
         self.data_args.push(place);
         self
     }
 
-    /// Bounds how often a session may call the tool.
+    /// Sets the call limits of a session for this tool.
     pub const fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Checks everything, compiles the schema and takes the fingerprint.
+    /// Checks all parts, compiles the schema and computes the fingerprint.
     ///
     /// # Errors
-    /// [`ContentError`] when the schema does not compile, something is listed twice or too often, an argument is both data
-    /// and constrained, or the definition that is shown is not the one that is pinned.
+    /// [`ContentError`] if the schema does not compile, an item is listed twice or too often, an argument is both
+    /// data and constrained, or the listed definition is not the pinned one.
     pub fn build(self) -> Result<ToolEntry, ContentError> {
         if let (Some(listed), Some(pinned)) = (&self.as_listed, self.definition)
             && listed.definition(&self.name)? != pinned

@@ -4,7 +4,7 @@ use crate::args_error::ArgsError;
 use crate::place::ArgPlace;
 use crate::tool_entry::ToolEntry;
 
-/// Holds a tool's entry, ready to check calls against.
+/// Entry of a tool, ready to check calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolRules {
     entry: ToolEntry,
@@ -17,28 +17,28 @@ impl ToolRules {
         Self { entry }
     }
 
-    /// The tool's entry.
+    /// Entry of the tool.
     #[must_use]
     pub const fn entry(&self) -> &ToolEntry {
         &self.entry
     }
 
-    /// Says whether a call's arguments fit the schema and every constraint.
+    /// Checks a call's arguments against the schema and every constraint.
     ///
     /// # Errors
-    /// [`ArgsError`] with the place and the rule of the first misfit; arguments that are not an object are one. Under a schema
-    /// that leads back to itself, and in large arguments, neither place nor rule of the schema is looked for.
+    /// [`ArgsError`] with the place and the rule of the first mismatch; arguments must be an object. Under a schema
+    /// that leads back to itself, and in large arguments, the error of the schema states neither.
     pub fn check_args(&self, args: &Canonical) -> Result<(), ArgsError> {
         self.entry.schema().check(args)?;
         self.check_constraints(args)
     }
 
-    /// Says whether what is fixed of a planned call's arguments fits the schema and every constraint. What stands in the
-    /// `open` places is not a value yet: misfits there do not count, nor do those that depend on what will stand there
-    /// (`anyOf` of the object around it, say). A call's own arguments are still for [`check_args`](Self::check_args).
+    /// Checks the fixed part of a planned call's arguments against the schema and every constraint. The `open` places
+    /// have no value yet: mismatches there do not count, nor do those that depend on their values (such as `anyOf` of
+    /// the enclosing object). The arguments of the actual call still need [`check_args`](Self::check_args).
     ///
-    /// What cannot be told in bounded time does not fit. Under a schema that leads back to itself, arguments fit only if they
-    /// do as they are or with one of a few values in the open places.
+    /// Fails if the check cannot be completed in bounded time. Under a schema that leads back to itself the arguments
+    /// must match as they are, or with one of a few values in the open places.
     ///
     /// # Errors
     /// As [`check_args`](Self::check_args).

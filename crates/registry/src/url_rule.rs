@@ -2,31 +2,31 @@ use countersign_core::is_hidden;
 
 use crate::constraint::ConstraintError;
 
-/// The longest URL, in bytes.
+/// Longest URL, in bytes.
 const MAX_URL_BYTES: usize = 8_192;
 
-/// The longest host name, in bytes (RFC 1035, section 2.3.4).
+/// Longest host name, in bytes (RFC 1035, section 2.3.4).
 const MAX_HOST_BYTES: usize = 253;
 
-/// The longest label of a host name, in bytes (RFC 1035, section 2.3.4).
+/// Longest label of a host name, in bytes (RFC 1035, section 2.3.4).
 const MAX_LABEL_BYTES: usize = 63;
 
-/// Holds the schemes and hosts that a URL may name.
+/// Allowed schemes and hosts of a URL.
 ///
-/// The grammar is far narrower than RFC 3986 on purpose: no user information, no escapes or capitals in the host, no
-/// IPv6 literal, nothing that URL readers are known to disagree about. It says where a request is sent, not where a
-/// redirect or the name's address leads.
+/// The grammar is deliberately narrower than RFC 3986: no user information, no escapes or capitals in the host, no
+/// IPv6 literal, and none of the forms that URL parsers read differently. It bounds the target of the request, not of
+/// a redirect, nor the address that the name resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UrlRule {
     schemes: Vec<Box<str>>,
     hosts: Vec<Host>,
 }
 
-/// One entry of the list of hosts: `example.com`, `.example.org` (any subdomain, not the domain itself), either with
+/// Entry of the host list: `example.com`, or `.example.org` (any subdomain, not the domain itself), either with
 /// `:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Host {
-    /// Starts with a dot when subdomains are meant.
+    /// A leading dot stands for any subdomain.
     name: Box<str>,
     port: Option<u16>,
 }
@@ -46,7 +46,7 @@ impl UrlRule {
         })
     }
 
-    /// Says whether the URL has one of the schemes and goes to one of the hosts.
+    /// Returns whether the URL has an allowed scheme and host.
     pub(crate) fn fits(&self, url: &str) -> bool {
         self.check(url).is_some()
     }
@@ -59,7 +59,7 @@ impl UrlRule {
         let scheme = self.schemes.iter().find(|known| &***known == scheme)?;
         let authority = rest.split(['/', '?', '#']).next()?;
         let (host, port) = read_authority(authority)?;
-        // Some readers take `example.com#` or `example.com?` before an `@` for user information.
+        // why: some parsers take `example.com#` or `example.com?` before an `@` for user information.
         let tail = rest.strip_prefix(authority)?.split('/').next()?;
         if tail.contains('@') {
             return None;
@@ -81,7 +81,7 @@ impl Host {
     }
 
     fn matches(&self, host: &str, port: Option<u16>, scheme: &str) -> bool {
-        // No label of a host is empty, so something stands before the dot.
+        // No label of a host is empty, so the dot has a label before it.
         let name_fits =
             if self.name.starts_with('.') { host.ends_with(&*self.name) } else { host == &*self.name };
         let port_fits = match self.port {
@@ -92,7 +92,7 @@ impl Host {
     }
 }
 
-/// Reads `host` or `host:port` and nothing else.
+/// Parses `host` or `host:port`.
 fn read_authority(text: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match text.split_once(':') {
         Some((host, digits)) => (host, Some(read_port(digits)?)),
@@ -102,7 +102,7 @@ fn read_authority(text: &str) -> Option<(&str, Option<u16>)> {
     (host.len() <= MAX_HOST_BYTES && labels_fit).then_some((host, port))
 }
 
-/// One spelling for each port: no sign, no leading zero.
+/// A port has one spelling: no sign, no leading zero.
 fn read_port(digits: &str) -> Option<u16> {
     if digits.starts_with('0') || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -117,7 +117,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// Says whether the text is a host name of lower-case labels. Shared with the rule for e-mail domains.
+/// Returns whether the text is a host name of lower-case labels.
 pub(crate) fn is_host(text: &str) -> bool {
     matches!(read_authority(text), Some((_, None)))
 }

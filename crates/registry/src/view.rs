@@ -6,7 +6,7 @@ use countersign_core::{AgentId, Digest, KeyId, Millis, Timestamp};
 use crate::agent_entry::AgentEntry;
 use crate::snapshot::{FreshnessError, RegistrySnapshot};
 
-/// Why an agent cannot be dealt with at this moment.
+/// Reason why an agent cannot be served now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
@@ -33,15 +33,15 @@ impl AgentError {
     }
 }
 
-/// A registry that was verified and whose mark is not stored yet. It only takes back: nothing is allowed by it.
+/// Verified registry whose mark is not stored yet. Its revocations count, and it allows nothing.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) snapshot: RegistrySnapshot,
-    /// The signed bytes, to be verified again when the mark can be stored.
+    /// Signed bytes, to be verified again when the mark can be stored.
     pub(crate) envelope: Vec<u8>,
 }
 
-/// Holds one snapshot and the revocations made in this process, as they were at one moment.
+/// One snapshot and the revocations made in this process, at one moment.
 #[derive(Debug)]
 pub struct RegistryView {
     snapshot: Arc<RegistrySnapshot>,
@@ -51,7 +51,7 @@ pub struct RegistryView {
     age: Age,
 }
 
-/// Whether a snapshot can be too old.
+/// Whether the age of a snapshot is checked.
 #[derive(Clone, Copy, Debug)]
 enum Age {
     Counts,
@@ -68,8 +68,8 @@ impl RegistryView {
         Self { snapshot, pending, revoked, max_age, age: Age::Counts }
     }
 
-    /// The same, for looking back: it is in force at every moment, before it was issued and after it expires. No gate can
-    /// be given it; a contract that is negotiated by it is still held against the registry of its gate.
+    /// Returns a view for looking back: it is valid at every time, before its issue and after its expiry. A gate does
+    /// not accept it, and a contract negotiated under it is still checked against the gate's own registry.
     #[must_use]
     pub fn dangerous_always_in_force(&self) -> Self {
         let (snapshot, revoked) = (Arc::clone(&self.snapshot), Arc::clone(&self.revoked));
@@ -82,20 +82,20 @@ impl RegistryView {
         &self.snapshot
     }
 
-    /// How old the snapshot may be.
+    /// Longest age of the snapshot.
     #[must_use]
     pub const fn max_age(&self) -> Millis {
         self.max_age
     }
 
-    /// Version of a newer registry that was verified and whose high-water mark is not stored yet. Until it is, its
-    /// revocations count and nothing else does.
+    /// Version of a newer verified registry whose high-water mark is not stored yet. Until then only its revocations
+    /// count.
     #[must_use]
     pub fn pending_version(&self) -> Option<u64> {
         self.pending.as_ref().map(|pending| pending.snapshot.version())
     }
 
-    /// Says whether decisions may be made by the snapshot now.
+    /// Checks that decisions may be based on the snapshot now.
     ///
     /// # Errors
     /// [`FreshnessError`] when they may not.
@@ -107,26 +107,26 @@ impl RegistryView {
         }
     }
 
-    /// Says whether an agent is revoked, by the registry or in this process.
+    /// Returns `true` if an agent is revoked, by the registry or in this process.
     #[must_use]
     pub fn is_agent_revoked(&self, agent: &AgentId) -> bool {
         self.revoked.contains(agent) || self.snapshots().any(|snapshot| snapshot.is_agent_revoked(agent))
     }
 
-    /// Says whether a key is revoked, by the registry or by one that was accepted before it.
+    /// Returns `true` if a key is revoked, by the registry or an earlier accepted one.
     #[must_use]
     pub fn is_key_revoked(&self, key: &KeyId) -> bool {
         self.snapshots().any(|snapshot| snapshot.is_key_revoked(key))
     }
 
-    /// Says whether a snapshot is revoked.
+    /// Returns `true` if a snapshot is revoked.
     #[must_use]
     pub fn is_snapshot_revoked(&self, digest: &Digest) -> bool {
         self.snapshots().any(|snapshot| snapshot.is_snapshot_revoked(digest))
     }
 
-    /// The agent's entry, if the agent is not revoked and the snapshot is fresh. A revoked agent is called so whether
-    /// it still has an entry or not, and however old the snapshot is.
+    /// Returns the entry of an agent that is not revoked, from a fresh snapshot. A revoked agent is reported as
+    /// revoked with or without an entry, and whatever the age of the snapshot.
     ///
     /// # Errors
     /// [`AgentError`] otherwise.
@@ -138,12 +138,12 @@ impl RegistryView {
         self.snapshot.agent(agent).ok_or(AgentError::NotRegistered)
     }
 
-    /// The snapshot in force, and a newer one of which the revocations count.
+    /// The snapshot in force, and a newer one whose revocations count.
     fn snapshots(&self) -> impl Iterator<Item = &RegistrySnapshot> {
         [&*self.snapshot].into_iter().chain(self.pending.as_ref().map(|pending| &pending.snapshot))
     }
 
-    /// The newest snapshot that was verified, in force or not.
+    /// Newest verified snapshot, in force or not.
     pub(crate) fn newest(&self) -> &RegistrySnapshot {
         self.pending.as_ref().map_or(&self.snapshot, |pending| &pending.snapshot)
     }

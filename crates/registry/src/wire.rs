@@ -10,20 +10,20 @@ use crate::present::present;
 use crate::revoked::RevokedFields;
 use crate::tool_entry::ToolEntryBuilder;
 
-/// The largest draft or payload, in bytes: more than the largest envelope could hold.
+/// Largest draft or payload, in bytes: more than the largest envelope could hold.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The deepest nesting; schemas need more of it than arguments do.
+/// Deepest nesting. Schemas need more of it than arguments do.
 const MAX_DEPTH: usize = 64;
 
-/// How a draft or a payload is read: deeper and larger than a call's arguments.
+/// Limits for drafts and payloads: deeper and larger than for a call's arguments.
 pub(crate) fn json_limits() -> JsonLimits {
     let limits = JsonLimits::default().with_max_bytes(MAX_BYTES);
-    // INVARIANT: both lie below the reader's hard caps; the default, which is tighter, would refuse and not let through.
+    // INVARIANT: both lie below the reader's hard caps. If not, the tighter default applies and refuses.
     limits.and_then(|limits| limits.with_max_depth(MAX_DEPTH)).unwrap_or_default()
 }
 
-/// A draft, or with its two times a signed payload, as JSON spells it.
+/// JSON form of a draft, or of a signed payload, which has two times as well.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WireRegistry {
@@ -42,7 +42,7 @@ pub(crate) struct WireRegistry {
 }
 
 impl WireRegistry {
-    /// Reads the form alone. The format comes first, so that a later one is not reported as misspelled.
+    /// Reads the form only. The format is checked first, so that a later format is not reported as malformed.
     pub(crate) fn read(value: ValueRef<'_>) -> Result<Self, ContentError> {
         let format = value.get("format").and_then(ValueRef::as_str);
         if format.is_some_and(|format| format != FORMAT) {

@@ -95,7 +95,7 @@ fn fast_forward_to_2_to_the_63_is_refused() {
     let mut bent = payload(&desk(1));
     for version in [1u64 << 63, 1 << 53, (1 << 53) + 2] {
         bent["version"] = json!(version);
-        // Neither number has an exact canonical spelling, or it is out of range: either way nothing is loaded.
+        // Each number has no exact canonical spelling or is out of range, so nothing is loaded.
         let code = refused(&sign_bytes(bent.to_string().as_bytes()));
         assert!(["JSON_INEXACT_NUMBER", "REGISTRY_VERSION"].contains(&code), "{version} {code}");
     }

@@ -1,4 +1,4 @@
-//! Schemas that lead back to themselves, and arguments made to keep who checks them busy.
+//! Schemas that lead back to themselves, and arguments that make their evaluation expensive.
 
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_core::ImpactClass;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fixture::*;
 use crate::*;
 
-/// The deepest arguments that a gate reads.
+/// Deepest arguments that a gate reads.
 const LEVELS: usize = 32;
 
 fn entry(schema: &Value) -> Result<ToolEntry, ContentError> {
@@ -18,7 +18,7 @@ fn rules(schema: &Value) -> ToolRules {
     ToolRules::new(entry(schema).unwrap())
 }
 
-/// A filter language, as tools for searching have them.
+/// A filter language, as search tools have them.
 fn filter() -> Value {
     let one = |name: &str, of: Value| json!({"required": [name], "properties": {name: of}, "additionalProperties": false});
     let list = json!({"type": "array", "items": {"$ref": "#"}});
@@ -66,7 +66,7 @@ fn another_spelling_of_a_uri_hides_no_way_back() {
     ] {
         let way = json!({"properties": {"not": {"$ref": reference}, "eq": {"type": "number"}}});
         let schema = json!({"$id": id, "oneOf": [way.clone(), way]});
-        // Nothing else may be asked under a schema that leads back, and the answer names no place then.
+        // Under a recursive schema the error names no place.
         let error = rules(&schema).check_args(&deepest("not", &json!("x"))).unwrap_err();
         assert_eq!((error.code(), error.place()), ("ARGS_SCHEMA", ""), "{id} {reference}");
     }
@@ -154,8 +154,9 @@ fn schemas_that_all_lead_back_to_one_value_are_refused() {
 
 #[test]
 fn doubling_that_begins_below_the_first_level_is_refused() {
-    // From the top down each is a step nearer to the first, and every other way leads back to what is being measured. In
-    // the arguments' last level, the first leads to the second twice, that to the third twice, and so on.
+    // From the top each part is a step nearer to the first, and every other way leads back to the part being
+    // measured. In the last level of the arguments the first leads to the second twice, that to the third twice, and
+    // so on.
     let definition = |n: usize| {
         let next = json!({ "$ref": format!("#/$defs/d{}", n + 1) });
         let before = json!({ "$ref": format!("#/$defs/d{}", n.saturating_sub(1)) });

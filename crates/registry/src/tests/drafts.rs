@@ -223,7 +223,7 @@ fn the_lint_points_at_what_should_not_be_signed() {
     assert!(codes(&value).contains(&"LINT_UNUSED_TOOL"));
 }
 
-/// The warnings of the desk's draft with something changed in its third tool.
+/// Warnings for the desk's draft with a change in its third tool.
 fn warnings(change: impl FnOnce(&mut Value)) -> Vec<&'static str> {
     let mut value = desk(1);
     change(&mut value["tools"][2]);
@@ -277,7 +277,7 @@ fn the_lint_warns_of_a_constraint_whose_place_cannot_exist() {
     assert_eq!(at("/to/a", json!({"type": "array", "items": closed()})), warned, "a list has no names");
     assert_eq!(at("/to/0/a", json!({"type": "array", "items": closed()})), [""; 0]);
     assert_eq!(at("/to/0/b", json!({"type": "array", "items": closed()})), warned);
-    // What cannot be told is not warned of.
+    // Places that cannot be decided are not reported.
     assert_eq!(at("/to/b", json!({"type": "object"})), [""; 0]);
     assert_eq!(at("/to/b", json!({"$ref": "#"})), [""; 0]);
     assert_eq!(at("/to/b", json!({"anyOf": [closed(), {"type": "object"}]})), [""; 0]);
@@ -326,7 +326,7 @@ fn the_lint_warns_of_a_format_that_is_not_checked() {
     assert_eq!(argument, [""; 0], "an argument of that name");
 }
 
-/// So many tools, most of them under one server, no two alike.
+/// `count` tools, most of them under one server, no two alike.
 fn with_tools(count: usize) -> RegistryDraft {
     let mut value = desk(1);
     let tools = value["tools"].as_array_mut().unwrap();
@@ -398,7 +398,7 @@ fn the_drafts_json_schema_says_what_the_reader_says() {
     let schema: Value = serde_json::from_str(draft_schema()).unwrap();
     let validator = jsonschema::options().offline().build(&schema).unwrap();
     assert!(validator.is_valid(&desk(1)));
-    // Every change that takes the draft out of its form must be seen by both, and every harmless one by neither.
+    // Both must see every change of form, and neither a harmless one.
     let changes: [(&str, Value, bool); 42] = [
         ("/format", json!("countersign-registry-2"), false),
         ("/version", json!(0), false),

@@ -1,4 +1,4 @@
-//! An operator with three keys, a support desk's registry, and ways to bend them.
+//! An operator with three keys, a support desk's registry, and ways to alter them.
 
 use std::sync::Arc;
 
@@ -90,12 +90,12 @@ pub(super) fn sign(value: &Value) -> Vec<u8> {
     draft(value).sign(at(ISSUED), expires, &[&key(1), &key(2)]).unwrap().to_json().into_bytes()
 }
 
-/// Signs whatever bytes, as an operator with broken tools would.
+/// Signs any bytes, as an operator with broken tools would.
 pub(super) fn sign_bytes(payload: &[u8]) -> Vec<u8> {
     Envelope::sign(PAYLOAD_TYPE, payload, &[&key(1), &key(2)]).to_json().into_bytes()
 }
 
-/// The payload as JSON, with its times, for a test to bend before it is signed.
+/// The payload as JSON, with its times, for a test to alter before it is signed.
 pub(super) fn payload(value: &Value) -> Value {
     let payload = draft(value).payload(at(ISSUED), at(ISSUED + 7 * 86_400_000)).unwrap();
     serde_json::from_slice(payload.bytes()).unwrap()
@@ -120,7 +120,7 @@ pub(super) fn load(value: &Value) -> CapabilityRegistry {
     load_with(&sign(value), marks()).unwrap()
 }
 
-/// The code that a fresh host refuses these bytes with.
+/// Code of a fresh host's refusal of these bytes.
 pub(super) fn refused(bytes: &[u8]) -> &'static str {
     load_with(bytes, marks()).unwrap_err().code()
 }

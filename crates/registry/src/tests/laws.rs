@@ -100,7 +100,7 @@ proptest! {
         let mut bytes = sign(&desk(1));
         let place = place.index(bytes.len());
         bytes[place] ^= flip;
-        // A hint that names no key is allowed to be wrong; everything else is signed or part of the form.
+        // A hint that names no key may be wrong; everything else is signed or part of the form.
         if let Ok(registry) = load_with(&bytes, marks()) {
             prop_assert_eq!(registry.current().digest(), load(&desk(1)).current().digest());
         }

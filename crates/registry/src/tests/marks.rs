@@ -134,7 +134,7 @@ fn of_many_that_raise_at_once_the_highest_stands_and_no_fork_gets_through() {
     });
     let left = FileHighWater::new(&path).current().unwrap().unwrap();
     assert_eq!(left.version(), 10);
-    // Version 10 was offered eight times with eight contents: one got through, the others saw a fork.
+    // Version 10 was offered eight times with eight contents: one was accepted, the others are forks.
     assert!(forks.load(std::sync::atomic::Ordering::SeqCst) >= 7);
 }
 
@@ -168,7 +168,7 @@ fn a_mark_is_raised_only_from_the_one_that_was_seen() {
         assert_eq!(marks.compare_and_raise(None, &mark(2, b"2")), Ok(()), "it stands already");
         assert_eq!(marks.current(), Ok(Some(mark(2, b"2"))));
         marks.compare_and_raise(Some(&mark(2, b"2")), &same_version).unwrap();
-        // What does not know of every revoked key was verified against less than what stands.
+        // A registry without all revoked keys was verified against less than the stored mark.
         assert_eq!(marks.compare_and_raise(Some(&mark(2, b"2")), &mark(2, b"2")), Err(MarkError::Moved));
         assert_eq!(
             marks.compare_and_raise(None, &mark(1, b"1")),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::fixture::*;
 use crate::*;
 
-/// A store that fails on demand, and counts how often a mark was to be stored between two calls.
+/// Store that fails on demand, and counts the raises between calls.
 #[derive(Debug, Default)]
 struct Failing {
     kept: MemoryHighWater,
@@ -146,7 +146,7 @@ fn the_registry_in_force_is_not_made_stale_by_a_held_lock() {
     assert_eq!(registry.view().pending_version(), None);
 }
 
-/// A registry that follows a file, and the codes of the failures that it reported.
+/// A registry that follows a file, and the codes of its reported failures.
 fn followed(folder: &tempfile::TempDir) -> (Arc<Failing>, CapabilityRegistry, Arc<Mutex<Vec<&'static str>>>) {
     let (store, registry) = loaded();
     let path = folder.path().join("registry.json");
@@ -249,7 +249,7 @@ fn a_held_lock_is_not_waited_for_between_calls() {
     lock.lock().unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(marks.try_compare_and_raise(Some(&mark(1)), &mark(2))));
-    // A start would try for five seconds.
+    // A start would retry for five seconds.
     let tried = receiver.recv_timeout(std::time::Duration::from_secs(2)).expect("an answer");
     assert_eq!(tried, Err(MarkError::Unavailable("locked")));
     drop(lock);

@@ -37,13 +37,13 @@ fn a_key_that_the_registry_revoked_does_not_sign_the_next_root() {
     let refused = registry.update_root(&thief.sign(&[&key(1), &key(66)]));
     assert_eq!(refused.unwrap_err().code(), "ENVELOPE_THRESHOLD");
     assert_eq!(registry.reload(&sign_with(&desk(2), 66), now()).unwrap_err().code(), "REGISTRY_SIGNATURES");
-    // Nor after a later registry no longer mentions it.
+    // Nor after a later registry no longer lists it.
     registry.reload(&sign_with(&desk(3), 2), now()).unwrap();
     assert!(registry.update_root(&thief.sign(&[&key(1), &key(66)])).is_err());
     assert_eq!(registry.update_root(&thief.sign(&[&key(2), &key(66)])), Ok(2));
 }
 
-/// Lets another process raise the mark between this one's look at it and its raise.
+/// Lets another process raise the mark between this one's read and its raise.
 #[derive(Debug, Default)]
 struct Racing {
     kept: MemoryHighWater,
@@ -97,7 +97,7 @@ fn a_process_that_runs_does_not_go_back_when_its_mark_is_gone() {
     assert_eq!(code(&sign_with(&desk(5), 2)), "REGISTRY_FORK");
     assert_eq!(code(&sign_with(&desk(6), 1)), "REGISTRY_SIGNATURES", "a key that was revoked");
     assert_eq!(registry.negotiate(&request("mailer"), now()).unwrap_err().code(), "AGENT_REVOKED");
-    // An older mark put in its place is no better.
+    // An older mark in its place does not help.
     let fourth = Mark::new(4, countersign_core::Digest::of(b""), Default::default());
     FileHighWater::new(&path).compare_and_raise(None, &fourth).unwrap();
     assert_eq!(code(&sign_with(&desk(4), 2)), "REGISTRY_ROLLBACK");
@@ -108,7 +108,7 @@ fn a_process_that_runs_does_not_go_back_when_its_mark_is_gone() {
     assert!(left.revoked_keys().contains(&key(1).key_id()), "the mark is whole again");
 }
 
-/// Revokes an agent from another thread while a registry is being loaded, and tells whether that had to wait.
+/// Revokes an agent from another thread during a load, and records whether it had to wait.
 #[derive(Debug, Default)]
 struct Busy {
     kept: MemoryHighWater,
@@ -147,7 +147,7 @@ fn a_revocation_does_not_wait_for_a_registry_that_is_being_loaded() {
     }
 }
 
-/// Puts the next trust root in place while a registry is being loaded.
+/// Replaces the trust root during a load.
 #[derive(Debug, Default)]
 struct Rooting {
     kept: MemoryHighWater,

@@ -146,7 +146,7 @@ fn a_known_format_is_checked() {
     assert_eq!(rules.check_args(&canonical(&json!({"day": "soon"}))).unwrap_err().rule(), "format");
 }
 
-/// `d0` refers to `d1` and so on, in the form that `link` gives; the last one is plain.
+/// `d0` refers to `d1` and so on, in the form that `link` returns; the last one is plain.
 fn chain(count: usize, link: impl Fn(Value) -> Value) -> Value {
     let mut definitions = serde_json::Map::new();
     for n in 0..count {
@@ -174,7 +174,7 @@ fn a_schema_that_doubles_with_every_reference_is_refused() {
     assert!(entry(&chain(10, twice)).is_ok());
     assert_eq!(refused(&chain(20, twice)), "REGISTRY_SCHEMA_TOO_LARGE");
     assert_eq!(refused(&chain(40, twice)), "REGISTRY_SCHEMA_TOO_LARGE");
-    // Nor in a circle, where every reference has its part of the way before it comes back.
+    // Nor in a circle, where every reference has its share of the way before it returns.
     let mut circle = chain(20, twice);
     circle["$defs"]["d20"] = json!({"$ref": "#/$defs/d0"});
     assert_eq!(refused(&circle), "REGISTRY_SCHEMA_TOO_LARGE");
@@ -257,7 +257,7 @@ fn types_that_refer_to_one_another_still_load() {
     assert!(rules.check_args(&canonical(&args)).is_err());
 }
 
-/// What a planned call with these arguments is refused for, where `open` is left open.
+/// Error of a planned call with these arguments and `open` places.
 fn planned(schema: &Value, args: &Value, open: &[&str]) -> String {
     let open: Vec<_> = open.iter().map(|place| ArgPlace::new(place).unwrap()).collect();
     match rules(schema).check_planned_args(&canonical(args), &open) {

@@ -1,7 +1,7 @@
 //! Runs the public vectors: `tests/vectors/registry/{accept,reject}/NNN_slug.json`.
 //!
-//! A file holds either a `draft`, or a `constraint` with an `argument` (a draft's constraint at `/a`), or what a server `listed` of a
-//! tool, read by a `recipe`; and, when it is to be refused, the `code`.
+//! A file holds a `draft`, or a `constraint` with an `argument` (a draft's constraint at `/a`), or a tool as a server
+//! `listed` it, read by a `recipe`. A vector to refuse has a `code`.
 
 use std::path::PathBuf;
 
