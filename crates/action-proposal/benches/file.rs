@@ -1,4 +1,4 @@
-//! What evidence in a file costs, beside the least that it could: open, read and SHA-256.
+//! Cost of evidence in a file, beside its floor: open, read and SHA-256.
 
 use std::hint::black_box;
 

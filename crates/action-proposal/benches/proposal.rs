@@ -1,5 +1,4 @@
-//! What a proposal without evidence costs, beside the least that it could: one strict reading and one digest of the
-//! same bytes.
+//! Cost of a proposal without evidence, beside its floor: one strict parse and one digest of the same bytes.
 
 use std::hint::black_box;
 
@@ -8,7 +7,7 @@ use countersign_canonical_json::{Limits, Reader, Recipe};
 use countersign_core::{SystemClock, ToolName};
 use criterion::Criterion;
 
-/// The least that a proposal has: a look at something.
+/// Smallest proposal: a read.
 const MINIMAL: &str = r#"{"protocol":"PIC/1.0","intent":"look up the opening hours","impact":"read","provenance":[{"id":"chat","trust":"untrusted"}],"claims":[{"text":"the user asked","evidence":["chat"]}],"action":{"tool":"docs_search","args":{"q":"opening hours"}}}"#;
 
 fn bench(criterion: &mut Criterion) -> Result<(), Box<dyn std::error::Error>> {

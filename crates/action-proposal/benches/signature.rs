@@ -1,11 +1,11 @@
-//! What the verification of a proposal with one piece of signed evidence costs, beside the least that it could: one
-//! verification of the same signature over the same bytes.
+//! Cost of verifying a proposal with one piece of signed evidence, beside its floor: one verification of the same
+//! signature over the same bytes.
 //!
-//! Between the two lie reading what was signed, its canonical form and digest, the look-up of the key, every comparison
-//! that the profile asks for, and the causal rule over the proposal. Reading the proposal itself is not in it.
+//! The difference consists of parsing the payload, its canonical form and digest, the look-up of the key, every
+//! comparison that the profile requires, and the causal rule over the proposal. Parsing the proposal is not included.
 //!
-//! Criterion measures one after the other, seconds apart. A machine that others use drifts by more than the two differ, so
-//! they are measured in turns as well: the last line of each kind gives the medians of the pairs, and their ratio.
+//! Criterion measures one after the other, seconds apart. A shared machine drifts by more than their difference, so
+//! they are also measured in turns: the last line of each kind gives the medians of the pairs, and their ratio.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -24,7 +24,7 @@ use criterion::{BatchSize, Criterion};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// A payment over an invoice, with this for its evidence.
+/// Payment of an invoice, with this evidence.
 fn proposal(evidence: &str) -> Result<ActionProposal, Failure> {
     let json = format!(
         r#"{{"protocol":"PIC/1.0","intent":"Pay invoice 4711 of ACME","impact":"money",
@@ -36,7 +36,7 @@ fn proposal(evidence: &str) -> Result<ActionProposal, Failure> {
     Ok(ActionProposal::parse(json.as_bytes(), &ProposalLimits::default())?)
 }
 
-/// Who calls, and when: the same for signing and for verifying.
+/// Facts of the call and the signing key, equal for signing and verifying.
 struct World {
     key: SigningKey,
     tool: ToolName,
@@ -79,7 +79,7 @@ impl World {
             .ask(Digest::of(b"ask"))
     }
 
-    /// What the reference asks for, and the end and the nonce that every attestation has.
+    /// Members that the reference requires, with the end and the nonce of every attestation.
     fn bare_draft(&self) -> Result<AttestationDraft, Failure> {
         let draft = AttestationDraft::for_proposal(&proposal("")?, "invoice-4711")
             .issued(self.now)
@@ -88,12 +88,12 @@ impl World {
         Ok(draft)
     }
 
-    /// What the strict profile asks for.
+    /// Members that the strict profile requires.
     fn draft(&self) -> Result<AttestationDraft, Failure> {
         Ok(self.bare_draft()?.audience(&self.audience).call(&self.call()))
     }
 
-    /// A hundred keys, of which one signs.
+    /// A hundred keys, one of which signs.
     fn verifier(&self, profile: Profile) -> Result<ProposalVerifier, Failure> {
         let others = (100..200_u8).map(|seed| {
             let key = SigningKey::from_seed([seed; 32]).verifying_key();
@@ -111,7 +111,7 @@ impl World {
     }
 }
 
-/// One kind of evidence, with the profile that it is made for.
+/// Kind of evidence, with its profile.
 struct Kind {
     name: &'static str,
     profile: Profile,
@@ -150,8 +150,8 @@ impl Kind {
     }
 }
 
-/// How long the floor and the verification take, in this order, when they take turns: the medians of that many pairs. Each
-/// proposal was read just before, as it is at a gate, and each of the two goes first in every other pair.
+/// Measures floor and verification in turns. Returns the medians of `pairs` pairs, in this order. Each proposal is
+/// parsed just before, as at a gate, and each of the two goes first in every other pair.
 fn in_turns<F, V>(
     pairs: usize,
     kind: &Kind,
@@ -172,7 +172,7 @@ fn in_turns<F, V>(
     (median(floors), median(verifications))
 }
 
-/// How long the work takes, without what dropping its result does.
+/// Measures the work, without dropping its result.
 #[expect(clippy::disallowed_methods, reason = "a bench measures time")]
 fn time<T>(work: impl FnOnce() -> T) -> Duration {
     let start = Instant::now();
@@ -188,13 +188,13 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 fn bench(criterion: &mut Criterion) -> Result<(), Failure> {
-    // As `cargo test` and the like ask for it: everything runs, nothing is measured.
+    // `cargo test` passes `--test`: everything runs once, without measuring.
     let pairs = if std::env::args().any(|argument| argument == "--test") { 2 } else { 4_000 };
     let world = World::new()?;
     let (call, clock, public) = (world.call(), ManualClock::new(world.now), world.key.verifying_key());
     for kind in &Kind::all(&world)? {
         let verifier = world.verifier(kind.profile)?;
-        // A bench of a refusal would be worth nothing.
+        // A refusal would make the measurement worthless.
         let verified = proposal(&kind.entry)?.verify(&verifier, &call, &clock)?;
         if verified.keys().count() != 1 {
             return Err("the evidence was not looked at".into());

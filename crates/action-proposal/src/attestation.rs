@@ -1,4 +1,4 @@
-//! Signature entries: what was signed, by whom, and whether it was signed for this very call.
+//! Signature entries: payload, key, signature, and the binding to this call.
 
 mod bind;
 mod draft;
@@ -15,30 +15,30 @@ use crate::{ActionProposal, Profile, ProposedCall};
 
 pub use draft::{AttestError, AttestationDraft, SignedAttestation};
 
-/// The one version of the attestation object (PIC/1.0, *Evidence*, section 6).
+/// Version of the attestation object (PIC/1.0, *Evidence*, section 6).
 pub const ATTESTATION_VERSION: &str = "PIC-ATT/1.0";
 
-/// The member that makes a payload an attestation object.
+/// Member that makes a payload an attestation object.
 const VERSION_MEMBER: &str = "attestation_version";
 
-/// What signature entries are judged by.
+/// Rules for signature entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttestationRules<'a> {
     pub(crate) profile: Profile,
     pub(crate) keyring: &'a EvidenceKeyring,
-    /// Who this gate is. Without it no attestation can be meant for it.
+    /// Audience of this gate. Without it no attestation can be for this gate.
     pub(crate) audience: Option<&'a Audience>,
     pub(crate) skew: Millis,
     pub(crate) max_age: Millis,
     pub(crate) payload_bytes: usize,
-    /// What the policy says of the tool.
+    /// Impact of the tool in the policy.
     pub(crate) listed: Option<ImpactClass>,
 }
 
-/// A rule that an entry breaks, and where in the entry. Never a value.
+/// Broken rule of an entry, and its place. Never a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
-    /// The entry's member, or `payload/` and the member of the signed object.
+    /// Member of the entry, or `payload/` and the member of the signed object.
     pub(crate) place: &'static str,
     pub(crate) rule: &'static str,
 }
@@ -49,32 +49,32 @@ impl Broken {
     }
 }
 
-/// A signature that verified, for this call as far as the profile asks.
+/// Verified signature, bound to this call as far as the profile requires.
 #[derive(Debug)]
 pub(crate) struct VerifiedSignature {
     pub(crate) signed: Content,
     pub(crate) key: VerifyingKey,
     pub(crate) key_id: Box<str>,
-    /// The use that its nonce allows. None without a nonce, which the strict profile refuses.
+    /// Single use of its nonce; `None` without a nonce, which the strict profile refuses.
     pub(crate) attestation: Option<SingleUse>,
 }
 
-/// What the spent set knows an attestation by, and until when it counts.
+/// Single use of an attestation: its id in the spent set, and its times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SingleUse {
     pub(crate) spent: SpentId,
-    /// When it was issued.
+    /// Time of issue.
     pub(crate) issued: Timestamp,
-    /// The first moment at which it does not verify: its own end, its key's, or that of the age that it may have.
+    /// First moment at which it no longer verifies: the end of the attestation, of its key, or of the allowed age.
     pub(crate) expires: Timestamp,
-    /// How long its use has to be remembered. A key's end does not shorten it, as operators prolong keys.
+    /// End of the entry in the spent set. why: the key's expiry does not shorten it, as operators may prolong keys.
     pub(crate) keep_until: Timestamp,
 }
 
-/// Verifies one signature entry: size, mode, key, signature, and then what was signed, member by member. Nothing of the
-/// payload but its mode is looked at before the signature holds.
+/// Verifies one signature entry: size, mode, key, signature, then the signed members. Before the signature is
+/// verified only the mode of the payload is read.
 ///
-/// The key must be allowed every impact that somebody states: the proposal's, the call's and the policy's.
+/// The key must allow every stated impact: the proposal's, the call's and the policy's.
 pub(crate) fn verify_entry(
     entry: &SignatureEntry,
     proposal: &ActionProposal,
@@ -106,22 +106,22 @@ pub(crate) fn verify_entry(
     })
 }
 
-/// What a payload is, and so which bytes were signed.
+/// Payload of an entry. Its mode decides which bytes were signed.
 enum Payload<'a> {
-    /// An attestation object: its canonical form was signed, however it is spelled.
+    /// Attestation object. Its canonical form was signed, whatever its spelling.
     Attestation(Canonical),
-    /// Anything else: the text was signed as it is.
+    /// Any other text, signed as it is.
     Opaque(&'a str),
 }
 
 impl<'a> Payload<'a> {
-    /// Decides which. What could be taken for an object by another reader is never taken for opaque text: that would make
-    /// a signed object with a fault into one that nobody looks into.
+    /// Decides the mode. why: a text that another parser could take for an object is never opaque. Otherwise a fault
+    /// in a signed object would hide it from every check.
     fn read(text: &'a str, most: usize) -> Result<Self, Broken> {
         if text.len() > most {
             return Err(Broken::new("payload", "must have no more bytes than the limit"));
         }
-        // The widest limits are enough: what is read is no longer than the payload may be.
+        // The hard caps suffice: the length was checked.
         let object = match read(text.as_bytes(), Recipe::PicCjson1, &Limits::hard_caps()) {
             Ok(object) => object,
             Err(error) => {
@@ -141,7 +141,7 @@ impl<'a> Payload<'a> {
         if version.as_str() != Some(ATTESTATION_VERSION) {
             return Err(Broken::new("payload/attestation_version", "must be `PIC-ATT/1.0`"));
         }
-        // Canonical numbers can be longer than those that were written.
+        // Canonical numbers can be longer than the received ones.
         if object.bytes().len() > most {
             return Err(Broken::new("payload", "must have no more bytes than the limit in canonical form"));
         }
@@ -163,7 +163,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Blanks are taken widely, with a byte order mark among them.
+/// Whitespace includes invisible characters and the byte order mark.
 fn looks_like_object(text: &str) -> bool {
     text.trim_start_matches(|c: char| c.is_whitespace() || is_hidden(c)).starts_with('{')
 }

@@ -1,16 +1,16 @@
 use std::fmt;
 
-/// Why a proposal is refused. The `PIC_*` names are those of PIC/1.0 (its `errors` registry) and are never renamed.
+/// Refusal code of a proposal. The `PIC_*` names come from the `errors` registry of PIC/1.0 and are never renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ProposalCode {
-    /// A proposal is needed and is missing, or what came is not an object.
+    /// A required proposal is missing, or the input is not an object.
     InvalidRequest,
-    /// The proposal or its evidence is over a limit of bytes, items or time.
+    /// The proposal or its evidence exceeds a limit of bytes, items or time.
     LimitExceeded,
-    /// The proposal is not JSON read strictly, or not of the PIC/1.0 schema.
+    /// The proposal is not strict JSON, or violates the PIC/1.0 schema.
     SchemaInvalid,
-    /// Two inputs, or two pieces of evidence, have one id.
+    /// Two inputs, or two pieces of evidence, have the same id.
     DuplicateId,
     /// The proposal is for another tool.
     ToolBindingMismatch,
@@ -18,15 +18,15 @@ pub enum ProposalCode {
     ArgBindingMismatch,
     /// The operator's policy does not list the tool.
     PolicyViolation,
-    /// The proposal says less of the impact than the operator does. Countersign's own.
+    /// The proposal states a lower impact than the operator does. Countersign's own code.
     ImpactUnderstated,
-    /// The impact needs evidence and none came.
+    /// The impact requires evidence, and the proposal has none.
     EvidenceRequired,
     /// A piece of evidence does not verify.
     EvidenceFailed,
-    /// No claim of a high-impact proposal is backed by a trusted input.
+    /// No claim of a high-impact proposal cites a trusted input.
     VerifierFailed,
-    /// Something unforeseen. A refusal like the others.
+    /// Internal failure. Refuses like the others.
     InternalError,
 }
 
@@ -66,7 +66,7 @@ impl ProposalCode {
         }
     }
 
-    /// One fixed sentence, fit for a model: it names no value, key or path.
+    /// Fixed sentence, safe for a model: it names no value, key or path.
     #[must_use]
     pub const fn message(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Lists of digests that operators vouch for.
+//! Lists of digests that operators endorse.
 
 mod bounds;
 mod entry;
@@ -16,57 +16,57 @@ pub use bounds::{ArgBound, ArgRule, BoundArgs};
 pub use entry::{EndorsedDigest, SpentEndorsement};
 pub(crate) use entry::{EndorsedUses, Unbacked};
 
-/// The payload type that endorsed digests are signed under.
+/// Payload type that endorsed digests are signed under.
 const PAYLOAD_TYPE: &str = "application/vnd.countersign.evidence-digests+json";
 
-/// What a draft and a signed payload say that they are.
+/// Name of the format, in a draft and in a signed payload.
 const FORMAT: &str = "countersign-evidence-digests-1";
 
-/// The most digests of one envelope.
+/// Most digests in one envelope.
 const MAX_DIGESTS: usize = 4_096;
 
-/// The most bytes of an envelope: room for every digest with a scope of its own.
+/// Largest list, in bytes: room for every digest with a scope of its own.
 const MAX_BYTES: usize = 4 << 20;
 
-/// How far the signer's clock may be ahead.
+/// Allowed lead of the signer's clock.
 const SKEW: Millis = Millis::from_secs(60);
 
-/// Why a list of endorsed digests cannot be signed or loaded.
+/// Failure to sign or load a list of endorsed digests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndorsementError {
-    /// The envelope is too large, malformed, of another type, or not signed by enough trusted keys.
+    /// The envelope is too large, malformed, of another type, or lacks signatures of trusted keys.
     #[error("the envelope of endorsed digests is refused")]
     Envelope(#[source] EnvelopeError),
-    /// The list is over the limit of bytes.
+    /// The list exceeds the limit of bytes.
     #[error("the list of endorsed digests is longer than {max} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// Largest list, in bytes.
         max: usize,
     },
     /// The list is not strict JSON.
     #[error("the list of endorsed digests is not strict JSON")]
     Json(#[source] JsonError),
-    /// What was signed is not in canonical form, so that two readers could see two things.
+    /// The payload is not in canonical form, so two parsers could read different content.
     #[error("the list of endorsed digests is not canonical JSON")]
     NotCanonical,
-    /// The list is of another format, or of another version of this one.
+    /// The list is of another format or version.
     #[error("the list is not in format `countersign-evidence-digests-1`")]
     Format,
     /// A member is missing, unknown or of another type.
     #[error("the list of endorsed digests is malformed")]
     Malformed,
-    /// There are too many digests.
+    /// The list has too many digests.
     #[error("a list has at most {max} digests")]
     TooMany {
-        /// The most digests.
+        /// Most digests.
         max: usize,
     },
-    /// A scope is stated and empty, names something twice, or names something that cannot be.
+    /// A scope is empty, repeats a name, or contains an impossible one.
     #[error("the scope of a digest is not a list of distinct names")]
     Scope,
-    /// The bounds of a digest are missing or more than 64, one is no rule for a place in the arguments, two are of one place, or
-    /// exact arguments stand beside them.
+    /// The bounds of a digest are empty or more than 64, a bound is not a rule for a place in the arguments, two
+    /// bounds have the same place, or the entry states exact arguments too.
     #[error(
         "the bounds of a digest are 1 to 64 distinct places in the arguments, each with a value, or with a least or a most"
     )]
@@ -74,16 +74,16 @@ pub enum EndorsementError {
     /// The number of uses is 0 or above 100.
     #[error("a digest has 1 to 100 uses")]
     Uses,
-    /// A digest that binds arguments or states its uses does not state its own times.
+    /// A digest that binds arguments or counts its uses does not state its own times.
     #[error("a digest that binds arguments or states its uses has to state `issued` and `expires` itself")]
     NoTimes,
-    /// The list, or a digest of it, ends before it begins, or a digest is issued after its list.
+    /// The list or an entry ends before it begins, or an entry is issued after its list.
     #[error("the list of endorsed digests ends before it begins, or a digest of it begins later")]
     Times,
     /// The list was issued in the future.
     #[error("the list of endorsed digests is not valid yet")]
     NotYetValid,
-    /// The list's time is over.
+    /// The list has expired.
     #[error("the list of endorsed digests has expired")]
     Expired,
 }
@@ -111,7 +111,7 @@ impl EndorsementError {
     }
 }
 
-/// A list of digests that an operator is about to sign, checked but not yet valid for anybody.
+/// Draft of a list of endorsed digests, checked but not signed.
 #[derive(Clone, Debug)]
 pub struct EndorsementDraft {
     payload: String,
@@ -119,17 +119,17 @@ pub struct EndorsementDraft {
 }
 
 impl EndorsementDraft {
-    /// Reads a draft: `{"format": "countersign-evidence-digests-1", "issued": ms, "expires": ms, "digests": [entry]}`. Times
-    /// are milliseconds since 1970.
+    /// Reads a draft: `{"format": "countersign-evidence-digests-1", "issued": ms, "expires": ms, "digests":
+    /// [entry]}`. Times are milliseconds since 1970.
     ///
-    /// An entry needs only its `sha256`. Its scope is `tools`, `servers`, `impacts`, `principals`, each a list; its end
-    /// `expires`. It binds a call's arguments by `args`, the digest of their canonical form, or by `bounds`: `[{"pointer":
-    /// "/to", "equals": value}, {"pointer": "/amount", "min": number, "max": number}]`, of which one number may be left out.
-    /// It backs as many calls as `uses` says, one where it binds arguments and says nothing, any number otherwise. Where
-    /// uses are counted, it states `issued` and `expires` itself.
+    /// An entry needs only its `sha256`. `tools`, `servers`, `impacts` and `principals`, each a list, limit its
+    /// scope, and `expires` its time. It binds a call's arguments by `args`, the digest of their canonical form, or
+    /// by `bounds`: `[{"pointer": "/to", "equals": value}, {"pointer": "/amount", "min": number, "max": number}]`,
+    /// where one of the two numbers may be omitted. `uses` is the number of calls that it backs: by default one if it
+    /// binds arguments, and unlimited otherwise. An entry with counted uses must state `issued` and `expires` itself.
     ///
     /// # Errors
-    /// [`EndorsementError`] when it could not be loaded once it is signed.
+    /// [`EndorsementError`] if the signed list could not be loaded.
     pub fn from_json(json: &[u8]) -> Result<Self, EndorsementError> {
         if json.len() > MAX_BYTES {
             return Err(EndorsementError::TooLarge { max: MAX_BYTES });
@@ -139,11 +139,12 @@ impl EndorsementDraft {
         Ok(Self { payload: canonical.as_str().to_owned(), entries })
     }
 
-    /// Adds the entries of an earlier list that have not ended when this one is issued, as they are, so that uses that are
-    /// over stay over. An entry without an end of its own gets that of its list.
+    /// Adds the entries of an earlier list that have not expired at the issue of this one. They stay unchanged, so
+    /// spent uses stay spent. An entry without an expiry gets the one of its list.
     ///
     /// # Errors
-    /// [`EndorsementError`] when the earlier list is not signed by the root's keys or has expired, or both together are no list.
+    /// [`EndorsementError`] if the earlier list is not signed by the root's keys or has expired, or the combined list
+    /// is invalid.
     pub fn carry_over(self, envelope: &[u8], root: &TrustRoot) -> Result<Self, EndorsementError> {
         let earlier = open(envelope, root, &|_| false)?;
         let (earlier_list, _) = read_list(earlier.payload.value())?;
@@ -173,49 +174,49 @@ impl EndorsementDraft {
         Self::from_json(whole.as_bytes())
     }
 
-    /// The entries that would be signed, in their order.
+    /// Entries to be signed, in order.
     #[must_use]
     pub fn entries(&self) -> &[EndorsedDigest] {
         &self.entries
     }
 
-    /// Signs it with each of the keys.
+    /// Signs the list with each of the keys.
     #[must_use]
     pub fn to_envelope(&self, keys: &[&SigningKey]) -> Envelope {
         Envelope::sign(PAYLOAD_TYPE, self.payload.as_bytes(), keys)
     }
 }
 
-/// Digests of evidence files that an operator vouches for, each with what it may back and until when. Only what a
-/// threshold of the operator's keys signed becomes one.
+/// Digests of evidence files that operators endorse, with scope and expiry. Created only from a list signed by a
+/// threshold of the operators' keys.
 ///
-/// At money, privacy and irreversible an entry counts only for the arguments that it binds, and each call takes one of its
-/// uses, which are spent like attestations. The store that they are spent in counts them: gates that share a list and not a
-/// store allow as many each. Elsewhere, an entry without arguments and uses backs any claim that cites it, any number of
-/// times, until it expires.
+/// At the impacts money, privacy and irreversible an entry counts only for the arguments that it binds, and each call
+/// takes one of its uses. Uses are spent like attestations, and the store counts them: gates that share a list but
+/// not a store allow the full number each. At other impacts, an entry without arguments and uses backs any number of
+/// claims that cite it, until it expires.
 ///
-/// It does not notice an older list that has not expired yet in place of a newer one ([`issued`](Self::issued) tells them
-/// apart), so give lists short lives.
+/// Does not detect an older unexpired list in place of a newer one ([`issued`](Self::issued) distinguishes them):
+/// give lists short lifetimes.
 #[derive(Clone, Debug)]
 pub struct EndorsedDigests {
     issued: Timestamp,
     expires: Timestamp,
-    /// The root's keys that signed it, and how many of them must.
+    /// Keys of the root that signed it, and the required number of them.
     signers: Vec<VerifyingKey>,
     threshold: usize,
     by_digest: BTreeMap<[u8; 32], Vec<EndorsedDigest>>,
 }
 
 impl EndorsedDigests {
-    /// Reads a signed envelope: size, signatures under the root, form, content, times, in this order.
+    /// Loads a signed envelope. Checks in order: size, signatures under the root, form, content, times.
     ///
     /// # Errors
-    /// [`EndorsementError`]; a list with one fault is refused as a whole.
+    /// [`EndorsementError`]; one fault refuses the whole list.
     pub fn load(envelope: &[u8], root: &TrustRoot, now: Timestamp) -> Result<Self, EndorsementError> {
         Self::load_unless_revoked(envelope, root, &|_| false, now)
     }
 
-    /// Does the same, and counts no signature of a key that the operator has revoked.
+    /// Loads like [`load`](Self::load), and ignores signatures of revoked keys.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -246,9 +247,9 @@ impl EndorsedDigests {
         Ok(list)
     }
 
-    /// Returns the first entry whose scope has this tool of a server, all of these impacts and the principal, now. A digest
-    /// can stand in the list more than once, for different scopes. Whether the entry backs a call depends on the call's
-    /// arguments, too, and on its uses.
+    /// Returns the first entry whose scope includes this tool and server, all of these impacts and the principal,
+    /// now. A list may contain a digest several times, with different scopes. Whether the entry backs a call also
+    /// depends on the call's arguments and on its uses.
     #[must_use]
     pub fn find(
         &self,
@@ -262,8 +263,8 @@ impl EndorsedDigests {
         self.of_digest(digest, now).find(|entry| entry.is_in_scope(tool, server, impacts, principal, now))
     }
 
-    /// Returns the uses of which a call that a file backs takes one; none where an entry counts any number of times.
-    /// Where no entry backs it though a scope fits, the error says why.
+    /// Returns the uses of which a call backed by this file takes one; empty if an entry counts any number of times.
+    /// If a scope matches and no entry backs the call, the error states the reason.
     pub(crate) fn back(
         &self,
         digest: &Digest,
@@ -287,56 +288,56 @@ impl EndorsedDigests {
         entries.into_iter().flatten()
     }
 
-    /// Every entry.
+    /// Returns every entry.
     pub fn entries(&self) -> impl Iterator<Item = &EndorsedDigest> {
         self.by_digest.values().flatten()
     }
 
-    /// The operators' keys that signed it and were not revoked when it was loaded.
+    /// Operators' keys that signed it and were not revoked at loading.
     #[must_use]
     pub fn signers(&self) -> &[VerifyingKey] {
         &self.signers
     }
 
-    /// How many of the operators' keys must have signed it: the root's threshold when it was loaded.
+    /// Required number of operators' keys: the root's threshold at loading.
     #[must_use]
     pub const fn threshold(&self) -> usize {
         self.threshold
     }
 
-    /// Says whether enough of the keys that signed it are still not revoked. Whoever keeps a list longer than one call
-    /// asks this at every call.
+    /// Returns whether enough of its signing keys are still not revoked. A caller that keeps a list longer than one
+    /// call must ask this at every call.
     #[must_use]
     pub fn still_counts(&self, revoked: &dyn Fn(&VerifyingKey) -> bool) -> bool {
         self.signers.iter().filter(|key| !revoked(key)).count() >= self.threshold
     }
 
-    /// When it was issued.
+    /// Time of issue.
     #[must_use]
     pub const fn issued(&self) -> Timestamp {
         self.issued
     }
 
-    /// The first moment at which none of it counts.
+    /// First moment at which no entry counts.
     #[must_use]
     pub const fn expires(&self) -> Timestamp {
         self.expires
     }
 
-    /// How many distinct digests it has.
+    /// Number of distinct digests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_digest.len()
     }
 
-    /// Says whether it has no digests.
+    /// Returns `true` if it has no digests.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_digest.is_empty()
     }
 }
 
-/// A list whose signatures verified.
+/// List with verified signatures.
 struct OpenedList {
     payload: Canonical,
     signers: Vec<VerifyingKey>,
@@ -357,7 +358,7 @@ fn open(
     Ok(OpenedList { payload, signers })
 }
 
-/// A call that a file is to back.
+/// Call that a file is to back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackedCall<'a> {
     pub(crate) tool: &'a str,
@@ -369,7 +370,7 @@ pub(crate) struct BackedCall<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Reads a list and its entries, in their order.
+/// Reads a list and its entries, in order.
 fn read_list(value: ValueRef<'_>) -> Result<(WireList, Vec<EndorsedDigest>), EndorsementError> {
     let format = value.get("format").and_then(ValueRef::as_str);
     if format.is_some_and(|format| format != FORMAT) {
@@ -389,8 +390,8 @@ fn read_list(value: ValueRef<'_>) -> Result<(WireList, Vec<EndorsedDigest>), End
     Ok((wire, entries))
 }
 
-/// Every key of the root that signed, as an envelope names no more of them than the threshold: one that is revoked later
-/// may leave enough others.
+/// Returns every key of the root that signed. why: verification stops at the threshold, and if one key is revoked
+/// later, enough others may remain.
 fn signers(
     envelope: &Envelope,
     root: &TrustRoot,
@@ -405,11 +406,11 @@ fn signers(
     named.iter().chain(others).copied().collect()
 }
 
-/// The largest payload in base64, with room for the signatures.
+/// Largest payload in base64, with room for the signatures.
 const MAX_ENVELOPE_BYTES: usize = MAX_BYTES / 3 * 4 + (64 << 10);
 
 fn json_limits() -> Limits {
-    // INVARIANT: below the reader's hard cap; the default, which is tighter, would refuse and not let through.
+    // INVARIANT: below the reader's hard cap. If not, the tighter default applies and refuses.
     Limits::default().with_max_bytes(MAX_BYTES).unwrap_or_default()
 }
 
@@ -424,7 +425,7 @@ struct WireList {
     digests: Vec<IgnoredAny>,
 }
 
-/// Reads a member that may be left out but not be `null`: a `null` where a limit should stand would lift it.
+/// Reads an optional member that is present. why: `null` is refused, as `null` in place of a limit would lift it.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
 }

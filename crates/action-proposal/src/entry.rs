@@ -2,18 +2,18 @@ use std::fmt;
 
 use countersign_core::Digest;
 
-/// One entry of a proposal's `evidence`, as it was read and before anything of it is believed.
+/// Entry of a proposal's `evidence`, parsed and unverified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EvidenceEntry {
-    /// `type: hash`: a file and the SHA-256 that it is said to have.
+    /// `type: hash`: a file and its claimed SHA-256.
     Hash(HashEntry),
     /// `type: sig`: a signed payload.
     Signature(SignatureEntry),
 }
 
 impl EvidenceEntry {
-    /// The entry's id. Provenance of the same id is what it can raise.
+    /// Id of the entry. It can raise the trust of the provenance with the same id.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {
@@ -23,7 +23,7 @@ impl EvidenceEntry {
     }
 }
 
-/// A file by reference, with the digest that it is said to have.
+/// Reference to a file, with its claimed digest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HashEntry {
     pub(crate) id: Box<str>,
@@ -32,20 +32,20 @@ pub struct HashEntry {
 }
 
 impl HashEntry {
-    /// The reference, `file://...`.
+    /// Reference, `file://...`.
     #[must_use]
     pub fn reference(&self) -> &str {
         &self.reference
     }
 
-    /// The SHA-256 that the file is said to have.
+    /// Claimed SHA-256 of the file.
     #[must_use]
     pub const fn sha256(&self) -> Digest {
         self.sha256
     }
 }
 
-/// A payload and a signature over it. The one algorithm is Ed25519.
+/// Payload and its signature. Ed25519 is the only algorithm.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignatureEntry {
     pub(crate) id: Box<str>,
@@ -55,33 +55,33 @@ pub struct SignatureEntry {
 }
 
 impl SignatureEntry {
-    /// What was signed: an attestation object as JSON text, or opaque text.
+    /// Signed payload: an attestation object as JSON text, or opaque text.
     #[must_use]
     pub fn payload(&self) -> &str {
         &self.payload
     }
 
-    /// The signature in base64.
+    /// Signature in base64.
     #[must_use]
     pub fn signature(&self) -> &str {
         &self.signature
     }
 
-    /// Which key of the keyring is said to have signed.
+    /// Claimed id of the signing key in the keyring.
     #[must_use]
     pub fn key_id(&self) -> &str {
         &self.key_id
     }
 }
 
-/// The agent wrote it: the reference and the id are not shown.
+/// why: the agent wrote it, so reference and id are not printed.
 impl fmt::Debug for HashEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HashEntry").field("sha256", &self.sha256).finish_non_exhaustive()
     }
 }
 
-/// The agent wrote it: only the payload's size is shown.
+/// why: the agent wrote it, so only the payload's size is printed.
 impl fmt::Debug for SignatureEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SignatureEntry").field("payload_bytes", &self.payload.len()).finish_non_exhaustive()

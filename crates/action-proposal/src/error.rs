@@ -3,9 +3,9 @@ use std::fmt;
 
 use crate::ProposalCode;
 
-/// A refusal: its code, and for the record the place and the rule that was broken. Never a value.
+/// Refusal: its code, and for the record the place and the broken rule. Never a value.
 ///
-/// `Display` writes the code's fixed sentence, which may go to a model. [`detail`](Self::detail) may not.
+/// `Display` writes the code's fixed sentence, which a model may see. A model must not see [`detail`](Self::detail).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ProposalError {
     code: ProposalCode,
@@ -14,7 +14,7 @@ pub struct ProposalError {
 }
 
 impl ProposalError {
-    /// `place` is a JSON pointer into the proposal or the name of what was looked at; `rule` says what had to hold.
+    /// `place` is a JSON Pointer into the proposal, or the name of the checked object; `rule` states the requirement.
     pub(crate) fn new(
         code: ProposalCode,
         place: impl Into<Cow<'static, str>>,
@@ -29,19 +29,19 @@ impl ProposalError {
         self.code
     }
 
-    /// Where, as a JSON pointer into the proposal or the name of what was looked at.
+    /// JSON Pointer (RFC 6901) into the proposal, or the name of the checked object.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// What had to hold there.
+    /// Requirement that was not met there.
     #[must_use]
     pub fn rule(&self) -> &str {
         &self.rule
     }
 
-    /// Place and rule, for the record and for people who look for the fault. Never for a model.
+    /// Place and rule, for the record and for debugging. Do not show it to a model.
     #[must_use]
     pub fn detail(&self) -> String {
         format!("{}: {}", self.place, self.rule)

@@ -8,11 +8,11 @@ use cap_std::fs::{Dir, File, Metadata, MetadataExt as _, OpenOptions};
 use crate::reference::plain_names;
 use crate::{EvidenceBudget, EvidenceResolver, ResolveError, ResolvedEvidence};
 
-/// Why an evidence folder could not be opened.
+/// Failure to open an evidence folder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// Nothing is there, it is not a folder, or it may not be opened.
+    /// The folder does not exist, is not a folder, or may not be opened.
     #[error("the evidence folder cannot be opened")]
     Open(#[source] io::Error),
 }
@@ -27,7 +27,7 @@ impl FolderError {
     }
 }
 
-/// Evidence in the files of one folder and of the folders in it.
+/// Evidence in the files of one folder and its subfolders.
 ///
 /// ```
 /// use countersign_action_proposal::{EvidenceBudget, EvidenceFolder, EvidenceResolver};
@@ -44,24 +44,24 @@ impl FolderError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The folder is opened once and then fixed, whatever later becomes of its path. From there each name is opened without
-/// following a link, and what was opened is what is judged: a regular file, with one name, on the folder's own file system.
-/// It is read once, and refused if it changed meanwhile. The folders must be such that they may be listed.
+/// The folder is opened once and then fixed, whatever happens to its path. From there each name is opened without
+/// following links, and the opened file is checked: a regular file with one link, on the folder's own file system. It
+/// is read once, and refused if it changed meanwhile. The process must be allowed to list the folders.
 ///
-/// It does not protect against whoever may put files of their own into the folder: what those files are worth is a matter of
-/// their digests. A second mount of the folder's own file system inside of it is not told apart from a folder. Opening a
-/// device can have effects of its own: keep devices out of the folder. A file system that never answers is waited for.
-/// Where its times are no finer than a clock tick, a second change within one tick shows only by length and links.
+/// Does not protect against a party that may add files to the folder: trust in a file comes from its digest. A second
+/// mount of the folder's own file system inside of it looks like a folder. Opening a device can have effects of its
+/// own: keep devices out of the folder. Reading waits for a file system that never answers. If timestamps are no
+/// finer than a clock tick, a second change within one tick shows only in length and links.
 pub struct EvidenceFolder {
     root: Dir,
     pub(crate) device: u64,
 }
 
 impl EvidenceFolder {
-    /// Opens the folder. `path` may lead through links; it is not looked at again.
+    /// Opens the folder. `path` may contain links; it is resolved once.
     ///
     /// # Errors
-    /// [`FolderError::Open`] when there is no folder, or it may not be opened.
+    /// [`FolderError::Open`] if the folder does not exist or may not be opened.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FolderError> {
         let root = Dir::open_ambient_dir(path, cap_std::ambient_authority()).map_err(FolderError::Open)?;
         let device = root.dir_metadata().map_err(FolderError::Open)?.dev();
@@ -86,7 +86,7 @@ impl EvidenceResolver for EvidenceFolder {
         let (file, before) = self.open_file(inner.as_ref().unwrap_or(&self.root), last)?;
         let evidence = budget.read_about(&file, before.size)?;
         let read = evidence.bytes().len() as u64;
-        // Files that a kernel makes up say that they have no bytes; they are refused with those that changed.
+        // Virtual files of a kernel report size 0; they are refused as changed.
         let after = Stamp::from(&file.metadata().map_err(ResolveError::Io)?);
         if read == before.size && after == before { Ok(evidence) } else { Err(ResolveError::Changed) }
     }
@@ -99,7 +99,7 @@ impl EvidenceFolder {
         if device == self.device { Ok(inner) } else { Err(ResolveError::NotPlain) }
     }
 
-    /// Opens without waiting for a pipe's other end, and judges what it opened.
+    /// Opens without waiting for the other end of a pipe, and checks the opened file.
     fn open_file(&self, folder: &Dir, name: &str) -> Result<(File, Stamp), ResolveError> {
         let mut options = OpenOptions::new();
         options.read(true).follow(FollowSymlinks::No).nonblock(true);
@@ -109,9 +109,9 @@ impl EvidenceFolder {
         if !metadata.is_file() || stamp.links != 1 || stamp.device != self.device {
             return Err(ResolveError::NotPlain);
         }
-        // One link is not enough: a second name of a file outside can be opened and then taken away before the links are
-        // counted. So the one link must be this name, which is asked once nobody is in the midst of taking it away: reading
-        // the folder's list waits for whoever changes the folder. To put the name back for that moment changes the stamp.
+        // why: one link is not enough. A second name of a file outside could be opened and then removed before the
+        // links are counted. So the one link must be this name. The name is checked after listing the folder, which
+        // waits for a change in progress. Restoring the name for that moment changes the stamp.
         if let Some(Err(error)) = folder.entries().map_err(refusal)?.next() {
             return Err(ResolveError::Io(error));
         }
@@ -120,14 +120,15 @@ impl EvidenceFolder {
     }
 }
 
-/// The folder may be secret: nothing of it is shown.
+/// why: the folder may be secret, so nothing is printed.
 impl fmt::Debug for EvidenceFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EvidenceFolder")
     }
 }
 
-/// What is another once a file was written, cut, linked, unlinked, renamed over or had its rights changed.
+/// Metadata that changes when a file is written, truncated, linked, unlinked, renamed over, or has its permissions
+/// changed.
 #[derive(PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -151,12 +152,12 @@ impl From<&Metadata> for Stamp {
     }
 }
 
-/// `ELOOP` for a link that is not followed; `ENXIO`, `ENOTSUP` and `EOPNOTSUPP` for a socket. `io::ErrorKind` has no stable
-/// names for them. Where a system has other numbers, the refusal is only named less well.
+/// `ELOOP` for a link that is not followed; `ENXIO`, `ENOTSUP` and `EOPNOTSUPP` for a socket. `io::ErrorKind` has no
+/// stable names for them. On a system with other numbers the refusal has a less specific code.
 const NOT_PLAIN: &[i32] =
     if cfg!(any(target_os = "linux", target_os = "android")) { &[40, 6] } else { &[62, 6, 45, 102] };
 
-/// Names what an open that failed has met. The system's error has a number and no path.
+/// Names the object that could not be opened. A system error has a number and no path.
 fn refusal(error: io::Error) -> ResolveError {
     let kind = error.kind();
     if kind == io::ErrorKind::NotFound {

@@ -1,7 +1,7 @@
 use countersign_core::ImpactClass;
 
-/// Which impacts count as high: money, privacy and irreversible always, and what the operator adds. None can be taken
-/// away.
+/// Impacts that count as high: always money, privacy and irreversible, and those that the operator adds. None can be
+/// removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HighImpacts {
     write: bool,
@@ -11,7 +11,7 @@ pub struct HighImpacts {
 }
 
 impl HighImpacts {
-    /// Adds one more class.
+    /// Adds a class.
     #[must_use]
     pub const fn with(mut self, impact: ImpactClass) -> Self {
         match impact {
@@ -19,13 +19,13 @@ impl HighImpacts {
             ImpactClass::Write => self.write = true,
             ImpactClass::External => self.external = true,
             ImpactClass::Compute => self.compute = true,
-            // High already, as whatever may come is.
+            // High already, as any future class is.
             ImpactClass::Money | ImpactClass::Privacy | ImpactClass::Irreversible | _ => {}
         }
         self
     }
 
-    /// Says whether the class counts as high.
+    /// Returns `true` if the class counts as high.
     #[must_use]
     pub const fn contains(&self, impact: ImpactClass) -> bool {
         match impact {

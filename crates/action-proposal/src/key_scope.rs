@@ -2,8 +2,7 @@ use std::collections::BTreeSet;
 
 use countersign_core::{ImpactClass, KeyId, Principal, ServerName};
 
-/// What a key, or an endorsed digest, may speak for. A part that is not stated allows all; a stated one allows its
-/// members and nothing else.
+/// Scope of a key or an endorsed digest. An absent part allows everything; a stated one allows only its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyScope {
     tools: Option<BTreeSet<Box<str>>>,
@@ -12,7 +11,7 @@ pub struct KeyScope {
     principals: Option<BTreeSet<Principal>>,
 }
 
-/// Says that a stated scope is empty, or has a member twice or one that nothing could ever match.
+/// A stated scope is empty, repeats a member, or has one that can never match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScopeError;
 
@@ -35,13 +34,13 @@ impl KeyScope {
         })
     }
 
-    /// Says whether it allows a tool, by its exact name.
+    /// Returns `true` if it allows a tool, by exact name.
     #[must_use]
     pub fn allows_tool(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|tools| tools.contains(tool))
     }
 
-    /// Says whether it allows a server. Where servers are stated, none in particular is not one of them.
+    /// Returns `true` if it allows a server. A scope that states servers refuses an unknown server.
     #[must_use]
     pub fn allows_server(&self, server: Option<&ServerName>) -> bool {
         match (&self.servers, server) {
@@ -51,13 +50,13 @@ impl KeyScope {
         }
     }
 
-    /// Says whether it allows an impact.
+    /// Returns `true` if it allows an impact.
     #[must_use]
     pub fn allows_impact(&self, impact: ImpactClass) -> bool {
         self.impacts.as_ref().is_none_or(|impacts| impacts.contains(&impact))
     }
 
-    /// Says whether it allows a principal. Where principals are stated, nobody in particular is not one of them.
+    /// Returns `true` if it allows a principal. A scope that states principals refuses an unknown principal.
     #[must_use]
     pub fn allows_principal(&self, principal: Option<&Principal>) -> bool {
         match (&self.principals, principal) {
@@ -67,33 +66,33 @@ impl KeyScope {
         }
     }
 
-    /// The tools, where they are stated.
+    /// Tools, if stated.
     #[must_use]
     pub fn tools(&self) -> Option<impl ExactSizeIterator<Item = &str>> {
         self.tools.as_ref().map(|tools| tools.iter().map(|tool| &**tool))
     }
 
-    /// The servers, where they are stated.
+    /// Servers, if stated.
     #[must_use]
     pub fn servers(&self) -> Option<impl ExactSizeIterator<Item = &ServerName>> {
         self.servers.as_ref().map(|servers| servers.iter())
     }
 
-    /// The impacts, where they are stated.
+    /// Impacts, if stated.
     #[must_use]
     pub fn impacts(&self) -> Option<impl ExactSizeIterator<Item = ImpactClass>> {
         self.impacts.as_ref().map(|impacts| impacts.iter().copied())
     }
 
-    /// The principals, where they are stated.
+    /// Principals, if stated.
     #[must_use]
     pub fn principals(&self) -> Option<impl ExactSizeIterator<Item = &Principal>> {
         self.principals.as_ref().map(|principals| principals.iter())
     }
 }
 
-/// A tool's name can be any text for PIC/1.0, so ids' grammar is asked for. An asterisk would look like a pattern and
-/// match nothing.
+/// why: PIC/1.0 allows any text as a tool's name, so the grammar of ids applies. An asterisk would look like a
+/// pattern and match nothing.
 fn is_tool(name: &str) -> bool {
     KeyId::new(name).is_ok() && !name.contains('*')
 }

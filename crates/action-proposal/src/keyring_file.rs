@@ -10,78 +10,78 @@ use crate::keyring::{EvidenceKey, EvidenceKeyring, InactiveKey, KeyStatus};
 use crate::public_key;
 use crate::rfc3339::{self, Offset};
 
-/// The most bytes of a keyring's file.
+/// Largest keyring file, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The most keys, and the most entries of each list of revocations.
+/// Most keys, and most entries of each list of revocations.
 const MAX_KEYS: usize = 4_096;
 
-/// The members of the full form. None of them is an id in the short one.
+/// Members of the full form. None of them is a valid id in the short form.
 const MEMBERS: [&str; 4] = ["trusted_keys", "revoked_keys", "revoked_fingerprints", "thresholds"];
 
-/// Why a keyring's file is refused. The messages name no id and no key; [`place`](Self::place) says where, for whoever
-/// wrote the file.
+/// Refusal of a keyring file. The messages name no id and no key; [`place`](Self::place) names the place, for the
+/// author of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyringError {
-    /// The file is over the limit.
+    /// The file exceeds the limit.
     #[error("the keyring is longer than {max} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// Largest file, in bytes.
         max: usize,
     },
-    /// The bytes are not strict JSON, or hold a member twice.
+    /// The bytes are not strict JSON, or a member is repeated.
     #[error("the keyring is not strict JSON")]
     Json(#[source] JsonError),
     /// A member is missing, unknown or of another type.
     #[error("the keyring is malformed")]
     Malformed {
-        /// Where, as a JSON pointer.
+        /// JSON Pointer into the file.
         place: String,
     },
-    /// There are too many keys or revocations.
+    /// The file has too many keys or revocations.
     #[error("a keyring has at most {max} keys, and as many entries in each other list")]
     TooMany {
-        /// The most.
+        /// Most entries.
         max: usize,
     },
-    /// An id is empty, longer than 256 bytes, or has hidden characters or white space around it.
+    /// An id is empty, longer than 256 bytes, or contains invisible characters or surrounding whitespace.
     #[error("a key id is not 1 to 256 bytes without hidden characters and blanks around them")]
     Id {
-        /// Where, as a JSON pointer.
+        /// JSON Pointer into the file.
         place: String,
     },
-    /// A key is weak and neither revoked nor expired, or no Ed25519 public key in one of the spellings.
+    /// A key is weak and neither revoked nor expired, or is no Ed25519 public key in a known spelling.
     #[error("the keyring holds a key that cannot be used")]
     Key {
-        /// Where, as a JSON pointer.
+        /// JSON Pointer into the file.
         place: String,
-        /// What is wrong with it.
+        /// Fault of the key.
         #[source]
         source: KeyError,
     },
-    /// One public key stands under two ids.
+    /// One public key has two ids.
     #[error("the keyring holds one public key under two ids")]
     DuplicateKey {
-        /// Where its second id is, as a JSON pointer.
+        /// JSON Pointer to its second id.
         place: String,
     },
     /// A time is not RFC 3339.
     #[error("a time is not of RFC 3339")]
     Time {
-        /// Where, as a JSON pointer.
+        /// JSON Pointer into the file.
         place: String,
     },
-    /// A key's scope is stated and empty, names something twice, or names something that cannot be.
+    /// The scope of a key is empty, repeats a name, or contains an impossible one.
     #[error("a scope is not a list of distinct names")]
     Scope {
-        /// Where, as a JSON pointer.
+        /// JSON Pointer into the file.
         place: String,
     },
     /// A threshold is for an unknown impact, zero, or above the number of keys that are neither revoked nor expired.
     #[error("a threshold is not between 1 and the number of keys that count, for one of the impacts")]
     Threshold {
-        /// Where, as a JSON pointer.
+        /// JSON Pointer into the file.
         place: String,
     },
 }
@@ -104,7 +104,7 @@ impl KeyringError {
         }
     }
 
-    /// Where in the file, as a JSON pointer with hidden characters spelled out. It holds the id that the file has there.
+    /// JSON Pointer into the file, with invisible characters escaped. It contains the id at that place.
     #[must_use]
     pub fn place(&self) -> Option<&str> {
         match self {
@@ -120,7 +120,7 @@ impl KeyringError {
     }
 }
 
-/// Without a time, no key counts as expired.
+/// Reads a keyring file. Without a time, no key counts as expired.
 pub(crate) fn read_keyring(json: &[u8], now: Option<Timestamp>) -> Result<EvidenceKeyring, KeyringError> {
     let too_large = KeyringError::TooLarge { max: MAX_BYTES };
     if json.len() > MAX_BYTES {
@@ -144,7 +144,7 @@ pub(crate) fn read_keyring(json: &[u8], now: Option<Timestamp>) -> Result<Eviden
     let (revoked_ids, revoked_fingerprints) = (read_revoked_ids(file)?, read_revoked_fingerprints(file)?);
     let keyring = EvidenceKeyring { revoked_ids, revoked_fingerprints, ..EvidenceKeyring::default() };
     let mut keyring = read_keys(keyring, "/trusted_keys", trusted, now)?;
-    // The bare SHA-256 of a key is no fingerprint: it would look revoked, and not be.
+    // why: the bare SHA-256 of a key is no fingerprint. The key would look revoked without being so.
     let is_bare =
         |key: &EvidenceKey| keyring.revoked_fingerprints.contains(Digest::of(key.key.as_bytes()).as_bytes());
     if keyring.keys.values().any(is_bare) {
@@ -154,10 +154,10 @@ pub(crate) fn read_keyring(json: &[u8], now: Option<Timestamp>) -> Result<Eviden
     Ok(keyring)
 }
 
-/// Ids and keys, and nothing else.
+/// Reads the short form: ids and keys only.
 fn read_short_form(file: ValueRef<'_>, now: Option<Timestamp>) -> Result<EvidenceKeyring, KeyringError> {
     for (name, value) in file.members() {
-        // A file of revocations alone is a full one that lost its keys, and not a short one.
+        // why: a file of revocations alone is a full one that lost its keys, and not a short one.
         if MEMBERS.contains(&name) || value.kind() != Kind::String {
             return Err(malformed(&pointer("", name)));
         }
@@ -165,7 +165,7 @@ fn read_short_form(file: ValueRef<'_>, now: Option<Timestamp>) -> Result<Evidenc
     read_keys(EvidenceKeyring::default(), "", file, now)
 }
 
-/// Adds the keys to a keyring that has its revocations already.
+/// Adds the keys to a keyring that already has its revocations.
 fn read_keys(
     mut keyring: EvidenceKeyring,
     place: &str,
@@ -185,7 +185,7 @@ fn read_keys(
                 keyring.keys.insert(id, key);
             }
             Ok(_) => return Err(KeyringError::DuplicateKey { place }),
-            // No signature counts under a key that is revoked or expired, so a weak one does no harm there.
+            // why: no signature counts under a revoked or expired key, so a weak one does no harm there.
             Err(KeyringError::Key { place, source: KeyError::Weak }) => {
                 let status = keyring.inactive_status(&id, &wire, now, &place)?;
                 let status = status.ok_or(KeyringError::Key { place, source: KeyError::Weak })?;
@@ -198,7 +198,7 @@ fn read_keys(
 }
 
 impl EvidenceKeyring {
-    /// How many keys are neither revoked nor expired.
+    /// Number of keys that are neither revoked nor expired.
     fn countable(&self, now: Option<Timestamp>) -> usize {
         let counting = self.keys.iter().filter(|(id, key)| {
             !self.revoked_ids.contains(*id)
@@ -208,7 +208,7 @@ impl EvidenceKeyring {
         counting.count()
     }
 
-    /// Why a weak key can never be used; nothing where it could.
+    /// Status that makes a weak key unusable; `None` if it could be used.
     fn inactive_status(
         &self,
         id: &str,
@@ -282,7 +282,7 @@ fn read_revoked_fingerprints(file: ValueRef<'_>) -> Result<BTreeSet<[u8; 32]>, K
     entries.into_iter().map(read_one).collect()
 }
 
-/// The texts of a list that may be left out, each with its place.
+/// Texts of an optional list, each with its place.
 fn list<'a>(file: ValueRef<'a>, name: &str) -> Result<Vec<(String, &'a str)>, KeyringError> {
     let Some(value) = file.get(name) else {
         return Ok(Vec::new());
@@ -326,12 +326,12 @@ fn malformed(place: &str) -> KeyringError {
     KeyringError::Malformed { place: place.to_owned() }
 }
 
-/// Adds one token to a JSON pointer (RFC 6901), with hidden characters spelled out.
+/// Appends a token to a JSON Pointer (RFC 6901), with invisible characters escaped.
 fn pointer(place: &str, name: &str) -> String {
     format!("{place}/{}", escape_hidden(&name.replace('~', "~0").replace('/', "~1")))
 }
 
-/// Writes the full form; every key in base64, every time in UTC.
+/// Writes the full form, with every key in base64 and every time in UTC.
 #[expect(clippy::expect_used, reason = "texts and integers in a struct always serialise")]
 pub(crate) fn write_keyring(keyring: &EvidenceKeyring) -> String {
     let text = |time: Option<Timestamp>| time.map(|time| time.to_string());
@@ -369,7 +369,7 @@ struct WireKeyring<'a> {
     thresholds: BTreeMap<&'a str, usize>,
 }
 
-/// One entry, as the file has it.
+/// Entry of a key, as written in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct WireKey {
     public_key: String,
@@ -388,8 +388,8 @@ pub(crate) struct WireKey {
 }
 
 impl WireKey {
-    /// Reads member by member, so that a fault has a place. A member that is not stated is left out and never `null`:
-    /// a `null` where a limit should stand would lift it.
+    /// Reads member by member, so that a fault has a place. Absent members are left out and never `null`: `null` in
+    /// place of a limit would lift it.
     fn read(value: ValueRef<'_>, place: &str) -> Result<Self, KeyringError> {
         let mut wire = Self::default();
         let mut has_key = false;

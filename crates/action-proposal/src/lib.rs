@@ -1,42 +1,42 @@
 //! Action proposals after PIC/1.0: evidence before side effects.
 //!
-//! Before a call with a high impact the agent says what it intends, which inputs led to it and what backs its claims
-//! ([`ActionProposal`]). Nothing of that is believed: all provenance is untrusted until evidence verifies, and evidence
-//! is a file whose digest an operator signed or an attestation that somebody signed for this very call.
-//! [`ActionProposal::verify`] gives a [`VerifiedProposal`], which nothing else can make, and
-//! [`VerifiedProposal::spend`] uses up its attestations, so that each counts for one call, and a use of each endorsed digest
-//! where uses are counted.
+//! Before a call with a high impact the agent states its intent, the inputs that led to it, and the evidence for its
+//! claims ([`ActionProposal`]). None of these statements is trusted: all provenance is untrusted until evidence
+//! verifies. Evidence is a file whose digest an operator signed, or an attestation signed for this very call.
+//! [`ActionProposal::verify`] returns a [`VerifiedProposal`], which only it can create. [`VerifiedProposal::spend`]
+//! uses up its attestations, so that each counts for one call, and one use of each endorsed digest with counted uses.
 //!
-//! The wire format, the canonical form, the attestation object and the error codes are those of PIC/1.0 as released in
-//! 0.9.x; the default profile is stricter ([`Profile`]).
+//! Wire format, canonical form, attestation object and error codes are those of PIC/1.0 as released in 0.9.x; the
+//! default profile is stricter ([`Profile`]).
 //!
-//! This crate does not decide which tools need a proposal, does not run anything, and does not judge whether a claim is
-//! true: it judges whether somebody whom the operator trusts has put a name to it. It reads no clock but the one that it is
-//! given, and no files except through an [`EvidenceResolver`].
+//! This crate does not decide which tools need a proposal, runs nothing, and does not judge whether a claim is true:
+//! it checks that a party trusted by the operator has signed for it. It reads only the given clock, and files only
+//! through an [`EvidenceResolver`].
 //!
 //! # The order of the checks
 //!
-//! Limits, schema, distinct ids, the tool, the arguments, the impact, the evidence, the claims, the time. It is one order for
-//! every profile, that of the specification's text, and the first check that fails is the answer:
+//! Limits, schema, distinct ids, tool, arguments, impact, evidence, claims, time. Every profile has this order, which
+//! is the order of the specification's text. The first failed check is the answer:
 //!
-//! | what is looked at | code |
+//! | check | code |
 //! | --- | --- |
 //! | bytes, nesting, entries of each list | `PIC_LIMIT_EXCEEDED` |
-//! | strict JSON, the schema member by member | `PIC_INVALID_REQUEST`, `PIC_SCHEMA_INVALID` |
-//! | ids of provenance; strictly, of evidence | `PIC_DUPLICATE_ID` |
+//! | strict JSON, the schema by member | `PIC_INVALID_REQUEST`, `PIC_SCHEMA_INVALID` |
+//! | ids of provenance; under `strict`, of evidence | `PIC_DUPLICATE_ID` |
 //! | the tool, byte by byte | `PIC_TOOL_BINDING_MISMATCH` |
 //! | the digest of the arguments | `PIC_ARG_BINDING_MISMATCH` |
-//! | strictly, whether the policy lists the tool, where it lists tools and the call states no impact | `PIC_POLICY_VIOLATION` |
+//! | under `strict`, the policy lists the tool, if it lists tools and the call states no impact | `PIC_POLICY_VIOLATION` |
 //! | the proposal's impact against the operator's | `IMPACT_UNDERSTATED` |
-//! | whether there is evidence where there must be | `PIC_EVIDENCE_REQUIRED` |
-//! | every entry of it | `PIC_EVIDENCE_FAILED`, or `PIC_LIMIT_EXCEEDED` for its bytes and time |
-//! | claims, trust, how many keys signed | `PIC_VERIFIER_FAILED` |
+//! | evidence is present where required | `PIC_EVIDENCE_REQUIRED` |
+//! | every entry of evidence | `PIC_EVIDENCE_FAILED`, or `PIC_LIMIT_EXCEEDED` for its bytes and time |
+//! | claims, trust, number of signing keys | `PIC_VERIFIER_FAILED` |
 //!
-//! The proposal, the call and the policy each state an impact, and what is asked at any of them is asked: of evidence, of
-//! keys, of scopes. Under a gate the call states it, from the registry. There the registry is the list of tools, and the
-//! gate has denied what it does not have.
+//! The proposal, the call and the policy each state an impact. The requirements of all three apply to evidence, keys
+//! and scopes. Under a gate the call takes its impact from the registry. There the registry is the list of tools, and
+//! the gate has already denied any tool outside of it.
 //!
-//! Where `pic-0.9` differs from the reference implementation, and why, is listed in `COMPATIBILITY.md` beside this crate.
+//! `COMPATIBILITY.md` beside this crate lists the differences of `pic-0.9` from the reference implementation, with
+//! reasons.
 
 mod attestation;
 mod call;

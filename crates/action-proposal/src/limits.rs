@@ -1,6 +1,6 @@
 use countersign_core::Millis;
 
-/// How much one proposal may ask of the verifier.
+/// Limits of one proposal and its verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProposalLimits {
     pub(crate) proposal_bytes: usize,
@@ -11,8 +11,8 @@ pub struct ProposalLimits {
     pub(crate) time: Millis,
 }
 
-/// PIC/1.0's own: 64,000 bytes of proposal, 64 items a list, 16,384 bytes of signed payload (before and after
-/// canonicalising), 5 MiB a file, 500 ms. And 16 MiB for all files of one proposal together, since 64 files of 5 MiB would
+/// Defaults of PIC/1.0: 64,000 bytes of proposal, 64 items per list, 16,384 bytes of signed payload (before and after
+/// canonicalising), 5 MiB per file, 500 ms. And 16 MiB for all files of one proposal, since 64 files of 5 MiB would
 /// be a third of a gigabyte for one call.
 impl Default for ProposalLimits {
     fn default() -> Self {
@@ -28,7 +28,7 @@ impl Default for ProposalLimits {
 }
 
 impl ProposalLimits {
-    /// Sets the most bytes of a proposal's JSON text, as received.
+    /// Sets the largest JSON text of a proposal, in bytes as received.
     #[must_use]
     pub const fn proposal_bytes(mut self, most: usize) -> Self {
         self.proposal_bytes = most;
@@ -42,28 +42,28 @@ impl ProposalLimits {
         self
     }
 
-    /// Sets the most bytes of one signed payload, as received and as canonicalised.
+    /// Sets the largest signed payload, in bytes as received and as canonicalised.
     #[must_use]
     pub const fn payload_bytes(mut self, most: usize) -> Self {
         self.payload_bytes = most;
         self
     }
 
-    /// Sets the most bytes of one evidence file.
+    /// Sets the largest evidence file, in bytes.
     #[must_use]
     pub const fn file_bytes(mut self, most: u64) -> Self {
         self.file_bytes = most;
         self
     }
 
-    /// Sets the most bytes of all evidence files of one proposal together.
+    /// Sets the most bytes of all evidence files of one proposal.
     #[must_use]
     pub const fn total_bytes(mut self, most: u64) -> Self {
         self.total_bytes = most;
         self
     }
 
-    /// Sets the longest time that one verification may take.
+    /// Sets the longest duration of one verification.
     #[must_use]
     pub const fn time(mut self, most: Millis) -> Self {
         self.time = most;

@@ -4,7 +4,7 @@ use std::fmt;
 use crate::reference::plain_names;
 use crate::{EvidenceBudget, EvidenceResolver, ResolveError, ResolvedEvidence};
 
-/// Evidence in memory, for hosts that hold it already and for tests. The limits are those of files.
+/// Evidence in memory, for hosts that already have the bytes, and for tests. The limits of files apply.
 ///
 /// ```
 /// use countersign_action_proposal::{EvidenceBudget, EvidenceResolver, MemoryEvidence};
@@ -23,14 +23,14 @@ pub struct MemoryEvidence {
 }
 
 impl MemoryEvidence {
-    /// Makes one that holds nothing.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Holds `bytes` under `reference`, in place of what it held there. What is held under anything but a plain relative
-    /// `file://` reference is never found, since only such references are looked up.
+    /// Stores `bytes` under `reference` and replaces earlier bytes. Only plain relative `file://` references are ever
+    /// looked up.
     #[must_use]
     pub fn with(mut self, reference: impl Into<Box<str>>, bytes: impl Into<Box<[u8]>>) -> Self {
         self.held.insert(reference.into(), bytes.into());
@@ -50,7 +50,7 @@ impl EvidenceResolver for MemoryEvidence {
     }
 }
 
-/// Evidence may be confidential: only how much there is is shown.
+/// why: evidence may be confidential, so only the number of entries is printed.
 impl fmt::Debug for MemoryEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MemoryEvidence({} held)", self.held.len())

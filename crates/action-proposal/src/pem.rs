@@ -1,4 +1,4 @@
-/// The text lines around a public key (RFC 7468, section 13).
+/// Text lines around a public key (RFC 7468, section 13).
 const BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
 const END: &str = "-----END PUBLIC KEY-----";
 
@@ -6,13 +6,13 @@ const END: &str = "-----END PUBLIC KEY-----";
 /// without parameters and a bit string of 32 whole bytes. DER has no other spelling of it.
 const HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// Says whether a text means to be PEM.
+/// Returns whether a text claims to be PEM.
 pub(crate) fn is_pem(text: &str) -> bool {
     text.starts_with("-----BEGIN")
 }
 
-/// Reads the 32 bytes of an Ed25519 public key: one key, nothing before or after it, no headers, base64 in its one
-/// spelling over any number of lines.
+/// Reads the 32 bytes of an Ed25519 public key: one key without surrounding text or headers, in the one base64
+/// spelling, over any number of lines.
 pub(crate) fn parse(text: &str) -> Option<[u8; 32]> {
     let mut lines = text.lines();
     if lines.next() != Some(BEGIN) || lines.next_back() != Some(END) {

@@ -3,17 +3,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_canonical_json::{JsonError, Kind, Limits, Recipe, ValueRef, read};
 use countersign_core::ImpactClass;
 
-/// Why a policy file is refused.
+/// Refusal of a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// The bytes are not strict JSON, or too many.
+    /// The bytes are not strict JSON, or exceed the limit.
     #[error("the policy is not strict JSON")]
     Json(#[source] JsonError),
     /// A member is unknown or of another type, or a tool's name is empty.
     #[error("the policy is malformed")]
     Malformed,
-    /// A word is none of the impact classes.
+    /// An impact class is unknown.
     #[error("the policy names an impact that there is not")]
     Impact,
 }
@@ -29,9 +29,9 @@ impl PolicyError {
     }
 }
 
-/// What an operator says of impacts: which tool has which, and which of them need a proposal and evidence.
+/// Operator's policy: the impact of each tool, and the impacts that need a proposal or evidence.
 ///
-/// The file is PIC/1.0's policy file. It can only tighten: money, privacy and irreversible need a proposal whatever it says
+/// The format is PIC/1.0's policy file. It can only tighten: money, privacy and irreversible always need a proposal
 /// ([`ProposalVerifier::requires_proposal`](crate::ProposalVerifier::requires_proposal)).
 ///
 /// ```
@@ -49,7 +49,7 @@ pub struct ProposalPolicy {
     evidence: BTreeSet<ImpactClass>,
 }
 
-/// Knows no tool, and asks for a proposal and for evidence where the impact is money, privacy or irreversible.
+/// Lists no tool, and requires a proposal and evidence at money, privacy and irreversible.
 impl Default for ProposalPolicy {
     fn default() -> Self {
         Self { impacts: BTreeMap::new(), proposals: high(), evidence: high() }
@@ -62,10 +62,10 @@ fn high() -> BTreeSet<ImpactClass> {
 
 impl ProposalPolicy {
     /// Reads a policy file: an object with any of `impact_by_tool`, `require_pic_for_impacts` and
-    /// `require_evidence_for_impacts`. A list that is missing or empty is the default's.
+    /// `require_evidence_for_impacts`. An absent or empty list means the default.
     ///
     /// # Errors
-    /// [`PolicyError`] when it is not strict JSON, has other members, or names an impact that there is not.
+    /// [`PolicyError`] if it is not strict JSON, has other members, or names an unknown impact.
     pub fn from_json(bytes: &[u8]) -> Result<Self, PolicyError> {
         let canonical = read(bytes, Recipe::Jcs1, &Limits::default()).map_err(PolicyError::Json)?;
         let value = canonical.value();
@@ -84,30 +84,30 @@ impl ProposalPolicy {
         Ok(policy)
     }
 
-    /// What holds where no policy was given: it knows no tool and asks for nothing.
+    /// Policy of a verifier without one: lists no tool and requires nothing.
     pub(crate) const fn silent() -> Self {
         Self { impacts: BTreeMap::new(), proposals: BTreeSet::new(), evidence: BTreeSet::new() }
     }
 
-    /// The impact of a tool, if the policy lists it. Names are compared byte by byte.
+    /// Impact of a tool, if listed. Names are compared byte by byte.
     #[must_use]
     pub fn impact_of(&self, tool: &str) -> Option<ImpactClass> {
         self.impacts.get(tool).copied()
     }
 
-    /// Says whether the policy lists any tool.
+    /// Returns `true` if the policy lists a tool.
     #[must_use]
     pub fn lists_tools(&self) -> bool {
         !self.impacts.is_empty()
     }
 
-    /// Says whether the policy asks for a proposal where the impact is this one.
+    /// Returns `true` if the policy requires a proposal at this impact.
     #[must_use]
     pub fn requires_proposal(&self, impact: ImpactClass) -> bool {
         self.proposals.contains(&impact)
     }
 
-    /// Says whether the policy asks for evidence where the impact is this one.
+    /// Returns `true` if the policy requires evidence at this impact.
     #[must_use]
     pub fn requires_evidence(&self, impact: ImpactClass) -> bool {
         self.evidence.contains(&impact)
@@ -127,7 +127,7 @@ fn impact_by_tool(value: ValueRef<'_>) -> Result<BTreeMap<Box<str>, ImpactClass>
     value.members().map(entry).collect()
 }
 
-/// Reads a list of impacts. An empty one is the default's, as for the reference: it never stands for *none*.
+/// Reads a list of impacts. An empty list means the default, as for the reference, and never *none*.
 fn impacts(value: ValueRef<'_>) -> Result<BTreeSet<ImpactClass>, PolicyError> {
     if value.kind() != Kind::Array {
         return Err(PolicyError::Malformed);

@@ -1,27 +1,27 @@
 use std::fmt;
 
-/// Says that a text names no profile. Never holds the text.
+/// Unknown profile name. Does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a profile is `strict`, `pic-0.9` or `pic-0.8`")]
 #[non_exhaustive]
 pub struct ProfileError;
 
-/// How proposals are judged. The operator chooses; a proposal cannot.
+/// Profile that a proposal is judged by. The operator chooses it; a proposal cannot.
 ///
-/// Whatever `strict` allows, `pic-0.9` allows as well.
+/// `pic-0.9` allows every proposal that `strict` allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
-    /// Evidence is always verified, all provenance enters untrusted, attestations are bound to the one call and used once,
-    /// a hash raises trust only where an operator signed the digest.
+    /// Evidence is always verified, all provenance starts untrusted, attestations are bound to the one call and used
+    /// once, and a hash raises trust only if an operator signed the digest.
     #[default]
     Strict,
-    /// As the reference release 0.9 behaves: attestations are bound to tool, impact, arguments, claims and intent, and
-    /// opaque signed payloads count; hashes raise no trust. Members of our own that an attestation states (`x_...`) bind
-    /// it to the call, and a nonce to one use.
+    /// Behaves like the reference release 0.9: attestations are bound to tool, impact, arguments, claims and intent,
+    /// opaque signed payloads count, and hashes raise no trust. Countersign's own members of an attestation
+    /// (`x_...`), if stated, bind it to the call, and a nonce to one use.
     Pic09,
-    /// As the reference release 0.8 behaves: trust is taken as claimed unless the operator asks for more, and a hash that
-    /// matches raises trust. Attestations are bound as under `pic-0.9`.
+    /// Behaves like the reference release 0.8: trust is taken as claimed unless the operator requires more, and a
+    /// matching hash raises trust. Attestations are bound as under `pic-0.9`.
     Pic08,
 }
 

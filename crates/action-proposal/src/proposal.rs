@@ -11,10 +11,10 @@ use crate::{
     ProposedCall, VerifiedProposal,
 };
 
-/// What an agent says that it is about to do, and why. Nothing of it is believed.
+/// Statement of an agent about an intended call and its reasons. None of it is trusted.
 ///
-/// It was read once, strictly, within limits, and is of the PIC/1.0 schema with distinct provenance ids. Its digests are of
-/// the very value that its members were read from.
+/// The text was parsed once, strictly, within limits, against the PIC/1.0 schema, with distinct provenance ids.
+/// Digests and members come from the same parsed value.
 ///
 /// ```
 /// use countersign_action_proposal::{ActionProposal, Profile, ProposalVerifier, ProposedCall};
@@ -30,7 +30,7 @@ use crate::{
 /// let verifier = ProposalVerifier::builder(Profile::Strict).build()?;
 /// let proposal = verifier.parse(text)?;
 /// let call = ProposedCall::to_tool_named("payments_send").args(Digest::of(br#"{"amount":500}"#));
-/// // The agent calls its mail trusted. Nobody whom the operator trusts does.
+/// // The agent calls its mail trusted, without evidence.
 /// let refused = proposal.verify(&verifier, &call, &SystemClock::new()).unwrap_err();
 /// assert_eq!(refused.code().as_str(), "PIC_EVIDENCE_REQUIRED");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -51,8 +51,8 @@ pub struct ActionProposal {
 }
 
 impl ActionProposal {
-    /// Reads a proposal's JSON text: limits, strict reading, schema, distinct provenance ids. Arrays and objects may nest
-    /// 128 deep.
+    /// Parses a proposal's JSON text: limits, strict JSON, schema, distinct provenance ids. Arrays and objects may
+    /// nest 128 deep.
     ///
     /// # Errors
     /// [`ProposalError`] with `PIC_LIMIT_EXCEEDED`, `PIC_INVALID_REQUEST` (not an object), `PIC_SCHEMA_INVALID` or
@@ -61,7 +61,7 @@ impl ActionProposal {
         Self::parse_under(json, limits, Profile::Strict)
     }
 
-    /// As [`parse`](Self::parse), with the schema of a profile.
+    /// Parses with the schema of a profile.
     pub(crate) fn parse_under(
         json: &[u8],
         limits: &ProposalLimits,
@@ -71,7 +71,7 @@ impl ActionProposal {
         if json.len() > limits.proposal_bytes {
             return Err(too_large());
         }
-        // The widest limits are enough: the bytes were counted, and no value of so many is wider than they are.
+        // The hard caps suffice: the length was checked, and no value is wider than its text.
         let canonical = read(json, Recipe::PicCjson1, &Limits::hard_caps()).map_err(|error| {
             let over_limit = matches!(
                 error.kind(),
@@ -108,37 +108,37 @@ impl ActionProposal {
         })
     }
 
-    /// What the agent says that it intends.
+    /// Intent that the agent states.
     #[must_use]
     pub fn intent(&self) -> &str {
         &self.intent
     }
 
-    /// The impact that the agent says. The effective one is never less than what the operator says.
+    /// Impact that the agent states. The effective impact is never below the operator's.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.impact
     }
 
-    /// The inputs that led to it, in their order.
+    /// Inputs that led to the proposal, in order.
     #[must_use]
     pub fn provenance(&self) -> &[Provenance] {
         &self.provenance
     }
 
-    /// What it claims, in its order.
+    /// Claims, in order.
     #[must_use]
     pub fn claims(&self) -> &[Claim] {
         &self.claims
     }
 
-    /// The tool that it is about.
+    /// Name of the proposed tool.
     #[must_use]
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// The arguments that it is about: an object.
+    /// Proposed arguments, an object.
     #[must_use]
     #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "what was read is of the schema")]
     pub fn args(&self) -> ValueRef<'_> {
@@ -146,13 +146,13 @@ impl ActionProposal {
         args.expect("the schema has arguments")
     }
 
-    /// The evidence entries, in their order; none when there is no list.
+    /// Evidence entries, in order; empty without a list.
     #[must_use]
     pub fn evidence(&self) -> &[EvidenceEntry] {
         &self.evidence
     }
 
-    /// The files among the evidence, in their order.
+    /// File entries of the evidence, in order.
     pub(crate) fn hash_entries(&self) -> impl Iterator<Item = &HashEntry> {
         self.evidence.iter().filter_map(|entry| match entry {
             EvidenceEntry::Hash(entry) => Some(entry),
@@ -178,16 +178,16 @@ impl ActionProposal {
         self.claims_digest
     }
 
-    /// SHA-256 of the intent's own UTF-8 bytes, without quotation marks or escapes (PIC-CJSON/1.0, section 8.3).
+    /// SHA-256 of the intent's UTF-8 bytes, without quotation marks or escapes (PIC-CJSON/1.0, section 8.3).
     #[must_use]
     pub const fn intent_digest(&self) -> Digest {
         self.intent_digest
     }
 
-    /// Verifies the proposal for one call. It is gone afterwards, whatever the answer.
+    /// Verifies the proposal for one call. Consumes it in any case.
     ///
     /// # Errors
-    /// [`ProposalError`] with the first thing that is wrong, in the order of [`ProposalCode::ALL`].
+    /// [`ProposalError`] of the first failed check, in the order of [`ProposalCode::ALL`].
     pub fn verify(
         self,
         verifier: &ProposalVerifier,
@@ -198,7 +198,7 @@ impl ActionProposal {
     }
 }
 
-/// A proposal may hold personal data: only its size, impact and digest are shown.
+/// why: a proposal may hold personal data, so only its size, impact and digest are printed.
 impl fmt::Debug for ActionProposal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ActionProposal")
@@ -213,7 +213,7 @@ fn over_limit(place: &'static str, rule: &'static str) -> ProposalError {
     ProposalError::new(ProposalCode::LimitExceeded, place, rule)
 }
 
-/// Looks at the sizes of the three lists, before the schema does.
+/// Checks the sizes of the three lists, before the schema does.
 fn check_lists(value: ValueRef<'_>, most: usize) -> Result<(), ProposalError> {
     for (name, place) in [("provenance", "/provenance"), ("claims", "/claims"), ("evidence", "/evidence")] {
         let list = value.get(name).filter(|list| list.kind() == Kind::Array);
@@ -224,7 +224,7 @@ fn check_lists(value: ValueRef<'_>, most: usize) -> Result<(), ProposalError> {
     Ok(())
 }
 
-/// Compares ids byte by byte: nothing is trimmed, folded or normalised.
+/// Compares ids byte by byte, without trimming, folding or normalising.
 pub(crate) fn check_distinct<'i>(
     ids: impl Iterator<Item = &'i str>,
     place: &'static str,
@@ -243,17 +243,17 @@ pub(crate) fn check_distinct<'i>(
     Ok(())
 }
 
-/// How far an input is trusted. What a proposal says of it is a claim.
+/// Trust in an input. The level in a proposal is a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "PIC/1.0 has these two and no other")]
 pub enum TrustLevel {
-    /// Anybody may have written it.
+    /// Any party may have written it.
     Untrusted,
-    /// Somebody with authority stands behind it.
+    /// A party with authority vouches for it.
     Trusted,
 }
 
-/// One input that led to the action, as the agent names it.
+/// Input that led to the action, as named by the agent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Provenance {
     pub(crate) id: Box<str>,
@@ -262,26 +262,26 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// The id, unique within the proposal. Claims cite it, and evidence of the same id can raise it.
+    /// Id, unique within the proposal. Claims cite it, and evidence with the same id can raise its trust.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// How far the agent says that the input is trusted.
+    /// Trust level that the agent claims.
     #[must_use]
     pub const fn claimed(&self) -> TrustLevel {
         self.claimed
     }
 
-    /// Where the agent says that the input comes from.
+    /// Source that the agent claims.
     #[must_use]
     pub fn source(&self) -> Option<&str> {
         self.source.as_deref()
     }
 }
 
-/// One claim, and the ids of the inputs that it cites.
+/// Claim, and the ids of the inputs that it cites.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Claim {
     pub(crate) text: Box<str>,
@@ -289,13 +289,13 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// What is claimed.
+    /// Text of the claim.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The ids of the provenance that it cites, in their order.
+    /// Ids of the cited provenance, in order.
     pub fn evidence(&self) -> impl Iterator<Item = &str> {
         self.evidence.iter().map(AsRef::as_ref)
     }

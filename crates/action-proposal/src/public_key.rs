@@ -3,15 +3,15 @@ use countersign_keys::{KeyError, VerifyingKey};
 
 use crate::pem;
 
-/// Reads a public key in any of the spellings that keyring files have: 64 hexadecimal digits, also behind `0x`; base64
-/// with either alphabet, padded or not; PEM. White space around it is taken off.
+/// Reads a public key in any spelling of keyring files: 64 hexadecimal digits, also after `0x`; base64 with either
+/// alphabet, padded or not; PEM. Surrounding ASCII whitespace is stripped.
 ///
-/// Which spelling it is follows from the text alone, and no text is two keys. Spare bits of base64 must be zero.
+/// The text alone decides the spelling, and no text spells two keys. Spare bits of base64 must be zero.
 pub(crate) fn parse(text: &str) -> Result<VerifyingKey, KeyError> {
     VerifyingKey::from_bytes(&bytes(text).ok_or(KeyError::Malformed)?)
 }
 
-/// The 32 bytes that a text spells, whether they are a key or not.
+/// Returns the 32 bytes that a text spells, valid key or not.
 pub(crate) fn bytes(text: &str) -> Option<[u8; 32]> {
     let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
     if pem::is_pem(text) { pem::parse(text) } else { hex(text).or_else(|| base64(text)) }
@@ -32,19 +32,19 @@ fn hex(text: &str) -> Option<[u8; 32]> {
 }
 
 fn base64(text: &str) -> Option<[u8; 32]> {
-    // 32 bytes are 43 characters, or 44 with the padding. What is longer is not worth copying.
+    // 32 bytes take 43 characters, or 44 with padding. Longer texts are not copied.
     if text.len() > 44 {
         return None;
     }
     let standard = text.replace('-', "+").replace('_', "/");
-    // Only 43 digits give 32 bytes, so there is one length that the padding can follow.
+    // Only 43 digits decode to 32 bytes, so the padding can follow at one length only.
     let digits = standard.strip_suffix('=').unwrap_or(&standard);
     let mut bytes = [0; 32];
     let whole = Base64Unpadded::decode(digits, &mut bytes).ok()?;
     whole.try_into().ok()
 }
 
-/// Reads exactly as many bytes as there is room for, in the standard alphabet, padded.
+/// Decodes exactly `room.len()` bytes, in the standard alphabet, padded.
 pub(crate) fn decode_padded<'b>(text: &str, room: &'b mut [u8]) -> Option<&'b [u8]> {
     let size = room.len();
     let whole = Base64::decode(text, room).ok()?;

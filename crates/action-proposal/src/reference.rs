@@ -9,12 +9,11 @@ const MAX_BYTES: usize = 1_024;
 const MAX_COMPONENTS: usize = 32;
 const MAX_NAME_BYTES: usize = 255;
 
-/// Splits a reference into the names that lead from the evidence folder to the file: the one grammar of references, for
-/// every resolver.
+/// Splits a reference into the names from the evidence folder to the file. All resolvers share this grammar.
 ///
-/// A reference is `file://` and then 1 to 32 names with one `/` between each two, 1,024 bytes in all. A name has 1 to 255
-/// bytes, is not `.` or `..`, and is taken as it stands: nothing is decoded, folded or normalised, so that one file has one
-/// reference. What URL readers take for something other than a name is refused wherever it stands.
+/// A reference is `file://` and 1 to 32 names separated by `/`, 1,024 bytes in all. A name has 1 to 255 bytes, is not
+/// `.` or `..`, and is taken literally: it is not decoded, folded or normalised, so a file has one reference.
+/// Characters with a meaning to URL parsers are refused everywhere.
 pub(crate) fn plain_names(reference: &str) -> Result<Split<'_, char>, ResolveError> {
     let path = reference.strip_prefix(SCHEME).ok_or(ResolveError::Reference)?;
     if reference.len() > MAX_BYTES || path.chars().any(is_refused) {
@@ -31,13 +30,12 @@ fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name != "." && name != ".."
 }
 
-/// Escapes, other separators, query, fragment, authority and its brackets, and what cannot be seen.
+/// Escapes, other separators, query, fragment, authority and its brackets, and invisible characters.
 const fn is_refused(c: char) -> bool {
     is_hidden(c) || is_refused_folded(c) || matches!(c, '%' | '\\' | '?' | '#' | ':' | '@' | '[' | ']')
 }
 
-/// What turns into one of these, or into `/`, under NFKC, which some URL readers apply to their input (Unicode 17: there are
-/// no others).
+/// Characters that become one of these, or `/`, under NFKC, which some URL parsers apply (complete for Unicode 17).
 const fn is_refused_folded(c: char) -> bool {
     matches!(
         c,

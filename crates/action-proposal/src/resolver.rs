@@ -4,33 +4,33 @@ use std::io;
 use countersign_core::{Clock, Digest, Millis, Timestamp};
 use sha2::{Digest as _, Sha256};
 
-/// Why a piece of evidence could not be read. Whatever the variant: it does not verify.
+/// Failure to read a piece of evidence. It does not verify, whatever the variant.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
     /// The reference is not a plain relative `file://` one.
     #[error("the reference is not a plain relative file reference")]
     Reference,
-    /// Nothing is there.
+    /// The file does not exist.
     #[error("nothing is there")]
     NotFound,
-    /// Something is there that evidence cannot be: a link, a folder, a pipe, a socket, a device, a file with a second name,
-    /// or something on another file system.
+    /// The object is not a plain file: a link, a folder, a pipe, a socket, a device, a file with a second name, or on
+    /// another file system.
     #[error("what is there is not a plain file of the evidence folder")]
     NotPlain,
-    /// It changed while it was read, or has not the length that it says.
+    /// The file changed while it was read, or does not have its reported length.
     #[error("it changed while it was read")]
     Changed,
-    /// It has more bytes than one file may have.
+    /// The file exceeds the limit for one file.
     #[error("it has more bytes than one file may have")]
     TooLarge,
-    /// All evidence of the proposal together has more bytes than it may have.
+    /// All evidence of the proposal together exceeds the limit.
     #[error("the proposal's evidence has more bytes than it may have")]
     Budget,
-    /// The time for the verification is over, or cannot be told.
+    /// The time limit of the verification has passed, or the clock is unavailable.
     #[error("the time for the verification is over")]
     Time,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read")]
     Io(#[source] io::Error),
 }
@@ -54,13 +54,13 @@ impl ResolveError {
 
 /// Fetches evidence by reference.
 ///
-/// An implementation hands every byte through [`EvidenceBudget::read`], which counts and hashes in one pass: what was
-/// hashed is what comes back, and nothing is read twice.
+/// An implementation passes every byte through [`EvidenceBudget::read`], which counts and hashes in one pass: the
+/// returned bytes are the hashed ones, and nothing is read twice.
 pub trait EvidenceResolver: Send + Sync + fmt::Debug {
-    /// Reads what `reference` (`file://...`) names.
+    /// Reads the evidence that `reference` (`file://...`) names.
     ///
     /// # Errors
-    /// [`ResolveError`] when it is nothing that may be read, or too much.
+    /// [`ResolveError`] if it may not be read, or exceeds a limit.
     fn resolve(
         &self,
         reference: &str,
@@ -68,7 +68,7 @@ pub trait EvidenceResolver: Send + Sync + fmt::Debug {
     ) -> Result<ResolvedEvidence, ResolveError>;
 }
 
-/// Bytes that were read once, with the digest of exactly those bytes.
+/// Bytes read once, with the digest of exactly those bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResolvedEvidence {
     bytes: Vec<u8>,
@@ -93,7 +93,7 @@ impl ResolvedEvidence {
     }
 }
 
-/// Evidence may be confidential: only its size and digest are shown.
+/// why: evidence may be confidential, so only its size and digest are printed.
 impl fmt::Debug for ResolvedEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ResolvedEvidence({} bytes, {})", self.bytes.len(), self.digest)
@@ -103,7 +103,7 @@ impl fmt::Debug for ResolvedEvidence {
 const CHUNK: usize = 64 * 1_024;
 const MOST_ROOM_AT_ONCE: usize = 8 * 1_024 * 1_024;
 
-/// What one verification may still read, and until when.
+/// Remaining bytes and time of one verification.
 #[derive(Debug)]
 pub struct EvidenceBudget<'c> {
     file_bytes: u64,
@@ -113,10 +113,10 @@ pub struct EvidenceBudget<'c> {
 }
 
 impl<'c> EvidenceBudget<'c> {
-    /// Begins now: at most `file_bytes` for each file, `total_bytes` for all, within `time`.
+    /// Starts now: at most `file_bytes` per file and `total_bytes` for all files, within `time`.
     ///
     /// # Errors
-    /// [`ResolveError::Time`] when the time cannot be told.
+    /// [`ResolveError::Time`] if the clock is unavailable.
     pub fn start(
         clock: &'c dyn Clock,
         file_bytes: u64,
@@ -127,10 +127,10 @@ impl<'c> EvidenceBudget<'c> {
         Ok(Self { file_bytes, total_left: total_bytes, deadline: now.saturating_add(time), clock })
     }
 
-    /// Says whether there is time left.
+    /// Checks that time is left.
     ///
     /// # Errors
-    /// [`ResolveError::Time`] when there is none, or it cannot be told.
+    /// [`ResolveError::Time`] after the deadline, or if the clock is unavailable.
     pub fn check_time(&self) -> Result<(), ResolveError> {
         let now = self.clock.now().map_err(|_| ResolveError::Time)?;
         if now > self.deadline { Err(ResolveError::Time) } else { Ok(()) }
@@ -139,12 +139,12 @@ impl<'c> EvidenceBudget<'c> {
     /// Reads one piece of evidence to its end, counting and hashing while reading.
     ///
     /// # Errors
-    /// [`ResolveError`] as soon as a limit is passed: no more than one byte beyond it is ever asked for.
+    /// [`ResolveError`] as soon as a limit is passed: at most one byte beyond it is requested.
     pub fn read(&mut self, source: impl io::Read) -> Result<ResolvedEvidence, ResolveError> {
         self.read_about(source, CHUNK as u64)
     }
 
-    /// Reads as [`read`](Self::read) does. `size`, which need not be true, is how much room the bytes get to begin with.
+    /// Reads like [`read`](Self::read). `size` is a hint for the initial buffer and may be wrong.
     pub(crate) fn read_about(
         &mut self,
         mut source: impl io::Read,
@@ -152,7 +152,7 @@ impl<'c> EvidenceBudget<'c> {
     ) -> Result<ResolvedEvidence, ResolveError> {
         let most = usize::try_from(self.file_bytes.min(self.total_left)).unwrap_or(usize::MAX);
         let expected = usize::try_from(size).unwrap_or(usize::MAX).min(most).min(MOST_ROOM_AT_ONCE);
-        // One more than expected: the end shows itself only to who asks for a byte after it.
+        // why: one byte more than expected, since only a read past the last byte shows the end.
         let mut bytes = vec![0; expected.saturating_add(1)];
         let mut filled = 0_usize;
         let mut hasher = Sha256::new();

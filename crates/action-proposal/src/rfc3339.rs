@@ -1,9 +1,9 @@
 use countersign_core::Timestamp;
 
-/// 9999-12-31T23:59:59.999Z, the last moment that RFC 3339 can say in UTC.
+/// 9999-12-31T23:59:59.999Z, the last millisecond that RFC 3339 can express in UTC.
 const LAST_MILLIS: i64 = 253_402_300_799_999;
 
-/// Says whether a moment has a year of four digits, as RFC 3339 needs it.
+/// Returns whether the year has four digits, as RFC 3339 requires.
 pub(crate) fn is_sayable(time: Timestamp) -> bool {
     i64::try_from(time.as_millis()).is_ok_and(|millis| millis <= LAST_MILLIS)
 }
@@ -15,18 +15,17 @@ pub(crate) enum Offset {
     OrUtc,
 }
 
-/// Why a text gives no moment. What it says lies in the past of every clock under `BeforeEpoch`; each caller decides what
-/// that means for it.
+/// Failure to read a time. A time before 1970 is a separate case, because its meaning differs between callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeTextError {
     Malformed,
     BeforeEpoch,
 }
 
-/// Reads RFC 3339 (section 5.6) in one spelling: `2026-01-31T12:00:00Z`, with any number of digits after a point, or with
-/// `+01:00` in place of `Z`. Capital `T` and `Z`, no blanks, no leap second, years 0000 to 9999.
+/// Reads RFC 3339 (section 5.6) in one spelling: `2026-01-31T12:00:00Z`, with any number of digits after a point, or
+/// with `+01:00` in place of `Z`. Capital `T` and `Z`, no blanks, no leap second, years 0000 to 9999.
 ///
-/// What is finer than a millisecond is cut off.
+/// Digits beyond milliseconds are truncated.
 pub(crate) fn parse(text: &str, offset: Offset) -> Result<Timestamp, TimeTextError> {
     let millis = parse_millis(text.as_bytes(), offset).ok_or(TimeTextError::Malformed)?;
     if millis > LAST_MILLIS {
@@ -36,8 +35,8 @@ pub(crate) fn parse(text: &str, offset: Offset) -> Result<Timestamp, TimeTextErr
     Timestamp::from_millis(millis).map_err(|_| TimeTextError::Malformed)
 }
 
-/// Reads a bound that an expiry or a first moment of validity is. Before 1970 it is 1970: no clock shows less, so what
-/// expired then is expired now, and what began then has begun.
+/// Reads an expiry or a start of validity. A time before 1970 becomes 1970, which no clock precedes: an expiry then
+/// has passed, and a start has begun.
 pub(crate) fn parse_bound(text: &str, offset: Offset) -> Option<Timestamp> {
     match parse(text, offset) {
         Ok(time) => Some(time),
@@ -72,7 +71,7 @@ fn parse_millis(text: &[u8], offset: Offset) -> Option<i64> {
     minutes.checked_mul(60_000)?.checked_add(second.checked_mul(1_000)?)?.checked_add(fraction)
 }
 
-/// Milliseconds of `.123`, and what follows; nothing at all is no fraction.
+/// Milliseconds of `.123`, and the rest of the text; 0 without a fraction.
 fn parse_fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     let Some(digits) = text.strip_prefix(b".") else {
         return Some((0, text));
@@ -128,14 +127,14 @@ const fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01 in the proleptic Gregorian calendar, counted in years that begin on the first of March, so that
-/// a leap day is a year's last.
+/// Days since 1970-01-01 in the proleptic Gregorian calendar. Years are counted from the first of March, so that a
+/// leap day is the last of its year.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
     let (year, from_march) =
         if month > 2 { (year, month.checked_sub(3)?) } else { (year.checked_sub(1)?, month.checked_add(9)?) };
     let leap_days =
         year.div_euclid(4).checked_sub(year.div_euclid(100))?.checked_add(year.div_euclid(400))?;
-    // The months from March on have 31, 30, 31, 30 and 31 days, twice, and then what is left.
+    // From March on, months have 31, 30, 31, 30 and 31 days, twice, then the remainder.
     let day_of_year =
         from_march.checked_mul(153)?.checked_add(2)?.div_euclid(5).checked_add(day)?.checked_sub(1)?;
     let days = year.checked_mul(365)?.checked_add(leap_days)?.checked_add(day_of_year)?;

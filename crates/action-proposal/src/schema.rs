@@ -6,13 +6,13 @@ use crate::entry::{EvidenceEntry, HashEntry, SignatureEntry};
 use crate::proposal::{Claim, Provenance, TrustLevel};
 use crate::{Profile, ProposalCode, ProposalError};
 
-/// The one value of `protocol`.
+/// Only value of `protocol`.
 const PROTOCOL: &str = "PIC/1.0";
 
-/// The members of a proposal, of which the first six must be there.
+/// Members of a proposal. The first six are mandatory.
 const MEMBERS: [&str; 7] = ["protocol", "intent", "impact", "provenance", "claims", "action", "evidence"];
 
-/// What a proposal says, read from the value by the schema of PIC/1.0, in its order.
+/// Members of a proposal, read by the PIC/1.0 schema, in its order.
 pub(crate) struct Members<'v> {
     pub(crate) intent: Box<str>,
     pub(crate) impact: countersign_core::ImpactClass,
@@ -24,7 +24,7 @@ pub(crate) struct Members<'v> {
     pub(crate) evidence: Vec<EvidenceEntry>,
 }
 
-/// Reads a proposal by hand: every place that is not as the schema has it ends the reading, with its pointer.
+/// Reads a proposal member by member. The first violation of the schema ends the reading, with its pointer.
 pub(crate) fn read_members(proposal: ValueRef<'_>, profile: Profile) -> Result<Members<'_>, ProposalError> {
     let at = Place::root();
     object(proposal, &at, &MEMBERS)?;
@@ -60,7 +60,7 @@ fn provenance(value: ValueRef<'_>, at: &Place<'_>, profile: Profile) -> Result<P
     let claimed = match string(value, at, "trust")? {
         "trusted" => TrustLevel::Trusted,
         "untrusted" => TrustLevel::Untrusted,
-        // As the reference since 0.8.1, until 0.9 took it out of the schema.
+        // As the reference from 0.8.1 until 0.9, which dropped it from the schema.
         "semi_trusted" if profile == Profile::Pic08 => TrustLevel::Untrusted,
         _ => return Err(at.member("trust").refuse("must be `trusted` or `untrusted`")),
     };
@@ -114,12 +114,12 @@ fn signature_evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<SignatureEn
     Ok(SignatureEntry { id, payload, signature, key_id })
 }
 
-/// An object without any member but those of the list.
+/// Requires an object without members outside of the list.
 fn object(value: ValueRef<'_>, at: &Place<'_>, known: &[&str]) -> Result<(), ProposalError> {
     if value.kind() != Kind::Object {
         return Err(at.refuse("must be an object"));
     }
-    // The name is whatever the sender likes, so the place is that of the object.
+    // why: the sender chooses the name, so the place is the object.
     if value.members().any(|(name, _)| !known.contains(&name)) {
         return Err(at.refuse("must have no member that the schema does not name"));
     }
@@ -184,7 +184,7 @@ fn entries<T>(
     list.elements().enumerate().map(|(index, element)| read(element, &at.element(index))).collect()
 }
 
-/// Where the reading is. It becomes text only when something is wrong there.
+/// Current place. It becomes text only for an error.
 #[derive(Clone, Copy)]
 struct Place<'p> {
     outer: Option<&'p Self>,
@@ -217,7 +217,7 @@ impl<'p> Place<'p> {
         ProposalError::new(ProposalCode::SchemaInvalid, pointer, rule)
     }
 
-    /// No name of the schema needs an escape in a JSON pointer. It recurses as deep as the schema nests.
+    /// Names of the schema need no escape in a JSON Pointer. Recursion is safe: the schema bounds the depth.
     fn write(&self, pointer: &mut String) {
         if let Some(outer) = self.outer {
             outer.write(pointer);

@@ -1,16 +1,16 @@
 use countersign_canonical_json::Canonical;
 
-/// How much longer the reference can write a number with a fraction or an exponent than the canonical form does:
+/// Most characters by which the reference's text of a number with a fraction or exponent exceeds the canonical one:
 /// `1.2345678901234567e+16` for seventeen digits.
 const LONGER_NUMBER: usize = 5;
 
-/// The most that the reference's count can exceed the bytes received, as a factor: `1e20,` becomes 21 digits and more.
+/// Largest ratio of the reference's count to the received bytes: `1e20,` becomes 21 digits and more.
 const MOST_GROWTH: usize = 8;
 
-/// Says whether a proposal is over a limit of bytes as the reference counts them: in its own JSON text of the value, which has
-/// a blank after each comma and colon.
+/// Returns whether a proposal exceeds a limit of bytes by the reference's count: the length of the JSON text that it
+/// would write, with a blank after each comma and colon.
 ///
-/// The count here is never below the reference's, so that nothing passes here that is too large there.
+/// INVARIANT: the result is never below the reference's count, so a text that is too large there is refused here.
 pub(crate) fn counts_more_than(most: usize, received: &[u8], canonical: &Canonical) -> bool {
     received.len().saturating_mul(MOST_GROWTH) > most && counted(received, canonical) > most
 }
@@ -20,7 +20,7 @@ fn counted(received: &[u8], canonical: &Canonical) -> usize {
     canonical.bytes().len().saturating_add(blanks).saturating_add(numbers.saturating_mul(LONGER_NUMBER))
 }
 
-/// Counts the commas and colons, and the points and exponents of numbers, of a text that was read as JSON.
+/// Counts the commas and colons, and the points and exponents of numbers, outside of strings.
 fn outside_of_strings(received: &[u8]) -> (usize, usize) {
     let (mut blanks, mut numbers) = (0_usize, 0_usize);
     let (mut in_string, mut escaped, mut before) = (false, false, b' ');

@@ -8,9 +8,9 @@ use crate::proposal::TrustLevel;
 use crate::verifier::StartingTrust;
 use crate::{ActionProposal, EvidenceKeyring, Profile, ProposalCode, ProposalError, VerifiedEvidence};
 
-/// Holds the claims of a proposal against the evidence that verified. Trust is what comes out of this, never what goes in.
+/// Checks the claims of a proposal against its verified evidence. Trust is a result of this check, never an input.
 ///
-/// `high` says whether a claim must be backed: an impact that somebody states counts as high, or the tool's rule asks.
+/// `high`: a claim must be backed, because a stated impact counts as high or the tool's rule requires it.
 pub(crate) fn check_claims(
     proposal: &ActionProposal,
     profile: Profile,
@@ -29,7 +29,7 @@ pub(crate) fn check_claims(
     if backed { Ok(()) } else { Err(refuse("/claims", unbacked_rule(proposal, evidence))) }
 }
 
-/// The rule that no claim meets, with what a cited file's endorsement lacks.
+/// Rule that no claim meets, with the fault of a cited file's endorsement.
 fn unbacked_rule(proposal: &ActionProposal, evidence: &[VerifiedEvidence]) -> &'static str {
     let cited: BTreeSet<&str> = cited_ids(proposal).collect();
     let files = evidence.iter().filter(|evidence| cited.contains(evidence.id()));
@@ -44,14 +44,14 @@ fn unbacked_rule(proposal: &ActionProposal, evidence: &[VerifiedEvidence]) -> &'
     }
 }
 
-/// Holds the distinct keys behind what the claims cite against what the keyring asks for at each impact.
+/// Compares the number of distinct keys behind the cited evidence with the keyring's threshold at each impact.
 pub(crate) fn check_thresholds(
     proposal: &ActionProposal,
     keyring: &EvidenceKeyring,
     impacts: impl IntoIterator<Item = ImpactClass>,
     evidence: &[VerifiedEvidence],
 ) -> Result<(), ProposalError> {
-    // Where nothing is stated, one signature is the causal rule's business, and an impact that is not high needs none.
+    // Without a stated threshold the causal rule alone applies: one signature at high impacts, none at others.
     let Some(needed) = impacts.into_iter().filter_map(|impact| keyring.stated_threshold(impact)).max() else {
         return Ok(());
     };
@@ -67,7 +67,7 @@ pub(crate) fn check_thresholds(
     Ok(())
 }
 
-/// The ids of the provenance that is trusted once the evidence has been looked at.
+/// Ids of the trusted provenance, after verification of the evidence.
 fn trusted_ids<'p>(
     proposal: &'p ActionProposal,
     start: StartingTrust,
@@ -85,7 +85,7 @@ fn cited_ids(proposal: &ActionProposal) -> impl Iterator<Item = &str> {
     proposal.claims().iter().flat_map(|claim| claim.evidence())
 }
 
-/// Every id that a claim cites is there, whatever the impact.
+/// Requires every cited id to exist, at any impact.
 fn check_citations(proposal: &ActionProposal) -> Result<(), ProposalError> {
     let known: BTreeSet<&str> = proposal.provenance().iter().map(|input| input.id()).collect();
     for (index, claim) in proposal.claims().iter().enumerate() {

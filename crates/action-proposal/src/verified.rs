@@ -9,10 +9,10 @@ use crate::attestation::SingleUse;
 use crate::endorsement::{EndorsedUses, SpentEndorsement, Unbacked};
 use crate::{Profile, ProposalCode};
 
-/// Proves that a proposal was verified for one call. Made by [`ActionProposal::verify`](crate::ActionProposal::verify)
-/// alone; it cannot be copied, and spending consumes it.
+/// Proof that a proposal was verified for one call. Only [`ActionProposal::verify`](crate::ActionProposal::verify)
+/// creates it; it cannot be copied, and spending consumes it.
 ///
-/// It says nothing yet about whether its attestations were used before, nor whether a claim is true.
+/// Does not prove that its attestations are unused, nor that a claim is true.
 #[derive(Debug)]
 #[must_use]
 pub struct VerifiedProposal {
@@ -20,7 +20,7 @@ pub struct VerifiedProposal {
     pub(crate) elapsed: Millis,
 }
 
-/// What is known of a verified proposal, before and after its attestations are spent.
+/// Facts of a verified proposal, before and after its attestations are spent.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) digest: Digest,
@@ -43,45 +43,45 @@ impl VerifiedProposal {
         self.facts.intent
     }
 
-    /// What it was judged by.
+    /// Profile that judged it.
     #[must_use]
     pub const fn profile(&self) -> Profile {
         self.facts.profile
     }
 
-    /// The effective impact: the strictest of what the proposal, the call and the policy say.
+    /// Effective impact: the strictest of the proposal's, the call's and the policy's.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.facts.impact
     }
 
-    /// The evidence that verified, in the proposal's order; none when no evidence was looked at.
+    /// Verified evidence, in the proposal's order; empty if evidence was skipped.
     #[must_use]
     pub fn evidence(&self) -> &[VerifiedEvidence] {
         &self.facts.evidence
     }
 
-    /// The keys that signed, once for each signature.
+    /// Signing keys, once per signature.
     pub fn keys(&self) -> impl Iterator<Item = VerifyingKey> {
         self.facts.evidence.iter().filter_map(|evidence| evidence.signer().map(|(_, key)| *key))
     }
 
-    /// How long the verification took.
+    /// Duration of the verification.
     #[must_use]
     pub const fn elapsed(&self) -> Millis {
         self.elapsed
     }
 
-    /// Uses up every single-use attestation, and then one use of each endorsed digest that a claim cites, however many
-    /// entries of evidence have the digest. Where there is nothing of either, the store is not asked.
+    /// Spends every single-use attestation, then one use of each endorsed digest that a claim cites, however many
+    /// entries of evidence have the digest. If there are neither, the store is not used.
     ///
-    /// Of several, all are looked at for expiry before the first is spent; when a later one turns out to be spent, those
-    /// before it are gone, too. Each is kept until `skew` after the last moment at which it could verify: `skew` is how far
-    /// the clocks of those who share the store may differ, and has nothing to do with how far a signer's may be ahead
-    /// ([`ProposalVerifierBuilder::skew`](crate::ProposalVerifierBuilder::skew)).
+    /// The expiry of all attestations is checked before the first is spent. If a later one is already spent, the
+    /// earlier ones are lost. The store keeps each until `skew` after the last moment at which it could verify:
+    /// `skew` is the clock difference between users of the store, and independent of the allowed lead of a signer's
+    /// clock ([`ProposalVerifierBuilder::skew`](crate::ProposalVerifierBuilder::skew)).
     ///
     /// # Errors
-    /// [`ProposalSpendError`]; the call must not run then, and the proposal is gone in any case.
+    /// [`ProposalSpendError`]: the call must not run, and the proposal is consumed.
     pub fn spend(
         mut self,
         store: &dyn SpentTokens,
@@ -93,13 +93,13 @@ impl VerifiedProposal {
         if tickets().any(|ticket| now >= ticket.expires) {
             return Err(ProposalSpendError::Attestation(SpendError::Expired));
         }
-        // Attestations first: they are good for this call alone, endorsements for others as well.
+        // why: attestations first. They serve this call only, while endorsements serve other calls too.
         for ticket in tickets() {
             let keep_until = ticket.keep_until.saturating_add(skew);
             let ticket = Ticket::new(ticket.spent, ticket.issued, keep_until);
             store.spend(&ticket, now).map_err(ProposalSpendError::Attestation)?;
         }
-        // One file backs one call: entries of evidence with the same digest take one use.
+        // One file backs one call: evidence entries with the same digest take one use.
         let (mut by_digest, mut failed) = (BTreeMap::new(), None);
         for evidence in evidence.iter_mut().filter(|evidence| !evidence.uses.is_empty()) {
             let digest = *evidence.content.digest().as_bytes();
@@ -123,25 +123,25 @@ impl VerifiedProposal {
     }
 }
 
-/// Why a verified proposal cannot be spent.
+/// Failure to spend a verified proposal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProposalSpendError {
-    /// An attestation was used before, has expired, or the store cannot say.
+    /// An attestation was used before, has expired, or the store failed.
     #[error("the attestation is not spent")]
     Attestation(#[source] SpendError),
-    /// An endorsement has no use left, has expired, or the store cannot say.
+    /// An endorsement has no use left, has expired, or the store failed.
     #[error("the endorsement is not spent")]
     Endorsement {
-        /// The store's answer.
+        /// Answer of the store.
         source: SpendError,
-        /// The proposal's evidence, with the uses of other endorsements that were taken before.
+        /// Evidence of the proposal, with the endorsement uses taken before the failure.
         evidence: Vec<VerifiedEvidence>,
     },
 }
 
 impl ProposalSpendError {
-    /// The store's answer.
+    /// Answer of the store.
     #[must_use]
     pub const fn cause(&self) -> &SpendError {
         match self {
@@ -164,7 +164,8 @@ impl ProposalSpendError {
     }
 }
 
-/// Proves that a verified proposal's attestations, and a use of each endorsement, were used up for this one act. Cannot be copied.
+/// Proof that a verified proposal's attestations, and a use of each endorsement, were spent on one act. Cannot be
+/// copied.
 #[derive(Debug)]
 #[must_use]
 pub struct SpentProposal {
@@ -184,38 +185,38 @@ impl SpentProposal {
         self.facts.intent
     }
 
-    /// What it was judged by.
+    /// Profile that judged it.
     #[must_use]
     pub const fn profile(&self) -> Profile {
         self.facts.profile
     }
 
-    /// The effective impact.
+    /// Effective impact.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.facts.impact
     }
 
-    /// The evidence that verified, in the proposal's order.
+    /// Verified evidence, in the proposal's order.
     #[must_use]
     pub fn evidence(&self) -> &[VerifiedEvidence] {
         &self.facts.evidence
     }
 
-    /// Hands the evidence over, so that the tool works on the very bytes that were hashed.
+    /// Returns the evidence, so that the tool can use the very bytes that were hashed.
     #[must_use]
     pub fn into_evidence(self) -> Vec<VerifiedEvidence> {
         self.facts.evidence
     }
 }
 
-/// What an entry of evidence is about.
+/// Content of an entry of evidence.
 pub(crate) enum Content {
-    /// A file, and its SHA-256.
+    /// File and its SHA-256.
     File { digest: Digest, bytes: Vec<u8> },
-    /// The attestation object that was signed.
+    /// Signed attestation object.
     Attestation(Canonical),
-    /// SHA-256 of the text that was signed.
+    /// SHA-256 of the signed text.
     Opaque(Digest),
 }
 
@@ -235,7 +236,7 @@ impl Content {
     }
 }
 
-/// It may be confidential: none of its bytes are shown.
+/// why: it may be confidential, so no content is printed.
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = self.file().map(<[u8]>::len);
@@ -243,7 +244,7 @@ impl fmt::Debug for Content {
     }
 }
 
-/// One entry of evidence that verified. Cannot be copied.
+/// Verified entry of evidence. Cannot be copied.
 pub struct VerifiedEvidence {
     pub(crate) id: Box<str>,
     pub(crate) content: Content,
@@ -253,9 +254,9 @@ pub struct VerifiedEvidence {
     pub(crate) ticket: Option<SingleUse>,
     /// Uses of endorsements, of which the call takes one.
     pub(crate) uses: EndorsedUses,
-    /// The one that it took.
+    /// Use that the call took.
     pub(crate) endorsement: Option<SpentEndorsement>,
-    /// Why an endorsement of the digest backs nothing here.
+    /// Reason why an endorsement of the digest does not apply.
     pub(crate) unbacked: Option<Unbacked>,
 }
 
@@ -266,62 +267,63 @@ impl VerifiedEvidence {
         &self.id
     }
 
-    /// SHA-256 of the file, or of the bytes that were signed.
+    /// SHA-256 of the file, or of the signed bytes.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.content.digest()
     }
 
-    /// The file's bytes, exactly those that were hashed; none for a signature.
+    /// Bytes of the file, exactly the hashed ones; `None` for a signature.
     ///
-    /// That the file verified says that it has the digest which the agent named, and no more. Somebody stands behind it
-    /// only where it [raises trust](Self::raises_trust) or where a strict attestation beside it is one: such an attestation
-    /// binds the id and the digest of every file of the proposal.
+    /// A verified file has the digest that the agent named, and nothing more is proven. A trusted party vouches for
+    /// it only if it [raises trust](Self::raises_trust), or if a strict attestation beside it does: such an
+    /// attestation binds the id and the digest of every file of the proposal.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         self.content.file()
     }
 
-    /// Says whether it raises the trust of the provenance with its id. Never where there is no such provenance.
+    /// Returns `true` if it raises the trust of the provenance with its id. `false` without such provenance.
     #[must_use]
     pub const fn raises_trust(&self) -> bool {
         self.raises_trust
     }
 
-    /// Says whether an operator signed the file's digest for this, and it raises trust by that alone. Where that no longer
-    /// counts ([`EndorsedDigests::still_counts`](crate::EndorsedDigests::still_counts)), neither does this.
+    /// Returns `true` if it raises trust only because an operator signed the file's digest. When that signature no
+    /// longer counts ([`EndorsedDigests::still_counts`](crate::EndorsedDigests::still_counts)), neither does this
+    /// evidence.
     #[must_use]
     pub const fn endorsed(&self) -> bool {
         self.endorsed
     }
 
-    /// Says whether the call takes a use of an endorsement for it.
+    /// Returns `true` if the call takes a use of an endorsement for it.
     #[must_use]
     pub const fn takes_endorsement(&self) -> bool {
         !self.uses.is_empty()
     }
 
-    /// The use of an endorsement that the call took; none before it is [spent](VerifiedProposal::spend).
+    /// Use of an endorsement that the call took; `None` before it is [spent](VerifiedProposal::spend).
     #[must_use]
     pub const fn endorsement(&self) -> Option<&SpentEndorsement> {
         self.endorsement.as_ref()
     }
 
-    /// Who signed: the id in the keyring and the key; none for a file.
+    /// Signer: the id in the keyring and the key; `None` for a file.
     #[must_use]
     pub fn signer(&self) -> Option<(&str, &VerifyingKey)> {
         self.signer.as_ref().map(|(id, key)| (id.as_ref(), key))
     }
 
-    /// What the spent set knows the attestation by, and the first moment at which it no longer counts: its own end, its
-    /// key's, or that of the age that it may have. None where it may be used again.
+    /// Id of the attestation in the spent set, and the first moment at which it no longer verifies: its own end, its
+    /// key's, or that of its allowed age. `None` if it may be used again.
     #[must_use]
     pub fn attestation(&self) -> Option<(&SpentId, Timestamp)> {
         self.ticket.as_ref().map(|ticket| (&ticket.spent, ticket.expires))
     }
 }
 
-/// Evidence may be confidential: neither its bytes nor its id are shown.
+/// why: evidence may be confidential, so neither its bytes nor its id are printed.
 impl fmt::Debug for VerifiedEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VerifiedEvidence")

@@ -7,14 +7,14 @@ use crate::{
     ProposalLimits, ProposalPolicy,
 };
 
-/// Why a verifier cannot be made.
+/// Failure to build a verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifierError {
-    /// The strict profile was asked to skip evidence.
+    /// The strict profile cannot skip evidence.
     #[error("the profile `strict` cannot skip evidence")]
     SkipUnderStrict,
-    /// The strict profile was asked to take trust as it is claimed.
+    /// The strict profile cannot take trust as claimed.
     #[error("the profile `strict` cannot take trust as it is claimed")]
     ClaimedUnderStrict,
 }
@@ -30,21 +30,21 @@ impl VerifierError {
     }
 }
 
-/// Whether evidence is looked at.
+/// Whether evidence is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EvidenceCheck {
     Verify,
     Skip,
 }
 
-/// What provenance is trusted to begin with.
+/// Initial trust in provenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartingTrust {
     Untrusted,
     AsClaimed,
 }
 
-/// How an operator has proposals judged: profile, keys, evidence, policy, limits. It holds nothing of any proposal.
+/// Operator's verifier of proposals: profile, keys, evidence, policy, limits. It keeps no state between proposals.
 ///
 /// ```
 /// use countersign_action_proposal::{Profile, ProposalVerifier, VerifierError};
@@ -74,12 +74,12 @@ pub struct ProposalVerifier {
 }
 
 impl ProposalVerifier {
-    /// Begins one. Without more it has no keys, no files and no policy, so that under [`Profile::Strict`] it refuses every
+    /// Starts a builder without keys, files and policy. Such a verifier under [`Profile::Strict`] refuses every
     /// high-impact proposal.
     pub fn builder(profile: Profile) -> ProposalVerifierBuilder {
         let (check, start) = match profile {
             Profile::Strict | Profile::Pic09 => (EvidenceCheck::Verify, StartingTrust::Untrusted),
-            // The reference's defaults of that time.
+            // Defaults of the reference release 0.8.
             Profile::Pic08 => (EvidenceCheck::Skip, StartingTrust::AsClaimed),
         };
         ProposalVerifierBuilder {
@@ -100,8 +100,8 @@ impl ProposalVerifier {
         }
     }
 
-    /// Reads a proposal's JSON text within this verifier's limits, as [`ActionProposal::parse`]. Under [`Profile::Pic08`]
-    /// an input may be `semi_trusted`, which counts as untrusted.
+    /// Parses a proposal's JSON text within this verifier's limits, as [`ActionProposal::parse`]. Under
+    /// [`Profile::Pic08`] an input may be `semi_trusted`, which counts as untrusted.
     ///
     /// # Errors
     /// As [`ActionProposal::parse`].
@@ -109,45 +109,45 @@ impl ProposalVerifier {
         ActionProposal::parse_under(json, &self.limits, self.profile)
     }
 
-    /// How proposals are judged.
+    /// Profile that proposals are judged by.
     #[must_use]
     pub const fn profile(&self) -> Profile {
         self.profile
     }
 
-    /// How much one proposal may ask.
+    /// Limits of one proposal.
     #[must_use]
     pub const fn limits(&self) -> &ProposalLimits {
         &self.limits
     }
 
-    /// Which impacts count as high.
+    /// Impacts that count as high.
     #[must_use]
     pub const fn high(&self) -> HighImpacts {
         self.high
     }
 
-    /// The operator's policy; where none was given, one that knows no tool and asks for nothing.
+    /// Operator's policy; without one, a policy that lists no tool and requires nothing.
     #[must_use]
     pub const fn policy(&self) -> &ProposalPolicy {
         &self.policy
     }
 
-    /// The keys whose signatures count.
+    /// Keys whose signatures count.
     #[must_use]
     pub const fn keyring(&self) -> &EvidenceKeyring {
         &self.keyring
     }
 
-    /// The digests that operators signed, where there are any. Whether their signatures still count is for the caller to
-    /// ask, call by call ([`EndorsedDigests::still_counts`]): the verifier was given them once and does not look again.
+    /// Endorsed digests, if any. The caller must check at every call that their signatures still count
+    /// ([`EndorsedDigests::still_counts`]); the verifier does not check again.
     #[must_use]
     pub const fn endorsed(&self) -> Option<&EndorsedDigests> {
         self.endorsed.as_ref()
     }
 
-    /// Says whether a call of this impact needs a proposal: whatever counts as high does, whatever the policy asks a
-    /// proposal or evidence of, and whatever the keyring states a threshold for. Without a proposal there would be
+    /// Returns whether a call of this impact needs a proposal: at a high impact, at one that the policy requires a
+    /// proposal or evidence for, and at one with a threshold in the keyring. Without a proposal there would be
     /// neither evidence nor signatures.
     #[must_use]
     pub fn requires_proposal(&self, impact: ImpactClass) -> bool {
@@ -158,7 +158,7 @@ impl ProposalVerifier {
     }
 }
 
-/// Says step by step how proposals are judged. What is left out has the safe value.
+/// Builder of a verifier. Omitted settings have the safe value.
 #[derive(Debug)]
 #[must_use]
 pub struct ProposalVerifierBuilder {
@@ -166,100 +166,100 @@ pub struct ProposalVerifierBuilder {
 }
 
 impl ProposalVerifierBuilder {
-    /// Sets how much one proposal may ask. By default [`ProposalLimits::default`].
+    /// Sets the limits of one proposal. Default: [`ProposalLimits::default`].
     pub const fn limits(mut self, limits: ProposalLimits) -> Self {
         self.verifier.limits = limits;
         self
     }
 
-    /// Sets the keys whose signatures count. By default none does.
+    /// Sets the keys whose signatures count. Default: none.
     pub fn keyring(mut self, keyring: EvidenceKeyring) -> Self {
         self.verifier.keyring = keyring;
         self
     }
 
-    /// Sets where files come from. By default from nowhere: every `hash` entry fails.
+    /// Sets the source of files. Default: none, so every `hash` entry fails.
     pub fn resolver(mut self, resolver: Arc<dyn EvidenceResolver>) -> Self {
         self.verifier.resolver = Some(resolver);
         self
     }
 
-    /// Sets the digests that an operator signed. By default there are none.
+    /// Sets the digests that operators endorsed. Default: none.
     pub fn endorsed(mut self, endorsed: EndorsedDigests) -> Self {
         self.verifier.endorsed = Some(endorsed);
         self
     }
 
-    /// Sets the operator's policy. By default there is none.
+    /// Sets the operator's policy. Default: none.
     ///
-    /// Strictly, where it lists tools, a tool that it does not list is refused, unless the call says the tool's impact: who
-    /// says that, as a gate does, has a registry, and the registry is the list then. A gate denies what its registry does not
-    /// have before it asks here.
+    /// Under `strict` a policy that lists tools refuses an unlisted tool, unless the call states an impact. A caller
+    /// that states it, such as a gate, has a registry, and then the registry is the list of tools: a gate denies an
+    /// unregistered tool before it verifies the proposal.
     pub fn policy(mut self, policy: ProposalPolicy) -> Self {
         self.verifier.policy = policy;
         self
     }
 
-    /// Sets which impacts count as high. By default money, privacy and irreversible.
+    /// Sets the impacts that count as high. Default: money, privacy and irreversible.
     pub const fn high(mut self, high: HighImpacts) -> Self {
         self.verifier.high = high;
         self
     }
 
-    /// Sets who attestations must be for. By default nobody, so that strict attestations are refused.
+    /// Sets the audience of attestations. Default: none, so strict attestations are refused.
     pub fn audience(mut self, audience: Audience) -> Self {
         self.verifier.audience = Some(audience);
         self
     }
 
-    /// Sets how far ahead a signer's clock may be: the time of issue of an attestation is held against it. By default 5
-    /// seconds. How long the use of one is remembered has a leeway of its own
+    /// Sets the allowed lead of a signer's clock, for the time of issue of an attestation. Default: 5 seconds. The
+    /// retention of spent attestations has a skew of its own
     /// ([`VerifiedProposal::spend`](crate::VerifiedProposal::spend)).
     pub const fn skew(mut self, skew: Millis) -> Self {
         self.verifier.skew = skew;
         self
     }
 
-    /// Sets how old an attestation with a nonce may be. By default one day.
+    /// Sets the longest age of an attestation with a nonce. Default: one day.
     ///
-    /// The use of an attestation is not remembered for longer than it could verify under this. So whoever has a verifier
-    /// with another, longer span follow on this one at the same spent set gives it another audience as well.
+    /// A spent attestation is remembered only as long as it could verify under this age. If a verifier with a longer
+    /// age replaces this one on the same spent set, give it another audience.
     pub const fn max_attestation_age(mut self, most: Millis) -> Self {
         self.verifier.max_age = most;
         self
     }
 
-    /// Has evidence verified: the default but under [`Profile::Pic08`].
+    /// Enables verification of evidence: the default except under [`Profile::Pic08`].
     pub const fn verify_evidence(mut self) -> Self {
         self.verifier.check = EvidenceCheck::Verify;
         self
     }
 
-    /// Has all provenance enter untrusted, whatever it claims: the default but under [`Profile::Pic08`].
+    /// Makes all provenance start untrusted, whatever it claims: the default except under [`Profile::Pic08`].
     pub const fn sanitize_trust(mut self) -> Self {
         self.verifier.start = StartingTrust::Untrusted;
         self
     }
 
-    /// Has evidence not looked at, as the reference's `verify_evidence=False`. Nothing then backs a claim but the claim
-    /// itself. Refused under the strict profile, and without effect at a call that asks for evidence
+    /// Disables verification of evidence, like the reference's `verify_evidence=False`. A claim is then backed by
+    /// nothing but itself. Refused under the strict profile, and without effect on a call that requires evidence
     /// ([`ProposedCall::evidence_required`](crate::ProposedCall::evidence_required)).
     pub const fn dangerous_skip_evidence(mut self) -> Self {
         self.verifier.check = EvidenceCheck::Skip;
         self
     }
 
-    /// Has provenance trusted as it claims, as the reference's `strict_trust=False`: whoever writes the proposal then
-    /// says what is trusted. Refused under the strict profile.
+    /// Takes the trust of provenance as claimed, like the reference's `strict_trust=False`: the author of the
+    /// proposal then decides which inputs are trusted. Refused under the strict profile.
     pub const fn dangerous_trust_as_claimed(mut self) -> Self {
         self.verifier.start = StartingTrust::AsClaimed;
         self
     }
 
-    /// Makes the verifier.
+    /// Builds the verifier.
     ///
     /// # Errors
-    /// [`VerifierError`] when the profile does not allow what was asked.
+    /// [`VerifierError`] if the profile does not allow a setting.
     pub fn build(self) -> Result<ProposalVerifier, VerifierError> {
         if self.verifier.profile == Profile::Strict {
             if self.verifier.check == EvidenceCheck::Skip {

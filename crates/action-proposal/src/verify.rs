@@ -13,8 +13,8 @@ use crate::{
     ProposalVerifier, ProposedCall, ResolveError, SignatureEntry, VerifiedProposal,
 };
 
-/// Verifies one proposal for one call: the checks that [`ActionProposal::parse`] did not make, in the order of the
-/// specification's text. The first one that fails is the answer.
+/// Verifies one proposal for one call: the checks that [`ActionProposal::parse`] leaves, in the order of the
+/// specification's text. The first failed check is the answer.
 pub(crate) fn verify(
     proposal: &ActionProposal,
     verifier: &ProposalVerifier,
@@ -71,14 +71,14 @@ fn check_binding(
     }
 }
 
-/// How bad the call can be, by each who says something of it. They are kept apart: what is asked at one of them is asked
-/// though another is worse, so that nobody gets rid of a rule by stating more.
+/// Impacts stated by the proposal, the call and the policy. why: they are kept apart, and the requirements of each
+/// apply, so that stating a stricter impact avoids no rule.
 #[derive(Clone, Copy)]
 struct Impacts {
     proposed: ImpactClass,
-    /// What the call says: the operator's registry.
+    /// Impact in the call, from the operator's registry.
     called: Option<ImpactClass>,
-    /// What the policy says of the tool.
+    /// Impact of the tool in the policy.
     listed: Option<ImpactClass>,
 }
 
@@ -89,7 +89,7 @@ impl Impacts {
         call: &ProposedCall<'_>,
     ) -> Result<Self, ProposalError> {
         let strict = verifier.profile == Profile::Strict;
-        // Where no call is at hand, the reference does not look the tool up. Strictly, what the proposal names is it.
+        // Without a call the reference does not look the tool up. Under `strict` the proposal's tool is used.
         let tool = call.tool.or_else(|| strict.then(|| proposal.tool()));
         let listed = tool.and_then(|tool| verifier.policy.impact_of(tool));
         if strict && verifier.policy.lists_tools() && call.impact.is_none() && listed.is_none() {
@@ -104,18 +104,18 @@ impl Impacts {
         Ok(Self { proposed, called: call.impact, listed })
     }
 
-    /// The strictest of all.
+    /// Strictest of all.
     fn effective(self) -> ImpactClass {
         self.all().fold(self.proposed, max)
     }
 
-    /// Every impact that somebody states.
+    /// Every stated impact.
     fn all(self) -> impl Iterator<Item = ImpactClass> {
         [Some(self.proposed), self.called, self.listed].into_iter().flatten()
     }
 }
 
-/// What evidence is held against.
+/// Context that evidence is checked against.
 struct Question<'q> {
     proposal: &'q ActionProposal,
     verifier: &'q ProposalVerifier,
@@ -125,12 +125,12 @@ struct Question<'q> {
 }
 
 impl Question<'_> {
-    /// Verifies every entry in its order, until the first that fails.
+    /// Verifies the entries in order, up to the first failure.
     fn check_evidence(
         &self,
         budget: &mut EvidenceBudget<'_>,
     ) -> Result<Vec<VerifiedEvidence>, ProposalError> {
-        // What the tool's own rule asks for is looked at though the operator skips it elsewhere.
+        // Evidence required by the tool's own rule is verified even where the operator skips it.
         if self.verifier.check == EvidenceCheck::Skip && !self.call.evidence_required {
             return Ok(Vec::new());
         }
@@ -159,7 +159,7 @@ impl Question<'_> {
                 Profile::Strict => {
                     self.impacts.all().any(|impact| policy.requires_evidence(impact) || high.contains(impact))
                 }
-                // What the reference asks of: the policy's impact for the tool, else the proposal's. And the call's.
+                // As the reference: the policy's impact for the tool, else the proposal's. And the call's.
                 Profile::Pic09 | Profile::Pic08 => {
                     let resolved = listed.unwrap_or(proposed);
                     policy.requires_evidence(resolved)
@@ -179,13 +179,13 @@ impl Question<'_> {
         let resolver =
             resolver.ok_or_else(|| failed(index, "ref", "must be in a folder, and there is none"))?;
         let file = resolver.resolve(entry.reference(), budget).map_err(|error| unresolved(index, &error))?;
-        // Counted again: a resolver need not have used the budget that it was given.
+        // why: counted again, since a resolver need not use the given budget.
         let size = file.bytes().len() as u64;
         if size > self.verifier.limits.file_bytes {
             return Err(unresolved(index, &ResolveError::TooLarge));
         }
         *left = left.checked_sub(size).ok_or_else(|| unresolved(index, &ResolveError::Budget))?;
-        // INVARIANT: nothing reads the file again. What was hashed is what is kept.
+        // INVARIANT: the file is not read again. The kept bytes are the hashed ones.
         let digest = file.digest();
         if digest != entry.sha256() {
             return Err(failed(index, "sha256", "must be the digest of the file"));
@@ -204,7 +204,7 @@ impl Question<'_> {
             unbacked: None,
         };
         match backing {
-            // A file that no claim cites backs nothing, so it costs nothing.
+            // A file that no claim cites backs nothing and takes no use.
             Backing::Operator(uses) if self.is_cited(&entry.id) => evidence.uses = uses,
             Backing::Missing(reason) => evidence.unbacked = reason,
             Backing::Operator(_) | Backing::Itself => {}
@@ -242,10 +242,10 @@ impl Question<'_> {
         })
     }
 
-    /// Looks for what stands behind a file for this call.
+    /// Finds the backing of a file for this call.
     ///
-    /// In 0.8 every hash raises trust by itself. Not so at money, privacy and irreversible where the operator endorses
-    /// digests: a digest endorsed for other arguments, or used up, would count as well as before.
+    /// In 0.8 every hash raises trust by itself. This does not hold at money, privacy and irreversible if the
+    /// operator endorses digests: a digest endorsed for other arguments, or used up, would still count.
     fn back(&self, digest: &Digest) -> Backing {
         let impacts: Vec<ImpactClass> = self.impacts.all().collect();
         let list = self.verifier.endorsed.as_ref();
@@ -254,7 +254,8 @@ impl Question<'_> {
             return Backing::Itself;
         }
         let Some(list) = list else { return Backing::Missing(None) };
-        // why: outside of `strict` a call may come without its arguments. Those of the proposal are the agent's word.
+        // why: outside of `strict` a call may come without its arguments, and the proposal's are only the agent's
+        // claim.
         if high && self.call.tool.is_some() && self.call.args.is_none() {
             return Backing::Missing(Some(Unbacked::OtherArgs));
         }
@@ -263,7 +264,7 @@ impl Question<'_> {
             server: self.call.server,
             impacts: &impacts,
             principal: self.call.principal,
-            // INVARIANT: those of the call, wherever the call has any: the digests were compared.
+            // INVARIANT: equal to the call's arguments if the call has any, as the digests were compared.
             args: self.proposal.args(),
             args_digest: self.proposal.args_digest(),
             now: self.now,
@@ -283,11 +284,11 @@ impl Question<'_> {
     }
 }
 
-/// Who stands behind a file.
+/// Backing of a file.
 enum Backing {
-    /// An operator, whose endorsements have these uses where they are counted.
+    /// Endorsement of an operator, with its uses if they are counted.
     Operator(EndorsedUses),
-    /// The profile lets the hash alone raise trust.
+    /// Profile under which the hash alone raises trust.
     Itself,
     Missing(Option<Unbacked>),
 }
@@ -296,7 +297,7 @@ fn failed(index: usize, member: &str, rule: &'static str) -> ProposalError {
     ProposalError::new(ProposalCode::EvidenceFailed, format!("/evidence/{index}/{member}"), rule)
 }
 
-/// What takes too much of the proposal's time or of its bytes is over a limit; anything else is a piece that fails.
+/// Maps excess of the proposal's bytes or time to a limit, and any other failure to failed evidence.
 fn unresolved(index: usize, error: &ResolveError) -> ProposalError {
     let over_limit = matches!(error, ResolveError::Budget | ResolveError::Time);
     let code = if over_limit { ProposalCode::LimitExceeded } else { ProposalCode::EvidenceFailed };

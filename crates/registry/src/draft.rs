@@ -222,7 +222,7 @@ impl RegistryDraft {
     /// Revokes a key of an operator or an approver.
     ///
     /// # Errors
-    /// [`ContentError`] when the id begins like that of an Ed25519 key and is none, so that nothing would be revoked.
+    /// [`ContentError`] if the id starts like that of an Ed25519 key and is malformed: it would revoke no key.
     pub fn revoke_key(&mut self, key: &KeyId) -> Result<(), ContentError> {
         if !is_key_id(key) {
             return Err(ContentError::new("/revoked/keys", ContentProblem::KeyId));

@@ -8,21 +8,21 @@ use crate::entry::SignatureEntry;
 use crate::keyring::EvidenceKey;
 use crate::{ActionProposal, Profile, ProposedCall};
 
-/// Domain label of the spent set's id: one attestation is the nonce of one key.
+/// Domain label of the id in the spent set: one nonce of one key is one attestation.
 const SPENT_LABEL: &str = "countersign/attestation-1";
 
-/// How long a nonce is, in bytes.
+/// Length of a nonce, in bytes.
 const NONCE_BYTES: std::ops::RangeInclusive<usize> = 16..=128;
 
-/// Says whether a nonce is 16 to 128 visible ASCII characters.
+/// Returns whether a nonce is 16 to 128 visible ASCII characters.
 pub(super) fn is_nonce(nonce: &str) -> bool {
     NONCE_BYTES.contains(&nonce.len()) && nonce.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// Compares a signed attestation with the proposal and the call. Returns the [`SingleUse`] of its nonce.
 ///
-/// Under the strict profile every member has to be there. Under the others, members that the reference does not know
-/// (`x_...`) are compared where they are stated; without a nonce the attestation counts any number of times.
+/// The strict profile requires every member. The others compare the members unknown to the reference (`x_...`) only
+/// if stated, and allow any number of uses without a nonce.
 pub(super) fn check(
     object: ValueRef<'_>,
     entry: &SignatureEntry,
@@ -42,12 +42,12 @@ pub(super) fn check(
     if strict && members.unknown {
         return Err(Broken::new("payload", "must have no other members than those that are compared"));
     }
-    // A restriction that cannot be compared cannot be kept.
+    // A restriction that cannot be compared cannot be enforced.
     if members.unknown_extension {
         return Err(Broken::new("payload", "must have no other `x_` members than those that are compared"));
     }
     let times = if binds(members.nonce) {
-        // A use is remembered by one gate, so another gate must not accept the nonce.
+        // why: only one gate remembers a use, so another gate must not accept the nonce.
         if binds(members.audience) {
             members.audience.must_be(rules.audience.map(AsRef::as_ref))?;
         }
@@ -79,7 +79,7 @@ fn spent_id(key: &VerifyingKey, nonce: &str) -> SpentId {
     SpentId::new(Digest::framed(SPENT_LABEL).field(key.as_bytes()).field(nonce.as_bytes()).finish())
 }
 
-/// What every profile compares.
+/// Compares the members that every profile compares.
 fn bind_to_proposal(members: &Members<'_>, proposal: &ActionProposal) -> Result<(), Broken> {
     members.tool.must_be(Some(proposal.tool()))?;
     members.impact.must_be(Some(proposal.impact().as_str()))?;
@@ -88,7 +88,7 @@ fn bind_to_proposal(members: &Members<'_>, proposal: &ActionProposal) -> Result<
     members.claims_digest.must_be_digest(proposal.claims_digest())
 }
 
-/// Compares the end of an attestation without a nonce, where it states one. The reference accepts the last moment.
+/// Checks the stated end of an attestation without a nonce. The reference accepts the last moment.
 fn check_end(expires: Member<'_>, now: Timestamp) -> Result<(), Broken> {
     if expires.is_there() && expires.end()? < now {
         return Err(expires.broken("must not be over"));
@@ -96,7 +96,8 @@ fn check_end(expires: Member<'_>, now: Timestamp) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Fresh, and not for ever: gives the time of issue, and the first moment at which it would be over, or older than it may be.
+/// Checks that the attestation is fresh and ends. Returns its time of issue, and the first moment at which it expires
+/// or exceeds its allowed age.
 fn check_times(
     members: &Members<'_>,
     rules: &AttestationRules<'_>,

@@ -13,31 +13,32 @@ use super::bind::is_nonce;
 use crate::rfc3339::is_sayable;
 use crate::{ActionProposal, HashEntry, ProposalLimits, ProposedCall};
 
-/// Why an attestation cannot be signed.
+/// Failure to sign an attestation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttestError {
-    /// The proposal has no input of the evidence's id, so that the attestation would raise nothing.
+    /// The proposal has no input with the id of the evidence, so the attestation would raise no trust.
     #[error("the proposal has no provenance of the evidence's id")]
     EvidenceId,
-    /// The key's id is none that a keyring can have.
+    /// The key id is not valid in a keyring.
     #[error("the key id is not one that a keyring can have")]
     KeyId(#[source] IdError),
-    /// There is no nonce, or it is not 16 to 128 visible ASCII characters.
+    /// The nonce is missing, or is not 16 to 128 visible ASCII characters.
     #[error("a nonce is 16 to 128 visible ASCII characters")]
     Nonce,
-    /// The time of issue or the end is missing, the end is not after it, or one of them lies beyond the year 9999.
+    /// The time of issue or the end is missing, the end does not follow the issue, or a time lies beyond the year
+    /// 9999.
     #[error(
         "an attestation says when it is issued and when it expires, after that and before the year 10000"
     )]
     Times,
-    /// The object would have more bytes than a signed payload may have.
+    /// The object exceeds the limit of a signed payload.
     #[error("the attestation is longer than {max} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// Largest object, in bytes.
         max: usize,
     },
-    /// The object has no canonical form: the registry's version is above 2^53 - 1.
+    /// The object has no canonical form: the registry version is above 2^53 - 1.
     #[error("the attestation has no canonical form")]
     NotCanonical(#[source] Option<SerializeError>),
 }
@@ -57,11 +58,10 @@ impl AttestError {
     }
 }
 
-/// An attestation object before somebody signs it: that a proposal may raise one of its inputs for one call.
+/// Unsigned attestation object: a statement that a proposal may raise one of its inputs for one call.
 ///
-/// Times and nonce are always there. What else is left out is not written: under the strict profile only an attestation
-/// with the audience and every fact of the call verifies, the others compare what is written
-/// ([`Profile`](crate::Profile)).
+/// Times and nonce are mandatory. Other members are written only if set: the strict profile requires the audience and
+/// every fact of the call, the others compare the stated members ([`Profile`](crate::Profile)).
 #[derive(Clone)]
 #[must_use]
 pub struct AttestationDraft {
@@ -72,11 +72,11 @@ pub struct AttestationDraft {
 }
 
 impl AttestationDraft {
-    /// Begins with what every attestation has: the proposal's tool, impact, arguments, claims, inputs and intent, the
-    /// files among its evidence with their digests, and the id of the evidence entry that it will be.
+    /// Starts with the members of every attestation: the proposal's tool, impact, arguments, claims, inputs and
+    /// intent, its evidence files with their digests, and the id of the evidence entry to create.
     ///
-    /// So the files come first: under the strict profile, one that is added, left out, exchanged or moved after this makes
-    /// the attestation worthless. Other attestations may be added.
+    /// Add the files first: under the strict profile the attestation is worthless if a file is added, removed,
+    /// exchanged or moved later. Other attestations may be added.
     pub fn for_proposal(proposal: &ActionProposal, evidence_id: &str) -> Self {
         let ids = || proposal.provenance().iter().map(|input| input.id());
         Self {
@@ -110,13 +110,13 @@ impl AttestationDraft {
         }
     }
 
-    /// Sets which gate it is meant for.
+    /// Sets the gate that it is for.
     pub fn audience(mut self, audience: &Audience) -> Self {
         self.object.audience = Some(audience.clone());
         self
     }
 
-    /// Sets when it is issued.
+    /// Sets the time of issue.
     pub const fn issued(mut self, issued: Timestamp) -> Self {
         self.issued = Some(issued);
         self
@@ -128,37 +128,37 @@ impl AttestationDraft {
         self
     }
 
-    /// Sets which call it is for.
+    /// Sets the call's id.
     pub fn call_id(mut self, id: &CallId) -> Self {
         self.object.x_call_id = Some(id.clone());
         self
     }
 
-    /// Sets on whose behalf the agent acts.
+    /// Sets the principal on whose behalf the agent acts.
     pub fn principal(mut self, principal: &Principal) -> Self {
         self.object.x_principal = Some(principal.clone());
         self
     }
 
-    /// Sets which agent calls.
+    /// Sets the agent.
     pub fn agent(mut self, agent: &AgentId) -> Self {
         self.object.x_agent = Some(agent.clone());
         self
     }
 
-    /// Sets in which session it calls.
+    /// Sets the session.
     pub fn session(mut self, session: &SessionId) -> Self {
         self.object.x_session = Some(session.clone());
         self
     }
 
-    /// Sets the server that the tool is of.
+    /// Sets the server of the tool.
     pub fn server(mut self, server: &ServerName) -> Self {
         self.object.x_server = Some(server.clone());
         self
     }
 
-    /// Sets the version of the registry that the call is decided by.
+    /// Sets the version of the registry that decides the call.
     pub const fn registry_version(mut self, version: u64) -> Self {
         self.object.x_registry_version = Some(version);
         self
@@ -176,7 +176,7 @@ impl AttestationDraft {
         self
     }
 
-    /// Sets every fact that a call has: call id, principal, agent, session, server, registry's version, goal and plan.
+    /// Sets every fact of a call: call id, principal, agent, session, server, registry version, goal and plan.
     pub fn call(mut self, call: &ProposedCall<'_>) -> Self {
         let object = &mut self.object;
         object.x_call_id = call.call_id.cloned();
@@ -190,17 +190,17 @@ impl AttestationDraft {
         self
     }
 
-    /// Sets what makes it one of a kind: 16 to 128 visible ASCII characters that the caller drew at random. One nonce of
-    /// one key is good for one call.
+    /// Sets the nonce: 16 to 128 visible ASCII characters that the caller drew at random. One nonce of one key is
+    /// good for one call.
     pub fn nonce(mut self, nonce: &str) -> Self {
         self.object.x_nonce = Some(nonce.to_owned());
         self
     }
 
-    /// Gives what [`sign`](Self::sign) would sign: a person reads it first.
+    /// Returns the bytes that [`sign`](Self::sign) would sign, for a person to read first.
     ///
     /// # Errors
-    /// [`AttestError`] when no verifier could accept it.
+    /// [`AttestError`] if no verifier could accept it.
     pub fn payload(&self, key_id: &str) -> Result<String, AttestError> {
         let mut draft = self.clone();
         draft.write_payload(key_id)
@@ -219,10 +219,10 @@ impl AttestationDraft {
         self.canonical_payload()
     }
 
-    /// Signs it with the key that keyrings have under `key_id`.
+    /// Signs it with the key that keyrings list as `key_id`.
     ///
     /// # Errors
-    /// [`AttestError`] when no verifier could accept it.
+    /// [`AttestError`] if no verifier could accept it.
     pub fn sign(mut self, key: &SigningKey, key_id: &str) -> Result<SignedAttestation, AttestError> {
         let payload = self.write_payload(key_id)?;
         let signature = key.sign(payload.as_bytes());
@@ -244,7 +244,7 @@ impl AttestationDraft {
         Ok(())
     }
 
-    /// The canonical form, read back the way that a verifier reads it.
+    /// Canonical form, read back as a verifier reads it.
     fn canonical_payload(&self) -> Result<String, AttestError> {
         let max = ProposalLimits::default().payload_bytes;
         let written = to_canonical(&self.object).map_err(|error| AttestError::NotCanonical(Some(error)))?;
@@ -257,7 +257,7 @@ impl AttestationDraft {
     }
 }
 
-/// What it says is the agent's and the caller's: nothing of it is shown.
+/// why: its content comes from the agent and the caller, so it is not printed.
 impl fmt::Debug for AttestationDraft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AttestationDraft")
@@ -268,7 +268,7 @@ impl fmt::Debug for AttestationDraft {
     }
 }
 
-/// A signed attestation: what a proposal carries as evidence.
+/// Signed attestation, for a proposal to carry as evidence.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedAttestation {
     evidence_id: String,
@@ -278,7 +278,7 @@ pub struct SignedAttestation {
 }
 
 impl SignedAttestation {
-    /// The attestation object in canonical form: exactly the bytes that were signed.
+    /// Attestation object in canonical form: exactly the signed bytes.
     #[must_use]
     pub fn payload(&self) -> &str {
         &self.payload
@@ -290,7 +290,7 @@ impl SignedAttestation {
         &self.signature
     }
 
-    /// Writes a whole entry for a proposal's `evidence`.
+    /// Writes an entry for a proposal's `evidence`.
     #[must_use]
     #[expect(clippy::expect_used, clippy::missing_panics_doc, reason = "texts in a struct always serialise")]
     pub fn to_entry_json(&self) -> String {
@@ -307,7 +307,7 @@ impl SignedAttestation {
     }
 }
 
-/// Only its size is shown.
+/// Prints its size only.
 impl fmt::Debug for SignedAttestation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SignedAttestation({} bytes)", self.payload.len())

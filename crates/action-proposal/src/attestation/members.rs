@@ -5,7 +5,7 @@ use super::Broken;
 use crate::HashEntry;
 use crate::rfc3339::{self, Offset};
 
-/// One member of an attestation object, there or not, with its place for saying that it is at fault.
+/// Optional member of an attestation object, with its place for errors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member<'a> {
     place: &'static str,
@@ -25,21 +25,21 @@ impl<'a> Member<'a> {
         self.value.and_then(ValueRef::as_str).ok_or(self.broken("must be there and a string"))
     }
 
-    /// Holds a text against what it must be, byte by byte.
+    /// Compares a text with the expected one, byte by byte.
     pub(super) fn must_be(self, expected: Option<&str>) -> Result<(), Broken> {
         let expected =
             expected.ok_or(self.broken("cannot be compared, as there is nothing to compare it with"))?;
         if self.text()? == expected { Ok(()) } else { Err(self.broken("must be what it is here")) }
     }
 
-    /// Holds a digest against what it must be, in constant time.
+    /// Compares a digest with the expected one, in constant time.
     pub(super) fn must_be_digest(self, expected: Digest) -> Result<(), Broken> {
         let digest: Digest =
             self.text()?.parse().map_err(|_| self.broken("must be 64 lower-case hexadecimal digits"))?;
         if digest == expected { Ok(()) } else { Err(self.broken("must be the digest of what is here")) }
     }
 
-    /// There with the digest, or neither of them.
+    /// Requires the digest, or the absence of both.
     pub(super) fn must_be_digest_if_any(self, expected: Option<Digest>) -> Result<(), Broken> {
         match expected {
             Some(expected) => self.must_be_digest(expected),
@@ -56,7 +56,7 @@ impl<'a> Member<'a> {
         if number == expected { Ok(()) } else { Err(self.broken("must be what it is here")) }
     }
 
-    /// Texts in the same order, as many, byte by byte.
+    /// Requires the same texts in the same order.
     pub(super) fn must_be_list<'e>(
         self,
         expected: impl ExactSizeIterator<Item = &'e str>,
@@ -70,7 +70,7 @@ impl<'a> Member<'a> {
         if list.elements().zip(expected).all(same) { Ok(()) } else { Err(rule) }
     }
 
-    /// An object of `id` and `sha256` for each of the files, in the same order, as many.
+    /// Requires an object of `id` and `sha256` for each of the files, in the same order.
     pub(super) fn must_be_files(self, expected: &[&HashEntry]) -> Result<(), Broken> {
         let rule = self.broken("must be the proposal's files, in their order");
         let list = self.value.filter(|list| list.kind() == Kind::Array).ok_or(rule)?;
@@ -85,13 +85,13 @@ impl<'a> Member<'a> {
         if as_many && list.elements().zip(expected).all(same) { Ok(()) } else { Err(rule) }
     }
 
-    /// The moment from which something no longer counts.
+    /// First moment at which something no longer counts.
     pub(super) fn end(self) -> Result<Timestamp, Broken> {
         let time = rfc3339::parse_bound(self.text()?, Offset::Required);
         time.ok_or(self.broken("must be a time of RFC 3339 with an offset"))
     }
 
-    /// A moment that ages are counted from: one before 1970 is none.
+    /// Start of an age. A time before 1970 is refused.
     pub(super) fn moment(self) -> Result<Timestamp, Broken> {
         let time = rfc3339::parse(self.text()?, Offset::Required);
         time.map_err(|_| self.broken("must be a time of RFC 3339 with an offset, from 1970 on"))
@@ -101,7 +101,7 @@ impl<'a> Member<'a> {
 /// Defines the known members: one table for their names and their places.
 macro_rules! members {
     ($($field:ident = $name:literal),+ $(,)?) => {
-        /// The members of an attestation object, as they are. Filled in one walk: looking each of them up costs more.
+        /// Members of an attestation object. why: filled in one walk, which is faster than a look-up per member.
         #[derive(Debug)]
         pub(super) struct Members<'a> {
             $(pub(super) $field: Member<'a>,)+
@@ -121,7 +121,7 @@ macro_rules! members {
                 for (name, value) in object.members() {
                     match name {
                         $($name => members.$field.value = Some(value),)+
-                        // Read already, when the payload was taken for an attestation.
+                        // Checked already, when the mode of the payload was decided.
                         super::VERSION_MEMBER => {}
                         other => {
                             members.unknown = true;

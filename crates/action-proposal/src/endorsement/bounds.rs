@@ -5,50 +5,50 @@ use countersign_core::{Digest, look_alike};
 
 use super::EndorsementError;
 
-/// The most places that one entry binds.
+/// Most bound places of one entry.
 const MAX_BOUNDS: usize = 64;
 
-/// The most members of an object on the way to a bound place.
+/// Most members of an object on the way to a bound place.
 const MAX_BESIDE: usize = 256;
 
-/// Arguments that an endorsement is for.
+/// Arguments that an endorsement binds.
 ///
-/// Only [`Exact`](Self::Exact) binds everything. Under [`Within`](Self::Within) the agent chooses freely what no bound
-/// names: other members, and members of other objects. A member whose name looks like a bound one's, and an object of more
-/// than 256 members on the way to a bound place, meet no bound.
+/// Only [`Exact`](Self::Exact) binds everything. Under [`Within`](Self::Within) the agent chooses the rest freely:
+/// other members, and members of other objects. A member whose name looks like a bound one, and an object of more
+/// than 256 members on the way to a bound place, fail every bound.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BoundArgs {
-    /// The arguments with this digest: SHA-256 over their canonical form, as approvals bind it.
+    /// Arguments with this digest: SHA-256 of their canonical form, as approvals bind it.
     Exact(Digest),
     /// Arguments that meet every bound.
     Within(Vec<ArgBound>),
 }
 
-/// One place in the arguments, and the rule for the value there. A missing place breaks the rule.
+/// Place in the arguments, and the rule for the value there. A missing place breaks the rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArgBound {
     pointer: Box<str>,
     rule: ArgRule,
 }
 
-/// What the value at a bound place has to be.
+/// Rule for the value at a bound place.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ArgRule {
-    /// The value with this canonical text (RFC 8785). So `1` and `1.0` are one number, and the text `"1"` is not one.
+    /// Equal to this canonical text (RFC 8785): `1` and `1.0` are equal, the string `"1"` differs.
     Equals(Box<str>),
-    /// A number from `min` to `max`, both included; at least one of them is stated.
+    /// Number from `min` to `max`, both included; at least one is stated.
     Range {
-        /// The least.
+        /// Least value.
         min: Option<f64>,
-        /// The most.
+        /// Largest value.
         max: Option<f64>,
     },
 }
 
 impl BoundArgs {
-    /// Reads the `args` or the `bounds` of an entry; none where it states neither.
+    /// Reads the `args` or the `bounds` of an entry; `None` if it states neither.
     pub(super) fn of_entry(entry: ValueRef<'_>) -> Result<Option<Self>, EndorsementError> {
         match (entry.get("args"), entry.get("bounds")) {
             (None, None) => Ok(None),
@@ -61,7 +61,7 @@ impl BoundArgs {
         }
     }
 
-    /// Returns whether a call's arguments, with this digest, are among those that it binds.
+    /// Returns whether it allows a call's arguments, which have this digest.
     pub(super) fn allows(&self, args: ValueRef<'_>, digest: Digest) -> bool {
         match self {
             Self::Exact(bound) => *bound == digest,
@@ -71,13 +71,13 @@ impl BoundArgs {
 }
 
 impl ArgBound {
-    /// The place, as a JSON Pointer (RFC 6901) into the arguments.
+    /// Place, as a JSON Pointer (RFC 6901) into the arguments.
     #[must_use]
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// The rule for the value there.
+    /// Rule for the value there.
     #[must_use]
     pub const fn rule(&self) -> &ArgRule {
         &self.rule
@@ -87,7 +87,7 @@ impl ArgBound {
         if has_look_alike(args, &self.pointer) {
             return false;
         }
-        // why: a number that was rounded when it was read is another one than was written.
+        // why: a number that was rounded in parsing differs from the written one.
         let Some(value) = args.pointer(&self.pointer).filter(|value| value.is_exact()) else {
             return false;
         };
@@ -122,8 +122,9 @@ impl ArgBound {
     }
 }
 
-/// Returns whether a member stands beside the place, or on the way to it, whose name a reader could take for the bound one's:
-/// some match names without regard to case, and the last one counts. So it does for an object of too many members.
+/// Returns whether a member beside the place, or on the way to it, has a name that a reader could take for the bound
+/// one. why: some parsers match names without regard to case, and the last match wins. Also returns `true` for an
+/// object of too many members.
 fn has_look_alike(args: ValueRef<'_>, pointer: &str) -> bool {
     let mut object = Some(args);
     for token in pointer.split('/').skip(1) {
@@ -148,12 +149,12 @@ fn read_bounds(bounds: ValueRef<'_>) -> Result<Vec<ArgBound>, EndorsementError> 
         return Err(EndorsementError::Bounds);
     }
     let bounds = bounds.elements().map(ArgBound::read).collect::<Result<Vec<_>, _>>()?;
-    // A pointer has one spelling, so two bounds of one place have one text.
+    // A pointer has one spelling, so two bounds of one place have equal texts.
     let places: BTreeSet<&str> = bounds.iter().map(ArgBound::pointer).collect();
     if places.len() < bounds.len() { Err(EndorsementError::Bounds) } else { Ok(bounds) }
 }
 
-/// Returns whether a text is a JSON Pointer (RFC 6901, section 3): another one would never be there.
+/// Returns whether a text is a JSON Pointer (RFC 6901, section 3). Another text would match no place.
 fn is_pointer(text: &str) -> bool {
     let escapes = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
     (text.is_empty() || text.starts_with('/')) && escapes

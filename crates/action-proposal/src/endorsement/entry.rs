@@ -12,19 +12,19 @@ use crate::key_scope::{KeyScope, ScopeError};
 /// Domain label of an entry's id: SHA-256 over the canonical entry without `uses`.
 const ID_LABEL: &str = "countersign/endorsement-1";
 
-/// Domain label of the spent set's id of one use: the entry's id and the number of the use, from 1 on.
+/// Domain label of the id of one use in the spent set: the entry's id and the number of the use, from 1.
 const USE_LABEL: &str = "countersign/endorsement-use-1";
 
-/// The most uses of one entry. Each use that is over is asked of the store before the next one.
+/// Most uses of one entry. A call tries each spent use in the store before it finds a free one.
 const MAX_USES: u32 = 100;
 
-/// The most uses that are asked of the store for one call, where several entries back it.
+/// Most uses tried in the store for one call, if several entries back it.
 const MAX_TRIES: usize = 1_000;
 
-/// A digest that an operator vouches for.
+/// Digest of an evidence file that an operator endorses.
 ///
-/// At money, privacy and irreversible it counts only with [bound arguments](Self::args), and each call takes one of its
-/// [uses](Self::uses). Elsewhere an entry without them counts any number of times.
+/// At the impacts money, privacy and irreversible it counts only with [bound arguments](Self::args), and each call
+/// takes one of its [uses](Self::uses). At other impacts an entry without them counts any number of times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndorsedDigest {
     id: Digest,
@@ -35,7 +35,7 @@ pub struct EndorsedDigest {
     counted: Option<Counted>,
 }
 
-/// How often an entry counts, and when.
+/// Number of uses, and their times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Counted {
     uses: u32,
@@ -43,17 +43,17 @@ struct Counted {
     expires: Timestamp,
 }
 
-/// Why an entry whose scope fits backs nothing.
+/// Reason why an entry with a matching scope does not back a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unbacked {
-    /// It binds no arguments, and the impact asks for that.
+    /// It binds no arguments, and the impact requires that.
     Unbound,
     /// It binds other arguments.
     OtherArgs,
 }
 
 impl EndorsedDigest {
-    /// Reads one entry of a list that was issued then.
+    /// Reads one entry of a list issued at `list_issued`.
     pub(super) fn read(entry: ValueRef<'_>, list_issued: Timestamp) -> Result<Self, EndorsementError> {
         let wire = WireDigest::deserialize(entry).map_err(|_| EndorsementError::Malformed)?;
         let scope = KeyScope::new(wire.tools, wire.servers, wire.impacts, wire.principals)
@@ -69,56 +69,57 @@ impl EndorsedDigest {
             (None, _, _) => None,
             (Some(uses), _, _) if !(1..=MAX_USES).contains(&uses) => return Err(EndorsementError::Uses),
             (Some(uses), Some(issued), Some(expires)) => Some(Counted { uses, issued, expires }),
-            // why: with the times of the list that holds it, a list that is signed again would give its uses back.
+            // why: with the list's times, signing the list again would restore spent uses.
             (Some(_), _, _) => return Err(EndorsementError::NoTimes),
         };
         Ok(Self { id: id_of(entry), digest: wire.sha256, scope, args, expires: wire.expires, counted })
     }
 
-    /// Identifies the entry: all of it but its number of uses, which are counted under this in every list.
+    /// Id of the entry: a digest of all members except the number of uses. Uses are counted under this id in every
+    /// list.
     #[must_use]
     pub const fn id(&self) -> Digest {
         self.id
     }
 
-    /// The SHA-256 of the file.
+    /// SHA-256 of the file.
     #[must_use]
     pub const fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// What the file may back.
+    /// Scope of the endorsement.
     #[must_use]
     pub const fn scope(&self) -> &KeyScope {
         &self.scope
     }
 
-    /// The arguments that it is for; none where it binds none.
+    /// Bound arguments; `None` if it binds none.
     #[must_use]
     pub const fn args(&self) -> Option<&BoundArgs> {
         self.args.as_ref()
     }
 
-    /// How many calls it backs; none where they are not counted. One, where it binds arguments and states no number.
+    /// Number of calls that it backs; `None` if uses are not counted. Default: one, if it binds arguments.
     #[must_use]
     pub fn uses(&self) -> Option<u32> {
         self.counted.map(|counted| counted.uses)
     }
 
-    /// The first moment at which it no longer counts, where it ends before the list does.
+    /// First moment at which it no longer counts, if it ends before the list.
     #[must_use]
     pub const fn expires(&self) -> Option<Timestamp> {
         self.expires
     }
 
-    /// When it was issued, where its uses are counted. A store of spent tickets that is younger refuses them.
+    /// Time of issue, if uses are counted. A spent set created later refuses them.
     #[must_use]
     pub fn issued(&self) -> Option<Timestamp> {
         self.counted.map(|counted| counted.issued)
     }
 
-    /// Returns whether its scope allows money, privacy or irreversible though it binds no arguments, so that it counts for
-    /// nothing there.
+    /// Returns whether its scope allows money, privacy or irreversible although it binds no arguments. It has no
+    /// effect at those impacts.
     #[must_use]
     pub fn lacks_args(&self) -> bool {
         let high = ImpactClass::ALL.into_iter().filter(|impact| impact.is_high());
@@ -140,7 +141,7 @@ impl EndorsedDigest {
             && self.scope.allows_principal(principal)
     }
 
-    /// Checks it against a call's arguments. Returns its uses where they are counted.
+    /// Checks it against a call's arguments. Returns its uses, if counted.
     pub(super) fn back(
         &self,
         args: ValueRef<'_>,
@@ -166,12 +167,13 @@ impl EndorsedDigest {
 pub(super) struct UsesOfEntry {
     id: Digest,
     counted: Counted,
-    /// The first moment at which it does not count: its own end or its list's.
+    /// First moment at which it no longer counts: its own end or its list's.
     ends: Timestamp,
 }
 
 impl UsesOfEntry {
-    /// Each of its uses, in order. A use is remembered until the entry's own end, as lists are signed again with later ones.
+    /// Returns each use in order. why: a use is remembered until the entry's own end, as the list may be signed again
+    /// with a later one.
     fn each(self, skew: Millis) -> impl Iterator<Item = (SpentEndorsement, Ticket)> {
         let keep_until = self.counted.expires.saturating_add(skew);
         (1..=self.counted.uses).map(move |number| {
@@ -185,7 +187,7 @@ impl UsesOfEntry {
     }
 }
 
-/// Uses of the entries that back one file for a call, of which the call takes one. Empty where none has to be taken.
+/// Uses of the entries that back one file for a call, which takes one of them. Empty if it need not take any.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EndorsedUses(pub(super) Vec<UsesOfEntry>);
 
@@ -194,7 +196,7 @@ impl EndorsedUses {
         self.0.is_empty()
     }
 
-    /// Spends the first use that is left.
+    /// Spends the first free use.
     pub(crate) fn spend(
         &self,
         store: &dyn SpentTokens,
@@ -218,7 +220,7 @@ impl EndorsedUses {
     }
 }
 
-/// One use of an endorsement that a call took.
+/// Use of an endorsement, taken by a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpentEndorsement {
     id: Digest,
@@ -226,13 +228,13 @@ pub struct SpentEndorsement {
 }
 
 impl SpentEndorsement {
-    /// The endorsement's id ([`EndorsedDigest::id`]).
+    /// Id of the endorsement ([`EndorsedDigest::id`]).
     #[must_use]
     pub const fn id(&self) -> Digest {
         self.id
     }
 
-    /// Which of its uses, from 1 on.
+    /// Number of the use, from 1.
     #[must_use]
     pub const fn number(&self) -> u32 {
         self.number

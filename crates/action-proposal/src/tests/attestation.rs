@@ -10,7 +10,7 @@ use super::signing::{
 use crate::attestation::Broken;
 use crate::{ATTESTATION_VERSION, AttestationDraft, Profile, ProposedCall};
 
-/// The group's order, little end first.
+/// Order of the group (RFC 8032, section 5.1), lowest byte first.
 const ORDER: [u8; 32] = [
     0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0,
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
@@ -18,7 +18,7 @@ const ORDER: [u8; 32] = [
 
 const PIC: [Profile; 2] = [Profile::Pic09, Profile::Pic08];
 
-/// The object with one member set to another value.
+/// The object with one member replaced.
 fn with(mut object: Value, name: &str, value: Value) -> Value {
     object[name] = value;
     object
@@ -363,7 +363,7 @@ fn an_attestation_that_is_over_is_refused_by_every_profile() {
         let judge = |entry: &Value, now| {
             Judge { now, ..Judge::new(profile, &facts) }.judge(entry).map_err(|broken| broken.place)
         };
-        // The reference lets the last moment pass; strict does not, nor any profile where there is a nonce.
+        // The reference accepts the last moment. Strict does not, nor does any profile with a nonce.
         assert!(judge(&reusable, NOW + 59_000).is_ok());
         assert_eq!(judge(&reusable, NOW + 59_001).unwrap_err(), "payload/expires_at");
         assert!(judge(&facts.entry(), NOW + 58_999).is_ok());
@@ -468,7 +468,7 @@ fn an_object_is_signed_in_canonical_form_however_it_is_spelled() {
     for profile in Profile::ALL {
         let judge = Judge::new(profile, &facts);
         assert!(judge.judge(&sign_text(&pretty)).is_ok());
-        // A signature over the bytes as they are spelled is another one.
+        // A signature over the bytes as spelled differs.
         assert_eq!(judge.place(&sign_raw(&pretty)), "signature");
     }
 }
@@ -540,9 +540,9 @@ fn a_payload_over_the_limit_is_refused_before_and_after_canonicalising() {
         let judge = Judge::new(profile, &facts);
         assert!(judge.judge(&sign_raw(&"x".repeat(16_384))).is_ok());
         assert_eq!(judge.judge(&sign_raw(&"x".repeat(16_385))).unwrap_err().place, "payload");
-        // Bytes are counted, and not characters.
+        // Bytes are counted, not characters.
         assert_eq!(judge.place(&sign_raw(&"é".repeat(8_193))), "payload");
-        // 1e20 takes four bytes as it is written and 21 in canonical form.
+        // 1e20 takes four bytes as written and 21 in canonical form.
         let numbers = vec!["1e20"; 1_500].join(",");
         let grown = facts.object().to_string().replacen('{', &format!(r#"{{"more":[{numbers}],"#), 1);
         assert!(grown.len() < 16_384);
@@ -622,7 +622,7 @@ fn a_signature_of_another_key_or_over_another_payload_is_refused() {
     }
 }
 
-/// Judges the entry that all accept under a keyring of one changed key.
+/// Judges the generally accepted entry under a keyring with one changed key.
 fn under(
     key: &Value,
     profile: Profile,
@@ -715,7 +715,7 @@ fn a_key_for_the_proposals_impact_alone_does_not_do_where_the_operator_says_more
         assert_eq!(broken.unwrap().rule, "must be a key for this impact");
         let both = json!({"impacts": ["money", "irreversible"]});
         assert!(under(&both, profile, |call| call.impact(ImpactClass::Irreversible)).is_none());
-        // What the policy lists counts beside what the call says, and not in its place.
+        // The policy's impact counts beside the call's, and does not replace it.
         let keyring = keyring_of(&json!({
             "public_key": signer().verifying_key().to_base64(), "impacts": ["money", "read"],
         }));

@@ -1,4 +1,4 @@
-//! An attestation names the files beside it, and what is shown of both.
+//! An attestation names the files beside it, and the verified evidence of both.
 
 use countersign_core::{Digest, Principal};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::signing::{EVIDENCE_ID, Facts, Judge, KEY_ID, NOW, at, parse, proposal_json, sign_object, signer};
 use crate::{AttestationDraft, Profile};
 
-/// A file as evidence, beside whatever is signed.
+/// A file as evidence, beside the signed payload.
 fn file(id: &str, bytes: &[u8]) -> Value {
     json!({
         "id": id, "type": "hash", "ref": format!("file://{id}.txt"), "sha256": Digest::of(bytes).to_string(),
@@ -30,7 +30,8 @@ fn an_attestation_is_for_the_files_beside_it_and_for_no_others() {
             .unwrap();
         serde_json::from_str(&signed.to_entry_json()).unwrap()
     };
-    // The signature stands first, so that the helper judges it; where files stand among signatures counts for nothing.
+    // The signature stands first, so that the helper judges it. The position of files among signatures does not
+    // matter.
     let judged = |entry: &Value, files: &[&Value]| {
         let evidence: Vec<Value> = [entry].iter().chain(files).map(|entry| (*entry).clone()).collect();
         judge.judge_in(&proposal_json(&evidence)).map_err(|broken| broken.place).err()
@@ -58,7 +59,7 @@ fn an_attestation_is_for_the_files_beside_it_and_for_no_others() {
     let none = signed_beside(&[]);
     assert_eq!(judged(&none, &[]), None);
     assert_eq!(judged(&none, &[&scan]), Some("payload/x_files"));
-    // The other profiles do not ask for the member, and compare it where it is stated.
+    // The other profiles do not require the member, and compare it if stated.
     for profile in [Profile::Pic09, Profile::Pic08] {
         let beside = proposal_json(&[none.clone(), scan.clone()]);
         let refused = Judge::new(profile, &facts).judge_in(&beside);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::clocks::{ActingClock, at, budget};
 use crate::{EvidenceBudget, ResolveError};
 
-/// Gives its bytes in pieces of at most `piece`, and counts what it was asked for.
+/// Returns its bytes in pieces of at most `piece`, and counts the requested ones.
 struct Source {
     left: u64,
     piece: usize,
@@ -110,7 +110,7 @@ fn without_a_clock_nothing_is_read() {
     ));
 }
 
-/// Fails with each error in turn, then gives one byte, then ends.
+/// Fails with each error in turn, then returns one byte, then ends.
 struct Failing(Vec<io::ErrorKind>, bool);
 
 impl Read for Failing {
@@ -131,7 +131,7 @@ fn an_interruption_is_tried_again_and_an_error_ends_the_reading() {
     assert!(matches!(budget(10, 10).read(broken), Err(ResolveError::Io(_))));
 }
 
-/// Says that it gave more than it was asked for.
+/// Reports more bytes than requested.
 struct Boasting;
 
 impl Read for Boasting {

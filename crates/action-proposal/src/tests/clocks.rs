@@ -1,4 +1,4 @@
-//! Clocks that do something when they are asked, and so stand for what happens while a verification works.
+//! Clocks that act when they are read, to simulate events during a verification.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub(super) fn budget(file_bytes: u64, total_bytes: u64) -> EvidenceBudget<'stati
     EvidenceBudget::start(&*STILL, file_bytes, total_bytes, Millis::from_millis(500)).unwrap()
 }
 
-/// Does `act` at every question, with the number of questions before it, and takes the answer for the time in ms.
+/// Calls `act` at every reading, with the number of earlier readings, and returns the result as the time in ms.
 pub(super) struct ActingClock<F> {
     asked: AtomicU64,
     act: F,

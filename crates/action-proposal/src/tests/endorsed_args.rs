@@ -1,4 +1,4 @@
-//! Endorsements for money: which arguments they bind, and how often they count.
+//! Endorsements at money: their bound arguments and their uses.
 
 use std::sync::Mutex;
 use std::thread;
@@ -63,7 +63,7 @@ fn paid_code(verifier: &ProposalVerifier, store: &dyn SpentTokens) -> &'static s
     pay(verifier, store).map_or_else(|error| error.code(), |_| "allow")
 }
 
-/// The code that a list with this one entry is refused with.
+/// Code of the refusal of a list with this one entry.
 fn refusal(entry: &Value) -> &'static str {
     draft(entry).map_or_else(|error| error.code(), |_| "loads")
 }
@@ -236,7 +236,7 @@ fn a_list_that_is_signed_again_gives_no_use_back() {
         with_list(Profile::Strict, EndorsedDigests::load(envelope.as_bytes(), &root, at(NOW)).unwrap())
     };
     assert_eq!(paid_code(&again(&entry), &store), "PIC_VERIFIER_FAILED");
-    // More uses are those that are more.
+    // More uses are additional uses.
     entry["uses"] = json!(2);
     assert_eq!(paid_code(&again(&entry), &store), "allow");
     assert_eq!(paid_code(&again(&entry), &store), "PIC_VERIFIER_FAILED");
@@ -327,7 +327,7 @@ fn entries_that_are_carried_over_keep_their_uses() {
     let digests: Vec<_> = second.entries().iter().map(|entry| entry.digest()).collect();
     assert_eq!(digests, [b"new" as &[u8], INVOICE, b"unbound"].map(Digest::of));
     assert_eq!(second.entries()[1].id(), first.entries()[0].id());
-    // Without an end of its own it ends as it would have.
+    // Without an expiry of its own it ends as before.
     assert_eq!(second.entries()[2].expires(), Some(at(NOW - 1_000 + 9_000_000)));
     let store = Spent::default();
     assert_eq!(paid_code(&with_list(Profile::Strict, load(&first)), &store), "allow");
@@ -383,7 +383,7 @@ fn calls_at_once_never_take_more_uses_than_there_are() {
     assert_eq!((paid, store.kept.lock().unwrap().len()), (3, 3));
 }
 
-/// A value of JSON: scalars, and lists and objects of few of them.
+/// A JSON value: scalars, and small lists and objects.
 fn any_json() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(json!(null)),
@@ -407,7 +407,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// A bound holds where the reference's own lookup finds an equal value, or a number within, and nowhere else.
+    /// A bound holds exactly where the reference's own look-up finds an equal value, or a number within.
     #[test]
     fn a_bound_holds_where_the_value_does_and_nowhere_else(
         args in prop::collection::btree_map(prop::sample::select(vec!["to", "amount", "a/b", "~"]), any_json(), 0..4),

@@ -44,7 +44,7 @@ fn loaded(digests: &[Value]) -> EndorsedDigests {
     load(&sign(&list(digests))).unwrap()
 }
 
-/// The code that a draft is refused with; signed all the same, it must not load either.
+/// Code of the refusal of a draft; signed nevertheless, it must not load either.
 fn refusal(draft: &Value) -> &'static str {
     let error = EndorsementDraft::from_json(draft.to_string().as_bytes()).unwrap_err();
     let text = countersign_canonical_json::to_canonical(draft).unwrap();
@@ -158,7 +158,7 @@ fn a_digest_backs_only_what_its_scope_says() {
     assert!(!finds(&list, "pay", &[ImpactClass::Privacy], Some("alice"), NOW));
     assert!(!finds(&list, "pay", &money, Some("eve"), NOW));
     assert!(!finds(&list, "pay", &money, None, NOW));
-    // Every impact in question is asked for.
+    // Every impact in question must be in scope.
     assert!(finds(&list, "pay", &[ImpactClass::Money, ImpactClass::Write], Some("alice"), NOW));
     assert!(!finds(&list, "pay", &[ImpactClass::Money, ImpactClass::Irreversible], Some("alice"), NOW));
 }
@@ -193,10 +193,10 @@ fn a_list_counts_as_long_as_enough_of_those_who_signed_it_are_not_revoked() {
         assert!(list.still_counts(&without(&[])));
         assert!(!list.still_counts(&without(&[0, 1])) && !list.still_counts(&|_| true));
     }
-    // Somebody who did not sign counts for nothing, and a third who did makes up for one.
+    // A key that did not sign does not count, and a third one that did makes up for it.
     assert!(two.still_counts(&without(&[2])) && !two.still_counts(&without(&[1])));
     assert!(three.still_counts(&without(&[1])) && !three.still_counts(&without(&[0, 2])));
-    // One who was revoked when it was loaded has not signed it.
+    // A key revoked at loading counts as not having signed.
     let all = draft.to_envelope(&keys.iter().collect::<Vec<_>>()).to_json();
     let loaded =
         EndorsedDigests::load_unless_revoked(all.as_bytes(), &root, &without(&[0]), at(NOW)).unwrap();

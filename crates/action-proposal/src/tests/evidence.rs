@@ -1,4 +1,4 @@
-//! What is done with each entry of evidence, and how much of it.
+//! Treatment and limits of each entry of evidence.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn every_entry_must_verify_and_the_first_that_does_not_is_told() {
     assert_eq!(judged(&[&good[0], &bad[0], &bad[1]]).1, "/evidence/1/sha256: must be the digest of the file");
     assert_eq!(judged(&[&good[0], &bad[1], &bad[0]]).1, "/evidence/1/ref: nothing is there");
     assert_eq!(judged(&[&bad[1], &good[0], &good[1]]).1, "/evidence/0/ref: nothing is there");
-    // A good signature does not make up for it.
+    // A valid signature does not make up for it.
     let filed = with_evidence(transfer(), bad[1].clone());
     let both = attested(filed, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
     let told_of = told(judge(&both, &built(gate(Profile::Strict).resolver(resolver()))));
@@ -121,12 +121,12 @@ fn evidence_that_is_skipped_is_not_looked_at() {
     assert!(verified.evidence().is_empty());
     assert_eq!(code(judge(&value, &built(gate(Profile::Pic08)))), "allow");
     assert_eq!(code(judge(&value, &built(gate(Profile::Pic08).verify_evidence()))), "PIC_EVIDENCE_FAILED");
-    // And so it raises nothing.
+    // So it raises no trust.
     let skipping = built(gate(Profile::Pic09).dangerous_skip_evidence());
     assert_eq!(code(judge(&attested_transfer(), &skipping)), "PIC_VERIFIER_FAILED");
 }
 
-/// Files without end but for their size, which count what was read of them and take time.
+/// Files bounded only by their size, which count the bytes read and take time.
 #[derive(Debug)]
 struct Endless {
     bytes: u64,
@@ -186,7 +186,7 @@ fn a_file_over_the_limit_fails_as_a_piece_of_evidence() {
     assert_eq!(refused, failed("/evidence/0/ref", "it has more bytes than one file may have"));
 }
 
-/// Reads as if there were no limits, with a budget of its own.
+/// Reads with a budget of its own, as if without limits.
 #[derive(Debug)]
 struct Generous(usize);
 
@@ -215,7 +215,7 @@ fn a_resolver_that_does_not_count_gets_no_more_past_the_limits() {
 
 #[test]
 fn time_that_is_over_stops_the_work() {
-    // 64 files of 10 ms: the fifty-first is not begun.
+    // 64 files of 10 ms: the fifty-first is not started.
     let files = Endless::new(1, 10);
     let verifier = built(gate(Profile::Strict).resolver(files.clone()));
     let proposal = parsed(&sixty_four(zeros(1)));
@@ -246,7 +246,7 @@ fn the_last_millisecond_is_in_time_and_the_next_is_not() {
     }
 }
 
-/// A clock on which each look at it takes so many milliseconds.
+/// A clock that advances by this many milliseconds at each reading.
 #[derive(Debug)]
 struct Slow {
     clock: ManualClock,
@@ -273,7 +273,7 @@ fn time_is_looked_at_before_each_signature() {
                "signature": cfo().sign(b"yes").to_base64(), "key_id": key_id})
     };
     let value = (0..60).fold(look(), |value, n| with_evidence(value, entry(n, "cfo-1")));
-    // The last one fails, if it is ever looked at.
+    // The last one fails, if it is reached.
     let value = with_evidence(value, entry(60, "nobody"));
     let verifier = built(gate(Profile::Pic09));
     let judged =

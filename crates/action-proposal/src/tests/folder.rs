@@ -19,7 +19,7 @@ const INSIDE: &[u8] = b"what lies inside";
 const SECRET: &[u8] = b"what lies outside";
 const MEBI: u64 = 1 << 20;
 
-/// A folder `root` with evidence in it, and beside it one with a secret.
+/// A folder `root` with evidence, beside a folder with a secret.
 struct Place {
     _dir: TempDir,
     root: PathBuf,
@@ -51,14 +51,14 @@ impl Place {
         read(&self.folder, name)
     }
 
-    /// The code with which a name is refused, once it is sure that other names are not.
+    /// Code of the refusal of a name, after checking that other names are accepted.
     fn refusal(&self, name: &str) -> &'static str {
         assert_eq!(self.read("invoice.txt").unwrap().bytes(), INSIDE);
         self.read(name).unwrap_err().code()
     }
 
-    /// Reads while `act` is done at the given question about the time. The first is when the budget starts, and one comes
-    /// before each folder and before each piece of the file: the last place at which a file can be swapped unseen.
+    /// Reads while `act` runs at the given reading of the clock. The first reading is at the start of the budget; one
+    /// precedes each folder and each piece of the file, the last point at which a file can be swapped undetected.
     fn read_while(
         &self,
         name: &str,
@@ -82,13 +82,13 @@ fn read(folder: &EvidenceFolder, name: &str) -> Result<ResolvedEvidence, Resolve
     folder.resolve(&format!("file://{name}"), &mut budget(MEBI, MEBI))
 }
 
-/// Lets a file be last written long ago, so that a write within this clock tick shows.
+/// Sets an old modification time, so that a write within this clock tick shows.
 fn age(path: &Path) {
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
 }
 
-/// Lets other threads end when this one does, be it by a panic.
+/// Stops the other threads when this one ends, also on a panic.
 pub(super) struct Done<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -268,7 +268,8 @@ fn another_mount_is_refused_at_the_folder_where_it_begins() {
 fn a_file_of_another_device_than_its_folder_is_refused() {
     let mut place = Place::new();
     assert!(place.read("invoice.txt").is_ok());
-    // Mounting one file over another needs rights that a test has not; so here it is the root that is said to be elsewhere.
+    // Mounting one file over another needs privileges that a test lacks; so the root is reported to be on another
+    // device.
     place.folder.device = device("/proc/self");
     assert!(matches!(place.read("invoice.txt"), Err(ResolveError::NotPlain)));
 }
@@ -410,7 +411,7 @@ fn a_file_without_rights_is_refused_to_whom_the_system_refuses_it() {
     let path = place.at("closed");
     fs::write(&path, INSIDE).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    // Root may read it all the same, and then it is a plain file like others.
+    // Root may read it anyway, and then it is a plain file.
     match (File::open(&path), place.read("closed")) {
         (Ok(_), outcome) => assert_eq!(outcome.unwrap().bytes(), INSIDE),
         (Err(_), Err(ResolveError::Io(error))) => {
@@ -423,7 +424,7 @@ fn a_file_without_rights_is_refused_to_whom_the_system_refuses_it() {
 #[test]
 fn a_name_that_only_looks_alike_is_another_name() {
     let place = Place::new();
-    // The second has a Cyrillic letter, the third a full-width dot, the fourth a blank at its end.
+    // The second has a Cyrillic letter, the third a full-width dot, the fourth a trailing blank.
     for name in ["INVOICE.TXT", "invоice.txt", "invoice．txt", "invoice.txt "] {
         assert_ne!(name, "invoice.txt");
         if cfg!(target_os = "linux") {

@@ -24,7 +24,7 @@ fn read(file: &Value) -> Result<EvidenceKeyring, KeyringError> {
     EvidenceKeyring::from_json(file.to_string().as_bytes())
 }
 
-/// The code and the place that a file is refused with.
+/// Code and place of the refusal of a file.
 fn refusal(file: &Value) -> (&'static str, Option<String>) {
     let error = read(file).unwrap_err();
     (error.code(), error.place().map(str::to_owned))
@@ -347,7 +347,7 @@ fn the_bare_sha256_of_a_key_is_no_fingerprint_of_it() {
     let bare = |key: u8| Digest::of(public(key).as_bytes()).to_string();
     let file = |revoked: String| json!({"trusted_keys": {"a": base64(1)}, "revoked_fingerprints": [revoked]});
     assert_eq!(refusal(&file(bare(1))), ("KEYRING_MALFORMED", Some("/revoked_fingerprints".to_owned())));
-    // Of a key that is not there it cannot be told from a fingerprint.
+    // The digest of an absent key looks like a fingerprint.
     assert!(read(&file(bare(2))).is_ok());
 }
 

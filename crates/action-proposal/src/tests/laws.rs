@@ -1,4 +1,4 @@
-//! What holds of every proposal.
+//! Laws of every proposal.
 
 use std::sync::LazyLock;
 
@@ -37,7 +37,7 @@ fn places(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-/// What no signature covers and nothing is decided by: what the agent says of trust and sources, and of the signer.
+/// Members that no signature covers and no decision uses: the agent's trust, sources and signer.
 fn is_free(place: &str) -> bool {
     let mut tokens = place.split('/').skip(1);
     match (tokens.next(), tokens.next(), tokens.next()) {
@@ -47,12 +47,12 @@ fn is_free(place: &str) -> bool {
     }
 }
 
-/// What the first payload is as an object, if it is one.
+/// The first payload as an object, if it is one.
 fn signed_object(value: &Value) -> Option<Value> {
     serde_json::from_str(value["evidence"][0]["payload"].as_str()?).ok()
 }
 
-/// Other values of the same kind and of others.
+/// Other values of the same type and of others.
 fn changes(value: &Value) -> Vec<Value> {
     let mut others = vec![json!(null), json!({"x": 1}), json!(["x"]), json!(1e300), json!("x")];
     match value {
@@ -96,7 +96,7 @@ fn any_change_of_one_member_of_a_signed_high_impact_proposal_is_refused() {
         for other in changes(signed.pointer(place).unwrap()) {
             let mut value = signed.clone();
             *value.pointer_mut(place).unwrap() = other;
-            // Other blanks in a payload are the same object, and that was signed.
+            // Other whitespace in a payload spells the same signed object.
             let same = is_free(place)
                 || signed_object(&value) == signed_object(&signed) && place.ends_with("/payload");
             assert!(same || verdict(&value).is_err(), "{place}: {value}");
@@ -129,7 +129,7 @@ fn any_character_of_what_was_signed_counts() {
     }
 }
 
-/// One of the ways to have evidence, on a proposal of some impact.
+/// A kind of evidence, on a proposal of some impact.
 const EVIDENCE: [&str; 8] = [
     "none",
     "attested",
@@ -167,7 +167,7 @@ fn proposal_with(evidence: &str, impact: ImpactClass, cited: &Value, facts: &Fac
     }
 }
 
-/// One of the ways to configure a gate, under a profile.
+/// A configuration of a gate, under a profile.
 fn gate_with(profile: Profile, policy: &str, threshold: usize, endorse: bool) -> ProposalVerifier {
     let gate = gate(profile)
         .keyring(keyring_of(&json!({"irreversible": threshold, "write": threshold})))
@@ -227,7 +227,7 @@ fn whatever_strict_allows_pic_0_9_allows_as_well() {
     assert!(allowed > 500 && stricter > 500, "{allowed} {stricter}");
 }
 
-/// What an operator can have set, and what a proposal can bring.
+/// Settings of an operator, and properties of a proposal.
 #[derive(Clone, Debug)]
 struct Setting {
     high: Vec<ImpactClass>,
@@ -240,7 +240,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// Whether a proposal of this impact is accepted where the call and the policy say these.
+    /// Whether a proposal of this impact is accepted with these impacts of call and policy.
     fn accepts(
         &self,
         profile: Profile,
@@ -279,7 +279,7 @@ impl Setting {
     }
 }
 
-/// The low ones more often than not: of them an operator chooses what counts as high.
+/// Weighted to the low ones, which an operator may declare high.
 fn impact() -> impl Strategy<Value = ImpactClass> {
     let low = ImpactClass::ALL.into_iter().filter(|impact| !impact.is_high()).collect::<Vec<_>>();
     prop_oneof![3 => prop::sample::select(low), 1 => prop::sample::select(ImpactClass::ALL.to_vec())]
@@ -289,12 +289,12 @@ fn some_impacts(least: usize, most: usize) -> impl Strategy<Value = Vec<ImpactCl
     prop::sample::subsequence(ImpactClass::ALL.to_vec(), least..=most)
 }
 
-/// None as often as any, and files that nobody stands behind: what is asked then shows in the verdict.
+/// As often without as with evidence, and files without endorsement, so that requirements show in the verdict.
 fn evidence() -> impl Strategy<Value = &'static str> {
     prop_oneof![1 => Just("none"), 1 => Just("file"), 2 => prop::sample::select(EVIDENCE.to_vec())]
 }
 
-/// An operator who set each thing for itself.
+/// An operator who set each option independently.
 fn any_setting() -> impl Strategy<Value = Setting> {
     let thresholds = proptest::collection::btree_map(impact(), 1..=2_usize, 0..2);
     let scopes = (prop::option::of(some_impacts(1, 6)), prop::option::of(some_impacts(1, 6)));
@@ -309,7 +309,7 @@ fn any_setting() -> impl Strategy<Value = Setting> {
     )
 }
 
-/// An operator who asks no less of what is worse, and whose keys are for every impact.
+/// An operator whose requirements rise with the impact, and whose keys cover every impact.
 fn rising_setting() -> impl Strategy<Value = Setting> {
     let from = || impact().prop_map(|least| ImpactClass::ALL.into_iter().filter(|i| *i >= least).collect());
     (from(), from(), impact(), impact(), evidence(), any::<bool>(), any::<bool>()).prop_map(
@@ -333,8 +333,8 @@ fn rising_setting() -> impl Strategy<Value = Setting> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever is set: one more who states an impact adds what is asked at it and takes nothing away, and an agent that
-    /// states more than the operator gets nowhere where stating just that is refused.
+    /// Under any settings an additional stated impact adds requirements and removes none. An agent that states more
+    /// than the operator gains nothing where stating exactly that is refused.
     #[test]
     fn one_more_stated_impact_never_turns_a_refusal_into_an_acceptance(
         setting in any_setting(), proposed in impact(), called in prop::option::of(impact()),
@@ -350,7 +350,7 @@ proptest! {
         }
     }
 
-    /// Where no less is asked of what is worse, raising any one of the three is no way out.
+    /// If requirements rise with the impact, raising any of the three stated impacts never helps.
     #[test]
     fn raising_a_stated_impact_never_turns_a_refusal_into_an_acceptance(
         setting in rising_setting(), impacts in [impact(), impact(), impact()], lower in impact(),
@@ -360,7 +360,7 @@ proptest! {
             setting.accepts(Profile::Strict, proposed, Some(called), Some(listed))
         };
         if accepts(proposed, called, listed) {
-            // Below the operator's it is refused for that.
+            // Below the operator's impact it is refused for that.
             prop_assert!(accepts(lower.clamp(called.max(listed), proposed), called, listed));
             prop_assert!(accepts(proposed, called.min(lower), listed));
             prop_assert!(accepts(proposed, called, listed.min(lower)));

@@ -1,4 +1,4 @@
-//! One order of checks for every profile, and what each compares.
+//! One order of checks for every profile, and the comparisons of each.
 
 use countersign_core::{Digest, ImpactClass, ToolName};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn policy(file: &Value) -> ProposalPolicy {
     ProposalPolicy::from_json(file.to_string().as_bytes()).unwrap()
 }
 
-/// Verifies for a call that is given whole.
+/// Verifies for a given call.
 fn judge_call(value: &Value, verifier: &ProposalVerifier, call: &ProposedCall<'_>) -> (&'static str, String) {
     told(parsed(value).verify(verifier, call, &clock()))
 }
@@ -59,7 +59,7 @@ fn a_proposal_for_other_arguments_is_refused() {
             let expected =
                 ("PIC_ARG_BINDING_MISMATCH", "/action/args: must be the arguments of the call".to_owned());
             assert_eq!(judge_call(&look(), &verifier, &call), expected, "{other}");
-            // Without a tool they are compared all the same.
+            // Without a tool the arguments are compared all the same.
             let unnamed = ProposedCall::unbound().args(Digest::of(other.as_bytes()));
             assert_eq!(judge_call(&look(), &verifier, &unnamed).0, "PIC_ARG_BINDING_MISMATCH");
         }
@@ -122,7 +122,7 @@ fn a_tool_that_the_policy_does_not_list_is_refused_by_strict_alone() {
     for profile in [Profile::Pic09, Profile::Pic08] {
         assert_eq!(code(judge(&look(), &built(gate(profile).policy(listing())))), "allow");
     }
-    // A registry that knows the tool is as good as a policy that lists it; a policy without tools lists nothing.
+    // A registry that knows the tool is as good as a policy that lists it; a policy without tools lists none.
     let strict = built(gate(Profile::Strict).policy(listing()));
     let args = parsed(&look()).args_digest();
     let call = ProposedCall::to_tool_named("docs_search").args(args);
@@ -139,7 +139,7 @@ fn outside_of_a_call_strict_takes_the_impact_of_the_tool_that_the_proposal_names
     let listing = || policy(&json!({"impact_by_tool": {"docs_search": "money"}}));
     let strict = built(gate(Profile::Strict).policy(listing()));
     assert_eq!(judge_call(&look(), &strict, &ProposedCall::unbound()).0, "IMPACT_UNDERSTATED");
-    // As the reference, which looks up the tool of the call alone.
+    // As the reference, which looks up the tool of the call only.
     let pic = built(gate(Profile::Pic09).policy(listing()));
     assert_eq!(judge_call(&look(), &pic, &ProposedCall::unbound()).0, "allow");
 }
@@ -184,13 +184,13 @@ fn evidence_is_required_where_strict_says_high_and_elsewhere_where_a_policy_says
 
 #[test]
 fn a_policy_asks_for_evidence_by_its_own_impact_of_the_tool() {
-    // The reference's rule: the policy's impact for the tool comes before the proposal's, even where it is the lesser.
+    // The reference's rule: the policy's impact for the tool precedes the proposal's, even if it is lower.
     let mut value = look();
     value["impact"] = json!("external");
     let file =
         json!({"impact_by_tool": {"docs_search": "write"}, "require_evidence_for_impacts": ["external"]});
     assert_eq!(code(judge(&value, &built(gate(Profile::Pic09).policy(policy(&file))))), "allow");
-    // Strictly, whoever says it.
+    // Under strict, from any source.
     assert_eq!(
         code(judge(&value, &built(gate(Profile::Strict).policy(policy(&file))))),
         "PIC_EVIDENCE_REQUIRED"
@@ -245,8 +245,8 @@ fn the_codes_stand_in_the_order_of_the_checks() {
     assert!(place(ProposalCode::ImpactUnderstated) < place(ProposalCode::EvidenceRequired));
 }
 
-/// The look at something as what the agent says it is, while the operator calls it a `write`, by the call, by the policy or
-/// by both with more.
+/// The read with the impact that the agent states, while the operator states `write` in the call, in the policy, or
+/// in both with more.
 fn stated(
     gate: ProposalVerifierBuilder,
     proposed: &str,
@@ -268,7 +268,7 @@ fn stated(
     code(proposal.verify(&built(gate.policy(policy(&file))), &call, &clock()))
 }
 
-/// Who says `write`, and what else is said.
+/// Sources that state `write`, and the other stated impacts.
 const WRITES: [(&str, Option<&str>, Option<&str>); 7] = [
     ("write", Some("write"), None),
     ("external", Some("write"), None),
@@ -342,7 +342,7 @@ fn a_tool_whose_rule_asks_for_evidence_gets_it_whatever_the_impact_and_the_profi
     forged["evidence"][0]["key_id"] = json!("cto-1");
     let required = "/evidence: must have an entry, since the call needs evidence".to_owned();
     for profile in Profile::ALL {
-        // As it is by default: in 0.8 the operator has no evidence looked at.
+        // By default: in 0.8 the operator skips evidence.
         let verifier = built(gate(profile));
         assert_eq!(code(judge(&value, &verifier)), "allow");
         assert_eq!(judged(&value, &verifier), ("PIC_EVIDENCE_REQUIRED", required.clone()), "{profile}");

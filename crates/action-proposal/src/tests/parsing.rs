@@ -1,4 +1,4 @@
-//! What is read as a proposal at all, and the digests of it.
+//! Parsing of proposals, and their digests.
 
 use countersign_core::{Digest, ImpactClass};
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ fn numbers_that_a_double_rounds_are_read_as_pic_cjson_has_them() {
     assert_eq!(parse_text(&value).unwrap().args().canonical_text(), r#"{"q":[0.3,0,9007199254740991]}"#);
 }
 
-/// A look whose text has just so many bytes, no separator or number in what it is filled with.
+/// A read whose text has exactly this many bytes, without separators or numbers in its filling.
 fn look_of(bytes: usize) -> Value {
     let mut value = look();
     value["intent"] = json!("");
@@ -128,7 +128,7 @@ fn a_proposal_of_the_largest_size_is_read_and_one_byte_more_is_not() {
     let limits = ProposalLimits::default();
     let largest = look_of(64_000 - separators).to_string();
     assert_eq!(told(ActionProposal::parse(largest.as_bytes(), &limits)), ("allow", String::new()));
-    // The reference writes the value anew and puts a blank after each separator.
+    // The reference writes the value again, with a blank after each separator.
     let counted = look_of(64_000 - separators + 1).to_string();
     assert_eq!(code(ActionProposal::parse(counted.as_bytes(), &limits)), "PIC_LIMIT_EXCEEDED");
     let padded = format!("{}{}", look(), " ".repeat(64_000));
@@ -152,7 +152,7 @@ fn separators_and_numbers_count_as_the_reference_writes_them() {
     // 22 bytes and a separator there: `1.2345678901234567e+16, `, where the canonical form has 17 digits.
     assert_eq!(sized(&["12345678901234567.0"; 2_500].join(",")), "allow");
     assert_eq!(sized(&["12345678901234567.0"; 2_700].join(",")), "PIC_LIMIT_EXCEEDED");
-    // What lies in strings is what it is.
+    // Content of strings is unchanged.
     assert_eq!(sized(&format!("\"{}\"", ",:.1e\\\"".repeat(8_000))), "allow");
 }
 
@@ -207,7 +207,7 @@ fn two_inputs_of_one_id_are_refused_and_ids_are_compared_as_they_are() {
         value["provenance"][1]["id"] = json!(other);
         assert_eq!(code(parse(&value)), "allow", "{other}");
     }
-    // The two spellings of one letter with an accent are two ids.
+    // Two spellings of one accented letter are two ids.
     value["provenance"][0]["id"] = json!("caf\u{e9}");
     value["provenance"][1]["id"] = json!("cafe\u{301}");
     assert_eq!(code(parse(&value)), "allow");

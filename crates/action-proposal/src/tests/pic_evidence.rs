@@ -9,7 +9,7 @@ use super::signing::at;
 use crate::attestation::{AttestationRules, verify_entry};
 use crate::{ActionProposal, EvidenceEntry, EvidenceKeyring, Profile, ProposalLimits, ProposedCall};
 
-/// Any moment between the suites' expiries of the past and of the future.
+/// A moment between the past and the future expiries of the suites.
 const NOW: u64 = 1_800_000_000_000;
 
 fn suites() -> PathBuf {
@@ -24,7 +24,7 @@ fn vectors(folder: &Path) -> Vec<Value> {
     files.iter().map(|file| serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()).collect()
 }
 
-/// Whether every signature entry of a vector verifies; nothing where it has none, or its proposal is not read at all.
+/// Whether every signature entry of a vector verifies; `None` without one, or if the proposal cannot be parsed.
 fn all_verify(vector: &Value, profile: Profile) -> Option<bool> {
     let keyring = match vector.get("embedded_keyring") {
         Some(keyring) => EvidenceKeyring::from_json(keyring.to_string().as_bytes()).unwrap(),
@@ -61,7 +61,7 @@ fn signature_entries_of_the_references_suites_verify_and_fail_as_they_say() {
                 let id = vector["id"].as_str().unwrap();
                 for profile in [Profile::Pic08, Profile::Pic09] {
                     let Some(verified) = all_verify(&vector, profile) else { continue };
-                    // Blocked for another reason than a signature: nothing is raised by evidence without provenance.
+                    // Blocked for a reason other than a signature: evidence without provenance raises no trust.
                     if id.contains("orphaned") {
                         continue;
                     }

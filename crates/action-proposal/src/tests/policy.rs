@@ -1,4 +1,4 @@
-//! The policy file, and what a verifier makes of it.
+//! The policy file, and its effect on a verifier.
 
 use countersign_core::ImpactClass;
 use serde_json::json;
@@ -101,7 +101,7 @@ fn strict_can_be_asked_for_nothing_dangerous() {
     assert_eq!(strict().dangerous_trust_as_claimed().build().err(), Some(VerifierError::ClaimedUnderStrict));
     assert_eq!(VerifierError::SkipUnderStrict.code(), "VERIFIER_SKIPS_EVIDENCE");
     assert_eq!(VerifierError::ClaimedUnderStrict.code(), "VERIFIER_TRUSTS_CLAIMS");
-    // What was asked last holds.
+    // The last setting wins.
     assert!(strict().dangerous_skip_evidence().verify_evidence().build().is_ok());
     assert!(strict().dangerous_trust_as_claimed().sanitize_trust().build().is_ok());
     for profile in [Profile::Pic09, Profile::Pic08] {

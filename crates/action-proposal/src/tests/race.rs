@@ -14,7 +14,7 @@ use crate::{EvidenceBudget, EvidenceFolder, EvidenceResolver};
 const INSIDE: &[u8] = b"what lies inside of the folder";
 const SECRET: &[u8] = b"what lies outside of the folder, as a secret";
 
-/// Lets the file `evidence` be by turns a plain file, a link to the secret and a second name of the secret.
+/// Makes the file `evidence` alternately a plain file, a link to the secret and a second name of the secret.
 fn swap_file(root: &Path, secret: &Path) {
     let (staged, name) = (root.join("staged"), root.join("evidence"));
     for kind in ["name", "plain", "name", "plain", "link", "plain"] {
@@ -27,7 +27,7 @@ fn swap_file(root: &Path, secret: &Path) {
     }
 }
 
-/// Lets the folder `inner` be by turns a folder and a link to a folder outside, which has the secret.
+/// Makes the folder `inner` alternately a folder and a link to a folder outside, which has the secret.
 fn swap_folder(root: &Path, outside: &Path) {
     let (staged, aside, name) = (root.join("staged-link"), root.join("aside"), root.join("inner"));
     symlink(outside, &staged).unwrap();

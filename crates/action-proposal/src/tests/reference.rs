@@ -1,4 +1,4 @@
-//! The grammar of references, which is the same whatever resolves them.
+//! The grammar of references, equal for every resolver.
 
 use countersign_core::is_hidden;
 use proptest::prelude::*;

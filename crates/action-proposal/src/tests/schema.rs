@@ -16,14 +16,14 @@ fn full() -> Value {
     )
 }
 
-/// What a proposal is refused with once the value at `pointer` is another one.
+/// Error of a proposal with another value at `pointer`.
 fn with(pointer: &str, other: Value) -> (&'static str, String) {
     let mut value = full();
     *value.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = other;
     told(parse(&value))
 }
 
-/// What it is refused with once the member at `pointer` is not there.
+/// Error of a proposal without the member at `pointer`.
 fn without(pointer: &str) -> (&'static str, String) {
     let mut value = full();
     let (object, name) = pointer.rsplit_once('/').unwrap();
@@ -114,14 +114,14 @@ fn no_object_of_the_schema_may_have_another_member_and_its_name_is_not_told() {
         value.pointer_mut(place).unwrap()["SECRET"] = json!(1);
         assert_eq!(told(parse(&value)), refused(place, "must have no member that the schema does not name"));
     }
-    // One of the other kind of evidence.
+    // A member of the other kind of evidence.
     let mut value = full();
     value["evidence"][0]["payload"] = json!("p");
     assert_eq!(told(parse(&value)).0, "PIC_SCHEMA_INVALID");
     let mut value = full();
     value["evidence"][1]["sha256"] = json!("a".repeat(64));
     assert_eq!(told(parse(&value)).0, "PIC_SCHEMA_INVALID");
-    // Arguments are the tool's own.
+    // Arguments belong to the tool.
     let mut value = full();
     value["action"]["args"] = json!({"anything": {"protocol": null}, "": []});
     assert_eq!(told(parse(&value)).0, "allow");

@@ -1,4 +1,4 @@
-//! A proposal, a call, a signer and the rules that its evidence is judged by.
+//! A proposal, a call, a signer and the rules for its evidence.
 
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::{
@@ -37,7 +37,7 @@ pub(super) fn keyring() -> EvidenceKeyring {
     keyring_of(&json!(signer().verifying_key().to_base64()))
 }
 
-/// A payment that an invoice and a mail led to, with this evidence.
+/// A payment caused by an invoice and a mail, with this evidence.
 pub(super) fn proposal_json(evidence: &[Value]) -> Value {
     let mut proposal = json!({
         "protocol": "PIC/1.0",
@@ -60,7 +60,7 @@ pub(super) fn parse(proposal: &Value) -> ActionProposal {
     ActionProposal::parse(proposal.to_string().as_bytes(), &ProposalLimits::default()).unwrap()
 }
 
-/// Everything that a gate knows of the call.
+/// All facts of the call that a gate knows.
 pub(super) struct Facts {
     pub(super) tool: ToolName,
     pub(super) server: ServerName,
@@ -102,7 +102,7 @@ impl Facts {
             .plan(self.plan)
     }
 
-    /// All that the strict profile asks for: issued a second ago, for a minute.
+    /// Members that the strict profile requires: issued a second ago, for a minute.
     pub(super) fn draft(&self) -> AttestationDraft {
         AttestationDraft::for_proposal(&parse(&proposal_json(&[])), EVIDENCE_ID)
             .audience(&self.audience)
@@ -124,12 +124,12 @@ impl Facts {
     }
 }
 
-/// Signs any object at all, as somebody who has the key could.
+/// Signs any object, as a holder of the key could.
 pub(super) fn sign_object(object: &Value) -> Value {
     sign_text(&object.to_string())
 }
 
-/// Signs the canonical form of a payload that stays spelled as it is.
+/// Signs the canonical form of a payload that keeps its spelling.
 pub(super) fn sign_text(payload: &str) -> Value {
     let canonical = read(payload.as_bytes(), Recipe::PicCjson1, &Limits::hard_caps()).unwrap();
     entry_of(payload, &signer().sign(canonical.bytes()).to_base64())
@@ -147,7 +147,7 @@ pub(super) fn entry_of(payload: &str, signature: &str) -> Value {
     })
 }
 
-/// What an entry is judged by, with what tests change.
+/// Rules for an entry, which tests change.
 pub(super) struct Judge<'a> {
     pub(super) profile: Profile,
     pub(super) keyring: EvidenceKeyring,
@@ -175,7 +175,7 @@ impl<'a> Judge<'a> {
         Self::new(Profile::Strict, facts)
     }
 
-    /// Judges the one entry of a proposal that has it.
+    /// Judges the only entry of a proposal.
     pub(super) fn judge(&self, entry: &Value) -> Result<VerifiedSignature, Broken> {
         self.judge_in(&proposal_json(std::slice::from_ref(entry)))
     }
@@ -194,7 +194,7 @@ impl<'a> Judge<'a> {
         verify_entry(signature_entry(&proposal), &proposal, &self.call, &rules, at(self.now))
     }
 
-    /// Where the entry is refused.
+    /// Place of the entry's refusal.
     pub(super) fn place(&self, entry: &Value) -> &'static str {
         self.judge(entry).unwrap_err().place
     }

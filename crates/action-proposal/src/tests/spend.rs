@@ -14,7 +14,7 @@ use crate::{EvidenceKeyring, Profile, ProposalSpendError, ProposalVerifierBuilde
 
 const SKEW: Millis = Millis::from_secs(5);
 
-/// Keeps what was spent, and until when.
+/// Keeps the spent ids and their ends.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     ids: Mutex<BTreeSet<[u8; 32]>>,
@@ -40,7 +40,7 @@ fn a_strict_attestation_is_spent_once_and_refused_the_second_time() {
     assert_eq!((spent.digest(), spent.intent_digest()), (digest, intent));
     assert_eq!((spent.profile(), spent.impact().as_str()), (Profile::Strict, "money"));
     assert_eq!(*store.kept.lock().unwrap(), [at(NOW + 600_000 + 5_000)]);
-    // It verifies again, as verifying is pure, and is not spent again.
+    // It verifies again, since verification is pure, and is not spent again.
     let again = judge(&attested_transfer(), &verifier).unwrap().spend(&store, at(NOW), SKEW);
     assert!(matches!(again, Err(ProposalSpendError::Attestation(SpendError::Spent))));
 }
@@ -54,7 +54,7 @@ fn an_attestation_that_expires_before_it_is_spent_is_not_spent() {
     assert!(spend(NOW + 599_999).is_ok());
 }
 
-/// Judges the transfer, which was issued a minute ago for ten minutes more, and spends it now.
+/// Judges the transfer, issued a minute ago for ten more minutes, and spends it now.
 fn kept(gate: ProposalVerifierBuilder, now: u64) -> Result<Timestamp, ProposalSpendError> {
     let store = Spent::default();
     let verified = judge(&attested_transfer(), &built(gate)).unwrap();
@@ -75,14 +75,14 @@ fn an_attestation_ends_with_its_key_and_is_remembered_as_if_the_key_went_on() {
     let verified = judge(&attested_transfer(), &built(soon())).unwrap();
     assert_eq!(verified.evidence()[0].attestation().unwrap().1, at(NOW + 10_000));
     assert_eq!(kept(soon(), NOW + 10_000).unwrap_err().code(), "PIC_EVIDENCE_FAILED");
-    // Whoever prolongs the key does not bring it to life again.
+    // Prolonging the key does not revive it.
     assert_eq!(kept(soon(), NOW + 9_999).unwrap(), at(NOW + 600_000 + 5_000));
     assert_eq!(kept(ending("2027-01-01T00:00:00Z"), NOW + 599_999).unwrap(), at(NOW + 600_000 + 5_000));
 }
 
 #[test]
 fn an_attestation_is_remembered_no_longer_than_it_is_young_enough_and_no_shorter() {
-    // Issued a minute ago: it verifies to the last millisecond of the second minute.
+    // Issued a minute ago: it verifies up to the last millisecond of the second minute.
     let young = || gate(Profile::Strict).max_attestation_age(millis(120_000));
     assert_eq!(kept(young(), NOW + 60_000).unwrap(), at(NOW + 60_001 + 5_000));
     assert!(matches!(kept(young(), NOW + 60_001), Err(ProposalSpendError::Attestation(SpendError::Expired))));

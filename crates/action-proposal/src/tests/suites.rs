@@ -11,7 +11,7 @@ use crate::{
     ActionProposal, EvidenceFolder, EvidenceKeyring, Profile, ProposalLimits, ProposalVerifier, ProposedCall,
 };
 
-/// Any moment between the suites' expiries of the past and of the future.
+/// A moment between the past and the future expiries of the suites.
 const NOW: u64 = 1_800_000_000_000;
 
 fn json(file: &Path) -> Value {
@@ -20,7 +20,7 @@ fn json(file: &Path) -> Value {
 
 fn canonicalization(file: &Path) -> &'static str {
     let text = std::fs::read_to_string(file).unwrap();
-    // Read whole, as it stands in the file, where numbers keep their spelling.
+    // Read as raw text, in which numbers keep their spelling.
     let whole = match read(text.as_bytes(), Recipe::PicCjson1, &Limits::default()) {
         Ok(whole) => whole,
         Err(refused) => {
@@ -36,7 +36,7 @@ fn canonicalization(file: &Path) -> &'static str {
     "canonical_match"
 }
 
-/// The verdict as the suites say it: `allow`, or the code.
+/// Verdict in the terms of the suites: `allow`, or the code.
 fn verdict(root: &Path, file: &Path, profile: Profile) -> String {
     let vector = json(file);
     let options = &vector["options"];
@@ -52,7 +52,7 @@ fn verdict(root: &Path, file: &Path, profile: Profile) -> String {
         None => gate,
     };
     if let Some(folder) = options["evidence_root_dir"].as_str() {
-        // Named from the root of the reference's repository.
+        // Path from the root of the reference's repository.
         let folder = root.join(folder.strip_prefix("conformance/").unwrap());
         gate = gate.resolver(Arc::new(EvidenceFolder::open(&folder).unwrap()));
     }

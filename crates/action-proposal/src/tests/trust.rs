@@ -1,4 +1,4 @@
-//! Trust is an output: what raises it, what it backs, and how many keys must stand behind it.
+//! Trust is an output: evidence that raises it, claims that it backs, and the number of keys behind it.
 
 use countersign_core::ImpactClass;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn what_a_proposal_says_of_its_inputs_trusts_nothing() {
     assert_eq!(code(judge(&value, &built(gate(Profile::Strict)))), "PIC_EVIDENCE_REQUIRED");
     assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "PIC_VERIFIER_FAILED");
     assert_eq!(code(judge(&value, &built(gate(Profile::Pic08).sanitize_trust()))), "PIC_VERIFIER_FAILED");
-    // Only where the operator asked for it, or for the release where it was so.
+    // Only if the operator asked for it, or under the release that did so.
     let asked = gate(Profile::Pic09).dangerous_trust_as_claimed();
     assert_eq!(code(judge(&value, &built(asked))), "allow");
     assert_eq!(code(judge(&value, &built(gate(Profile::Pic08)))), "allow");
@@ -115,7 +115,7 @@ fn a_claim_that_cites_what_is_not_there_is_refused_by_strict_whatever_the_impact
 
 #[test]
 fn evidence_for_no_input_raises_nothing() {
-    // An opaque text, signed: good under 0.9 for whatever id it is put beside.
+    // Signed opaque text: accepted under 0.9 beside any id.
     let entry = |id: &str| {
         json!({"id": id, "type": "sig", "ref": "inline:x", "payload": "approved", "alg": "ed25519",
                "signature": cfo().sign(b"approved").to_base64(), "key_id": "cfo-1"})
@@ -124,7 +124,7 @@ fn evidence_for_no_input_raises_nothing() {
     assert_eq!(code(judge(&with_evidence(transfer(), entry("invoice")), &pic)), "allow");
     let mut value = with_evidence(transfer(), entry("elsewhere"));
     assert_eq!(code(judge(&value, &pic)), "PIC_VERIFIER_FAILED");
-    // Even where a claim cites that id.
+    // Even if a claim cites that id.
     value["claims"][0]["evidence"] = json!(["elsewhere"]);
     assert_eq!(code(judge(&value, &pic)), "PIC_VERIFIER_FAILED");
     value["impact"] = json!("read");
@@ -143,7 +143,7 @@ fn a_hash_raises_trust_in_0_8_alone() {
     let verified = judge(&filed(), &built(with_file(Profile::Pic08))).unwrap();
     assert_eq!(verified.evidence()[0].bytes(), Some(INVOICE));
     assert!(verified.evidence()[0].raises_trust());
-    // Where the impact is low it verifies all the same, and says so.
+    // At a low impact it verifies nevertheless, and reports it.
     let mut low = filed();
     low["impact"] = json!("read");
     let verified = judge(&low, &built(with_file(Profile::Pic09))).unwrap();
@@ -172,7 +172,7 @@ fn a_hash_raises_trust_where_an_operator_signed_the_digest_for_this() {
 
 #[test]
 fn a_digest_that_was_signed_for_money_does_not_back_what_the_operator_calls_worse() {
-    // The scope must hold for the proposal's impact and for the operator's.
+    // The scope must include the proposal's impact and the operator's.
     let scope = json!({"impacts": ["irreversible"]});
     let mut value = filed();
     value["impact"] = json!("irreversible");
@@ -196,11 +196,11 @@ fn what_an_operator_raised_says_so_and_nothing_else_does() {
         let mut low = filed();
         low["impact"] = json!("read");
         assert!(!judge(&low, &built(with_file(profile))).unwrap().evidence()[0].endorsed());
-        // It raises nothing there, and so no operator stands behind it.
+        // It raises no trust there, so no operator vouches for it.
         low["evidence"][0]["id"] = json!("elsewhere");
         assert!(!judge(&low, &verifier).unwrap().evidence()[0].endorsed());
     }
-    // In 0.8 the digest alone raises it, but not at a high impact where an operator endorses digests.
+    // In 0.8 the digest alone raises trust, but not at a high impact if an operator endorses digests.
     let low = |value: Value| {
         let mut value = value;
         value["impact"] = json!("read");
@@ -245,7 +245,7 @@ fn as_many_keys_as_the_keyring_asks_for_must_stand_behind_what_is_cited() {
     for profile in Profile::ALL {
         let verifier = || built(gate(profile).verify_evidence().sanitize_trust().keyring(two()));
         assert_eq!(told(judge(&twice_attested(&json!(["invoice", "mail"])), &verifier())).0, "allow");
-        // One signature, one that nothing cites, one key twice.
+        // One signature, an uncited one, one key twice.
         let mut one = twice_attested(&json!(["invoice", "mail"]));
         one["evidence"].as_array_mut().unwrap().pop();
         let uncited = twice_attested(&json!(["invoice"]));
@@ -261,7 +261,7 @@ fn as_many_keys_as_the_keyring_asks_for_must_stand_behind_what_is_cited() {
                 "{profile}"
             );
         }
-        // Another impact has another number.
+        // Another impact has another threshold.
         assert_eq!(code(judge(&attested_transfer(), &verifier())), "allow");
     }
 }

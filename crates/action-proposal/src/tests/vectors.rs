@@ -1,4 +1,4 @@
-//! The public vectors under `tests/vectors/action-proposal`: one test makes them anew and compares, another runs what is on
+//! Public vectors under `tests/vectors/action-proposal`: one test builds and compares them, another runs the files on
 //! disk through the library. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
 mod accepted;
@@ -27,14 +27,14 @@ use crate::{
     ProposalVerifier, ProposedCall,
 };
 
-/// What a vector comes to: its verdict, its code, and the place where a proposal fails.
+/// Result of a vector: its verdict, its code, and the place of a failure.
 type Came = (&'static str, Option<&'static str>, Option<String>);
 
 fn vectors() -> Vectors {
     Vectors::of("action-proposal").with("artifacts")
 }
 
-/// The cases of one kind, each with its id.
+/// Cases of one kind, each with its id.
 fn named(kind: &str, cases: Vec<(&'static str, Value)>) -> BTreeMap<String, String> {
     let cases = (1_u32..).zip(cases).map(|(at, (slug, mut case))| {
         case["id"] = format!("{kind}-{at:03}").into();
@@ -90,12 +90,12 @@ fn every_vector_on_disk_has_its_verdict() {
     assert!(accepted + refused >= 60, "{accepted} and {refused}");
     assert!(refused * 10 >= (accepted + refused) * 7, "{refused} refusals and {accepted} others");
     for code in ProposalCode::ALL {
-        // Nothing foreseen, and so nothing in a file, is an internal error.
+        // No foreseen input, and so no file, is an internal error.
         assert_eq!(codes.contains(code.as_str()), code != ProposalCode::InternalError, "{code}");
     }
 }
 
-/// The text of a member: its own, or that of the member with `_text` after its name.
+/// Text of a member: its own, or that of the member with the suffix `_text`.
 fn text_of(case: &Value, name: &str) -> Option<String> {
     match case.get(format!("{name}_text")) {
         Some(text) => Some(text.as_str().unwrap().to_owned()),
@@ -228,7 +228,8 @@ fn blocked(error: &crate::ProposalError) -> Came {
     ("block", Some(error.code().as_str()), Some(error.place().to_owned()))
 }
 
-/// The digest of the call's arguments, without what travels beside them; one that none have where they cannot be read.
+/// Digest of the call's arguments without their reserved members; if they cannot be read, a digest that no arguments
+/// have.
 fn digest_of(args: &str) -> Digest {
     let Ok(args) = read(args.as_bytes(), Recipe::PicCjson1, &Limits::default()) else {
         return Digest::from_bytes([0; 32]);

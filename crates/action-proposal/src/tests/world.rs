@@ -1,4 +1,4 @@
-//! What the tests of the proposal are about: one transfer, two signers, one gate.
+//! The tests' world: one transfer, two signers, one gate.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn clock() -> ManualClock {
     ManualClock::new(at(NOW))
 }
 
-/// The transfer of the stories: an unread mail asked for it, the finance office wrote an invoice.
+/// The transfer of the stories: requested by an unread mail, with an invoice from the finance office.
 pub(super) fn transfer() -> Value {
     json!({
         "protocol": "PIC/1.0",
@@ -41,7 +41,7 @@ pub(super) fn transfer() -> Value {
     })
 }
 
-/// A look at something: no ceremony.
+/// A read, without further requirements.
 pub(super) fn look() -> Value {
     json!({
         "protocol": "PIC/1.0",
@@ -65,7 +65,7 @@ pub(super) fn parsed(value: &Value) -> ActionProposal {
     parse(value).unwrap_or_else(|e| panic!("{value}: {}", e.detail()))
 }
 
-/// Code, place and rule; `allow` where there is none.
+/// Code, place and rule; `allow` without an error.
 pub(super) fn told<T>(result: Result<T, ProposalError>) -> (&'static str, String) {
     result.map_or_else(|e| (e.code().as_str(), e.detail()), |_| ("allow", String::new()))
 }
@@ -97,7 +97,7 @@ pub(super) fn keyring() -> EvidenceKeyring {
     keyring_of(&json!({}))
 }
 
-/// The facts of one call, as a gate has them.
+/// Facts of one call, as a gate has them.
 pub(super) struct Facts {
     tool: ToolName,
     server: ServerName,
@@ -156,7 +156,7 @@ pub(super) fn with_evidence(mut value: Value, entry: Value) -> Value {
     value
 }
 
-/// Adds an attestation of everything, over the proposal as it is, for `facts`.
+/// Adds an attestation of every member, over the present proposal, for `facts`.
 pub(super) fn attested(value: Value, id: &str, key: &SigningKey, key_id: &str, facts: &Facts) -> Value {
     let proposal = parsed(&value);
     let signed = AttestationDraft::for_proposal(&proposal, id)
@@ -175,7 +175,7 @@ pub(super) fn attested_transfer() -> Value {
     attested(transfer(), "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"))
 }
 
-/// Verifies a proposal for the very call that it is about.
+/// Verifies a proposal for the call that it proposes.
 pub(super) fn judge(value: &Value, verifier: &ProposalVerifier) -> Result<VerifiedProposal, ProposalError> {
     let proposal = parse(value)?;
     let facts = Facts::new(proposal.tool());
@@ -197,7 +197,7 @@ pub(super) fn for_acme(scope: &Value) -> Value {
     entry
 }
 
-/// What an operator signed of some digests, with these other members for each.
+/// An operator's list of some digests, each with these other members.
 pub(super) fn endorsed(bytes: &[u8], scope: &Value) -> EndorsedDigests {
     let operator = SigningKey::from_seed([9; 32]);
     let mut entry = scope.clone();

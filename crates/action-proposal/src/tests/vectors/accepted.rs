@@ -1,4 +1,4 @@
-//! What is allowed, and so what the refusals beside it are one step away from.
+//! Accepted proposals. The refused ones are one step away from them.
 
 use countersign_core::Digest;
 use serde_json::{Value, json};

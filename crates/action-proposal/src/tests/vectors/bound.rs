@@ -1,4 +1,4 @@
-//! What is refused because it is for something else: tool, arguments, impact, call; or because nothing backs it.
+//! Proposals refused because they are for another tool, arguments, impact or call, or because nothing backs them.
 
 use serde_json::{Value, json};
 
@@ -235,7 +235,7 @@ fn times() -> Vec<Case> {
     ]
 }
 
-/// What the attestation binds and the gate does not know.
+/// Facts that the attestation binds and the gate does not know.
 fn facts() -> Vec<Case> {
     let facts: [(&'static str, &'static str, &'static str); 6] = [
         ("call_id_unknown", "call_id", "x_call_id"),
@@ -269,7 +269,7 @@ fn facts() -> Vec<Case> {
     cases
 }
 
-/// What is taken for an attestation object, and what must not be taken for anything else.
+/// Payloads that are attestation objects, and payloads that must not be read as anything else.
 fn payloads() -> Vec<Case> {
     let object = canonical(&attestation(&transfer(), "invoice", "cfo-1"));
     let case = |profile: &str, about: &str, place: &str, payload: &str| {
@@ -514,7 +514,7 @@ fn trust() -> Vec<Case> {
     ]
 }
 
-/// Files beside an attestation: it names every one of them.
+/// Files beside an attestation, which names every one of them.
 fn files_beside() -> Vec<Case> {
     let order = || with_entry(transfer(), hash("order", "file://order.txt"));
     let signed = |proposal| signed_by(proposal, "invoice", &cfo(), "cfo-1");

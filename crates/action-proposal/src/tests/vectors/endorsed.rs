@@ -1,4 +1,4 @@
-//! Files that an operator endorsed, for the arguments that the endorsement binds and for others.
+//! Endorsed files, for the arguments that the endorsement binds and for others.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn under(profile: &str, entry: &Value) -> Value {
     changed(endorsed(entry), |vector| vector["profile"] = profile.into())
 }
 
-/// An entry that has these bounds.
+/// An entry with these bounds.
 fn bound(bounds: &Value) -> Value {
     let mut entry = json!({ "bounds": bounds });
     for (name, time) in TIMES {

@@ -1,4 +1,4 @@
-//! Evidence in files: what may be named, what is there, and how much of it is read.
+//! Evidence in files: references, objects and limits.
 
 use countersign_core::Digest;
 use countersign_keys::TrustRoot;
@@ -10,13 +10,13 @@ use crate::EndorsementDraft;
 const INVOICE: &str = "invoice 42: 500 EUR to acme, due 2026-03-31\n";
 const ORDER: &str = "order 7: 20 chairs\n";
 
-/// The files that the vectors' evidence is in, by their path in the folder of the vectors.
+/// The files of the vectors' evidence, by their path in the folder of the vectors.
 pub(super) fn artifacts() -> [(String, String); 2] {
     [("invoice.txt", INVOICE), ("order.txt", ORDER)]
         .map(|(name, text)| (format!("artifacts/{name}"), text.to_owned()))
 }
 
-/// A hash entry with the digest of the invoice, or of the order where that is what it names.
+/// A hash entry with the digest of the invoice, or of the order if it names that.
 pub(super) fn hash(id: &str, reference: &str) -> Value {
     let text = if reference.contains("order") { ORDER } else { INVOICE };
     json!({"id": id, "type": "hash", "ref": reference, "sha256": sha256(text)})
@@ -34,7 +34,7 @@ pub(super) fn for_acme(about: &Value) -> Value {
     entry
 }
 
-/// The transfer with the invoice as a file, for whose digest an operator signed, with these members about it.
+/// The transfer with the invoice as a file, whose digest an operator signed with these members.
 pub(super) fn endorsed(about: &Value) -> Value {
     let mut entry = json!({"sha256": sha256(INVOICE)});
     for (name, value) in about.as_object().unwrap() {

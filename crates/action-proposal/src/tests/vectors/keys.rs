@@ -1,4 +1,4 @@
-//! Keys and signatures: what no keyring may hold, whose signatures do not count, and signatures that are none.
+//! Keys and signatures: refused keyrings, keys whose signatures do not count, and invalid signatures.
 
 use base64ct::{Base64, Encoding as _};
 use countersign_core::Digest;
@@ -36,7 +36,7 @@ pub(super) fn refused() -> Vec<Case> {
     cases
 }
 
-/// The good proposal with another signature in its entry.
+/// The valid proposal with another signature in its entry.
 fn signatures() -> Vec<Case> {
     let signature = good()["evidence"][0]["signature"].as_str().unwrap().to_owned();
     let bytes = Base64::decode_vec(&signature).unwrap();
@@ -90,7 +90,7 @@ fn changed_bytes(bytes: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> String {
     Base64::encode_string(&bytes)
 }
 
-/// Keys that are in order and do not count here and now.
+/// Valid keys that do not count here and now.
 fn statuses() -> Vec<Case> {
     let case = |about: &str, keyring: Value| {
         let vector = changed(strict(good()), |vector| vector["embedded_keyring"] = keyring);
@@ -170,7 +170,7 @@ fn statuses() -> Vec<Case> {
     ]
 }
 
-/// Keyrings of which not even the good keys are used.
+/// Keyrings that are refused with all their keys.
 fn keyrings() -> Vec<Case> {
     let case = |about: &str, code: &str, keyring: Value| {
         let vector = changed(strict(good()), |vector| vector["embedded_keyring"] = keyring);

@@ -1,4 +1,4 @@
-//! What vectors are made of: one transfer, three keys, one gate, and ways to change one thing about them.
+//! Parts of vectors: one transfer, three keys, one gate, and ways to change one property.
 
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::Digest;
@@ -37,14 +37,14 @@ pub(super) fn keyring() -> Value {
     json!({"trusted_keys": {"cfo-1": public(&cfo()), "cto-1": public(&cto())}})
 }
 
-/// A keyring in which the finance officer's key says more of itself.
+/// A keyring in which the finance officer's key states more members.
 pub(super) fn scoped(scope: &Value) -> Value {
     let mut entry = scope.clone();
     entry["public_key"] = public(&cfo()).into();
     json!({"trusted_keys": {"cfo-1": entry, "cto-1": public(&cto())}})
 }
 
-/// The transfer of the stories: a mail asked for it, the finance office wrote an invoice.
+/// The transfer of the stories: requested by a mail, with an invoice from the finance office.
 pub(super) fn transfer() -> Value {
     json!({
         "protocol": "PIC/1.0",
@@ -59,7 +59,7 @@ pub(super) fn transfer() -> Value {
     })
 }
 
-/// A look at something, without ceremony.
+/// A read, without further requirements.
 pub(super) fn look() -> Value {
     json!({
         "protocol": "PIC/1.0",
@@ -105,14 +105,14 @@ pub(super) fn sha256(text: &str) -> String {
     Digest::of(text.as_bytes()).to_string()
 }
 
-/// The files among a proposal's evidence, as an attestation names them.
+/// The files of a proposal's evidence, as an attestation names them.
 fn files_of(proposal: &Value) -> Value {
     let entries = proposal["evidence"].as_array().into_iter().flatten();
     let files = entries.filter(|entry| entry["type"] == "hash");
     files.map(|entry| json!({"id": entry["id"], "sha256": entry["sha256"]})).collect()
 }
 
-/// An attestation of everything, written by hand from the specification.
+/// An attestation of every member, written by hand from the specification.
 pub(super) fn attestation(proposal: &Value, id: &str, key_id: &str) -> Value {
     let ids: Vec<_> =
         proposal["provenance"].as_array().unwrap().iter().map(|input| input["id"].clone()).collect();
@@ -168,19 +168,19 @@ pub(super) fn signed_by(proposal: Value, id: &str, key: &SigningKey, key_id: &st
     with_entry(proposal, entry)
 }
 
-/// The transfer with an attestation in which something was changed before it was signed.
+/// The transfer with an attestation that was changed before it was signed.
 pub(super) fn attested(change: impl FnOnce(&mut Value)) -> Value {
     let object = changed(attestation(&transfer(), "invoice", "cfo-1"), change);
     let payload = canonical(&object);
     with_entry(transfer(), entry("invoice", &payload, &payload, &cfo(), "cfo-1"))
 }
 
-/// The transfer, attested as it has to be.
+/// The transfer with a complete attestation.
 pub(super) fn good() -> Value {
     attested(|_| ())
 }
 
-/// A vector of a proposal that is to be judged under a profile: everything that the gate knows is there.
+/// A vector of a proposal to judge under a profile, with all facts that the gate knows.
 pub(super) fn base(profile: &str, proposal: Value) -> Value {
     let vector = json!({
         "mode": "evidence",
@@ -206,7 +206,7 @@ pub(super) fn pic09(proposal: Value) -> Value {
     base("pic-0.9", proposal)
 }
 
-/// The same vector with a proposal that is told as text: what a value cannot hold.
+/// The same vector with the proposal as text, for content that a value cannot hold.
 pub(super) fn told(mut vector: Value, text: String) -> Value {
     without(&mut vector, "proposal");
     vector["proposal_text"] = text.into();

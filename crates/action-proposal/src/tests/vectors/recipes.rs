@@ -1,5 +1,5 @@
-//! The public vectors under `tests/vectors/action-proposal/recipes`: what attestations are spent by and how a list of endorsed
-//! digests is signed, put together a second time; and the nonces that are taken and refused.
+//! Public vectors under `tests/vectors/action-proposal/recipes`: ids of attestations in the spent set and signed
+//! lists of endorsed digests, built a second time; and accepted and refused nonces.
 
 use countersign_core::{Audience, Digest, ManualClock, Millis, SpendError, SpentTokens, Ticket, Timestamp};
 use countersign_keys::SigningKey;
@@ -13,10 +13,10 @@ use crate::{
     ProposedCall,
 };
 
-/// The first and the last character that a nonce may have, and one that JSON writes with an escape.
+/// The first and the last character of a nonce, and one that JSON escapes.
 const EDGES: &str = "!~\"\\!~\"\\!~\"\\!~\"\\";
 
-/// What the spent set knows the attestation with this nonce by, once it was verified at a strict gate.
+/// Id in the spent set of the attestation with this nonce, after verification at a strict gate.
 fn spent_by(key: &SigningKey, key_id: &str, nonce: &str) -> Digest {
     let object =
         changed(attestation(&transfer(), "invoice", key_id), |object| object["x_nonce"] = nonce.into());
@@ -57,7 +57,7 @@ fn spent(about: &str, key: &SigningKey, key_id: &str, nonce: &str) -> Value {
     framed.vector(about, "spent", &json!({ "public": public.to_base64(), "nonce": nonce }), digest)
 }
 
-/// The envelope of a list of endorsed digests: what is signed is DSSE's encoding of type and payload.
+/// The envelope of a list of endorsed digests: the signature covers DSSE's encoding of type and payload.
 fn endorsement(about: &str, digests: &Value) -> Value {
     let (label, key) = ("application/vnd.countersign.evidence-digests+json", operator());
     let list = json!({
@@ -87,7 +87,7 @@ fn bound_entry() -> Value {
     })
 }
 
-/// An entry's id: the canonical entry without its uses.
+/// Id of an entry: the canonical entry without its uses.
 fn endorsement_id(about: &str, entry: &Value) -> Value {
     let list = json!({
         "format": "countersign-evidence-digests-1", "issued": 1_769_857_200_000_i64,
@@ -101,7 +101,7 @@ fn endorsement_id(about: &str, entry: &Value) -> Value {
     framed.vector(about, "endorsement", entry, id)
 }
 
-/// What the spent set knows the last of the uses by that were spent.
+/// Id in the spent set of the last spent use.
 #[derive(Debug, Default)]
 struct LastSpent(std::sync::Mutex<Vec<Digest>>);
 
@@ -221,6 +221,6 @@ fn no_two_attestations_of_the_recipes_are_spent_by_one_digest() {
     let cases = recipes();
     let spent: Vec<_> = cases.iter().filter_map(|(_, case)| case["sha256"].as_str()).collect();
     let different: std::collections::BTreeSet<_> = spent.iter().collect();
-    // Two of them are entries' ids and no spent ids, and differ as well.
+    // Two of them are entry ids and no spent ids, and differ as well.
     assert_eq!((spent.len(), different.len()), (9, 9));
 }

@@ -1,4 +1,4 @@
-//! What is refused before anything of it is judged: size, JSON, schema, ids that stand twice.
+//! Refusals before any content is judged: size, JSON, schema, repeated ids.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) fn refused() -> Vec<Case> {
     cases
 }
 
-/// A call with live arguments and what came beside them.
+/// A call with live arguments and its attached proposal.
 fn live(proposal: Option<&str>) -> Value {
     changed(strict(good()), |vector| {
         without(vector, "proposal");
@@ -75,7 +75,7 @@ fn limits() -> Vec<Case> {
     ]
 }
 
-/// JSON that two readers could understand differently, or that is none.
+/// JSON that two parsers could read differently, or that is invalid.
 fn texts() -> Vec<Case> {
     let good = look().to_string();
     let case = |about: &str, from: &str, to: &str| {

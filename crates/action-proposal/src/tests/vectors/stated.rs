@@ -1,4 +1,4 @@
-//! What a weaker profile enforces without asking for it, and what it reads in its own way.
+//! Rules that a weaker profile enforces if stated, and its own readings.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::made::{
     Case, allowed, attested, base, blocked, changed, evidence_failed, look, pic09, transfer, without,
 };
 
-/// A proposal with an input between trusted and untrusted, which drafts before PIC/1.0 had.
+/// A proposal with a semi-trusted input, which drafts before PIC/1.0 had.
 fn semi_trusted(mut proposal: Value) -> Value {
     proposal["provenance"] = json!([{"id": "invoice", "trust": "semi_trusted"}]);
     proposal
