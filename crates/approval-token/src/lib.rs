@@ -16,7 +16,6 @@ mod pending;
 mod pending_memory;
 mod proposal_summary;
 mod spent;
-mod spent_memory;
 mod token;
 mod verify;
 
@@ -29,7 +28,6 @@ pub use error::{ApprovalError, MintError, PendingError};
 pub use pending::{PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind};
 pub use pending_memory::MemoryPendingApprovals;
 pub use proposal_summary::{ClaimSummary, EvidenceForm, EvidenceSummary, ProposalSummary};
-pub use spent::SpentApproval;
-pub use spent_memory::MemorySpentTokens;
+pub use spent::{MemorySpentTokens, SpentApproval};
 pub use token::{ApprovalToken, DEFAULT_TTL_CAP, MintTerms, mint};
 pub use verify::{Approval, Partial, VerifyTerms, verify};

@@ -229,15 +229,13 @@ impl PendingApprovals for MemoryPendingApprovals {
         if sessions.get(&item.asker).is_some_and(|session| session.has_ended(now)) {
             return Err(PendingError::SessionEnded);
         }
-        {
-            let expiry = token.claimed_expiry().ok_or(PendingError::Token)?;
-            if !item.is_waiting(now) || expiry <= now {
-                return Err(PendingError::Expired);
-            }
-            (item.open_until, item.is_withdrawn) = (expiry, false);
-            item.state = PendingState::Approved(token.clone());
-            Ok(())
+        let expiry = token.claimed_expiry().ok_or(PendingError::Token)?;
+        if !item.is_waiting(now) || expiry <= now {
+            return Err(PendingError::Expired);
         }
+        (item.open_until, item.is_withdrawn) = (expiry, false);
+        item.state = PendingState::Approved(token.clone());
+        Ok(())
     }
 
     fn deny_because(

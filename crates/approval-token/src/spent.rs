@@ -1,4 +1,12 @@
-use countersign_core::{Digest, OperatorId, RunId, SpentId, TokenId};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use countersign_core::{
+    Digest, OperatorId, RunId, SpendError, SpentId, SpentTokens, Ticket, Timestamp, TokenId,
+};
+use dashmap::{DashMap, Entry};
+
+/// Fewest spends between two purges.
+const MIN_ROUND: usize = 1_024;
 
 /// Id of a token in the spent set: its id within its run.
 ///
@@ -31,5 +39,93 @@ impl SpentApproval {
     #[must_use]
     pub const fn approver(&self) -> &OperatorId {
         &self.approver
+    }
+}
+
+/// In-memory set of spent tokens. Ends with the process. Created by [`since`](Self::since), it refuses tokens issued
+/// earlier, so no token can be spent again after a restart.
+///
+/// Only verified tokens are added, so an agent cannot make it grow. It holds the tokens that approvers mint within
+/// one time to live.
+#[derive(Debug, Default)]
+pub struct MemorySpentTokens {
+    /// Tokens issued before this time are refused.
+    created: Option<Timestamp>,
+    spent: DashMap<SpentId, Timestamp>,
+    /// Latest `keep_until` of the purged entries. It only rises.
+    horizon: AtomicU64,
+    /// Spends since the last purge.
+    since_round: AtomicUsize,
+}
+
+impl MemorySpentTokens {
+    /// Creates an empty set that accepts tokens of any age. After a restart every unexpired token could be spent
+    /// again: use it in tests, and in hosts whose tokens do not outlive the process.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Creates an empty set that refuses tokens issued before `created`, the time of the call.
+    #[must_use]
+    pub fn since(created: Timestamp) -> Self {
+        Self { created: Some(created), ..Self::default() }
+    }
+
+    /// Number of remembered tokens.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.spent.len()
+    }
+
+    /// Returns `true` if no token is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spent.is_empty()
+    }
+
+    /// Drops entries past their `keep_until`. Spending calls it regularly.
+    pub fn forget(&self, now: Timestamp) {
+        self.spent.retain(|_, keep_until| {
+            let is_kept = *keep_until > now;
+            if !is_kept {
+                // INVARIANT: the horizon rises under the lock of the entry's shard, before the entry is removed. A
+                // thread that finds the id gone took that lock after the removal, so it sees the new horizon.
+                self.horizon.fetch_max(keep_until.as_millis(), Ordering::SeqCst);
+            }
+            is_kept
+        });
+    }
+
+    /// why: one purge per as many spends as entries were left, so the work per spend is constant.
+    fn forget_in_rounds(&self, now: Timestamp) {
+        let spends = self.since_round.fetch_add(1, Ordering::Relaxed);
+        if spends >= MIN_ROUND && spends >= self.spent.len() / 2 {
+            self.since_round.store(0, Ordering::Relaxed);
+            self.forget(now);
+        }
+    }
+}
+
+impl SpentTokens for MemorySpentTokens {
+    fn spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        if let Some(created) = self.created.filter(|created| ticket.issued < *created) {
+            return Err(if created > now { SpendError::ClockAhead } else { SpendError::TooNew });
+        }
+        match self.spent.entry(ticket.id) {
+            Entry::Occupied(_) => return Err(SpendError::Spent),
+            Entry::Vacant(vacant) => {
+                // The lock on the id's shard is held, so no purge runs between this check and the insertion.
+                if ticket.keep_until <= now {
+                    return Err(SpendError::Spent);
+                }
+                if ticket.keep_until.as_millis() <= self.horizon.load(Ordering::SeqCst) {
+                    return Err(SpendError::ClockAhead);
+                }
+                vacant.insert(ticket.keep_until);
+            }
+        }
+        self.forget_in_rounds(now);
+        Ok(())
     }
 }
