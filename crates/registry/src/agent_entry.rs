@@ -1,11 +1,10 @@
 use std::collections::BTreeSet;
 
-use countersign_canonical_json::to_canonical;
 use countersign_core::{AgentId, Digest, Millis, OperatorId, OutputTag, ToolId};
 
 use crate::content::{ContentError, ContentProblem};
+use crate::fields::{MAX_VERSION, check_count, distinct, fingerprint, span};
 use crate::limits::Limits;
-use crate::span;
 
 /// Most tools of one agent.
 const MAX_TOOLS: usize = 1_024;
@@ -15,9 +14,6 @@ const MAX_TAGS: usize = 256;
 
 /// Longest session that an entry may allow: 30 days.
 const MAX_SESSION: Millis = Millis::from_secs(30 * 86_400);
-
-/// Highest version: 2^53 - 1, the largest integer that JSON numbers hold exactly.
-pub(crate) const MAX_VERSION: u64 = (1 << 53) - 1;
 
 /// Capabilities of an agent, as passed to [`RegistryDraft::register`](crate::RegistryDraft::register).
 ///
@@ -217,36 +213,6 @@ impl From<AgentEntry> for AgentFields {
             limits: entry.limits,
         }
     }
-}
-
-/// Digest over a label and the canonical JSON of an entry.
-pub(crate) fn fingerprint<T: serde::Serialize>(label: &str, entry: &T) -> Result<Digest, ContentError> {
-    let canonical = to_canonical(entry)
-        .map_err(|error| ContentError::new("", ContentProblem::Shape(error.to_string())))?;
-    Ok(Digest::framed(label).field(canonical.bytes()).finish())
-}
-
-/// Collects a list into a set. A repeated item is an error.
-pub(crate) fn distinct<T: Ord>(place: &str, list: Vec<T>) -> Result<BTreeSet<T>, ContentError> {
-    let mut set = BTreeSet::new();
-    for (index, item) in list.into_iter().enumerate() {
-        if !set.insert(item) {
-            return Err(ContentError::new(format!("{place}/{index}"), ContentProblem::Duplicate));
-        }
-    }
-    Ok(set)
-}
-
-pub(crate) fn check_count(
-    place: &str,
-    what: &'static str,
-    have: usize,
-    max: usize,
-) -> Result<(), ContentError> {
-    if have > max {
-        return Err(ContentError::new(place, ContentProblem::TooMany { what, max }));
-    }
-    Ok(())
 }
 
 fn check_wildcard(place: &str, name: &str) -> Result<(), ContentError> {

@@ -1,6 +1,6 @@
 use countersign_core::escape_hidden;
 
-use crate::cut::cut;
+use crate::names::cut;
 
 /// Longest place in an error, in bytes.
 const MAX_SHOWN_BYTES: usize = 256;

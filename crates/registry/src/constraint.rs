@@ -1,32 +1,9 @@
 use countersign_canonical_json::{Kind, ValueRef};
 
-use crate::email_rule::EmailRule;
+use crate::content::ConstraintError;
+use crate::host_rules::{EmailRule, UrlRule};
 use crate::path_rule::PathRule;
 use crate::place::ArgPlace;
-use crate::url_rule::UrlRule;
-
-/// Failure to create a constraint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConstraintError {
-    /// A mandatory list of the constraint is empty.
-    #[error("a constraint's list is empty")]
-    Empty,
-    /// A root is not a plain path.
-    #[error("a root is not a plain path (no empty, `.` or `..` segment, not the whole file system)")]
-    Root,
-    /// A scheme is not a lower-case URL scheme.
-    #[error("a scheme is not a lower-case URL scheme")]
-    Scheme,
-    /// A host is not `name`, `.name`, or either with `:port`.
-    #[error(
-        "a host is not a lower-case name, with a dot before it for its subdomains, with or without a port"
-    )]
-    Host,
-    /// A domain is not a lower-case domain name.
-    #[error("a domain is not a lower-case domain name")]
-    Domain,
-}
 
 /// Restriction of one argument that JSON Schema cannot express.
 ///

@@ -7,7 +7,7 @@ use countersign_keys::sealed::{SealedText, seal};
 use serde::Deserialize as _;
 
 use crate::snapshot::FreshnessError;
-use crate::tool_rules::ToolRules;
+use crate::tool_entry::ToolRules;
 use crate::view::{AgentError, RegistryView};
 
 /// Prefix of a sealed contract.

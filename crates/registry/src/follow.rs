@@ -2,11 +2,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use countersign_core::Timestamp;
-use countersign_keys::trusted::{FileError, read_trusted};
+use countersign_keys::trusted::FileError;
 use parking_lot::Mutex;
 
 use crate::load::RegistryError;
-use crate::registry::CapabilityRegistry;
+use crate::mark::MarkError;
 
 /// Wait between retries, in milliseconds: doubled each time, from the first to the last.
 const FIRST_WAIT: u32 = 100;
@@ -56,7 +56,7 @@ impl RefreshError {
                     | RegistryError::Json(_)
                     | RegistryError::NotCanonical
                     | RegistryError::Content(_)
-                    | RegistryError::Mark(crate::MarkError::Rollback { .. } | crate::MarkError::Fork { .. })
+                    | RegistryError::Mark(MarkError::Rollback { .. } | MarkError::Fork { .. })
             )
         )
     }
@@ -101,33 +101,27 @@ impl fmt::Debug for RegistryFile {
     }
 }
 
-impl CapabilityRegistry {
-    /// Follows a file: [`refresh`](Self::refresh) loads it after each change. `report` is called once for each
-    /// failure of each state of the file. Returns `false` and changes nothing if a file is followed already.
-    pub fn follow(
-        &self,
-        path: impl Into<PathBuf>,
-        report: impl Fn(&RefreshError) + Send + Sync + 'static,
-    ) -> bool {
-        let file = RegistryFile { path: path.into(), report: Box::new(report), tried: Mutex::default() };
-        self.file.set(file).is_ok()
-    }
-
-    /// Loads the followed file if it changed since the last look, and retries a failed load, after 100 ms at first
-    /// and every 5 s at last. Gates call this before each decision, and so do the methods here that take the time.
-    /// Does nothing without a followed file.
-    ///
-    /// After a failed load the last valid registry stays in force and grows stale. Revocations of a verified registry
-    /// count even if its mark cannot be stored ([`reload`](Self::reload)).
-    pub fn refresh(&self, now: Timestamp) {
-        if let Some(file) = self.file.get() {
-            file.look(self, now);
-        }
-    }
+/// Way to load the registry at one attempt.
+pub(crate) enum Attempt<'a> {
+    /// Read the file and load its content.
+    Read(&'a Path),
+    /// Store the mark of the registry verified before.
+    Confirm,
 }
 
 impl RegistryFile {
-    fn look(&self, registry: &CapabilityRegistry, now: Timestamp) {
+    pub(crate) fn new(path: PathBuf, report: Report) -> Self {
+        Self { path, report, tried: Mutex::default() }
+    }
+
+    /// Makes an attempt if the file changed or a retry is due. `pending` returns the version of a verified registry
+    /// whose mark is not stored.
+    pub(crate) fn look(
+        &self,
+        now: Timestamp,
+        pending: impl Fn() -> Option<u64>,
+        attempt: impl FnOnce(Attempt<'_>) -> Result<u64, RefreshError>,
+    ) {
         // why: held while loading, so that no concurrent call is decided by the previous registry.
         let mut tried = self.tried.lock();
         // why: taken before the file is read. If the file changes in between, the next look sees another stamp.
@@ -137,13 +131,9 @@ impl RegistryFile {
             return;
         }
         let waited = last.and_then(|last| last.wait);
-        let confirms = waited.is_some() && registry.view().pending_version().is_some();
-        let done = if confirms {
-            registry.confirm(now).map_err(RefreshError::from)
-        } else {
-            self.load(registry, now)
-        };
-        let done = done.map_err(|error| match registry.view().pending_version() {
+        let confirms = waited.is_some() && pending().is_some();
+        let done = attempt(if confirms { Attempt::Confirm } else { Attempt::Read(&self.path) });
+        let done = done.map_err(|error| match pending() {
             Some(version) => RefreshError::Unstored { version, source: Box::new(error) },
             None => error,
         });
@@ -162,12 +152,6 @@ impl RegistryFile {
                 (self.report)(&error);
             }
         }
-    }
-
-    fn load(&self, registry: &CapabilityRegistry, now: Timestamp) -> Result<u64, RefreshError> {
-        let max = u64::try_from(registry.options().max_bytes()).unwrap_or(u64::MAX);
-        let bytes = read_trusted(&self.path, max)?;
-        Ok(registry.reload(&bytes, now)?)
     }
 }
 

@@ -1,7 +1,6 @@
 use countersign_core::Millis;
 
-use crate::present::present;
-use crate::span;
+use crate::fields::{present, span};
 
 /// Highest limit, in calls.
 const MAX_CALLS: u32 = 100_000;

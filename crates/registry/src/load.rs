@@ -5,13 +5,16 @@ use countersign_core::{Digest, Millis, Timestamp};
 use countersign_keys::dsse::{Envelope, EnvelopeError};
 use countersign_keys::{RootError, TrustRoot, VerifyingKey};
 
-use crate::agent_entry::MAX_VERSION;
 use crate::content::{ContentError, ContentProblem};
-use crate::draft::{DraftParts, PAYLOAD_TYPE, RegistryDraft};
-use crate::mark::{Mark, MarkError};
+use crate::draft::RegistryDraft;
+use crate::fields::{MAX_VERSION, json_limits};
+use crate::mark::{HighWaterStore, Mark, MarkError};
 use crate::snapshot::{FreshnessError, RegistrySnapshot, Validity};
-use crate::tool_rules::ToolRules;
-use crate::wire::{WireRegistry, json_limits};
+use crate::tool_entry::ToolRules;
+use crate::wire::{PAYLOAD_TYPE, WireRegistry};
+
+/// Most attempts to verify again after a concurrent change.
+pub(crate) const MAX_TRIES: usize = 8;
 
 /// Limits of a registry's size, age and clock skew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +58,7 @@ impl LoadOptions {
         self.max_bytes = if max_bytes > Self::MAX_BYTES { Self::MAX_BYTES } else { max_bytes };
         self
     }
-}
 
-impl LoadOptions {
     /// Longest age of a snapshot.
     #[must_use]
     pub const fn max_age(&self) -> Millis {
@@ -164,7 +165,7 @@ pub fn verify_registry(
     validity.check(now, options.max_age)?;
 
     let draft = RegistryDraft::from_wire(WireRegistry::read(value)?)?;
-    let DraftParts { agents, tools, servers, revoked } = draft.into_parts();
+    let RegistryDraft { agents, tools, servers, revoked, .. } = draft;
     let taken_back = |key: &VerifyingKey| revoked.keys().contains(&key.key_id());
     if verified.signers().iter().any(taken_back) {
         // why: verification stops at the threshold. Without the revoked signers, enough others may remain.
@@ -173,6 +174,43 @@ pub fn verify_registry(
     }
     let tools = tools.into_iter().map(|(tool, entry)| (tool, ToolRules::new(entry))).collect();
     Ok(RegistrySnapshot { version, digest, validity, agents, tools, servers, revoked, revoked_before })
+}
+
+/// Verifies, then raises the mark: only for a registry that passed every check, and only from the mark that it was
+/// verified against. Returns the snapshot, and whether its mark is stored.
+pub(crate) fn accept(
+    bytes: &[u8],
+    root: &TrustRoot,
+    marks: &dyn HighWaterStore,
+    held: Option<&RegistrySnapshot>,
+    options: &LoadOptions,
+    now: Timestamp,
+) -> Result<(RegistrySnapshot, Result<(), MarkError>), RegistryError> {
+    for tries_left in (0..MAX_TRIES).rev() {
+        let (seen, readable) = match marks.current() {
+            Ok(seen) => (seen, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        // why: the store may have been emptied or rolled back while this process ran.
+        let newest = match held.map(RegistrySnapshot::mark) {
+            Some(held) => Some(held.newer(seen.clone())),
+            None => seen.clone(),
+        };
+        let snapshot = verify_registry(bytes, root, newest.as_ref(), options, now)?;
+        let (seen, mark) = (seen.as_ref(), snapshot.mark());
+        let stored = readable.and_then(|()| match held {
+            None => marks.compare_and_raise(seen, &mark),
+            Some(_) if seen == Some(&mark) => Ok(()),
+            // why: a call must not wait for a lock that another process holds; a start may.
+            Some(_) => marks.try_compare_and_raise(seen, &mark),
+        });
+        match stored {
+            Err(MarkError::Moved) if tries_left > 0 => {}
+            Err(error) if error.is_refusal() => return Err(error.into()),
+            stored => return Ok((snapshot, stored)),
+        }
+    }
+    Err(MarkError::Moved.into())
 }
 
 fn read_version(value: ValueRef<'_>) -> Result<u64, ContentError> {

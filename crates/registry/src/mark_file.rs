@@ -5,7 +5,7 @@ use countersign_core::{Digest, KeyId};
 use countersign_keys::state_file::{LockWait, LockedState, StateFile, StateFileError};
 use serde::Deserialize as _;
 
-use crate::agent_entry::MAX_VERSION;
+use crate::fields::MAX_VERSION;
 use crate::mark::{HighWaterStore, Mark, MarkError};
 
 /// Name of the file format.

@@ -1,6 +1,6 @@
 use countersign_core::is_hidden;
 
-use crate::constraint::ConstraintError;
+use crate::content::ConstraintError;
 
 /// Longest path, in bytes.
 const MAX_PATH_BYTES: usize = 4_096;

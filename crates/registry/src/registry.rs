@@ -1,23 +1,22 @@
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use countersign_core::{AgentId, Millis, Timestamp};
 use countersign_keys::dsse::Envelope;
+use countersign_keys::trusted::read_trusted;
 use countersign_keys::{TrustRoot, VerifyingKey};
 use parking_lot::Mutex;
 
 use crate::agent_entry::AgentEntry;
 use crate::contract::SessionContract;
-use crate::follow::RegistryFile;
-use crate::load::{LoadOptions, RegistryError, verify_registry};
+use crate::follow::{Attempt, RefreshError, RegistryFile};
+use crate::load::{LoadOptions, MAX_TRIES, RegistryError, accept};
 use crate::mark::{HighWaterStore, MarkError};
 use crate::negotiate::{NegotiateError, NegotiationRequest};
 use crate::snapshot::RegistrySnapshot;
 use crate::view::{Pending, RegistryView};
-
-/// Most attempts to verify again after a concurrent change.
-const MAX_TRIES: usize = 8;
 
 /// Registry in force. A newer one can replace it.
 ///
@@ -31,7 +30,7 @@ pub struct CapabilityRegistry {
     root: ArcSwap<TrustRoot>,
     /// Lock of the final swap of view or root.
     turn: Mutex<()>,
-    pub(crate) file: OnceLock<RegistryFile>,
+    file: OnceLock<RegistryFile>,
 }
 
 impl CapabilityRegistry {
@@ -107,6 +106,34 @@ impl CapabilityRegistry {
         }
     }
 
+    /// Follows a file: [`refresh`](Self::refresh) loads it after each change. `report` is called once for each
+    /// failure of each state of the file. Returns `false` and changes nothing if a file is followed already.
+    pub fn follow(
+        &self,
+        path: impl Into<PathBuf>,
+        report: impl Fn(&RefreshError) + Send + Sync + 'static,
+    ) -> bool {
+        self.file.set(RegistryFile::new(path.into(), Box::new(report))).is_ok()
+    }
+
+    /// Loads the followed file if it changed since the last look, and retries a failed load, after 100 ms at first
+    /// and every 5 s at last. Gates call this before each decision, and so do the methods here that take the time.
+    /// Does nothing without a followed file.
+    ///
+    /// After a failed load the last valid registry stays in force and grows stale. Revocations of a verified registry
+    /// count even if its mark cannot be stored ([`reload`](Self::reload)).
+    pub fn refresh(&self, now: Timestamp) {
+        let Some(file) = self.file.get() else { return };
+        let pending = || self.view().pending_version();
+        file.look(now, pending, |attempt| match attempt {
+            Attempt::Confirm => Ok(self.confirm(now)?),
+            Attempt::Read(path) => {
+                let max = u64::try_from(self.options.max_bytes()).unwrap_or(u64::MAX);
+                Ok(self.reload(&read_trusted(path, max)?, now)?)
+            }
+        });
+    }
+
     /// Requires the lock.
     fn put(&self, snapshot: Arc<RegistrySnapshot>, pending: Option<Arc<Pending>>) {
         let revoked = Arc::clone(self.view.load().revoked());
@@ -137,10 +164,6 @@ impl CapabilityRegistry {
     /// Returns whether root and view are unchanged since a verification. Requires the lock.
     fn still(&self, root: &Arc<TrustRoot>, seen: &RegistryView) -> bool {
         Arc::ptr_eq(&self.root.load(), root) && std::ptr::eq(self.view.load().newest(), seen.newest())
-    }
-
-    pub(crate) const fn options(&self) -> &LoadOptions {
-        &self.options
     }
 
     /// Returns one whole version of the facts that a decision needs: the snapshot, and the revocations made in this
@@ -211,41 +234,4 @@ impl CapabilityRegistry {
         self.refresh(now);
         self.view.load().negotiate_under(parent, request, now)
     }
-}
-
-/// Verifies, then raises the mark: only for a registry that passed every check, and only from the mark that it was
-/// verified against. Returns the snapshot, and whether its mark is stored.
-fn accept(
-    bytes: &[u8],
-    root: &TrustRoot,
-    marks: &dyn HighWaterStore,
-    held: Option<&RegistrySnapshot>,
-    options: &LoadOptions,
-    now: Timestamp,
-) -> Result<(RegistrySnapshot, Result<(), MarkError>), RegistryError> {
-    for tries_left in (0..MAX_TRIES).rev() {
-        let (seen, readable) = match marks.current() {
-            Ok(seen) => (seen, Ok(())),
-            Err(error) => (None, Err(error)),
-        };
-        // why: the store may have been emptied or rolled back while this process ran.
-        let newest = match held.map(RegistrySnapshot::mark) {
-            Some(held) => Some(held.newer(seen.clone())),
-            None => seen.clone(),
-        };
-        let snapshot = verify_registry(bytes, root, newest.as_ref(), options, now)?;
-        let (seen, mark) = (seen.as_ref(), snapshot.mark());
-        let stored = readable.and_then(|()| match held {
-            None => marks.compare_and_raise(seen, &mark),
-            Some(_) if seen == Some(&mark) => Ok(()),
-            // why: a call must not wait for a lock that another process holds; a start may.
-            Some(_) => marks.try_compare_and_raise(seen, &mark),
-        });
-        match stored {
-            Err(MarkError::Moved) if tries_left > 0 => {}
-            Err(error) if error.is_refusal() => return Err(error.into()),
-            stored => return Ok((snapshot, stored)),
-        }
-    }
-    Err(MarkError::Moved.into())
 }

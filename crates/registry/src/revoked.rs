@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use countersign_core::{AgentId, Digest, KeyId};
 
-use crate::agent_entry::{check_count, distinct};
 use crate::content::{ContentError, ContentProblem};
+use crate::fields::{check_count, distinct};
 
 /// Most agents, keys or snapshots that one registry can revoke.
 const MAX_REVOKED: usize = 16_384;

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use crate::args_error::ArgsError;
 use crate::args_json::{ArgsJson, ArgsNode};
 use crate::content::{ContentError, ContentProblem};
-use crate::expansion::{Expansion, MAX_LEVELS, check_expansion};
 use crate::place::ArgPlace;
+use crate::schema_bounds::{Expansion, check_expansion};
+use crate::schema_graph::MAX_LEVELS;
 
 /// Longest pattern in a schema, in bytes.
 const MAX_PATTERN_BYTES: usize = 1_024;

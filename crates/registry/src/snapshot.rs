@@ -3,10 +3,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_core::{AgentId, Digest, KeyId, Millis, ServerName, Timestamp, ToolId};
 
 use crate::agent_entry::AgentEntry;
-use crate::listed::ServerEntry;
 use crate::mark::Mark;
 use crate::revoked::Revoked;
-use crate::tool_rules::ToolRules;
+use crate::server_entry::ServerEntry;
+use crate::tool_entry::ToolRules;
 
 /// Reason why a snapshot may not be used for decisions now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,26 +1,33 @@
-use countersign_canonical_json::{Limits as JsonLimits, ValueRef};
+use countersign_canonical_json::{Canonical, Recipe, ValueRef, read};
 use countersign_core::Timestamp;
+use countersign_keys::SigningKey;
+use countersign_keys::dsse::Envelope;
 use serde::Deserialize as _;
 
-use crate::agent_entry::AgentFields;
+use crate::agent_entry::{AgentEntry, AgentFields};
 use crate::content::{ContentError, ContentProblem};
-use crate::draft::FORMAT;
-use crate::listed::ServerEntry;
-use crate::present::present;
-use crate::revoked::RevokedFields;
+use crate::draft::{DraftError, MAX_ENTRIES, RegistryDraft};
+use crate::fields::{check_count, json_limits, present};
+use crate::revoked::{Revoked, RevokedFields};
+use crate::server_entry::ServerEntry;
 use crate::tool_entry::ToolEntryBuilder;
 
-/// Largest draft or payload, in bytes: more than the largest envelope could hold.
-const MAX_BYTES: usize = 16 << 20;
+/// Payload type that a registry is signed under.
+pub const PAYLOAD_TYPE: &str = "application/vnd.countersign.registry+json";
 
-/// Deepest nesting. Schemas need more of it than arguments do.
-const MAX_DEPTH: usize = 64;
+/// Name of the format, in the draft and in the signed snapshot.
+pub const FORMAT: &str = "countersign-registry-1";
 
-/// Limits for drafts and payloads: deeper and larger than for a call's arguments.
-pub(crate) fn json_limits() -> JsonLimits {
-    let limits = JsonLimits::default().with_max_bytes(MAX_BYTES);
-    // INVARIANT: both lie below the reader's hard caps. If not, the tighter default applies and refuses.
-    limits.and_then(|limits| limits.with_max_depth(MAX_DEPTH)).unwrap_or_default()
+/// Largest payload, in bytes: the content of a 16 MiB envelope, in base64 beside its signatures.
+const MAX_PAYLOAD_BYTES: usize = (12 << 20) - (64 << 10);
+
+/// JSON Schema (draft 2020-12) of the draft format.
+///
+/// It describes the form of a draft. Look-alike names, tools without an entry and schemas that do not compile are
+/// beyond it; [`RegistryDraft::from_json`] checks them.
+#[must_use]
+pub const fn draft_schema() -> &'static str {
+    include_str!("draft.schema.json")
 }
 
 /// JSON form of a draft, or of a signed payload, which has two times as well.
@@ -50,5 +57,122 @@ impl WireRegistry {
         }
         Self::deserialize(value)
             .map_err(|error| ContentError::new("", ContentProblem::Shape(error.to_string())))
+    }
+}
+
+impl RegistryDraft {
+    /// Reads a draft in the format of [`draft_schema`].
+    ///
+    /// # Errors
+    /// [`DraftError`] when it is not strict JSON of at most 16 MiB, or its content may not be signed.
+    pub fn from_json(json: &[u8]) -> Result<Self, DraftError> {
+        let canonical = read(json, Recipe::Jcs1, &json_limits()).map_err(DraftError::Json)?;
+        let wire = WireRegistry::read(canonical.value())?;
+        if wire.issued.is_some() || wire.expires.is_some() {
+            let problem = ContentProblem::Shape("`issued` and `expires` are set at signing".to_owned());
+            return Err(ContentError::new("", problem).into());
+        }
+        Ok(Self::from_wire(wire)?)
+    }
+
+    pub(crate) fn from_wire(wire: WireRegistry) -> Result<Self, ContentError> {
+        let mut draft = Self::new(wire.version)?;
+        check_count("/tools", "tools", wire.tools.len(), MAX_ENTRIES)?;
+        check_count("/agents", "agents", wire.agents.len(), MAX_ENTRIES)?;
+        for (index, fields) in wire.tools.into_iter().enumerate() {
+            let place = format!("/tools/{index}");
+            let entry = fields.build().map_err(|error| error.beneath(&place))?;
+            if draft.tools.insert(entry.tool().clone(), entry).is_some() {
+                return Err(ContentError::new(place, ContentProblem::Duplicate));
+            }
+        }
+        for (index, fields) in wire.agents.into_iter().enumerate() {
+            let place = format!("/agents/{index}");
+            let entry = AgentEntry::try_from(fields).map_err(|error| error.beneath(&place))?;
+            draft.check_tools_of(&entry).map_err(|error| error.beneath(&place))?;
+            if draft.agents.insert(entry.agent().clone(), entry).is_some() {
+                return Err(ContentError::new(place, ContentProblem::Duplicate));
+            }
+        }
+        check_count("/servers", "servers", wire.servers.len(), MAX_ENTRIES)?;
+        for (index, entry) in wire.servers.into_iter().enumerate() {
+            let place = format!("/servers/{index}");
+            entry.check().map_err(|error| error.beneath(&place))?;
+            if draft.servers.insert(entry.server().clone(), entry).is_some() {
+                return Err(ContentError::new(place, ContentProblem::Duplicate));
+            }
+        }
+        draft.revoked = Revoked::try_from(wire.revoked).map_err(|error| error.beneath("/revoked"))?;
+        draft.agents.keys().try_for_each(|agent| draft.names.add_agent(agent))?;
+        draft.tools.keys().try_for_each(|tool| draft.names.add_tool(tool))?;
+        Ok(draft)
+    }
+
+    /// Writes the draft in its format, as canonical JSON.
+    ///
+    /// # Errors
+    /// [`DraftError`] when it is too large or too deeply nested to be read again.
+    pub fn to_json(&self) -> Result<String, DraftError> {
+        Ok(self.canonical(None)?.as_str().to_owned())
+    }
+
+    /// Reads a signed or unsigned payload with its time of issue and its expiry, for inspection. Verifies no
+    /// signature: do not base a decision on the result.
+    ///
+    /// # Errors
+    /// [`DraftError`] when it is not strict JSON, has no times, or its content may not be signed.
+    pub fn from_payload(payload: &[u8]) -> Result<(Self, Timestamp, Timestamp), DraftError> {
+        let canonical = read(payload, Recipe::Jcs1, &json_limits()).map_err(DraftError::Json)?;
+        let wire = WireRegistry::read(canonical.value())?;
+        let (Some(issued), Some(expires)) = (wire.issued, wire.expires) else {
+            return Err(ContentError::whole(ContentProblem::Validity).into());
+        };
+        Ok((Self::from_wire(wire)?, issued, expires))
+    }
+
+    /// Bytes to sign: the draft with its times, as canonical JSON (`jcs-1`). They are read back first, so a signed
+    /// registry can always be loaded.
+    ///
+    /// # Errors
+    /// [`DraftError`] when `expires` is not after `issued`, or there is more of something than can be loaded.
+    pub fn payload(&self, issued: Timestamp, expires: Timestamp) -> Result<Canonical, DraftError> {
+        if expires <= issued {
+            return Err(ContentError::new("/expires", ContentProblem::Validity).into());
+        }
+        let payload = self.canonical(Some((issued, expires)))?;
+        if payload.bytes().len() > MAX_PAYLOAD_BYTES {
+            return Err(ContentError::whole(ContentProblem::TooLarge { max: MAX_PAYLOAD_BYTES }).into());
+        }
+        Self::from_payload(payload.bytes())?;
+        Ok(payload)
+    }
+
+    /// Signs the draft with operators' keys.
+    ///
+    /// # Errors
+    /// [`DraftError`], as [`payload`](Self::payload).
+    pub fn sign(
+        &self,
+        issued: Timestamp,
+        expires: Timestamp,
+        keys: &[&SigningKey],
+    ) -> Result<Envelope, DraftError> {
+        Ok(Envelope::sign(PAYLOAD_TYPE, self.payload(issued, expires)?.bytes(), keys))
+    }
+
+    fn canonical(&self, times: Option<(Timestamp, Timestamp)>) -> Result<Canonical, DraftError> {
+        let wire = WireRegistry {
+            format: FORMAT.to_owned(),
+            version: self.version,
+            agents: self.agents.values().cloned().map(AgentFields::from).collect(),
+            tools: self.tools.values().cloned().map(ToolEntryBuilder::from).collect(),
+            servers: self.servers.values().cloned().collect(),
+            revoked: RevokedFields::from(&self.revoked),
+            issued: times.map(|(issued, _)| issued),
+            expires: times.map(|(_, expires)| expires),
+        };
+        let bytes = serde_json::to_vec(&wire)
+            .map_err(|error| ContentError::whole(ContentProblem::Shape(error.to_string())))?;
+        read(&bytes, Recipe::Jcs1, &json_limits()).map_err(DraftError::Json)
     }
 }

@@ -1,6 +1,6 @@
 use countersign_core::is_hidden;
 
-use crate::constraint::ConstraintError;
+use crate::content::ConstraintError;
 
 /// Longest URL, in bytes.
 const MAX_URL_BYTES: usize = 8_192;
@@ -10,6 +10,12 @@ const MAX_HOST_BYTES: usize = 253;
 
 /// Longest label of a host name, in bytes (RFC 1035, section 2.3.4).
 const MAX_LABEL_BYTES: usize = 63;
+
+/// Longest local part, in bytes (RFC 5321, section 4.5.3.1.1).
+const MAX_LOCAL_BYTES: usize = 64;
+
+/// Longest address, in bytes (RFC 5321, section 4.5.3.1.3, less the angle brackets).
+const MAX_ADDRESS_BYTES: usize = 254;
 
 /// Allowed schemes and hosts of a URL.
 ///
@@ -65,6 +71,35 @@ impl UrlRule {
             return None;
         }
         self.hosts.iter().any(|entry| entry.matches(host, port, scheme)).then_some(())
+    }
+}
+
+/// Allowed domains of an e-mail address. Matches one bare address: no display name, list, comment or quoting, and no
+/// subdomains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EmailRule {
+    domains: Vec<Box<str>>,
+}
+
+impl EmailRule {
+    pub(crate) fn new(domains: &[String]) -> Result<Self, ConstraintError> {
+        if domains.is_empty() {
+            return Err(ConstraintError::Empty);
+        }
+        if !domains.iter().all(|domain| is_host(domain)) {
+            return Err(ConstraintError::Domain);
+        }
+        Ok(Self { domains: domains.iter().map(|domain| domain.as_str().into()).collect() })
+    }
+
+    /// Returns whether the address belongs to one of the domains. Domains are compared without regard to ASCII case.
+    pub(crate) fn fits(&self, address: &str) -> bool {
+        let Some((local, domain)) = address.split_once('@') else {
+            return false;
+        };
+        address.len() <= MAX_ADDRESS_BYTES
+            && is_local_part(local)
+            && self.domains.iter().any(|known| known.eq_ignore_ascii_case(domain))
     }
 }
 
@@ -138,4 +173,15 @@ const fn default_port(scheme: &str) -> Option<u16> {
         b"sftp" | b"ssh" => Some(22),
         _ => None,
     }
+}
+
+/// Dot-atom (RFC 5321, section 4.1.2), without the characters that relays and command lines are known to misread: `%`
+/// and `!` as routes, a leading `-` as an option, back-tick, `|`, `{` and `}` as shell syntax.
+fn is_local_part(local: &str) -> bool {
+    local.len() <= MAX_LOCAL_BYTES
+        && !local.starts_with('-')
+        && local.split('.').all(|atom| {
+            !atom.is_empty()
+                && atom.bytes().all(|b| b.is_ascii_alphanumeric() || b"#$&'*+-/=?^_~".contains(&b))
+        })
 }

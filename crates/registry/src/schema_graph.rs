@@ -3,13 +3,6 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::content::{ContentError, ContentProblem};
-use crate::in_place::check_in_place;
-
-/// Longest schema of arguments, in bytes of JSON.
-const MAX_SCHEMA_BYTES: usize = 256 << 10;
-
-/// Longest chain of references.
-const MAX_REFERENCES: usize = 128;
 
 /// Most levels of objects and arrays, with the target of a reference counted in its place. why: the evaluator
 /// recurses. Without optimisation 290 levels of `not` fit into a thread's 2 MiB, 406 did not.
@@ -21,48 +14,6 @@ pub(crate) const MAX_NODES: usize = 100_000;
 /// Most targets of all references of the schema, before any is looked up. Each reference relative to a resource is
 /// looked up in every resource.
 const MAX_TARGETS: usize = 1_000_000;
-
-/// Refuses a schema that is small to read and very large to evaluate: one whose references lead to others, twice each
-/// or in a long chain.
-///
-/// Only containers count. A reference back to an ancestor counts once: its use depends on the arguments, whose depth
-/// is bounded. Every object is treated as a schema, and an ambiguous reference as leading to all its candidates, so
-/// that no schema counts less here than in the evaluator. The walk does not recurse.
-pub(crate) fn check_expansion(schema: &Value) -> Result<Expansion, ContentError> {
-    let graph = Graph::linked(schema)?;
-    let (size, leads_back) = graph.measure();
-    let within = [
-        (size.references, MAX_REFERENCES, "references in a row"),
-        (size.levels, MAX_LEVELS, "levels, references followed"),
-        (size.nodes, MAX_NODES, "objects and lists, references followed"),
-    ];
-    for (have, max, what) in within {
-        if have > max {
-            return Err(too_large(what, max));
-        }
-    }
-    // why: serialising recurses, which is safe only after the levels were checked.
-    match serde_json::to_string(schema) {
-        Ok(text) if text.len() <= MAX_SCHEMA_BYTES => {
-            let levels_in_place = check_in_place(&graph)?;
-            Ok(Expansion { bytes: text.len(), nodes: size.nodes, leads_back, levels_in_place })
-        }
-        _ => Err(too_large("bytes", MAX_SCHEMA_BYTES)),
-    }
-}
-
-/// Size of a schema within the limits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Expansion {
-    /// Bytes of JSON.
-    pub(crate) bytes: usize,
-    /// Objects and arrays, references followed.
-    pub(crate) nodes: usize,
-    /// Whether a reference may lead back to an ancestor.
-    pub(crate) leads_back: bool,
-    /// Most levels that apply to one value.
-    pub(crate) levels_in_place: usize,
-}
 
 pub(crate) const fn too_large(what: &'static str, max: usize) -> ContentError {
     ContentError::whole(ContentProblem::SchemaTooLarge { what, max })
@@ -89,10 +40,10 @@ struct Edge {
 
 /// Size of the part below a node, itself included.
 #[derive(Clone, Copy, Debug, Default)]
-struct Size {
-    nodes: usize,
-    levels: usize,
-    references: usize,
+pub(crate) struct Size {
+    pub(crate) nodes: usize,
+    pub(crate) levels: usize,
+    pub(crate) references: usize,
 }
 
 /// State of the walk at a node.
@@ -247,7 +198,7 @@ impl<'s> Graph<'s> {
 
     /// Sums the sizes below every node, each node once, deepest first, on an explicit stack. Also returns whether a
     /// reference leads back.
-    fn measure(&self) -> (Size, bool) {
+    pub(crate) fn measure(&self) -> (Size, bool) {
         let mut leads_back = false;
         let mut seen = vec![Seen::Not; self.nodes.len()];
         let mut path = vec![(0, Size { nodes: 1, levels: 1, references: 0 }, 0)];

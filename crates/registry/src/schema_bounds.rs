@@ -3,7 +3,13 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::content::ContentError;
-use crate::expansion::{Graph, MAX_LEVELS, MAX_NODES, too_large};
+use crate::schema_graph::{Graph, MAX_LEVELS, MAX_NODES, too_large};
+
+/// Longest schema of arguments, in bytes of JSON.
+const MAX_SCHEMA_BYTES: usize = 256 << 10;
+
+/// Longest chain of references.
+const MAX_REFERENCES: usize = 128;
 
 /// Most steps to measure a schema whose references lead back to one value.
 const MAX_STEPS: usize = 1_000_000;
@@ -20,9 +26,51 @@ const APPLY_INSIDE: [&str; 8] = [
     "unevaluatedProperties",
 ];
 
+/// Refuses a schema that is small to read and very large to evaluate: one whose references lead to others, twice each
+/// or in a long chain.
+///
+/// Only containers count. A reference back to an ancestor counts once: its use depends on the arguments, whose depth
+/// is bounded. Every object is treated as a schema, and an ambiguous reference as leading to all its candidates, so
+/// that no schema counts less here than in the evaluator. The walk does not recurse.
+pub(crate) fn check_expansion(schema: &Value) -> Result<Expansion, ContentError> {
+    let graph = Graph::linked(schema)?;
+    let (size, leads_back) = graph.measure();
+    let within = [
+        (size.references, MAX_REFERENCES, "references in a row"),
+        (size.levels, MAX_LEVELS, "levels, references followed"),
+        (size.nodes, MAX_NODES, "objects and lists, references followed"),
+    ];
+    for (have, max, what) in within {
+        if have > max {
+            return Err(too_large(what, max));
+        }
+    }
+    // why: serialising recurses, which is safe only after the levels were checked.
+    match serde_json::to_string(schema) {
+        Ok(text) if text.len() <= MAX_SCHEMA_BYTES => {
+            let levels_in_place = check_in_place(&graph)?;
+            Ok(Expansion { bytes: text.len(), nodes: size.nodes, leads_back, levels_in_place })
+        }
+        _ => Err(too_large("bytes", MAX_SCHEMA_BYTES)),
+    }
+}
+
+/// Size of a schema within the limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expansion {
+    /// Bytes of JSON.
+    pub(crate) bytes: usize,
+    /// Objects and arrays, references followed.
+    pub(crate) nodes: usize,
+    /// Whether a reference may lead back to an ancestor.
+    pub(crate) leads_back: bool,
+    /// Most levels that apply to one value.
+    pub(crate) levels_in_place: usize,
+}
+
 /// Refuses a schema that applies too many parts to one value.
 ///
-/// [`check_expansion`](crate::expansion::check_expansion) counts a reference back once, since each round takes the
+/// [`check_expansion`] counts a reference back once, since each round takes the
 /// evaluator one level down in the arguments, which are of bounded depth. Within one level only the schema bounds the
 /// work: `anyOf` of two references to the next such `anyOf` doubles it each time, and the evaluator caches no result
 /// for strings and numbers. So every part is measured as if the evaluation began there: with the parts applied in
@@ -30,7 +78,7 @@ const APPLY_INSIDE: [&str; 8] = [
 /// late. The walk does not recurse.
 ///
 /// Returns the longest path in place, in levels.
-pub(crate) fn check_in_place(graph: &Graph<'_>) -> Result<usize, ContentError> {
+fn check_in_place(graph: &Graph<'_>) -> Result<usize, ContentError> {
     let applied = Uses::of(graph).in_place;
     let count = applied.len();
     let mut walk = Walk { applied: &applied, done: vec![None; count], on_path: vec![0; count], steps: 0 };
