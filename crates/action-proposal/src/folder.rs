@@ -5,7 +5,7 @@ use std::path::Path;
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::fs::{Dir, File, Metadata, MetadataExt as _, OpenOptions};
 
-use crate::reference::plain_names;
+use crate::resolver::plain_names;
 use crate::{EvidenceBudget, EvidenceResolver, ResolveError, ResolvedEvidence};
 
 /// Failure to open an evidence folder.

@@ -1,12 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use countersign_core::{Digest, ImpactClass, Timestamp};
+use countersign_core::{Digest, ImpactClass, Principal, ServerName, Timestamp};
 use countersign_keys::VerifyingKey;
+use serde::Serialize;
 
 use crate::key_scope::KeyScope;
-use crate::keyring_file;
-use crate::keyring_file::{KeyringError, WireKey};
 
 /// Keys whose signatures count as evidence: public keys by id, with expiry, scope and revocation. Immutable.
 ///
@@ -41,44 +40,10 @@ pub struct EvidenceKeyring {
 }
 
 impl EvidenceKeyring {
-    /// Reads a keyring file: the reference's format, `{"trusted_keys": {..}, "revoked_keys": [..]}` or just ids and
-    /// keys. The first form may also have `revoked_fingerprints` and `thresholds`.
-    ///
-    /// A key is 64 hexadecimal digits, base64 or PEM, alone or as `public_key` of an object that may state
-    /// `expires_at`, `not_before` (RFC 3339, UTC without an offset), `tools`, `servers`, `impacts` and `principals`.
-    /// At most 1 MiB and 4,096 keys.
-    ///
-    /// A revoked fingerprint is [`VerifyingKey::fingerprint`]: a framed digest, not the bare SHA-256 of the key. A
-    /// file that lists the bare SHA-256 of one of its keys is refused, since it would revoke nothing.
-    ///
-    /// No key counts as expired here, because the time is unknown. Use [`from_json_at`](Self::from_json_at) at a
-    /// start.
-    ///
-    /// # Errors
-    /// [`KeyringError`]; one fault refuses the whole file.
-    pub fn from_json(json: &[u8]) -> Result<Self, KeyringError> {
-        keyring_file::read_keyring(json, None)
-    }
-
-    /// Reads like [`from_json`](Self::from_json), for use from `now` on: revoked and expired keys do not count toward
-    /// a threshold, and a weak key that is revoked or expired is read as inactive.
-    ///
-    /// # Errors
-    /// [`KeyringError`]; one fault refuses the whole file.
-    pub fn from_json_at(json: &[u8], now: Timestamp) -> Result<Self, KeyringError> {
-        keyring_file::read_keyring(json, Some(now))
-    }
-
     /// Creates a keyring without keys. No signature verifies under it.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
-    }
-
-    /// Writes the file. Equal keyrings give equal bytes.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        keyring_file::write_keyring(self)
     }
 
     /// Number of keys, active or not, without the weak ones.
@@ -197,6 +162,24 @@ pub(crate) struct InactiveKey {
     pub(crate) wire: WireKey,
     /// Revoked or expired.
     pub(crate) status: KeyStatus,
+}
+
+/// Entry of a key, as written in the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct WireKey {
+    pub(crate) public_key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) not_before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tools: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) servers: Option<Vec<ServerName>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) impacts: Option<Vec<ImpactClass>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) principals: Option<Vec<Principal>>,
 }
 
 /// Status of a key id at a moment.

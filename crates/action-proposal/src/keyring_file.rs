@@ -1,12 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_canonical_json::{JsonError, Kind, Limits, Recipe, ValueRef, read, to_canonical};
-use countersign_core::{Digest, ImpactClass, KeyId, Principal, ServerName, Timestamp, escape_hidden};
+use countersign_canonical_json::{Kind, Limits, Recipe, ValueRef, read, to_canonical};
+use countersign_core::{Digest, ImpactClass, KeyId, Timestamp, escape_hidden};
 use countersign_keys::{KeyError, VerifyingKey};
 use serde::{Deserialize, Serialize};
 
 use crate::key_scope::{KeyScope, ScopeError};
-use crate::keyring::{EvidenceKey, EvidenceKeyring, InactiveKey, KeyStatus};
+use crate::keyring::{EvidenceKey, EvidenceKeyring, InactiveKey, KeyStatus, WireKey};
+use crate::keyring_error::KeyringError;
 use crate::public_key;
 use crate::rfc3339::{self, Offset};
 
@@ -19,109 +20,74 @@ const MAX_KEYS: usize = 4_096;
 /// Members of the full form. None of them is a valid id in the short form.
 const MEMBERS: [&str; 4] = ["trusted_keys", "revoked_keys", "revoked_fingerprints", "thresholds"];
 
-/// Refusal of a keyring file. The messages name no id and no key; [`place`](Self::place) names the place, for the
-/// author of the file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeyringError {
-    /// The file exceeds the limit.
-    #[error("the keyring is longer than {max} bytes")]
-    TooLarge {
-        /// Largest file, in bytes.
-        max: usize,
-    },
-    /// The bytes are not strict JSON, or a member is repeated.
-    #[error("the keyring is not strict JSON")]
-    Json(#[source] JsonError),
-    /// A member is missing, unknown or of another type.
-    #[error("the keyring is malformed")]
-    Malformed {
-        /// JSON Pointer into the file.
-        place: String,
-    },
-    /// The file has too many keys or revocations.
-    #[error("a keyring has at most {max} keys, and as many entries in each other list")]
-    TooMany {
-        /// Most entries.
-        max: usize,
-    },
-    /// An id is empty, longer than 256 bytes, or contains invisible characters or surrounding whitespace.
-    #[error("a key id is not 1 to 256 bytes without hidden characters and blanks around them")]
-    Id {
-        /// JSON Pointer into the file.
-        place: String,
-    },
-    /// A key is weak and neither revoked nor expired, or is no Ed25519 public key in a known spelling.
-    #[error("the keyring holds a key that cannot be used")]
-    Key {
-        /// JSON Pointer into the file.
-        place: String,
-        /// Fault of the key.
-        #[source]
-        source: KeyError,
-    },
-    /// One public key has two ids.
-    #[error("the keyring holds one public key under two ids")]
-    DuplicateKey {
-        /// JSON Pointer to its second id.
-        place: String,
-    },
-    /// A time is not RFC 3339.
-    #[error("a time is not of RFC 3339")]
-    Time {
-        /// JSON Pointer into the file.
-        place: String,
-    },
-    /// The scope of a key is empty, repeats a name, or contains an impossible one.
-    #[error("a scope is not a list of distinct names")]
-    Scope {
-        /// JSON Pointer into the file.
-        place: String,
-    },
-    /// A threshold is for an unknown impact, zero, or above the number of keys that are neither revoked nor expired.
-    #[error("a threshold is not between 1 and the number of keys that count, for one of the impacts")]
-    Threshold {
-        /// JSON Pointer into the file.
-        place: String,
-    },
-}
-
-impl KeyringError {
-    /// The stable code.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TooLarge { .. } => "KEYRING_TOO_LARGE",
-            Self::Json(error) => error.code(),
-            Self::Malformed { .. } => "KEYRING_MALFORMED",
-            Self::TooMany { .. } => "KEYRING_TOO_MANY",
-            Self::Id { .. } => "KEYRING_KEY_ID",
-            Self::Key { source, .. } => source.code(),
-            Self::DuplicateKey { .. } => "KEYRING_DUPLICATE_KEY",
-            Self::Time { .. } => "KEYRING_TIME",
-            Self::Scope { .. } => "KEYRING_SCOPE",
-            Self::Threshold { .. } => "KEYRING_THRESHOLD",
-        }
+impl EvidenceKeyring {
+    /// Reads a keyring file: the reference's format, `{"trusted_keys": {..}, "revoked_keys": [..]}` or just ids and
+    /// keys. The first form may also have `revoked_fingerprints` and `thresholds`.
+    ///
+    /// A key is 64 hexadecimal digits, base64 or PEM, alone or as `public_key` of an object that may state
+    /// `expires_at`, `not_before` (RFC 3339, UTC without an offset), `tools`, `servers`, `impacts` and `principals`.
+    /// At most 1 MiB and 4,096 keys.
+    ///
+    /// A revoked fingerprint is [`VerifyingKey::fingerprint`]: a framed digest, not the bare SHA-256 of the key. A
+    /// file that lists the bare SHA-256 of one of its keys is refused, since it would revoke nothing.
+    ///
+    /// No key counts as expired here, because the time is unknown. Use [`from_json_at`](Self::from_json_at) at a
+    /// start.
+    ///
+    /// # Errors
+    /// [`KeyringError`]; one fault refuses the whole file.
+    pub fn from_json(json: &[u8]) -> Result<Self, KeyringError> {
+        read_keyring(json, None)
     }
 
-    /// JSON Pointer into the file, with invisible characters escaped. It contains the id at that place.
+    /// Reads like [`from_json`](Self::from_json), for use from `now` on: revoked and expired keys do not count toward
+    /// a threshold, and a weak key that is revoked or expired is read as inactive.
+    ///
+    /// # Errors
+    /// [`KeyringError`]; one fault refuses the whole file.
+    pub fn from_json_at(json: &[u8], now: Timestamp) -> Result<Self, KeyringError> {
+        read_keyring(json, Some(now))
+    }
+
+    /// Writes the file. Equal keyrings give equal bytes.
     #[must_use]
-    pub fn place(&self) -> Option<&str> {
-        match self {
-            Self::TooLarge { .. } | Self::Json(_) | Self::TooMany { .. } => None,
-            Self::Malformed { place }
-            | Self::Id { place }
-            | Self::Key { place, .. }
-            | Self::DuplicateKey { place }
-            | Self::Time { place }
-            | Self::Scope { place }
-            | Self::Threshold { place } => Some(place),
+    pub fn to_json(&self) -> String {
+        write_keyring(self)
+    }
+
+    /// Number of keys that are neither revoked nor expired.
+    fn countable(&self, now: Option<Timestamp>) -> usize {
+        let counting = self.keys.iter().filter(|(id, key)| {
+            !self.revoked_ids.contains(*id)
+                && !self.revoked_fingerprints.contains(key.fingerprint.as_bytes())
+                && key.expires.zip(now).is_none_or(|(expires, now)| now < expires)
+        });
+        counting.count()
+    }
+
+    /// Status that makes a weak key unusable; `None` if it could be used.
+    fn inactive_status(
+        &self,
+        id: &str,
+        wire: &WireKey,
+        now: Option<Timestamp>,
+        place: &str,
+    ) -> Result<Option<KeyStatus>, KeyringError> {
+        let fingerprint =
+            public_key::bytes(&wire.public_key).map(|bytes| VerifyingKey::fingerprint_of(&bytes));
+        if self.revoked_ids.contains(id)
+            || fingerprint.is_some_and(|digest| self.revoked_fingerprints.contains(digest.as_bytes()))
+        {
+            return Ok(Some(KeyStatus::Revoked));
         }
+        let expires = read_time(wire.expires_at.as_deref(), place, "expires_at")?;
+        let is_over = expires.zip(now).is_some_and(|(expires, now)| now >= expires);
+        Ok(is_over.then_some(KeyStatus::Expired))
     }
 }
 
 /// Reads a keyring file. Without a time, no key counts as expired.
-pub(crate) fn read_keyring(json: &[u8], now: Option<Timestamp>) -> Result<EvidenceKeyring, KeyringError> {
+fn read_keyring(json: &[u8], now: Option<Timestamp>) -> Result<EvidenceKeyring, KeyringError> {
     let too_large = KeyringError::TooLarge { max: MAX_BYTES };
     if json.len() > MAX_BYTES {
         return Err(too_large);
@@ -195,38 +161,6 @@ fn read_keys(
         }
     }
     Ok(keyring)
-}
-
-impl EvidenceKeyring {
-    /// Number of keys that are neither revoked nor expired.
-    fn countable(&self, now: Option<Timestamp>) -> usize {
-        let counting = self.keys.iter().filter(|(id, key)| {
-            !self.revoked_ids.contains(*id)
-                && !self.revoked_fingerprints.contains(key.fingerprint.as_bytes())
-                && key.expires.zip(now).is_none_or(|(expires, now)| now < expires)
-        });
-        counting.count()
-    }
-
-    /// Status that makes a weak key unusable; `None` if it could be used.
-    fn inactive_status(
-        &self,
-        id: &str,
-        wire: &WireKey,
-        now: Option<Timestamp>,
-        place: &str,
-    ) -> Result<Option<KeyStatus>, KeyringError> {
-        let fingerprint =
-            public_key::bytes(&wire.public_key).map(|bytes| VerifyingKey::fingerprint_of(&bytes));
-        if self.revoked_ids.contains(id)
-            || fingerprint.is_some_and(|digest| self.revoked_fingerprints.contains(digest.as_bytes()))
-        {
-            return Ok(Some(KeyStatus::Revoked));
-        }
-        let expires = read_time(wire.expires_at.as_deref(), place, "expires_at")?;
-        let is_over = expires.zip(now).is_some_and(|(expires, now)| now >= expires);
-        Ok(is_over.then_some(KeyStatus::Expired))
-    }
 }
 
 fn read_id(id: &str, place: &str) -> Result<Box<str>, KeyringError> {
@@ -333,7 +267,7 @@ fn pointer(place: &str, name: &str) -> String {
 
 /// Writes the full form, with every key in base64 and every time in UTC.
 #[expect(clippy::expect_used, reason = "texts and integers in a struct always serialise")]
-pub(crate) fn write_keyring(keyring: &EvidenceKeyring) -> String {
+fn write_keyring(keyring: &EvidenceKeyring) -> String {
     let text = |time: Option<Timestamp>| time.map(|time| time.to_string());
     let entry = |key: &EvidenceKey| WireKey {
         public_key: key.key.to_base64(),
@@ -367,24 +301,6 @@ struct WireKeyring<'a> {
     revoked_fingerprints: Vec<Digest>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     thresholds: BTreeMap<&'a str, usize>,
-}
-
-/// Entry of a key, as written in the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct WireKey {
-    public_key: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    not_before: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    servers: Option<Vec<ServerName>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    impacts: Option<Vec<ImpactClass>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    principals: Option<Vec<Principal>>,
 }
 
 impl WireKey {

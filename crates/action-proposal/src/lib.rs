@@ -40,28 +40,23 @@
 
 mod attestation;
 mod call;
-mod code;
 mod endorsement;
-mod entry;
 mod error;
+mod evidence;
 #[cfg(unix)]
 mod folder;
-mod high;
 mod key_scope;
 mod keyring;
+mod keyring_error;
 mod keyring_file;
-mod limits;
-mod memory;
-mod pem;
 mod policy;
-mod profile;
 mod proposal;
+mod provenance;
 mod public_key;
-mod reference;
 mod resolver;
 mod rfc3339;
 mod schema;
-mod size;
+mod settings;
 mod trust;
 mod verified;
 mod verifier;
@@ -72,24 +67,21 @@ mod tests;
 
 pub use attestation::{ATTESTATION_VERSION, AttestError, AttestationDraft, SignedAttestation};
 pub use call::ProposedCall;
-pub use code::ProposalCode;
 pub use endorsement::{
     ArgBound, ArgRule, BoundArgs, EndorsedDigest, EndorsedDigests, EndorsementDraft, EndorsementError,
     SpentEndorsement,
 };
-pub use entry::{EvidenceEntry, HashEntry, SignatureEntry};
-pub use error::ProposalError;
+pub use error::{ProposalCode, ProposalError};
+pub use evidence::{EvidenceEntry, HashEntry, SignatureEntry, VerifiedEvidence};
 #[cfg(unix)]
 pub use folder::{EvidenceFolder, FolderError};
-pub use high::HighImpacts;
 pub use key_scope::KeyScope;
 pub use keyring::{EvidenceKey, EvidenceKeyring, KeyStatus};
-pub use keyring_file::KeyringError;
-pub use limits::ProposalLimits;
-pub use memory::MemoryEvidence;
+pub use keyring_error::KeyringError;
 pub use policy::{PolicyError, ProposalPolicy};
-pub use profile::{Profile, ProfileError};
-pub use proposal::{ActionProposal, Claim, Provenance, TrustLevel};
-pub use resolver::{EvidenceBudget, EvidenceResolver, ResolveError, ResolvedEvidence};
-pub use verified::{ProposalSpendError, SpentProposal, VerifiedEvidence, VerifiedProposal};
+pub use proposal::ActionProposal;
+pub use provenance::{Claim, Provenance, TrustLevel};
+pub use resolver::{EvidenceBudget, EvidenceResolver, MemoryEvidence, ResolveError, ResolvedEvidence};
+pub use settings::{HighImpacts, Profile, ProfileError, ProposalLimits};
+pub use verified::{ProposalSpendError, SpentProposal, VerifiedProposal};
 pub use verifier::{ProposalVerifier, ProposalVerifierBuilder, VerifierError};

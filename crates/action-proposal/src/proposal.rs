@@ -2,14 +2,19 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Limits, Recipe, ValueRef, read};
-use countersign_core::{Clock, Digest, ImpactClass};
+use countersign_core::{Digest, ImpactClass};
 
 use crate::schema::{Members, read_members};
-use crate::size::counts_more_than;
 use crate::{
-    EvidenceEntry, HashEntry, Profile, ProposalCode, ProposalError, ProposalLimits, ProposalVerifier,
-    ProposedCall, VerifiedProposal,
+    Claim, EvidenceEntry, HashEntry, Profile, ProposalCode, ProposalError, ProposalLimits, Provenance,
 };
+
+/// Most characters by which the reference's text of a number with a fraction or exponent exceeds the canonical one:
+/// `1.2345678901234567e+16` for seventeen digits.
+const LONGER_NUMBER: usize = 5;
+
+/// Largest ratio of the reference's count to the received bytes: `1e20,` becomes 21 digits and more.
+const MOST_GROWTH: usize = 8;
 
 /// Statement of an agent about an intended call and its reasons. None of it is trusted.
 ///
@@ -183,19 +188,6 @@ impl ActionProposal {
     pub const fn intent_digest(&self) -> Digest {
         self.intent_digest
     }
-
-    /// Verifies the proposal for one call. Consumes it in any case.
-    ///
-    /// # Errors
-    /// [`ProposalError`] of the first failed check, in the order of [`ProposalCode::ALL`].
-    pub fn verify(
-        self,
-        verifier: &ProposalVerifier,
-        call: &ProposedCall<'_>,
-        clock: &dyn Clock,
-    ) -> Result<VerifiedProposal, ProposalError> {
-        crate::verify::verify(&self, verifier, call, clock)
-    }
 }
 
 /// why: a proposal may hold personal data, so only its size, impact and digest are printed.
@@ -243,72 +235,37 @@ pub(crate) fn check_distinct<'i>(
     Ok(())
 }
 
-/// Trust in an input. The level in a proposal is a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "PIC/1.0 has these two and no other")]
-pub enum TrustLevel {
-    /// Any party may have written it.
-    Untrusted,
-    /// A party with authority vouches for it.
-    Trusted,
+/// Returns whether a proposal exceeds a limit of bytes by the reference's count: the length of the JSON text that it
+/// would write, with a blank after each comma and colon.
+///
+/// INVARIANT: the result is never below the reference's count, so a text that is too large there is refused here.
+fn counts_more_than(most: usize, received: &[u8], canonical: &Canonical) -> bool {
+    received.len().saturating_mul(MOST_GROWTH) > most && counted(received, canonical) > most
 }
 
-/// Input that led to the action, as named by the agent.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Provenance {
-    pub(crate) id: Box<str>,
-    pub(crate) claimed: TrustLevel,
-    pub(crate) source: Option<Box<str>>,
+fn counted(received: &[u8], canonical: &Canonical) -> usize {
+    let (blanks, numbers) = outside_of_strings(received);
+    canonical.bytes().len().saturating_add(blanks).saturating_add(numbers.saturating_mul(LONGER_NUMBER))
 }
 
-impl Provenance {
-    /// Id, unique within the proposal. Claims cite it, and evidence with the same id can raise its trust.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.id
+/// Counts the commas and colons, and the points and exponents of numbers, outside of strings.
+fn outside_of_strings(received: &[u8]) -> (usize, usize) {
+    let (mut blanks, mut numbers) = (0_usize, 0_usize);
+    let (mut in_string, mut escaped, mut before) = (false, false, b' ');
+    for &byte in received {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+        } else {
+            match byte {
+                b'"' => in_string = true,
+                b',' | b':' => blanks = blanks.saturating_add(1),
+                b'.' => numbers = numbers.saturating_add(1),
+                b'e' | b'E' if before.is_ascii_digit() => numbers = numbers.saturating_add(1),
+                _ => {}
+            }
+        }
+        before = byte;
     }
-
-    /// Trust level that the agent claims.
-    #[must_use]
-    pub const fn claimed(&self) -> TrustLevel {
-        self.claimed
-    }
-
-    /// Source that the agent claims.
-    #[must_use]
-    pub fn source(&self) -> Option<&str> {
-        self.source.as_deref()
-    }
-}
-
-/// Claim, and the ids of the inputs that it cites.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Claim {
-    pub(crate) text: Box<str>,
-    pub(crate) evidence: Vec<Box<str>>,
-}
-
-impl Claim {
-    /// Text of the claim.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Ids of the cited provenance, in order.
-    pub fn evidence(&self) -> impl Iterator<Item = &str> {
-        self.evidence.iter().map(AsRef::as_ref)
-    }
-}
-
-impl fmt::Debug for Provenance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provenance").field("claimed", &self.claimed).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Claim").field("cites", &self.evidence.len()).finish_non_exhaustive()
-    }
+    (blanks, numbers)
 }

@@ -1,7 +1,13 @@
 use base64ct::{Base64, Base64Unpadded, Encoding as _};
 use countersign_keys::{KeyError, VerifyingKey};
 
-use crate::pem;
+/// Text lines around a public key (RFC 7468, section 13).
+const BEGIN: &str = "-----BEGIN PUBLIC KEY-----";
+const END: &str = "-----END PUBLIC KEY-----";
+
+/// `SubjectPublicKeyInfo` of Ed25519 up to the key (RFC 8410, section 4): a sequence of the algorithm `1.3.101.112`
+/// without parameters and a bit string of 32 whole bytes. DER has no other spelling of it.
+const HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// Reads a public key in any spelling of keyring files: 64 hexadecimal digits, also after `0x`; base64 with either
 /// alphabet, padded or not; PEM. Surrounding ASCII whitespace is stripped.
@@ -14,7 +20,7 @@ pub(crate) fn parse(text: &str) -> Result<VerifyingKey, KeyError> {
 /// Returns the 32 bytes that a text spells, valid key or not.
 pub(crate) fn bytes(text: &str) -> Option<[u8; 32]> {
     let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
-    if pem::is_pem(text) { pem::parse(text) } else { hex(text).or_else(|| base64(text)) }
+    if is_pem(text) { parse_pem(text) } else { hex(text).or_else(|| base64(text)) }
 }
 
 fn hex(text: &str) -> Option<[u8; 32]> {
@@ -44,8 +50,26 @@ fn base64(text: &str) -> Option<[u8; 32]> {
     whole.try_into().ok()
 }
 
+/// Returns whether a text claims to be PEM.
+fn is_pem(text: &str) -> bool {
+    text.starts_with("-----BEGIN")
+}
+
+/// Reads the 32 bytes of an Ed25519 public key: one key without surrounding text or headers, in the one base64
+/// spelling, over any number of lines.
+fn parse_pem(text: &str) -> Option<[u8; 32]> {
+    let mut lines = text.lines();
+    if lines.next() != Some(BEGIN) || lines.next_back() != Some(END) {
+        return None;
+    }
+    let body: String = lines.collect();
+    let mut der = [0; 44];
+    let whole = decode_padded(&body, &mut der)?;
+    whole.strip_prefix(&HEAD)?.try_into().ok()
+}
+
 /// Decodes exactly `room.len()` bytes, in the standard alphabet, padded.
-pub(crate) fn decode_padded<'b>(text: &str, room: &'b mut [u8]) -> Option<&'b [u8]> {
+fn decode_padded<'b>(text: &str, room: &'b mut [u8]) -> Option<&'b [u8]> {
     let size = room.len();
     let whole = Base64::decode(text, room).ok()?;
     (whole.len() == size).then_some(whole)

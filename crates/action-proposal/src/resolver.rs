@@ -1,8 +1,24 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::str::Split;
 
-use countersign_core::{Clock, Digest, Millis, Timestamp};
+use countersign_core::{Clock, Digest, Millis, Timestamp, is_hidden};
 use sha2::{Digest as _, Sha256};
+
+/// Scheme of every reference.
+const SCHEME: &str = "file://";
+/// Longest reference, in bytes.
+const MAX_REFERENCE_BYTES: usize = 1_024;
+/// Most names in a reference.
+const MAX_COMPONENTS: usize = 32;
+/// Longest name in a reference, in bytes.
+const MAX_NAME_BYTES: usize = 255;
+
+/// Bytes per read.
+const CHUNK: usize = 64 * 1_024;
+/// Largest initial buffer, in bytes.
+const MOST_ROOM_AT_ONCE: usize = 8 * 1_024 * 1_024;
 
 /// Failure to read a piece of evidence. It does not verify, whatever the variant.
 #[derive(Debug, thiserror::Error)]
@@ -100,9 +116,6 @@ impl fmt::Debug for ResolvedEvidence {
     }
 }
 
-const CHUNK: usize = 64 * 1_024;
-const MOST_ROOM_AT_ONCE: usize = 8 * 1_024 * 1_024;
-
 /// Remaining bytes and time of one verification.
 #[derive(Debug)]
 pub struct EvidenceBudget<'c> {
@@ -183,4 +196,107 @@ impl<'c> EvidenceBudget<'c> {
         bytes.truncate(filled);
         Ok(ResolvedEvidence { bytes, digest: Digest::from_bytes(hasher.finalize().into()) })
     }
+}
+
+/// Evidence in memory, for hosts that already have the bytes, and for tests. The limits of files apply.
+///
+/// ```
+/// use countersign_action_proposal::{EvidenceBudget, EvidenceResolver, MemoryEvidence};
+/// use countersign_core::{Digest, Millis, SystemClock};
+///
+/// let evidence = MemoryEvidence::new().with("file://invoice.txt", *b"42 EUR");
+/// let clock = SystemClock::new();
+/// let mut budget = EvidenceBudget::start(&clock, 1_024, 4_096, Millis::from_secs(5))?;
+/// let resolved = evidence.resolve("file://invoice.txt", &mut budget)?;
+/// assert_eq!(resolved.digest(), Digest::of(b"42 EUR"));
+/// # Ok::<(), countersign_action_proposal::ResolveError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct MemoryEvidence {
+    held: BTreeMap<Box<str>, Box<[u8]>>,
+}
+
+impl MemoryEvidence {
+    /// Creates an empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stores `bytes` under `reference` and replaces earlier bytes. Only plain relative `file://` references are ever
+    /// looked up.
+    #[must_use]
+    pub fn with(mut self, reference: impl Into<Box<str>>, bytes: impl Into<Box<[u8]>>) -> Self {
+        self.held.insert(reference.into(), bytes.into());
+        self
+    }
+}
+
+impl EvidenceResolver for MemoryEvidence {
+    fn resolve(
+        &self,
+        reference: &str,
+        budget: &mut EvidenceBudget<'_>,
+    ) -> Result<ResolvedEvidence, ResolveError> {
+        plain_names(reference)?;
+        let bytes = self.held.get(reference).ok_or(ResolveError::NotFound)?;
+        budget.read_about(&**bytes, bytes.len() as u64)
+    }
+}
+
+/// why: evidence may be confidential, so only the number of entries is printed.
+impl fmt::Debug for MemoryEvidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryEvidence({} held)", self.held.len())
+    }
+}
+
+/// Splits a reference into the names from the evidence folder to the file. All resolvers share this grammar.
+///
+/// A reference is `file://` and 1 to 32 names separated by `/`, 1,024 bytes in all. A name has 1 to 255 bytes, is not
+/// `.` or `..`, and is taken literally: it is not decoded, folded or normalised, so a file has one reference.
+/// Characters with a meaning to URL parsers are refused everywhere.
+pub(crate) fn plain_names(reference: &str) -> Result<Split<'_, char>, ResolveError> {
+    let path = reference.strip_prefix(SCHEME).ok_or(ResolveError::Reference)?;
+    if reference.len() > MAX_REFERENCE_BYTES || path.chars().any(is_refused) {
+        return Err(ResolveError::Reference);
+    }
+    let names = path.split('/');
+    if names.clone().count() > MAX_COMPONENTS || !names.clone().all(is_name) {
+        return Err(ResolveError::Reference);
+    }
+    Ok(names)
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name != "." && name != ".."
+}
+
+/// Escapes, other separators, query, fragment, authority and its brackets, and invisible characters.
+const fn is_refused(c: char) -> bool {
+    is_hidden(c) || is_refused_folded(c) || matches!(c, '%' | '\\' | '?' | '#' | ':' | '@' | '[' | ']')
+}
+
+/// Characters that become one of these, or `/`, under NFKC, which some URL parsers apply (complete for Unicode 17).
+const fn is_refused_folded(c: char) -> bool {
+    matches!(
+        c,
+        '\u{2047}'..='\u{2049}'
+            | '\u{2100}'..='\u{2101}'
+            | '\u{2105}'..='\u{2106}'
+            | '\u{2A74}'
+            | '\u{FE13}'
+            | '\u{FE16}'
+            | '\u{FE47}'..='\u{FE48}'
+            | '\u{FE55}'..='\u{FE56}'
+            | '\u{FE5F}'
+            | '\u{FE68}'
+            | '\u{FE6A}'..='\u{FE6B}'
+            | '\u{FF03}'
+            | '\u{FF05}'
+            | '\u{FF0F}'
+            | '\u{FF1A}'
+            | '\u{FF1F}'..='\u{FF20}'
+            | '\u{FF3B}'..='\u{FF3D}'
+    )
 }

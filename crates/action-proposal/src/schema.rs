@@ -2,8 +2,8 @@ use std::fmt::Write as _;
 
 use countersign_canonical_json::{Kind, ValueRef};
 
-use crate::entry::{EvidenceEntry, HashEntry, SignatureEntry};
-use crate::proposal::{Claim, Provenance, TrustLevel};
+use crate::evidence::{EvidenceEntry, HashEntry, SignatureEntry};
+use crate::provenance::{Claim, Provenance, TrustLevel};
 use crate::{Profile, ProposalCode, ProposalError};
 
 /// Only value of `protocol`.

@@ -4,7 +4,7 @@ use countersign_core::ImpactClass;
 use countersign_keys::VerifyingKey;
 
 use crate::endorsement::Unbacked;
-use crate::proposal::TrustLevel;
+use crate::provenance::TrustLevel;
 use crate::verifier::StartingTrust;
 use crate::{ActionProposal, EvidenceKeyring, Profile, ProposalCode, ProposalError, VerifiedEvidence};
 

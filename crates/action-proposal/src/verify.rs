@@ -4,46 +4,53 @@ use countersign_core::{Clock, Digest, ImpactClass, Timestamp};
 
 use crate::attestation::{AttestationRules, verify_entry};
 use crate::endorsement::{BackedCall, EndorsedUses, Unbacked};
+use crate::evidence::Content;
 use crate::proposal::check_distinct;
 use crate::trust::{check_claims, check_thresholds};
-use crate::verified::{Content, Facts, VerifiedEvidence};
+use crate::verified::Facts;
 use crate::verifier::EvidenceCheck;
 use crate::{
     ActionProposal, EvidenceBudget, EvidenceEntry, HashEntry, Profile, ProposalCode, ProposalError,
-    ProposalVerifier, ProposedCall, ResolveError, SignatureEntry, VerifiedProposal,
+    ProposalVerifier, ProposedCall, ResolveError, SignatureEntry, VerifiedEvidence, VerifiedProposal,
 };
 
-/// Verifies one proposal for one call: the checks that [`ActionProposal::parse`] leaves, in the order of the
-/// specification's text. The first failed check is the answer.
-pub(crate) fn verify(
-    proposal: &ActionProposal,
-    verifier: &ProposalVerifier,
-    call: &ProposedCall<'_>,
-    clock: &dyn Clock,
-) -> Result<VerifiedProposal, ProposalError> {
-    let limits = verifier.limits;
-    let started = clock.now().map_err(|_| no_time())?;
-    let mut budget = EvidenceBudget::start(clock, limits.file_bytes, limits.total_bytes, limits.time)
-        .map_err(|_| no_time())?;
-    if verifier.profile == Profile::Strict {
-        check_distinct(proposal.evidence().iter().map(EvidenceEntry::id), "/evidence")?;
+impl ActionProposal {
+    /// Verifies the proposal for one call: the checks that [`parse`](Self::parse) leaves, in the order of the
+    /// specification's text. Consumes it in any case.
+    ///
+    /// # Errors
+    /// [`ProposalError`] of the first failed check, in the order of [`ProposalCode::ALL`].
+    pub fn verify(
+        self,
+        verifier: &ProposalVerifier,
+        call: &ProposedCall<'_>,
+        clock: &dyn Clock,
+    ) -> Result<VerifiedProposal, ProposalError> {
+        let proposal = &self;
+        let limits = verifier.limits;
+        let started = clock.now().map_err(|_| no_time())?;
+        let mut budget = EvidenceBudget::start(clock, limits.file_bytes, limits.total_bytes, limits.time)
+            .map_err(|_| no_time())?;
+        if verifier.profile == Profile::Strict {
+            check_distinct(proposal.evidence().iter().map(EvidenceEntry::id), "/evidence")?;
+        }
+        check_binding(proposal, verifier.profile, call)?;
+        let impacts = Impacts::check(proposal, verifier, call)?;
+        let question = Question { proposal, verifier, call, impacts, now: started };
+        let evidence = question.check_evidence(&mut budget)?;
+        let high = call.evidence_required || impacts.all().any(|impact| verifier.high.contains(impact));
+        check_claims(proposal, verifier.profile, verifier.start, high, &evidence)?;
+        check_thresholds(proposal, &verifier.keyring, impacts.all(), &evidence)?;
+        budget.check_time().map_err(|_| too_long())?;
+        let facts = Facts {
+            digest: proposal.digest(),
+            intent: proposal.intent_digest(),
+            profile: verifier.profile,
+            impact: impacts.effective(),
+            evidence,
+        };
+        Ok(VerifiedProposal { facts, elapsed: clock.now().map_err(|_| no_time())?.since(started) })
     }
-    check_binding(proposal, verifier.profile, call)?;
-    let impacts = Impacts::check(proposal, verifier, call)?;
-    let question = Question { proposal, verifier, call, impacts, now: started };
-    let evidence = question.check_evidence(&mut budget)?;
-    let high = call.evidence_required || impacts.all().any(|impact| verifier.high.contains(impact));
-    check_claims(proposal, verifier.profile, verifier.start, high, &evidence)?;
-    check_thresholds(proposal, &verifier.keyring, impacts.all(), &evidence)?;
-    budget.check_time().map_err(|_| too_long())?;
-    let facts = Facts {
-        digest: proposal.digest(),
-        intent: proposal.intent_digest(),
-        profile: verifier.profile,
-        impact: impacts.effective(),
-        evidence,
-    };
-    Ok(VerifiedProposal { facts, elapsed: clock.now().map_err(|_| no_time())?.since(started) })
 }
 
 /// Compares the tool's name byte by byte, and the arguments by digest.

@@ -1,18 +1,31 @@
 use countersign_canonical_json::ValueRef;
-use countersign_core::{Digest, Millis, SpentId, Timestamp};
+use countersign_core::{Audience, Digest, ImpactClass, Millis, SpentId, Timestamp};
 use countersign_keys::VerifyingKey;
 
-use super::members::{Member, Members};
-use super::{AttestationRules, Broken, SingleUse};
-use crate::entry::SignatureEntry;
+use super::members::{Broken, Member, Members};
+use crate::evidence::SingleUse;
 use crate::keyring::EvidenceKey;
-use crate::{ActionProposal, Profile, ProposedCall};
+use crate::{ActionProposal, EvidenceKeyring, Profile, ProposedCall, SignatureEntry};
 
 /// Domain label of the id in the spent set: one nonce of one key is one attestation.
 const SPENT_LABEL: &str = "countersign/attestation-1";
 
 /// Length of a nonce, in bytes.
 const NONCE_BYTES: std::ops::RangeInclusive<usize> = 16..=128;
+
+/// Rules for signature entries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttestationRules<'a> {
+    pub(crate) profile: Profile,
+    pub(crate) keyring: &'a EvidenceKeyring,
+    /// Audience of this gate. Without it no attestation can be for this gate.
+    pub(crate) audience: Option<&'a Audience>,
+    pub(crate) skew: Millis,
+    pub(crate) max_age: Millis,
+    pub(crate) payload_bytes: usize,
+    /// Impact of the tool in the policy.
+    pub(crate) listed: Option<ImpactClass>,
+}
 
 /// Returns whether a nonce is 16 to 128 visible ASCII characters.
 pub(super) fn is_nonce(nonce: &str) -> bool {

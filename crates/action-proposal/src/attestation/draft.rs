@@ -8,8 +8,8 @@ use countersign_core::{
 use countersign_keys::{Signature, SigningKey};
 use serde::Serialize;
 
-use super::ATTESTATION_VERSION;
 use super::bind::is_nonce;
+use super::members::ATTESTATION_VERSION;
 use crate::rfc3339::is_sayable;
 use crate::{ActionProposal, HashEntry, ProposalLimits, ProposedCall};
 

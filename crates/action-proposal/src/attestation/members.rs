@@ -1,9 +1,28 @@
 use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{Digest, Timestamp};
 
-use super::Broken;
 use crate::HashEntry;
 use crate::rfc3339::{self, Offset};
+
+/// Version of the attestation object (PIC/1.0, *Evidence*, section 6).
+pub const ATTESTATION_VERSION: &str = "PIC-ATT/1.0";
+
+/// Member that makes a payload an attestation object.
+pub(super) const VERSION_MEMBER: &str = "attestation_version";
+
+/// Broken rule of an entry, and its place. Never a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    /// Member of the entry, or `payload/` and the member of the signed object.
+    pub(crate) place: &'static str,
+    pub(crate) rule: &'static str,
+}
+
+impl Broken {
+    pub(super) const fn new(place: &'static str, rule: &'static str) -> Self {
+        Self { place, rule }
+    }
+}
 
 /// Optional member of an attestation object, with its place for errors.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +141,7 @@ macro_rules! members {
                     match name {
                         $($name => members.$field.value = Some(value),)+
                         // Checked already, when the mode of the payload was decided.
-                        super::VERSION_MEMBER => {}
+                        VERSION_MEMBER => {}
                         other => {
                             members.unknown = true;
                             members.unknown_extension |= other.starts_with("x_");

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{Digest, look_alike};
 
-use super::EndorsementError;
+use super::error::EndorsementError;
 
 /// Most bound places of one entry.
 const MAX_BOUNDS: usize = 64;

@@ -2,11 +2,11 @@ use countersign_canonical_json::ValueRef;
 use countersign_core::{
     Digest, ImpactClass, Millis, Principal, ServerName, SpendError, SpentId, SpentTokens, Ticket, Timestamp,
 };
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 use super::bounds::BoundArgs;
-use super::{EndorsementError, present};
+use super::error::EndorsementError;
 use crate::key_scope::{KeyScope, ScopeError};
 
 /// Domain label of an entry's id: SHA-256 over the canonical entry without `uses`.
@@ -269,4 +269,9 @@ struct WireDigest {
     _args: Option<IgnoredAny>,
     #[serde(default, rename = "bounds")]
     _bounds: Option<IgnoredAny>,
+}
+
+/// Reads an optional member that is present. why: `null` is refused, as `null` in place of a limit would lift it.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
 }

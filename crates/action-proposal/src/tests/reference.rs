@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::clocks::budget;
-use crate::reference::plain_names;
+use crate::resolver::plain_names;
 use crate::{EvidenceResolver, MemoryEvidence, ResolveError};
 
 fn is_taken(reference: &str) -> bool {
