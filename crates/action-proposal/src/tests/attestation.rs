@@ -30,7 +30,7 @@ fn without(mut object: Value, name: &str) -> Value {
 }
 
 #[test]
-fn what_a_draft_signs_verifies_under_every_profile() {
+fn signed_draft_verifies_under_every_profile() {
     let facts = Facts::new();
     let entry = facts.entry();
     for profile in Profile::ALL {
@@ -144,7 +144,7 @@ fn each_member_left_out_or_of_another_type_refuses() {
 }
 
 #[test]
-fn the_other_profiles_ask_only_for_what_the_reference_asks_for() {
+fn other_profiles_require_the_references_members() {
     let facts = Facts::new();
     let needed = ["tool", "impact", "args_digest", "claims_digest", "provenance_ids"];
     let reusable = without(facts.object(), "x_nonce");
@@ -235,7 +235,7 @@ fn a_nonce_for_another_audience_is_refused_by_every_profile() {
 }
 
 #[test]
-fn a_digest_of_an_attestation_is_64_lower_case_hexadecimal_digits() {
+fn attestation_digest_has_one_spelling() {
     let facts = Facts::new();
     let (object, upper) = (facts.object(), |text: &str| text.to_uppercase());
     for name in ["args_digest", "claims_digest", "intent_digest"] {
@@ -289,7 +289,7 @@ fn a_fact_that_the_call_does_not_have_refuses() {
 }
 
 #[test]
-fn goal_and_plan_are_left_out_exactly_where_the_call_has_none() {
+fn absent_goal_or_plan_must_be_omitted() {
     let facts = Facts::new();
     let call = ProposedCall { ask: None, plan: None, ..facts.call() };
     let judge = Judge { call, ..Judge::strict(&facts) };
@@ -303,7 +303,7 @@ fn goal_and_plan_are_left_out_exactly_where_the_call_has_none() {
 }
 
 #[test]
-fn an_attestation_for_another_audience_or_of_a_gate_without_a_name_is_refused() {
+fn attestation_for_another_audience_is_refused() {
     let facts = Facts::new();
     for audience in [None, Some(Audience::new("gate-2").unwrap()), Some(Audience::new("Gate-1").unwrap())] {
         let judge = Judge { audience, ..Judge::strict(&facts) };
@@ -392,7 +392,7 @@ fn an_attestation_under_another_id_of_the_key_is_refused() {
 }
 
 #[test]
-fn an_attestation_for_other_arguments_claims_or_intent_is_refused() {
+fn attestation_for_another_proposal_is_refused() {
     let facts = Facts::new();
     let entry = facts.entry();
     for (pointer, value, place) in [
@@ -439,7 +439,7 @@ fn a_duplicate_member_is_refused_under_every_profile() {
 }
 
 #[test]
-fn an_odd_attestation_version_is_refused_and_never_read_as_opaque() {
+fn unknown_attestation_version_is_refused() {
     let facts = Facts::new();
     for odd in [
         json!("PIC-ATT/2.0"),
@@ -462,7 +462,7 @@ fn an_odd_attestation_version_is_refused_and_never_read_as_opaque() {
 }
 
 #[test]
-fn an_object_is_signed_in_canonical_form_however_it_is_spelled() {
+fn object_is_signed_in_canonical_form() {
     let facts = Facts::new();
     let pretty = serde_json::to_string_pretty(&facts.object()).unwrap();
     for profile in Profile::ALL {
@@ -474,7 +474,7 @@ fn an_object_is_signed_in_canonical_form_however_it_is_spelled() {
 }
 
 #[test]
-fn opaque_text_counts_under_the_other_profiles_and_never_under_strict() {
+fn opaque_text_never_counts_under_strict() {
     let facts = Facts::new();
     for opaque in [
         "amount=500",
@@ -507,7 +507,7 @@ fn opaque_text_counts_under_the_other_profiles_and_never_under_strict() {
 }
 
 #[test]
-fn a_payload_that_begins_as_an_object_and_is_not_read_strictly_is_refused() {
+fn malformed_object_payload_is_refused() {
     let facts = Facts::new();
     for object in [
         "{",
@@ -534,7 +534,7 @@ fn a_payload_that_begins_as_an_object_and_is_not_read_strictly_is_refused() {
 }
 
 #[test]
-fn a_payload_over_the_limit_is_refused_before_and_after_canonicalising() {
+fn payload_over_the_limit_is_refused() {
     let facts = Facts::new();
     for profile in PIC {
         let judge = Judge::new(profile, &facts);
@@ -610,7 +610,7 @@ fn a_signature_with_a_malleated_s_is_refused() {
 }
 
 #[test]
-fn a_signature_of_another_key_or_over_another_payload_is_refused() {
+fn foreign_signature_is_refused() {
     let facts = Facts::new();
     let (object, other) = (facts.object().to_string(), SigningKey::from_seed([8; 32]));
     let of_other = other.sign(object.as_bytes()).to_base64();
@@ -654,7 +654,7 @@ fn a_key_that_is_expired_or_not_yet_valid_is_refused() {
 }
 
 #[test]
-fn a_key_that_is_unknown_or_revoked_by_id_or_by_fingerprint_is_refused() {
+fn unknown_or_revoked_key_is_refused() {
     let facts = Facts::new();
     let key = signer().verifying_key();
     let trusted = json!({KEY_ID: key.to_base64()});
@@ -681,7 +681,7 @@ fn a_key_that_is_unknown_or_revoked_by_id_or_by_fingerprint_is_refused() {
 }
 
 #[test]
-fn a_key_that_is_not_for_this_tool_server_impact_or_principal_is_refused() {
+fn key_out_of_scope_is_refused() {
     let eve: &'static Principal = Box::leak(Box::new(Principal::new("eve").unwrap()));
     for profile in Profile::ALL {
         let rule = |key: Value| under(&key, profile, |call| call).map(|broken| broken.rule);
@@ -708,7 +708,7 @@ fn a_key_that_is_not_for_this_tool_server_impact_or_principal_is_refused() {
 }
 
 #[test]
-fn a_key_for_the_proposals_impact_alone_does_not_do_where_the_operator_says_more() {
+fn key_must_cover_the_operators_impact() {
     for profile in Profile::ALL {
         let broken =
             under(&json!({"impacts": ["money"]}), profile, |call| call.impact(ImpactClass::Irreversible));
@@ -748,7 +748,7 @@ fn a_nonce_that_is_short_long_or_invisible_is_refused() {
 }
 
 #[test]
-fn nothing_of_the_payload_is_compared_before_the_signature_holds() {
+fn signature_is_checked_before_the_payload() {
     let facts = Facts::new();
     let mut entry = sign_object(&with(facts.object(), "tool", json!("other")));
     assert_eq!(Judge::strict(&facts).place(&entry), "payload/tool");

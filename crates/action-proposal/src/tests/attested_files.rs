@@ -14,7 +14,7 @@ fn file(id: &str, bytes: &[u8]) -> Value {
 }
 
 #[test]
-fn an_attestation_is_for_the_files_beside_it_and_for_no_others() {
+fn attestation_binds_the_files_beside_it() {
     let facts = Facts::new();
     let judge = Judge::strict(&facts);
     let (scan, order) = (file("scan", b"scan"), file("order", b"order"));
@@ -95,7 +95,7 @@ fn a_list_of_files_has_one_spelling() {
 }
 
 #[test]
-fn what_others_wrote_is_not_shown() {
+fn untrusted_text_is_not_printed() {
     let facts = Facts::new();
     let signed = facts.draft().principal(&Principal::new("SECRET").unwrap()).sign(&signer(), KEY_ID).unwrap();
     let mut evidence: Value = serde_json::from_str(&signed.to_entry_json()).unwrap();
@@ -110,7 +110,7 @@ fn what_others_wrote_is_not_shown() {
 }
 
 #[test]
-fn a_draft_without_a_call_is_an_attestation_of_the_other_profiles() {
+fn draft_without_a_call_suits_other_profiles() {
     let facts = Facts::new();
     let proposal = parse(&proposal_json(&[]));
     let signed = AttestationDraft::for_proposal(&proposal, EVIDENCE_ID)

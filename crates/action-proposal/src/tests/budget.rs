@@ -28,7 +28,7 @@ fn source(left: u64, piece: usize) -> Source {
 }
 
 #[test]
-fn what_comes_back_is_what_was_hashed() {
+fn returned_bytes_are_the_hashed_ones() {
     for length in [0, 1, 65_535, 65_536, 65_537, 200_000] {
         let bytes: Vec<_> = (0..=250).cycle().take(length).collect();
         let read = budget(1 << 20, 1 << 20).read(bytes.as_slice()).unwrap();
@@ -68,7 +68,7 @@ fn the_total_counts_every_file_the_refused_ones_too() {
 }
 
 #[test]
-fn sixty_four_files_of_the_largest_size_are_stopped_while_working() {
+fn sixty_four_largest_files_exceed_the_budget() {
     let mebi = 1 << 20;
     let mut budget = budget(5 * mebi, 16 * mebi);
     let read: Vec<_> = (0..64)
@@ -124,7 +124,7 @@ impl Read for Failing {
 }
 
 #[test]
-fn an_interruption_is_tried_again_and_an_error_ends_the_reading() {
+fn interrupted_read_is_retried() {
     let interrupted = Failing(vec![io::ErrorKind::Interrupted; 3], false);
     assert_eq!(budget(10, 10).read(interrupted).unwrap().bytes(), [0]);
     let broken = Failing(vec![io::ErrorKind::UnexpectedEof], false);
@@ -163,7 +163,7 @@ fn every_refusal_has_its_own_code_and_no_detail() {
 }
 
 #[test]
-fn what_was_read_is_not_shown() {
+fn evidence_bytes_are_not_printed() {
     let read = budget(100, 100).read(&b"confidential"[..]).unwrap();
     assert_eq!(format!("{read:?}"), format!("ResolvedEvidence(12 bytes, {})", Digest::of(b"confidential")));
 }

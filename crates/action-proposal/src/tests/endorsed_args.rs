@@ -219,7 +219,7 @@ fn an_endorsement_counts_as_often_as_it_says() {
 }
 
 #[test]
-fn a_list_that_is_signed_again_gives_no_use_back() {
+fn signing_a_list_again_restores_no_use() {
     let store = Spent::default();
     assert_eq!(paid_code(&verifier(Profile::Strict, &uses(1)), &store), "allow");
     let mut entry = uses(1);

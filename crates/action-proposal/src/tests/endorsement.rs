@@ -65,7 +65,7 @@ fn finds(
 }
 
 #[test]
-fn what_an_operator_signed_is_found() {
+fn endorsed_digest_is_found() {
     let list = loaded(&[entry()]);
     let found = list.find(&invoice(), "pay", None, &[ImpactClass::Money], None, at(NOW)).unwrap();
     assert_eq!((found.digest(), found.expires(), list.len()), (invoice(), None, 1));
@@ -75,7 +75,7 @@ fn what_an_operator_signed_is_found() {
 }
 
 #[test]
-fn a_list_that_too_few_of_the_operators_keys_signed_is_refused() {
+fn list_below_the_threshold_is_refused() {
     let draft = EndorsementDraft::from_json(list(&[entry()]).to_string().as_bytes()).unwrap();
     let load = |keys: &[&SigningKey], threshold| {
         let envelope = draft.to_envelope(keys).to_json();
@@ -148,7 +148,7 @@ fn a_digest_of_its_own_expiry_ends_with_it() {
 }
 
 #[test]
-fn a_digest_backs_only_what_its_scope_says() {
+fn endorsement_backs_only_its_scope() {
     let list = loaded(&[json!({
         "sha256": invoice().to_string(), "tools": ["pay"], "impacts": ["money", "write"], "principals": ["alice"],
     })]);
@@ -164,7 +164,7 @@ fn a_digest_backs_only_what_its_scope_says() {
 }
 
 #[test]
-fn a_digest_that_was_signed_for_a_server_backs_no_other_and_no_unknown_one() {
+fn endorsement_for_a_server_backs_no_other() {
     let list = loaded(&[json!({"sha256": invoice().to_string(), "servers": ["bank", "shop"]})]);
     let (bank, mail) = (ServerName::new("bank").unwrap(), ServerName::new("mail").unwrap());
     let finds = |server| list.find(&invoice(), "pay", server, &[ImpactClass::Money], None, at(NOW)).is_some();
@@ -174,7 +174,7 @@ fn a_digest_that_was_signed_for_a_server_backs_no_other_and_no_unknown_one() {
 }
 
 #[test]
-fn a_list_counts_as_long_as_enough_of_those_who_signed_it_are_not_revoked() {
+fn list_counts_while_enough_signers_remain() {
     let draft = EndorsementDraft::from_json(list(&[entry()]).to_string().as_bytes()).unwrap();
     let keys: Vec<SigningKey> = (1..=3).map(operator).collect();
     let public: Vec<_> = keys.iter().map(SigningKey::verifying_key).collect();

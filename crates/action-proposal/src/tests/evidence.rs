@@ -53,7 +53,7 @@ fn a_file_that_cannot_be_had_fails() {
 }
 
 #[test]
-fn the_bytes_that_were_hashed_are_the_bytes_that_are_handed_on() {
+fn handed_on_bytes_are_the_hashed_ones() {
     let value = with_evidence(look(), hash_entry("a", "file://a.txt", b"SECRET"));
     let verified =
         judge(&value, &built(gate(Profile::Strict).resolver(files(&[("file://a.txt", b"SECRET")])))).unwrap();
@@ -69,7 +69,7 @@ fn the_bytes_that_were_hashed_are_the_bytes_that_are_handed_on() {
 }
 
 #[test]
-fn every_entry_must_verify_and_the_first_that_does_not_is_told() {
+fn first_failing_entry_is_reported() {
     let resolver = || files(&[("file://a", b"a"), ("file://b", b"b")]);
     let good = [hash_entry("a", "file://a", b"a"), hash_entry("b", "file://b", b"b")];
     let bad = [hash_entry("x", "file://a", b"other"), hash_entry("y", "file://none", b"")];
@@ -89,7 +89,7 @@ fn every_entry_must_verify_and_the_first_that_does_not_is_told() {
 }
 
 #[test]
-fn a_signature_that_does_not_verify_is_told_with_its_place() {
+fn failing_signature_is_reported_at_its_place() {
     let mut value = attested_transfer();
     value["evidence"][0]["key_id"] = json!("cto-1");
     let told_of = told(judge(&value, &built(gate(Profile::Strict))));
@@ -102,7 +102,7 @@ fn a_signature_that_does_not_verify_is_told_with_its_place() {
 }
 
 #[test]
-fn a_key_must_be_allowed_what_the_policy_says_of_the_tool() {
+fn key_must_cover_the_policys_impact() {
     let file = json!({"trusted_keys": {"cfo-1": {"public_key": cfo().verifying_key().to_base64(), "impacts": ["irreversible"]}}});
     let keyring = EvidenceKeyring::from_json(file.to_string().as_bytes()).unwrap();
     let mut value = transfer();
@@ -162,7 +162,7 @@ fn sixty_four(digest: Digest) -> Value {
 }
 
 #[test]
-fn sixty_four_files_of_the_largest_size_are_stopped_while_working() {
+fn sixty_four_largest_files_exceed_the_budget() {
     let largest = 5 * 1_024 * 1_024;
     let files = Endless::new(largest as u64, 0);
     let verifier = built(gate(Profile::Strict).resolver(files.clone()));
@@ -199,7 +199,7 @@ impl EvidenceResolver for Generous {
 }
 
 #[test]
-fn a_resolver_that_does_not_count_gets_no_more_past_the_limits() {
+fn resolver_that_ignores_the_budget_is_limited() {
     let limits = ProposalLimits::default().file_bytes(4).total_bytes(7);
     let judged = |bytes: usize, entries: usize| {
         let mut value = sixty_four(zeros(bytes));
@@ -283,7 +283,7 @@ fn time_is_looked_at_before_each_signature() {
 }
 
 #[test]
-fn time_is_looked_at_when_all_is_done_even_where_there_was_no_evidence() {
+fn deadline_is_checked_at_the_end() {
     for (taken, expected) in [(500, "allow"), (501, "PIC_LIMIT_EXCEEDED")] {
         let verifier = built(gate(Profile::Strict));
         let judged = parsed(&look()).verify(&verifier, &crate::ProposedCall::unbound(), &Slow::new(taken));

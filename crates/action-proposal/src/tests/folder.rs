@@ -158,7 +158,7 @@ fn nothing_there_is_not_found() {
 }
 
 #[test]
-fn a_link_to_a_file_is_refused_wherever_it_leads() {
+fn link_to_a_file_is_refused() {
     let place = Place::new();
     let targets = [
         ("out", place.secret.clone()),
@@ -177,7 +177,7 @@ fn a_link_to_a_file_is_refused_wherever_it_leads() {
 }
 
 #[test]
-fn a_link_to_a_folder_is_refused_wherever_it_leads() {
+fn link_to_a_folder_is_refused() {
     let place = Place::new();
     for (name, target) in
         [("out", place.secret.parent().unwrap()), ("in", Path::new("inner")), ("here", Path::new("."))]
@@ -228,7 +228,7 @@ fn a_device_is_refused_and_not_read() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_the_kernel_makes_up_is_refused() {
+fn virtual_kernel_file_is_refused() {
     let folder = EvidenceFolder::open("/proc/self").unwrap();
     for name in ["status", "environ", "cmdline", "maps"] {
         assert!(!fs::read(format!("/proc/self/{name}")).unwrap().is_empty());
@@ -290,7 +290,7 @@ fn a_file_that_grows_while_it_is_read_is_stopped_by_counting() {
 }
 
 #[test]
-fn a_file_that_another_thread_appends_to_is_read_whole_or_refused() {
+fn growing_file_is_read_whole_or_refused() {
     let place = Place::new();
     let path = place.at("growing");
     fs::write(&path, INSIDE).unwrap();
@@ -361,14 +361,14 @@ fn a_file_that_changes_between_check_and_use_is_refused() {
 }
 
 #[test]
-fn a_file_that_changes_after_its_last_byte_was_read_is_refused() {
+fn file_changed_after_its_last_byte_is_refused() {
     let place = Place::new();
     let outcome = place.read_while("invoice.txt", 2, || fs::write(place.at("invoice.txt"), INSIDE).unwrap());
     assert!(matches!(outcome, Err(ResolveError::Changed)), "{outcome:?}");
 }
 
 #[test]
-fn a_folder_that_is_swapped_after_it_was_opened_is_still_the_one_that_was_opened() {
+fn swapped_root_folder_is_not_followed() {
     let place = Place::new();
     let outcome = place.read_while("inner/invoice.txt", 2, || {
         fs::rename(place.at("inner"), place.at("aside")).unwrap();
@@ -406,7 +406,7 @@ fn the_root_stays_the_folder_that_was_opened() {
 }
 
 #[test]
-fn a_file_without_rights_is_refused_to_whom_the_system_refuses_it() {
+fn unreadable_file_is_refused() {
     let place = Place::new();
     let path = place.at("closed");
     fs::write(&path, INSIDE).unwrap();
@@ -455,7 +455,7 @@ fn an_empty_file_is_evidence_of_no_bytes() {
 }
 
 #[test]
-fn a_file_of_exactly_the_limit_is_read_and_one_byte_more_is_not() {
+fn file_size_limit_is_exact() {
     let place = Place::new();
     fs::write(place.at("most"), vec![7; 1 << 20]).unwrap();
     fs::write(place.at("more"), vec![7; (1 << 20) + 1]).unwrap();

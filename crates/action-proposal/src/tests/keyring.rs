@@ -92,7 +92,7 @@ fn a_key_is_one_key_in_every_spelling() {
 }
 
 #[test]
-fn what_is_no_key_in_any_spelling_is_refused() {
+fn malformed_key_is_refused_in_any_spelling() {
     let (digits, text, armoured) = (hex(public(1).as_bytes()), base64(1), pem(&public(1)));
     let mut other_algorithm = armoured.clone();
     // 1.3.101.110 is X25519.
@@ -352,7 +352,7 @@ fn the_bare_sha256_of_a_key_is_no_fingerprint_of_it() {
 }
 
 #[test]
-fn a_scope_that_is_not_stated_allows_all_and_a_stated_one_its_members() {
+fn absent_scope_allows_everything() {
     let keyring = read(&with(&json!({
         "public_key": base64(1), "tools": ["pay"], "impacts": ["money", "write"], "principals": ["alice"],
     })))
@@ -437,7 +437,7 @@ fn a_file_over_a_limit_is_refused_unread() {
 }
 
 #[test]
-fn what_is_not_strict_json_is_refused() {
+fn lax_json_is_refused() {
     for (file, code) in [
         (&b""[..], "JSON_UNEXPECTED_END"),
         (b"{", "JSON_UNEXPECTED_END"),
@@ -485,7 +485,7 @@ fn a_refusal_names_no_key_and_no_id() {
 }
 
 #[test]
-fn an_empty_keyring_knows_nobody() {
+fn empty_keyring_has_no_keys() {
     assert_eq!(EvidenceKeyring::empty().status("a", at(NOW)), KeyStatus::Missing);
     assert!(EvidenceKeyring::empty().active(signer().key_id().as_ref(), at(NOW)).is_none());
 }

@@ -79,7 +79,7 @@ fn changes(value: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn any_change_of_one_member_of_a_signed_high_impact_proposal_is_refused() {
+fn changed_member_of_a_signed_proposal_is_refused() {
     let signed = attested_transfer();
     let facts = Facts::new("payments_send");
     let proposal = parsed(&signed);
@@ -115,7 +115,7 @@ fn any_change_of_one_member_of_a_signed_high_impact_proposal_is_refused() {
 }
 
 #[test]
-fn any_character_of_what_was_signed_counts() {
+fn any_changed_character_of_signed_text_is_refused() {
     let signed = attested_transfer();
     for member in ["payload", "signature", "key_id", "id"] {
         let text = signed["evidence"][0][member].as_str().unwrap();
@@ -184,7 +184,7 @@ fn gate_with(profile: Profile, policy: &str, threshold: usize, endorse: bool) ->
 }
 
 #[test]
-fn whatever_strict_allows_pic_0_9_allows_as_well() {
+fn pic_0_9_allows_all_that_strict_allows() {
     let facts = Facts::new("payments_send");
     let policies = [
         "none",
@@ -336,7 +336,7 @@ proptest! {
     /// Under any settings an additional stated impact adds requirements and removes none. An agent that states more
     /// than the operator gains nothing where stating exactly that is refused.
     #[test]
-    fn one_more_stated_impact_never_turns_a_refusal_into_an_acceptance(
+    fn stating_one_more_impact_never_helps(
         setting in any_setting(), proposed in impact(), called in prop::option::of(impact()),
         listed in prop::option::of(impact()),
     ) {
@@ -352,7 +352,7 @@ proptest! {
 
     /// If requirements rise with the impact, raising any of the three stated impacts never helps.
     #[test]
-    fn raising_a_stated_impact_never_turns_a_refusal_into_an_acceptance(
+    fn raising_an_impact_never_helps(
         setting in rising_setting(), impacts in [impact(), impact(), impact()], lower in impact(),
     ) {
         let [proposed, called, listed] = impacts;
@@ -368,7 +368,7 @@ proptest! {
     }
 
     #[test]
-    fn counting_more_as_high_never_turns_a_refusal_into_an_acceptance(
+    fn counting_more_as_high_never_helps(
         setting in any_setting(), more in impact(), proposed in impact(), called in prop::option::of(impact()),
         listed in prop::option::of(impact()),
     ) {
@@ -410,7 +410,7 @@ proptest! {
     }
 
     #[test]
-    fn parsing_what_has_the_members_of_a_proposal_never_panics(
+    fn parsing_any_proposal_shape_never_panics(
         values in proptest::collection::vec((0_usize..40, 0_usize..8), 1..6),
     ) {
         let mut value = with_evidence(attested_transfer(), hash_entry("a", "file://a", b"a"));

@@ -79,7 +79,7 @@ fn strict_wants_the_arguments_of_every_named_tool() {
 }
 
 #[test]
-fn an_understated_impact_is_refused_under_every_profile_whoever_of_the_operators_says_more() {
+fn understated_impact_is_refused_under_every_profile() {
     for profile in Profile::ALL {
         let args = parsed(&look()).args_digest();
         let call = ProposedCall::to_tool_named("docs_search").args(args);
@@ -100,7 +100,7 @@ fn an_understated_impact_is_refused_under_every_profile_whoever_of_the_operators
 }
 
 #[test]
-fn the_effective_impact_is_the_strictest_of_proposal_call_and_policy() {
+fn effective_impact_is_the_strictest() {
     let verifier = built(gate(Profile::Pic09).policy(policy(&json!({
         "impact_by_tool": {"docs_search": "write"},
         "require_evidence_for_impacts": ["irreversible"],
@@ -115,7 +115,7 @@ fn the_effective_impact_is_the_strictest_of_proposal_call_and_policy() {
 }
 
 #[test]
-fn a_tool_that_the_policy_does_not_list_is_refused_by_strict_alone() {
+fn unlisted_tool_is_refused_by_strict_only() {
     let listing = || policy(&json!({"impact_by_tool": {"payments_send": "money"}}));
     let expected = ("PIC_POLICY_VIOLATION", "/action/tool: must be a tool that the policy lists".to_owned());
     assert_eq!(told(judge(&look(), &built(gate(Profile::Strict).policy(listing())))), expected);
@@ -135,7 +135,7 @@ fn a_tool_that_the_policy_does_not_list_is_refused_by_strict_alone() {
 }
 
 #[test]
-fn outside_of_a_call_strict_takes_the_impact_of_the_tool_that_the_proposal_names() {
+fn strict_looks_up_the_proposals_tool_without_a_call() {
     let listing = || policy(&json!({"impact_by_tool": {"docs_search": "money"}}));
     let strict = built(gate(Profile::Strict).policy(listing()));
     assert_eq!(judge_call(&look(), &strict, &ProposedCall::unbound()).0, "IMPACT_UNDERSTATED");
@@ -145,7 +145,7 @@ fn outside_of_a_call_strict_takes_the_impact_of_the_tool_that_the_proposal_names
 }
 
 #[test]
-fn what_counts_as_high_needs_backing_even_when_the_operator_added_it() {
+fn added_high_impact_needs_backing() {
     let high: HighImpacts = [ImpactClass::External].into_iter().collect();
     for profile in Profile::ALL {
         let mut value = look();
@@ -163,7 +163,7 @@ fn what_counts_as_high_needs_backing_even_when_the_operator_added_it() {
 }
 
 #[test]
-fn evidence_is_required_where_strict_says_high_and_elsewhere_where_a_policy_says_so() {
+fn required_evidence_depends_on_profile() {
     let required =
         ("PIC_EVIDENCE_REQUIRED", "/evidence: must have an entry, since the call needs evidence".to_owned());
     assert_eq!(told(judge(&transfer(), &built(gate(Profile::Strict)))), required);
@@ -229,7 +229,7 @@ fn the_first_check_that_fails_is_the_answer() {
 }
 
 #[test]
-fn two_pieces_of_evidence_of_one_id_are_refused_by_strict_alone() {
+fn duplicate_evidence_ids_are_refused_by_strict_only() {
     let value = with_evidence(attested_transfer(), attested_transfer()["evidence"][0].clone());
     let detail = "/evidence/1/id: must be no id of an entry before it".to_owned();
     assert_eq!(told(judge(&value, &built(gate(Profile::Strict)))), ("PIC_DUPLICATE_ID", detail));
@@ -280,7 +280,7 @@ const WRITES: [(&str, Option<&str>, Option<&str>); 7] = [
 ];
 
 #[test]
-fn stating_more_does_not_lift_what_the_operator_counts_as_high() {
+fn stricter_impact_keeps_the_high_impact_rule() {
     let high = HighImpacts::default().with(ImpactClass::Write);
     for (proposed, called, listed) in WRITES {
         for profile in Profile::ALL {
@@ -307,7 +307,7 @@ fn stating_more_does_not_lift_a_threshold() {
 }
 
 #[test]
-fn stating_more_does_not_lift_what_the_policy_asks_evidence_of() {
+fn stricter_impact_keeps_the_policys_evidence_rule() {
     for (proposed, called, listed) in WRITES {
         let mut value = look();
         value["impact"] = json!(proposed);
@@ -326,7 +326,7 @@ fn stating_more_does_not_lift_what_the_policy_asks_evidence_of() {
 }
 
 #[test]
-fn a_tool_whose_rule_asks_for_evidence_gets_it_whatever_the_impact_and_the_profile() {
+fn tool_rule_requires_evidence_at_any_impact() {
     let mut value = transfer();
     value["impact"] = json!("read");
     value["provenance"][0]["trust"] = json!("untrusted");

@@ -7,7 +7,7 @@ use super::world::{code, look, parse, parse_text, parsed, told, transfer};
 use crate::{ActionProposal, EvidenceEntry, ProposalLimits, TrustLevel};
 
 #[test]
-fn a_proposal_says_what_was_written() {
+fn parsed_proposal_has_its_members() {
     let mut value = transfer();
     value["provenance"][1]["trust"] = json!("trusted");
     value["evidence"] = json!([
@@ -74,14 +74,14 @@ fn spelling_changes_no_digest_and_a_value_changes_its_own() {
 }
 
 #[test]
-fn what_is_not_an_object_is_no_proposal() {
+fn proposal_must_be_an_object() {
     for text in ["null", "[]", "\"PIC/1.0\"", "7", "true", "[{}]"] {
         assert_eq!(code(parse_text(text)), "PIC_INVALID_REQUEST", "{text}");
     }
 }
 
 #[test]
-fn what_two_readers_could_read_differently_is_refused() {
+fn ambiguous_json_is_refused() {
     let good = look().to_string();
     assert_eq!(code(parse_text(&good)), "allow");
     let cases = [
@@ -107,7 +107,7 @@ fn what_two_readers_could_read_differently_is_refused() {
 }
 
 #[test]
-fn numbers_that_a_double_rounds_are_read_as_pic_cjson_has_them() {
+fn rounded_numbers_follow_pic_cjson() {
     let mut value = look().to_string();
     value = value.replacen("\"hours\"", "[0.30000000000000001,1e-400,9007199254740991]", 1);
     assert_eq!(parse_text(&value).unwrap().args().canonical_text(), r#"{"q":[0.3,0,9007199254740991]}"#);
@@ -123,7 +123,7 @@ fn look_of(bytes: usize) -> Value {
 }
 
 #[test]
-fn a_proposal_of_the_largest_size_is_read_and_one_byte_more_is_not() {
+fn proposal_size_limit_is_exact() {
     let separators = 15;
     let limits = ProposalLimits::default();
     let largest = look_of(64_000 - separators).to_string();
@@ -157,7 +157,7 @@ fn separators_and_numbers_count_as_the_reference_writes_them() {
 }
 
 #[test]
-fn no_list_may_have_more_than_64_entries_and_that_is_seen_before_the_schema() {
+fn list_over_64_entries_is_refused_before_the_schema() {
     for name in ["provenance", "claims", "evidence"] {
         let mut value = look();
         value[name] = json!(vec![7; 65]);
@@ -181,7 +181,7 @@ fn no_list_may_have_more_than_64_entries_and_that_is_seen_before_the_schema() {
 }
 
 #[test]
-fn nesting_beyond_128_is_over_the_limit_however_deep() {
+fn nesting_beyond_128_exceeds_the_limit() {
     let nested = |depth: usize| {
         let filling = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         code(parse_text(&look().to_string().replacen("\"hours\"", &filling, 1)))
@@ -196,7 +196,7 @@ fn nesting_beyond_128_is_over_the_limit_however_deep() {
 }
 
 #[test]
-fn two_inputs_of_one_id_are_refused_and_ids_are_compared_as_they_are() {
+fn duplicate_input_ids_are_refused() {
     let mut value = transfer();
     value["provenance"][1]["id"] = json!("invoice");
     assert_eq!(
@@ -214,7 +214,7 @@ fn two_inputs_of_one_id_are_refused_and_ids_are_compared_as_they_are() {
 }
 
 #[test]
-fn debugging_shows_nothing_that_was_written() {
+fn debug_output_omits_content() {
     let mut value = transfer();
     value["intent"] = json!("SECRET");
     value["provenance"][0] = json!({"id": "SECRET-id", "trust": "untrusted", "source": "SECRET"});

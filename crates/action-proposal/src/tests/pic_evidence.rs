@@ -53,7 +53,7 @@ fn all_verify(vector: &Value, profile: Profile) -> Option<bool> {
 
 #[test]
 #[ignore = "needs the public suites, named by COUNTERSIGN_VECTORS"]
-fn signature_entries_of_the_references_suites_verify_and_fail_as_they_say() {
+fn reference_suites_signatures_agree() {
     let (mut allowed, mut blocked) = (0, 0);
     for suite in ["upstream-0.8.2", "upstream-0.9-partial"] {
         for (folder, expected) in [("allow", true), ("block", false)] {

@@ -17,7 +17,7 @@ fn asked(asks: impl Fn(ImpactClass) -> bool) -> Vec<&'static str> {
 const HIGH: [&str; 3] = ["money", "privacy", "irreversible"];
 
 #[test]
-fn a_policy_says_impacts_and_what_needs_a_proposal_and_evidence() {
+fn policy_file_is_read() {
     let policy = read(
         r#"{"impact_by_tool": {"pay": "money", "Pay": "read"},
             "require_pic_for_impacts": ["write", "money"], "require_evidence_for_impacts": ["external"]}"#,
@@ -32,7 +32,7 @@ fn a_policy_says_impacts_and_what_needs_a_proposal_and_evidence() {
 }
 
 #[test]
-fn what_a_policy_leaves_out_or_empty_is_the_three_high_ones() {
+fn omitted_policy_list_means_the_high_impacts() {
     for text in
         ["{}", r#"{"impact_by_tool":{},"require_pic_for_impacts":[],"require_evidence_for_impacts":[]}"#]
     {
@@ -69,7 +69,7 @@ fn a_policy_that_is_not_understood_is_refused_as_a_whole() {
 }
 
 #[test]
-fn what_counts_as_high_needs_a_proposal_whatever_the_policy_says() {
+fn high_impact_always_needs_a_proposal() {
     let lax = read(r#"{"require_pic_for_impacts": ["compute"]}"#).unwrap();
     for profile in Profile::ALL {
         let verifier = built(gate(profile).policy(lax.clone()));
@@ -88,7 +88,7 @@ fn what_counts_as_high_needs_a_proposal_whatever_the_policy_says() {
 }
 
 #[test]
-fn where_no_policy_was_given_none_asks_for_evidence() {
+fn absent_policy_requires_no_evidence() {
     let verifier = built(gate(Profile::Pic09));
     assert_eq!(asked(|impact| verifier.policy().requires_evidence(impact)), [""; 0]);
     assert!(!verifier.policy().lists_tools());
@@ -110,7 +110,7 @@ fn strict_can_be_asked_for_nothing_dangerous() {
 }
 
 #[test]
-fn a_verifier_says_what_it_was_built_with() {
+fn verifier_reports_its_settings() {
     let verifier = built(gate(Profile::Pic09));
     assert_eq!(verifier.profile(), Profile::Pic09);
     assert_eq!(verifier.keyring().len(), 2);
@@ -119,7 +119,7 @@ fn a_verifier_says_what_it_was_built_with() {
 }
 
 #[test]
-fn whatever_needs_evidence_or_signatures_needs_a_proposal() {
+fn requirements_of_evidence_imply_a_proposal() {
     let plain = built(gate(Profile::Strict));
     assert_eq!(asked(|impact| plain.requires_proposal(impact)), HIGH);
     let evidence = read(r#"{"require_evidence_for_impacts": ["external"]}"#).unwrap();

@@ -91,7 +91,7 @@ fn every_list_must_be_one() {
 }
 
 #[test]
-fn what_must_be_there_is_missed_where_it_should_be() {
+fn missing_member_is_reported_at_its_place() {
     let optional = ["/provenance/0/source", "/evidence/0/attestor", "/evidence/1/signer", "/evidence"];
     let elements = ["/claims/0/evidence/0", "/provenance/1", "/claims/0", "/evidence/0", "/evidence/1"];
     let all = STRINGS.iter().chain(&OBJECTS).chain(&ARRAYS).filter(|place| !elements.contains(place));
@@ -108,7 +108,7 @@ fn what_must_be_there_is_missed_where_it_should_be() {
 }
 
 #[test]
-fn no_object_of_the_schema_may_have_another_member_and_its_name_is_not_told() {
+fn unknown_member_is_refused_without_its_name() {
     for place in ["", "/provenance/0", "/claims/0", "/action", "/evidence/0", "/evidence/1"] {
         let mut value = full();
         value.pointer_mut(place).unwrap()["SECRET"] = json!(1);
@@ -176,7 +176,7 @@ fn a_sha256_is_64_lower_case_hexadecimal_digits() {
 }
 
 #[test]
-fn empty_strings_and_lists_are_what_the_schema_lets_them_be() {
+fn schema_allows_empty_strings_and_lists() {
     let mut value = full();
     for place in ["/intent", "/action/tool", "/provenance/0/id", "/provenance/0/source", "/claims/0/text"] {
         *value.pointer_mut(place).unwrap() = json!("");
@@ -190,7 +190,7 @@ fn empty_strings_and_lists_are_what_the_schema_lets_them_be() {
 }
 
 #[test]
-fn no_refusal_tells_a_value() {
+fn refusal_contains_no_value() {
     let mut places: Vec<&str> = STRINGS.iter().chain(&OBJECTS).chain(&ARRAYS).copied().collect();
     places.extend(["/provenance/0", "/action/args/to"]);
     let mut told_of = 0;

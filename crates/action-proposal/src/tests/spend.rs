@@ -32,7 +32,7 @@ impl SpentTokens for Spent {
 }
 
 #[test]
-fn a_strict_attestation_is_spent_once_and_refused_the_second_time() {
+fn strict_attestation_is_spent_once() {
     let (store, verifier) = (Spent::default(), built(gate(Profile::Strict)));
     let verified = judge(&attested_transfer(), &verifier).unwrap();
     let (digest, intent) = (verified.digest(), verified.intent_digest());
@@ -46,7 +46,7 @@ fn a_strict_attestation_is_spent_once_and_refused_the_second_time() {
 }
 
 #[test]
-fn an_attestation_that_expires_before_it_is_spent_is_not_spent() {
+fn attestation_expired_before_its_spend_is_refused() {
     let (store, verifier) = (Spent::default(), built(gate(Profile::Strict)));
     let spend = |now: u64| judge(&attested_transfer(), &verifier).unwrap().spend(&store, at(now), SKEW);
     assert!(matches!(spend(NOW + 600_000), Err(ProposalSpendError::Attestation(SpendError::Expired))));
@@ -64,7 +64,7 @@ fn kept(gate: ProposalVerifierBuilder, now: u64) -> Result<Timestamp, ProposalSp
 }
 
 #[test]
-fn an_attestation_ends_with_its_key_and_is_remembered_as_if_the_key_went_on() {
+fn attestation_ends_with_its_key() {
     let ending = |end: &str| {
         let file = json!({"trusted_keys": {
             "cfo-1": {"public_key": cfo().verifying_key().to_base64(), "expires_at": end},
@@ -81,7 +81,7 @@ fn an_attestation_ends_with_its_key_and_is_remembered_as_if_the_key_went_on() {
 }
 
 #[test]
-fn an_attestation_is_remembered_no_longer_than_it_is_young_enough_and_no_shorter() {
+fn attestation_is_kept_for_its_allowed_age() {
     // Issued a minute ago: it verifies up to the last millisecond of the second minute.
     let young = || gate(Profile::Strict).max_attestation_age(millis(120_000));
     assert_eq!(kept(young(), NOW + 60_000).unwrap(), at(NOW + 60_001 + 5_000));
@@ -113,7 +113,7 @@ fn every_attestation_of_a_proposal_is_spent() {
 }
 
 #[test]
-fn what_may_be_used_again_asks_nothing_of_the_store() {
+fn reusable_attestation_does_not_use_the_store() {
     /// Refuses everything.
     #[derive(Debug)]
     struct Closed;

@@ -21,7 +21,7 @@ fn with_file(profile: Profile) -> ProposalVerifierBuilder {
 }
 
 #[test]
-fn what_a_proposal_says_of_its_inputs_trusts_nothing() {
+fn claimed_trust_is_ignored() {
     let mut value = transfer();
     value["provenance"][0]["trust"] = json!("trusted");
     value["provenance"][1]["trust"] = json!("trusted");
@@ -36,7 +36,7 @@ fn what_a_proposal_says_of_its_inputs_trusts_nothing() {
 }
 
 #[test]
-fn a_signature_raises_the_input_of_its_id_and_that_backs_the_claim() {
+fn signature_raises_its_input() {
     for profile in Profile::ALL {
         let verified =
             judge(&attested_transfer(), &built(gate(profile).verify_evidence().sanitize_trust())).unwrap();
@@ -98,7 +98,7 @@ fn a_claim_must_cite_the_input_that_is_trusted() {
 }
 
 #[test]
-fn a_claim_that_cites_what_is_not_there_is_refused_by_strict_whatever_the_impact() {
+fn dangling_citation_is_refused_by_strict() {
     for impact in ["read", "money"] {
         let mut value = transfer();
         value["impact"] = json!(impact);
@@ -137,7 +137,7 @@ fn evidence_for_no_input_raises_nothing() {
 }
 
 #[test]
-fn a_hash_raises_trust_in_0_8_alone() {
+fn plain_hash_raises_trust_in_0_8_only() {
     assert_eq!(code(judge(&filed(), &built(with_file(Profile::Strict)))), "PIC_VERIFIER_FAILED");
     assert_eq!(code(judge(&filed(), &built(with_file(Profile::Pic09)))), "PIC_VERIFIER_FAILED");
     let verified = judge(&filed(), &built(with_file(Profile::Pic08))).unwrap();
@@ -151,7 +151,7 @@ fn a_hash_raises_trust_in_0_8_alone() {
 }
 
 #[test]
-fn a_hash_raises_trust_where_an_operator_signed_the_digest_for_this() {
+fn endorsed_hash_raises_trust() {
     for profile in [Profile::Strict, Profile::Pic09] {
         for (scope, expected) in [
             (json!({}), "allow"),
@@ -171,7 +171,7 @@ fn a_hash_raises_trust_where_an_operator_signed_the_digest_for_this() {
 }
 
 #[test]
-fn a_digest_that_was_signed_for_money_does_not_back_what_the_operator_calls_worse() {
+fn endorsement_does_not_cover_a_stricter_impact() {
     // The scope must include the proposal's impact and the operator's.
     let scope = json!({"impacts": ["irreversible"]});
     let mut value = filed();
@@ -187,7 +187,7 @@ fn a_digest_that_was_signed_for_money_does_not_back_what_the_operator_calls_wors
 }
 
 #[test]
-fn what_an_operator_raised_says_so_and_nothing_else_does() {
+fn only_endorsed_evidence_reports_endorsement() {
     for profile in [Profile::Strict, Profile::Pic09] {
         let verifier = built(with_file(profile).endorsed(endorsed(INVOICE, &for_acme(&json!({})))));
         assert!(verifier.endorsed().unwrap().still_counts(&|_| false));
@@ -217,7 +217,7 @@ fn what_an_operator_raised_says_so_and_nothing_else_does() {
 }
 
 #[test]
-fn a_file_for_no_input_raises_nothing_whoever_signed_its_digest() {
+fn endorsed_file_for_no_input_raises_nothing() {
     let mut value = with_evidence(transfer(), hash_entry("elsewhere", "file://invoice.txt", INVOICE));
     value["claims"][0]["evidence"] = json!(["elsewhere"]);
     for profile in [Profile::Pic09, Profile::Pic08] {
@@ -239,7 +239,7 @@ fn twice_attested(cited: &Value) -> Value {
 }
 
 #[test]
-fn as_many_keys_as_the_keyring_asks_for_must_stand_behind_what_is_cited() {
+fn threshold_counts_keys_behind_cited_evidence() {
     let two = || keyring_of(&json!({"irreversible": 2}));
     let detail = "/evidence: must be signed by as many keys as the keyring asks for".to_owned();
     for profile in Profile::ALL {
@@ -267,7 +267,7 @@ fn as_many_keys_as_the_keyring_asks_for_must_stand_behind_what_is_cited() {
 }
 
 #[test]
-fn a_threshold_that_is_stated_for_a_low_impact_counts_even_where_it_is_one() {
+fn stated_threshold_of_one_counts_at_a_low_impact() {
     let mut value = transfer();
     value["impact"] = json!("write");
     for profile in Profile::ALL {

@@ -100,7 +100,7 @@ const OPTIONAL: [&str; 7] = [
 ];
 
 #[test]
-fn a_field_that_the_approver_left_out_is_refused_unless_the_gate_says_otherwise() {
+fn omitted_field_is_refused_by_default() {
     assert_eq!(Partial::default(), Partial::Refuse);
     for (field, reason) in OPTIONAL.into_iter().enumerate() {
         let partial = mint(&keys(), &without(field), &terms("t"), DEFAULT_TTL_CAP).unwrap();
@@ -111,7 +111,7 @@ fn a_field_that_the_approver_left_out_is_refused_unless_the_gate_says_otherwise(
 }
 
 #[test]
-fn a_field_that_the_gate_does_not_know_is_refused_always() {
+fn field_unknown_to_the_gate_is_refused() {
     for (field, reason) in OPTIONAL.into_iter().enumerate() {
         for partial in [Partial::Refuse, Partial::Accept] {
             let result =
@@ -122,7 +122,7 @@ fn a_field_that_the_gate_does_not_know_is_refused_always() {
 }
 
 #[test]
-fn a_field_that_differs_is_refused_even_where_fields_may_be_left_out() {
+fn differing_field_is_refused_under_partial_terms() {
     let other = full("c").with_session(SessionId::new("s-2").unwrap());
     let result = verify(&token("c", "t"), &keys(), &other, at(1_000_000), &PARTIAL);
     assert_eq!(refusal(result), "other-session");
@@ -157,7 +157,7 @@ fn a_separator_inside_an_id_makes_no_second_call() {
 }
 
 #[test]
-fn arguments_that_say_something_else_are_refused_and_other_spellings_of_the_same_are_not() {
+fn other_arguments_are_refused_in_any_spelling() {
     let call = |json: &str| {
         let tool = ToolId::new("desk", "refund").unwrap();
         let args = canonical(json).digest();
@@ -212,7 +212,7 @@ fn a_run_and_a_key_id_cannot_lend_each_other_letters() {
 }
 
 #[test]
-fn a_token_of_an_accepted_key_verifies_and_one_of_a_retired_or_unknown_key_does_not() {
+fn only_active_and_accepted_keys_verify() {
     let run = RunId::new("run-1").unwrap();
     let rotated = Keyring::new(secret("k2", 2)).with_accepted(secret("k1", 1)).unwrap().for_run(&run);
     let retired = Keyring::new(secret("k2", 2)).for_run(&run);
@@ -286,7 +286,7 @@ fn an_approver_that_looks_like_the_agent_is_the_agent() {
 }
 
 #[test]
-fn empty_hidden_and_over_long_ids_do_not_come_as_far_as_minting() {
+fn malformed_ids_cannot_be_minted() {
     let long = "x".repeat(257);
     for bad in ["", "a\0b", "a\nb", "a\u{202e}b", "a\u{200b}", " a", long.as_str()] {
         assert!(CallId::new(bad).is_err());
@@ -325,7 +325,7 @@ fn the_longest_ids_fit_into_a_token() {
 }
 
 #[test]
-fn a_registry_version_that_json_cannot_say_is_refused_at_minting() {
+fn inexact_registry_version_is_not_minted() {
     for version in [1 << 53, (1 << 53) + 1, u64::MAX] {
         let call = full("c").with_registry_version(version);
         assert_eq!(mint(&keys(), &call, &terms("t"), DEFAULT_TTL_CAP).map(|_| ()), Err(MintError::Binding));

@@ -44,7 +44,7 @@ fn waiting(store: &dyn PendingApprovals, now: u64) -> Vec<String> {
 }
 
 #[test]
-fn what_is_shown_is_what_is_approved() {
+fn arguments_must_match_the_binding() {
     let new = |json: &str, ttl| PendingApproval::new(full("c"), &canonical(json), at(0), ttl);
     let minute = Millis::from_secs(60);
     assert_eq!(new(ARGS, minute).unwrap().args(), ARGS);
@@ -90,7 +90,7 @@ fn summary() -> ProposalSummary {
 }
 
 #[test]
-fn a_pending_approval_keeps_what_came_of_its_proposal() {
+fn pending_approval_keeps_its_proposal_summary() {
     let asked = pending("c", 1_000).with_proposal(summary());
     let json = serde_json::to_string(&asked).unwrap();
     let read: PendingApproval = serde_json::from_str(&json).unwrap();
@@ -212,7 +212,7 @@ fn an_expired_question_is_neither_listed_nor_approved() {
 }
 
 #[test]
-fn at_most_1024_questions_are_open_however_many_are_asked() {
+fn at_most_1024_questions_are_open() {
     let store = MemoryPendingApprovals::new();
     for n in 0..1_024 {
         store.request(&numbered(n, 1_000)).unwrap();
@@ -231,7 +231,7 @@ fn at_most_1024_questions_are_open_however_many_are_asked() {
 }
 
 #[test]
-fn one_session_fills_its_share_and_leaves_the_others_theirs() {
+fn session_cannot_exceed_its_share() {
     let store = MemoryPendingApprovals::new();
     let ask = |n, session: &str, requested| code(store.request(&in_session(n, session, requested)));
     for n in 0..64 {
@@ -259,7 +259,7 @@ fn one_session_fills_its_share_and_leaves_the_others_theirs() {
 }
 
 #[test]
-fn a_session_can_be_told_no_sixty_four_times_and_then_asks_nothing_more() {
+fn sixty_four_denials_end_a_sessions_questions() {
     let store = MemoryPendingApprovals::new();
     let ask = |n: u64, session: &str, requested: u64| {
         store.request(&in_session(n, session, requested).with_session_end(at(3_600_000)))
@@ -275,7 +275,7 @@ fn a_session_can_be_told_no_sixty_four_times_and_then_asks_nothing_more() {
 }
 
 #[test]
-fn a_no_counts_for_the_same_act_until_the_session_ends() {
+fn denial_lasts_until_the_session_ends() {
     let store = MemoryPendingApprovals::new();
     let ask = |call: &str, requested| store.request(&pending(call, requested).with_session_end(at(90_000)));
     let denied = |now| store.find_denied(&full("any"), at(now)).unwrap().map(who);
@@ -296,7 +296,7 @@ fn a_no_counts_for_the_same_act_until_the_session_ends() {
 }
 
 #[test]
-fn a_no_is_not_forgotten_with_the_questions_that_are_over() {
+fn denial_outlives_purged_questions() {
     let store = MemoryPendingApprovals::new();
     let first = numbered(0, 1_000).with_session_end(at(1_000_000));
     store.request(&first).unwrap();
@@ -311,7 +311,7 @@ fn a_no_is_not_forgotten_with_the_questions_that_are_over() {
 }
 
 #[test]
-fn a_late_no_takes_back_whatever_else_is_open_about_the_act() {
+fn late_denial_covers_every_question_of_the_act() {
     let store = MemoryPendingApprovals::new();
     let ask = |call, requested| store.request(&long_pending(call, requested).with_session_end(at(9_000_000)));
     ask("a", 1_000).unwrap();
@@ -356,7 +356,7 @@ fn ask_about_a_million(store: &dyn PendingApprovals, n: u64, session: &str, requ
 }
 
 #[test]
-fn the_arguments_of_all_questions_together_are_bounded() {
+fn arguments_of_all_questions_are_bounded() {
     let store = MemoryPendingApprovals::new();
     let ask = |n: u64, requested| ask_about_a_million(&store, n, &format!("s-{n}"), requested);
     let accepted = (0..100).filter(|n| ask(*n, 0) == "ok").count();
@@ -366,7 +366,7 @@ fn the_arguments_of_all_questions_together_are_bounded() {
 }
 
 #[test]
-fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
+fn arguments_of_one_session_are_bounded() {
     let store = MemoryPendingApprovals::new();
     let accepted = (0..10).filter(|n| ask_about_a_million(&store, *n, "eve", 0) == "ok").count();
     assert_eq!(accepted, 4);
@@ -381,7 +381,7 @@ fn long_pending(call: &str, requested: u64) -> PendingApproval {
 }
 
 #[test]
-fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again() {
+fn expired_approval_frees_its_act() {
     let store = MemoryPendingApprovals::new();
     store.request(&long_pending("a", 1_000_000)).unwrap();
     store.approve(&id("a"), &token("a", "t1"), at(1_000_000)).unwrap();
@@ -408,7 +408,7 @@ fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again(
 }
 
 #[test]
-fn an_approval_at_the_last_moment_lasts_until_its_token_expires() {
+fn late_approval_lasts_until_its_token_expires() {
     let store = MemoryPendingApprovals::new();
     store.request(&pending("a", 941_000)).unwrap();
     store.approve(&id("a"), &token("a", "t"), at(1_000_999)).unwrap();
@@ -421,7 +421,7 @@ fn an_approval_at_the_last_moment_lasts_until_its_token_expires() {
 }
 
 #[test]
-fn a_token_that_has_expired_or_does_not_say_when_it_will_is_not_left() {
+fn token_without_future_expiry_is_not_left() {
     let store = MemoryPendingApprovals::new();
     store.request(&long_pending("a", 1_000_000)).unwrap();
     assert_eq!(code(store.approve(&id("a"), &token("a", "t"), at(1_060_000))), "PENDING_EXPIRED");
@@ -441,7 +441,7 @@ fn session_1() -> SessionId {
 }
 
 #[test]
-fn what_waits_in_an_ended_session_is_withdrawn() {
+fn ended_session_withdraws_its_questions() {
     let store = MemoryPendingApprovals::new();
     let asked = pending("a", 1_000);
     store.note_alive(&session_1(), SessionKind::Single, at(1_000)).unwrap();
@@ -482,7 +482,7 @@ fn a_named_session_keeps_its_questions() {
 }
 
 #[test]
-fn what_waits_in_ended_sessions_takes_no_room() {
+fn withdrawn_questions_take_no_room() {
     let store = MemoryPendingApprovals::new();
     for n in 0..16 {
         let session = SessionId::new(&format!("s-{n}")).unwrap();

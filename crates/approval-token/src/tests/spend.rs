@@ -30,7 +30,7 @@ fn a_token_is_spent_once_in_sequence() {
 }
 
 #[test]
-fn eight_threads_that_race_ten_thousand_tokens_spend_each_of_them_once() {
+fn racing_threads_spend_each_token_once() {
     const TOKENS: usize = 10_000;
     const THREADS: usize = 8;
     let (keys, store, barrier) = (keys(), MemorySpentTokens::new(), Barrier::new(THREADS));
@@ -62,7 +62,7 @@ fn eight_threads_that_race_ten_thousand_tokens_spend_each_of_them_once() {
 }
 
 #[test]
-fn threads_that_spend_while_others_forget_spend_each_token_at_most_once() {
+fn spends_during_purges_succeed_at_most_once() {
     let store = MemorySpentTokens::new();
     let ids: Vec<_> = (0..20_000_u64)
         .map(|n| (spent_id(&RunId::new("r").unwrap(), &TokenId::new(&format!("{n}")).unwrap()), n))
@@ -85,7 +85,7 @@ fn threads_that_spend_while_others_forget_spend_each_token_at_most_once() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_brings_no_forgotten_token_to_life() {
+fn clock_set_back_revives_no_purged_token() {
     let store = MemorySpentTokens::new();
     assert_eq!(spend(&store, approval("c", "t", 1_000_000), 1_000_000), "ok");
     // Kept until expiry plus skew, and no longer.
@@ -183,7 +183,7 @@ impl SpentTokens for Broken {
 }
 
 #[test]
-fn a_store_that_is_unreachable_full_read_only_or_corrupt_is_a_refusal() {
+fn failing_store_is_a_refusal() {
     for why in ["unreachable", "full", "read-only", "corrupt"] {
         let refused = approval("c", "t", 1_000_000).spend(&Broken(why), at(1_000_000), SKEW).unwrap_err();
         assert_eq!(refused.code(), "STORE_UNAVAILABLE");
@@ -210,7 +210,7 @@ fn a_victims_token_id_cannot_be_burnt_without_a_valid_tag() {
 }
 
 #[test]
-fn a_replay_based_engine_mints_the_same_bytes_and_the_call_runs_once() {
+fn replayed_workflow_mints_the_same_bytes() {
     let store = MemorySpentTokens::new();
     // The engine replays its workflow: everything is derived again from the recorded inputs.
     let replay = || mint(&run_keys("k1", 1, "run-1"), &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
@@ -233,7 +233,7 @@ fn a_token_minted_again_under_a_newer_key_is_the_same_ticket() {
 }
 
 #[test]
-fn a_token_id_is_used_up_whatever_call_it_was_minted_for() {
+fn token_id_is_spent_for_any_call() {
     let store = MemorySpentTokens::new();
     assert_eq!(spend(&store, approval("c", "t", 1_000_000), 1_000_000), "ok");
     assert_eq!(spend(&store, approval("d", "t", 1_000_000), 1_000_000), "APPROVAL_SPENT");
@@ -266,7 +266,7 @@ impl<T: ?Sized> CannotBeCloned<()> for T {}
 impl<T: Clone> CannotBeCloned<u8> for T {}
 
 #[test]
-fn what_proves_an_approval_cannot_be_copied() {
+fn proofs_of_approval_cannot_be_cloned() {
     const { assert!(<Approval as CannotBeCloned<_>>::OK) };
     const { assert!(<crate::SpentApproval as CannotBeCloned<_>>::OK) };
 }

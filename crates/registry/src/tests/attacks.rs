@@ -43,12 +43,12 @@ fn freeze_with_a_registry_older_than_max_age_is_refused() {
 }
 
 #[test]
-fn unless_the_caller_says_otherwise_a_registry_counts_for_thirty_days() {
+fn default_age_limit_is_thirty_days() {
     assert_eq!(LoadOptions::new().max_age(), Millis::from_secs(30 * 86_400));
 }
 
 #[test]
-fn a_held_back_update_makes_the_last_good_registry_stale_by_itself() {
+fn withheld_update_makes_the_registry_stale() {
     let options = LoadOptions::new().with_max_age(Millis::from_secs(86_400));
     let registry = CapabilityRegistry::load(&sign(&desk(1)), &root(), marks(), options, at(ISSUED)).unwrap();
     let later = at(ISSUED + 86_400_001);
@@ -154,7 +154,7 @@ fn a_threshold_met_by_two_ids_of_one_key_is_refused() {
 }
 
 #[test]
-fn keys_that_nobody_trusts_do_not_count() {
+fn untrusted_keys_do_not_count() {
     let envelope = draft(&desk(1)).sign(at(ISSUED), at(ISSUED + 86_400_000), &[&key(1), &key(9)]).unwrap();
     assert_eq!(refused(envelope.to_json().as_bytes()), "REGISTRY_SIGNATURES");
 }
@@ -274,7 +274,7 @@ fn a_registry_is_not_loaded_when_its_mark_cannot_be_kept() {
 }
 
 #[test]
-fn a_key_revoked_by_the_registry_itself_does_not_count_towards_its_threshold() {
+fn self_revoked_signer_does_not_count() {
     let mut value = desk(1);
     value["revoked"]["keys"] = json!([key(2).key_id().as_str()]);
     assert_eq!(refused(&sign(&value)), "REGISTRY_SIGNATURES");
@@ -283,7 +283,7 @@ fn a_key_revoked_by_the_registry_itself_does_not_count_towards_its_threshold() {
 }
 
 #[test]
-fn a_registry_that_revokes_one_of_its_signers_counts_by_the_others() {
+fn registry_may_revoke_a_surplus_signer() {
     let mut value = desk(1);
     let expires = at(ISSUED + 86_400_000);
     for revoked in 1..=3 {
@@ -294,7 +294,7 @@ fn a_registry_that_revokes_one_of_its_signers_counts_by_the_others() {
 }
 
 #[test]
-fn a_key_once_revoked_stays_revoked_when_a_later_registry_forgets_it() {
+fn revoked_key_stays_revoked_in_later_registries() {
     let mut value = desk(1);
     value["revoked"]["keys"] = json!([key(3).key_id().as_str()]);
     let registry = load(&value);

@@ -126,7 +126,7 @@ fn planned_call_under_a_circle_fits_where_a_value_does() {
 }
 
 #[test]
-fn what_cannot_be_told_of_a_planned_call_is_refused() {
+fn undecidable_planned_call_is_refused() {
     let schema =
         json!({"properties": {"not": {"$ref": "#"}, "eq": {"type": "string", "pattern": "^T-[0-9]+$"}}});
     let planned = canonical(&json!({"eq": "<DYNAMIC>"}));

@@ -31,7 +31,7 @@ fn a_contract_holds_until_it_expires() {
 }
 
 #[test]
-fn a_view_for_looking_back_is_in_force_at_every_moment_and_says_the_same_of_all_else() {
+fn look_back_view_is_valid_at_every_time() {
     let registry = load(&desk(1));
     let view = registry.view();
     let always = view.dangerous_always_in_force();
@@ -68,7 +68,7 @@ fn an_agent_revoked_in_mid_session_is_refused_at_the_next_check() {
 }
 
 #[test]
-fn a_registry_swapped_in_mid_session_counts_from_the_next_check_on() {
+fn swapped_registry_counts_from_the_next_check() {
     let (registry, contract) = contract();
     let refund = tool("desk", "refund");
     assert!(contract.disclosed(&registry.view(), &refund).is_some());
@@ -88,7 +88,7 @@ fn a_registry_swapped_in_mid_session_counts_from_the_next_check_on() {
 }
 
 #[test]
-fn a_tool_that_is_taken_from_the_parents_entry_is_gone_for_its_sub_agents() {
+fn tool_removed_from_parent_is_gone_for_children() {
     let registry = load(&desk(1));
     let parent = registry.negotiate(&request("support-bot"), now()).unwrap();
     let child = registry.negotiate_under(&parent, &request("mailer"), now()).unwrap();
@@ -114,7 +114,7 @@ fn a_contract_under_a_revoked_or_another_registry_does_not_hold() {
 }
 
 #[test]
-fn a_contract_from_a_newer_registry_proves_that_this_one_is_stale() {
+fn contract_of_a_newer_registry_shows_staleness() {
     let contract = load(&desk(9)).negotiate(&request("support-bot"), now()).unwrap();
     let behind = load(&desk(3));
     assert_eq!(contract.check(&behind.view(), now()).unwrap_err().code(), "REGISTRY_STALE");
@@ -125,7 +125,7 @@ fn a_contract_from_a_newer_registry_proves_that_this_one_is_stale() {
 }
 
 #[test]
-fn a_sealed_contract_opens_to_what_was_sealed() {
+fn sealed_contract_round_trips() {
     let (registry, contract) = contract();
     let text = contract.seal(&mac(1)).unwrap();
     assert!(text.starts_with("cc1."));
@@ -137,7 +137,7 @@ fn a_sealed_contract_opens_to_what_was_sealed() {
 }
 
 #[test]
-fn a_sealed_contract_of_another_key_or_with_any_byte_changed_is_refused() {
+fn tampered_sealed_contract_is_refused() {
     let (_, contract) = contract();
     let text = contract.seal(&mac(1)).unwrap();
     let code = |text: &str, key: u8| SessionContract::open(text, &mac(key), now()).unwrap_err().code();

@@ -22,7 +22,7 @@ fn a_draft_is_written_as_it_was_read() {
 }
 
 #[test]
-fn the_order_of_a_drafts_lists_does_not_change_what_is_signed() {
+fn list_order_does_not_change_the_payload() {
     let mut turned = desk(7);
     for list in ["agents", "tools"] {
         turned[list].as_array_mut().unwrap().reverse();
@@ -63,7 +63,7 @@ fn a_signed_registry_without_its_times_is_refused() {
 }
 
 #[test]
-fn what_is_signed_can_be_loaded() {
+fn signed_draft_can_be_loaded() {
     let mut draft = draft(&desk(1));
     let (again, issued, expires) =
         RegistryDraft::from_payload(draft.payload(at(ISSUED), at(ISSUED + 1)).unwrap().bytes()).unwrap();
@@ -125,7 +125,7 @@ fn a_tool_that_looks_like_another_is_not_added() {
 }
 
 #[test]
-fn what_is_revoked_is_in_the_signed_registry() {
+fn revocations_are_signed() {
     let mut draft = draft(&desk(1));
     let snapshot = Digest::of(b"an older one");
     draft.revoke(&agent("mailer"));
@@ -188,7 +188,7 @@ fn every_entry_has_a_fingerprint_that_any_change_alters() {
 }
 
 #[test]
-fn the_lint_points_at_what_should_not_be_signed() {
+fn lint_reports_probable_mistakes() {
     let codes = |value: &Value| -> Vec<_> { draft(value).lint().iter().map(Finding::code).collect() };
     let without_notes = |value: &Value| -> Vec<_> {
         let findings = draft(value).lint();
@@ -338,7 +338,7 @@ fn with_tools(count: usize) -> RegistryDraft {
 }
 
 #[test]
-fn an_entry_is_replaced_when_there_are_as_many_as_there_may_be() {
+fn full_draft_accepts_a_replacement() {
     let mut draft = with_tools(10_000);
     let named = |server: &str, name: &str| {
         let tool = tool(server, name);
@@ -357,7 +357,7 @@ fn an_entry_is_replaced_when_there_are_as_many_as_there_may_be() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test measures its own run time")]
-fn one_more_entry_costs_one_more_look_however_many_there_are() {
+fn adding_an_entry_takes_one_look_up() {
     let mut draft = with_tools(3_000);
     let started = std::time::Instant::now();
     for n in 0..500 {
@@ -394,7 +394,7 @@ fn limits_outside_of_their_bounds_are_refused() {
 }
 
 #[test]
-fn the_drafts_json_schema_says_what_the_reader_says() {
+fn json_schema_agrees_with_the_reader() {
     let schema: Value = serde_json::from_str(draft_schema()).unwrap();
     let validator = jsonschema::options().offline().build(&schema).unwrap();
     assert!(validator.is_valid(&desk(1)));
@@ -511,7 +511,7 @@ fn rounded_numbers_have_no_definition_digest() {
 }
 
 #[test]
-fn a_definition_that_is_shown_is_the_one_that_is_pinned() {
+fn listed_definition_must_be_the_pinned_one() {
     let listed = json!({"description": "Finds tickets.", "inputSchema": {"type": "object"}, "annotations": {"a": 1.0}});
     let pinned = |name: &str, description: &str| {
         let mut tool = listed.clone();

@@ -59,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_contract_never_discloses_what_the_registry_does_not_list(
+    fn contract_discloses_only_listed_tools(
         listed in some_of(6, 1), tags in some_of(4, 0),
         want_tools in wanted(6), want_tags in wanted(4),
         under_tools in wanted(6), under_tags in wanted(4),
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_path_that_fits_stays_within_its_root_however_it_is_walked(path in "[a-z./~%\\\\ ]{0,24}") {
+    fn matching_path_stays_within_its_root(path in "[a-z./~%\\\\ ]{0,24}") {
         let within = Constraint::path_within(ArgPlace::new("/a").unwrap(), &["/a/b"]).unwrap();
         for path in [path.clone(), format!("/a/b{path}"), format!("/a/b/{path}")] {
             let args = canonical(&json!({ "a": path }));
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn a_definition_has_one_digest_however_it_is_spelled(title in any::<Option<String>>(), width in 0usize..4) {
+    fn definition_digest_ignores_spelling(title in any::<Option<String>>(), width in 0usize..4) {
         let mut tool = json!({"name": "t", "inputSchema": {"type": "object", "maxProperties": width}});
         if let Some(title) = title {
             tool["title"] = json!(title);

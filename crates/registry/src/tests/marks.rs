@@ -29,7 +29,7 @@ fn a_mark_outlives_the_process_that_raised_it() {
 
 #[test]
 #[cfg(unix)]
-fn a_pipe_in_place_of_a_mark_or_its_lock_refuses_and_is_not_waited_for() {
+fn pipe_instead_of_a_mark_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = |name: &str| {
         let path = folder.path().join(name);
@@ -94,7 +94,7 @@ fn a_folder_in_place_of_the_mark_refuses() {
 }
 
 #[test]
-fn what_a_writer_that_died_left_behind_is_no_obstacle() {
+fn leftovers_of_a_dead_writer_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mark.json");
     std::fs::write(folder.path().join("mark.json.new"), "half").unwrap();
@@ -104,7 +104,7 @@ fn what_a_writer_that_died_left_behind_is_no_obstacle() {
 }
 
 #[test]
-fn of_many_that_raise_at_once_the_highest_stands_and_no_fork_gets_through() {
+fn concurrent_raises_keep_the_highest_mark() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mark.json");
     let forks = std::sync::atomic::AtomicU32::new(0);

@@ -9,7 +9,7 @@ fn tag(name: &str) -> OutputTag {
 }
 
 #[test]
-fn a_contract_holds_what_the_registry_lists() {
+fn contract_has_the_listed_rights() {
     let registry = load(&desk(7));
     let contract = registry.negotiate(&request("support-bot"), now()).unwrap();
     let entry = registry.lookup(&agent("support-bot"), minutes(5), now()).unwrap();
@@ -116,7 +116,7 @@ fn claims_that_differ_are_named_for_the_record() {
 }
 
 #[test]
-fn a_sub_agent_gets_no_more_than_its_parent_has() {
+fn child_gets_no_more_than_its_parent() {
     let registry = load(&desk(1));
     let search = Wanted::these([tool("desk", "search")]);
     let parent = registry.negotiate(&request("support-bot").ttl(minutes(5)), now()).unwrap();
@@ -172,7 +172,7 @@ fn a_line_of_sub_agents_has_an_end() {
 }
 
 #[test]
-fn a_sub_agent_does_not_get_what_was_taken_from_its_parents_entry() {
+fn child_gets_no_tool_removed_from_its_parent() {
     let registry = load(&desk(1));
     let parent = registry.negotiate(&request("support-bot"), now()).unwrap();
     let mut value = desk(2);

@@ -98,7 +98,7 @@ fn an_agent_below_a_revoked_one_is_called_revoked() {
 }
 
 #[test]
-fn an_older_file_does_not_undo_a_pending_revocation() {
+fn older_file_does_not_undo_a_pending_revocation() {
     let (store, registry) = loaded();
     let third = sign(&revoking(3, &registry));
     *store.storing.lock() = Some(MarkError::Unavailable("written"));
@@ -127,7 +127,7 @@ fn a_later_registry_takes_the_place_of_a_pending_one() {
 }
 
 #[test]
-fn what_does_not_verify_is_never_pending() {
+fn unverified_registry_is_never_pending() {
     let (store, registry) = loaded();
     *store.storing.lock() = Some(MarkError::Unavailable("locked"));
     let unsigned = draft(&desk(2)).sign(at(ISSUED), at(ISSUED + 1_000_000), &[]).unwrap().to_json();
@@ -258,7 +258,7 @@ fn a_held_lock_is_not_waited_for_between_calls() {
 
 #[test]
 #[cfg(unix)]
-fn a_mark_with_its_lock_is_for_its_owner_alone() {
+fn mark_and_lock_are_private_to_their_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let [path, lock] = ["mark.json", "mark.json.lock"].map(|name| folder.path().join(name));

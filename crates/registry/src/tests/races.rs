@@ -65,7 +65,7 @@ impl HighWaterStore for Racing {
 }
 
 #[test]
-fn a_key_revoked_by_another_process_between_look_and_raise_does_not_sign() {
+fn key_revoked_before_the_raise_does_not_sign() {
     let others = marks();
     load_from(&sign_with(&without_key_1(6), 2), others.clone()).unwrap();
     let sixth = others.current().unwrap().unwrap();
@@ -136,7 +136,7 @@ impl HighWaterStore for Busy {
 }
 
 #[test]
-fn a_revocation_does_not_wait_for_a_registry_that_is_being_loaded() {
+fn revocation_does_not_wait_for_a_load() {
     for next in [sign_with(&desk(2), 2), sign_with(&desk(2), 9)] {
         let store = Arc::new(Busy::default());
         let registry = Arc::new(load_from(&sign_with(&desk(1), 2), store.clone()).unwrap());
@@ -174,7 +174,7 @@ impl HighWaterStore for Rooting {
 }
 
 #[test]
-fn a_registry_is_not_put_in_place_under_a_root_that_was_replaced_meanwhile() {
+fn reload_under_a_replaced_root_is_refused() {
     let store = Arc::new(Rooting::default());
     let registry = Arc::new(load_from(&sign_with(&desk(1), 1), store.clone()).unwrap());
     store.registry.set(Arc::clone(&registry)).unwrap();

@@ -109,7 +109,7 @@ fn the_recipes_on_disk_are_those_that_are_made() {
 }
 
 #[test]
-fn no_definition_has_the_digest_that_stands_for_an_unknown_one() {
+fn no_definition_has_the_unknown_digest() {
     let cases = recipes();
     let of = |kind: &str| -> Vec<_> {
         cases

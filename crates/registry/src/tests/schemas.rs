@@ -17,7 +17,7 @@ fn rules(schema: &Value) -> ToolRules {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_refused_with_place_and_keyword_and_no_value() {
+fn schema_error_names_place_but_no_value() {
     let rules = rules(&json!({"type": "object", "required": ["to"], "additionalProperties": false,
         "properties": {"to": {"type": "string", "maxLength": 5}, "n": {"type": "integer"}}}));
     let check = |args: Value| match rules.check_args(&canonical(&args)) {
@@ -38,7 +38,7 @@ fn arguments_that_do_not_fit_are_refused_with_place_and_keyword_and_no_value() {
 }
 
 #[test]
-fn arguments_that_are_not_an_object_are_refused_whatever_the_schema_says() {
+fn arguments_must_be_an_object() {
     let rules = rules(&json!({}));
     for args in [json!([]), json!(null), json!("x"), json!(1), json!([{"a": 1}])] {
         let error = rules.check_args(&canonical(&args)).unwrap_err();
@@ -48,7 +48,7 @@ fn arguments_that_are_not_an_object_are_refused_whatever_the_schema_says() {
 }
 
 #[test]
-fn a_place_made_of_names_that_an_agent_chose_is_escaped_and_cut() {
+fn place_with_agent_names_is_escaped() {
     let rules = rules(&json!({"additionalProperties": {"type": "string"}}));
     let args = json!({ "a\n\u{202e}b": 1 });
     assert_eq!(rules.check_args(&canonical(&args)).unwrap_err().place(), "/a\\u{a}\\u{202e}b");
@@ -57,7 +57,7 @@ fn a_place_made_of_names_that_an_agent_chose_is_escaped_and_cut() {
 }
 
 #[test]
-fn a_constraint_is_checked_after_the_schema_and_names_its_place_and_kind() {
+fn constraint_is_checked_after_the_schema() {
     let registry = load(&desk(1));
     let snapshot = registry.current();
     let rules = snapshot.tool(&tool("mail", "send")).unwrap();
@@ -70,7 +70,7 @@ fn a_constraint_is_checked_after_the_schema_and_names_its_place_and_kind() {
 }
 
 #[test]
-fn a_schema_that_is_none_does_not_compile() {
+fn invalid_schema_does_not_compile() {
     assert_eq!(refused(&json!({"type": "objekt"})), "REGISTRY_SCHEMA");
     assert_eq!(refused(&json!({"minimum": "1"})), "REGISTRY_SCHEMA");
     assert_eq!(refused(&json!({"pattern": "("})), "REGISTRY_SCHEMA");
@@ -80,7 +80,7 @@ fn a_schema_that_is_none_does_not_compile() {
 }
 
 #[test]
-fn a_reference_out_of_the_schema_is_refused_and_nothing_is_fetched() {
+fn reference_out_of_the_schema_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("schema.json");
     std::fs::write(&file, "{}").unwrap();
@@ -158,7 +158,7 @@ fn chain(count: usize, link: impl Fn(Value) -> Value) -> Value {
 }
 
 #[test]
-fn a_schema_whose_references_lead_on_without_end_in_sight_is_refused() {
+fn exponential_references_are_refused() {
     assert!(entry(&chain(127, |next| next)).is_ok());
     for count in [128, 200, 2_000, 5_000] {
         assert_eq!(refused(&chain(count, |next| next)), "REGISTRY_SCHEMA_TOO_LARGE", "{count}");
@@ -225,14 +225,14 @@ fn a_schema_of_more_than_256_kib_is_refused() {
 }
 
 #[test]
-fn a_schema_of_many_lists_is_refused_before_it_is_walked_to_its_end() {
+fn schema_of_many_lists_is_refused_early() {
     let wide = |count: usize| json!({ "examples": vec![json!([]); count] });
     assert!(entry(&wide(60_000)).is_ok());
     assert_eq!(refused(&wide(4_000_000)), "REGISTRY_SCHEMA_TOO_LARGE");
 }
 
 #[test]
-fn a_schema_with_as_many_resources_as_references_is_refused_before_they_are_looked_up() {
+fn many_resources_with_references_are_refused() {
     let many: Vec<_> = (0..6_000).map(|n| json!({"$id": format!("{n}"), "$ref": "#"})).collect();
     assert_eq!(refused(&json!({ "anyOf": many })), "REGISTRY_SCHEMA_TOO_LARGE");
 }
@@ -267,7 +267,7 @@ fn planned(schema: &Value, args: &Value, open: &[&str]) -> String {
 }
 
 #[test]
-fn what_stands_in_an_open_place_is_not_checked_and_all_the_rest_is() {
+fn only_open_places_go_unchecked() {
     let schema = json!({"type": "object", "required": ["n", "to"], "additionalProperties": false,
         "properties": {"n": {"type": "integer"}, "to": {"type": "string", "maxLength": 5},
                        "deep": {"type": "object", "properties": {"n": {"type": "integer"}}}}});
@@ -288,7 +288,7 @@ fn what_stands_in_an_open_place_is_not_checked_and_all_the_rest_is() {
 }
 
 #[test]
-fn what_depends_on_the_open_place_waits_for_the_call() {
+fn dependents_of_an_open_place_are_not_checked() {
     let either = json!({"type": "object", "anyOf": [{"properties": {"n": {"type": "integer"}}, "required": ["x"]},
         {"properties": {"n": {"maximum": 1, "type": "number"}}}]});
     assert_eq!(planned(&either, &json!({"n": "?"}), &["/n"]), "fits");

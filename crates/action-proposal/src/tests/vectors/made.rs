@@ -242,7 +242,7 @@ pub(super) fn file_refused(about: &str, verdict: &str, code: &str, vector: Value
 }
 
 #[test]
-fn the_signing_side_writes_what_the_specification_says() {
+fn signing_side_follows_the_specification() {
     let proposal =
         ActionProposal::parse(transfer().to_string().as_bytes(), &ProposalLimits::default()).unwrap();
     let by_hand = attestation(&transfer(), "invoice", "cfo-1");
