@@ -73,18 +73,23 @@ fn full(call: &str) -> CallBinding {
         .with_audience(Audience::new("gate-1").unwrap())
 }
 
+/// Terms of an approver, issued at `issued` ms for `ttl` seconds.
+fn terms_of(token: &str, approver: &str, issued: u64, ttl: u32) -> MintTerms {
+    let (token, approver) = (TokenId::new(token).unwrap(), OperatorId::new(approver).unwrap());
+    MintTerms::new(token, approver, at(issued), Millis::from_secs(ttl))
+}
+
 /// Terms issued at 1,000 s, for a minute.
 fn terms(token: &str) -> MintTerms {
-    MintTerms::new(
-        TokenId::new(token).unwrap(),
-        OperatorId::new("olga").unwrap(),
-        at(1_000_000),
-        Millis::from_secs(60),
-    )
+    terms_of(token, "olga", 1_000_000, 60)
+}
+
+fn minted(binding: &CallBinding, terms: &MintTerms) -> ApprovalToken {
+    mint(&keys(), binding, terms, DEFAULT_TTL_CAP).unwrap()
 }
 
 fn token(call: &str, id: &str) -> ApprovalToken {
-    mint(&keys(), &full(call), &terms(id), DEFAULT_TTL_CAP).unwrap()
+    minted(&full(call), &terms(id))
 }
 
 fn check(token: &ApprovalToken, binding: &CallBinding) -> Result<Approval, ApprovalError> {

@@ -87,7 +87,7 @@ proptest! {
     fn one_changed_bit_in_a_token_is_a_refusal(
         binding in any_binding(), at in any::<prop::sample::Index>(), bit in 0..7_u8,
     ) {
-        let good = mint(&keys(), &binding, &terms("t"), DEFAULT_TTL_CAP).unwrap();
+        let good = minted(&binding, &terms("t"));
         let mut bytes = good.as_str().as_bytes().to_vec();
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
@@ -98,7 +98,7 @@ proptest! {
 
     #[test]
     fn one_changed_bit_in_the_key_is_a_refusal(binding in any_binding(), bit in 0..256_usize) {
-        let good = mint(&keys(), &binding, &terms("t"), DEFAULT_TTL_CAP).unwrap();
+        let good = minted(&binding, &terms("t"));
         let mut bytes = [1; 32];
         bytes[bit / 8] ^= 1 << (bit % 8);
         let other = ServerSecret::new(KeyId::new("k1").unwrap(), &bytes).unwrap();
@@ -125,7 +125,7 @@ proptest! {
     fn one_changed_bit_in_any_bound_field_is_a_refusal(
         binding in any_binding(), field in 0..64_usize, bit in 0..4096_usize,
     ) {
-        let good = mint(&keys(), &binding, &terms("t"), DEFAULT_TTL_CAP).unwrap();
+        let good = minted(&binding, &terms("t"));
         if let Some(other) = change_bit(&binding, field, bit) {
             prop_assert_ne!(&other, &binding);
             prop_assert!(refusal(verify_with(&good, &keys(), &other)).starts_with("other-"));
@@ -135,7 +135,7 @@ proptest! {
 
     #[test]
     fn two_calls_never_have_one_payload(one in any_binding(), two in any_binding()) {
-        let sealed = |binding| payload(&mint(&keys(), binding, &terms("t"), DEFAULT_TTL_CAP).unwrap());
+        let sealed = |binding| payload(&minted(binding, &terms("t")));
         prop_assert_eq!(sealed(&one) == sealed(&two), one == two);
     }
 

@@ -392,13 +392,8 @@ fn expired_approval_frees_its_act() {
     assert_eq!(code(store.request(&long_pending("a", 1_060_000))), "PENDING_CONFLICT");
     assert_eq!(store.request(&long_pending("b", 1_060_000)).unwrap(), id("b"));
     assert_eq!(waiting(&store, 1_060_000), ["b"]);
-    let terms = MintTerms::new(
-        TokenId::new("t2").unwrap(),
-        OperatorId::new("olga").unwrap(),
-        at(1_060_000),
-        Millis::from_secs(60),
-    );
-    let second = mint(&keys(), &full("b"), &terms, DEFAULT_TTL_CAP).unwrap();
+    let terms = terms_of("t2", "olga", 1_060_000, 60);
+    let second = minted(&full("b"), &terms);
     assert_eq!(code(store.approve(&id("a"), &second, at(1_060_000))), "PENDING_DECIDED");
     store.approve(&id("b"), &second, at(1_060_000)).unwrap();
     let (found, left) = store.find_approved(&full("retry"), at(1_060_000)).unwrap().unwrap();

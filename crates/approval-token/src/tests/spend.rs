@@ -98,13 +98,8 @@ fn clock_set_back_revives_no_purged_token() {
     // A token that may have been spent is refused as well.
     assert_eq!(spend(&store, approval("c", "never", 1_000_001), 1_000_001), "STORE_CLOCK_AHEAD");
     // A token that outlives the horizon is accepted.
-    let late = MintTerms::new(
-        TokenId::new("late").unwrap(),
-        OperatorId::new("olga").unwrap(),
-        at(1_000_000),
-        Millis::from_secs(600),
-    );
-    let late = mint(&keys(), &full("c"), &late, DEFAULT_TTL_CAP).unwrap();
+    let late = terms_of("late", "olga", 1_000_000, 600);
+    let late = minted(&full("c"), &late);
     assert_eq!(spend(&store, check(&late, &full("c")).unwrap(), 1_000_001), "ok");
     assert_eq!(spend(&store, check(&late, &full("c")).unwrap(), 1_000_001), "APPROVAL_SPENT");
 }
@@ -118,13 +113,8 @@ fn a_spend_a_year_ahead_refuses_no_fresh_token() {
     store.forget(at(year));
     // The clock is right again. Tokens purged while it was ahead, until 1,065,000, stay spent.
     assert_eq!(spend(&store, approval("c", "before", 1_000_001), 1_000_001), "STORE_CLOCK_AHEAD");
-    let fresh = MintTerms::new(
-        TokenId::new("fresh").unwrap(),
-        OperatorId::new("olga").unwrap(),
-        at(1_000_001),
-        Millis::from_secs(60),
-    );
-    let fresh = mint(&keys(), &full("c"), &fresh, DEFAULT_TTL_CAP).unwrap();
+    let fresh = terms_of("fresh", "olga", 1_000_001, 60);
+    let fresh = minted(&full("c"), &fresh);
     let fresh = verify(&fresh, &keys(), &full("c"), at(1_000_001), &STRICT).unwrap();
     assert_eq!(spend(&store, fresh, 1_000_001), "ok");
 }

@@ -36,7 +36,7 @@ fn a_token_is_the_prefix_the_payload_and_the_tag() {
 
 #[test]
 fn absent_fields_are_left_out_and_never_null() {
-    let token = mint(&keys(), &bare("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
+    let token = minted(&bare("c"), &terms("t"));
     let sealed = payload(&token);
     assert!(!sealed.contains("null") && !sealed.contains("agent") && !sealed.contains("plan"));
     assert!(check(&token, &bare("c")).is_ok());
@@ -146,7 +146,7 @@ fn a_member_of_another_type_is_refused() {
 
 #[test]
 fn a_null_member_is_not_an_absent_one() {
-    let bare_payload = payload(&mint(&keys(), &bare("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap());
+    let bare_payload = payload(&minted(&bare("c"), &terms("t")));
     let with_null = bare_payload.replacen('{', r#"{"agent":null,"#, 1);
     assert_eq!(canonical(&with_null).as_str(), with_null);
     assert_eq!(refusal(check(&forge(&with_null), &bare("c"))), "payload");
