@@ -5,7 +5,7 @@ use std::sync::Arc;
 use countersign_core::{Digest, KeyId, Millis};
 use countersign_keys::TrustRoot;
 use countersign_keys::dsse::Envelope;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::fixture::*;
 use crate::*;
@@ -84,9 +84,8 @@ fn a_mix_of_two_versions_breaks_the_signature() {
     let mut changed = desk(2);
     changed["agents"][0]["tools"] = json!([{"server": "mail", "name": "send"}]);
     old["agents"] = payload(&changed)["agents"].clone();
-    let mut envelope: Value = serde_json::from_slice(&sign(&desk(1))).unwrap();
-    let forged: Value = serde_json::from_slice(&sign_payload(&old)).unwrap();
-    envelope["payload"] = forged["payload"].clone();
+    let mut envelope = envelope(&sign(&desk(1)));
+    envelope["payload"] = self::envelope(&sign_payload(&old))["payload"].clone();
     assert_eq!(refused(envelope.to_string().as_bytes()), "REGISTRY_SIGNATURES");
 }
 
@@ -127,17 +126,14 @@ fn a_skipped_trust_root_is_refused() {
     assert_eq!(refused.unwrap_err().code(), "ROOT_VERSION");
     let second = TrustRoot::new(2, 2, keys([1, 2, 4])).unwrap();
     assert_eq!(registry.update_root(&second.sign(&[&key(1), &key(2)])), Ok(2));
-    let by_new_key = draft(&desk(2)).sign(at(ISSUED), at(ISSUED + 86_400_000), &[&key(1), &key(4)]).unwrap();
-    assert_eq!(registry.reload(by_new_key.to_json().as_bytes(), now()), Ok(2));
-    let by_old_key = draft(&desk(3)).sign(at(ISSUED), at(ISSUED + 86_400_000), &[&key(1), &key(3)]).unwrap();
-    let refused = registry.reload(by_old_key.to_json().as_bytes(), now());
+    assert_eq!(registry.reload(&sign_with(&desk(2), &[1, 4]), now()), Ok(2));
+    let refused = registry.reload(&sign_with(&desk(3), &[1, 3]), now());
     assert_eq!(refused.unwrap_err().code(), "REGISTRY_SIGNATURES");
 }
 
 #[test]
 fn a_threshold_met_by_one_key_twice_is_refused() {
-    let once = draft(&desk(1)).sign(at(ISSUED), at(ISSUED + 86_400_000), &[&key(1)]).unwrap();
-    let mut envelope: Value = serde_json::from_str(&once.to_json()).unwrap();
+    let mut envelope = envelope(&sign_with(&desk(1), &[1]));
     let signature = envelope["signatures"][0].clone();
     envelope["signatures"] = json!([signature, signature]);
     assert_eq!(refused(envelope.to_string().as_bytes()), "REGISTRY_SIGNATURES");
@@ -145,8 +141,7 @@ fn a_threshold_met_by_one_key_twice_is_refused() {
 
 #[test]
 fn a_threshold_met_by_two_ids_of_one_key_is_refused() {
-    let once = draft(&desk(1)).sign(at(ISSUED), at(ISSUED + 86_400_000), &[&key(1)]).unwrap();
-    let mut envelope: Value = serde_json::from_str(&once.to_json()).unwrap();
+    let mut envelope = envelope(&sign_with(&desk(1), &[1]));
     let mut second = envelope["signatures"][0].clone();
     second["keyid"] = json!(key(2).key_id().as_str());
     envelope["signatures"].as_array_mut().unwrap().push(second);
@@ -155,17 +150,15 @@ fn a_threshold_met_by_two_ids_of_one_key_is_refused() {
 
 #[test]
 fn untrusted_keys_do_not_count() {
-    let envelope = draft(&desk(1)).sign(at(ISSUED), at(ISSUED + 86_400_000), &[&key(1), &key(9)]).unwrap();
-    assert_eq!(refused(envelope.to_json().as_bytes()), "REGISTRY_SIGNATURES");
+    assert_eq!(refused(&sign_with(&desk(1), &[1, 9])), "REGISTRY_SIGNATURES");
 }
 
 #[test]
 fn a_signature_over_other_bytes_of_the_same_json_is_refused() {
     let payload = payload(&desk(1));
     let spaced = serde_json::to_string_pretty(&payload).unwrap();
-    let mut envelope: Value = serde_json::from_slice(&sign(&desk(1))).unwrap();
-    let other: Value = serde_json::from_slice(&sign_bytes(spaced.as_bytes())).unwrap();
-    envelope["payload"] = other["payload"].clone();
+    let mut envelope = envelope(&sign(&desk(1)));
+    envelope["payload"] = self::envelope(&sign_bytes(spaced.as_bytes()))["payload"].clone();
     assert_eq!(refused(envelope.to_string().as_bytes()), "REGISTRY_SIGNATURES");
 }
 
@@ -183,7 +176,7 @@ fn a_signed_payload_with_a_name_twice_is_refused() {
 
 #[test]
 fn missing_signatures_are_refused() {
-    let mut envelope: Value = serde_json::from_slice(&sign(&desk(1))).unwrap();
+    let mut envelope = envelope(&sign(&desk(1)));
     envelope["signatures"] = json!([]);
     assert_eq!(refused(envelope.to_string().as_bytes()), "REGISTRY_SIGNATURES");
     envelope.as_object_mut().unwrap().remove("signatures");
@@ -194,7 +187,7 @@ fn missing_signatures_are_refused() {
 
 #[test]
 fn an_unknown_field_or_algorithm_is_refused() {
-    let mut envelope: Value = serde_json::from_slice(&sign(&desk(1))).unwrap();
+    let mut envelope = envelope(&sign(&desk(1)));
     envelope["signatures"][0]["alg"] = json!("none");
     assert_eq!(refused(envelope.to_string().as_bytes()), "REGISTRY_ENVELOPE");
     let mut bent = payload(&desk(1));
@@ -247,9 +240,7 @@ fn nothing_is_persisted_before_it_is_verified() {
     let mut unknown_tool = payload(&desk(9));
     unknown_tool["agents"][0]["tools"] = json!([{"server": "desk", "name": "nothing"}]);
     let late = draft(&desk(9)).sign(at(1), at(2), &[&key(1), &key(2)]).unwrap().to_json().into_bytes();
-    let unsigned =
-        draft(&desk(9)).sign(at(ISSUED), at(ISSUED + 1_000_000), &[]).unwrap().to_json().into_bytes();
-    for bytes in [sign_payload(&unknown_tool), late, unsigned] {
+    for bytes in [sign_payload(&unknown_tool), late, sign_with(&desk(9), &[])] {
         load_with(&bytes, marks.clone()).unwrap_err();
         assert_eq!(marks.current(), Ok(None));
     }
@@ -285,11 +276,9 @@ fn self_revoked_signer_does_not_count() {
 #[test]
 fn registry_may_revoke_a_surplus_signer() {
     let mut value = desk(1);
-    let expires = at(ISSUED + 86_400_000);
     for revoked in 1..=3 {
         value["revoked"]["keys"] = json!([key(revoked).key_id().as_str()]);
-        let by_all = draft(&value).sign(at(ISSUED), expires, &[&key(1), &key(2), &key(3)]).unwrap();
-        assert!(load_with(by_all.to_json().as_bytes(), marks()).is_ok(), "{revoked}");
+        assert!(load_with(&sign_with(&value, &[1, 2, 3]), marks()).is_ok(), "{revoked}");
     }
 }
 
@@ -298,8 +287,7 @@ fn revoked_key_stays_revoked_in_later_registries() {
     let mut value = desk(1);
     value["revoked"]["keys"] = json!([key(3).key_id().as_str()]);
     let registry = load(&value);
-    let forgetful = draft(&desk(2)).sign(at(ISSUED), at(ISSUED + 86_400_000), &[&key(2), &key(3)]).unwrap();
-    let refused = registry.reload(forgetful.to_json().as_bytes(), now());
+    let refused = registry.reload(&sign_with(&desk(2), &[2, 3]), now());
     assert_eq!(refused.unwrap_err().code(), "REGISTRY_SIGNATURES");
     registry.reload(&sign(&desk(2)), now()).unwrap();
     assert!(registry.current().is_key_revoked(&key(3).key_id()));

@@ -86,8 +86,19 @@ pub(super) fn draft(value: &Value) -> RegistryDraft {
 }
 
 pub(super) fn sign(value: &Value) -> Vec<u8> {
+    sign_with(value, &[1, 2])
+}
+
+/// Signs with the keys of these seeds.
+pub(super) fn sign_with(value: &Value, seeds: &[u8]) -> Vec<u8> {
+    let keys: Vec<_> = seeds.iter().map(|seed| key(*seed)).collect();
     let expires = at(ISSUED + 7 * 86_400_000);
-    draft(value).sign(at(ISSUED), expires, &[&key(1), &key(2)]).unwrap().to_json().into_bytes()
+    draft(value).sign(at(ISSUED), expires, &keys.iter().collect::<Vec<_>>()).unwrap().to_json().into_bytes()
+}
+
+/// A signed envelope as JSON, for a test to alter.
+pub(super) fn envelope(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
 }
 
 /// Signs any bytes, as an operator with broken tools would.

@@ -130,8 +130,8 @@ fn a_later_registry_takes_the_place_of_a_pending_one() {
 fn unverified_registry_is_never_pending() {
     let (store, registry) = loaded();
     *store.storing.lock() = Some(MarkError::Unavailable("locked"));
-    let unsigned = draft(&desk(2)).sign(at(ISSUED), at(ISSUED + 1_000_000), &[]).unwrap().to_json();
-    assert_eq!(registry.reload(unsigned.as_bytes(), now()).unwrap_err().code(), "REGISTRY_SIGNATURES");
+    let unsigned = sign_with(&desk(2), &[]);
+    assert_eq!(registry.reload(&unsigned, now()).unwrap_err().code(), "REGISTRY_SIGNATURES");
     assert_eq!(registry.view().pending_version(), None);
 }
 

@@ -14,11 +14,6 @@ fn one_of_two() -> TrustRoot {
     TrustRoot::new(1, 1, [1, 2].map(|seed| key(seed).verifying_key())).unwrap()
 }
 
-fn sign_with(value: &Value, seed: u8) -> Vec<u8> {
-    let expires = at(ISSUED + 7 * 86_400_000);
-    draft(value).sign(at(ISSUED), expires, &[&key(seed)]).unwrap().to_json().into_bytes()
-}
-
 /// A registry that revokes the first key.
 fn without_key_1(version: u64) -> Value {
     let mut value = desk(version);
@@ -32,13 +27,16 @@ fn load_from(bytes: &[u8], marks: Arc<dyn HighWaterStore>) -> Result<CapabilityR
 
 #[test]
 fn a_key_that_the_registry_revoked_does_not_sign_the_next_root() {
-    let registry = load_from(&sign_with(&without_key_1(1), 2), marks()).unwrap();
+    let registry = load_from(&sign_with(&without_key_1(1), &[2]), marks()).unwrap();
     let thief = TrustRoot::new(2, 1, [key(66).verifying_key()]).unwrap();
     let refused = registry.update_root(&thief.sign(&[&key(1), &key(66)]));
     assert_eq!(refused.unwrap_err().code(), "ENVELOPE_THRESHOLD");
-    assert_eq!(registry.reload(&sign_with(&desk(2), 66), now()).unwrap_err().code(), "REGISTRY_SIGNATURES");
+    assert_eq!(
+        registry.reload(&sign_with(&desk(2), &[66]), now()).unwrap_err().code(),
+        "REGISTRY_SIGNATURES"
+    );
     // Nor after a later registry no longer lists it.
-    registry.reload(&sign_with(&desk(3), 2), now()).unwrap();
+    registry.reload(&sign_with(&desk(3), &[2]), now()).unwrap();
     assert!(registry.update_root(&thief.sign(&[&key(1), &key(66)])).is_err());
     assert_eq!(registry.update_root(&thief.sign(&[&key(2), &key(66)])), Ok(2));
 }
@@ -67,12 +65,12 @@ impl HighWaterStore for Racing {
 #[test]
 fn key_revoked_before_the_raise_does_not_sign() {
     let others = marks();
-    load_from(&sign_with(&without_key_1(6), 2), others.clone()).unwrap();
+    load_from(&sign_with(&without_key_1(6), &[2]), others.clone()).unwrap();
     let sixth = others.current().unwrap().unwrap();
     let racing = || Arc::new(Racing { others: Mutex::new(vec![sixth.clone()]), ..Racing::default() });
-    let refused = load_from(&sign_with(&desk(7), 1), racing());
+    let refused = load_from(&sign_with(&desk(7), &[1]), racing());
     assert_eq!(refused.unwrap_err().code(), "REGISTRY_SIGNATURES");
-    let loaded = load_from(&sign_with(&desk(7), 2), racing()).unwrap();
+    let loaded = load_from(&sign_with(&desk(7), &[2]), racing()).unwrap();
     assert!(loaded.current().is_key_revoked(&key(1).key_id()), "what was raised in between counts");
 }
 
@@ -80,7 +78,7 @@ fn key_revoked_before_the_raise_does_not_sign() {
 fn a_mark_that_never_stands_still_is_given_up_on() {
     let step = |version| Mark::new(version, countersign_core::Digest::of(b""), Default::default());
     let store = Racing { others: Mutex::new((1..1_000).rev().map(step).collect()), ..Racing::default() };
-    let refused = load_from(&sign_with(&desk(5_000), 2), Arc::new(store));
+    let refused = load_from(&sign_with(&desk(5_000), &[2]), Arc::new(store));
     assert_eq!(refused.unwrap_err().code(), "REGISTRY_MARK_MOVED");
 }
 
@@ -90,19 +88,19 @@ fn a_process_that_runs_does_not_go_back_when_its_mark_is_gone() {
     let path = folder.path().join("mark.json");
     let mut fifth = without_key_1(5);
     fifth["revoked"]["agents"] = json!(["mailer"]);
-    let registry = load_from(&sign_with(&fifth, 2), Arc::new(FileHighWater::new(&path))).unwrap();
+    let registry = load_from(&sign_with(&fifth, &[2]), Arc::new(FileHighWater::new(&path))).unwrap();
     let code = |bytes: &[u8]| registry.reload(bytes, now()).unwrap_err().code();
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(code(&sign_with(&desk(4), 2)), "REGISTRY_ROLLBACK");
-    assert_eq!(code(&sign_with(&desk(5), 2)), "REGISTRY_FORK");
-    assert_eq!(code(&sign_with(&desk(6), 1)), "REGISTRY_SIGNATURES", "a key that was revoked");
+    assert_eq!(code(&sign_with(&desk(4), &[2])), "REGISTRY_ROLLBACK");
+    assert_eq!(code(&sign_with(&desk(5), &[2])), "REGISTRY_FORK");
+    assert_eq!(code(&sign_with(&desk(6), &[1])), "REGISTRY_SIGNATURES", "a key that was revoked");
     assert_eq!(registry.negotiate(&request("mailer"), now()).unwrap_err().code(), "AGENT_REVOKED");
     // An older mark in its place does not help.
     let fourth = Mark::new(4, countersign_core::Digest::of(b""), Default::default());
     FileHighWater::new(&path).compare_and_raise(None, &fourth).unwrap();
-    assert_eq!(code(&sign_with(&desk(4), 2)), "REGISTRY_ROLLBACK");
-    assert_eq!(code(&sign_with(&desk(6), 1)), "REGISTRY_SIGNATURES");
-    assert_eq!(registry.reload(&sign_with(&desk(6), 2), now()), Ok(6));
+    assert_eq!(code(&sign_with(&desk(4), &[2])), "REGISTRY_ROLLBACK");
+    assert_eq!(code(&sign_with(&desk(6), &[1])), "REGISTRY_SIGNATURES");
+    assert_eq!(registry.reload(&sign_with(&desk(6), &[2]), now()), Ok(6));
     let left = FileHighWater::new(&path).current().unwrap().unwrap();
     assert_eq!(left.version(), 6);
     assert!(left.revoked_keys().contains(&key(1).key_id()), "the mark is whole again");
@@ -137,9 +135,9 @@ impl HighWaterStore for Busy {
 
 #[test]
 fn revocation_does_not_wait_for_a_load() {
-    for next in [sign_with(&desk(2), 2), sign_with(&desk(2), 9)] {
+    for next in [sign_with(&desk(2), &[2]), sign_with(&desk(2), &[9])] {
         let store = Arc::new(Busy::default());
-        let registry = Arc::new(load_from(&sign_with(&desk(1), 2), store.clone()).unwrap());
+        let registry = Arc::new(load_from(&sign_with(&desk(1), &[2]), store.clone()).unwrap());
         store.registry.set(Arc::clone(&registry)).unwrap();
         let _ = registry.reload(&next, now());
         assert_eq!(*store.revoked_meanwhile.lock().unwrap(), Some(true));
@@ -176,10 +174,10 @@ impl HighWaterStore for Rooting {
 #[test]
 fn reload_under_a_replaced_root_is_refused() {
     let store = Arc::new(Rooting::default());
-    let registry = Arc::new(load_from(&sign_with(&desk(1), 1), store.clone()).unwrap());
+    let registry = Arc::new(load_from(&sign_with(&desk(1), &[1]), store.clone()).unwrap());
     store.registry.set(Arc::clone(&registry)).unwrap();
-    let refused = registry.reload(&sign_with(&desk(2), 1), now());
+    let refused = registry.reload(&sign_with(&desk(2), &[1]), now());
     assert_eq!(refused.unwrap_err().code(), "REGISTRY_SIGNATURES");
     assert_eq!(registry.current().version(), 1);
-    assert_eq!(registry.reload(&sign_with(&desk(2), 2), now()), Ok(2));
+    assert_eq!(registry.reload(&sign_with(&desk(2), &[2]), now()), Ok(2));
 }
