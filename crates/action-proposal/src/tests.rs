@@ -24,6 +24,7 @@ mod race;
 mod reference;
 mod rfc3339;
 mod schema;
+mod signature;
 mod signing;
 mod spend;
 #[cfg(unix)]

@@ -5,11 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_core::{Clock, ClockError, ManualClock, Millis, Timestamp};
 
+pub(super) use super::world::at;
 use crate::EvidenceBudget;
-
-pub(super) fn at(millis: u64) -> Timestamp {
-    Timestamp::from_millis(millis).unwrap()
-}
 
 /// A budget whose time never runs out.
 pub(super) fn budget(file_bytes: u64, total_bytes: u64) -> EvidenceBudget<'static> {

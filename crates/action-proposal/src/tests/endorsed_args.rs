@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::spend::Spent;
 use super::world::{
-    NOW, at, attested, built, cfo, code, endorsed, files, for_acme, gate, hash_entry, judge, told, transfer,
-    with_evidence,
+    NOW, at, attested, built, cfo, code, endorsed, files, for_acme, gate, hash_entry, judge, outcome,
+    transfer, with_evidence,
 };
 use crate::{
     EndorsedDigests, EndorsementDraft, Profile, ProposalSpendError, ProposalVerifier, SpentProposal,
@@ -81,7 +81,7 @@ fn draft(entry: &Value) -> Result<EndorsementDraft, crate::EndorsementError> {
 fn an_unbound_entry_backs_no_high_impact_under_any_profile() {
     for profile in PROFILES {
         let unbound = verifier(profile, &json!({"tools": ["payments_send"], "impacts": ["money", "write"]}));
-        let (refused, detail) = told(judge(&filed(acme()), &unbound));
+        let (refused, detail) = outcome(judge(&filed(acme()), &unbound));
         assert_eq!(refused, "PIC_VERIFIER_FAILED", "{profile}");
         assert!(detail.ends_with("binds no arguments"), "{detail}");
         let mut low = filed(acme());
@@ -111,7 +111,7 @@ fn a_bound_entry_backs_its_arguments_alone_under_any_profile() {
             assert_eq!(judged(other.clone()), "PIC_VERIFIER_FAILED", "{profile} {other}");
         }
     }
-    let (_, detail) = told(judge(&filed(json!({})), &verifier(Profile::Strict, &entry)));
+    let (_, detail) = outcome(judge(&filed(json!({})), &verifier(Profile::Strict, &entry)));
     assert!(detail.ends_with("is for other arguments"), "{detail}");
 }
 

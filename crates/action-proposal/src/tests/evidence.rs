@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::world::{
     Facts, NOW, at, attested, attested_transfer, built, cfo, clock, code, cto, files, gate, hash_entry,
-    judge, look, millis, parsed, told, transfer, with_evidence,
+    judge, look, millis, outcome, parsed, transfer, with_evidence,
 };
 use crate::{
     EvidenceBudget, EvidenceKeyring, EvidenceResolver, Profile, ProposalLimits, ProposalPolicy, ResolveError,
@@ -25,7 +25,7 @@ fn a_file_must_have_the_digest_that_it_is_said_to_have() {
     let value = with_evidence(look(), hash_entry("a", "file://a.txt", b"one"));
     for profile in Profile::ALL {
         let with = |bytes: &[u8]| {
-            told(judge(
+            outcome(judge(
                 &value,
                 &built(gate(profile).verify_evidence().resolver(files(&[("file://a.txt", bytes)]))),
             ))
@@ -39,8 +39,9 @@ fn a_file_must_have_the_digest_that_it_is_said_to_have() {
 #[test]
 fn a_file_that_cannot_be_had_fails() {
     let verifier = built(gate(Profile::Strict).resolver(files(&[("file://a.txt", b"one")])));
-    let with =
-        |reference: &str| told(judge(&with_evidence(look(), hash_entry("a", reference, b"one")), &verifier));
+    let with = |reference: &str| {
+        outcome(judge(&with_evidence(look(), hash_entry("a", reference, b"one")), &verifier))
+    };
     assert_eq!(with("file://a.txt").0, "allow");
     assert_eq!(with("file://b.txt"), failed("/evidence/0/ref", "nothing is there"));
     let rule = "the reference is not a plain relative file reference";
@@ -49,7 +50,7 @@ fn a_file_that_cannot_be_had_fails() {
     }
     let nowhere =
         judge(&with_evidence(look(), hash_entry("a", "file://a.txt", b"one")), &built(gate(Profile::Strict)));
-    assert_eq!(told(nowhere), failed("/evidence/0/ref", "must be in a folder, and there is none"));
+    assert_eq!(outcome(nowhere), failed("/evidence/0/ref", "must be in a folder, and there is none"));
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn first_failing_entry_is_reported() {
     let bad = [hash_entry("x", "file://a", b"other"), hash_entry("y", "file://none", b"")];
     let judged = |entries: &[&Value]| {
         let value = entries.iter().fold(look(), |value, entry| with_evidence(value, (*entry).clone()));
-        told(judge(&value, &built(gate(Profile::Pic09).resolver(resolver()))))
+        outcome(judge(&value, &built(gate(Profile::Pic09).resolver(resolver()))))
     };
     assert_eq!(judged(&[&good[0], &good[1]]).0, "allow");
     assert_eq!(judged(&[&good[0], &bad[0], &bad[1]]).1, "/evidence/1/sha256: must be the digest of the file");
@@ -84,7 +85,7 @@ fn first_failing_entry_is_reported() {
     // A valid signature does not make up for it.
     let filed = with_evidence(transfer(), bad[1].clone());
     let both = attested(filed, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
-    let told_of = told(judge(&both, &built(gate(Profile::Strict).resolver(resolver()))));
+    let told_of = outcome(judge(&both, &built(gate(Profile::Strict).resolver(resolver()))));
     assert_eq!(told_of, failed("/evidence/0/ref", "nothing is there"));
 }
 
@@ -92,10 +93,10 @@ fn first_failing_entry_is_reported() {
 fn failing_signature_is_reported_at_its_place() {
     let mut value = attested_transfer();
     value["evidence"][0]["key_id"] = json!("cto-1");
-    let told_of = told(judge(&value, &built(gate(Profile::Strict))));
+    let told_of = outcome(judge(&value, &built(gate(Profile::Strict))));
     assert_eq!(told_of, failed("/evidence/0/signature", "must be the key's over the payload"));
     value["evidence"][0]["key_id"] = json!("cfo-2");
-    let told_of = told(judge(&value, &built(gate(Profile::Strict))));
+    let told_of = outcome(judge(&value, &built(gate(Profile::Strict))));
     assert_eq!(told_of, failed("/evidence/0/key_id", "must be in the keyring"));
     let none = gate(Profile::Strict).keyring(EvidenceKeyring::empty());
     assert_eq!(code(judge(&attested_transfer(), &built(none))), "PIC_EVIDENCE_FAILED");
@@ -110,7 +111,7 @@ fn key_must_cover_the_policys_impact() {
     let value = attested(value, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
     assert_eq!(code(judge(&value, &built(gate(Profile::Strict).keyring(keyring.clone())))), "allow");
     let policy = ProposalPolicy::from_json(br#"{"impact_by_tool": {"payments_send": "money"}}"#).unwrap();
-    let told_of = told(judge(&value, &built(gate(Profile::Strict).keyring(keyring).policy(policy))));
+    let told_of = outcome(judge(&value, &built(gate(Profile::Strict).keyring(keyring).policy(policy))));
     assert_eq!(told_of, failed("/evidence/0/key_id", "must be a key for this impact"));
 }
 
@@ -170,7 +171,7 @@ fn sixty_four_largest_files_exceed_the_budget() {
     let proposal = parsed(&value);
     let facts = Facts::new("docs_search");
     let call = facts.call_for(&proposal);
-    let refused = told(proposal.verify(&verifier, &call, &*files.clock));
+    let refused = outcome(proposal.verify(&verifier, &call, &*files.clock));
     assert_eq!(refused.0, "PIC_LIMIT_EXCEEDED");
     assert_eq!(refused.1, "/evidence/3/ref: the proposal's evidence has more bytes than it may have");
     let served = files.served.load(Ordering::SeqCst);
@@ -182,7 +183,7 @@ fn sixty_four_largest_files_exceed_the_budget() {
 fn a_file_over_the_limit_fails_as_a_piece_of_evidence() {
     let files = Endless::new(5 * 1_024 * 1_024 + 1, 0);
     let verifier = built(gate(Profile::Strict).resolver(files.clone()));
-    let refused = told(judge(&sixty_four(zeros(1)), &verifier));
+    let refused = outcome(judge(&sixty_four(zeros(1)), &verifier));
     assert_eq!(refused, failed("/evidence/0/ref", "it has more bytes than one file may have"));
 }
 
@@ -204,7 +205,10 @@ fn resolver_that_ignores_the_budget_is_limited() {
     let judged = |bytes: usize, entries: usize| {
         let mut value = sixty_four(zeros(bytes));
         value["evidence"].as_array_mut().unwrap().truncate(entries);
-        told(judge(&value, &built(gate(Profile::Strict).limits(limits).resolver(Arc::new(Generous(bytes))))))
+        outcome(judge(
+            &value,
+            &built(gate(Profile::Strict).limits(limits).resolver(Arc::new(Generous(bytes)))),
+        ))
     };
     assert_eq!(judged(4, 1).0, "allow");
     assert_eq!(judged(3, 2).0, "allow");
@@ -221,7 +225,7 @@ fn time_that_is_over_stops_the_work() {
     let proposal = parsed(&sixty_four(zeros(1)));
     let facts = Facts::new("docs_search");
     let call = facts.call_for(&proposal);
-    let refused = told(proposal.verify(&verifier, &call, &*files.clock));
+    let refused = outcome(proposal.verify(&verifier, &call, &*files.clock));
     assert_eq!(refused.0, "PIC_LIMIT_EXCEEDED", "{}", refused.1);
     assert_eq!(files.served.load(Ordering::SeqCst), 50);
 }
@@ -297,7 +301,7 @@ fn without_a_clock_nothing_verifies() {
     broken.break_down();
     for profile in Profile::ALL {
         let refused = parsed(&look()).verify(&built(gate(profile)), &crate::ProposedCall::unbound(), &broken);
-        assert_eq!(told(refused), ("PIC_INTERNAL_ERROR", "the clock: must tell the time".to_owned()));
+        assert_eq!(outcome(refused), ("PIC_INTERNAL_ERROR", "the clock: must tell the time".to_owned()));
     }
 }
 
@@ -306,7 +310,7 @@ fn limits_are_the_verifiers() {
     let value = attested_transfer();
     let tight = ProposalLimits::default().payload_bytes(100);
     let refused = judge(&value, &built(gate(Profile::Strict).limits(tight)));
-    assert_eq!(told(refused), failed("/evidence/0/payload", "must have no more bytes than the limit"));
+    assert_eq!(outcome(refused), failed("/evidence/0/payload", "must have no more bytes than the limit"));
     let entry = hash_entry("a", "file://a", b"four");
     let resolver = || files(&[("file://a", b"four")]);
     let small = ProposalLimits::default().file_bytes(3);

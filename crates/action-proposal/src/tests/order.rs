@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::world::{
     Facts, attested, attested_transfer, built, cfo, clock, code, gate, hash_entry, judge, keyring_of, look,
-    parsed, told, transfer, with_evidence,
+    outcome, parsed, transfer, with_evidence,
 };
 use crate::{
     HighImpacts, Profile, ProposalCode, ProposalPolicy, ProposalVerifier, ProposalVerifierBuilder,
@@ -18,7 +18,7 @@ fn policy(file: &Value) -> ProposalPolicy {
 
 /// Verifies for a given call.
 fn judge_call(value: &Value, verifier: &ProposalVerifier, call: &ProposedCall<'_>) -> (&'static str, String) {
-    told(parsed(value).verify(verifier, call, &clock()))
+    outcome(parsed(value).verify(verifier, call, &clock()))
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn understated_impact_is_refused_under_every_profile() {
         // The stricter of the two counts.
         let listed = policy(&json!({"impact_by_tool": {"docs_search": "money"}}));
         let verifier = built(gate(profile).policy(listed));
-        let told = judge_call(&look(), &verifier, &call.impact(ImpactClass::Read));
+        let outcome = judge_call(&look(), &verifier, &call.impact(ImpactClass::Read));
         let detail = "/impact: must be no less than what the operator says".to_owned();
-        assert_eq!(told, ("IMPACT_UNDERSTATED", detail));
+        assert_eq!(outcome, ("IMPACT_UNDERSTATED", detail));
     }
 }
 
@@ -118,7 +118,7 @@ fn effective_impact_is_the_strictest() {
 fn unlisted_tool_is_refused_by_strict_only() {
     let listing = || policy(&json!({"impact_by_tool": {"payments_send": "money"}}));
     let expected = ("PIC_POLICY_VIOLATION", "/action/tool: must be a tool that the policy lists".to_owned());
-    assert_eq!(told(judge(&look(), &built(gate(Profile::Strict).policy(listing())))), expected);
+    assert_eq!(outcome(judge(&look(), &built(gate(Profile::Strict).policy(listing())))), expected);
     for profile in [Profile::Pic09, Profile::Pic08] {
         assert_eq!(code(judge(&look(), &built(gate(profile).policy(listing())))), "allow");
     }
@@ -166,16 +166,19 @@ fn added_high_impact_needs_backing() {
 fn required_evidence_depends_on_profile() {
     let required =
         ("PIC_EVIDENCE_REQUIRED", "/evidence: must have an entry, since the call needs evidence".to_owned());
-    assert_eq!(told(judge(&transfer(), &built(gate(Profile::Strict)))), required);
+    assert_eq!(outcome(judge(&transfer(), &built(gate(Profile::Strict)))), required);
     let mut empty = transfer();
     empty["evidence"] = json!([]);
-    assert_eq!(told(judge(&empty, &built(gate(Profile::Strict)))), required);
+    assert_eq!(outcome(judge(&empty, &built(gate(Profile::Strict)))), required);
     for profile in [Profile::Pic09, Profile::Pic08] {
         let verifying = || gate(profile).verify_evidence().sanitize_trust();
         assert_eq!(code(judge(&transfer(), &built(verifying()))), "PIC_VERIFIER_FAILED");
-        assert_eq!(told(judge(&transfer(), &built(verifying().policy(ProposalPolicy::default())))), required);
+        assert_eq!(
+            outcome(judge(&transfer(), &built(verifying().policy(ProposalPolicy::default())))),
+            required
+        );
         let reads = || policy(&json!({"require_evidence_for_impacts": ["read"]}));
-        assert_eq!(told(judge(&look(), &built(verifying().policy(reads())))), required);
+        assert_eq!(outcome(judge(&look(), &built(verifying().policy(reads())))), required);
         assert_eq!(code(judge(&transfer(), &built(verifying().policy(reads())))), "PIC_VERIFIER_FAILED");
         let skipping = gate(profile).policy(reads()).dangerous_skip_evidence();
         assert_eq!(code(judge(&look(), &built(skipping))), "allow");
@@ -232,7 +235,7 @@ fn the_first_check_that_fails_is_the_answer() {
 fn duplicate_evidence_ids_are_refused_by_strict_only() {
     let value = with_evidence(attested_transfer(), attested_transfer()["evidence"][0].clone());
     let detail = "/evidence/1/id: must be no id of an entry before it".to_owned();
-    assert_eq!(told(judge(&value, &built(gate(Profile::Strict)))), ("PIC_DUPLICATE_ID", detail));
+    assert_eq!(outcome(judge(&value, &built(gate(Profile::Strict)))), ("PIC_DUPLICATE_ID", detail));
     assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "allow");
 }
 
@@ -320,8 +323,8 @@ fn stricter_impact_keeps_the_policys_evidence_rule() {
             call = call.impact(called.parse().unwrap());
         }
         let verifier = built(gate(Profile::Strict).policy(policy(&file)));
-        let told = judge_call(&value, &verifier, &call);
-        assert_eq!(told.0, "PIC_EVIDENCE_REQUIRED", "{proposed} {called:?} {listed:?}");
+        let outcome = judge_call(&value, &verifier, &call);
+        assert_eq!(outcome.0, "PIC_EVIDENCE_REQUIRED", "{proposed} {called:?} {listed:?}");
     }
 }
 
@@ -334,7 +337,7 @@ fn tool_rule_requires_evidence_at_any_impact() {
     let judged = |value: &Value, verifier: &ProposalVerifier| {
         let proposal = parsed(value);
         let call = facts.call_for(&proposal).evidence_required();
-        told(proposal.verify(verifier, &call, &clock()))
+        outcome(proposal.verify(verifier, &call, &clock()))
     };
     let signed = attested(value.clone(), "invoice", &cfo(), "cfo-1", &facts);
     let beside = attested(value.clone(), "mail", &cfo(), "cfo-1", &facts);

@@ -3,7 +3,7 @@
 use countersign_core::{Digest, ImpactClass};
 use serde_json::{Value, json};
 
-use super::world::{code, look, parse, parse_text, parsed, told, transfer};
+use super::world::{code, look, outcome, parse, parse_text, parsed, transfer};
 use crate::{ActionProposal, EvidenceEntry, ProposalLimits, TrustLevel};
 
 #[test]
@@ -127,7 +127,7 @@ fn proposal_size_limit_is_exact() {
     let separators = 15;
     let limits = ProposalLimits::default();
     let largest = look_of(64_000 - separators).to_string();
-    assert_eq!(told(ActionProposal::parse(largest.as_bytes(), &limits)), ("allow", String::new()));
+    assert_eq!(outcome(ActionProposal::parse(largest.as_bytes(), &limits)), ("allow", String::new()));
     // The reference writes the value again, with a blank after each separator.
     let counted = look_of(64_000 - separators + 1).to_string();
     assert_eq!(code(ActionProposal::parse(counted.as_bytes(), &limits)), "PIC_LIMIT_EXCEEDED");
@@ -161,23 +161,23 @@ fn list_over_64_entries_is_refused_before_the_schema() {
     for name in ["provenance", "claims", "evidence"] {
         let mut value = look();
         value[name] = json!(vec![7; 65]);
-        let (code, detail) = told(parse(&value));
+        let (code, detail) = outcome(parse(&value));
         assert_eq!(
             (code, detail.starts_with(&format!("/{name}: "))),
             ("PIC_LIMIT_EXCEEDED", true),
             "{detail}"
         );
         value[name] = json!(vec![7; 64]);
-        assert_eq!(told(parse(&value)), ("PIC_SCHEMA_INVALID", format!("/{name}/0: must be an object")));
+        assert_eq!(outcome(parse(&value)), ("PIC_SCHEMA_INVALID", format!("/{name}/0: must be an object")));
     }
     let mut value = look();
     value["provenance"] =
         (0..64).map(|n| json!({"id": format!("i{n}"), "trust": "untrusted"})).collect::<Vec<_>>().into();
     value["claims"] = json!(vec![json!({"text": "t", "evidence": vec!["i0"; 100]}); 64]);
-    assert_eq!(told(parse(&value)), ("allow", String::new()));
+    assert_eq!(outcome(parse(&value)), ("allow", String::new()));
     let two = ProposalLimits::default().items(2);
     let tight = ActionProposal::parse(value.to_string().as_bytes(), &two);
-    assert_eq!(told(tight).1, "/provenance: must have no more entries than the limit");
+    assert_eq!(outcome(tight).1, "/provenance: must have no more entries than the limit");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn duplicate_input_ids_are_refused() {
     let mut value = transfer();
     value["provenance"][1]["id"] = json!("invoice");
     assert_eq!(
-        told(parse(&value)),
+        outcome(parse(&value)),
         ("PIC_DUPLICATE_ID", "/provenance/1/id: must be no id of an entry before it".to_owned())
     );
     for other in ["Invoice", "invoice ", "invo\u{200b}ice", "inv\u{043e}ice", ""] {

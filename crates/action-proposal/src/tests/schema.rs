@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{parse, parsed, told, transfer, with_evidence};
+use super::world::{outcome, parse, parsed, transfer, with_evidence};
 
 fn full() -> Value {
     let value = with_evidence(
@@ -20,7 +20,7 @@ fn full() -> Value {
 fn with(pointer: &str, other: Value) -> (&'static str, String) {
     let mut value = full();
     *value.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = other;
-    told(parse(&value))
+    outcome(parse(&value))
 }
 
 /// Error of a proposal without the member at `pointer`.
@@ -28,7 +28,7 @@ fn without(pointer: &str) -> (&'static str, String) {
     let mut value = full();
     let (object, name) = pointer.rsplit_once('/').unwrap();
     value.pointer_mut(object).unwrap().as_object_mut().unwrap().remove(name).unwrap();
-    told(parse(&value))
+    outcome(parse(&value))
 }
 
 fn refused(place: &str, rule: &str) -> (&'static str, String) {
@@ -112,19 +112,22 @@ fn unknown_member_is_refused_without_its_name() {
     for place in ["", "/provenance/0", "/claims/0", "/action", "/evidence/0", "/evidence/1"] {
         let mut value = full();
         value.pointer_mut(place).unwrap()["SECRET"] = json!(1);
-        assert_eq!(told(parse(&value)), refused(place, "must have no member that the schema does not name"));
+        assert_eq!(
+            outcome(parse(&value)),
+            refused(place, "must have no member that the schema does not name")
+        );
     }
     // A member of the other kind of evidence.
     let mut value = full();
     value["evidence"][0]["payload"] = json!("p");
-    assert_eq!(told(parse(&value)).0, "PIC_SCHEMA_INVALID");
+    assert_eq!(outcome(parse(&value)).0, "PIC_SCHEMA_INVALID");
     let mut value = full();
     value["evidence"][1]["sha256"] = json!("a".repeat(64));
-    assert_eq!(told(parse(&value)).0, "PIC_SCHEMA_INVALID");
+    assert_eq!(outcome(parse(&value)).0, "PIC_SCHEMA_INVALID");
     // Arguments belong to the tool.
     let mut value = full();
     value["action"]["args"] = json!({"anything": {"protocol": null}, "": []});
-    assert_eq!(told(parse(&value)).0, "allow");
+    assert_eq!(outcome(parse(&value)).0, "allow");
 }
 
 #[test]

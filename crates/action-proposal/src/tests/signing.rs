@@ -2,12 +2,12 @@
 
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::{
-    AgentId, Audience, CallId, Digest, ImpactClass, Millis, Principal, ServerName, SessionId, Timestamp,
-    ToolName,
+    AgentId, Audience, CallId, Digest, ImpactClass, Millis, Principal, ServerName, SessionId, ToolName,
 };
 use countersign_keys::SigningKey;
 use serde_json::{Value, json};
 
+pub(super) use super::world::at;
 use crate::attestation::{AttestationRules, Broken, VerifiedSignature, verify_entry};
 use crate::{
     ActionProposal, AttestationDraft, EvidenceEntry, EvidenceKeyring, Profile, ProposalLimits, ProposedCall,
@@ -17,13 +17,12 @@ use crate::{
 /// 2026-01-31T12:00:00Z.
 pub(super) const NOW: u64 = 1_769_860_800_000;
 
+/// The profiles of the reference releases.
+pub(super) const PIC: [Profile; 2] = [Profile::Pic09, Profile::Pic08];
+
 pub(super) const KEY_ID: &str = "cfo-1";
 
 pub(super) const EVIDENCE_ID: &str = "invoice";
-
-pub(super) fn at(millis: u64) -> Timestamp {
-    Timestamp::from_millis(millis).unwrap()
-}
 
 pub(super) fn signer() -> SigningKey {
     SigningKey::from_seed([7; 32])
@@ -204,5 +203,23 @@ pub(super) fn signature_entry(proposal: &ActionProposal) -> &SignatureEntry {
     match &proposal.evidence()[0] {
         EvidenceEntry::Signature(entry) => entry,
         EvidenceEntry::Hash(entry) => panic!("not a signature: {entry:?}"),
+    }
+}
+
+/// The object with one member replaced.
+pub(super) fn with(mut object: Value, name: &str, value: Value) -> Value {
+    object[name] = value;
+    object
+}
+
+pub(super) fn without(mut object: Value, name: &str) -> Value {
+    object.as_object_mut().unwrap().remove(name).unwrap();
+    object
+}
+
+/// Asserts that every profile refuses an entry at this place.
+pub(super) fn refused_by_all(facts: &Facts, entry: &Value, place: &str) {
+    for profile in Profile::ALL {
+        assert_eq!(Judge::new(profile, facts).place(entry), place, "{profile} {entry}");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::world::{
     Facts, attested, attested_transfer, built, cfo, clock, code, cto, endorsed, files, for_acme, gate,
-    hash_entry, judge, keyring_of, look, parsed, told, transfer, with_evidence,
+    hash_entry, judge, keyring_of, look, outcome, parsed, transfer, with_evidence,
 };
 use crate::{Profile, ProposalVerifierBuilder, ProposedCall, TrustLevel};
 
@@ -94,7 +94,7 @@ fn a_claim_must_cite_the_input_that_is_trusted() {
     none["claims"] = json!([]);
     let none = attested(none, "invoice", &cfo(), "cfo-1", &facts);
     let detail = "/claims: one must cite an input that is trusted".to_owned();
-    assert_eq!(told(judge(&none, &built(gate(Profile::Strict)))), ("PIC_VERIFIER_FAILED", detail));
+    assert_eq!(outcome(judge(&none, &built(gate(Profile::Strict)))), ("PIC_VERIFIER_FAILED", detail));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn dangling_citation_is_refused_by_strict() {
         ]);
         let value = attested(value, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
         let detail = "/claims/1/evidence: must cite inputs that are there".to_owned();
-        assert_eq!(told(judge(&value, &built(gate(Profile::Strict)))), ("PIC_VERIFIER_FAILED", detail));
+        assert_eq!(outcome(judge(&value, &built(gate(Profile::Strict)))), ("PIC_VERIFIER_FAILED", detail));
         assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "allow");
     }
 }
@@ -244,7 +244,7 @@ fn threshold_counts_keys_behind_cited_evidence() {
     let detail = "/evidence: must be signed by as many keys as the keyring asks for".to_owned();
     for profile in Profile::ALL {
         let verifier = || built(gate(profile).verify_evidence().sanitize_trust().keyring(two()));
-        assert_eq!(told(judge(&twice_attested(&json!(["invoice", "mail"])), &verifier())).0, "allow");
+        assert_eq!(outcome(judge(&twice_attested(&json!(["invoice", "mail"])), &verifier())).0, "allow");
         // One signature, an uncited one, one key twice.
         let mut one = twice_attested(&json!(["invoice", "mail"]));
         one["evidence"].as_array_mut().unwrap().pop();
@@ -256,7 +256,7 @@ fn threshold_counts_keys_behind_cited_evidence() {
         let same = attested(same, "mail", &cfo(), "cfo-1", &facts);
         for refused in [one, uncited, same] {
             assert_eq!(
-                told(judge(&refused, &verifier())),
+                outcome(judge(&refused, &verifier())),
                 ("PIC_VERIFIER_FAILED", detail.clone()),
                 "{profile}"
             );

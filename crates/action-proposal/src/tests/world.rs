@@ -66,12 +66,12 @@ pub(super) fn parsed(value: &Value) -> ActionProposal {
 }
 
 /// Code, place and rule; `allow` without an error.
-pub(super) fn told<T>(result: Result<T, ProposalError>) -> (&'static str, String) {
+pub(super) fn outcome<T>(result: Result<T, ProposalError>) -> (&'static str, String) {
     result.map_or_else(|e| (e.code().as_str(), e.detail()), |_| ("allow", String::new()))
 }
 
 pub(super) fn code<T>(result: Result<T, ProposalError>) -> &'static str {
-    told(result).0
+    outcome(result).0
 }
 
 pub(super) fn cfo() -> SigningKey {

@@ -5,20 +5,13 @@ use countersign_core::Digest;
 use countersign_keys::SigningKey;
 use serde_json::{Value, json};
 
+pub(super) use super::super::world::{cfo, cto, look, transfer};
 use crate::{ActionProposal, AttestationDraft, ProposalLimits, ProposedCall};
 
 /// A slug and a vector.
 pub(super) type Case = (&'static str, Value);
 
 pub(super) const NOW: &str = "2026-01-31T12:00:00Z";
-
-pub(super) fn cfo() -> SigningKey {
-    SigningKey::from_seed([1; 32])
-}
-
-pub(super) fn cto() -> SigningKey {
-    SigningKey::from_seed([2; 32])
-}
 
 /// In no keyring.
 pub(super) fn mallory() -> SigningKey {
@@ -42,33 +35,6 @@ pub(super) fn scoped(scope: &Value) -> Value {
     let mut entry = scope.clone();
     entry["public_key"] = public(&cfo()).into();
     json!({"trusted_keys": {"cfo-1": entry, "cto-1": public(&cto())}})
-}
-
-/// The transfer of the stories: requested by a mail, with an invoice from the finance office.
-pub(super) fn transfer() -> Value {
-    json!({
-        "protocol": "PIC/1.0",
-        "intent": "pay the invoice of March",
-        "impact": "money",
-        "provenance": [
-            {"id": "invoice", "trust": "untrusted", "source": "finance"},
-            {"id": "mail", "trust": "untrusted"},
-        ],
-        "claims": [{"text": "the invoice is due", "evidence": ["invoice"]}],
-        "action": {"tool": "payments_send", "args": {"amount": 500, "to": "acme"}},
-    })
-}
-
-/// A read, without further requirements.
-pub(super) fn look() -> Value {
-    json!({
-        "protocol": "PIC/1.0",
-        "intent": "look up the opening hours",
-        "impact": "read",
-        "provenance": [],
-        "claims": [],
-        "action": {"tool": "docs_search", "args": {"q": "hours"}},
-    })
 }
 
 /// The call of a proposal, as the gate knows it.
@@ -207,7 +173,7 @@ pub(super) fn pic09(proposal: Value) -> Value {
 }
 
 /// The same vector with the proposal as text, for content that a value cannot hold.
-pub(super) fn told(mut vector: Value, text: String) -> Value {
+pub(super) fn with_text(mut vector: Value, text: String) -> Value {
     without(&mut vector, "proposal");
     vector["proposal_text"] = text.into();
     vector

@@ -56,7 +56,7 @@ fn limits() -> Vec<Case> {
         |name: &str, entries: Vec<Value>| strict(changed(look(), |proposal| proposal[name] = entries.into()));
     let deep = format!(r#"{{"protocol":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
     let one_over = look().to_string().len() as u64 - 1;
-    let padded = changed(told(strict(look()), look().to_string()), |vector| {
+    let padded = changed(with_text(strict(look()), look().to_string()), |vector| {
         vector["limits"] = json!({"proposal_bytes": one_over});
     });
     vec![
@@ -71,7 +71,7 @@ fn limits() -> Vec<Case> {
             "payload_bytes",
             evidence_failed("a payload that is too long", "/evidence/0/payload", small("payload_bytes", 100)),
         ),
-        ("depth", over("nested deeper than a reader goes", "", told(strict(look()), deep))),
+        ("depth", over("nested deeper than a reader goes", "", with_text(strict(look()), deep))),
     ]
 }
 
@@ -80,7 +80,7 @@ fn texts() -> Vec<Case> {
     let good = look().to_string();
     let case = |about: &str, from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
-        blocked(about, "PIC_SCHEMA_INVALID", "", told(strict(look()), good.replacen(from, to, 1)))
+        blocked(about, "PIC_SCHEMA_INVALID", "", with_text(strict(look()), good.replacen(from, to, 1)))
     };
     let intent = r#""intent":"#;
     vec![
@@ -101,7 +101,12 @@ fn texts() -> Vec<Case> {
         ("byte_order_mark", case("a byte order mark", "{", "\u{feff}{")),
         (
             "trailing_data",
-            blocked("a second value", "PIC_SCHEMA_INVALID", "", told(strict(look()), format!("{good}{{}}"))),
+            blocked(
+                "a second value",
+                "PIC_SCHEMA_INVALID",
+                "",
+                with_text(strict(look()), format!("{good}{{}}")),
+            ),
         ),
         ("not_json", case("a number with a sign", r#""hours""#, "+1")),
         ("comment", case("a comment", "{", "{/**/")),
