@@ -8,8 +8,8 @@ use countersign_core::{Clock, ClockError, Digest, ManualClock, Timestamp};
 use serde_json::{Value, json};
 
 use super::world::{
-    Facts, NOW, at, attested, attested_transfer, built, cfo, clock, code, cto, files, gate, hash_entry,
-    judge, look, millis, outcome, parsed, transfer, with_evidence,
+    Facts, NOW, answer, at, attested, attested_transfer, built, cfo, clock, code, cto, files, gate,
+    hash_entry, judge, look, millis, outcome, parsed, transfer, verdict, with_evidence,
 };
 use crate::{
     EvidenceBudget, EvidenceKeyring, EvidenceResolver, Profile, ProposalLimits, ProposalPolicy, ResolveError,
@@ -25,10 +25,7 @@ fn a_file_must_have_the_digest_that_it_is_said_to_have() {
     let value = with_evidence(look(), hash_entry("a", "file://a.txt", b"one"));
     for profile in Profile::ALL {
         let with = |bytes: &[u8]| {
-            outcome(judge(
-                &value,
-                &built(gate(profile).verify_evidence().resolver(files(&[("file://a.txt", bytes)]))),
-            ))
+            answer(&value, gate(profile).verify_evidence().resolver(files(&[("file://a.txt", bytes)])))
         };
         assert_eq!(with(b"one").0, "allow");
         assert_eq!(with(b"two"), failed("/evidence/0/sha256", "must be the digest of the file"));
@@ -76,7 +73,7 @@ fn first_failing_entry_is_reported() {
     let bad = [hash_entry("x", "file://a", b"other"), hash_entry("y", "file://none", b"")];
     let judged = |entries: &[&Value]| {
         let value = entries.iter().fold(look(), |value, entry| with_evidence(value, (*entry).clone()));
-        outcome(judge(&value, &built(gate(Profile::Pic09).resolver(resolver()))))
+        answer(&value, gate(Profile::Pic09).resolver(resolver()))
     };
     assert_eq!(judged(&[&good[0], &good[1]]).0, "allow");
     assert_eq!(judged(&[&good[0], &bad[0], &bad[1]]).1, "/evidence/1/sha256: must be the digest of the file");
@@ -85,21 +82,21 @@ fn first_failing_entry_is_reported() {
     // A valid signature does not make up for it.
     let filed = with_evidence(transfer(), bad[1].clone());
     let both = attested(filed, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
-    let told_of = outcome(judge(&both, &built(gate(Profile::Strict).resolver(resolver()))));
-    assert_eq!(told_of, failed("/evidence/0/ref", "nothing is there"));
+    let refused = answer(&both, gate(Profile::Strict).resolver(resolver()));
+    assert_eq!(refused, failed("/evidence/0/ref", "nothing is there"));
 }
 
 #[test]
 fn failing_signature_is_reported_at_its_place() {
     let mut value = attested_transfer();
     value["evidence"][0]["key_id"] = json!("cto-1");
-    let told_of = outcome(judge(&value, &built(gate(Profile::Strict))));
-    assert_eq!(told_of, failed("/evidence/0/signature", "must be the key's over the payload"));
+    let refused = answer(&value, gate(Profile::Strict));
+    assert_eq!(refused, failed("/evidence/0/signature", "must be the key's over the payload"));
     value["evidence"][0]["key_id"] = json!("cfo-2");
-    let told_of = outcome(judge(&value, &built(gate(Profile::Strict))));
-    assert_eq!(told_of, failed("/evidence/0/key_id", "must be in the keyring"));
+    let refused = answer(&value, gate(Profile::Strict));
+    assert_eq!(refused, failed("/evidence/0/key_id", "must be in the keyring"));
     let none = gate(Profile::Strict).keyring(EvidenceKeyring::empty());
-    assert_eq!(code(judge(&attested_transfer(), &built(none))), "PIC_EVIDENCE_FAILED");
+    assert_eq!(verdict(&attested_transfer(), none), "PIC_EVIDENCE_FAILED");
 }
 
 #[test]
@@ -109,10 +106,10 @@ fn key_must_cover_the_policys_impact() {
     let mut value = transfer();
     value["impact"] = json!("irreversible");
     let value = attested(value, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
-    assert_eq!(code(judge(&value, &built(gate(Profile::Strict).keyring(keyring.clone())))), "allow");
+    assert_eq!(verdict(&value, gate(Profile::Strict).keyring(keyring.clone())), "allow");
     let policy = ProposalPolicy::from_json(br#"{"impact_by_tool": {"payments_send": "money"}}"#).unwrap();
-    let told_of = outcome(judge(&value, &built(gate(Profile::Strict).keyring(keyring).policy(policy))));
-    assert_eq!(told_of, failed("/evidence/0/key_id", "must be a key for this impact"));
+    let refused = answer(&value, gate(Profile::Strict).keyring(keyring).policy(policy));
+    assert_eq!(refused, failed("/evidence/0/key_id", "must be a key for this impact"));
 }
 
 #[test]
@@ -120,8 +117,8 @@ fn evidence_that_is_skipped_is_not_looked_at() {
     let value = with_evidence(look(), hash_entry("a", "file://../../etc", b"x"));
     let verified = judge(&value, &built(gate(Profile::Pic09).dangerous_skip_evidence())).unwrap();
     assert!(verified.evidence().is_empty());
-    assert_eq!(code(judge(&value, &built(gate(Profile::Pic08)))), "allow");
-    assert_eq!(code(judge(&value, &built(gate(Profile::Pic08).verify_evidence()))), "PIC_EVIDENCE_FAILED");
+    assert_eq!(verdict(&value, gate(Profile::Pic08)), "allow");
+    assert_eq!(verdict(&value, gate(Profile::Pic08).verify_evidence()), "PIC_EVIDENCE_FAILED");
     // So it raises no trust.
     let skipping = built(gate(Profile::Pic09).dangerous_skip_evidence());
     assert_eq!(code(judge(&attested_transfer(), &skipping)), "PIC_VERIFIER_FAILED");
@@ -205,10 +202,7 @@ fn resolver_that_ignores_the_budget_is_limited() {
     let judged = |bytes: usize, entries: usize| {
         let mut value = sixty_four(zeros(bytes));
         value["evidence"].as_array_mut().unwrap().truncate(entries);
-        outcome(judge(
-            &value,
-            &built(gate(Profile::Strict).limits(limits).resolver(Arc::new(Generous(bytes)))),
-        ))
+        answer(&value, gate(Profile::Strict).limits(limits).resolver(Arc::new(Generous(bytes))))
     };
     assert_eq!(judged(4, 1).0, "allow");
     assert_eq!(judged(3, 2).0, "allow");

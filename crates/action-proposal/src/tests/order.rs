@@ -4,8 +4,8 @@ use countersign_core::{Digest, ImpactClass, ToolName};
 use serde_json::{Value, json};
 
 use super::world::{
-    Facts, attested, attested_transfer, built, cfo, clock, code, gate, hash_entry, judge, keyring_of, look,
-    outcome, parsed, transfer, with_evidence,
+    Facts, answer, attested, attested_transfer, built, cfo, clock, code, gate, hash_entry, judge, keyring_of,
+    look, outcome, parsed, transfer, verdict, with_evidence,
 };
 use crate::{
     HighImpacts, Profile, ProposalCode, ProposalPolicy, ProposalVerifier, ProposalVerifierBuilder,
@@ -118,9 +118,9 @@ fn effective_impact_is_the_strictest() {
 fn unlisted_tool_is_refused_by_strict_only() {
     let listing = || policy(&json!({"impact_by_tool": {"payments_send": "money"}}));
     let expected = ("PIC_POLICY_VIOLATION", "/action/tool: must be a tool that the policy lists".to_owned());
-    assert_eq!(outcome(judge(&look(), &built(gate(Profile::Strict).policy(listing())))), expected);
+    assert_eq!(answer(&look(), gate(Profile::Strict).policy(listing())), expected);
     for profile in [Profile::Pic09, Profile::Pic08] {
-        assert_eq!(code(judge(&look(), &built(gate(profile).policy(listing())))), "allow");
+        assert_eq!(verdict(&look(), gate(profile).policy(listing())), "allow");
     }
     // A registry that knows the tool is as good as a policy that lists it; a policy without tools lists none.
     let strict = built(gate(Profile::Strict).policy(listing()));
@@ -128,10 +128,7 @@ fn unlisted_tool_is_refused_by_strict_only() {
     let call = ProposedCall::to_tool_named("docs_search").args(args);
     assert_eq!(judge_call(&look(), &strict, &call.impact(ImpactClass::Read)).0, "allow");
     assert_eq!(judge_call(&look(), &strict, &ProposedCall::unbound()), expected);
-    assert_eq!(
-        code(judge(&look(), &built(gate(Profile::Strict).policy(ProposalPolicy::default())))),
-        "allow"
-    );
+    assert_eq!(verdict(&look(), gate(Profile::Strict).policy(ProposalPolicy::default())), "allow");
 }
 
 #[test]
@@ -150,14 +147,14 @@ fn added_high_impact_needs_backing() {
     for profile in Profile::ALL {
         let mut value = look();
         value["impact"] = json!("external");
-        assert_eq!(code(judge(&value, &built(gate(profile)))), "allow");
-        let refused = code(judge(&value, &built(gate(profile).high(high))));
+        assert_eq!(verdict(&value, gate(profile)), "allow");
+        let refused = verdict(&value, gate(profile).high(high));
         let expected =
             if profile == Profile::Strict { "PIC_EVIDENCE_REQUIRED" } else { "PIC_VERIFIER_FAILED" };
         assert_eq!(refused, expected);
         for impact in ["money", "privacy", "irreversible"] {
             value["impact"] = json!(impact);
-            assert_eq!(code(judge(&value, &built(gate(profile).high(high)))), expected, "{profile} {impact}");
+            assert_eq!(verdict(&value, gate(profile).high(high)), expected, "{profile} {impact}");
         }
     }
 }
@@ -166,22 +163,19 @@ fn added_high_impact_needs_backing() {
 fn required_evidence_depends_on_profile() {
     let required =
         ("PIC_EVIDENCE_REQUIRED", "/evidence: must have an entry, since the call needs evidence".to_owned());
-    assert_eq!(outcome(judge(&transfer(), &built(gate(Profile::Strict)))), required);
+    assert_eq!(answer(&transfer(), gate(Profile::Strict)), required);
     let mut empty = transfer();
     empty["evidence"] = json!([]);
-    assert_eq!(outcome(judge(&empty, &built(gate(Profile::Strict)))), required);
+    assert_eq!(answer(&empty, gate(Profile::Strict)), required);
     for profile in [Profile::Pic09, Profile::Pic08] {
         let verifying = || gate(profile).verify_evidence().sanitize_trust();
-        assert_eq!(code(judge(&transfer(), &built(verifying()))), "PIC_VERIFIER_FAILED");
-        assert_eq!(
-            outcome(judge(&transfer(), &built(verifying().policy(ProposalPolicy::default())))),
-            required
-        );
+        assert_eq!(verdict(&transfer(), verifying()), "PIC_VERIFIER_FAILED");
+        assert_eq!(answer(&transfer(), verifying().policy(ProposalPolicy::default())), required);
         let reads = || policy(&json!({"require_evidence_for_impacts": ["read"]}));
-        assert_eq!(outcome(judge(&look(), &built(verifying().policy(reads())))), required);
-        assert_eq!(code(judge(&transfer(), &built(verifying().policy(reads())))), "PIC_VERIFIER_FAILED");
+        assert_eq!(answer(&look(), verifying().policy(reads())), required);
+        assert_eq!(verdict(&transfer(), verifying().policy(reads())), "PIC_VERIFIER_FAILED");
         let skipping = gate(profile).policy(reads()).dangerous_skip_evidence();
-        assert_eq!(code(judge(&look(), &built(skipping))), "allow");
+        assert_eq!(verdict(&look(), skipping), "allow");
     }
 }
 
@@ -192,12 +186,9 @@ fn a_policy_asks_for_evidence_by_its_own_impact_of_the_tool() {
     value["impact"] = json!("external");
     let file =
         json!({"impact_by_tool": {"docs_search": "write"}, "require_evidence_for_impacts": ["external"]});
-    assert_eq!(code(judge(&value, &built(gate(Profile::Pic09).policy(policy(&file))))), "allow");
+    assert_eq!(verdict(&value, gate(Profile::Pic09).policy(policy(&file))), "allow");
     // Under strict, from any source.
-    assert_eq!(
-        code(judge(&value, &built(gate(Profile::Strict).policy(policy(&file))))),
-        "PIC_EVIDENCE_REQUIRED"
-    );
+    assert_eq!(verdict(&value, gate(Profile::Strict).policy(policy(&file))), "PIC_EVIDENCE_REQUIRED");
     let verifier = built(gate(Profile::Pic09).policy(policy(&file)));
     let call = ProposedCall::to_tool_named("docs_search").impact(ImpactClass::External);
     assert_eq!(judge_call(&value, &verifier, &call).0, "PIC_EVIDENCE_REQUIRED");
@@ -228,15 +219,15 @@ fn the_first_check_that_fails_is_the_answer() {
     value.as_object_mut().unwrap().remove("evidence");
     assert_eq!(judge_call(&value, &strict(), &call).0, "PIC_EVIDENCE_REQUIRED");
     let attested = attested_transfer();
-    assert_eq!(code(judge(&attested, &built(gate(Profile::Strict)))), "allow");
+    assert_eq!(verdict(&attested, gate(Profile::Strict)), "allow");
 }
 
 #[test]
 fn duplicate_evidence_ids_are_refused_by_strict_only() {
     let value = with_evidence(attested_transfer(), attested_transfer()["evidence"][0].clone());
     let detail = "/evidence/1/id: must be no id of an entry before it".to_owned();
-    assert_eq!(outcome(judge(&value, &built(gate(Profile::Strict)))), ("PIC_DUPLICATE_ID", detail));
-    assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "allow");
+    assert_eq!(answer(&value, gate(Profile::Strict)), ("PIC_DUPLICATE_ID", detail));
+    assert_eq!(verdict(&value, gate(Profile::Pic09)), "allow");
 }
 
 #[test]
@@ -252,13 +243,12 @@ fn the_codes_stand_in_the_order_of_the_checks() {
 /// in both with more.
 fn stated(
     gate: ProposalVerifierBuilder,
-    proposed: &str,
-    called: Option<&str>,
-    listed: Option<&str>,
+    evidence_at: &str,
+    (proposed, called, listed): Stated,
 ) -> &'static str {
     let mut value = look();
     value["impact"] = json!(proposed);
-    let mut file = json!({"require_evidence_for_impacts": ["irreversible"]});
+    let mut file = json!({"require_evidence_for_impacts": [evidence_at]});
     if let Some(listed) = listed {
         file["impact_by_tool"] = json!({"docs_search": listed});
     }
@@ -271,8 +261,11 @@ fn stated(
     code(proposal.verify(&built(gate.policy(policy(&file))), &call, &clock()))
 }
 
-/// Sources that state `write`, and the other stated impacts.
-const WRITES: [(&str, Option<&str>, Option<&str>); 7] = [
+/// Impacts of the proposal, the call and the policy.
+type Stated = (&'static str, Option<&'static str>, Option<&'static str>);
+
+/// Cases in which one of them is `write`.
+const WRITES: [Stated; 7] = [
     ("write", Some("write"), None),
     ("external", Some("write"), None),
     ("compute", Some("write"), Some("external")),
@@ -285,46 +278,33 @@ const WRITES: [(&str, Option<&str>, Option<&str>); 7] = [
 #[test]
 fn stricter_impact_keeps_the_high_impact_rule() {
     let high = HighImpacts::default().with(ImpactClass::Write);
-    for (proposed, called, listed) in WRITES {
+    for impacts in WRITES {
         for profile in Profile::ALL {
             let gate = || gate(profile).verify_evidence().sanitize_trust();
             let expected =
                 if profile == Profile::Strict { "PIC_EVIDENCE_REQUIRED" } else { "PIC_VERIFIER_FAILED" };
-            let came = stated(gate().high(high), proposed, called, listed);
-            assert_eq!(came, expected, "{profile} {proposed} {called:?} {listed:?}");
-            assert_eq!(stated(gate(), proposed, called, listed), "allow");
+            let came = stated(gate().high(high), "irreversible", impacts);
+            assert_eq!(came, expected, "{profile} {impacts:?}");
+            assert_eq!(stated(gate(), "irreversible", impacts), "allow");
         }
     }
 }
 
 #[test]
 fn stating_more_does_not_lift_a_threshold() {
-    for (proposed, called, listed) in WRITES {
+    for impacts in WRITES {
         for profile in Profile::ALL {
-            let gate = || gate(profile).verify_evidence().sanitize_trust();
-            let one = gate().keyring(keyring_of(&json!({"write": 1})));
-            let came = stated(one, proposed, called, listed);
-            assert_eq!(came, "PIC_VERIFIER_FAILED", "{profile} {proposed} {called:?} {listed:?}");
+            let gate = gate(profile).verify_evidence().sanitize_trust();
+            let came = stated(gate.keyring(keyring_of(&json!({"write": 1}))), "irreversible", impacts);
+            assert_eq!(came, "PIC_VERIFIER_FAILED", "{profile} {impacts:?}");
         }
     }
 }
 
 #[test]
 fn stricter_impact_keeps_the_policys_evidence_rule() {
-    for (proposed, called, listed) in WRITES {
-        let mut value = look();
-        value["impact"] = json!(proposed);
-        let mut file = json!({"require_evidence_for_impacts": ["write"]});
-        if let Some(listed) = listed {
-            file["impact_by_tool"] = json!({"docs_search": listed});
-        }
-        let mut call = ProposedCall::to_tool_named("docs_search").args(parsed(&value).args_digest());
-        if let Some(called) = called {
-            call = call.impact(called.parse().unwrap());
-        }
-        let verifier = built(gate(Profile::Strict).policy(policy(&file)));
-        let outcome = judge_call(&value, &verifier, &call);
-        assert_eq!(outcome.0, "PIC_EVIDENCE_REQUIRED", "{proposed} {called:?} {listed:?}");
+    for impacts in WRITES {
+        assert_eq!(stated(gate(Profile::Strict), "write", impacts), "PIC_EVIDENCE_REQUIRED", "{impacts:?}");
     }
 }
 

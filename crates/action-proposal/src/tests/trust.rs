@@ -4,8 +4,8 @@ use countersign_core::ImpactClass;
 use serde_json::{Value, json};
 
 use super::world::{
-    Facts, attested, attested_transfer, built, cfo, clock, code, cto, endorsed, files, for_acme, gate,
-    hash_entry, judge, keyring_of, look, outcome, parsed, transfer, with_evidence,
+    Facts, answer, attested, attested_transfer, built, cfo, clock, code, cto, endorsed, files, for_acme,
+    gate, hash_entry, judge, keyring_of, look, outcome, parsed, transfer, verdict, with_evidence,
 };
 use crate::{Profile, ProposalVerifierBuilder, ProposedCall, TrustLevel};
 
@@ -25,14 +25,14 @@ fn claimed_trust_is_ignored() {
     let mut value = transfer();
     value["provenance"][0]["trust"] = json!("trusted");
     value["provenance"][1]["trust"] = json!("trusted");
-    assert_eq!(code(judge(&value, &built(gate(Profile::Strict)))), "PIC_EVIDENCE_REQUIRED");
-    assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "PIC_VERIFIER_FAILED");
-    assert_eq!(code(judge(&value, &built(gate(Profile::Pic08).sanitize_trust()))), "PIC_VERIFIER_FAILED");
+    assert_eq!(verdict(&value, gate(Profile::Strict)), "PIC_EVIDENCE_REQUIRED");
+    assert_eq!(verdict(&value, gate(Profile::Pic09)), "PIC_VERIFIER_FAILED");
+    assert_eq!(verdict(&value, gate(Profile::Pic08).sanitize_trust()), "PIC_VERIFIER_FAILED");
     // Only if the operator asked for it, or under the release that did so.
     let asked = gate(Profile::Pic09).dangerous_trust_as_claimed();
-    assert_eq!(code(judge(&value, &built(asked))), "allow");
-    assert_eq!(code(judge(&value, &built(gate(Profile::Pic08)))), "allow");
-    assert_eq!(code(judge(&transfer(), &built(gate(Profile::Pic08)))), "PIC_VERIFIER_FAILED");
+    assert_eq!(verdict(&value, asked), "allow");
+    assert_eq!(verdict(&value, gate(Profile::Pic08)), "allow");
+    assert_eq!(verdict(&transfer(), gate(Profile::Pic08)), "PIC_VERIFIER_FAILED");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_claim_must_cite_the_input_that_is_trusted() {
     none["claims"] = json!([]);
     let none = attested(none, "invoice", &cfo(), "cfo-1", &facts);
     let detail = "/claims: one must cite an input that is trusted".to_owned();
-    assert_eq!(outcome(judge(&none, &built(gate(Profile::Strict)))), ("PIC_VERIFIER_FAILED", detail));
+    assert_eq!(answer(&none, gate(Profile::Strict)), ("PIC_VERIFIER_FAILED", detail));
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn dangling_citation_is_refused_by_strict() {
         ]);
         let value = attested(value, "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
         let detail = "/claims/1/evidence: must cite inputs that are there".to_owned();
-        assert_eq!(outcome(judge(&value, &built(gate(Profile::Strict)))), ("PIC_VERIFIER_FAILED", detail));
-        assert_eq!(code(judge(&value, &built(gate(Profile::Pic09)))), "allow");
+        assert_eq!(answer(&value, gate(Profile::Strict)), ("PIC_VERIFIER_FAILED", detail));
+        assert_eq!(verdict(&value, gate(Profile::Pic09)), "allow");
     }
 }
 
@@ -131,15 +131,15 @@ fn evidence_for_no_input_raises_nothing() {
     let verified = judge(&value, &pic).unwrap();
     assert!(!verified.evidence()[0].raises_trust());
     assert_eq!(
-        code(judge(&with_evidence(transfer(), entry("invoice")), &built(gate(Profile::Strict)))),
+        verdict(&with_evidence(transfer(), entry("invoice")), gate(Profile::Strict)),
         "PIC_EVIDENCE_FAILED"
     );
 }
 
 #[test]
 fn plain_hash_raises_trust_in_0_8_only() {
-    assert_eq!(code(judge(&filed(), &built(with_file(Profile::Strict)))), "PIC_VERIFIER_FAILED");
-    assert_eq!(code(judge(&filed(), &built(with_file(Profile::Pic09)))), "PIC_VERIFIER_FAILED");
+    assert_eq!(verdict(&filed(), with_file(Profile::Strict)), "PIC_VERIFIER_FAILED");
+    assert_eq!(verdict(&filed(), with_file(Profile::Pic09)), "PIC_VERIFIER_FAILED");
     let verified = judge(&filed(), &built(with_file(Profile::Pic08))).unwrap();
     assert_eq!(verified.evidence()[0].bytes(), Some(INVOICE));
     assert!(verified.evidence()[0].raises_trust());
@@ -272,7 +272,7 @@ fn stated_threshold_of_one_counts_at_a_low_impact() {
     value["impact"] = json!("write");
     for profile in Profile::ALL {
         let gate = || gate(profile).verify_evidence().sanitize_trust();
-        assert_eq!(code(judge(&value, &built(gate()))), "allow");
+        assert_eq!(verdict(&value, gate()), "allow");
         let one = built(gate().keyring(keyring_of(&json!({"write": 1}))));
         assert_eq!(code(judge(&value, &one)), "PIC_VERIFIER_FAILED");
         let signed = attested(value.clone(), "invoice", &cfo(), "cfo-1", &Facts::new("payments_send"));
@@ -281,7 +281,7 @@ fn stated_threshold_of_one_counts_at_a_low_impact() {
     let two = built(gate(Profile::Pic09).keyring(keyring_of(&json!({"write": 2}))));
     assert_eq!(code(judge(&value, &two)), "PIC_VERIFIER_FAILED");
     let skipping = gate(Profile::Pic09).keyring(keyring_of(&json!({"write": 2}))).dangerous_skip_evidence();
-    assert_eq!(code(judge(&value, &built(skipping))), "PIC_VERIFIER_FAILED");
+    assert_eq!(verdict(&value, skipping), "PIC_VERIFIER_FAILED");
 }
 
 #[test]

@@ -183,6 +183,16 @@ pub(super) fn judge(value: &Value, verifier: &ProposalVerifier) -> Result<Verifi
     proposal.verify(verifier, &call, &clock())
 }
 
+/// Code of a verification by a configured gate; `allow` without an error.
+pub(super) fn verdict(value: &Value, gate: ProposalVerifierBuilder) -> &'static str {
+    code(judge(value, &built(gate)))
+}
+
+/// As [`verdict`], with place and rule.
+pub(super) fn answer(value: &Value, gate: ProposalVerifierBuilder) -> (&'static str, String) {
+    outcome(judge(value, &built(gate)))
+}
+
 /// A hash entry for a file.
 pub(super) fn hash_entry(id: &str, reference: &str, bytes: &[u8]) -> Value {
     json!({"id": id, "type": "hash", "ref": reference, "sha256": Digest::of(bytes).to_string()})
