@@ -168,7 +168,7 @@ pub enum PendingState {
     Used,
 }
 
-/// Silence after which a session counts as ended.
+/// Silence after which a session counts as ended: 15 seconds.
 pub const SESSION_SILENCE: Millis = Millis::from_secs(15);
 
 /// Whether a session can resume after its gateway has ended.

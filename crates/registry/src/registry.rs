@@ -28,7 +28,7 @@ pub struct CapabilityRegistry {
     marks: Arc<dyn HighWaterStore>,
     options: LoadOptions,
     root: ArcSwap<TrustRoot>,
-    /// Lock of the final swap of view or root.
+    /// Lock of the final swap of view or root. Lock order: the attempt of a followed file, then this one.
     turn: Mutex<()>,
     file: OnceLock<RegistryFile>,
 }
