@@ -14,7 +14,7 @@ pub enum PolicyError {
     #[error("the policy is malformed")]
     Malformed,
     /// An impact class is unknown.
-    #[error("the policy names an impact that there is not")]
+    #[error("unknown impact class in policy")]
     Impact,
 }
 

@@ -5,7 +5,7 @@ use std::error::Error;
 #[non_exhaustive]
 pub enum MintError {
     /// The time to live is zero or above the cap.
-    #[error("an approval lives longer than no time and at most as long as the cap says")]
+    #[error("time to live is zero or above the cap")]
     Ttl,
     /// The approver is the agent whose call it is.
     #[error("an agent cannot approve its own call")]
@@ -72,10 +72,10 @@ impl ApprovalError {
 #[non_exhaustive]
 pub enum PendingError {
     /// The arguments do not have the digest that the binding names.
-    #[error("the arguments are not those that the call names")]
+    #[error("arguments do not match the digest in the binding")]
     Args,
     /// The time to live is zero or out of range.
-    #[error("a pending approval needs a time to live within range")]
+    #[error("time to live of a pending approval is zero or out of range")]
     Ttl,
     /// The session or the store holds its maximum of pending approvals.
     #[error("too many approvals are pending")]

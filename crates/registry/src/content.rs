@@ -59,16 +59,16 @@ pub enum ContentProblem {
     #[error("the registry's format is not `countersign-registry-1`")]
     Format,
     /// A version is 0 or above 2^53 - 1.
-    #[error("a version is 1 to 2^53 - 1")]
+    #[error("version out of range: 1 to 2^53 - 1 expected")]
     Version,
     /// An entry would replace one with an equal or higher version.
-    #[error("an entry takes the place of one with a lower version only")]
+    #[error("entry version not above that of the existing entry")]
     EntryVersion,
     /// An item is listed twice.
-    #[error("the same thing is listed twice")]
+    #[error("duplicate item in a list")]
     Duplicate,
     /// Two names look alike.
-    #[error("`{name}` could be taken for `{other}`")]
+    #[error("name `{name}` looks like `{other}`")]
     LookAlike {
         /// The later name.
         name: String,
@@ -79,13 +79,13 @@ pub enum ContentProblem {
     #[error("an agent's list of tools is empty")]
     EmptyTools,
     /// An agent lists a tool that the registry has no entry for.
-    #[error("an agent lists the tool `{0}`, which has no entry")]
+    #[error("unknown tool `{0}`: the registry has no entry for it")]
     UnknownTool(ToolId),
     /// A name contains `*` or `?`. Names are not patterns and must not look like one.
-    #[error("a name holds a wildcard")]
+    #[error("wildcard in a name")]
     Wildcard,
     /// A list is longer than the limit.
-    #[error("there are more than {max} {what}")]
+    #[error("more than {max} {what}")]
     TooMany {
         /// Kind of item.
         what: &'static str,
@@ -93,16 +93,16 @@ pub enum ContentProblem {
         max: usize,
     },
     /// The longest session is 0 or above 30 days.
-    #[error("the longest session is 1ms to 30d")]
+    #[error("longest session out of range: 1ms to 30d expected")]
     MaxSession,
     /// A constraint is invalid.
     #[error("{0}")]
     Constraint(ConstraintError),
     /// An argument is marked as data and restricted by a constraint as well.
-    #[error("`{0}` is narrowed by a constraint and cannot be a data argument")]
+    #[error("data argument `{0}` has a constraint")]
     DataPlace(ArgPlace),
     /// The listed definition does not have the pinned digest.
-    #[error("the definition that is shown is not the one that is pinned")]
+    #[error("listed definition does not have the pinned digest")]
     Definition,
     /// The schema of the arguments is not a JSON Schema.
     #[error("the arguments' schema does not compile (keyword `{keyword}` at `{at}`)")]
@@ -182,7 +182,7 @@ impl ContentProblem {
 #[non_exhaustive]
 pub enum ConstraintError {
     /// A mandatory list of the constraint is empty.
-    #[error("a constraint's list is empty")]
+    #[error("empty list in a constraint")]
     Empty,
     /// A root is not a plain path.
     #[error("a root is not a plain path (no empty, `.` or `..` segment, not the whole file system)")]

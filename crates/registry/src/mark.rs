@@ -132,10 +132,10 @@ pub enum MarkError {
         accepted: u64,
     },
     /// More keys are revoked than a mark holds.
-    #[error("more keys were revoked than can be remembered")]
+    #[error("too many revoked keys for the high-water mark")]
     Full,
     /// Another writer raised the mark since the registry was verified against it.
-    #[error("the high-water mark was raised by somebody else in the meantime")]
+    #[error("the high-water mark was raised by another writer meanwhile")]
     Moved,
     /// The stored bytes are not a mark.
     #[error("the stored high-water mark is corrupt")]

@@ -21,7 +21,7 @@ pub enum AttestError {
     #[error("the proposal has no provenance of the evidence's id")]
     EvidenceId,
     /// The key id is not valid in a keyring.
-    #[error("the key id is not one that a keyring can have")]
+    #[error("invalid key id")]
     KeyId(#[source] IdError),
     /// The nonce is missing, or is not 16 to 128 visible ASCII characters.
     #[error("a nonce is 16 to 128 visible ASCII characters")]
