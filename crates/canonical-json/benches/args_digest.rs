@@ -1,5 +1,5 @@
-//! The digest of a call's arguments at three sizes, beside its floor (SHA-256 of the same bytes) and its peer
-//! (serde_json, then serde_json_canonicalizer, then SHA-256), all in one run.
+//! Digest of a call's arguments at three sizes, with its floor (SHA-256 of the same bytes) and a peer (serde_json,
+//! serde_json_canonicalizer, SHA-256) in the same run.
 
 use std::hint::black_box;
 
@@ -7,7 +7,7 @@ use countersign_canonical_json::{Limits, Reader, Recipe, digest};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sha2::{Digest as _, Sha256};
 
-/// Arguments as tools take them: names out of order, short texts, numbers, some nesting.
+/// Typical arguments: unsorted names, short texts, numbers, some nesting.
 fn arguments(size: usize) -> Vec<u8> {
     if size <= 26 {
         return br#"{"query":"rust","limit":7}"#.to_vec();

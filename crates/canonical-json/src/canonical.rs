@@ -8,10 +8,10 @@ use crate::tape::Tape;
 use crate::value::ValueRef;
 use crate::write::write_value;
 
-/// Holds what was read once: the canonical bytes, their digest, and the value itself.
+/// A value that was read once: its canonical bytes, their digest, and the value itself.
 ///
-/// Whoever acts on the value acts on what was digested. Its `Debug` shows length and digest only. Two are equal when
-/// recipe and canonical bytes are.
+/// The value and the digest come from the same reading, so acting on the value is acting on the digested bytes. `Debug`
+/// shows length and digest only. Two values are equal if their recipes and canonical bytes are.
 ///
 /// ```
 /// use countersign_canonical_json::{Limits, Recipe, read};
@@ -24,7 +24,7 @@ use crate::write::write_value;
 pub struct Canonical {
     tape: Tape,
     text: String,
-    /// Worked out when somebody asks: not everything that is read is known by its digest.
+    /// Computed on first use: many values are read and never digested.
     digest: OnceLock<Digest>,
     recipe: Recipe,
 }
@@ -40,19 +40,19 @@ impl Canonical {
         self.text.as_bytes()
     }
 
-    /// The canonical bytes, as the text that they are.
+    /// The canonical bytes as text.
     #[must_use]
     pub const fn as_str(&self) -> &str {
         self.text.as_str()
     }
 
-    /// The SHA-256 digest of the canonical bytes alone, with no label before them.
+    /// The SHA-256 digest of the canonical bytes, without a label.
     #[must_use]
     pub fn digest(&self) -> Digest {
         *self.digest.get_or_init(|| Digest::of(self.text.as_bytes()))
     }
 
-    /// The recipe that the bytes were read under.
+    /// The recipe under which the bytes were read.
     #[must_use]
     pub const fn recipe(&self) -> Recipe {
         self.recipe
@@ -64,7 +64,7 @@ impl Canonical {
         ValueRef::new(&self.tape, 0)
     }
 
-    /// Copies one value out, with canonical bytes and a digest of its own, and this one's recipe.
+    /// Copies one value out, with its own canonical bytes and digest, under the same recipe.
     #[must_use]
     pub fn subtree(&self, value: ValueRef<'_>) -> Self {
         let tape = value.copy_tape();
@@ -73,10 +73,10 @@ impl Canonical {
         Self::new(tape, text, self.recipe)
     }
 
-    /// Takes members of these names off the object itself: canonical bytes and digest are then those of the object read
-    /// without them. Members further down stay, and a value of another kind stays whole. Nothing is copied.
+    /// Strips the top-level members of these names, in place. Canonical bytes and digest are then those of the object
+    /// without them. Nested members stay; a value that is not an object stays unchanged.
     ///
-    /// For members that travel beside the arguments and are none of them:
+    /// For reserved members, which are sent with the arguments but are not arguments:
     ///
     /// ```
     /// use countersign_canonical_json::{Limits, Recipe, read};

@@ -9,10 +9,10 @@ use serde::forward_to_deserialize_any;
 
 use crate::value::{Elements, Kind, Members, ValueRef};
 
-/// Why a value that was read does not fit the type that it should become.
+/// The value does not fit the requested type.
 ///
-/// Its text names what was expected and where, never a value or a name from the input, unless the type itself puts
-/// one into an error of its own (`serde::de::Error::custom`), which types that read untrusted text must not do.
+/// The message names the expected shape and the offset, never a value or a name from the input. A type can break this
+/// with `serde::de::Error::custom`; types that read untrusted text must not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeError {
     what: String,
@@ -26,7 +26,7 @@ impl DeError {
         "JSON_UNEXPECTED_SHAPE"
     }
 
-    /// Where the name of the innermost member that does not fit began in the input; none outside of any object.
+    /// Byte offset in the input of the name of the innermost member that does not fit. `None` outside of objects.
     #[must_use]
     pub const fn offset(&self) -> Option<usize> {
         self.offset
@@ -36,7 +36,7 @@ impl DeError {
         Self { what, offset: None }
     }
 
-    /// Adds the place, unless a place further in is known.
+    /// Adds the offset, unless an inner member has set one.
     fn within(self, offset: Option<usize>) -> Self {
         Self { offset: self.offset.or(offset), ..self }
     }
@@ -87,7 +87,7 @@ impl Error for DeError {
     }
 }
 
-/// Says what was found without saying its contents.
+/// Names the kind of a value, never its contents.
 const fn kind_of(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "a truth value",
@@ -138,8 +138,8 @@ impl<'de> ValueRef<'de> {
     }
 }
 
-/// Whole numbers within -2^53 to 2^53 are visited as integers, others as doubles. A struct is an object and never an
-/// array, a unit variant is a string and never an object, so that a type has one form.
+/// Whole numbers within -2^53 to 2^53 are visited as integers, others as doubles. A type has one form: a struct is an
+/// object and never an array, a unit variant a string and never an object.
 impl<'de> Deserializer<'de> for ValueRef<'de> {
     type Error = DeError;
 
@@ -268,7 +268,7 @@ impl<'de> MapAccess<'de> for MemberAccess<'de> {
     }
 }
 
-/// Reads an externally tagged variant: `{"name": value}`.
+/// An externally tagged variant: `{"name": value}`.
 struct OneMember<'de> {
     name: &'de str,
     value: ValueRef<'de>,

@@ -1,7 +1,7 @@
-/// Says why bytes were refused, and where. Never holds any of the bytes.
+/// The bytes were refused. Contains the kind of the fault and its offset, never any of the bytes.
 ///
-/// Size, byte order mark and UTF-8 are judged first, over the whole input; then the first thing that is wrong, from
-/// the left. A repeated name is seen when its object closes.
+/// Size, byte order mark and UTF-8 are checked first, over the whole input. After that the first fault from the left is
+/// reported. A repeated name is reported when its object closes.
 ///
 /// ```
 /// use countersign_canonical_json::{JsonErrorKind, Limits, Recipe, read};
@@ -27,55 +27,55 @@ impl JsonError {
         self.kind.code()
     }
 
-    /// What is wrong.
+    /// Kind of the fault.
     #[must_use]
     pub const fn kind(&self) -> JsonErrorKind {
         self.kind
     }
 
-    /// Where, as an offset in bytes from the start of the input. For a number, an escape and a repeated name it is
-    /// where that begins; for an input that is too large, the limit; for one that ends too early, its length.
+    /// Byte offset of the fault. A number, an escape or a repeated name is reported at its first byte, an oversized
+    /// input at the limit, a truncated input at its length.
     #[must_use]
     pub const fn offset(&self) -> usize {
         self.offset
     }
 }
 
-/// Names what can be wrong with bytes that should be JSON.
+/// Kinds of faults in JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum JsonErrorKind {
-    /// More bytes than [`Limits`](crate::Limits) allow.
+    /// The input has more bytes than [`Limits`](crate::Limits) allow.
     TooLarge,
-    /// More nested arrays and objects than the limits allow.
+    /// Arrays and objects nest deeper than the limits allow.
     TooDeep,
-    /// More members or elements in one container than the limits allow.
+    /// One array or object has more entries than the limits allow.
     TooWide,
     /// The input starts with U+FEFF (RFC 8259, section 8.1).
     Bom,
-    /// The input is not UTF-8: overlong forms, encoded surrogates and other encodings included.
+    /// The input is not UTF-8. Overlong forms, encoded surrogates and other encodings are not UTF-8.
     InvalidUtf8,
     /// The input ends before its value does.
     UnexpectedEnd,
-    /// A byte that cannot stand here.
+    /// A byte that the grammar does not allow here.
     UnexpectedByte,
-    /// Something other than white space follows the value.
+    /// Bytes other than whitespace follow the value.
     TrailingData,
-    /// A character below U+0020 within a string, not escaped.
+    /// An unescaped character below U+0020 in a string.
     ControlCharacter,
-    /// A backslash that starts none of JSON's escapes.
+    /// A backslash that does not start a JSON escape.
     InvalidEscape,
-    /// An escaped surrogate without its other half, or the two halves the wrong way round.
+    /// An escaped surrogate without its other half, or with the halves swapped.
     LoneSurrogate,
-    /// Something that starts like a number and is not one.
+    /// A number outside the grammar.
     InvalidNumber,
-    /// A number whose canonical text would say another value than was written ([`Recipe::Jcs1`](crate::Recipe)).
+    /// A number whose canonical text has another decimal value ([`Recipe::Jcs1`](crate::Recipe)).
     InexactNumber,
-    /// An integer above 2^53 - 1 or below its negative ([`Recipe::PicCjson1`](crate::Recipe)).
+    /// An integer outside -(2^53 - 1) to 2^53 - 1 ([`Recipe::PicCjson1`](crate::Recipe)).
     UnsafeInteger,
     /// A number beyond the largest finite double.
     NumberOverflow,
-    /// A name that its object already has, after unescaping.
+    /// A name that occurs twice in its object, after unescaping.
     DuplicateName,
 }
 

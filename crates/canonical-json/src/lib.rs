@@ -1,14 +1,13 @@
-//! Reads untrusted JSON strictly, once, and gives its canonical bytes, their SHA-256 digest, and the value itself.
+//! Strict reader of untrusted JSON. One pass returns the canonical bytes, their SHA-256 digest and the value.
 //!
-//! The reader refuses everything that two readers could understand differently: repeated names (also behind
-//! escapes), lone surrogates, invalid UTF-8, a byte order mark, trailing data, and, under the default recipe
-//! [`Recipe::Jcs1`], every number that its canonical text would not say exactly. What it accepts it writes as
-//! RFC 8785 (JSON Canonicalization Scheme) says. The value that is handed on ([`ValueRef`]) comes out of the same
-//! reading as the digest: there is no second parse.
+//! The reader refuses everything that two readers could interpret differently: repeated names (also escaped ones), lone
+//! surrogates, invalid UTF-8, a byte order mark, trailing data, and, under the default recipe [`Recipe::Jcs1`], every
+//! number whose canonical text has another value. Accepted values are written by RFC 8785 (JSON Canonicalization
+//! Scheme). The value ([`ValueRef`]) and the digest come from the same pass: there is no second parse.
 //!
-//! This crate knows nothing of schemas or policy, does no I/O, does not read JSON with comments or other
-//! extensions, does not normalise Unicode (NFC and NFD strings stay different, as RFC 8785, section 3.1, says), and
-//! does not wipe what it has read from memory.
+//! This crate contains no schemas or policy and does no I/O. It does not read comments or other extensions of JSON.
+//! It does not normalise Unicode: NFC and NFD strings stay different (RFC 8785, section 3.1). It does not wipe its
+//! buffers.
 //!
 //! ```
 //! use countersign_canonical_json::{Limits, Recipe, read};

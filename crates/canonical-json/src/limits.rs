@@ -1,17 +1,17 @@
-/// The most bytes that any limits can allow: 256 MiB, so that offsets fit the tape's 32 bits.
+/// Hard cap on the input: 256 MiB, so that offsets fit the tape's 32 bits.
 const MAX_BYTES: usize = 256 << 20;
 
-/// The most nesting that any limits can allow, so that whoever walks a value may recurse.
+/// Hard cap on nesting, so that code that walks a value may recurse.
 const MAX_DEPTH: usize = 128;
 
-/// Why a limit cannot be set.
+/// A limit exceeds its hard cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} can be at most {max}")]
 #[non_exhaustive]
 pub struct LimitsError {
-    /// Which limit was to be set.
+    /// Name of the limit.
     pub what: &'static str,
-    /// The most that it can be.
+    /// The hard cap.
     pub max: usize,
 }
 
@@ -23,10 +23,9 @@ impl LimitsError {
     }
 }
 
-/// Bounds what one reading may take. Each limit is the largest value that is still accepted.
+/// Limits of one reading. Each is the largest accepted value.
 ///
-/// While it reads, a [`Reader`](crate::Reader) holds at most about 30 bytes for each byte of input, whatever the
-/// input is.
+/// While reading, a [`Reader`](crate::Reader) uses at most about 30 bytes of memory per byte of input.
 ///
 /// ```
 /// use countersign_canonical_json::{Limits, Recipe, read};
@@ -42,8 +41,8 @@ pub struct Limits {
     width: usize,
 }
 
-/// 1 MiB (arguments are for acting on, not for moving data), depth 32 (as deep as tool schemas go, with room), and
-/// 65,536 members or elements in one container.
+/// 1 MiB (arguments are not a bulk transport), depth 32 (deeper than known tool schemas), and 65,536 members or
+/// elements per container.
 impl Default for Limits {
     fn default() -> Self {
         Self { bytes: 1 << 20, depth: 32, width: 1 << 16 }
@@ -51,13 +50,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The widest limits there are: 256 MiB, depth 128, any width. For bytes that are the program's own.
+    /// The hard caps: 256 MiB, depth 128, any width. For the program's own bytes.
     #[must_use]
     pub const fn hard_caps() -> Self {
         Self { bytes: MAX_BYTES, depth: MAX_DEPTH, width: MAX_BYTES }
     }
 
-    /// Sets the most bytes of input.
+    /// Sets the maximum size of the input, in bytes.
     ///
     /// # Errors
     /// [`LimitsError`] above 256 MiB.
@@ -68,7 +67,7 @@ impl Limits {
         Ok(Self { bytes, ..self })
     }
 
-    /// Sets the most arrays and objects that may be open at once. With 0, only scalars are read.
+    /// Sets the maximum nesting of arrays and objects. 0 allows scalars only.
     ///
     /// # Errors
     /// [`LimitsError`] above 128.
@@ -79,10 +78,10 @@ impl Limits {
         Ok(Self { depth, ..self })
     }
 
-    /// Sets the most members of one object and elements of one array.
+    /// Sets the maximum number of members or elements of one container.
     ///
     /// # Errors
-    /// [`LimitsError`] above 268,435,456, more than 256 MiB can hold.
+    /// [`LimitsError`] above 268,435,456.
     pub const fn with_max_width(self, width: usize) -> Result<Self, LimitsError> {
         if width > MAX_BYTES {
             return Err(LimitsError { what: "the width limit", max: MAX_BYTES });
@@ -90,19 +89,19 @@ impl Limits {
         Ok(Self { width, ..self })
     }
 
-    /// The most bytes of input.
+    /// Maximum size of the input, in bytes.
     #[must_use]
     pub const fn max_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The most arrays and objects that may be open at once.
+    /// Maximum nesting of arrays and objects.
     #[must_use]
     pub const fn max_depth(&self) -> usize {
         self.depth
     }
 
-    /// The most members or elements of one container.
+    /// Maximum number of members or elements of one container.
     #[must_use]
     pub const fn max_width(&self) -> usize {
         self.width

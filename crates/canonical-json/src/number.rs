@@ -3,24 +3,24 @@ use std::num::FpCategory;
 
 use crate::value::EXACT_INTEGERS;
 
-/// Holds what a number literal means.
+/// Value of a number literal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Number {
     /// The nearest double; never negative zero.
     pub(crate) value: f64,
-    /// Whether the canonical text of `value` says the very decimal value of the literal.
+    /// Whether the canonical text of `value` has the decimal value of the literal.
     pub(crate) exact: bool,
 }
 
-/// Any integer of this many digits is below 2^53.
+/// Every integer of this many digits is below 2^53.
 const PLAIN_DIGITS: usize = 15;
 
-/// Evaluates a literal that follows JSON's grammar; `None` when it is beyond the largest finite double.
+/// Evaluates a literal that follows JSON's grammar. `None` if it is beyond the largest finite double.
 pub(crate) fn evaluate(literal: &str) -> Option<Number> {
     if let Some(value) = plain_integer(literal) {
         return Some(Number { value, exact: true });
     }
-    // The standard library reads any literal of JSON's grammar, and rounds correctly (to nearest, ties to even).
+    // The standard library accepts every literal of JSON's grammar and rounds to nearest, ties to even.
     let value: f64 = literal.parse().ok()?;
     match value.classify() {
         FpCategory::Infinite | FpCategory::Nan => None,
@@ -32,34 +32,34 @@ pub(crate) fn evaluate(literal: &str) -> Option<Number> {
     }
 }
 
-/// The first magnitude that more than one integer rounds to: 2^53.
+/// 2^53, the smallest magnitude to which more than one integer rounds.
 const FIRST_SHARED: f64 = 9_007_199_254_740_992.0;
 
-/// Says whether a literal is an integer, without a fraction and an exponent, above 2^53 - 1 in magnitude. `value` is the
-/// nearest double: rounding never crosses 2^53, so it tells the same of the literal.
+/// Returns whether a literal is an integer (no fraction, no exponent) above 2^53 - 1 in magnitude. `value` is the
+/// nearest double; rounding never crosses 2^53, so comparing it is comparing the literal.
 pub(crate) fn is_unsafe_integer(literal: &str, value: f64) -> bool {
     value.abs() >= FIRST_SHARED && !literal.contains(['.', 'e', 'E'])
 }
 
-/// Says whether a literal is surely what is written for its value: an integer without a sign, of few digits.
+/// Returns whether a literal is certainly its own canonical text: an unsigned integer of at most 15 digits.
 pub(crate) fn is_canonical(literal: &str) -> bool {
     literal.len() <= PLAIN_DIGITS && literal.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Writes a finite double as ECMAScript's `Number::toString` does (RFC 8785, section 3.2.2.3).
 pub(crate) fn write_number(out: &mut String, value: f64) {
-    // why: most numbers are small integers, which the search for the shortest digits takes several times as long for.
+    // why: most numbers are small integers, for which the search for the shortest digits takes several times as long.
     if value.abs() < EXACT_INTEGERS && value.fract() == 0.0 {
         #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
         let whole = value as i64;
-        // A string takes every digit.
+        // Writing to a `String` cannot fail.
         let _ = write!(out, "{whole}");
         return;
     }
     out.push_str(ryu_js::Buffer::new().format_finite(value));
 }
 
-/// Reads an integer that is short enough to need no comparison.
+/// Reads an integer of at most 15 digits, which is always exact.
 fn plain_integer(literal: &str) -> Option<f64> {
     let digits = literal.strip_prefix('-').unwrap_or(literal);
     if digits.len() > PLAIN_DIGITS {
@@ -77,11 +77,10 @@ fn plain_integer(literal: &str) -> Option<f64> {
     Some(if digits.len() < literal.len() && magnitude != 0 { -value } else { value })
 }
 
-/// The most significant digits that a shortest double has.
+/// Maximum number of significant digits in the shortest text of a double.
 const MOST_DIGITS: usize = 17;
 
-/// Holds a decimal value in its one normal form: `0.d1d2d3... * 10^exponent`, the first digit not a zero. A place
-/// after the last digit that is not a zero holds 0, as does a zero before it.
+/// A decimal value in normal form: `0.d1d2d3... * 10^exponent`, the first digit not zero, unused digits zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Decimal {
     negative: bool,
@@ -92,7 +91,7 @@ struct Decimal {
 impl Decimal {
     const ZERO: Self = Self { negative: false, digits: [0; MOST_DIGITS], exponent: 0 };
 
-    /// Normalises a literal; `None` when it has more significant digits than any double's shortest text.
+    /// Normalises a literal. `None` if it has more significant digits than the shortest text of any double.
     fn of(literal: &str) -> Option<Self> {
         let (mantissa, exponent) = match literal.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, saturating_integer(exponent)),
@@ -125,7 +124,7 @@ impl Decimal {
     }
 }
 
-/// Reads an exponent's digits. A value that does not fit saturates, far outside of what a double can have.
+/// Reads an exponent. Values beyond 64 bits saturate, far outside the range of a double.
 fn saturating_integer(text: &str) -> i64 {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -11,10 +11,10 @@ use crate::scan::Scanner;
 use crate::tape::{Node, Tape, compare_utf16, narrow};
 use crate::write::write_value;
 
-/// Reads one JSON text of any kind of value.
+/// Reads one JSON text, whose value may be of any kind.
 ///
 /// # Errors
-/// [`JsonError`] with a code and a byte offset, when the bytes are not what `recipe` and `limits` accept.
+/// [`JsonError`] with a code and a byte offset, if `recipe` or `limits` refuse the bytes.
 pub fn read(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Canonical, JsonError> {
     let mut reader = Reader::with_room_for(bytes.len().min(limits.max_bytes()), *limits);
     reader.fill(bytes, recipe)?;
@@ -22,7 +22,7 @@ pub fn read(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Canonical, 
     Ok(Canonical::new(reader.tape, reader.out, recipe))
 }
 
-/// Gives the SHA-256 digest of a text's canonical bytes: that of [`read`], without keeping the value.
+/// Returns the SHA-256 digest of a text's canonical bytes, as [`read`], without keeping the value.
 ///
 /// # Errors
 /// As [`read`].
@@ -30,9 +30,9 @@ pub fn digest(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Digest, J
     Reader::new(*limits).digest(bytes, recipe)
 }
 
-/// Reads many texts with the same buffers, so that reading another one of a size it has seen allocates nothing.
+/// Reads many texts with the same buffers. Reading a text no larger than an earlier one allocates nothing.
 ///
-/// It keeps what its largest text needed, within its [`Limits`].
+/// The buffers keep the size that the largest text needed, within the [`Limits`].
 ///
 /// ```
 /// use countersign_canonical_json::{Limits, Reader, Recipe};
@@ -47,13 +47,13 @@ pub struct Reader {
     tape: Tape,
     out: String,
     open: Vec<Frame>,
-    /// The names of all open objects, the innermost object's last.
+    /// Names of all open objects, the innermost object's last.
     names: Vec<u32>,
-    /// Whether the input is known to be its own canonical text.
+    /// Whether the input so far is its own canonical text.
     verbatim: bool,
 }
 
-/// Holds what is known of an array or object that is not closed yet.
+/// An array or object that is not closed yet.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     at: u32,
@@ -65,19 +65,20 @@ struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Container {
     Array,
-    /// With the number of names that outer objects have in `Reader::names`.
+    /// With the number of names in `Reader::names` that belong to outer objects.
     Object(usize),
 }
 
 impl Reader {
-    /// Makes one that holds no buffers yet.
+    /// Creates a reader with empty buffers.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         let tape = Tape::new();
         Self { limits, tape, out: String::new(), open: Vec::new(), names: Vec::new(), verbatim: false }
     }
 
-    /// Makes one whose buffers need not grow for a usual text of that many bytes: growing them costs more than reading.
+    /// Creates a reader with buffers large enough for a typical text of that many bytes: growing them costs more than
+    /// reading.
     fn with_room_for(bytes: usize, limits: Limits) -> Self {
         Self {
             limits,
@@ -89,17 +90,17 @@ impl Reader {
         }
     }
 
-    /// Reads one JSON text of any kind of value, and keeps its buffers.
+    /// Reads one JSON text, whose value may be of any kind, and keeps the buffers.
     ///
     /// # Errors
-    /// [`JsonError`] with a code and a byte offset, when the bytes are not what `recipe` and the limits accept.
+    /// [`JsonError`] with a code and a byte offset, if `recipe` or the limits refuse the bytes.
     pub fn read(&mut self, bytes: &[u8], recipe: Recipe) -> Result<Canonical, JsonError> {
         self.fill(bytes, recipe)?;
         self.write();
         Ok(Canonical::new(self.tape.clone(), self.out.clone(), recipe))
     }
 
-    /// Gives the SHA-256 digest of a text's canonical bytes.
+    /// Returns the SHA-256 digest of a text's canonical bytes.
     ///
     /// # Errors
     /// As [`Reader::read`].
@@ -109,7 +110,7 @@ impl Reader {
         Ok(Digest::of(self.out.as_bytes()))
     }
 
-    /// How many names of open objects it holds on to.
+    /// Number of names of open objects.
     #[cfg(test)]
     pub(crate) const fn held_names(&self) -> usize {
         self.names.len()
@@ -124,7 +125,7 @@ impl Reader {
         }
     }
 
-    /// Fills the tape with the one value that `bytes` hold.
+    /// Fills the tape with the value of `bytes`.
     fn fill(&mut self, bytes: &[u8], recipe: Recipe) -> Result<(), JsonError> {
         self.open.clear();
         self.names.clear();
@@ -147,8 +148,8 @@ impl Reader {
         }
     }
 
-    /// Reads a scalar whole, or opens a container and stops where its first value starts. Says which of the two it
-    /// was: true when a container is open and has a first value.
+    /// Reads a scalar, or opens a container and stops at its first value. Returns `true` if it opened a container
+    /// that is not empty.
     fn value(&mut self, scanner: &mut Scanner<'_>, recipe: Recipe) -> Result<bool, JsonError> {
         let offset = scanner.offset();
         match scanner.peek() {
@@ -219,7 +220,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Opens a container whose bracket comes next.
+    /// Opens a container at its bracket.
     fn open(&mut self, scanner: &mut Scanner<'_>, at: u32, container: Container) -> Result<(), JsonError> {
         if self.open.len() >= self.limits.max_depth() {
             return Err(JsonError::new(JsonErrorKind::TooDeep, scanner.offset()));
@@ -229,7 +230,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a member's name and colon, and stops where its value starts.
+    /// Reads a member's name and colon, and stops at its value.
     fn name(&mut self, scanner: &mut Scanner<'_>) -> Result<(), JsonError> {
         let offset = scanner.offset();
         if scanner.peek() != Some(b'"') {
@@ -253,7 +254,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Counts an entry of the innermost container, which starts at the next byte.
+    /// Counts an entry of the innermost container, which starts at the next byte, and checks the width limit.
     fn count_entry(&mut self, scanner: &Scanner<'_>) -> Result<(), JsonError> {
         let Some(frame) = self.open.last_mut() else {
             return Ok(());
@@ -265,7 +266,8 @@ impl Reader {
         Ok(())
     }
 
-    /// After a whole value: closes what ends here, and goes to where the next value starts. True when none is open.
+    /// After a value: closes the containers that end here and stops at the next value. Returns `true` if no container
+    /// is open.
     fn close_and_go_on(&mut self, scanner: &mut Scanner<'_>) -> Result<bool, JsonError> {
         while let Some(frame) = self.open.last().copied() {
             scanner.skip_white_space();
@@ -309,7 +311,7 @@ impl std::fmt::Debug for Reader {
     }
 }
 
-/// Judges the input as a whole: its size, its first bytes, its encoding.
+/// Checks the size, the byte order mark and the encoding of the input.
 fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<&'a str, JsonError> {
     if bytes.len() > limits.max_bytes() {
         return Err(JsonError::new(JsonErrorKind::TooLarge, limits.max_bytes()));
@@ -320,8 +322,9 @@ fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<&'a str, JsonError> {
     std::str::from_utf8(bytes).map_err(|e| JsonError::new(JsonErrorKind::InvalidUtf8, e.valid_up_to()))
 }
 
-/// Puts an object's names into canonical order and refuses a repeated one. Sorting brings equal names side by side,
-/// so there is no hash table that chosen names could flood. Says whether they were in order already.
+/// Sorts an object's names canonically and refuses a repeated one. Returns whether they were sorted already.
+///
+/// Sorting puts equal names side by side, so there is no hash table that chosen names could flood.
 fn sort_names(tape: &Tape, names: &mut [u32]) -> Result<bool, JsonError> {
     let compare = |a: &u32, b: &u32| compare_utf16(tape.name(*a), tape.name(*b));
     let in_turn = names.iter().map(|at| tape.name(*at));

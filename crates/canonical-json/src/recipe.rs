@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Says that a text names no recipe. Never holds the text.
+/// Unknown recipe. The error never contains the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a recipe is `jcs-1`, `rfc8785` or `pic-cjson-1`")]
 #[non_exhaustive]
@@ -14,10 +14,10 @@ impl RecipeError {
     }
 }
 
-/// Names how bytes are read and canonicalised. Whatever holds a digest names the recipe beside it.
+/// A way to read and canonicalise bytes. Records name the recipe beside each digest.
 ///
-/// All recipes read equally strictly and write the same text for the same value; they differ in one thing only,
-/// which numbers they take although IEEE 754 double precision cannot say them, or not beyond doubt.
+/// All recipes are equally strict and write the same text for the same value. They differ only in the numbers they
+/// accept that an IEEE 754 double does not represent exactly.
 ///
 /// ```
 /// use countersign_canonical_json::{Limits, Recipe, read};
@@ -31,17 +31,17 @@ impl RecipeError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Recipe {
-    /// `jcs-1`: a number is refused unless its canonical text says the very decimal value that was written, so that
-    /// two different values never share a digest. The default.
+    /// `jcs-1`: refuses a number unless its canonical text has the same decimal value, so that two different values
+    /// never share a digest. The default.
     #[default]
     Jcs1,
-    /// `rfc8785`: numbers are rounded to the nearest double, as RFC 8785, section 3.2.2.3, says. For
-    /// interoperation only: different numbers can share a digest.
+    /// `rfc8785`: rounds numbers to the nearest double (RFC 8785, section 3.2.2.3). For interoperation only: different
+    /// numbers can share a digest.
     Rfc8785,
-    /// `pic-cjson-1`: PIC-CJSON/1.0, section 7.9. An integer (a literal without a fraction and an exponent) above
-    /// 2^53 - 1 or below its negative is refused, any other number is rounded as under `rfc8785`. For action proposals:
-    /// different numbers can share a digest, different integers cannot. Its own canonical text may be refused when it is
-    /// read again: `1e20` is written as an integer.
+    /// `pic-cjson-1`: PIC-CJSON/1.0, section 7.9. Refuses an integer (a literal without fraction and exponent)
+    /// outside -(2^53 - 1) to 2^53 - 1 and rounds every other number as `rfc8785`. For action proposals: different
+    /// numbers can share a digest, different integers cannot. Its own canonical text may be refused when read again:
+    /// `1e20` is written as an integer.
     PicCjson1,
 }
 
@@ -49,7 +49,7 @@ impl Recipe {
     /// Every recipe.
     pub const ALL: [Self; 3] = [Self::Jcs1, Self::Rfc8785, Self::PicCjson1];
 
-    /// The recipe's id, as it stands in signed and recorded data.
+    /// The recipe's id in signed and recorded data.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

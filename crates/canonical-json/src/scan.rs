@@ -1,7 +1,7 @@
 use crate::error::{JsonError, JsonErrorKind};
 use crate::number;
 
-/// Walks over text whose UTF-8 was checked, and knows JSON's words. It never looks at a byte twice without need.
+/// Scanner for JSON's tokens over valid UTF-8.
 #[derive(Debug)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
@@ -9,12 +9,12 @@ pub(crate) struct Scanner<'a> {
     verbatim: bool,
 }
 
-/// Says where a string literal's text lies in the arena.
+/// Range in the arena of a string literal's text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unescaped {
     pub(crate) start: usize,
     pub(crate) len: usize,
-    /// Whether the text needs no escape when it is written.
+    /// Whether the text is written without escapes.
     pub(crate) plain: bool,
 }
 
@@ -27,18 +27,18 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    /// Whether everything up to here is spelled as it would be written: no white space, no escape, no number but an
-    /// integer of few digits.
+    /// Whether the input up to here is written canonically: no whitespace, no escape, no number but unsigned integers
+    /// of at most 15 digits.
     pub(crate) const fn is_verbatim(&self) -> bool {
         self.verbatim
     }
 
-    /// The byte that comes next, if there is one.
+    /// The next byte.
     pub(crate) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Steps over the byte that [`Self::peek`] showed.
+    /// Skips the next byte.
     pub(crate) const fn bump(&mut self) {
         self.at = self.at.saturating_add(1);
     }
@@ -50,7 +50,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The error for what comes next: a byte that cannot stand here, or the end.
+    /// The error for the next byte, or for the end of the input.
     pub(crate) fn unexpected(&self) -> JsonError {
         match self.peek() {
             Some(_) => JsonError::new(JsonErrorKind::UnexpectedByte, self.at),
@@ -58,7 +58,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads a word that starts at the next byte: `null`, `true`, `false`.
+    /// Reads one of `null`, `true`, `false`.
     pub(crate) fn word(&mut self, word: &str) -> Result<(), JsonError> {
         for expected in word.bytes() {
             if self.peek() != Some(expected) {
@@ -69,7 +69,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads a number literal that starts at the next byte (RFC 8259, section 6).
+    /// Reads a number literal (RFC 8259, section 6).
     pub(crate) fn number(&mut self) -> Result<&'a str, JsonError> {
         let start = self.at;
         if self.peek() == Some(b'-') {
@@ -98,7 +98,7 @@ impl<'a> Scanner<'a> {
         Ok(literal)
     }
 
-    /// Reads one digit or more of the number that began at `start`.
+    /// Reads one digit or more of the number that starts at `start`.
     fn digits(&mut self, start: usize) -> Result<(), JsonError> {
         match self.peek() {
             Some(b'0'..=b'9') => {}
@@ -111,8 +111,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads a string literal whose opening quote comes next. `arena` begins with the text that is walked over, so that
-    /// one without escapes lies there already; any other is added.
+    /// Reads a string literal at its opening quote. `arena` begins with the whole input, so a text without escapes
+    /// needs no copy; any other text is appended.
     pub(crate) fn string(&mut self, arena: &mut String) -> Result<Unescaped, JsonError> {
         self.bump();
         let start = self.at;
@@ -125,7 +125,7 @@ impl<'a> Scanner<'a> {
         Ok(Unescaped { start, len, plain: true })
     }
 
-    /// Reads on in a string whose text began at `run`, as it has an escape, or a fault.
+    /// Reads the rest of a string that starts at `run` and has an escape or a fault.
     fn unescape(&mut self, mut run: usize, arena: &mut String) -> Result<Unescaped, JsonError> {
         let start = arena.len();
         let mut plain = true;
@@ -148,7 +148,7 @@ impl<'a> Scanner<'a> {
         Ok(Unescaped { start, len: arena.len().saturating_sub(start), plain })
     }
 
-    /// Steps over bytes that mean themselves within a string.
+    /// Skips bytes that need no attention in a string.
     fn skip_ordinary(&mut self) {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let (words, tail) = rest.as_chunks::<8>();
@@ -160,7 +160,7 @@ impl<'a> Scanner<'a> {
         self.at = self.at.saturating_add(whole.saturating_mul(8)).saturating_add(more);
     }
 
-    /// Reads an escape whose backslash comes next.
+    /// Reads an escape at its backslash.
     fn escape(&mut self) -> Result<char, JsonError> {
         self.verbatim = false;
         let start = self.at;
@@ -185,7 +185,7 @@ impl<'a> Scanner<'a> {
         Ok(c)
     }
 
-    /// Reads the digits of a `\u` escape that began at `start`, and its second half if it is a surrogate's first.
+    /// Reads the digits of a `\u` escape that starts at `start`, and the second escape of a surrogate pair.
     fn unicode_escape(&mut self, start: usize) -> Result<char, JsonError> {
         let lone = JsonError::new(JsonErrorKind::LoneSurrogate, start);
         let first = self.four_hex_digits(start)?;
@@ -204,7 +204,7 @@ impl<'a> Scanner<'a> {
         if !(0xDC00..=0xDFFF).contains(&second) {
             return Err(lone);
         }
-        // INVARIANT: ten bits of each half, so the sum is at most 0x10_FFFF.
+        // INVARIANT: each half gives ten bits, so the sum is at most 0x10_FFFF.
         let pair = (first & 0x3FF) << 10 | second & 0x3FF;
         char::from_u32(pair.saturating_add(0x1_0000)).ok_or(lone)
     }
@@ -224,9 +224,10 @@ impl<'a> Scanner<'a> {
         Ok(unit)
     }
 
-    /// The text from `start` to here.
+    /// The text from `start` to the current position.
     fn piece(&self, start: usize) -> Result<&'a str, JsonError> {
-        // INVARIANT: both ends lie beside an ASCII byte or at an end of the text, so this is never refused.
+        // INVARIANT: both ends lie beside an ASCII byte or at an end of the text, so the slice is on character
+        // boundaries.
         self.text.get(start..self.at).ok_or(JsonError::new(JsonErrorKind::InvalidUtf8, start))
     }
 
@@ -235,17 +236,17 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Which of eight bytes is the first that does not mean itself within a string: a quotation mark, a backslash or a control
-/// character. All eight are looked at at once.
+/// Returns the index of the first quotation mark, backslash or control character among eight bytes, testing all eight
+/// at once.
 pub(crate) fn first_special(bytes: [u8; 8]) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
-    /// Sets the high bit of the first byte below `least`, and perhaps of some after it: only there does a borrow get.
+    /// Sets the high bit of the first byte below `least`, and possibly of later bytes, which a borrow reaches.
     const fn below(word: u64, least: u64) -> u64 {
         word.wrapping_sub(ONES.wrapping_mul(least)) & !word & HIGHS
     }
     let word = u64::from_le_bytes(bytes);
-    // Exchanged in this one bit, the control characters stay below the blank and the quotation mark becomes the blank.
+    // why: flipping bit 1 keeps control characters below the space and turns the quotation mark into the space.
     let control_or_quote = below(word ^ ONES.wrapping_mul(2), 0x21);
     let special = control_or_quote | below(word ^ ONES.wrapping_mul(u64::from(b'\\')), 1);
     (special != 0).then_some((special.trailing_zeros() / 8) as usize)

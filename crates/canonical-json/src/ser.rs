@@ -7,14 +7,14 @@ use crate::reader::read;
 use crate::recipe::Recipe;
 use crate::value::{Kind, ValueRef};
 
-/// Why a value has no canonical form.
+/// The value has no canonical form.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SerializeError {
-    /// The value does not become JSON: a map with names that are not texts, or an error of its own.
+    /// The value does not serialise to JSON: a map has keys that are not strings, or the type returned an error.
     #[error("the value cannot be written as JSON")]
     Value(#[source] serde_json::Error),
-    /// The value becomes JSON that the reader refuses: a name twice, an integer that a double does not hold.
+    /// The reader refuses the serialised value: a repeated name, or an integer that is not exact in a double.
     #[error("the value has no exact canonical form")]
     Refused(#[source] JsonError),
 }
@@ -30,12 +30,12 @@ impl SerializeError {
     }
 }
 
-/// Gives the canonical form, under [`Recipe::Jcs1`] and [`Limits::hard_caps`], of one of the program's own values.
+/// Returns the canonical form of one of the program's own values, under [`Recipe::Jcs1`] and [`Limits::hard_caps`].
 ///
-/// A NaN or an infinity becomes `null`, as `serde_json` has it.
+/// NaN and infinity become `null`, as in `serde_json`.
 ///
 /// # Errors
-/// [`SerializeError`] when the value does not become JSON, or becomes JSON that [`read`] refuses.
+/// [`SerializeError`] if the value does not serialise to JSON, or [`read`] refuses the result.
 ///
 /// ```
 /// use countersign_canonical_json::to_canonical;

@@ -1,21 +1,21 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Holds one read value flat: nodes in the order of the input, each container before what it holds.
+/// A value as a flat list of nodes in input order, each container before its contents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tape {
     nodes: Vec<Node>,
-    /// For each object a run of positions of its [`Node::Name`]s, in canonical order.
+    /// For each object, the positions of its [`Node::Name`]s in canonical order.
     order: Vec<u32>,
-    /// The text of all strings and names, unescaped. Where a reader filled the tape, it begins with the whole input: what
-    /// has no escape lies there.
+    /// Unescaped text of all strings and names. A reader's arena begins with the whole input, where texts without
+    /// escapes are found.
     arena: String,
 }
 
-/// Holds one value, or the name before a member's value. Sixteen bytes.
+/// A value, or the name before a member's value. Sixteen bytes.
 ///
-/// `span` counts the nodes of a container with all that it holds, itself included. `exact` says that no number in
-/// it was rounded. `plain` says that the text needs no escape when it is written.
+/// `span` is the number of nodes of a container and its contents, itself included. `exact`: no number in it was
+/// rounded. `plain`: the text is written without escapes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node {
     Null,
@@ -28,7 +28,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// How many nodes the value takes.
+    /// Number of nodes of the value.
     const fn span(self) -> u32 {
         match self {
             Self::Array { span, .. } | Self::Object { span, .. } => span,
@@ -36,7 +36,7 @@ impl Node {
         }
     }
 
-    /// Says whether no number in the value was rounded.
+    /// Returns whether no number in the value was rounded.
     pub(crate) const fn is_exact(self) -> bool {
         match self {
             Self::Number { exact, .. } | Self::Array { exact, .. } | Self::Object { exact, .. } => exact,
@@ -45,9 +45,9 @@ impl Node {
     }
 }
 
-// INVARIANT: a position, a start and a length on a tape are only ever made by the reader that filled the tape (or by
-// `subtree` and `remove`, from one that it filled), so they lie within it. A break of that must not go unnoticed into a digest,
-// so these three look-ups stop the program instead of making something up.
+// INVARIANT: only the reader that filled a tape (or `subtree` and `remove`, from such a tape) creates its positions,
+// starts and lengths, so they are in range. A broken invariant must not reach a digest unnoticed, so these three
+// look-ups panic instead of returning a default.
 impl Tape {
     #[expect(clippy::indexing_slicing, reason = "positions on a tape come from the reader that filled it")]
     pub(crate) fn node(&self, at: u32) -> Node {
@@ -59,7 +59,7 @@ impl Tape {
         &self.arena[start as usize..(start as usize).saturating_add(len as usize)]
     }
 
-    /// The positions of an object's names, in canonical order.
+    /// Positions of an object's names, in canonical order.
     #[expect(
         clippy::indexing_slicing,
         reason = "ranges of a tape's order come from the reader that filled it"
@@ -74,7 +74,7 @@ impl Tape {
         Self { nodes: Vec::new(), order: Vec::new(), arena: String::new() }
     }
 
-    /// Makes one with room for the text of an input of that many bytes, and for the nodes that such an input usually has.
+    /// Creates a tape with capacity for the text and the typical number of nodes of an input of that many bytes.
     pub(crate) fn with_room_for(bytes: usize) -> Self {
         Self {
             nodes: Vec::with_capacity(bytes / 12),
@@ -83,7 +83,7 @@ impl Tape {
         }
     }
 
-    /// The name at a position; empty when there is none.
+    /// The name at a position; empty if the node is not a name.
     pub(crate) fn name(&self, at: u32) -> &str {
         if let Node::Name { start, len, .. } = self.node(at) { self.text(start, len) } else { "" }
     }
@@ -93,7 +93,7 @@ impl Tape {
         at.saturating_add(self.node(at).span())
     }
 
-    /// Empties it for another input.
+    /// Clears the tape for another input.
     pub(crate) fn start(&mut self, input: &str) {
         self.nodes.clear();
         self.order.clear();
@@ -101,17 +101,17 @@ impl Tape {
         self.arena.push_str(input);
     }
 
-    /// All text that it has. Where no string of the input has an escape, that is the input.
+    /// All text of the tape: the input itself if none of its strings has an escape.
     pub(crate) const fn arena(&self) -> &str {
         self.arena.as_str()
     }
 
-    /// The text buffer, for the reader to add to.
+    /// The text buffer, to which the reader appends.
     pub(crate) const fn arena_mut(&mut self) -> &mut String {
         &mut self.arena
     }
 
-    /// Adds a node and says where it lies.
+    /// Appends a node and returns its position.
     pub(crate) fn push(&mut self, node: Node) -> u32 {
         let at = narrow(self.nodes.len());
         self.nodes.push(node);
@@ -124,7 +124,7 @@ impl Tape {
         self.replace(at, Node::Array { count, span, exact });
     }
 
-    /// Closes the object at `at`, whose names lie in canonical order at `names`.
+    /// Closes the object at `at`, whose names are `names` in canonical order.
     pub(crate) fn close_object(&mut self, at: u32, names: &[u32], exact: bool) {
         let span = narrow(self.nodes.len()).saturating_sub(at);
         let first = narrow(self.order.len());
@@ -138,14 +138,14 @@ impl Tape {
         }
     }
 
-    /// Copies the value at `root`, and what it holds, to a tape of its own.
+    /// Copies the value at `root` and its contents to a new tape.
     pub(crate) fn subtree(&self, root: u32) -> Self {
         let mut copy = Self::default();
         copy.append(self, root);
         copy
     }
 
-    /// Takes the members of these names off the object at the start of the tape, and closes the gaps.
+    /// Removes the members of these names from the object at the start of the tape, and closes the gaps.
     pub(crate) fn remove(&mut self, reserved: &[&str]) {
         let Node::Object { first, count, .. } = self.node(0) else { return };
         let (kept, mut taken): (Vec<u32>, Vec<u32>) =
@@ -161,7 +161,7 @@ impl Tape {
             at = at.saturating_add(1);
             keep
         });
-        // Each place moves by the gaps before it. The places of removed objects' names stay in `order`, and nothing leads to them.
+        // Each position moves by the gaps before it. Positions of removed objects' names stay in `order`, unreferenced.
         let moved = |at: u32| {
             let before = gaps.iter().take_while(|gap| gap.end <= at);
             before.fold(at, |at, gap| at.saturating_sub(gap.end.saturating_sub(gap.start)))
@@ -176,7 +176,7 @@ impl Tape {
         self.replace(0, Node::Object { count: narrow(kept.len()), span, exact, first });
     }
 
-    /// Adds the value at `root` of another tape to this one, which is empty.
+    /// Copies the value at `root` of another tape to this one, which is empty.
     fn append(&mut self, other: &Self, root: u32) {
         for at in root..other.after(root) {
             let node = match other.node(at) {
@@ -198,7 +198,7 @@ impl Tape {
         }
     }
 
-    /// Copies a text out of another tape and says where it starts here.
+    /// Copies a text from another tape and returns its start in this one.
     fn take(&mut self, from: &Self, start: u32, len: u32) -> u32 {
         let moved = narrow(self.arena.len());
         self.arena.push_str(from.text(start, len));
@@ -206,7 +206,7 @@ impl Tape {
     }
 }
 
-/// Narrows a count of something on a tape.
+/// Narrows a count or offset of a tape.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "an input has at most 2^28 bytes, and nothing outnumbers them"
@@ -217,8 +217,8 @@ pub(crate) const fn narrow(count: usize) -> u32 {
 
 /// Compares two texts by their UTF-16 code units (RFC 8785, section 3.2.3) without transcoding them.
 ///
-/// The order of UTF-8 bytes is that of code points. UTF-16 differs from it in one way: U+E000 to U+FFFF, whose UTF-8
-/// starts with 0xEE or 0xEF, come after all surrogate pairs, whose UTF-8 starts with 0xF0 to 0xF4.
+/// UTF-8 bytes sort by code point. UTF-16 differs in one way: U+E000 to U+FFFF, whose UTF-8 starts with 0xEE or 0xEF,
+/// sort after all surrogate pairs, whose UTF-8 starts with 0xF0 to 0xF4.
 pub(crate) fn compare_utf16(a: &str, b: &str) -> Ordering {
     const fn rank(lead: u8) -> u8 {
         if lead == 0xEE || lead == 0xEF { lead.wrapping_add(0x10) } else { lead }

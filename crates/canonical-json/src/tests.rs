@@ -21,7 +21,7 @@ fn jcs(text: &str) -> Result<Canonical, JsonError> {
     read(text.as_bytes(), Recipe::Jcs1, &Limits::default())
 }
 
-/// The code and offset that bytes are refused with, under default limits and the default recipe.
+/// Code and offset of the refusal under default limits and the default recipe.
 fn refusal(bytes: &[u8]) -> Option<(&'static str, usize)> {
     read(bytes, Recipe::Jcs1, &Limits::default()).err().map(|e| (e.code(), e.offset()))
 }

@@ -4,10 +4,10 @@ use std::fmt;
 use crate::tape::{Node, Tape, compare_utf16};
 use crate::write::write_value;
 
-/// The largest magnitude up to which every integer is a double.
+/// 2^53: up to this magnitude every integer is exact in a double.
 pub(crate) const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
 
-/// Names the kinds of JSON value.
+/// Kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -25,10 +25,9 @@ pub enum Kind {
     Object,
 }
 
-/// Points at a value that was read. Cheap to copy; nothing is parsed again.
+/// A reference to a value that was read. Cheap to copy.
 ///
-/// It is a `serde::Deserializer` and `serde::Serialize`, so any type can be made from it. Its `Debug` shows kind and
-/// size, never contents.
+/// It implements `serde::Deserializer` and `serde::Serialize`. `Debug` shows kind and size, never contents.
 ///
 /// ```
 /// use countersign_canonical_json::{Limits, Recipe, read};
@@ -50,13 +49,13 @@ impl<'a> ValueRef<'a> {
         Self { tape, at }
     }
 
-    /// Its place among the values of its text, which no other of them has.
+    /// Position of the value, unique within its text.
     #[must_use]
     pub const fn place(self) -> u32 {
         self.at
     }
 
-    /// Which kind of value it is.
+    /// The kind of the value.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self.tape.node(self.at) {
@@ -69,13 +68,13 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The truth value, if it is one.
+    /// The boolean, if the value is one.
     #[must_use]
     pub fn as_bool(self) -> Option<bool> {
         if let Node::Bool(value) = self.tape.node(self.at) { Some(value) } else { None }
     }
 
-    /// The number, if it is one. Finite, and never negative zero.
+    /// The number, if the value is one. Finite, and never negative zero.
     #[must_use]
     pub fn as_f64(self) -> Option<f64> {
         if let Node::Number { value, .. } = self.tape.node(self.at) { Some(value) } else { None }
@@ -99,7 +98,7 @@ impl<'a> ValueRef<'a> {
         self.as_i64().and_then(|whole| u64::try_from(whole).ok())
     }
 
-    /// The text, unescaped, if it is a string.
+    /// The unescaped text, if the value is a string.
     #[must_use]
     pub fn as_str(self) -> Option<&'a str> {
         if let Node::Text { start, len, .. } = self.tape.node(self.at) {
@@ -109,7 +108,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The member of that name, if it is an object that has one. Names are compared as they are, without Unicode
+    /// The member of that name, if the value is an object that has one. Names are compared without Unicode
     /// normalisation.
     #[must_use]
     pub fn get(self, name: &str) -> Option<Self> {
@@ -118,20 +117,20 @@ impl<'a> ValueRef<'a> {
         names.get(found).map(|at| Self::new(self.tape, at.saturating_add(1)))
     }
 
-    /// The members in canonical order; none when it is not an object.
+    /// The members in canonical order. Empty if the value is not an object.
     #[must_use]
     pub fn members(self) -> Members<'a> {
         Members { tape: self.tape, names: self.names().iter() }
     }
 
-    /// The elements in order; none when it is not an array.
+    /// The elements in order. Empty if the value is not an array.
     #[must_use]
     pub fn elements(self) -> Elements<'a> {
         let left = if let Node::Array { count, .. } = self.tape.node(self.at) { count } else { 0 };
         Elements { tape: self.tape, next: self.at.saturating_add(1), left }
     }
 
-    /// How many members or elements it has; 0 for a scalar.
+    /// Number of members or elements; 0 for a scalar.
     #[must_use]
     pub fn len(self) -> usize {
         match self.tape.node(self.at) {
@@ -140,14 +139,14 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// Says whether it has no members or elements. True for a scalar.
+    /// Returns whether the value has no members or elements. `true` for a scalar.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The value that a JSON Pointer names (RFC 6901, section 4); none when there is none, or when the text is not a
-    /// pointer. `-`, the element after the last one, never is there.
+    /// Evaluates a JSON Pointer (RFC 6901, section 4). `None` if the value does not exist, if the text is not a
+    /// pointer, and for `-`, the element after the last one.
     #[must_use]
     pub fn pointer(self, pointer: &str) -> Option<Self> {
         if pointer.is_empty() {
@@ -160,14 +159,14 @@ impl<'a> ValueRef<'a> {
         })
     }
 
-    /// Says whether every number in it is told exactly by its canonical text. Always true under
+    /// Returns whether the canonical text of every number in the value is exact. Always `true` under
     /// [`Recipe::Jcs1`](crate::Recipe::Jcs1).
     #[must_use]
     pub fn is_exact(self) -> bool {
         self.tape.node(self.at).is_exact()
     }
 
-    /// Writes its canonical text.
+    /// Writes the canonical text.
     #[must_use]
     pub fn canonical_text(self) -> String {
         let mut text = String::new();
@@ -175,8 +174,8 @@ impl<'a> ValueRef<'a> {
         text
     }
 
-    /// Writes the canonical text of the object with only those of its members whose names `keep` accepts; `{}` for another
-    /// kind of value.
+    /// Writes the canonical text of the object with only the members whose names `keep` accepts; `{}` if the value is
+    /// not an object.
     ///
     /// ```
     /// use countersign_canonical_json::{Limits, Recipe, read};
@@ -221,7 +220,7 @@ impl fmt::Debug for ValueRef<'_> {
     }
 }
 
-/// Unescapes one token of a JSON Pointer: `~1` is a slash, `~0` a tilde, any other tilde is not a pointer.
+/// Unescapes one token of a JSON Pointer: `~1` is a slash, `~0` a tilde. `None` for any other tilde.
 fn unescape_token(token: &str) -> Option<Cow<'_, str>> {
     if !token.contains('~') {
         return Some(Cow::Borrowed(token));
@@ -240,7 +239,7 @@ fn unescape_token(token: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(text))
 }
 
-/// Reads one token as an index: digits, without a zero before them.
+/// Reads one token as an index: digits without a leading zero.
 fn array_index(token: &str) -> Option<usize> {
     let digits = token.bytes().all(|b| b.is_ascii_digit());
     if !digits || (token.len() > 1 && token.starts_with('0')) {
@@ -249,7 +248,7 @@ fn array_index(token: &str) -> Option<usize> {
     token.parse().ok()
 }
 
-/// Walks over an object's members in canonical order.
+/// Iterator over an object's members in canonical order.
 #[derive(Clone)]
 pub struct Members<'a> {
     tape: &'a Tape,
@@ -257,7 +256,7 @@ pub struct Members<'a> {
 }
 
 impl Members<'_> {
-    /// Where the name of the member that comes next began in the input.
+    /// Byte offset in the input of the next member's name.
     pub(crate) fn next_offset(&self) -> Option<usize> {
         let name = *self.names.as_slice().first()?;
         if let Node::Name { offset, .. } = self.tape.node(name) { Some(offset as usize) } else { None }
@@ -285,7 +284,7 @@ impl fmt::Debug for Members<'_> {
     }
 }
 
-/// Walks over an array's elements in order.
+/// Iterator over an array's elements in order.
 #[derive(Clone)]
 pub struct Elements<'a> {
     tape: &'a Tape,

@@ -1,7 +1,7 @@
 use crate::number::write_number;
 use crate::tape::{Node, Tape};
 
-/// Writes a string literal as RFC 8785, section 3.2.2.2, says, for those who compose canonical objects by hand.
+/// Writes a string literal (RFC 8785, section 3.2.2.2), for code that composes canonical objects itself.
 ///
 /// ```
 /// let mut out = String::new();
@@ -35,7 +35,7 @@ pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Writes the value at `at` canonically. It recurses as deep as the value nests: at most 128 times.
+/// Writes the value at `at` canonically. Recursion is bounded by the nesting of the value, at most 128.
 pub(crate) fn write_value(out: &mut String, tape: &Tape, at: u32) {
     match tape.node(at) {
         Node::Null => out.push_str("null"),

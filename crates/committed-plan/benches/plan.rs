@@ -1,7 +1,9 @@
-//! What a step costs at the gate, beside the hashes that it cannot do without, and how committing grows with the plan.
+//! Cost of checking a step, with its floor (the unavoidable hashes), and growth of the cost of committing with the
+//! plan.
 //!
-//! Criterion measures one size after the other, seconds apart, and a machine that others use drifts meanwhile. So 10,000 and 100,000
-//! steps are committed in turns as well: the last line gives the medians per step, and their ratio. It is 1 where time is linear.
+//! Criterion measures one size after the other, seconds apart, while the load of a shared machine drifts. So plans of
+//! 10,000 and 100,000 steps are committed alternately as well. The last line gives the medians per step and their
+//! ratio, which is 1 if time is linear.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -17,7 +19,7 @@ use criterion::{BatchSize, Criterion, Throughput};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// An operator who allows everything: what the contract costs is not measured here.
+/// A contract that allows everything, so that its cost is not measured.
 struct Anything;
 
 impl PlanContract for Anything {
@@ -34,7 +36,7 @@ impl PlanContract for Anything {
     }
 }
 
-/// Arguments of 200 bytes, of which one is left open.
+/// Arguments of 200 bytes, one of them open.
 fn args(at: usize, body: &str) -> String {
     let text = format!(
         r#"{{"amount":{at},"body":"{body}","lines":[1,2,3],"to":{{"name":"bob","iban":"NO93"}},"x":""#
@@ -67,7 +69,7 @@ fn call(at: usize) -> Result<Canonical, Failure> {
 fn bench_check(criterion: &mut Criterion) -> Result<(), Failure> {
     let (tool, first) = (tool()?, call(0)?);
     let mut group = criterion.benchmark_group("step of 16");
-    // The leaf is the arguments and some 130 bytes around them; five nodes lead to the root of 17 leaves.
+    // The leaf is the arguments and some 130 bytes around them. Five nodes lead to the root of 17 leaves.
     let (leaf, node) = (vec![0_u8; 330], [1_u8; 65]);
     group.bench_function("floor: a leaf and five nodes", |b| {
         b.iter(|| {
@@ -121,10 +123,10 @@ fn bench_commit(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Commits both sizes in turns, and says what a step costs in each.
+/// Commits both sizes alternately and prints the cost of a step in each.
 fn commit_in_turns() -> Result<(), Failure> {
     const SIZES: [usize; 2] = [10_000, 100_000];
-    // As `cargo test` and the like ask for it: everything runs, nothing is measured.
+    // `--test` runs everything once without measuring.
     let pairs = if std::env::args().any(|argument| argument == "--test") { 1 } else { 15 };
     let plans = [Plan::new(context()?, steps(SIZES[0])?)?, Plan::new(context()?, steps(SIZES[1])?)?];
     let mut per_step = [Vec::new(), Vec::new()];
@@ -143,7 +145,7 @@ fn commit_in_turns() -> Result<(), Failure> {
     Ok(())
 }
 
-/// How long it takes to commit the plan, without what dropping it does.
+/// Measures committing the plan, without dropping it.
 #[expect(clippy::disallowed_methods, reason = "a bench measures time")]
 fn time(plan: Plan) -> Result<Duration, Failure> {
     let start = Instant::now();

@@ -7,20 +7,20 @@ use crate::breach::PlanBreach;
 use crate::open::{DYNAMIC, is_open};
 use crate::step::Step;
 
-/// Says whether the call is the one that the step is for: its tool, every fixed argument as planned, every open one
-/// there, and none besides.
+/// Checks that the call matches the step: the tool, every fixed argument as planned, every open one present and filled
+/// in, no other argument.
 pub(crate) fn admit(step: &Step, tool: &ToolId, args: &Canonical) -> Result<(), PlanBreach> {
     if step.tool() != tool {
         return Err(PlanBreach::StepMismatch { reason: "other-tool" });
     }
-    // Numbers that were rounded when they were read may be equal here and were not when they were written.
+    // why: rounded numbers may be equal here although their texts had different values.
     if !args.value().is_exact() {
         return Err(PlanBreach::StepMismatch { reason: "inexact-argument" });
     }
     compare(step.args().value(), args.value()).map_err(|reason| PlanBreach::StepMismatch { reason })
 }
 
-/// Compares one value. It recurses as deep as the plan's value nests, which the reader bounds.
+/// Compares one value. The reader's depth limit bounds the recursion.
 fn compare(planned: ValueRef<'_>, called: ValueRef<'_>) -> Result<(), &'static str> {
     if is_open(planned) {
         let filled = called.as_str() != Some(DYNAMIC);
@@ -34,7 +34,7 @@ fn compare(planned: ValueRef<'_>, called: ValueRef<'_>) -> Result<(), &'static s
             for (name, value) in planned.members() {
                 compare(value, called.get(name).ok_or("missing-argument")?)?;
             }
-            // All of the plan's are there, so any more are added.
+            // All planned members are present, so any other was added.
             if called.len() == planned.len() { Ok(()) } else { Err("added-argument") }
         }
         Kind::Array => {
@@ -50,7 +50,7 @@ fn compare(planned: ValueRef<'_>, called: ValueRef<'_>) -> Result<(), &'static s
         Kind::Number => same(planned.as_f64() == called.as_f64()),
         Kind::Bool => same(planned.as_bool() == called.as_bool()),
         Kind::Null => Ok(()),
-        // A kind of value that is not known here is none that was planned.
+        // `Kind` is non-exhaustive: refuse a kind that is unknown here.
         _ => same(false),
     }
 }

@@ -1,4 +1,4 @@
-//! A pivot in mid-plan: the steps that have not run are replaced by others, which somebody has approved.
+//! Amendments: approved steps replace the steps that have not run.
 
 use crate::commit::CommittedPlan;
 use crate::cursor::PlanCursor;
@@ -7,21 +7,21 @@ use crate::header::{PlanContext, PlanHeader};
 use crate::root::PlanRoot;
 use crate::turn::Turn;
 
-/// How often one plan can be amended: each time somebody approves it, so this is far from what people do.
+/// Maximum number of amendments of one plan. Each needs an approval, so real plans stay far below.
 pub(crate) const MAX_AMENDMENTS: usize = 64;
 
-/// A plan that an amendment went on from.
+/// A plan that an amendment replaced.
 pub(crate) struct Amended {
     pub(crate) plan: CommittedPlan,
-    /// How many of its steps ran.
+    /// Number of its steps that ran.
     pub(crate) position: u64,
 }
 
-/// Proves that an amendment goes on from the plan that runs, and holds the turn. Made by [`PlanCursor::check_amendment`] alone; it
-/// cannot be copied.
+/// Proof that an amendment continues the running plan. Holds the plan's step, so that no call passes. Only
+/// [`PlanCursor::check_amendment`] creates one; it cannot be copied.
 ///
-/// The turn is held until the amendment is [accepted](PlanCursor::accept_amendment) or
-/// [given back](PlanCursor::give_back_amendment), so that no call passes between the two.
+/// [`accept_amendment`](PlanCursor::accept_amendment) and [`give_back_amendment`](PlanCursor::give_back_amendment)
+/// release the step.
 #[derive(Debug)]
 #[must_use]
 pub struct PlannedAmendment {
@@ -38,7 +38,7 @@ impl PlannedAmendment {
 }
 
 impl<O> PlanCursor<O> {
-    /// Puts an amendment in the place of the steps that have not run, in one go. What has run stays as it is.
+    /// Checks and accepts an amendment at once. It replaces the steps that have not run.
     ///
     /// # Errors
     /// As [`check_amendment`](Self::check_amendment) and [`accept_amendment`](Self::accept_amendment).
@@ -52,13 +52,13 @@ impl<O> PlanCursor<O> {
         self.accept_amendment(planned, approved)
     }
 
-    /// Says whether an amendment could be taken now, but for a call that is being decided. Holds nothing.
+    /// Checks whether the cursor would accept an amendment if no call were being decided. Does not acquire the step.
     ///
-    /// `registry_version` of the amendment may be later than the plan's, and has to be `context`'s.
+    /// The amendment's `registry_version` may be later than the plan's and must equal `context`'s.
     ///
     /// # Errors
-    /// [`PlanUseError`] when the plan was halted, or the amendment is for another session, goal or registry, does not name the
-    /// plan that runs and the place where it stands, or is one too many.
+    /// [`PlanUseError`] if the plan was halted, or the amendment is for another session, goal or registry, does not
+    /// name the running plan and its position, or exceeds 64 amendments.
     pub fn can_amend(&self, amendment: &CommittedPlan, context: &PlanContext) -> Result<(), PlanUseError> {
         if self.progress.halted().is_some() {
             return Err(PlanUseError::Halted);
@@ -71,8 +71,8 @@ impl<O> PlanCursor<O> {
         if self.amended.len() >= MAX_AMENDMENTS { Err(PlanUseError::TooMany) } else { Ok(()) }
     }
 
-    /// Says whether an amendment can be taken, and holds the turn: every call is refused as one too many at a time until it was
-    /// accepted or given back. The plan is as it was.
+    /// Checks an amendment and acquires the plan's step: every call is refused until the amendment is accepted or
+    /// given back. The plan is unchanged.
     ///
     /// # Errors
     /// As [`can_amend`](Self::can_amend), and [`PlanUseError::Busy`] while a call is being decided.
@@ -86,11 +86,11 @@ impl<O> PlanCursor<O> {
         Ok(PlannedAmendment { turn, plan: amendment })
     }
 
-    /// Goes on by an amendment, whose root somebody with authority has approved; that this is so is for the caller to verify.
+    /// Continues with an amendment. `approved` is the root in its approval, which the caller has verified.
     ///
     /// # Errors
-    /// [`PlanUseError::NotApproved`] when it is another root; the plan goes on as it was. [`PlanUseError::Halted`] when the plan was
-    /// halted while the turn was held.
+    /// [`PlanUseError::NotApproved`] if the roots differ; the plan then continues unchanged. [`PlanUseError::Halted`]
+    /// if the plan was halted since [`check_amendment`](Self::check_amendment).
     pub fn accept_amendment(
         &mut self,
         planned: PlannedAmendment,
@@ -103,17 +103,17 @@ impl<O> PlanCursor<O> {
         Ok(())
     }
 
-    /// Gives the turn back: the amendment was refused, and the plan goes on as it was.
+    /// Releases the step of a refused amendment. The plan continues unchanged.
     ///
     /// # Errors
-    /// [`PlanUseError::Busy`] when the turn is not this amendment's, which only happens between two cursors.
+    /// [`PlanUseError::Busy`] if the amendment is another cursor's.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
     pub fn give_back_amendment(&mut self, planned: PlannedAmendment) -> Result<(), PlanUseError> {
         self.progress.release_amendment(&planned.turn)
     }
 }
 
-/// Whether a plan is for the session and the goal of the one before it, under its registry or a later one.
+/// Checks that a plan is for the session and the goal of the one before it, under its registry or a later one.
 pub(crate) fn goes_on(old: &PlanHeader, new: &PlanHeader) -> Result<(), PlanUseError> {
     let (old, new) = (old.context(), new.context());
     if new.session() != old.session() {
@@ -128,7 +128,7 @@ pub(crate) fn goes_on(old: &PlanHeader, new: &PlanHeader) -> Result<(), PlanUseE
     Ok(())
 }
 
-/// Whether a plan is an amendment of the one with that root, after as many of its steps.
+/// Returns whether a plan amends the one with that root after `position` of its steps.
 pub(crate) fn is_linked(amendment: &PlanHeader, root: &PlanRoot, position: u64) -> bool {
     let amends = amendment.amends();
     amends.is_some_and(|amends| amends.root() == root && amends.position() == position)

@@ -1,35 +1,35 @@
-/// Why a call is not the plan's next one. The message and the code are for everybody; the reason is for the record alone.
+/// A call is not the plan's next one. The message and the code are public; the reason is for the record only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanBreach {
-    /// There is no plan, or none that was committed under the registry of this moment.
+    /// No plan was committed under the current registry.
     #[error("the call must be a step of a committed plan")]
     Required {
-        /// What is missing, such as `no-plan`.
+        /// The missing precondition, such as `no-plan`.
         reason: &'static str,
     },
-    /// The call is another one than the step is for, or the step is not the one that was committed.
+    /// The call does not match the step, or the step is not the committed one.
     #[error("the call is not the one that the plan has here")]
     StepMismatch {
-        /// What differs, such as `fixed-argument`.
+        /// The difference, such as `fixed-argument`.
         reason: &'static str,
     },
-    /// The step is in the plan, and it is not its turn.
+    /// The step is in the plan, but not the next one.
     #[error("it is not this step's turn in the plan")]
     OutOfOrder {
-        /// What is out of order, such as `skipped`.
+        /// The violation of the order, such as `skipped`.
         reason: &'static str,
     },
-    /// The step, or the plan, has had all its calls.
+    /// The step or the plan has no calls left.
     #[error("the plan has no call left for this")]
     Exhausted {
-        /// What has run out: `count` or `ended`.
+        /// `count` for the step, `ended` for the plan.
         reason: &'static str,
     },
-    /// The plan was halted, by an earlier breach or by its [host](crate::PlanCursor::halt).
+    /// An earlier breach or the [host](crate::PlanCursor::halt) halted the plan.
     #[error("the plan is halted")]
     Halted {
-        /// Reason of the halt: that of the breach, or the host's.
+        /// Reason of the breach, or the host's reason.
         reason: &'static str,
     },
 }
@@ -47,7 +47,7 @@ impl PlanBreach {
         }
     }
 
-    /// What is wrong, for the record. Never for a model.
+    /// The reason, for the record. Never shown to a model.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

@@ -10,9 +10,9 @@ use crate::proof::StepProof;
 use crate::root::PlanRoot;
 use crate::step::Step;
 
-/// Holds a plan that was checked and committed. Made by [`Plan::commit`](crate::Plan::commit) alone, and never changed.
+/// A checked, committed and immutable plan. Only [`Plan::commit`](crate::Plan::commit) creates one.
 ///
-/// Leaf 0 is the header; leaf `n` is step `n`, so steps count from 1. It takes memory in proportion to the plan.
+/// Leaf 0 is the header; leaf `n` is step `n`, so steps count from 1. Memory is linear in the size of the plan.
 #[derive(Debug)]
 pub struct CommittedPlan {
     header: PlanHeader,
@@ -28,13 +28,13 @@ impl CommittedPlan {
         Self { header, steps, tree, root }
     }
 
-    /// The root, which stands for the whole plan.
+    /// The root, which commits to the whole plan.
     #[must_use]
     pub const fn root(&self) -> &PlanRoot {
         &self.root
     }
 
-    /// What the plan says of itself.
+    /// The header.
     #[must_use]
     pub const fn header(&self) -> &PlanHeader {
         &self.header
@@ -46,34 +46,34 @@ impl CommittedPlan {
         &self.steps
     }
 
-    /// One step, from 1 on.
+    /// The step with that index, from 1.
     #[must_use]
     pub fn step(&self, index: u64) -> Option<&Step> {
         self.steps.get(usize::try_from(index.checked_sub(1)?).ok()?)
     }
 
-    /// Proves the header, for somebody who has the root alone ([`PlanHeader::verify`]).
+    /// Proves the header to a verifier that has the root only ([`PlanHeader::verify`]).
     ///
     /// # Errors
-    /// [`TreeError`] never: every plan has a header.
+    /// Never: every plan has a header.
     pub fn prove_header(&self) -> Result<InclusionProof, TreeError> {
         self.tree.prove_inclusion(0)
     }
 
-    /// The header with the proof that it is this plan's, for a gate that has the root alone.
+    /// The header with its proof, for a gate that has the root only.
     #[must_use]
     pub fn header_proof(&self) -> Option<HeaderProof> {
         HeaderProof::new(self.header.clone(), self.prove_header().ok()?).ok()
     }
 
-    /// Proves one step, for somebody who has the root alone.
+    /// Proves one step to a verifier that has the root only.
     #[must_use]
     pub fn prove_step(&self, index: u64) -> Option<StepProof> {
         let step = self.step(index)?.clone();
         Some(StepProof::new(step, self.tree.prove_inclusion(index).ok()?))
     }
 
-    /// Says whether the step is still the one that was committed, and then whether the call is the one that it is for.
+    /// Verifies that the step is the committed one, then checks that the call matches it.
     pub(crate) fn admits(&self, index: u64, tool: &ToolId, args: &Canonical) -> Result<(), PlanBreach> {
         let changed = PlanBreach::StepMismatch { reason: "leaf" };
         let step = self.step(index).ok_or(changed)?;
@@ -88,13 +88,13 @@ impl CommittedPlan {
         self.tree.prove_inclusion(index).map_err(|_| ProofError::Index)?.verify(&leaf, &head)
     }
 
-    /// Says whether the header and the steps still have the root that was committed, from themselves alone.
+    /// Recomputes the root from the header and the steps and compares it with the committed one.
     pub(crate) fn is_whole(&self) -> bool {
         let tree: MerkleTree = leaves(&self.header, &self.steps).collect();
         PlanRoot::new(tree.root()) == self.root
     }
 
-    /// Changes a step behind the commitment's back, as nothing outside of tests can.
+    /// Gives tests write access to the committed steps.
     #[cfg(test)]
     pub(crate) fn tamper(&mut self) -> &mut Vec<Step> {
         &mut self.steps

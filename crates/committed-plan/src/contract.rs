@@ -4,23 +4,23 @@ use crate::error::CommitError;
 use crate::place::OpenPlace;
 use crate::step::Step;
 
-/// Says what the operator allows a plan to hold. It is asked about every step before a plan is committed.
+/// The operator's rules for plans, checked for every step before a plan is committed.
 ///
-/// Answers come from what the operator signed, and never from the plan or from whoever made it.
+/// Implementations answer from data that the operator signed, never from the plan or its author.
 pub trait PlanContract {
-    /// Says whether the tool is disclosed to the session.
+    /// Returns whether the tool is disclosed to the session.
     fn discloses(&self, tool: &ToolId) -> bool;
 
-    /// Says whether an argument of the tool is data, so that a plan may leave it open. A destination never is: a URL, a
-    /// path, a recipient.
+    /// Returns whether an argument of the tool is data, so that a plan may leave it open. A destination (a URL, a
+    /// path, a recipient) is not data.
     fn is_data(&self, tool: &ToolId, place: &OpenPlace) -> bool;
 
-    /// Says whether what the step fixes of its arguments fits the tool's schema and constraints. What stands in the places
-    /// that are left open ([`Step::open`]) is not a value yet and does not count.
+    /// Returns whether the step's fixed arguments fit the tool's schema and constraints. Open places ([`Step::open`])
+    /// have no value yet and are not checked.
     fn fits(&self, step: &Step) -> bool;
 }
 
-/// Asks about one step, which is the plan's `at`-th.
+/// Checks step number `at` against the contract.
 pub(crate) fn allowed(step: &Step, at: u64, contract: &dyn PlanContract) -> Result<(), CommitError> {
     if !contract.discloses(step.tool()) {
         return Err(CommitError::Undisclosed { step: at });

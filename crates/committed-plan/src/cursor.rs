@@ -18,12 +18,15 @@ struct Run<O> {
     outcome: Option<(O, u64)>,
 }
 
-/// Walks through a committed plan, call by call. `O` is what is kept of a tool's result.
+/// The execution of a committed plan, call by call. `O` is the recorded result of a tool.
 ///
-/// Order: a step's first call comes after the first call of the step before it, and no call of a step comes after a later
-/// step's. Counts: a step has one call at least and [`Step::max_calls`](crate::Step::max_calls) at most. The first call that is refused
-/// halts the plan, unless [`on_breach`](Self::on_breach) says otherwise, and everything after a halt is refused as well; two kinds do not, because they are no deed of the caller's: a call
-/// under another registry than the plan was committed under, and one that comes while another is being decided.
+/// Order: a step's first call comes after the first call of the step before it, and no call of a step comes after a
+/// call of a later step. Counts: a step has at least one call and at most
+/// [`Step::max_calls`](crate::Step::max_calls).
+///
+/// The first refused call halts the plan, unless [`on_breach`](Self::on_breach) allows more, and every call after a
+/// halt is refused. Two refusals do not count as breaches, because the caller does not cause them: a call under
+/// another registry than the plan's, and a call while another one is being decided.
 ///
 /// ```
 /// # use countersign_canonical_json::{Limits, Recipe, read};
@@ -56,10 +59,10 @@ pub struct PlanCursor<O> {
 }
 
 impl<O> PlanCursor<O> {
-    /// Starts a plan.
+    /// Starts a plan at its first step.
     ///
     /// # Errors
-    /// [`PlanUseError`] when it was made for another session, goal or registry, or is an amendment.
+    /// [`PlanUseError`] if the plan is for another session, goal or registry, or is an amendment.
     pub fn start(plan: CommittedPlan, context: &PlanContext) -> Result<Self, PlanUseError> {
         plan.header().check(context)?;
         if plan.header().amends().is_some() {
@@ -68,19 +71,20 @@ impl<O> PlanCursor<O> {
         Ok(Self { plan, amended: Vec::new(), progress: Progress::default(), runs: Vec::new() })
     }
 
-    /// Sets the response to a call that is not the plan's next one: by default the first halts the plan.
+    /// Sets the response to a call that is not the plan's next one. By default the first such call halts the plan.
     #[must_use]
     pub fn on_breach(mut self, on_breach: OnBreach) -> Self {
         self.progress.set_on_breach(on_breach);
         self
     }
 
-    /// Says whether a call is the plan's next one, and holds its turn. The plan goes on when the call is accepted, not before.
+    /// Checks that a call is the plan's next one and acquires its step. Only [`accept`](Self::accept) advances the
+    /// plan.
     ///
-    /// The step is verified against the root before anything of it is compared.
+    /// The step is verified against the root before it is compared with the call.
     ///
     /// # Errors
-    /// [`PlanBreach`], which counts as one ([`OnBreach`]) but for the two cases that [`PlanCursor`] names.
+    /// [`PlanBreach`], which counts as a breach ([`OnBreach`]) except in the two cases named at [`PlanCursor`].
     pub fn check(&mut self, call: &StepCall<'_>) -> Result<PlannedCall, PlanBreach> {
         self.progress.is_open(self.plan.header(), call)?;
         let found = call.named(self.plan.root()).and_then(|named| match named {
@@ -90,7 +94,7 @@ impl<O> PlanCursor<O> {
         self.progress.hold(*self.plan.root(), found, call)
     }
 
-    /// Asks whether it is the turn of the step that the caller names, and whether the call is that step's.
+    /// Checks that the step named by the caller is the next one and matches the call.
     fn named(&self, step: u64, call: &StepCall<'_>) -> Result<(), PlanBreach> {
         let next = self.progress.position().saturating_add(1);
         if step > self.plan.header().steps() {
@@ -116,7 +120,7 @@ impl<O> PlanCursor<O> {
         self.admits(step, call)
     }
 
-    /// Finds the step whose turn it is and that the call fits.
+    /// Finds the next step that matches the call: the current one while it has calls left, then the one after it.
     fn fitting(&self, call: &StepCall<'_>) -> Result<u64, PlanBreach> {
         let mut found = Err(PlanBreach::Exhausted { reason: "ended" });
         if self.repeats() {
@@ -129,7 +133,7 @@ impl<O> PlanCursor<O> {
         found.map_err(|breach| self.explain(breach, call))
     }
 
-    /// Whether the step under way has calls left.
+    /// Returns whether the current step has calls left.
     fn repeats(&self) -> bool {
         self.plan.step(self.progress.position()).is_some_and(|step| self.progress.used() < step.max_calls())
     }
@@ -138,8 +142,8 @@ impl<O> PlanCursor<O> {
         self.plan.admits(step, call.tool, call.args)
     }
 
-    /// Tells a call of another step from one that is in the plan nowhere. Each search through all steps counts as a breach, so
-    /// there are few.
+    /// Distinguishes a call of another step from one that matches no step of the plan. The search through all steps is
+    /// affordable, because each one counts as a breach.
     fn explain(&self, breach: PlanBreach, call: &StepCall<'_>) -> PlanBreach {
         if breach.reason() == "leaf" {
             return breach;
@@ -155,11 +159,11 @@ impl<O> PlanCursor<O> {
         }
     }
 
-    /// Goes on by a call that was accepted.
+    /// Advances the plan by an accepted call and releases the step.
     ///
     /// # Errors
-    /// [`PlanBreach`]: [`PlanBreach::Halted`], if the plan was [halted](Self::halt) while the turn was held; [`PlanBreach::OutOfOrder`] when
-    /// the turn is not this call's, which only happens between two cursors.
+    /// [`PlanBreach::Halted`] if the plan was [halted](Self::halt) since [`check`](Self::check);
+    /// [`PlanBreach::OutOfOrder`] if the call is another cursor's.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<StepRun, PlanBreach> {
         let turn = planned.turn;
@@ -168,7 +172,7 @@ impl<O> PlanCursor<O> {
         Ok(StepRun { turn })
     }
 
-    /// Gives the turn back: the call was refused by a later check, and the plan stands where it stood.
+    /// Releases the step of a call that a later check refused. The plan's position is unchanged.
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
@@ -177,19 +181,19 @@ impl<O> PlanCursor<O> {
         self.progress.release(&planned.turn)
     }
 
-    /// Halts the plan, as a breach does. `reason` is one of the caller's own words, such as `by-host`.
+    /// Halts the plan like a breach. `reason` is the caller's own, such as `by-host`.
     ///
     /// # Errors
-    /// [`PlanBreach`], the first one, when the plan was halted before.
+    /// The first [`PlanBreach`] if the plan was halted before.
     pub fn halt(&mut self, reason: &'static str) -> Result<(), PlanBreach> {
         self.progress.halt(PlanBreach::Halted { reason })
     }
 
-    /// Keeps what came of an accepted call, and the number under which it is on record, until the plan is finished. There
-    /// is no way to it before.
+    /// Stores the result of an accepted call and the number of its record. Results are inaccessible until
+    /// [`finish`](Self::finish).
     ///
     /// # Errors
-    /// [`PlanBreach::OutOfOrder`] when the call is not one of this cursor's.
+    /// [`PlanBreach::OutOfOrder`] if the call is another cursor's or has a result.
     #[expect(clippy::needless_pass_by_value, reason = "a call has one outcome")]
     pub fn observe(&mut self, run: StepRun, observation: O, record: u64) -> Result<(), PlanBreach> {
         let place = self.runs.iter_mut().rev().find(|place| place.turn == run.turn);
@@ -202,10 +206,10 @@ impl<O> PlanCursor<O> {
         }
     }
 
-    /// Says whether [`finish`](Self::finish) would give the trace.
+    /// Checks whether [`finish`](Self::finish) would return the trace, except for the comparison of roots.
     ///
     /// # Errors
-    /// [`FinishError`] naming what is in the way.
+    /// [`FinishError`] with the first obstacle.
     pub fn is_complete(&self) -> Result<(), FinishError> {
         if self.progress.halted().is_some() {
             return Err(FinishError::Halted);
@@ -222,18 +226,20 @@ impl<O> PlanCursor<O> {
         Ok(())
     }
 
-    /// Ends the plan: recomputes the root of the plan and of each amendment from their steps, and gives out the trace if every
-    /// step has run. Where it does not, what was observed is gone with the cursor; [`is_complete`](Self::is_complete) asks first.
+    /// Ends the plan: recomputes the root of the plan and of each amendment from their steps and returns the trace if
+    /// every step has run. On an error the results are lost with the cursor; call [`is_complete`](Self::is_complete)
+    /// first.
     ///
     /// # Errors
-    /// [`FinishError`] when the plan was halted, is not complete, or has another root.
+    /// [`FinishError`] if the plan was halted, is incomplete, or its root differs.
     pub fn finish(self) -> Result<VerifiedTrace<O>, FinishError> {
         self.is_complete()?;
         self.is_whole()?;
         let Self { plan, amended, runs, .. } = self;
         let plans: Vec<&CommittedPlan> = amended.iter().map(|old| &old.plan).chain([&plan]).collect();
         let steps = runs.into_iter().map(|run| {
-            // A plan can be amended before anything of it ran, but no two amendments have one root: each names the last.
+            // A plan may be amended before any of its steps ran. Roots are distinct, because each amendment names the
+            // one before it.
             let plan = plans.iter().find(|plan| *plan.root() == run.turn.root);
             let step = plan.and_then(|plan| plan.step(run.turn.index)).ok_or(FinishError::Root)?;
             let (observation, record) = run.outcome.ok_or(FinishError::OutcomeMissing)?;
@@ -251,7 +257,7 @@ impl<O> PlanCursor<O> {
         Ok(VerifiedTrace::new(plans.into_iter().map(|plan| *plan.root()).collect(), steps))
     }
 
-    /// Whether every plan has its root, and every amendment its link.
+    /// Checks the root of every plan and the link of every amendment.
     fn is_whole(&self) -> Result<(), FinishError> {
         let later = self.amended.iter().skip(1).map(|old| &old.plan).chain([&self.plan]);
         let linked = self
@@ -263,26 +269,26 @@ impl<O> PlanCursor<O> {
         if linked && whole { Ok(()) } else { Err(FinishError::Root) }
     }
 
-    /// The plan that runs: the one that was started, or the last amendment.
+    /// The running plan: the one that was started, or the last amendment.
     #[must_use]
     pub const fn plan(&self) -> &CommittedPlan {
         &self.plan
     }
 
-    /// The last step that has run, from 1 on; 0 before the first. What an amendment has to name.
+    /// Index of the last step that ran, from 1; 0 before the first. An amendment must name it.
     #[must_use]
     pub const fn position(&self) -> u64 {
         self.progress.position()
     }
 
-    /// The breach that halted the plan, if one has.
+    /// The breach that halted the plan.
     #[must_use]
     pub const fn halted(&self) -> Option<PlanBreach> {
         self.progress.halted()
     }
 }
 
-/// Shows where the plan stands, and nothing of what tools returned.
+/// Shows the position, never results.
 impl<O> fmt::Debug for PlanCursor<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PlanCursor")

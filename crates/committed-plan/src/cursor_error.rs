@@ -1,4 +1,4 @@
-/// Why a plan cannot be started, or taken in the place of another.
+/// A plan cannot be started or amended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanUseError {
@@ -11,22 +11,22 @@ pub enum PlanUseError {
     /// The plan was made under another version of the registry.
     #[error("the plan was made under another registry")]
     OtherRegistry,
-    /// The plan is not an amendment of the one that runs, at the place where it stands; or it is one, and none runs.
+    /// The plan is not an amendment of the running plan at its position, or is an amendment without a running plan.
     #[error("the plan does not go on from the one that runs")]
     Link,
-    /// Another root was approved.
+    /// The approval is for another root.
     #[error("the amendment is not the plan that was approved")]
     NotApproved,
-    /// The plan that runs was halted.
+    /// The running plan was halted.
     #[error("the plan was halted")]
     Halted,
     /// A call of the plan is being decided.
     #[error("a call of the plan is being decided")]
     Busy,
-    /// The header is not that of the plan with the root.
+    /// The header is not proved by the root.
     #[error("the header is not that of the plan with this root")]
     Header,
-    /// The plan was amended as often as it can be.
+    /// The plan has the maximum number of amendments.
     #[error("the plan was amended too often")]
     TooMany,
 }
@@ -49,7 +49,7 @@ impl PlanUseError {
     }
 }
 
-/// Why a plan is not finished.
+/// A plan cannot be finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinishError {
@@ -62,10 +62,10 @@ pub enum FinishError {
     /// Steps have not run.
     #[error("steps of the plan have not run")]
     Incomplete,
-    /// A call was accepted, and nobody said what came of it.
+    /// An accepted call has no recorded result.
     #[error("the outcome of a step is not known")]
     OutcomeMissing,
-    /// The steps do not have the root that was committed, or the amendments are not linked to each other.
+    /// The root of the steps is not the committed one, or an amendment lacks its link.
     #[error("the plan does not have its root any more")]
     Root,
 }

@@ -2,7 +2,7 @@ use std::fmt;
 
 use countersign_canonical_json::{JsonError, JsonErrorKind};
 
-/// Says why a plan cannot be read or put together, and at which of its steps. Never holds any of it.
+/// Invalid plan: the problem and the step that has it. The error never contains any of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanError {
     problem: PlanProblem,
@@ -16,13 +16,13 @@ impl PlanError {
         self.problem.code()
     }
 
-    /// What is wrong.
+    /// The problem.
     #[must_use]
     pub const fn problem(&self) -> PlanProblem {
         self.problem
     }
 
-    /// The step, from 1 on, where it is one step's fault.
+    /// Index of the faulty step, from 1, if the problem is in one step.
     #[must_use]
     pub const fn step(&self) -> Option<u64> {
         self.step
@@ -54,26 +54,26 @@ impl std::error::Error for PlanError {
     }
 }
 
-/// Names what can be wrong with a plan.
+/// Problems of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanProblem {
     /// The bytes are not strict JSON.
     #[error("the plan is not JSON that can be read in one way only")]
     Json(#[source] JsonError),
-    /// More bytes, steps, nesting or open arguments than there may be.
+    /// The plan exceeds a limit on bytes, steps, nesting or open arguments.
     #[error("the plan is larger than its limits")]
     Limit,
-    /// A limit cannot be set so high.
+    /// A requested limit is too high.
     #[error("a plan's limits cannot be as high as that")]
     LimitRange,
-    /// A member is missing, unknown, or of another kind than it has to be.
+    /// A member is missing, unknown or of the wrong kind.
     #[error("a member is missing, unknown or of the wrong kind")]
     Shape,
     /// The recipe is not `plan-1`.
     #[error("the plan is written by another recipe")]
     Recipe,
-    /// A digest, a session or a tool's name is outside its grammar.
+    /// A digest, a session id or a tool's name is outside its grammar.
     #[error("a digest, an id or a name is outside its grammar")]
     Id,
     /// The registry's version is above 2^53 - 1.
@@ -82,20 +82,20 @@ pub enum PlanProblem {
     /// There are no steps.
     #[error("a plan has at least one step")]
     Empty,
-    /// The arguments are not an object, or hold a number that they do not tell exactly.
+    /// The arguments are not an object, or contain an inexact number.
     #[error("a step's arguments are an object of exact values")]
     Args,
-    /// A place that is to be left open is not a JSON Pointer below the top, is told twice, lies within another one, or has
-    /// nothing that it could be a member of.
+    /// An open place is not a JSON Pointer below the top, is repeated, lies within another one, or has no parent
+    /// object.
     #[error("an argument that is left open has no place in the arguments")]
     OpenPlace,
-    /// An argument has a value and is said to be left open.
+    /// An argument has a value and is listed as open.
     #[error("an argument is either fixed or left open")]
     FixedAndOpen,
-    /// The description is too long, or hides a character.
+    /// The description is too long or contains an invisible character.
     #[error("a description has at most 1,024 bytes and nothing hidden")]
     Description,
-    /// A step may be called no times, or too often.
+    /// The number of calls of a step is 0 or too large.
     #[error("a step may be called once or more, and at most 1,000 times")]
     MaxCalls,
 }
@@ -129,23 +129,23 @@ impl From<JsonError> for PlanProblem {
     }
 }
 
-/// Why a plan cannot be committed: what the operator does not allow, and at which step (from 1 on).
+/// The operator's rules refuse a step of the plan. Steps count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// The tool is not disclosed to the session, or there is none of that name.
+    /// The tool is not disclosed to the session or does not exist.
     #[error("step {step}: the tool is not disclosed to the session")]
     Undisclosed {
         /// The step.
         step: u64,
     },
-    /// An argument is left open that is not data: a destination, say.
+    /// An open argument is not data, for example a destination.
     #[error("step {step}: an argument that is not data is left open")]
     ControlOpen {
         /// The step.
         step: u64,
     },
-    /// What is fixed of the arguments does not fit the tool.
+    /// The fixed arguments do not fit the tool.
     #[error("step {step}: the fixed arguments do not fit the tool")]
     Args {
         /// The step.

@@ -8,13 +8,13 @@ use crate::error::{PlanError, PlanProblem};
 use crate::read::read_header;
 use crate::root::PlanRoot;
 
-/// The recipe of the header: which members there are and what they mean.
+/// Recipe of the header: its members and their meaning.
 pub(crate) const RECIPE: &str = "plan-1";
 
-/// The last registry version that JSON numbers name exactly.
+/// Maximum registry version: 2^53 - 1, up to which JSON numbers are exact.
 pub(crate) const MAX_VERSION: u64 = (1 << 53) - 1;
 
-/// Holds what a plan is made for: the pinned goal, the session, and the registry that it was checked under.
+/// The context of a plan: the pinned goal, the session, and the registry under which it was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanContext {
     goal: Digest,
@@ -23,10 +23,10 @@ pub struct PlanContext {
 }
 
 impl PlanContext {
-    /// Puts a context together. `goal` is the digest of the pinned ask.
+    /// Creates a context. `goal` is the digest of the pinned ask.
     ///
     /// # Errors
-    /// [`PlanError`] `PLAN_REGISTRY_VERSION` above 2^53 - 1, which JSON does not tell exactly.
+    /// [`PlanError`] `PLAN_REGISTRY_VERSION` above 2^53 - 1, which is not exact in JSON.
     pub fn new(goal: Digest, session: SessionId, registry_version: u64) -> Result<Self, PlanError> {
         if registry_version > MAX_VERSION {
             return Err(PlanProblem::RegistryVersion.into());
@@ -53,7 +53,7 @@ impl PlanContext {
     }
 }
 
-/// Says which plan an amendment goes on from, and after which of its steps.
+/// The plan that an amendment continues, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amends {
     root: PlanRoot,
@@ -65,20 +65,20 @@ impl Amends {
         Self { root, position }
     }
 
-    /// The root of the plan that is amended.
+    /// The root of the amended plan.
     #[must_use]
     pub const fn root(&self) -> &PlanRoot {
         &self.root
     }
 
-    /// How many of its steps have run and stay as they are; those after them are replaced.
+    /// Number of its steps that have run. The amendment replaces the steps after them.
     #[must_use]
     pub const fn position(&self) -> u64 {
         self.position
     }
 }
 
-/// Holds what a plan says of itself, which is leaf 0 of its tree.
+/// The header of a plan, which is leaf 0 of its tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanHeader {
     context: PlanContext,
@@ -91,10 +91,10 @@ impl PlanHeader {
         Self { context, amends, steps }
     }
 
-    /// Reads a header from its leaf.
+    /// Parses a header from its leaf.
     ///
     /// # Errors
-    /// [`PlanError`] when it is not strict JSON of just the members that a header has.
+    /// [`PlanError`] if the bytes are not strict JSON with exactly the members of a header.
     pub fn from_json(json: &[u8]) -> Result<Self, PlanError> {
         let limits = countersign_canonical_json::Limits::default();
         let canonical = read(json, Recipe::Jcs1, &limits).map_err(PlanProblem::from)?;
@@ -130,10 +130,10 @@ impl PlanHeader {
         text
     }
 
-    /// Says whether the plan with that root has this header, from the proof for leaf 0 alone.
+    /// Verifies, by a proof for leaf 0, that the plan with that root has this header.
     ///
     /// # Errors
-    /// [`PlanBreach::StepMismatch`] when it has not.
+    /// [`PlanBreach::StepMismatch`] if the proof does not hold.
     pub fn verify(&self, root: &PlanRoot, proof: &InclusionProof) -> Result<(), PlanBreach> {
         let refused = PlanBreach::StepMismatch { reason: "header" };
         let size = self.steps.checked_add(1).ok_or(refused)?;
@@ -144,10 +144,10 @@ impl PlanHeader {
         proof.verify(&LeafHash::of(self.to_json().as_bytes()), &head).map_err(|_| refused)
     }
 
-    /// Says whether the plan was made for this session, this goal and this registry.
+    /// Checks that the plan is for this session, goal and registry.
     ///
     /// # Errors
-    /// [`PlanUseError`] naming the first of them that it was not made for.
+    /// [`PlanUseError`] for the first of them that differs.
     pub fn check(&self, context: &PlanContext) -> Result<(), PlanUseError> {
         if self.context.session != context.session {
             return Err(PlanUseError::OtherSession);
@@ -161,19 +161,19 @@ impl PlanHeader {
         Ok(())
     }
 
-    /// What the plan was made for.
+    /// The context of the plan.
     #[must_use]
     pub const fn context(&self) -> &PlanContext {
         &self.context
     }
 
-    /// The plan that this one goes on from, if it is an amendment.
+    /// The plan that this one amends, if it is an amendment.
     #[must_use]
     pub const fn amends(&self) -> Option<&Amends> {
         self.amends.as_ref()
     }
 
-    /// How many steps the plan has.
+    /// Number of steps.
     #[must_use]
     pub const fn steps(&self) -> u64 {
         self.steps

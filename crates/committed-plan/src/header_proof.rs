@@ -9,7 +9,7 @@ use crate::proof::{read_path, write_path};
 use crate::read::{number, object, read_header};
 use crate::root::PlanRoot;
 
-/// Holds a plan's header with the proof that it is leaf 0 of the plan's tree. Nobody has verified it yet.
+/// A plan's header with an unverified proof that it is leaf 0 of the plan's tree.
 ///
 /// ```
 /// # use countersign_committed_plan::{HeaderProof, OpenPlace, Plan, PlanContext, PlanContract, PlanLimits, Step};
@@ -25,7 +25,7 @@ use crate::root::PlanRoot;
 /// let plan = Plan::new(context, vec![step])?.commit(&All)?;
 /// let sent = plan.header_proof().map(|proof| proof.to_json()).unwrap_or_default();
 ///
-/// // On another machine, which has the root and nothing else of the plan:
+/// // On another machine, which has only the root:
 /// let proof = HeaderProof::from_json(sent.as_bytes(), &PlanLimits::default())?;
 /// let verified = proof.verify(plan.root())?;
 /// assert_eq!(verified.header().steps(), 1);
@@ -38,20 +38,20 @@ pub struct HeaderProof {
 }
 
 impl HeaderProof {
-    /// Puts a header and the proof for it together.
+    /// Combines a header and its proof, unverified.
     ///
     /// # Errors
-    /// [`PlanUseError::Header`] when the proof is for another leaf than the first, or for a tree of another size than the header
-    /// says.
+    /// [`PlanUseError::Header`] if the proof is not for leaf 0, or its tree size does not match the header.
     pub fn new(header: PlanHeader, proof: InclusionProof) -> Result<Self, PlanUseError> {
         let fits = proof.index() == 0 && header.steps().checked_add(1) == Some(proof.size());
         if fits { Ok(Self { header, proof }) } else { Err(PlanUseError::Header) }
     }
 
-    /// Reads a header with its proof: an object with the members `header` and `path` (hashes in lower-case hexadecimal).
+    /// Parses a header with its proof: an object with the members `header` and `path` (hashes in lower-case
+    /// hexadecimal).
     ///
     /// # Errors
-    /// [`PlanError`] when it is anything else, or has a path that no plan can have.
+    /// [`PlanError`] if the bytes are anything else, or the path is impossible for a plan.
     pub fn from_json(json: &[u8], limits: &PlanLimits) -> Result<Self, PlanError> {
         let canonical = read(json, Recipe::Jcs1, limits.json()).map_err(PlanProblem::from)?;
         let value = canonical.value();
@@ -64,7 +64,7 @@ impl HeaderProof {
         Ok(Self { header: read_header(header, steps)?, proof: read_path(value, 0, steps)? })
     }
 
-    /// The canonical JSON.
+    /// Writes the canonical JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = format!("{{\"header\":{},\"path\":", self.header.to_json());
@@ -73,23 +73,23 @@ impl HeaderProof {
         text
     }
 
-    /// The header, which nobody has verified yet.
+    /// The unverified header.
     #[must_use]
     pub const fn header(&self) -> &PlanHeader {
         &self.header
     }
 
-    /// Says whether the plan with that root has this header.
+    /// Verifies that the plan with that root has this header.
     ///
     /// # Errors
-    /// [`PlanUseError::Header`] when it has not.
+    /// [`PlanUseError::Header`] if the proof does not hold.
     pub fn verify(self, root: &PlanRoot) -> Result<VerifiedHeader, PlanUseError> {
         self.header.verify(root, &self.proof).map_err(|_| PlanUseError::Header)?;
         Ok(VerifiedHeader { root: *root, header: self.header })
     }
 }
 
-/// Proves what the plan with a root was made for, and how many steps it has. Made by [`HeaderProof::verify`] alone.
+/// The verified header of the plan with a root. Only [`HeaderProof::verify`] creates one.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct VerifiedHeader {

@@ -1,15 +1,16 @@
-//! A plan of tool calls, committed before the first of them runs, so that nothing that a tool returns can move what
-//! comes next.
+//! Plans of tool calls, committed before the first call runs, so that a tool's result cannot change the calls after it.
 //!
-//! A [`Plan`] is read strictly or put together ([`Plan::from_json`], [`Plan::new`]), checked against what the operator
-//! allows ([`Plan::commit`], [`PlanContract`]) and committed as a Merkle tree (RFC 9162) over its header and its steps: from
-//! then on it is its [`PlanRoot`]. A [`PlanCursor`] lets through the plan's next call and no other, and halts at the first breach, or after several ([`OnBreach`]).
-//! [`StepProof`] proves one step from the root alone, for a gate on another machine, where a [`RootCursor`] holds calls to it. [`PlanCursor::finish`] recomputes the root and
-//! gives out what the tools returned ([`VerifiedTrace`]): before that, whoever planned sees none of it.
+//! 1. [`Plan::from_json`] parses a plan strictly; [`Plan::new`] creates one.
+//! 2. [`Plan::commit`] checks it against the operator's rules ([`PlanContract`]) and commits it as a Merkle tree (RFC
+//!    9162) over its header and its steps. Its [`PlanRoot`] identifies it.
+//! 3. [`PlanCursor`] accepts only the plan's next call and halts at the first breach, or after several
+//!    ([`OnBreach`]). On another machine, [`RootCursor`] checks calls by [`StepProof`]s and the root alone.
+//! 4. [`PlanCursor::finish`] recomputes the root and returns the results of the tools ([`VerifiedTrace`]). The
+//!    planner sees no result before.
 //!
-//! This crate does not run tools, does not ask models, and does not know who approves. It holds a plan to its word; it does not
-//! say whether the plan is a good one. What a step leaves open ([`DYNAMIC`]) is whatever the caller fills in: only
-//! arguments that are data may be left open, which is for the [`PlanContract`] to say.
+//! This crate does not run tools, query models or verify approvals, and does not judge whether a plan is good. The
+//! caller may fill an open argument ([`DYNAMIC`]) with any value, so the [`PlanContract`] must allow only data to be
+//! left open.
 
 mod admit;
 mod amend;

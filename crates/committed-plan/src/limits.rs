@@ -2,13 +2,13 @@ use countersign_canonical_json::Limits;
 
 use crate::error::{PlanError, PlanProblem};
 
-/// The most steps that any limits can allow: about a million, so that a plan's tree stays within some hundred megabytes.
+/// Hard cap on steps: about a million, so that a plan's tree stays within some hundred megabytes.
 pub(crate) const MAX_STEPS: usize = 1 << 20;
 
-/// How deep a step's arguments lie in a plan: within the plan, its list and the step.
+/// Nesting of a step's arguments in a plan: the plan, its list and the step.
 const STEP_DEPTH: usize = 3;
 
-/// Bounds what one plan may take. Each limit is the largest value that is still accepted.
+/// Limits of one plan. Each is the largest accepted value.
 ///
 /// ```
 /// use countersign_committed_plan::{PlanLimits, Step};
@@ -24,8 +24,8 @@ pub struct PlanLimits {
     steps: usize,
 }
 
-/// 1 MiB, as much as one call's arguments may take, and 1,024 steps (a plan that a person approves has far fewer).
-/// Arguments may nest as deep as a call's by default: 32 levels.
+/// 1 MiB, as for one call's arguments, and 1,024 steps, far more than a person approves. Arguments may nest 32
+/// levels, as in a call.
 impl Default for PlanLimits {
     fn default() -> Self {
         let json = Limits::default();
@@ -35,7 +35,7 @@ impl Default for PlanLimits {
 }
 
 impl PlanLimits {
-    /// Sets the most bytes of a plan.
+    /// Sets the maximum size of a plan in bytes.
     ///
     /// # Errors
     /// [`PlanError`] `PLAN_LIMIT_OUT_OF_RANGE` above 256 MiB.
@@ -44,7 +44,7 @@ impl PlanLimits {
         Ok(Self { json, ..self })
     }
 
-    /// Sets the most steps.
+    /// Sets the maximum number of steps.
     ///
     /// # Errors
     /// [`PlanError`] `PLAN_LIMIT_OUT_OF_RANGE` above 1,048,576.
@@ -57,13 +57,13 @@ impl PlanLimits {
         Ok(Self { json, steps })
     }
 
-    /// The most bytes of a plan.
+    /// Maximum size of a plan in bytes.
     #[must_use]
     pub const fn max_bytes(&self) -> usize {
         self.json.max_bytes()
     }
 
-    /// The most steps.
+    /// Maximum number of steps.
     #[must_use]
     pub const fn max_steps(&self) -> usize {
         self.steps

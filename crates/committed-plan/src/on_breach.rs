@@ -12,7 +12,7 @@ pub enum OnBreach {
     /// The first such call halts the plan.
     #[default]
     Halt,
-    /// The plan stands where it stood, and its own next call still passes. The last of so many such calls halts it.
+    /// The plan keeps its position, and its next call still passes. The last of this number of breaches halts the plan.
     Refuse(Breaches),
 }
 
@@ -28,7 +28,7 @@ impl OnBreach {
 
 /// Number of breaches that halt a plan, counted over its amendments: 1 to 1,000, 8 by default.
 ///
-/// Each is a look of the caller at what the plan has next, so the number is small.
+/// The number is small, because each breach lets the caller probe for the plan's next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Breaches(u32);
 
@@ -36,7 +36,7 @@ impl Breaches {
     /// The largest number.
     pub const MAX: u32 = 1_000;
 
-    /// Takes a number of breaches.
+    /// Validates a number of breaches.
     ///
     /// # Errors
     /// [`BreachesError`] for 0 and above [`MAX`](Self::MAX).

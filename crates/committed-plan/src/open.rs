@@ -1,4 +1,4 @@
-//! Arguments with places left open: two ways to say so, one way to keep it.
+//! Arguments with open places: two notations, one committed form.
 
 use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read, to_canonical};
 use serde_json::Value;
@@ -6,19 +6,19 @@ use serde_json::Value;
 use crate::error::PlanProblem;
 use crate::place::OpenPlace;
 
-/// Stands for the value of an argument that a step leaves open. No argument can be fixed to this text.
+/// Placeholder for an argument that a step leaves open. No argument can be fixed to this text.
 pub const DYNAMIC: &str = "<DYNAMIC>";
 
-/// The most arguments of one step that can be left open.
+/// Maximum number of open arguments of one step.
 const MAX_OPEN: usize = 64;
 
-/// Says whether a planned value is one that is left open.
+/// Returns whether a planned value is the placeholder.
 pub(crate) fn is_open(planned: ValueRef<'_>) -> bool {
     planned.as_str() == Some(DYNAMIC)
 }
 
-/// Brings arguments into the one form that is committed, where each open place holds [`DYNAMIC`], and lists those
-/// places in the order of the arguments. A place in `said` that the arguments do not have is added to them.
+/// Converts arguments into the committed form, with [`DYNAMIC`] at each open place, and lists those places in the
+/// order of the arguments. Places in `said` that the arguments lack are added.
 pub(crate) fn settle(
     args: ValueRef<'_>,
     said: &[OpenPlace],
@@ -53,8 +53,8 @@ pub(crate) fn settle(
     Ok((settled, open))
 }
 
-/// Adds a member that is left open. Its parent must be an object that is there: a list has no places to be filled later, and
-/// nothing lies within a place that is open itself.
+/// Adds an open member. Its parent must be an existing object: an array cannot get open elements, and an open place
+/// has no inner places.
 fn insert(args: &mut Value, place: &OpenPlace) -> Result<(), PlanProblem> {
     let (parent, name) = place.as_str().rsplit_once('/').ok_or(PlanProblem::OpenPlace)?;
     let Some(Value::Object(members)) = args.pointer_mut(parent) else {
@@ -64,7 +64,7 @@ fn insert(args: &mut Value, place: &OpenPlace) -> Result<(), PlanProblem> {
     Ok(())
 }
 
-/// Lists the open places. It recurses as deep as the arguments nest, which the reader bounds.
+/// Lists the open places. The reader's depth limit bounds the recursion.
 fn collect(value: ValueRef<'_>, at: &mut String, open: &mut Vec<OpenPlace>) -> Result<(), PlanProblem> {
     if is_open(value) {
         if open.len() >= MAX_OPEN {

@@ -2,10 +2,10 @@ use std::fmt;
 
 use crate::error::PlanProblem;
 
-/// The longest place, in bytes.
+/// Maximum length of a place, in bytes.
 const MAX_PLACE_BYTES: usize = 256;
 
-/// Names one argument that a step leaves open: a JSON Pointer (RFC 6901) below the top.
+/// An open argument of a step: a JSON Pointer (RFC 6901) below the top.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpenPlace(Box<str>);
 

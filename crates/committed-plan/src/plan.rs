@@ -9,7 +9,7 @@ use crate::read::{read_header, read_steps};
 use crate::root::PlanRoot;
 use crate::step::Step;
 
-/// Holds a plan that nobody has checked yet: what it is for, and its steps in order.
+/// An unchecked plan: its header and its steps in order.
 ///
 /// ```
 /// use countersign_committed_plan::{Plan, PlanLimits};
@@ -35,10 +35,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Puts a plan together.
+    /// Creates a plan.
     ///
     /// # Errors
-    /// [`PlanError`] without any step, or with more than 1,048,576.
+    /// [`PlanError`] for no steps, or more than 1,048,576.
     pub fn new(context: PlanContext, steps: Vec<Step>) -> Result<Self, PlanError> {
         if steps.is_empty() {
             return Err(PlanProblem::Empty.into());
@@ -49,16 +49,16 @@ impl Plan {
         Ok(Self { header: PlanHeader::new(context, None, steps.len() as u64), steps })
     }
 
-    /// Makes the plan an amendment: it goes on from the plan with that root, of which `position` steps have run.
+    /// Makes the plan an amendment of the plan with that root, of which `position` steps have run.
     #[must_use]
     pub fn amending(self, root: PlanRoot, position: u64) -> Self {
         Self { header: self.header.amending(Amends::new(root, position)), ..self }
     }
 
-    /// Reads a plan: strict JSON, each member known, there once and of its kind.
+    /// Parses a plan from strict JSON without unknown or repeated members.
     ///
     /// # Errors
-    /// [`PlanError`] with the step's number where it is one step's fault.
+    /// [`PlanError`] with the index of the faulty step, if the problem is in one step.
     pub fn from_json(json: &[u8], limits: &PlanLimits) -> Result<Self, PlanError> {
         let canonical = read(json, Recipe::Jcs1, limits.json()).map_err(PlanProblem::from)?;
         let value = canonical.value();
@@ -67,7 +67,7 @@ impl Plan {
         Ok(Self { header, steps: read_steps(list, limits)? })
     }
 
-    /// The plan's canonical JSON, with each step in the form that is committed.
+    /// Writes the plan's canonical JSON, with each step in the committed form.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = self.header.opened();
@@ -81,17 +81,17 @@ impl Plan {
         text
     }
 
-    /// Checks the plan against what the operator allows the session, and commits it.
+    /// Checks the plan against the operator's rules and commits it.
     ///
     /// # Errors
-    /// [`CommitError`] at the first step that is not allowed: its tool is not disclosed, it leaves something open that is
-    /// not data, or its fixed arguments do not fit.
+    /// [`CommitError`] at the first refused step: its tool is not disclosed, an open argument is not data, or its fixed
+    /// arguments do not fit.
     pub fn commit(self, contract: &dyn PlanContract) -> Result<CommittedPlan, CommitError> {
         self.steps.iter().zip(1..).try_for_each(|(step, at)| allowed(step, at, contract))?;
         Ok(CommittedPlan::new(self.header, self.steps))
     }
 
-    /// What the plan says of itself.
+    /// The header.
     #[must_use]
     pub const fn header(&self) -> &PlanHeader {
         &self.header

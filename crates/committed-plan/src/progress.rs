@@ -7,18 +7,18 @@ use crate::on_breach::OnBreach;
 use crate::root::PlanRoot;
 use crate::turn::{PlannedCall, StepCall, Turn};
 
-/// How far a plan has come, and whose turn it is: one call's at a time, or one amendment's. The same for a cursor over the whole
-/// plan and for one over its root.
+/// The position of a plan, and the one call or amendment that holds its step. Shared by the cursor over a whole plan
+/// and the cursor over a root.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// The last step that has an accepted call; 0 before the first.
+    /// Index of the last step with an accepted call; 0 before the first.
     position: u64,
-    /// How many accepted calls that step has.
+    /// Number of accepted calls of that step.
     used: u32,
     turns: u64,
     held: Option<Turn>,
     on_breach: OnBreach,
-    /// How many calls were refused as breaches.
+    /// Number of refused calls that count as breaches.
     breaches: u32,
     halted: Option<PlanBreach>,
 }
@@ -44,14 +44,14 @@ impl Progress {
         self.held.is_some()
     }
 
-    /// Halts the plan, unless it was halted before: then gives the first breach.
+    /// Halts the plan. Returns the first breach if it was halted before.
     pub(crate) fn halt(&mut self, breach: PlanBreach) -> Result<(), PlanBreach> {
         self.halted.map_or(Ok(()), Err)?;
         self.halted = Some(breach);
         Ok(())
     }
 
-    /// Says whether a call can be looked at now. Of these three, none halts the plan.
+    /// Checks whether a call can be decided now. None of these three refusals halts the plan.
     pub(crate) fn is_open(&self, plan: &PlanHeader, call: &StepCall<'_>) -> Result<(), PlanBreach> {
         self.check_not_halted()?;
         if call.registry_version != plan.context().registry_version() {
@@ -70,7 +70,7 @@ impl Progress {
         }
     }
 
-    /// Holds the turn for a call of the step that was found for it, or counts a breach because none was.
+    /// Acquires the step that was found for a call, or counts a breach.
     pub(crate) fn hold(
         &mut self,
         root: PlanRoot,
@@ -81,7 +81,7 @@ impl Progress {
         Ok(PlannedCall { turn: self.take(root, index, call.args.digest()) })
     }
 
-    /// Counts a breach. The last that is allowed for halts the plan.
+    /// Counts a breach, and halts the plan at the limit.
     const fn count(&mut self, breach: PlanBreach) {
         self.breaches = self.breaches.saturating_add(1);
         if self.breaches >= self.on_breach.limit() {
@@ -89,7 +89,7 @@ impl Progress {
         }
     }
 
-    /// Goes on by a call that was accepted.
+    /// Advances by an accepted call.
     pub(crate) fn accept(&mut self, turn: &Turn) -> Result<(), PlanBreach> {
         self.release(turn)?;
         self.check_not_halted()?;
@@ -98,7 +98,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Holds the turn for an amendment.
+    /// Acquires the plan's step for an amendment.
     pub(crate) fn hold_amendment(
         &mut self,
         root: PlanRoot,
@@ -107,11 +107,11 @@ impl Progress {
         if self.is_held() {
             return Err(PlanUseError::Busy);
         }
-        // Leaf 0 is the header: no call has this turn.
+        // Leaf 0 is the header, so no call has this index.
         Ok(self.take(root, 0, amendment.digest()))
     }
 
-    /// Goes on at the start of an amendment, and gives the place where the plan before it stood.
+    /// Moves to the start of an amendment and returns the position in the plan before it.
     pub(crate) fn accept_amendment(
         &mut self,
         turn: &Turn,
@@ -129,7 +129,7 @@ impl Progress {
         Ok(std::mem::take(&mut self.position))
     }
 
-    /// Gives the turn of a call back.
+    /// Releases the step of a call.
     pub(crate) fn release(&mut self, turn: &Turn) -> Result<(), PlanBreach> {
         if self.held.as_ref() != Some(turn) {
             return Err(PlanBreach::OutOfOrder { reason: "other-turn" });
@@ -138,12 +138,12 @@ impl Progress {
         Ok(())
     }
 
-    /// Gives the turn of an amendment back.
+    /// Releases the step of an amendment.
     pub(crate) fn release_amendment(&mut self, turn: &Turn) -> Result<(), PlanUseError> {
         self.release(turn).map_err(|_| PlanUseError::Busy)
     }
 
-    /// Makes a turn that nobody else has.
+    /// Acquires the step under a new, unique number.
     fn take(&mut self, root: PlanRoot, index: u64, args: Digest) -> Turn {
         self.turns = self.turns.saturating_add(1);
         let turn = Turn { number: self.turns, root, index, args };

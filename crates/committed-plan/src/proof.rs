@@ -10,7 +10,7 @@ use crate::read::{number, object, read_step};
 use crate::root::PlanRoot;
 use crate::step::Step;
 
-/// Holds a step with the proof that it is in a plan. Nobody has verified it yet, and its step cannot be had before.
+/// A step with an unverified proof that it is in a plan. Only [`verify`](Self::verify) gives access to the step.
 ///
 /// ```
 /// # use countersign_committed_plan::{OpenPlace, Plan, PlanContext, PlanContract, PlanLimits, Step, StepProof};
@@ -26,7 +26,7 @@ use crate::step::Step;
 /// let plan = Plan::new(context, vec![step])?.commit(&All)?;
 /// let sent = plan.prove_step(1).map(|proof| proof.to_json()).unwrap_or_default();
 ///
-/// // On another machine, which has the root and nothing else of the plan:
+/// // On another machine, which has only the root:
 /// let proof = StepProof::from_json(sent.as_bytes(), &PlanLimits::default())?;
 /// let verified = proof.verify(plan.root())?;
 /// assert_eq!(verified.step().tool().name().as_str(), "search");
@@ -43,22 +43,23 @@ impl StepProof {
         Self { step, proof }
     }
 
-    /// Reads a proof: an object with the members `index`, `steps`, `step` and `path` (hashes in lower-case hexadecimal).
+    /// Parses a proof: an object with the members `index`, `steps`, `step` and `path` (hashes in lower-case
+    /// hexadecimal).
     ///
     /// # Errors
-    /// [`PlanError`] when it is anything else, or has an index or a path that no plan can have.
+    /// [`PlanError`] if the bytes are anything else, or the index or the path is impossible for a plan.
     pub fn from_json(json: &[u8], limits: &PlanLimits) -> Result<Self, PlanError> {
         let canonical = read(json, Recipe::Jcs1, limits.json()).map_err(PlanProblem::from)?;
         let value = canonical.value();
         object(value, &["index", "path", "step", "steps"])?;
         let (index, steps) = (number(value, "index")?, number(value, "steps")?);
         let proof = read_path(value, index, steps)?;
-        // Leaf 0 is the header, and no step.
+        // Leaf 0 is the header, not a step.
         let step = value.get("step").filter(|_| index > 0).ok_or(PlanProblem::Shape)?;
         Ok(Self { step: read_step(step)?, proof })
     }
 
-    /// The proof's canonical JSON.
+    /// Writes the proof's canonical JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = format!("{{\"index\":{},\"path\":", self.proof.index());
@@ -69,10 +70,10 @@ impl StepProof {
         text
     }
 
-    /// Says whether the step is in the plan with that root, at the index and among as many steps as it says.
+    /// Verifies that the step is in the plan with that root, at the claimed index among the claimed number of steps.
     ///
     /// # Errors
-    /// [`PlanBreach::StepMismatch`] when it is not.
+    /// [`PlanBreach::StepMismatch`] if the proof does not hold.
     pub fn verify(self, root: &PlanRoot) -> Result<VerifiedStep, PlanBreach> {
         self.holds(root)?;
         Ok(VerifiedStep { root: *root, index: self.index(), steps: self.steps(), step: self.step })
@@ -86,25 +87,25 @@ impl StepProof {
         self.proof.verify(&leaf, &head).map_err(|_| refused)
     }
 
-    /// The step, once [`holds`](Self::holds) has said that it is one.
+    /// The step. Call [`holds`](Self::holds) first.
     pub(crate) const fn proved(&self) -> &Step {
         &self.step
     }
 
-    /// The index that it claims, from 1 on.
+    /// The claimed index, from 1.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.proof.index()
     }
 
-    /// How many steps it claims that the plan has.
+    /// The claimed number of steps of the plan.
     #[must_use]
     pub const fn steps(&self) -> u64 {
         self.proof.size().saturating_sub(1)
     }
 }
 
-/// Reads the hashes of a proof for a leaf of a plan with so many steps.
+/// Parses the path of a proof for leaf `index` of a plan with `steps` steps.
 pub(crate) fn read_path(value: ValueRef<'_>, index: u64, steps: u64) -> Result<InclusionProof, PlanProblem> {
     let path = value.get("path").filter(|path| path.kind() == Kind::Array).ok_or(PlanProblem::Shape)?;
     let path = path.elements().map(|hash| hash.as_str().and_then(|hash| hash.parse().ok()));
@@ -123,8 +124,8 @@ pub(crate) fn write_path(text: &mut String, proof: &InclusionProof) {
     text.push_str(if proof.path().is_empty() { "[]" } else { "]" });
 }
 
-/// Proves that a step is in the plan with a root. Made by [`StepProof::verify`] alone. It says nothing of the step's turn: that
-/// is for whoever counts the calls.
+/// A step that is in the plan with a root. Only [`StepProof::verify`] creates one. It does not show that the step is
+/// the next one; a cursor does.
 #[derive(Debug)]
 #[must_use]
 pub struct VerifiedStep {
@@ -135,11 +136,11 @@ pub struct VerifiedStep {
 }
 
 impl VerifiedStep {
-    /// Says whether a call is the one that the step is for.
+    /// Checks that a call matches the step.
     ///
     /// # Errors
-    /// [`PlanBreach::StepMismatch`] when tool or fixed arguments differ, an open argument is missing or not filled in, or an
-    /// argument was added.
+    /// [`PlanBreach::StepMismatch`] if the tool or a fixed argument differs, an open argument is missing or not
+    /// filled in, or an argument was added.
     pub fn admits(&self, tool: &ToolId, args: &Canonical) -> Result<(), PlanBreach> {
         admit(&self.step, tool, args)
     }
@@ -150,14 +151,14 @@ impl VerifiedStep {
         &self.root
     }
 
-    /// The step's index, from 1 on.
+    /// The step's index, from 1.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.index
     }
 
-    /// How many steps the step's leaf says that the plan has. Whoever has the header compares: a root that somebody made up can be
-    /// that of a tree whose leaves disagree.
+    /// Number of steps of the plan, as stated in the step's leaf. Compare it with the header: an attacker can build a
+    /// root over leaves that disagree.
     #[must_use]
     pub const fn steps(&self) -> u64 {
         self.steps

@@ -1,4 +1,4 @@
-//! Reads plans out of JSON that was read strictly: each member is known, there once, and of its kind.
+//! Parser of plans from strict JSON: no unknown or repeated members, every member of its kind.
 
 use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{SessionId, ToolId};
@@ -8,7 +8,7 @@ use crate::header::{Amends, PlanContext, PlanHeader, RECIPE};
 use crate::limits::PlanLimits;
 use crate::step::Step;
 
-/// Reads the header out of a plan or out of its leaf; what `steps` holds is the caller's to say.
+/// Parses the header of a plan or of its leaf. The member `steps` differs between them, so the caller passes its value.
 pub(crate) fn read_header(value: ValueRef<'_>, steps: u64) -> Result<PlanHeader, PlanProblem> {
     object(value, &["amends", "goal", "recipe", "registry_version", "session", "steps"])?;
     if text(value, "recipe")? != RECIPE {
@@ -28,7 +28,7 @@ fn read_amends(value: ValueRef<'_>) -> Result<Amends, PlanProblem> {
     Ok(Amends::new(root, number(value, "position")?))
 }
 
-/// Reads a list of steps.
+/// Parses a list of steps.
 pub(crate) fn read_steps(value: ValueRef<'_>, limits: &PlanLimits) -> Result<Vec<Step>, PlanError> {
     if value.kind() != Kind::Array {
         return Err(PlanProblem::Shape.into());
@@ -42,7 +42,7 @@ pub(crate) fn read_steps(value: ValueRef<'_>, limits: &PlanLimits) -> Result<Vec
     (1..).zip(value.elements()).map(|(at, step)| read_step(step).map_err(|error| error.at_step(at))).collect()
 }
 
-/// Reads one step.
+/// Parses one step.
 pub(crate) fn read_step(value: ValueRef<'_>) -> Result<Step, PlanError> {
     object(value, &["args", "description", "dynamic", "max_calls", "tool"])?;
     let tool = value.get("tool").ok_or(PlanProblem::Shape)?;
@@ -68,7 +68,7 @@ pub(crate) fn read_step(value: ValueRef<'_>) -> Result<Step, PlanError> {
     Ok(step)
 }
 
-/// Asks for an object that has no member but these.
+/// Requires an object with no members but these.
 pub(crate) fn object(value: ValueRef<'_>, known: &[&str]) -> Result<(), PlanProblem> {
     let fits = value.kind() == Kind::Object && value.members().all(|(name, _)| known.contains(&name));
     if fits { Ok(()) } else { Err(PlanProblem::Shape) }

@@ -6,13 +6,13 @@ use countersign_keys::MacKey;
 use countersign_keys::sealed::{SealedText, seal};
 use countersign_merkle::RootHash;
 
-/// What a sealed root begins with.
+/// Prefix of a sealed root.
 const PREFIX: &str = "cp1";
 
-/// The domain label of the seal.
+/// Domain label of the seal.
 const LABEL: &str = "countersign/plan-root-1";
 
-/// Says that a text is not a root that this key has sealed for this session.
+/// The text is not a root sealed by this key for this session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the sealed plan root does not verify")]
 #[non_exhaustive]
@@ -26,12 +26,12 @@ impl PlanSealError {
     }
 }
 
-/// Identifies a committed plan: the root of the Merkle tree over its header and its steps. What an approval for the whole
-/// plan is bound to, as [`digest`](Self::digest).
+/// Identifies a committed plan: the root of the Merkle tree over its header and its steps. An approval of the whole
+/// plan binds its [`digest`](Self::digest).
 ///
-/// Every leaf says how many steps the plan has, so that no other size can be claimed for the root of a plan that was committed. A root
-/// that somebody made up can be that of a tree whose leaves say different numbers; a [`RootCursor`](crate::RootCursor) takes only
-/// steps that say what the header says.
+/// Every leaf states the number of steps, so the root of a committed plan has only one size. An attacker can build a
+/// root over leaves that state different numbers; [`RootCursor`](crate::RootCursor) accepts only steps that agree
+/// with the header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct PlanRoot(RootHash);
@@ -41,13 +41,13 @@ impl PlanRoot {
         Self(root)
     }
 
-    /// Wraps a root that came from elsewhere: out of an approval, a record, another gate.
+    /// Wraps a root from an approval, a record or another gate.
     #[must_use]
     pub const fn from_digest(digest: Digest) -> Self {
         Self(RootHash::from_digest(digest))
     }
 
-    /// The root's 32 bytes as a digest.
+    /// The root as a digest.
     #[must_use]
     pub const fn digest(&self) -> Digest {
         self.0.digest()
@@ -57,18 +57,18 @@ impl PlanRoot {
         &self.0
     }
 
-    /// Seals the root for one session into a text that a host without memory can hand out and take back.
+    /// Seals the root for one session. A stateless host can give the text to a client and accept it back.
     ///
     /// # Errors
-    /// [`PlanSealError`] never for a valid session id, which is far below what a seal can hold.
+    /// Never for a valid session id, which is far below the maximum size of a sealed payload.
     pub fn seal(&self, session: &SessionId, key: &MacKey) -> Result<String, PlanSealError> {
         seal(PREFIX, LABEL, key, self.payload(session).as_bytes()).map_err(|_| PlanSealError)
     }
 
-    /// Opens a sealed root. The tag is verified before anything in it is read.
+    /// Opens a sealed root. Verifies the tag before parsing the payload.
     ///
     /// # Errors
-    /// [`PlanSealError`] when the key did not seal it, or sealed it for another session.
+    /// [`PlanSealError`] if the key did not seal the text, or sealed it for another session.
     ///
     /// ```
     /// use countersign_committed_plan::PlanRoot;
@@ -87,7 +87,7 @@ impl PlanRoot {
         let canonical = read(payload, Recipe::Jcs1, &Limits::default()).map_err(|_| PlanSealError)?;
         let root = canonical.value().get("root").and_then(|root| root.as_str()).ok_or(PlanSealError)?;
         let root: Self = root.parse().map_err(|_| PlanSealError)?;
-        // One spelling, one set of members and one session: what would be sealed again is what was opened.
+        // Comparing with the canonical payload checks spelling, members and session at once.
         if root.payload(session).as_bytes() == payload { Ok(root) } else { Err(PlanSealError) }
     }
 

@@ -11,17 +11,18 @@ use crate::progress::Progress;
 use crate::root::PlanRoot;
 use crate::turn::{PlannedCall, StepCall, Turn};
 
-/// Holds calls to a plan of which this machine knows the root and the header, and nothing else. Each call brings the proof of its
-/// step.
+/// The execution of a plan on a machine that knows only its root and header. Each call carries the proof of its step.
 ///
-/// A step is verified against the root before anything of it is looked at. No call of a step comes after one of a later step, and
-/// no step has more calls than [`Step::max_calls`](crate::Step::max_calls). The first call that is refused halts the plan here, with the
-/// exceptions that [`PlanCursor`](crate::PlanCursor) names.
+/// A step is verified against the root before any other check. No call of a step comes after a call of a later step,
+/// and no step has more calls than [`Step::max_calls`](crate::Step::max_calls). The first refused call halts the plan
+/// on this machine, with the exceptions named at [`PlanCursor`](crate::PlanCursor).
 ///
-/// It sees the steps that come to this machine and no others. So it **cannot refuse a gap**: whether the steps between two calls
-/// ran elsewhere, or at all, it does not know. And it counts the calls that it sees: whoever sends one step to two machines lets
-/// each of them count from nothing. Nor does it hear of an amendment or a halt elsewhere, unless somebody brings it here. It keeps
-/// no results and has no trace; both are for whoever has the whole plan.
+/// Limits, because it sees only the steps sent to this machine:
+///
+/// - it **cannot refuse a gap**: the steps between two calls may have run elsewhere or not at all;
+/// - it counts its own calls only: a step sent to two machines can be called its full number of times on each;
+/// - it is not notified of amendments or halts on other machines;
+/// - it keeps no results and no trace. Both need the whole plan.
 ///
 /// ```
 /// # use countersign_canonical_json::{Limits, Recipe, read};
@@ -51,12 +52,12 @@ use crate::turn::{PlannedCall, StepCall, Turn};
 pub struct RootCursor {
     plan: VerifiedHeader,
     amended: usize,
-    /// As far as it has come here.
+    /// Progress on this machine.
     progress: Progress,
 }
 
-/// Proves that an amendment goes on from the plan that runs, and holds the turn. Made by [`RootCursor::check_amendment`] alone; it
-/// cannot be copied.
+/// Proof that an amendment continues the running plan. Holds the plan's step. Only [`RootCursor::check_amendment`]
+/// creates one; it cannot be copied.
 #[derive(Debug)]
 #[must_use]
 pub struct PlannedRoot {
@@ -73,10 +74,10 @@ impl PlannedRoot {
 }
 
 impl RootCursor {
-    /// Starts a plan that was verified by its header.
+    /// Starts a plan by its verified header.
     ///
     /// # Errors
-    /// [`PlanUseError`] when it was made for another session, goal or registry, or is an amendment.
+    /// [`PlanUseError`] if the plan is for another session, goal or registry, or is an amendment.
     pub fn start(plan: VerifiedHeader, context: &PlanContext) -> Result<Self, PlanUseError> {
         plan.header().check(context)?;
         if plan.header().amends().is_some() {
@@ -85,19 +86,21 @@ impl RootCursor {
         Ok(Self { plan, amended: 0, progress: Progress::default() })
     }
 
-    /// Sets the response to a call that is not the plan's next one: by default the first halts the plan.
+    /// Sets the response to a call that is not one of the plan's. By default the first such call halts the plan.
     #[must_use]
     pub fn on_breach(mut self, on_breach: OnBreach) -> Self {
         self.progress.set_on_breach(on_breach);
         self
     }
 
-    /// Says whether a call is one of the plan's, and holds its turn. The plan goes on when the call is accepted, not before.
+    /// Checks that a call is one of the plan's and acquires its step. Only [`accept`](Self::accept) advances the plan.
     ///
-    /// The step is held against `contract` as at [`Plan::commit`](crate::Plan::commit), because that may have happened elsewhere.
+    /// The step is checked against `contract` as in [`Plan::commit`](crate::Plan::commit), which another machine may
+    /// have run.
     ///
     /// # Errors
-    /// [`PlanBreach`], which counts as one ([`OnBreach`]) but for the two cases that [`PlanCursor`](crate::PlanCursor) names.
+    /// [`PlanBreach`], which counts as a breach ([`OnBreach`]) except in the two cases named at
+    /// [`PlanCursor`](crate::PlanCursor).
     pub fn check(
         &mut self,
         call: &StepCall<'_>,
@@ -110,10 +113,11 @@ impl RootCursor {
 
     fn next(&self, call: &StepCall<'_>, contract: &dyn PlanContract) -> Result<u64, PlanBreach> {
         let proof = call.proof.ok_or(PlanBreach::StepMismatch { reason: "no-proof" })?;
-        // INVARIANT: the proof comes first; before it, what it holds is anybody's word.
+        // INVARIANT: the proof is verified first; nothing in it is trusted before.
         call.named(self.root())?;
         let (index, step) = (proof.index(), proof.proved());
-        // Whoever makes a root can make a tree that fits two sizes; of one size, each index has one leaf.
+        // why: the author of a root can build a tree that matches two sizes. With a fixed size, each index has one
+        // leaf.
         if proof.steps() != self.header().steps() {
             return Err(PlanBreach::StepMismatch { reason: "other-size" });
         }
@@ -134,17 +138,17 @@ impl RootCursor {
         admit(step, call.tool, call.args).map(|()| index)
     }
 
-    /// Goes on by a call that was accepted.
+    /// Advances the plan by an accepted call and releases the step.
     ///
     /// # Errors
-    /// [`PlanBreach`]: [`PlanBreach::Halted`], if the plan was [halted](Self::halt) while the turn was held; [`PlanBreach::OutOfOrder`] when
-    /// the turn is not this call's, which only happens between two cursors.
+    /// [`PlanBreach::Halted`] if the plan was [halted](Self::halt) since [`check`](Self::check);
+    /// [`PlanBreach::OutOfOrder`] if the call is another cursor's.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
         self.progress.accept(&planned.turn)
     }
 
-    /// Gives the turn back: the call was refused by a later check, and the plan stands where it stood.
+    /// Releases the step of a call that a later check refused. The plan's position is unchanged.
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
@@ -153,19 +157,20 @@ impl RootCursor {
         self.progress.release(&planned.turn)
     }
 
-    /// Halts the plan here, as a breach does. `reason` is one of the caller's own words, such as `by-host`.
+    /// Halts the plan on this machine like a breach. `reason` is the caller's own, such as `by-host`.
     ///
     /// # Errors
-    /// [`PlanBreach`], the first one, when the plan was halted before.
+    /// The first [`PlanBreach`] if the plan was halted before.
     pub fn halt(&mut self, reason: &'static str) -> Result<(), PlanBreach> {
         self.progress.halt(PlanBreach::Halted { reason })
     }
 
-    /// Says whether an amendment could be taken now, but for a call that is being decided. Holds nothing.
+    /// Checks whether the cursor would accept an amendment if no call were being decided. Does not acquire the step.
     ///
     /// # Errors
-    /// [`PlanUseError`] when the plan was halted, or the amendment is for another session, goal or registry, does not name the plan
-    /// that runs, names a place before the last step that ran here, or is one too many.
+    /// [`PlanUseError`] if the plan was halted, or the amendment is for another session, goal or registry, does not
+    /// name the running plan, names a position before the last step that ran on this machine, or exceeds 64
+    /// amendments.
     pub fn can_amend(&self, amendment: &VerifiedHeader, context: &PlanContext) -> Result<(), PlanUseError> {
         if self.progress.halted().is_some() {
             return Err(PlanUseError::Halted);
@@ -173,14 +178,14 @@ impl RootCursor {
         amendment.header().check(context)?;
         goes_on(self.plan.header(), amendment.header())?;
         let amends = amendment.header().amends().ok_or(PlanUseError::Link)?;
-        // Steps beyond the last one here may have run elsewhere.
+        // Later steps may have run on other machines.
         if amends.root() != self.root() || amends.position() < self.progress.position() {
             return Err(PlanUseError::Link);
         }
         if self.amended >= MAX_AMENDMENTS { Err(PlanUseError::TooMany) } else { Ok(()) }
     }
 
-    /// Says whether an amendment can be taken, and holds the turn until it was accepted or given back.
+    /// Checks an amendment and acquires the plan's step until the amendment is accepted or given back.
     ///
     /// # Errors
     /// As [`can_amend`](Self::can_amend), and [`PlanUseError::Busy`] while a call is being decided.
@@ -194,11 +199,11 @@ impl RootCursor {
         Ok(PlannedRoot { turn, plan: amendment })
     }
 
-    /// Goes on by an amendment, whose root somebody with authority has approved; that this is so is for the caller to verify.
+    /// Continues with an amendment. `approved` is the root in its approval, which the caller has verified.
     ///
     /// # Errors
-    /// [`PlanUseError::NotApproved`] when it is another root; the plan goes on as it was. [`PlanUseError::Halted`] when the plan was
-    /// halted while the turn was held.
+    /// [`PlanUseError::NotApproved`] if the roots differ; the plan then continues unchanged. [`PlanUseError::Halted`]
+    /// if the plan was halted since [`check_amendment`](Self::check_amendment).
     pub fn accept_amendment(
         &mut self,
         planned: PlannedRoot,
@@ -210,34 +215,34 @@ impl RootCursor {
         Ok(())
     }
 
-    /// Gives the turn back: the amendment was refused, and the plan goes on as it was.
+    /// Releases the step of a refused amendment. The plan continues unchanged.
     ///
     /// # Errors
-    /// [`PlanUseError::Busy`] when the turn is not this amendment's, which only happens between two cursors.
+    /// [`PlanUseError::Busy`] if the amendment is another cursor's.
     #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
     pub fn give_back_amendment(&mut self, planned: PlannedRoot) -> Result<(), PlanUseError> {
         self.progress.release_amendment(&planned.turn)
     }
 
-    /// The root of the plan that runs: the one that was started, or the last amendment.
+    /// The root of the running plan: the one that was started, or the last amendment.
     #[must_use]
     pub const fn root(&self) -> &PlanRoot {
         self.plan.root()
     }
 
-    /// What that plan says of itself.
+    /// The header of the running plan.
     #[must_use]
     pub const fn header(&self) -> &PlanHeader {
         self.plan.header()
     }
 
-    /// The last step that has run here, from 1 on; 0 before the first.
+    /// Index of the last step that ran on this machine, from 1; 0 before the first.
     #[must_use]
     pub const fn position(&self) -> u64 {
         self.progress.position()
     }
 
-    /// The breach that halted the plan here, if one has.
+    /// The breach that halted the plan on this machine.
     #[must_use]
     pub const fn halted(&self) -> Option<PlanBreach> {
         self.progress.halted()

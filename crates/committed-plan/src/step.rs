@@ -7,16 +7,16 @@ use crate::open::settle;
 use crate::place::OpenPlace;
 use crate::read::read_steps;
 
-/// The longest description, in bytes.
+/// Maximum length of a description, in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 1_024;
 
-/// The most calls that one step may have.
+/// Maximum number of calls of one step.
 const MAX_CALLS: u32 = 1_000;
 
-/// Holds one step: a tool, its arguments with the places that are left open, how often it may be called, and what it is for.
+/// One step: a tool, its arguments with open places, the maximum number of calls, and a description.
 ///
-/// Two texts that mean the same step make the same one: a place may be left open by [`DYNAMIC`](crate::DYNAMIC) in the
-/// arguments or by naming it, and the members' order and the numbers' spelling do not count.
+/// A step has one form: an open place may be marked by [`DYNAMIC`](crate::DYNAMIC) in the arguments or listed, and
+/// order of members and spelling of numbers are ignored.
 ///
 /// ```
 /// use countersign_committed_plan::Step;
@@ -37,11 +37,11 @@ pub struct Step {
 }
 
 impl Step {
-    /// Makes a step that may be called once, from its arguments' JSON and the pointers of what it leaves open besides what
-    /// [`DYNAMIC`](crate::DYNAMIC) marks.
+    /// Creates a step of one call from its arguments as JSON and pointers to the open places that
+    /// [`DYNAMIC`](crate::DYNAMIC) does not mark.
     ///
     /// # Errors
-    /// [`PlanError`] when the arguments are not a strict JSON object, or cannot be left open there.
+    /// [`PlanError`] if the arguments are not a strict JSON object, or a pointer is not a valid open place.
     pub fn new(tool: ToolId, args: &[u8], open: &[&str]) -> Result<Self, PlanError> {
         let limits = countersign_canonical_json::Limits::default();
         let args = read(args, Recipe::Jcs1, &limits).map_err(PlanProblem::from)?;
@@ -55,20 +55,20 @@ impl Step {
         Ok(Self { tool, args, open, description: None, max_calls: 1 })
     }
 
-    /// Reads the steps of a plan to be, as a JSON array of objects with the members `tool` (`server` and `name`) and `args`,
-    /// and optionally `dynamic` (JSON Pointers), `description` and `max_calls`.
+    /// Parses the steps of a future plan: a JSON array of objects with the members `tool` (`server` and `name`) and
+    /// `args`, and optionally `dynamic` (JSON Pointers), `description` and `max_calls`.
     ///
     /// # Errors
-    /// [`PlanError`] with the step's number where it is one step's fault.
+    /// [`PlanError`] with the index of the faulty step, if the problem is in one step.
     pub fn list_from_json(json: &[u8], limits: &PlanLimits) -> Result<Vec<Self>, PlanError> {
         let list = read(json, Recipe::Jcs1, limits.json()).map_err(PlanProblem::from)?;
         read_steps(list.value(), limits)
     }
 
-    /// Says what the step is for, to whoever approves the plan.
+    /// Sets the description shown to the approver.
     ///
     /// # Errors
-    /// [`PlanError`] `PLAN_DESCRIPTION` above 1,024 bytes, or when a character hides in it.
+    /// [`PlanError`] `PLAN_DESCRIPTION` above 1,024 bytes, or if it contains an invisible character.
     pub fn with_description(self, description: &str) -> Result<Self, PlanError> {
         if description.len() > MAX_DESCRIPTION_BYTES || description.chars().any(is_hidden) {
             return Err(PlanProblem::Description.into());
@@ -76,10 +76,10 @@ impl Step {
         Ok(Self { description: Some(description.into()), ..self })
     }
 
-    /// Lets the step be called more than once before the next one.
+    /// Sets the maximum number of calls of the step.
     ///
     /// # Errors
-    /// [`PlanError`] `PLAN_MAX_CALLS` for no call, or more than 1,000.
+    /// [`PlanError`] `PLAN_MAX_CALLS` for 0 or above 1,000.
     pub fn with_max_calls(self, calls: u32) -> Result<Self, PlanError> {
         if calls == 0 || calls > MAX_CALLS {
             return Err(PlanProblem::MaxCalls.into());
@@ -93,31 +93,31 @@ impl Step {
         &self.tool
     }
 
-    /// The arguments, with [`DYNAMIC`](crate::DYNAMIC) in each place that is left open.
+    /// The arguments, with [`DYNAMIC`](crate::DYNAMIC) at each open place.
     #[must_use]
     pub const fn args(&self) -> &Canonical {
         &self.args
     }
 
-    /// The places that are left open, in the order of the arguments.
+    /// The open places, in the order of the arguments.
     #[must_use]
     pub fn open(&self) -> &[OpenPlace] {
         &self.open
     }
 
-    /// What the step is for, where the plan says so.
+    /// The description.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// How often it may be called.
+    /// Maximum number of calls.
     #[must_use]
     pub const fn max_calls(&self) -> u32 {
         self.max_calls
     }
 
-    /// Writes the step as canonical JSON, in the one form that every spelling of it has.
+    /// Writes the step's canonical JSON.
     pub(crate) fn write(&self, out: &mut String) {
         out.push_str("{\"args\":");
         out.push_str(self.args.as_str());
@@ -134,7 +134,8 @@ impl Step {
         out.push_str("}}");
     }
 
-    /// The bytes of the step's leaf (recipe `plan-step-1`): `jcs-1` of the step, its index, and how many steps the plan has.
+    /// The bytes of the step's leaf (recipe `plan-step-1`): `jcs-1` of the step, its index, and the plan's number of
+    /// steps.
     pub(crate) fn leaf(&self, index: u64, steps: u64) -> String {
         let mut text = String::with_capacity(self.args.bytes().len().saturating_add(256));
         text.push_str("{\"index\":");

@@ -26,7 +26,7 @@ use countersign_core::{Digest, SessionId, ToolId};
 
 use crate::*;
 
-/// An operator's word for the tests: three tools of one server, with the arguments of each that are data.
+/// A contract with three tools of one server and the data arguments of each.
 pub(crate) struct Desk;
 
 const DATA: [(&str, &str); 4] =
@@ -51,7 +51,7 @@ impl PlanContract for Desk {
     }
 }
 
-/// An operator who allows everything.
+/// A contract that allows everything.
 pub(crate) struct Anything;
 
 impl PlanContract for Anything {
@@ -92,7 +92,7 @@ fn plan_of(steps: Vec<Step>) -> CommittedPlan {
     Plan::new(context(), steps).unwrap().commit(&Desk).unwrap()
 }
 
-/// Look for a ticket, refund it in up to two calls, say so.
+/// Search for a ticket, refund it in up to two calls, send a message.
 fn steps() -> Vec<Step> {
     vec![
         step("search", r#"{"query":"ticket 7","limit":10}"#),

@@ -4,10 +4,10 @@ use countersign_core::{Digest, ToolId};
 
 use crate::root::PlanRoot;
 
-/// Holds what ran, in order, with what came of it. Made by [`PlanCursor::finish`](crate::PlanCursor::finish) alone, after
-/// every step has run and the root was found again.
+/// The calls of a finished plan in order, with their results. Only [`PlanCursor::finish`](crate::PlanCursor::finish)
+/// creates one, after every step has run and the root was recomputed.
 ///
-/// What the tools returned is what the tools returned: that it is in here does not make it true, nor safe to follow.
+/// Results are tools' outputs. The trace does not make them true or safe to follow.
 #[must_use]
 pub struct VerifiedTrace<O> {
     roots: Vec<PlanRoot>,
@@ -19,7 +19,7 @@ impl<O> VerifiedTrace<O> {
         Self { roots, steps }
     }
 
-    /// The root of the plan and of each amendment, in order.
+    /// The roots of the plan and of its amendments, in order.
     #[must_use]
     pub fn roots(&self) -> &[PlanRoot] {
         &self.roots
@@ -31,14 +31,14 @@ impl<O> VerifiedTrace<O> {
         &self.steps
     }
 
-    /// The calls that ran, in order, to keep.
+    /// The calls that ran, in order, by value.
     #[must_use]
     pub fn into_steps(self) -> Vec<TraceStep<O>> {
         self.steps
     }
 }
 
-/// Shows how many calls ran, and nothing of what they returned.
+/// Shows the number of calls, never results.
 impl<O> fmt::Debug for VerifiedTrace<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VerifiedTrace")
@@ -48,7 +48,7 @@ impl<O> fmt::Debug for VerifiedTrace<O> {
     }
 }
 
-/// Holds one call that ran: which step of which plan it was, and what came of it.
+/// One call that ran: its step, its plan and its result.
 pub struct TraceStep<O> {
     pub(crate) root: PlanRoot,
     pub(crate) index: u64,
@@ -60,13 +60,13 @@ pub struct TraceStep<O> {
 }
 
 impl<O> TraceStep<O> {
-    /// The root of the plan or amendment that the step is of.
+    /// The root of the step's plan or amendment.
     #[must_use]
     pub const fn root(&self) -> &PlanRoot {
         &self.root
     }
 
-    /// The step's index there, from 1 on.
+    /// The step's index in it, from 1.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.index
@@ -78,38 +78,38 @@ impl<O> TraceStep<O> {
         &self.tool
     }
 
-    /// What the step was for, where the plan said so.
+    /// The step's description.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// The digest of the arguments that it was called with.
+    /// The digest of the call's arguments.
     #[must_use]
     pub const fn args(&self) -> &Digest {
         &self.args
     }
 
-    /// What the tool returned.
+    /// The result of the tool.
     #[must_use]
     pub const fn observation(&self) -> &O {
         &self.observation
     }
 
-    /// The number under which the call is on record.
+    /// The number of the call's record.
     #[must_use]
     pub const fn record(&self) -> u64 {
         self.record
     }
 
-    /// What the tool returned, to keep.
+    /// The result of the tool, by value.
     #[must_use]
     pub fn into_observation(self) -> O {
         self.observation
     }
 }
 
-/// Shows which call it was, and nothing of what it returned.
+/// Shows the call, never its result.
 impl<O> fmt::Debug for TraceStep<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TraceStep")

@@ -5,7 +5,7 @@ use crate::breach::PlanBreach;
 use crate::proof::StepProof;
 use crate::root::PlanRoot;
 
-/// Holds what a call says that matters to a plan.
+/// The facts of a call that a plan checks.
 #[derive(Clone, Copy, Debug)]
 pub struct StepCall<'a> {
     pub(crate) tool: &'a ToolId,
@@ -16,26 +16,26 @@ pub struct StepCall<'a> {
 }
 
 impl<'a> StepCall<'a> {
-    /// Puts a call together. `registry_version` is that of the registry which the call is decided under.
+    /// Creates a call. `registry_version` is that of the registry that decides the call.
     #[must_use]
     pub const fn new(tool: &'a ToolId, args: &'a Canonical, registry_version: u64) -> Self {
         Self { tool, args, registry_version, step: None, proof: None }
     }
 
-    /// Says which step the caller means, from 1 on. Left out, it is the step under way while that has calls left and the
-    /// call fits it, and the next one otherwise.
+    /// Names the step of the call, from 1. Without a name, it is the current step while that has calls left and
+    /// matches the call, and otherwise the next one.
     #[must_use]
     pub const fn at_step(self, step: u64) -> Self {
         Self { step: Some(step), ..self }
     }
 
-    /// Brings a proof of the step that the caller means. A [`RootCursor`](crate::RootCursor) takes no call without one.
+    /// Adds the proof of the call's step. [`RootCursor`](crate::RootCursor) requires one.
     #[must_use]
     pub const fn proved_by(self, proof: &'a StepProof) -> Self {
         Self { proof: Some(proof), ..self }
     }
 
-    /// The step that the caller means, where it says so: verified against the root, where it is proved.
+    /// The step that the caller names, if any. A proof is verified against the root first.
     pub(crate) fn named(&self, root: &PlanRoot) -> Result<Option<u64>, PlanBreach> {
         let Some(proof) = self.proof else {
             return Ok(self.step);
@@ -48,21 +48,21 @@ impl<'a> StepCall<'a> {
     }
 }
 
-/// Proves that a call is the plan's next one, and holds its turn. Made by [`PlanCursor::check`](crate::PlanCursor::check) and
-/// [`RootCursor::check`](crate::RootCursor::check) alone; it cannot be copied.
+/// Proof that a call is the plan's next one. Only [`PlanCursor::check`](crate::PlanCursor::check) and
+/// [`RootCursor::check`](crate::RootCursor::check) create one; it cannot be copied.
 ///
-/// The turn is held until the call is [accepted](crate::PlanCursor::accept) or [given back](crate::PlanCursor::give_back), and no other call
-/// passes before.
+/// It holds the plan's step until the call is [accepted](crate::PlanCursor::accept) or
+/// [given back](crate::PlanCursor::give_back). No other call passes before.
 #[derive(Debug)]
 #[must_use]
 pub struct PlannedCall {
     pub(crate) turn: Turn,
 }
 
-/// One call's turn, which no other call has.
+/// The claim of one call or amendment on the plan's step. Unique within a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Counts the turns of one cursor.
+    /// Sequence number within the cursor.
     pub(crate) number: u64,
     pub(crate) root: PlanRoot,
     pub(crate) index: u64,
@@ -70,21 +70,21 @@ pub(crate) struct Turn {
 }
 
 impl PlannedCall {
-    /// The root of the plan, or of the amendment, that the step is of.
+    /// The root of the step's plan or amendment.
     #[must_use]
     pub const fn root(&self) -> &PlanRoot {
         &self.turn.root
     }
 
-    /// The step's index, which is its leaf's, from 1 on.
+    /// The step's index, which is its leaf's, from 1.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.turn.index
     }
 }
 
-/// Holds the place of an accepted call in the trace, for what comes of it. It cannot be copied; when it is lost, the plan
-/// does not finish.
+/// The place of an accepted call in the trace, which awaits its result. It cannot be copied. If it is lost, the plan
+/// cannot finish.
 #[derive(Debug)]
 #[must_use]
 pub struct StepRun {

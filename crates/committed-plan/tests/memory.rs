@@ -1,7 +1,7 @@
-//! A plan takes memory in proportion to its steps: twenty times as many take no more than twenty times as much, the plan, its
-//! tree and whatever is needed while it is committed included.
+//! Memory of a plan is linear in its steps: twenty times as many take at most twenty times as much, for the plan, its
+//! tree and the work of committing.
 //!
-//! Each plan is committed in a process of its own, whose peak the system knows (`VmHWM`).
+//! Each plan is committed in its own process, whose peak the system reports (`VmHWM`).
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::process::Command;
 use countersign_committed_plan::{OpenPlace, Plan, PlanContext, PlanContract, Step};
 use countersign_core::{Digest, SessionId, ToolId};
 
-/// Set in a child process, to how many steps it commits.
+/// Number of steps to commit, set in a child process.
 const STEPS: &str = "COUNTERSIGN_PLAN_STEPS";
 
 struct Anything;
@@ -38,12 +38,12 @@ impl PlanContract for Anything {
 fn a_plan_of_a_hundred_thousand_steps_takes_memory_linear_in_its_size() {
     let (few, many) = (peak_of(5_000), peak_of(100_000));
     assert!(few > 1 << 20, "what is measured is the plan: {few} bytes");
-    // Lists double when they grow, so one size may have just done so and the other not.
+    // Growing lists double their capacity, so one size may have just doubled and the other not.
     assert!(many <= few * 20 * 3 / 2, "{many} bytes for twenty times {few}");
     assert!(many >= few * 20 / 3, "{many} bytes are not twenty times {few}: was it committed?");
 }
 
-/// By how many bytes a process grows, at its peak, that commits a plan of so many steps.
+/// Growth in bytes, at its peak, of a process that commits a plan with that number of steps.
 fn peak_of(steps: u64) -> u64 {
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "in_a_process_of_its_own", "--nocapture"])
@@ -70,7 +70,7 @@ fn in_a_process_of_its_own() {
     assert!(plan.prove_step(1).is_some(), "the plan lived until here");
 }
 
-/// The most memory that this process has had, in bytes.
+/// Peak memory of this process in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

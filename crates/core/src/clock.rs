@@ -2,29 +2,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::time::{Millis, TimeError, Timestamp};
 
-/// Says that the time cannot be told. Whoever asked refuses.
+/// The clock is unavailable. A check that needs the time then refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the time cannot be told")]
 #[non_exhaustive]
 pub struct ClockError;
 
-/// Tells the time. The only way that Countersign's checks learn it.
+/// Source of the current time. Countersign's checks read the time through this trait alone.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// The moment it is.
+    /// Returns the current time.
     ///
     /// # Errors
-    /// [`ClockError`] when it cannot be told; the caller then refuses.
+    /// [`ClockError`] if the clock is unavailable; the caller then refuses.
     fn now(&self) -> Result<Timestamp, ClockError>;
 }
 
-/// Tells the operating system's wall-clock time. Where there is none (`wasm32-unknown-unknown`), every question is
-/// an error.
+/// The operating system's wall clock. `wasm32-unknown-unknown` has no such clock: [`now`](Clock::now) always fails
+/// there.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SystemClock;
 
 impl SystemClock {
-    /// Makes one.
+    /// Creates the clock.
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -48,7 +48,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Tells the time that it was last set to. For tests and for hosts that replay.
+/// A clock that stands at the time it was last set to. For tests and for hosts that replay.
 #[derive(Debug)]
 pub struct ManualClock {
     millis: AtomicU64,
@@ -56,13 +56,13 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Makes a clock that stands at `now`.
+    /// Creates a clock that stands at `now`.
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
         Self { millis: AtomicU64::new(now.as_millis()), broken: AtomicBool::new(false) }
     }
 
-    /// Sets the clock, forwards or back, and mends it if it was broken.
+    /// Sets the clock, forwards or back, and repairs it after [`break_down`](Self::break_down).
     pub fn set(&self, now: Timestamp) {
         self.millis.store(now.as_millis(), Ordering::SeqCst);
         self.broken.store(false, Ordering::SeqCst);
@@ -71,14 +71,14 @@ impl ManualClock {
     /// Moves the clock forwards.
     ///
     /// # Errors
-    /// [`TimeError::OutOfRange`] when that is above 2^53 - 1; the clock then stays.
+    /// [`TimeError::OutOfRange`] if the result is above 2^53 - 1; the clock then stays unchanged.
     pub fn advance(&self, span: Millis) -> Result<(), TimeError> {
         let now = Timestamp::from_millis(self.millis.load(Ordering::SeqCst))?.checked_add(span)?;
         self.millis.store(now.as_millis(), Ordering::SeqCst);
         Ok(())
     }
 
-    /// Makes every later question an error, until the clock is set.
+    /// Makes [`now`](Clock::now) fail until the clock is set.
     pub fn break_down(&self) {
         self.broken.store(true, Ordering::SeqCst);
     }

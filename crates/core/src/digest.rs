@@ -4,15 +4,15 @@ use std::ops::BitOr;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// Says that a text is not a digest: 64 lower-case hexadecimal digits.
+/// The text is not a digest, which has 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest is 64 lower-case hexadecimal digits")]
 #[non_exhaustive]
 pub struct DigestError;
 
-/// Holds a SHA-256 digest (FIPS 180-4). Equality takes the same time whatever the bytes are.
+/// A SHA-256 digest (FIPS 180-4). Equality runs in constant time.
 ///
-/// Its one text form is 64 lower-case hexadecimal digits.
+/// The only text form is 64 lower-case hexadecimal digits.
 ///
 /// ```
 /// use countersign_core::Digest;
@@ -25,18 +25,19 @@ pub struct DigestError;
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Hashes bytes as they are.
+    /// Hashes the bytes, without a label.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Starts a digest over labelled, length-framed fields, so that no two field lists give the same bytes.
+    /// Starts a digest over a domain label and length-framed fields. The encoding is injective: two field lists never
+    /// give the same bytes.
     pub fn framed(label: &str) -> DigestBuilder {
         DigestBuilder { hash: Sha256::new() }.field(label.as_bytes())
     }
 
-    /// Wraps a digest that was computed elsewhere.
+    /// Wraps the 32 bytes of a digest that was computed elsewhere.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -49,7 +50,7 @@ impl Digest {
     }
 }
 
-/// Hashes a domain label and fields, each behind its length as eight big-endian bytes.
+/// Hashes a domain label and fields, each preceded by its length as eight big-endian bytes.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct DigestBuilder {
@@ -64,7 +65,7 @@ impl DigestBuilder {
         self
     }
 
-    /// Ends the list of fields.
+    /// Returns the digest of the label and all fields.
     #[must_use]
     pub fn finish(self) -> Digest {
         Digest(self.hash.finalize().into())

@@ -1,9 +1,10 @@
-/// Says whether a character can hide in a line of text: control, format, line-separating, bidirectional,
-/// zero-width, tag and variation-selector characters, and those whose glyph is empty.
+/// Returns whether a character is invisible or changes how its neighbours are displayed: control, format,
+/// line-separating, bidirectional, zero-width, tag and variation-selector characters, and those with an empty glyph.
 ///
-/// Ids may hold none of these, and text that is shown to a person has them escaped ([`escape_hidden`]).
-/// Source: Unicode 17 general categories `Cc`, `Cf`, `Zl`, `Zp` and the property `Variation_Selector`; Hangul fillers,
-/// the blank Braille pattern and the null note head, which are drawn as nothing.
+/// Ids contain no such character. Text for people has them escaped ([`escape_hidden`]).
+///
+/// Source: Unicode 17, general categories `Cc`, `Cf`, `Zl`, `Zp` and property `Variation_Selector`; and Hangul fillers,
+/// the blank Braille pattern and the null note head, whose glyphs are empty.
 #[must_use]
 pub const fn is_hidden(c: char) -> bool {
     matches!(c,
@@ -16,8 +17,8 @@ pub const fn is_hidden(c: char) -> bool {
         | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// Copies `text` with every hidden character ([`is_hidden`]) and every backslash spelled out (`\u{202e}`, `\\`),
-/// so that what a terminal shows is what the text holds.
+/// Escapes every invisible character ([`is_hidden`]) and every backslash (`\u{202e}`, `\\`), so that a terminal
+/// displays all of the text.
 #[must_use]
 pub fn escape_hidden(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

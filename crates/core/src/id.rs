@@ -1,37 +1,37 @@
 use crate::hidden::is_hidden;
 
-/// The longest id, in bytes of UTF-8.
+/// Maximum length of an id, in bytes of UTF-8.
 pub(crate) const MAX_ID_BYTES: usize = 256;
 
-/// Why a string is not a valid id or name. Never holds the string.
+/// A string is not a valid id or name. The error never contains the string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
-    /// The string has no characters.
+    /// The string is empty.
     #[error("{what} is empty")]
     Empty {
-        /// Which kind of id was read.
+        /// Kind of the id.
         what: &'static str,
     },
-    /// The string is longer than the kind allows.
+    /// The string exceeds the maximum length of its kind.
     #[error("{what} is longer than {max} bytes")]
     TooLong {
-        /// Which kind of id was read.
+        /// Kind of the id.
         what: &'static str,
-        /// The most bytes that the kind allows.
+        /// Maximum length, in bytes.
         max: usize,
     },
-    /// The string holds a character that the kind does not allow.
+    /// The string contains a character outside the grammar of its kind.
     #[error("{what} has a character that is not allowed, at byte {at}")]
     Character {
-        /// Which kind of id was read.
+        /// Kind of the id.
         what: &'static str,
-        /// Offset of the character, in bytes.
+        /// Byte offset of the character.
         at: usize,
     },
 }
 
-/// The grammar of all ids: 1 to 256 bytes, no hidden character, no white space at either end.
+/// Grammar of all ids: 1 to 256 bytes, no invisible character, no whitespace but inner spaces.
 fn check_id(what: &'static str, text: &str) -> Result<(), IdError> {
     if text.is_empty() {
         return Err(IdError::Empty { what });
@@ -48,7 +48,7 @@ fn check_id(what: &'static str, text: &str) -> Result<(), IdError> {
     Ok(())
 }
 
-/// Defines a validated string newtype: private field, one constructor, serde through that constructor.
+/// Defines a validated string newtype. Serde uses the same constructor as the program.
 macro_rules! string_newtype {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:expr) => {
         $(#[$doc])*
@@ -56,10 +56,10 @@ macro_rules! string_newtype {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// Reads and checks one.
+            /// Validates the text.
             ///
             /// # Errors
-            /// [`IdError`](crate::IdError) when the text is outside the grammar.
+            /// [`IdError`](crate::IdError) if the text is outside the grammar.
             pub fn new(text: &str) -> Result<Self, $crate::IdError> {
                 $check($what, text)?;
                 Ok(Self(text.into()))
@@ -128,38 +128,38 @@ macro_rules! string_newtype {
 pub(crate) use string_newtype;
 
 string_newtype!(
-    /// Names an agent, as the operator's registry knows it. 1 to 256 bytes, nothing hidden.
+    /// Id of an agent in the operator's registry. 1 to 256 bytes, no invisible character.
     AgentId, "agent id", check_id);
 string_newtype!(
-    /// Names one session of an agent. 1 to 256 bytes, nothing hidden.
+    /// Id of one session of an agent. 1 to 256 bytes, no invisible character.
     SessionId, "session id", check_id);
 string_newtype!(
-    /// Names one tool call; an approval token binds it. Never the id of a JSON-RPC request. 1 to 256 bytes.
+    /// Id of one tool call, which an approval token binds. Never the id of a JSON-RPC request. 1 to 256 bytes.
     CallId, "call id", check_id);
 string_newtype!(
-    /// Names one request as the host correlates it. 1 to 256 bytes, nothing hidden.
+    /// Id by which the host correlates a request. 1 to 256 bytes, no invisible character.
     RequestId, "request id", check_id);
 string_newtype!(
-    /// Names the user on whose behalf a call is made; the host says who, never the agent. 1 to 256 bytes.
+    /// The user on whose behalf a call is made. The host names the user, never the agent. 1 to 256 bytes.
     Principal, "principal", check_id);
 string_newtype!(
-    /// Names one run of a workflow; per-run keys are derived from it. 1 to 256 bytes, nothing hidden.
+    /// Id of one run of a workflow, from which per-run keys are derived. 1 to 256 bytes, no invisible character.
     RunId, "run id", check_id);
 string_newtype!(
-    /// Names one store of spent tickets; a store that is made anew has another. 1 to 256 bytes, nothing hidden.
+    /// Id of one store of spent tickets. A recreated store has a new id. 1 to 256 bytes, no invisible character.
     StoreId, "store id", check_id);
 string_newtype!(
-    /// Names one approval token; the approver's side chooses it. 1 to 256 bytes, nothing hidden.
+    /// Id of one approval token, chosen by the approver's side. 1 to 256 bytes, no invisible character.
     TokenId, "token id", check_id);
 string_newtype!(
-    /// Names a key in a keyring. It picks a key and never makes one. 1 to 256 bytes, nothing hidden.
+    /// Id of a key in a keyring. It selects a key and is never key material. 1 to 256 bytes, no invisible character.
     KeyId, "key id", check_id);
 string_newtype!(
-    /// Names the gate that a token is meant for. 1 to 256 bytes, nothing hidden.
+    /// The gate that a token is meant for. 1 to 256 bytes, no invisible character.
     Audience, "audience", check_id);
 string_newtype!(
-    /// Names a person or system that registers or approves. 1 to 256 bytes, nothing hidden.
+    /// Id of a person or system that registers or approves. 1 to 256 bytes, no invisible character.
     OperatorId, "operator id", check_id);
 string_newtype!(
-    /// Names a kind of output that an agent can return. 1 to 256 bytes, nothing hidden.
+    /// A kind of output that an agent can return. 1 to 256 bytes, no invisible character.
     OutputTag, "output tag", check_id);

@@ -1,17 +1,17 @@
 use std::fmt;
 
-/// Says how bad a tool's effect can be (PIC/1.0, *impact*). The operator's entry decides it, never the agent.
+/// Severity of a tool's effect (PIC/1.0, *impact*). The operator's entry determines it, never the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ImpactClass {
-    /// Looks at something and changes nothing.
+    /// Reads data and changes nothing.
     Read,
-    /// Changes something that can be changed back.
+    /// Makes a reversible change.
     Write,
-    /// Reaches somebody or something outside.
+    /// Reaches people or systems outside.
     External,
-    /// Uses up computing power worth counting.
+    /// Consumes a significant amount of computing power.
     Compute,
     /// Moves money.
     Money,
@@ -33,7 +33,7 @@ impl ImpactClass {
         Self::Irreversible,
     ];
 
-    /// The word that stands for the class in JSON.
+    /// The name of the class in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl ImpactClass {
         }
     }
 
-    /// Says whether the class is one of the three that PIC/1.0 calls high: money, privacy, irreversible.
+    /// Returns whether PIC/1.0 calls the class high: money, privacy, irreversible.
     #[must_use]
     pub const fn is_high(self) -> bool {
         matches!(self, Self::Money | Self::Privacy | Self::Irreversible)
@@ -60,7 +60,7 @@ impl fmt::Display for ImpactClass {
     }
 }
 
-/// Says that a word is none of the seven impact classes.
+/// Unknown impact class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an impact is one of read, write, external, compute, money, privacy, irreversible")]
 #[non_exhaustive]

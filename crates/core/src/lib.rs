@@ -1,9 +1,8 @@
-//! Ids, digests, impact classes, whole-millisecond time, the clock and the spent set: the words that every other
-//! Countersign crate uses.
+//! Shared vocabulary of the Countersign crates: ids, digests, impact classes, time in whole milliseconds, the clock and
+//! the spent set.
 //!
-//! This crate does no I/O, hashes nothing but what [`Digest::of`] is given, and knows nothing of agents, tools'
-//! implementations or policy. A value of one of its types is valid by construction: every wire string comes in
-//! through `FromStr`, `TryFrom` or `Deserialize`, and all three run the same check.
+//! This crate does no I/O but reading the system's clock, and contains no policy. Every value of its types is valid by
+//! construction: `FromStr`, `TryFrom` and `Deserialize` run the same check.
 
 mod clock;
 mod digest;

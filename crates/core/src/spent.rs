@@ -3,21 +3,21 @@ use std::fmt;
 
 use crate::{Digest, StoreId, Timestamp};
 
-/// What the spent set knows a single-use thing by: an approval token, an attestation, or one use of an endorsement.
+/// Identifies a ticket in the spent set: an approval token, an attestation, or one use of an endorsement.
 ///
-/// Make one only from what was verified, so that nobody uses up a ticket that they do not have. The digest is a framed
-/// one ([`Digest::framed`]) under a label of its own for each kind of thing, so that kinds cannot collide.
+/// Build one from verified data only; otherwise a caller could spend another caller's ticket. The digest is framed
+/// ([`Digest::framed`]) with one label per kind of ticket, so that kinds cannot collide.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpentId(Digest);
 
 impl SpentId {
-    /// Takes the digest that identifies the ticket.
+    /// Wraps the digest that identifies the ticket.
     #[must_use]
     pub const fn new(digest: Digest) -> Self {
         Self(digest)
     }
 
-    /// The digest, as stores keep it.
+    /// The digest, under which stores file the ticket.
     #[must_use]
     pub const fn digest(&self) -> &Digest {
         &self.0
@@ -30,66 +30,67 @@ impl fmt::Debug for SpentId {
     }
 }
 
-/// One single-use thing that is to be spent: what identifies it, and the times that a store decides by.
+/// A single-use ticket to be spent: its id and the times that the store checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ticket {
     /// Identifies the ticket.
     pub id: SpentId,
-    /// When it was issued, as its issuer signed it.
+    /// Time of issue, as signed by the issuer.
     pub issued: Timestamp,
-    /// First moment at which its use need not be remembered any more.
+    /// Time from which the store may forget the ticket.
     pub keep_until: Timestamp,
 }
 
 impl Ticket {
-    /// Makes one, of a ticket that was verified.
+    /// Creates a ticket from verified data.
     #[must_use]
     pub const fn new(id: SpentId, issued: Timestamp, keep_until: Timestamp) -> Self {
         Self { id, issued, keep_until }
     }
 }
 
-/// Remembers which tickets were spent.
+/// The set of spent tickets.
 ///
-/// An implementation answers `Ok` at most once for an id, whoever asks, and only when that answer is kept as durably as
-/// the store promises. It forgets an id when its time is over and for no other reason. The latest `keep_until` of all
-/// forgotten tickets is the store's horizon: a ticket up to it may have been forgotten and is refused, so that a clock
-/// that is set back brings nothing to life. A store knows when it was made and refuses tickets that were issued before,
-/// because an earlier store in its place may have spent them.
+/// An implementation
+///
+/// - returns `Ok` at most once per id, across all callers, and only after recording the id as durably as it promises;
+/// - forgets an id after its `keep_until` and for no other reason;
+/// - refuses every ticket up to its horizon, the latest `keep_until` of all forgotten tickets: otherwise a clock that
+///   is set back would make a forgotten ticket valid again;
+/// - refuses tickets issued before it was created, because an earlier store in its place may have spent them.
 pub trait SpentTokens: Send + Sync + fmt::Debug {
-    /// Spends one ticket, in one atomic step.
+    /// Spends one ticket, atomically.
     ///
     /// # Errors
-    /// [`SpendError::Spent`] when it was spent before or its time is over, [`SpendError::ClockAhead`] when it may have
-    /// been forgotten, [`SpendError::TooNew`] when it was issued before the store was made, and
-    /// [`SpendError::Unavailable`] when the store cannot say or keep it.
+    /// [`SpendError::Spent`] if the ticket was spent before or has reached its `keep_until`,
+    /// [`SpendError::ClockAhead`] if the store may have forgotten it, [`SpendError::TooNew`] if it was issued before
+    /// the store was created, and [`SpendError::Unavailable`] if the store cannot be read or written.
     fn spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError>;
 
-    /// Identifies the store, where it outlives the process: a store that is made anew has another id.
+    /// Id of a store that outlives the process. A recreated store has a new id.
     fn store_id(&self) -> Option<StoreId> {
         None
     }
 }
 
-/// Why a ticket was not spent. Whatever the variant: the call does not run.
+/// A ticket was not spent. The call does not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpendError {
-    /// It was spent before, or need not be kept any more at the time of the call.
+    /// The ticket was spent before, or has reached its `keep_until`.
     #[error("the ticket was used already")]
     Spent,
-    /// A clock was ahead when the store forgot tickets whose time was not over, and this can be one of them; or it was
-    /// ahead when the store was made.
+    /// The clock was ahead when the store forgot tickets, of which this may be one, or when the store was created.
     #[error("a clock was ahead when the store was made or forgot tickets, and this may be one of them")]
     ClockAhead,
-    /// It was issued before the store was made, so that an earlier store may have spent it.
+    /// The ticket was issued before the store was created, so that an earlier store may have spent it.
     #[error("the ticket was issued before the store of used tickets was made")]
     TooNew,
-    /// It expired between verifying and spending.
+    /// The ticket expired between verifying and spending.
     #[error("the ticket has expired")]
     Expired,
-    /// The store could not say, or could not keep what it was told.
+    /// The store could not be read or written.
     #[error("the store of used tickets is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
 }

@@ -1,9 +1,9 @@
 use std::fmt;
 
-/// The last moment that can be named: 2^53 - 1, so that every time is exact in JSON (RFC 8259, section 6).
+/// Largest time or span: 2^53 - 1 ms, so that every value is exact in JSON (RFC 8259, section 6).
 const MAX_MILLIS: u64 = (1 << 53) - 1;
 
-/// Why a time or a span cannot be made.
+/// Invalid time or span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimeError {
@@ -15,7 +15,7 @@ pub enum TimeError {
     Span,
 }
 
-/// Holds a moment, in whole milliseconds since 1970-01-01T00:00:00Z, 0 to 2^53 - 1.
+/// A point in time, in whole milliseconds since 1970-01-01T00:00:00Z, 0 to 2^53 - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Timestamp(u64);
@@ -24,7 +24,7 @@ impl Timestamp {
     /// 1970-01-01T00:00:00Z.
     pub const EPOCH: Self = Self(0);
 
-    /// Makes one from milliseconds since the epoch.
+    /// Creates a timestamp from milliseconds since the epoch.
     ///
     /// # Errors
     /// [`TimeError::OutOfRange`] above 2^53 - 1.
@@ -38,10 +38,10 @@ impl Timestamp {
         self.0
     }
 
-    /// The moment `span` later.
+    /// Returns the time `span` later.
     ///
     /// # Errors
-    /// [`TimeError::OutOfRange`] when that is above 2^53 - 1.
+    /// [`TimeError::OutOfRange`] if the result is above 2^53 - 1.
     pub const fn checked_add(self, span: Millis) -> Result<Self, TimeError> {
         match self.0.checked_add(span.0) {
             Some(millis) => Self::from_millis(millis),
@@ -49,14 +49,14 @@ impl Timestamp {
         }
     }
 
-    /// The moment `span` later, or the last one that can be named.
+    /// Returns the time `span` later, at most 2^53 - 1.
     #[must_use]
     pub const fn saturating_add(self, span: Millis) -> Self {
         let millis = self.0.saturating_add(span.0);
         Self(if millis > MAX_MILLIS { MAX_MILLIS } else { millis })
     }
 
-    /// How long after `earlier` this is; nothing when it is not later.
+    /// Returns the span since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
@@ -76,8 +76,7 @@ impl From<Timestamp> for u64 {
     }
 }
 
-/// Writes RFC 3339 in UTC with milliseconds: `2026-01-31T12:00:00.000Z`. Days are counted as in the proleptic
-/// Gregorian calendar.
+/// RFC 3339 in UTC with milliseconds, in the proleptic Gregorian calendar: `2026-01-31T12:00:00.000Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, rest) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
@@ -100,7 +99,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Holds a span of time in whole milliseconds, 0 to 2^53 - 1. Its text form is `250ms`, `60s`, `5m`, `1h`, `30d`.
+/// A span of time in whole milliseconds, 0 to 2^53 - 1. Text forms: `250ms`, `60s`, `5m`, `1h`, `30d`.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
 )]
@@ -108,10 +107,10 @@ impl fmt::Display for Timestamp {
 pub struct Millis(u64);
 
 impl Millis {
-    /// No time at all.
+    /// The empty span.
     pub const ZERO: Self = Self(0);
 
-    /// Makes a span.
+    /// Creates a span of milliseconds.
     ///
     /// # Errors
     /// [`TimeError::OutOfRange`] above 2^53 - 1.
@@ -119,14 +118,14 @@ impl Millis {
         if millis > MAX_MILLIS { Err(TimeError::OutOfRange) } else { Ok(Self(millis)) }
     }
 
-    /// Makes a span of whole seconds, at most 2^32 - 1 of them.
+    /// Creates a span of whole seconds.
     #[must_use]
     pub const fn from_secs(seconds: u32) -> Self {
         // INVARIANT: (2^32 - 1) * 1000 is below 2^53.
         Self((seconds as u64).saturating_mul(1_000))
     }
 
-    /// Makes a span of at most 2^32 - 1 milliseconds.
+    /// Creates a span of milliseconds, without the range check that 32 bits do not need.
     #[must_use]
     pub const fn from_millis(millis: u32) -> Self {
         Self(millis as u64)
@@ -138,7 +137,7 @@ impl Millis {
         self.0
     }
 
-    /// Says whether the span is empty.
+    /// Returns whether the span is empty.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -182,7 +181,7 @@ impl std::str::FromStr for Millis {
     }
 }
 
-/// Writes the largest unit that divides the span: `90s`, `2m`.
+/// A whole number of the largest unit that divides the span: `90s`, `2m`.
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (scale, unit) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")] {

@@ -1,9 +1,9 @@
 use crate::id::{IdError, string_newtype};
 
-/// The longest tool or server name, in bytes.
+/// Maximum length of a tool or server name, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
-/// The grammar of tool and server names: `[A-Za-z0-9_.\-/]`, 1 to 128 bytes.
+/// Grammar of tool and server names: `[A-Za-z0-9_.\-/]`, 1 to 128 bytes.
 fn check_name(what: &'static str, text: &str) -> Result<(), IdError> {
     if text.is_empty() {
         return Err(IdError::Empty { what });
@@ -19,13 +19,13 @@ fn check_name(what: &'static str, text: &str) -> Result<(), IdError> {
 }
 
 string_newtype!(
-    /// Names a tool within its server: `[A-Za-z0-9_.\-/]`, 1 to 128 bytes (MCP 2025-11-25, *Tool names*).
+    /// Name of a tool within its server: `[A-Za-z0-9_.\-/]`, 1 to 128 bytes (MCP 2025-11-25, *Tool names*).
     ToolName, "tool name", check_name);
 string_newtype!(
-    /// Names a server, or the host's own set of tools: `[A-Za-z0-9_.\-/]`, 1 to 128 bytes.
+    /// Name of a server, or of the host's own set of tools: `[A-Za-z0-9_.\-/]`, 1 to 128 bytes.
     ServerName, "server name", check_name);
 
-/// Identifies a tool: a server's name and a name within that server, never one joined string.
+/// A tool's identity: the server's name and the tool's name within it, never one joined string.
 ///
 /// ```
 /// use countersign_core::ToolId;
@@ -42,15 +42,15 @@ pub struct ToolId {
 }
 
 impl ToolId {
-    /// Reads and checks both names.
+    /// Validates both names.
     ///
     /// # Errors
-    /// [`IdError`] when either name is outside the grammar.
+    /// [`IdError`] if either name is outside the grammar.
     pub fn new(server: &str, name: &str) -> Result<Self, IdError> {
         Ok(Self { server: ServerName::new(server)?, name: ToolName::new(name)? })
     }
 
-    /// Joins two names that were checked already.
+    /// Combines two validated names.
     #[must_use]
     pub const fn from_names(server: ServerName, name: ToolName) -> Self {
         Self { server, name }
@@ -69,7 +69,7 @@ impl ToolId {
     }
 }
 
-/// Writes `server:name`, for people to read; neither name can hold a colon.
+/// `server:name`, for people. Neither name can contain a colon.
 impl std::fmt::Display for ToolId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.server, self.name)

@@ -1,9 +1,9 @@
-//! Signed envelopes: DSSE v1 with Ed25519 signatures, read strictly.
+//! Signed envelopes: DSSE v1 with Ed25519 signatures, parsed strictly.
 //!
-//! The envelope is JSON of `payloadType`, `payload` and `signatures` (each `keyid` and `sig`), base64 in the standard
-//! alphabet. Source: secure-systems-lab/dsse, *protocol.md* and *envelope.md* of version 1. Stricter than there:
-//! unknown fields, repeated names and base64url are refused, and there are at most 64 signatures. A `keyid` may be
-//! missing or wrong; it is a hint and nothing is decided by it.
+//! An envelope is a JSON object with `payloadType`, `payload` and `signatures` (each `keyid` and `sig`), base64 in the
+//! standard alphabet. Source: secure-systems-lab/dsse, *protocol.md* and *envelope.md* of version 1. Stricter than the
+//! source: unknown fields, repeated names, base64url and more than 64 signatures are refused. A `keyid` is only a hint
+//! and may be missing or wrong.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,44 +16,44 @@ use crate::base64;
 use crate::ed25519::{Signature, SigningKey, VerifyingKey};
 use crate::root::{TrustRoot, threshold_met};
 
-/// The most signatures of an envelope.
+/// Maximum number of signatures in an envelope.
 pub const MAX_SIGNATURES: usize = 64;
 
-/// The most signatures that are looked at beside a root of few keys: twice its keys, and never fewer than this.
+/// Least value of the maximum number of signatures against a root, which is twice the number of its keys.
 const MIN_CONSIDERED: usize = 8;
 
-/// The most signatures times keys that are tried where no key id says which key it is. Each try hashes the payload.
+/// Maximum number of pairs of signature and key to try without a matching key id. Each try hashes the payload.
 const MAX_UNNAMED_TRIES: usize = 128;
 
-/// Why an envelope cannot be read or does not verify.
+/// An envelope is malformed or does not verify.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvelopeError {
-    /// There are more bytes than the caller allows.
+    /// The envelope exceeds the caller's limit.
     #[error("the envelope is longer than {max} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// Maximum size in bytes.
         max: usize,
     },
     /// The bytes are not strict JSON.
     #[error("the envelope is not strict JSON")]
     Json(#[source] JsonError),
-    /// The JSON is no envelope: a field is missing, unknown, of another type, or not base64 in its one spelling.
+    /// The JSON is not an envelope: a field is missing, unknown, of another type, or not strict base64.
     #[error("the envelope is malformed")]
     Malformed,
-    /// There are more signatures than an envelope may have, or than the keys at hand could account for.
+    /// There are more signatures than an envelope may have, or than the root's keys could have made.
     #[error("the envelope has more than {max} signatures")]
     TooManySignatures {
-        /// The most signatures.
+        /// Maximum number of signatures.
         max: usize,
     },
-    /// The payload is of another type than the caller asked for.
+    /// The payload type is not the requested one.
     #[error("the envelope holds another type of payload")]
     PayloadType,
     /// Too few distinct trusted keys signed.
     #[error("{have} of the trusted keys signed, {need} are needed")]
     Threshold {
-        /// How many distinct keys of the root signed and are not revoked.
+        /// Number of distinct, unrevoked keys of the root that signed.
         have: usize,
         /// The root's threshold.
         need: usize,
@@ -73,7 +73,7 @@ impl EnvelopeError {
     }
 }
 
-/// Holds a payload and signatures that nobody has verified yet.
+/// A payload with unverified signatures.
 ///
 /// ```
 /// use countersign_keys::{SigningKey, TrustRoot, dsse::Envelope};
@@ -98,7 +98,7 @@ struct SignatureEntry {
 }
 
 impl Envelope {
-    /// Signs a payload with each of the keys.
+    /// Signs a payload with each key.
     #[must_use]
     pub fn sign(payload_type: &str, payload: &[u8], keys: &[&SigningKey]) -> Self {
         let unsigned =
@@ -106,7 +106,7 @@ impl Envelope {
         keys.iter().fold(unsigned, |envelope, key| envelope.with_signature(key))
     }
 
-    /// Adds one key's signature, unless it is there already. So operators can sign one after another.
+    /// Adds one key's signature, unless the envelope has it already. Operators can thus sign one after another.
     #[must_use]
     pub fn with_signature(mut self, key: &SigningKey) -> Self {
         let signature = key.sign(&self.signed_bytes());
@@ -119,7 +119,7 @@ impl Envelope {
     /// Reads an envelope of at most `max_bytes`.
     ///
     /// # Errors
-    /// [`EnvelopeError`]; nothing is verified yet.
+    /// [`EnvelopeError`] if the envelope is malformed. Signatures are not verified here.
     pub fn from_json(json: &[u8], max_bytes: usize) -> Result<Self, EnvelopeError> {
         let too_large = EnvelopeError::TooLarge { max: max_bytes };
         if json.len() > max_bytes {
@@ -131,7 +131,7 @@ impl Envelope {
         wire.try_into()
     }
 
-    /// Writes the envelope; the same envelope is always the same bytes.
+    /// Serialises the envelope deterministically.
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -151,12 +151,12 @@ impl Envelope {
         serde_json::to_string(&wire).expect("an envelope is JSON")
     }
 
-    /// Verifies that a threshold of the root's keys, none of them revoked, signed exactly these bytes as this type of
-    /// payload. Signatures of other keys count for nothing.
+    /// Verifies that a threshold of the root's unrevoked keys signed exactly these bytes as this payload type.
+    /// Signatures of other keys are ignored.
     ///
-    /// The work is bounded, as anybody can put signatures beside a payload: more than twice as many as the root has
-    /// keys (and more than eight) are refused unseen, and looking ends when the threshold is met. Signatures whose key
-    /// id is that of one of the root's keys come first; of the others, 128 pairs of signature and key are tried.
+    /// The work is bounded, because anyone can add signatures to an envelope. More signatures than twice the root's
+    /// keys (and more than eight) are refused without verifying any. Verifying stops at the threshold. Signatures
+    /// with the key id of one of the root's keys come first; of the others, 128 pairs of signature and key are tried.
     ///
     /// # Errors
     /// [`EnvelopeError::PayloadType`], [`EnvelopeError::TooManySignatures`] or [`EnvelopeError::Threshold`].
@@ -170,7 +170,7 @@ impl Envelope {
         self.verify_among(max, payload_type, root, revoked)
     }
 
-    /// The same, with the most signatures that there may be said by the caller.
+    /// As [`verify`](Self::verify), with at most `max` signatures.
     pub(crate) fn verify_among(
         &self,
         max: usize,
@@ -191,7 +191,7 @@ impl Envelope {
         Ok(Verified { payload: self.payload.clone(), signers: signers.into_iter().collect() })
     }
 
-    /// The distinct keys of the root that signed and are not revoked, up to the threshold.
+    /// The distinct, unrevoked keys of the root that signed, up to the threshold.
     fn signers(&self, root: &TrustRoot, revoked: &dyn Fn(&VerifyingKey) -> bool) -> BTreeSet<VerifyingKey> {
         let signed = self.signed_bytes();
         let mut keys: Vec<(KeyId, &VerifyingKey)> =
@@ -208,7 +208,7 @@ impl Envelope {
                 return signers;
             }
         }
-        // Other signers write other key ids, or none: then every key is asked.
+        // Other implementations write other key ids or leave them out: try every key.
         let mut tries = MAX_UNNAMED_TRIES;
         for entry in &self.signatures {
             let mut signer = None;
@@ -233,19 +233,19 @@ impl Envelope {
         signers
     }
 
-    /// What the envelope says that its payload is.
+    /// The payload type.
     #[must_use]
     pub fn payload_type(&self) -> &str {
         &self.payload_type
     }
 
-    /// The payload as it came, for showing it to a person. Nothing may be decided by it.
+    /// The payload before verification, for display only.
     #[must_use]
     pub fn unverified_payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// The key ids as they came, for showing them to a person.
+    /// The key ids before verification, for display only.
     pub fn unverified_key_ids(&self) -> impl Iterator<Item = &str> {
         self.signatures.iter().map(|entry| entry.key_id.as_str())
     }
@@ -265,7 +265,7 @@ impl fmt::Debug for Envelope {
     }
 }
 
-/// Holds a payload that a threshold of trusted keys signed. Made by [`Envelope::verify`] alone.
+/// A payload signed by a threshold of trusted keys. Only [`Envelope::verify`] creates one.
 #[derive(Clone, Debug)]
 pub struct Verified {
     payload: Vec<u8>,
@@ -273,26 +273,26 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// The exact bytes that were signed.
+    /// The exact signed bytes.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// The distinct keys of the root that were found to have signed and were not revoked: as many as the threshold.
+    /// Distinct, unrevoked keys of the root that signed, as many as the threshold.
     #[must_use]
     pub fn signers(&self) -> &[VerifyingKey] {
         &self.signers
     }
 }
 
-/// DSSE's pre-authentication encoding: the bytes that are signed.
+/// DSSE's pre-authentication encoding, the bytes to sign.
 pub(crate) fn pre_authentication_encoding(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len());
     [head.as_bytes(), payload].concat()
 }
 
-// Members in the order of their names: what is written is canonical JSON.
+// Fields are sorted by name, so that the output is canonical JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WireEnvelope {

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use crate::base64;
 use crate::error::{KeyError, SignatureError};
 
-/// Signs as an operator (Ed25519, RFC 8032). The secret is wiped when the key is dropped and never printed.
+/// An Ed25519 signing key (RFC 8032). The secret is wiped on drop and never printed.
 ///
 /// ```
 /// use countersign_keys::SigningKey;
@@ -17,37 +17,37 @@ use crate::error::{KeyError, SignatureError};
 /// assert!(key.verifying_key().verify(b"another", &signature).is_err());
 /// ```
 pub struct SigningKey {
-    // Boxed, so that a move of the key leaves no second copy of the secret on the stack.
+    // why: boxed, so that moving the key leaves no copy of the secret on the stack.
     inner: Box<ed25519_dalek::SigningKey>,
 }
 
 impl SigningKey {
-    /// Makes the key of a seed: 32 bytes that the caller drew at random.
+    /// Creates the key of a seed: 32 random bytes from the caller.
     #[must_use]
     pub fn from_seed(seed: [u8; 32]) -> Self {
         let seed = Zeroizing::new(seed);
         Self { inner: Box::new(ed25519_dalek::SigningKey::from_bytes(&seed)) }
     }
 
-    /// The public half.
+    /// The public key.
     #[must_use]
     pub fn verifying_key(&self) -> VerifyingKey {
         VerifyingKey(self.inner.verifying_key())
     }
 
-    /// The id, as derived from the public half: [`VerifyingKey::key_id`].
+    /// The id of the public key: [`VerifyingKey::key_id`].
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         self.verifying_key().key_id()
     }
 
-    /// Signs the bytes as they are. Callers put a domain label or a payload type inside them.
+    /// Signs the bytes without a label. Callers include a domain label or a payload type.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> Signature {
         Signature(self.inner.sign(message).to_bytes())
     }
 
-    /// The seed, for the key file alone.
+    /// The seed, for key files only.
     pub(crate) fn seed(&self) -> &[u8; 32] {
         self.inner.as_bytes()
     }
@@ -59,23 +59,23 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// Verifies what an operator signed. A value of this type is a canonical point of the prime-order group.
+/// An Ed25519 public key. Every value of this type is a canonical point of the prime-order group.
 ///
-/// It says whose key signed, not whether that key is trusted: [`TrustRoot`](crate::TrustRoot) says that.
+/// It identifies the signer; [`TrustRoot`](crate::TrustRoot) determines whether the signer is trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
 
 impl VerifyingKey {
-    /// Reads the 32 bytes of RFC 8032, section 5.1.2.
+    /// Decodes the 32 bytes of RFC 8032, section 5.1.2.
     ///
     /// # Errors
-    /// [`KeyError::Malformed`] when they are no point of the curve, [`KeyError::Weak`] when the point has small or
-    /// mixed order, or when the bytes are a second spelling of it.
+    /// [`KeyError::Malformed`] if the bytes are not a point of the curve, [`KeyError::Weak`] if the point has small
+    /// or mixed order, or the encoding is not canonical.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, KeyError> {
         let key = ed25519_dalek::VerifyingKey::from_bytes(bytes).map_err(|_| KeyError::Malformed)?;
         let point = key.to_edwards();
-        // Decompression follows ZIP 215 and takes y at or above the field's prime: two spellings of one key would
-        // count as two keys. That all of those points happen to be of small or mixed order is nothing to rely on.
+        // why: decompression follows ZIP 215 and accepts y at or above the field's prime, so one key could count as
+        // two. All those points have small or mixed order, but this check does not rely on it.
         let canonical = point.compress().as_bytes() == bytes;
         if key.is_weak() || !canonical || !point.is_torsion_free() {
             return Err(KeyError::Weak);
@@ -83,18 +83,19 @@ impl VerifyingKey {
         Ok(Self(key))
     }
 
-    /// Reads standard base64, padded, in its one spelling.
+    /// Decodes strict standard base64, padded.
     ///
     /// # Errors
-    /// As [`from_bytes`](Self::from_bytes); [`KeyError::Malformed`] when the text is not 32 bytes in base64.
+    /// As [`from_bytes`](Self::from_bytes); [`KeyError::Malformed`] if the text is not 32 bytes in base64.
     pub fn from_base64(text: &str) -> Result<Self, KeyError> {
         Self::from_bytes(&base64::decode_array(text).ok_or(KeyError::Malformed)?)
     }
 
-    /// Verifies strictly: canonical `R` and `S`, no point of small order (RFC 8032, section 5.1.7, and more).
+    /// Verifies a signature strictly: canonical `R` and `S`, no point of small order (stricter than RFC 8032, section
+    /// 5.1.7).
     ///
     /// # Errors
-    /// [`SignatureError`] when the signature is not this key's over this message.
+    /// [`SignatureError`] if the signature is not this key's over this message.
     pub fn verify(&self, message: &[u8], signature: &Signature) -> Result<(), SignatureError> {
         let signature = ed25519_dalek::Signature::from_bytes(&signature.0);
         self.0.verify_strict(message, &signature).map_err(|_| SignatureError)
@@ -112,20 +113,20 @@ impl VerifyingKey {
         base64::encode(self.as_bytes())
     }
 
-    /// The whole fingerprint: a digest over a label and the public key.
+    /// The fingerprint: a digest over a label and the public key.
     #[must_use]
     pub fn fingerprint(&self) -> Digest {
         Self::fingerprint_of(self.as_bytes())
     }
 
-    /// The fingerprint that a key of these bytes would have, whether they are one or not.
+    /// The fingerprint of 32 bytes that need not be a valid key.
     #[must_use]
     pub fn fingerprint_of(bytes: &[u8; 32]) -> Digest {
         Digest::framed("countersign/ed25519-key-1").field(bytes).finish()
     }
 
-    /// The id: `ed25519:` and the first 32 hexadecimal digits of the fingerprint. It helps to find a key; what
-    /// counts keys compares the keys themselves.
+    /// The id: `ed25519:` and the first 32 hexadecimal digits of the fingerprint. For look-ups only: checks compare
+    /// keys.
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -138,7 +139,7 @@ impl VerifyingKey {
     }
 }
 
-/// Keys sort by their bytes, so that a set of keys has one spelling.
+/// Keys sort by their bytes, so that a set of keys has one order.
 impl Ord for VerifyingKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.as_bytes().cmp(other.as_bytes())
@@ -170,7 +171,7 @@ impl<'de> serde::Deserialize<'de> for VerifyingKey {
     }
 }
 
-/// Holds an Ed25519 signature: 64 bytes that may or may not verify.
+/// An unverified Ed25519 signature of 64 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Signature([u8; 64]);
 
@@ -181,10 +182,10 @@ impl Signature {
         Self(bytes)
     }
 
-    /// Reads standard base64, padded, in its one spelling.
+    /// Decodes strict standard base64, padded.
     ///
     /// # Errors
-    /// [`SignatureError`] when the text is not 64 bytes in base64.
+    /// [`SignatureError`] if the text is not 64 bytes in base64.
     pub fn from_base64(text: &str) -> Result<Self, SignatureError> {
         base64::decode_array(text).map(Self).ok_or(SignatureError)
     }

@@ -1,23 +1,23 @@
-/// Why bytes or a text are not a usable key. Never holds them.
+/// Invalid key. The error never contains the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// A secret has too few bytes.
+    /// The secret is too short.
     #[error("a secret key has at least {min} bytes")]
     TooShort {
-        /// The fewest bytes that are accepted.
+        /// Minimum length in bytes.
         min: usize,
     },
-    /// A secret has too many bytes.
+    /// The secret is too long.
     #[error("a secret key has at most {max} bytes")]
     TooLong {
-        /// The most bytes that are accepted.
+        /// Maximum length in bytes.
         max: usize,
     },
-    /// A secret of zeros, or a public key of small or mixed order or with a second spelling.
+    /// The secret is all zeros, or the public key has small or mixed order or is not canonically encoded.
     #[error("the key is weak")]
     Weak,
-    /// Not a key at all: not a point of the curve, or not its one base64 spelling.
+    /// The bytes are not a point of the curve, or the text is not strict base64.
     #[error("the key is malformed")]
     Malformed,
 }
@@ -35,7 +35,7 @@ impl KeyError {
     }
 }
 
-/// Says that a signature does not verify, and not why.
+/// A signature does not verify. Gives no reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the signature does not verify")]
 #[non_exhaustive]
@@ -49,7 +49,7 @@ impl SignatureError {
     }
 }
 
-/// Says that a tag does not verify, and not why.
+/// A tag does not verify. Gives no reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the tag does not verify")]
 #[non_exhaustive]
@@ -63,20 +63,20 @@ impl TagError {
     }
 }
 
-/// Why a secret cannot join a keyring.
+/// A secret cannot be added to a keyring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyringError {
-    /// The keyring has a secret under this id.
+    /// The keyring has a secret with this id.
     #[error("the keyring has a key of this id already")]
     DuplicateId,
     /// The keyring has this secret under another id.
     #[error("the keyring has this secret already, under another id")]
     DuplicateSecret,
-    /// The keyring accepts as many secrets as it may.
+    /// The keyring has the maximum number of accepted secrets.
     #[error("a keyring accepts at most {max} keys beside the active one")]
     Full {
-        /// The most accepted secrets.
+        /// Maximum number of accepted secrets.
         max: usize,
     },
 }

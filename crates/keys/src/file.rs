@@ -1,4 +1,4 @@
-//! Key files: one key each, as JSON, secret ones readable by their owner alone.
+//! Key files: one key each, as JSON. Files with a secret are readable by their owner alone.
 //!
 //! ```json
 //! {"format":"countersign-key-1","kind":"ed25519-signing","key_id":"ed25519:..","secret":"<32 bytes in base64>"}
@@ -7,12 +7,12 @@
 //! {"format":"countersign-key-1","kind":"hmac","key_id":"2026-01","secret":"<32 to 1024 bytes in base64>"}
 //! ```
 //!
-//! An operator's signing key and a log's have kinds of their own, so that neither is taken for the other.
+//! An operator's signing key and a log's key have different kinds, so that neither is used for the other.
 //!
-//! A file is opened once; its kind, permissions, owner and size are those of the open handle. Writing makes a new file and
-//! never replaces one. Secrets are read into buffers that are wiped, for which reason these files do not pass through
-//! the reader of untrusted JSON: that one keeps what it reads. On systems without Unix permissions nothing is checked
-//! but the contents.
+//! A file is opened once; kind, permissions, owner and size are checked on the open handle. Writing creates a new
+//! file and never replaces one. Secrets are read into buffers that are wiped. Key files therefore do not pass through
+//! the strict JSON reader, which does not wipe its buffers. On systems without Unix permissions only the contents are
+//! checked.
 
 use std::borrow::Cow;
 use std::fs::Metadata;
@@ -29,57 +29,57 @@ use crate::error::KeyError;
 use crate::keyring::ServerSecret;
 use crate::trusted::{self, PRIVATE_MODE, PUBLIC_MODE, UntrustedFile, check_trusted, open_regular};
 
-/// What a key file says that it is.
+/// Value of `format`.
 const FORMAT: &str = "countersign-key-1";
 
-/// The most bytes of a key file.
+/// Maximum size of a key file.
 const MAX_FILE_BYTES: usize = 16 * 1024;
 
-/// Why a key file cannot be read or written. Never holds what is in it, nor its path: whoever named the file knows it.
+/// A key file cannot be read or written. The error never contains its contents or its path, which the caller knows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// There is no such file.
+    /// File not found.
     #[error("the key file does not exist")]
     Missing,
     /// The file cannot be opened or read, or is not a regular file.
     #[error("the key file cannot be read")]
     Unreadable(#[source] Option<std::io::Error>),
-    /// The file holds a secret and others than its owner may touch it.
+    /// The file contains a secret, and users other than its owner have permissions on it.
     #[error("the key file is open to others than its owner: mode {mode:04o}, 0600 is needed")]
     TooOpen {
         /// The permission bits.
         mode: u32,
     },
-    /// Others than root and the process's user can have written the file.
+    /// A user other than root and the process's user may have written the file.
     #[error(transparent)]
     Untrusted(#[from] UntrustedFile),
-    /// The file is over the limit.
+    /// The file exceeds the limit.
     #[error("the key file is longer than {max} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// Maximum size in bytes.
         max: usize,
     },
-    /// Not the JSON of a key file: a field is missing, unknown, repeated or of another type, base64 in another
-    /// spelling, or a key id that is not that of its key.
+    /// The contents are not the JSON of a key file: a field is missing, unknown, repeated or of another type, base64
+    /// is not strict, or the key id is not that of the key.
     #[error("the key file is malformed")]
     Malformed,
-    /// The file is of another version of the format.
+    /// The format has another version.
     #[error("the key file is not in format `countersign-key-1`")]
     Version,
-    /// The file holds another kind of key than is needed, or one that nobody knows.
+    /// The kind of the key is unknown or not the expected one.
     #[error("the key file does not hold a key of kind `{expected}`")]
     Kind {
-        /// The kind that was needed.
+        /// The expected kind.
         expected: &'static str,
     },
-    /// The key in the file is not usable.
+    /// The key is invalid.
     #[error("the key in the file cannot be used")]
     Key(#[source] KeyError),
-    /// There is a file of this name, and it stays as it is.
+    /// The file exists. It is not replaced.
     #[error("a file of this name exists already")]
     Exists,
-    /// The file cannot be written; what was begun is taken away again.
+    /// The file cannot be written. A partial file is removed.
     #[error("the key file cannot be written")]
     Write(#[source] std::io::Error),
 }
@@ -105,7 +105,7 @@ impl KeyFileError {
     }
 }
 
-/// Holds whichever key a file has, for commands that show keys.
+/// A key of any kind, for commands that display keys.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AnyKey {
@@ -119,7 +119,7 @@ pub enum AnyKey {
     Server(ServerSecret),
 }
 
-/// Reads whichever key a file has.
+/// Reads a key of any kind.
 ///
 /// # Errors
 /// [`KeyFileError`].
@@ -153,7 +153,7 @@ pub fn read_log_key(path: &Path) -> Result<SigningKey, KeyFileError> {
     }
 }
 
-/// Reads an operator's public key. A public file may be readable by everybody.
+/// Reads an operator's public key. The file may be readable by all users.
 ///
 /// # Errors
 /// [`KeyFileError`].
@@ -215,8 +215,8 @@ const PUBLIC: &str = "ed25519-public";
 const LOG: &str = "ed25519-log";
 const HMAC: &str = "hmac";
 
-/// What a key file holds. Borrows from the buffer that is wiped; a secret with a JSON escape in it, which would have to
-/// be copied, is refused.
+/// Wire form of a key file. Borrows from the buffer that is wiped. A secret with a JSON escape, which would have to be
+/// copied, is refused.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WireKey<'a> {
@@ -230,7 +230,7 @@ struct WireKey<'a> {
     public: Option<&'a str>,
 }
 
-/// Reads the one field that files of every version have.
+/// The one field that files of every version have.
 #[derive(Deserialize)]
 struct WireFormat<'a> {
     format: &'a str,
@@ -277,7 +277,7 @@ impl<'a> WireKey<'a> {
     }
 }
 
-/// A member that is there has a string: `null` is not the same as absent.
+/// Reads a present member, which must be a string: `null` does not mean absent.
 fn present<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<&'de str>, D::Error> {
     <&str>::deserialize(d).map(Some)
 }
@@ -301,8 +301,9 @@ fn read_key(path: &Path, expected: &'static str) -> Result<AnyKey, KeyFileError>
     wire.key(expected)
 }
 
-/// Reads a file whole, with its permission bits. The buffer is as large as a file may be from the start: growing it
-/// would leave copies behind.
+/// Reads a whole file, with the metadata of its handle.
+///
+/// why: the buffer has the maximum size from the start, since growing it would leave unwiped copies of the secret.
 fn read_file(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Metadata), KeyFileError> {
     let unreadable = |error: std::io::Error| {
         if error.kind() == ErrorKind::NotFound {
@@ -350,7 +351,7 @@ fn write_new(path: &Path, wire: &WireKey<'_>, mode: u32) -> Result<(), KeyFileEr
     })?;
     let written = file.write_all(&text).and_then(|()| file.sync_all());
     written.map_err(|error| {
-        // Half a key file would only be found when it is needed.
+        // A partial key file would go unnoticed until the key is needed.
         let _ = std::fs::remove_file(path);
         KeyFileError::Write(error)
     })

@@ -9,28 +9,28 @@ use zeroize::Zeroizing;
 use crate::error::{KeyError, KeyringError};
 use crate::mac::{MacKey, check_secret};
 
-/// The most bytes of a server secret.
+/// Maximum length of a server secret, in bytes.
 const MAX_SECRET_BYTES: usize = 1024;
 
-/// The most secrets that a keyring accepts beside the active one: each costs one HMAC per unknown token.
+/// Maximum number of accepted secrets beside the active one. Each costs one HMAC per unknown token.
 const MAX_ACCEPTED: usize = 8;
 
-/// Holds a gate's long-lived secret under its id, from which the keys of runs and purposes are derived. Wiped on drop,
-/// never printed, never used as a key itself.
+/// A gate's long-lived secret with its id, from which the keys of runs and purposes are derived. Wiped on drop, never
+/// printed, never used as a key itself.
 ///
 /// Keys are derived with HKDF-SHA-256 (RFC 5869): the secret is the input key material, there is no salt, and `info`
-/// is a label, the key id and the run id or purpose, each behind its length as eight big-endian bytes. So run `ab` and
-/// key id `c` never give the key of run `a` and key id `bc`.
+/// is a label, the key id and the run id or purpose, each preceded by its length as eight big-endian bytes. So run
+/// `ab` with key id `c` never has the key of run `a` with key id `bc`.
 pub struct ServerSecret {
     id: KeyId,
     secret: Zeroizing<Vec<u8>>,
 }
 
 impl ServerSecret {
-    /// Takes 32 to 1,024 secret bytes that the caller drew at random.
+    /// Creates a secret from 32 to 1,024 random bytes from the caller.
     ///
     /// # Errors
-    /// [`KeyError::TooShort`], [`KeyError::TooLong`], or [`KeyError::Weak`] when every byte is zero.
+    /// [`KeyError::TooShort`], [`KeyError::TooLong`], or [`KeyError::Weak`] if every byte is zero.
     pub fn new(id: KeyId, secret: &[u8]) -> Result<Self, KeyError> {
         check_secret(secret)?;
         if secret.len() > MAX_SECRET_BYTES {
@@ -45,7 +45,7 @@ impl ServerSecret {
         &self.id
     }
 
-    /// Derives the key of one run. The same run has the same key after a restart.
+    /// Derives the key of a run. It survives a restart: the same run has the same key.
     #[must_use]
     pub fn run_key(&self, run: &RunId) -> MacKey {
         self.derive("countersign/run-key-1", run.as_str())
@@ -57,7 +57,7 @@ impl ServerSecret {
         self.derive("countersign/purpose-key-1", purpose)
     }
 
-    /// The bytes, for the key file alone.
+    /// The bytes, for key files only.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.secret
     }
@@ -98,7 +98,7 @@ impl fmt::Debug for ServerSecret {
     }
 }
 
-/// Holds the secret that new tokens are made with, and those whose tokens are still accepted while keys rotate.
+/// The secret that mints new tokens, and older ones whose tokens are still accepted during a rotation.
 ///
 /// ```
 /// use countersign_core::{KeyId, RunId};
@@ -118,16 +118,16 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// Starts a keyring with its active secret.
+    /// Creates a keyring with its active secret.
     #[must_use]
     pub const fn new(active: ServerSecret) -> Self {
         Self { active, accepted: Vec::new() }
     }
 
-    /// Adds a secret that verifies and no longer mints. At most 8.
+    /// Adds a secret that verifies and does not mint. At most 8.
     ///
     /// # Errors
-    /// [`KeyringError`] when the id or the secret is there already, or the keyring is full.
+    /// [`KeyringError`] if the keyring has the id or the secret already, or is full.
     pub fn with_accepted(mut self, secret: ServerSecret) -> Result<Self, KeyringError> {
         if self.secrets().any(|known| known.id == secret.id) {
             return Err(KeyringError::DuplicateId);
@@ -148,7 +148,7 @@ impl Keyring {
         &self.active
     }
 
-    /// Derives the keys of one run, once; they are then ready for every call of that run.
+    /// Derives the keys of one run, once for all its calls.
     #[must_use]
     pub fn for_run(&self, run: &RunId) -> RunKeys {
         let derive = |secret: &ServerSecret| (secret.id.clone(), secret.run_key(run));
@@ -164,8 +164,7 @@ impl Keyring {
     }
 }
 
-/// Holds the derived keys of one run, beside the run's id: tokens of another run can neither be minted nor verified
-/// with it.
+/// The derived keys of one run with the run's id. They neither mint nor verify tokens of another run.
 #[derive(Debug)]
 pub struct RunKeys {
     run: RunId,
@@ -180,13 +179,13 @@ impl RunKeys {
         &self.run
     }
 
-    /// The key to mint with.
+    /// The minting key.
     #[must_use]
     pub const fn active(&self) -> (&KeyId, &MacKey) {
         (&self.active.0, &self.active.1)
     }
 
-    /// The keys to verify with, the active one first.
+    /// The verifying keys, the active one first.
     pub fn iter(&self) -> impl Iterator<Item = (&KeyId, &MacKey)> {
         std::iter::once(&self.active).chain(&self.accepted).map(|(id, key)| (id, key))
     }

@@ -1,10 +1,13 @@
-//! Keys: Ed25519 keys of operators, HMAC keys of gates, keyrings, DSSE envelopes, signed notes and the one threshold check.
+//! Keys: Ed25519 keys of operators, HMAC keys of gates, keyrings, DSSE envelopes, signed notes and the one threshold
+//! check.
 //!
-//! What is signed here is signed over exact bytes behind a label or a payload type (but for the texts of notes, which
-//! are signed as they are: see [`note`]), and what verifies comes back as another type. Weak, short and non-canonical
-//! keys are refused when they are read, so that a value of a key type is fit for use. The crate makes no randomness
-//! (seeds and ids are arguments), tells no time, and knows nothing of what an envelope or a sealed text means to those
-//! who use it. It does not protect against somebody who can read the process's memory or the key files of its user.
+//! Signatures cover exact bytes with a label or a payload type, except those of notes, which have no label (see
+//! [`note`]). Verifying returns another type. Weak, short and non-canonical keys are refused when they are parsed, so
+//! every value of a key type is fit for use.
+//!
+//! The crate generates no randomness (seeds and ids are arguments), reads no clock, and does not interpret the
+//! contents of envelopes and sealed texts. It does not protect against an attacker who can read the process's memory
+//! or its user's key files.
 
 mod base64;
 pub mod dsse;

@@ -6,11 +6,11 @@ use subtle::ConstantTimeEq as _;
 
 use crate::error::{KeyError, TagError};
 
-/// The fewest bytes of a secret: as many as the hash puts out (RFC 2104, section 3).
+/// Minimum length of a secret: that of the hash's output (RFC 2104, section 3).
 pub(crate) const MIN_SECRET_BYTES: usize = 32;
 
-/// Tags and verifies messages with HMAC-SHA-256 (RFC 2104). Holds the prepared state rather than the key; both are
-/// wiped on drop and never printed.
+/// An HMAC-SHA-256 key (RFC 2104). Contains the prepared state instead of the key; both are wiped on drop and never
+/// printed.
 ///
 /// ```
 /// use countersign_keys::MacKey;
@@ -28,28 +28,28 @@ impl MacKey {
     /// Prepares a key of at least 32 bytes.
     ///
     /// # Errors
-    /// [`KeyError::TooShort`] below that, [`KeyError::Weak`] when every byte is zero.
+    /// [`KeyError::TooShort`] below 32 bytes, [`KeyError::Weak`] if every byte is zero.
     pub fn from_bytes(secret: &[u8]) -> Result<Self, KeyError> {
         check_secret(secret)?;
         let prepared = Hmac::new_from_slice(secret).map_err(|_| KeyError::Malformed)?;
         Ok(Self { prepared })
     }
 
-    /// Tags a message. Callers put a domain label inside it.
+    /// Tags a message. Callers include a domain label.
     #[must_use]
     pub fn tag(&self, message: &[u8]) -> Tag {
         self.tag_parts(&[message])
     }
 
-    /// Verifies a tag, in the same time whatever its bytes are.
+    /// Verifies a tag in constant time.
     ///
     /// # Errors
-    /// [`TagError`] when the tag is not this key's over this message.
+    /// [`TagError`] if the tag is not this key's over this message.
     pub fn verify(&self, message: &[u8], tag: &Tag) -> Result<(), TagError> {
         if self.tag(message) == *tag { Ok(()) } else { Err(TagError) }
     }
 
-    /// Tags a message that lies in parts, as if they were joined.
+    /// Tags the concatenation of the parts.
     pub(crate) fn tag_parts(&self, parts: &[&[u8]]) -> Tag {
         let mut mac = self.prepared.clone();
         for part in parts {
@@ -65,7 +65,7 @@ impl fmt::Debug for MacKey {
     }
 }
 
-/// The one check of a shared secret: long enough, and not the zeros of a buffer that nobody filled.
+/// Checks a shared secret: long enough, and not the zeros of an unfilled buffer.
 pub(crate) fn check_secret(secret: &[u8]) -> Result<(), KeyError> {
     if secret.len() < MIN_SECRET_BYTES {
         return Err(KeyError::TooShort { min: MIN_SECRET_BYTES });
@@ -76,13 +76,12 @@ pub(crate) fn check_secret(secret: &[u8]) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Holds an HMAC-SHA-256 output. Equality takes the same time whatever the bytes are. Not printed: whoever has a
-/// token's tag and payload has the token.
+/// An HMAC-SHA-256 output. Equality runs in constant time. Never printed: a token's tag and payload are the token.
 #[derive(Clone, Copy)]
 pub struct Tag([u8; 32]);
 
 impl Tag {
-    /// Wraps the 32 bytes of a tag from elsewhere.
+    /// Wraps the 32 bytes of a received tag.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)

@@ -1,11 +1,11 @@
-//! Signed notes (C2SP signed-note): a text, an empty line, and one line for each signature over the text.
+//! Signed notes (C2SP signed-note): a text, an empty line, and one line per signature over the text.
 //!
-//! [`SignedNote`] is a note as it was read, and says nothing for sure; [`SignedNote::open`] verifies it against
-//! [`VerifierKey`]s and gives the text. [`sign`] makes a note. Two kinds of signature are known: Ed25519 over the text
-//! (0x01), and the timestamped cosignatures of witnesses (0x04, C2SP tlog-cosignature).
+//! [`SignedNote`] is a parsed, unverified note; [`SignedNote::open`] verifies it against [`VerifierKey`]s and returns
+//! the text. [`sign`] creates a note. Two algorithms are supported: Ed25519 over the text (0x01), and the timestamped
+//! cosignatures of witnesses (0x04, C2SP tlog-cosignature).
 //!
-//! The text is signed as it is, with no label before it, since the format is not ours. So a key that signs notes signs
-//! nothing else, and whoever uses it for two kinds of text sees to it that none can be taken for one of the other.
+//! The format signs the text without a label. So a key that signs notes must sign nothing else, and if it signs two
+//! kinds of text, no text may be valid as both.
 //!
 //! ```
 //! use countersign_keys::SigningKey;
@@ -26,35 +26,35 @@ use countersign_core::Timestamp;
 use crate::base64;
 use crate::{Signature, SigningKey};
 
-/// The most bytes that a note has: sixteen of the largest signatures in use take less than half.
+/// Maximum size of a note in bytes. Sixteen of the largest signatures in use take less than half.
 pub const MAX_NOTE_BYTES: usize = 256 << 10;
 
-/// The most signature lines that a note has. The specification asks for 16 or more.
+/// Maximum number of signature lines. The specification asks for 16 or more.
 pub const MAX_SIGNATURES: usize = 100;
 
-/// The most seconds since 1970 that a cosignature can name (C2SP tlog-cosignature).
+/// Maximum time of a cosignature, in seconds since 1970 (C2SP tlog-cosignature).
 pub const MAX_COSIGNED_SECONDS: u64 = (1 << 63) - 1;
 
-/// What a signature line begins with: an em dash and a space.
+/// Prefix of a signature line: an em dash and a space.
 const DASH: &str = "\u{2014} ";
 
-/// The first line of what a witness signs.
+/// First line of a cosigned message.
 const COSIGNATURE: &str = "cosignature/v1\n";
 
-/// Why a note cannot be read, made or believed. Never holds any of it.
+/// A note is malformed or does not verify. The error never contains any of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoteError {
     /// The note is longer than [`MAX_NOTE_BYTES`] or has more than [`MAX_SIGNATURES`] signature lines.
     #[error("the note is too long")]
     TooLong,
-    /// The note is no text that ends in a newline, an empty line and signature lines, or has control characters.
+    /// The note is not a text with a final newline, an empty line and signature lines, or has control characters.
     #[error("the note is malformed")]
     Malformed,
     /// No known key signed the note.
     #[error("the note is not signed by a known key")]
     Unsigned,
-    /// A signature line says that it is of a known key's, and is not.
+    /// A signature line has the name and id of a known key and does not verify.
     #[error("a signature of the note does not verify")]
     Signature,
 }
@@ -72,12 +72,12 @@ impl NoteError {
     }
 }
 
-/// Signs a text and gives the whole note: the text, an empty line, the signature line.
+/// Signs a text and returns the note: the text, an empty line, the signature line.
 ///
 /// # Errors
-/// [`NoteError::Malformed`] when the text does not end in a newline or has other control characters, or begins as what
-/// witnesses sign does, so that the signature could be taken for a cosignature of the same key;
-/// [`NoteError::TooLong`] when the note would be.
+/// [`NoteError::Malformed`] if the text does not end in a newline, has other control characters, or begins like a
+/// cosigned message, so that the signature could pass for a cosignature of the same key; [`NoteError::TooLong`] if
+/// the note exceeds [`MAX_NOTE_BYTES`].
 pub fn sign(text: &str, name: &KeyName, key: &SigningKey) -> Result<String, NoteError> {
     if !text.ends_with('\n') || !is_plain(text) || text.starts_with(COSIGNATURE) {
         return Err(NoteError::Malformed);
@@ -86,16 +86,16 @@ pub fn sign(text: &str, name: &KeyName, key: &SigningKey) -> Result<String, Note
     if note.len() > MAX_NOTE_BYTES { Err(NoteError::TooLong) } else { Ok(note) }
 }
 
-/// Signs a text (0x01) and gives the signature line alone, its newline included, to be put at the end of a note of that
-/// text. The text is not looked at.
+/// Signs a text (0x01) and returns the signature line with its newline, for appending to a note of that text. The
+/// text is not checked.
 #[must_use]
 pub fn signature_line(text: &str, name: &KeyName, key: &SigningKey) -> String {
     let signature = key.sign(text.as_bytes());
     line(&VerifierKey::new(name.clone(), key.verifying_key()), &[], &signature)
 }
 
-/// Cosigns a text as a witness does (0x04): as of that time, in whole seconds, this was the latest of its log. Gives the
-/// signature line alone, its newline included. The text is not looked at.
+/// Cosigns a text as a witness (0x04): at that time, truncated to seconds, it was the latest checkpoint of its log.
+/// Returns the signature line with its newline. The text is not checked.
 #[must_use]
 pub fn cosignature_line(text: &str, name: &KeyName, key: &SigningKey, at: Timestamp) -> String {
     let seconds = at.as_millis() / 1_000;
@@ -103,7 +103,7 @@ pub fn cosignature_line(text: &str, name: &KeyName, key: &SigningKey, at: Timest
     line(&VerifierKey::cosigner(name.clone(), key.verifying_key()), &seconds.to_be_bytes(), &signature)
 }
 
-/// What a witness signs: two lines of its own, then the text.
+/// The cosigned message: two lines and the text.
 fn cosigned(text: &str, seconds: u64) -> String {
     format!("{COSIGNATURE}time {seconds}\n{text}")
 }
@@ -113,12 +113,12 @@ fn line(key: &VerifierKey, prefix: &[u8], signature: &Signature) -> String {
     format!("{DASH}{} {}\n", key.name(), base64::encode(&bytes))
 }
 
-/// Says whether a text has no control characters below U+0020 but newlines.
+/// Returns whether a text has no control characters below U+0020 but newlines.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|b| b >= 0x20 || b == b'\n')
 }
 
-/// Holds a note as it was read: nothing of it counts before [`open`](Self::open) found a signature of a known key.
+/// A parsed note, untrusted until [`open`](Self::open) finds a signature of a known key.
 ///
 /// ```
 /// use countersign_keys::note::{NoteError, SignedNote};
@@ -132,7 +132,7 @@ pub struct SignedNote<'a> {
     lines: Vec<SignatureLine<'a>>,
 }
 
-/// One signature line, apart.
+/// A parsed signature line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SignatureLine<'a> {
     name: &'a str,
@@ -141,7 +141,7 @@ struct SignatureLine<'a> {
 }
 
 impl<'a> SignedNote<'a> {
-    /// Reads a note: the text up to its last empty line, and behind it nothing but signature lines, one or more.
+    /// Parses a note: the text up to its last empty line, followed by one or more signature lines.
     ///
     /// # Errors
     /// [`NoteError::TooLong`], [`NoteError::Malformed`].
@@ -158,26 +158,27 @@ impl<'a> SignedNote<'a> {
         Ok(Self { text, lines: parse_lines(rest)? })
     }
 
-    /// The text, on nobody's word: for finding out whose note this claims to be, and so which keys to open it with.
+    /// The unverified text, for selecting the keys to open the note with.
     #[must_use]
     pub const fn unverified_text(&self) -> &'a str {
         self.text
     }
 
-    /// How many signature lines there are, of whomever.
+    /// Number of signature lines, verified or not.
     #[must_use]
     pub const fn signature_lines(&self) -> usize {
         self.lines.len()
     }
 
-    /// Verifies every signature line that is of one of these keys, by name and id, and ignores the others.
+    /// Verifies every signature line with the name and id of one of these keys, and ignores the others.
     ///
     /// # Errors
-    /// [`NoteError::Signature`] when one of those does not verify; [`NoteError::Unsigned`] when there is none.
+    /// [`NoteError::Signature`] if one of those lines does not verify; [`NoteError::Unsigned`] if there are no such
+    /// lines.
     pub fn open(&self, keys: &[VerifierKey]) -> Result<OpenedNote<'a>, NoteError> {
         let mut signers = Vec::new();
         for line in &self.lines {
-            // Two keys of one name and id are made to collide: which of them is meant is not ours to guess.
+            // why: two keys with the same name and id are a deliberate collision, so the line is ambiguous.
             let mut known = keys.iter().filter(|key| key.name().as_str() == line.name && key.id() == line.id);
             let Some(key) = known.next() else { continue };
             if known.any(|other| other != key) {
@@ -191,7 +192,7 @@ impl<'a> SignedNote<'a> {
         Ok(OpenedNote { text: self.text, signers })
     }
 
-    /// Verifies one signature and gives the time of a cosignature.
+    /// Verifies one signature and returns the time of a cosignature.
     fn verify(&self, key: &VerifierKey, signature: &[u8]) -> Result<Option<u64>, NoteError> {
         let (seconds, signature) = match key.algorithm() {
             Algorithm::Ed25519 => (None, signature),
@@ -212,7 +213,7 @@ impl<'a> SignedNote<'a> {
     }
 }
 
-/// Reads signature lines, one or more, each with its newline.
+/// Parses one or more signature lines, each with its newline.
 fn parse_lines(text: &str) -> Result<Vec<SignatureLine<'_>>, NoteError> {
     let lines = text.strip_suffix('\n').ok_or(NoteError::Malformed)?;
     if lines.split('\n').count() > MAX_SIGNATURES {
@@ -231,7 +232,7 @@ fn parse_line(line: &str) -> Option<SignatureLine<'_>> {
     Some(SignatureLine { name, id: *id, signature: signature.to_vec() })
 }
 
-/// Holds the text of a note that a known key signed, and by which keys. Only [`SignedNote::open`] gives one.
+/// The text of a verified note and its signers. Only [`SignedNote::open`] creates one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedNote<'a> {
     text: &'a str,
@@ -239,25 +240,25 @@ pub struct OpenedNote<'a> {
 }
 
 impl<'a> OpenedNote<'a> {
-    /// The text that was signed, its last newline included.
+    /// The signed text with its final newline.
     #[must_use]
     pub const fn text(&self) -> &'a str {
         self.text
     }
 
-    /// Who signed, in the order of the lines: one for each line that verified, so that a key can be there twice.
+    /// One signer for each verified line, in the order of the lines. A key can occur twice.
     #[must_use]
     pub fn signers(&self) -> &[Signer] {
         &self.signers
     }
 }
 
-/// One signature that verified: by which key, and when a witness says that it was.
+/// A verified signature: its key, and its time if it is a cosignature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Signer {
-    /// The key, as it was known beforehand.
+    /// The known key.
     pub key: VerifierKey,
-    /// The time that a cosignature names, in seconds since 1970; none for an ordinary signature.
+    /// Time of a cosignature, in seconds since 1970. `None` for an ordinary signature.
     pub seconds: Option<u64>,
 }

@@ -8,59 +8,59 @@ use crate::dsse::{Envelope, EnvelopeError, MAX_SIGNATURES};
 use crate::ed25519::{SigningKey, VerifyingKey};
 use crate::error::KeyError;
 
-/// What a trust root's file says that it is.
+/// Value of `format`.
 const FORMAT: &str = "countersign-trust-root-1";
 
-/// What an envelope says that its payload is when it holds the next trust root.
+/// Payload type of an envelope with the next trust root.
 pub(crate) const PAYLOAD_TYPE: &str = "application/vnd.countersign.trust-root+json";
 
-/// The most keys of a root.
+/// Maximum number of keys in a root.
 const MAX_KEYS: usize = 64;
 
-/// The most bytes of a root's file: sixty-four keys take a third of it.
+/// Maximum size of a root's file. Sixty-four keys take a third of it.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// The last version: JSON numbers are exact up to here.
+/// Maximum version: 2^53 - 1, up to which JSON numbers are exact.
 const MAX_VERSION: u64 = (1 << 53) - 1;
 
-/// Why a trust root cannot be made, read or replaced.
+/// A trust root is invalid or cannot be updated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootError {
-    /// The file is over the limit.
+    /// The file exceeds the limit.
     #[error("the trust root is longer than {max} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// Maximum size in bytes.
         max: usize,
     },
     /// The bytes are not strict JSON.
     #[error("the trust root is not strict JSON")]
     Json(#[source] JsonError),
-    /// A field is missing, unknown or of another type, or a key id is not that of its key.
+    /// A field is missing, unknown or of another type, or a key id does not match its key.
     #[error("the trust root is malformed")]
     Malformed,
-    /// The file is of another format, or of another version of this one.
+    /// The file has another format or another version of this one.
     #[error("the trust root is not in format `countersign-trust-root-1`")]
     Format,
-    /// One of the keys is not usable.
+    /// A key is invalid.
     #[error("the trust root holds a key that cannot be used")]
     Key(#[source] KeyError),
-    /// There is no key, more than 64, or one of them twice.
+    /// There are no keys, more than 64, or a repeated one.
     #[error("a trust root has 1 to {max} distinct keys")]
     Keys {
-        /// The most keys.
+        /// Maximum number of keys.
         max: usize,
     },
     /// The threshold is zero or above the number of keys.
     #[error("the threshold is not between 1 and the number of keys")]
     Threshold,
-    /// The version is not between 1 and 2^53 - 1, or does not follow the one at hand.
+    /// The version is not between 1 and 2^53 - 1, or does not follow the present one.
     #[error("the trust root does not have version {expected}")]
     Version {
-        /// The version that would have been right; 1 when a first root has version 0 or one that is too large.
+        /// The expected version; 1 if a new root has version 0 or one that is too large.
         expected: u64,
     },
-    /// The new root is not signed by a threshold of the old root's keys and of its own.
+    /// The new root lacks the threshold of signatures of the old root's keys or of its own.
     #[error("the new trust root is not signed as it must be")]
     Envelope(#[from] EnvelopeError),
 }
@@ -82,10 +82,10 @@ impl RootError {
     }
 }
 
-/// Says whose signatures are believed: operators' keys, and how many of them must agree. Immutable; another root comes
-/// from [`update`](Self::update) or from another file that a person chose.
+/// The trusted operators' keys and the number of them that must sign. Immutable: another root comes from
+/// [`update`](Self::update) or from another file that a person chose.
 ///
-/// A root has a version and no expiry: it is the one thing that is trusted because it was put there.
+/// A root has a version and no expiry. Its trust comes from its installation alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustRoot {
     version: u64,
@@ -94,7 +94,7 @@ pub struct TrustRoot {
 }
 
 impl TrustRoot {
-    /// Makes a root of 1 to 64 distinct keys, of which `threshold` must sign.
+    /// Creates a root of 1 to 64 distinct keys, of which `threshold` must sign.
     ///
     /// # Errors
     /// [`RootError::Version`], [`RootError::Keys`] or [`RootError::Threshold`].
@@ -121,10 +121,10 @@ impl TrustRoot {
         Ok(Self { version, threshold, keys: distinct })
     }
 
-    /// Reads a root's file.
+    /// Parses a root's file.
     ///
     /// # Errors
-    /// [`RootError`]; a root that cannot be read is no root.
+    /// [`RootError`] if the file is malformed or the root invalid.
     pub fn from_json(json: &[u8]) -> Result<Self, RootError> {
         let too_large = RootError::TooLarge { max: MAX_BYTES };
         if json.len() > MAX_BYTES {
@@ -148,7 +148,7 @@ impl TrustRoot {
         Self::new(wire.version, wire.threshold, keys)
     }
 
-    /// Writes the root's file; the same root is always the same bytes, whatever order its keys came in.
+    /// Serialises the root deterministically: keys are sorted.
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -166,24 +166,25 @@ impl TrustRoot {
         serde_json::to_string(&wire).expect("a trust root is JSON")
     }
 
-    /// Signs this root as the next one. A threshold of the old root's keys and one of its own are needed.
+    /// Signs this root as the next one. [`update`](Self::update) needs a threshold of the old root's keys and of this
+    /// root's.
     #[must_use]
     pub fn sign(&self, keys: &[&SigningKey]) -> Envelope {
         Envelope::sign(PAYLOAD_TYPE, self.to_json().as_bytes(), keys)
     }
 
-    /// Takes the next root: version one higher, signed by a threshold of this root's keys and of the new root's own. No
-    /// version can be skipped, so a chain of roots is walked one by one. A key that is revoked counts for neither: who
-    /// stole it could otherwise hand trust on to keys of their own.
+    /// Verifies the next root: its version is one higher, and thresholds of this root's keys and of its own signed
+    /// it. No version can be skipped. A revoked key counts for neither threshold: a thief could otherwise pass trust
+    /// on to new keys.
     ///
     /// # Errors
-    /// [`RootError`]; this root then stays.
+    /// [`RootError`] if the new root is invalid; this root then stays in force.
     pub fn update(
         &self,
         envelope: &Envelope,
         revoked: &dyn Fn(&VerifyingKey) -> bool,
     ) -> Result<Self, RootError> {
-        // Two roots' keys have signed, and a root is small: a full envelope of signatures is little work.
+        // why: the keys of two roots sign, and a root is small, so verifying the maximum of signatures is little work.
         if envelope.unverified_payload().len() > MAX_BYTES {
             return Err(RootError::TooLarge { max: MAX_BYTES });
         }
@@ -203,7 +204,7 @@ impl TrustRoot {
         self.version
     }
 
-    /// How many distinct keys must sign.
+    /// Number of distinct keys that must sign.
     #[must_use]
     pub const fn threshold(&self) -> usize {
         self.threshold
@@ -214,27 +215,27 @@ impl TrustRoot {
         self.keys.iter()
     }
 
-    /// Says whether a key is one of the root's.
+    /// Returns whether a key is one of the root's.
     #[must_use]
     pub fn contains(&self, key: &VerifyingKey) -> bool {
         self.keys.contains(key)
     }
 
-    /// A digest over a label and the root's file, for comparing two roots by eye.
+    /// A digest over a label and the root's file, for people to compare.
     #[must_use]
     pub fn fingerprint(&self) -> Digest {
         Digest::framed("countersign/trust-root-1").field(self.to_json().as_bytes()).finish()
     }
 }
 
-/// Says whether enough of the root's keys signed. Counts distinct public keys of the root: neither key ids nor
-/// signatures, and no key twice. The only place that compares with a threshold.
+/// Returns whether enough of the root's keys signed. Counts distinct public keys, not key ids or signatures. The only
+/// comparison with a threshold.
 pub fn threshold_met<'a>(keys_that_signed: impl Iterator<Item = &'a VerifyingKey>, root: &TrustRoot) -> bool {
     let distinct: BTreeSet<_> = keys_that_signed.filter(|key| root.contains(key)).collect();
     distinct.len() >= root.threshold
 }
 
-// Members in the order of their names: what is written is canonical JSON.
+// Fields are sorted by name, so that the output is canonical JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WireRoot {

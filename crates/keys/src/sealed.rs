@@ -1,8 +1,8 @@
-//! Texts of the form `<prefix>.<payload>.<tag>` that only the holder of a key can make and whose payload cannot be
-//! read before its tag has verified.
+//! Sealed texts of the form `<prefix>.<payload>.<tag>`. Only the holder of the key can create one, and the payload is
+//! accessible only after the tag has verified.
 //!
-//! Payload and tag are base64url without padding; each sealed text has one spelling. The tag is HMAC-SHA-256 over the
-//! label behind its length (eight big-endian bytes), then the payload. Sealing does not hide the payload from anybody.
+//! Payload and tag are strict base64url without padding. The tag is HMAC-SHA-256 over the length of the label (eight
+//! big-endian bytes), the label and the payload. Sealing does not encrypt the payload.
 
 use std::fmt;
 
@@ -10,26 +10,26 @@ use crate::base64;
 use crate::error::TagError;
 use crate::mac::{MacKey, Tag};
 
-/// The most bytes of a sealed payload.
+/// Maximum size of a sealed payload in bytes.
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
 
-/// The most characters that such a payload takes in base64url.
+/// Maximum length of a payload in base64url.
 const MAX_PAYLOAD_TEXT: usize = MAX_PAYLOAD_BYTES.div_ceil(3).saturating_mul(4);
 
-/// The characters of a tag: 32 bytes in base64url.
+/// Length of a tag in base64url: 32 bytes.
 const TAG_TEXT: usize = 43;
 
-/// Why a text cannot be sealed or opened. A wrong tag has no reason beside it.
+/// A text cannot be sealed or opened. A wrong tag gives no reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// The payload is over the limit.
+    /// The payload exceeds the limit.
     #[error("a sealed payload has at most {max} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// Maximum size in bytes.
         max: usize,
     },
-    /// The text is not in its one spelling, or its tag does not verify.
+    /// The text is malformed or its tag does not verify.
     #[error("the sealed text does not verify")]
     Invalid,
 }
@@ -51,10 +51,10 @@ impl From<TagError> for SealError {
     }
 }
 
-/// Seals a payload under a key, a label that says what it is, and a prefix that shows it.
+/// Seals a payload under a key, a domain label, and a visible prefix.
 ///
 /// # Errors
-/// [`SealError::TooLarge`] above [`MAX_PAYLOAD_BYTES`], because nobody could open it again.
+/// [`SealError::TooLarge`] above [`MAX_PAYLOAD_BYTES`], which [`SealedText::parse`] would refuse.
 pub fn seal(prefix: &str, label: &str, key: &MacKey, payload: &[u8]) -> Result<String, SealError> {
     if payload.len() > MAX_PAYLOAD_BYTES {
         return Err(SealError::TooLarge { max: MAX_PAYLOAD_BYTES });
@@ -63,13 +63,13 @@ pub fn seal(prefix: &str, label: &str, key: &MacKey, payload: &[u8]) -> Result<S
     Ok(format!("{prefix}.{}.{}", base64::encode_url(payload), base64::encode_url(tag.as_bytes())))
 }
 
-/// The one place that says which bytes the tag covers.
+/// Computes the tag. The only function that builds its input.
 fn tag_of(label: &str, key: &MacKey, payload: &[u8]) -> Tag {
     let size = (label.len() as u64).to_be_bytes();
     key.tag_parts(&[&size, label.as_bytes(), payload])
 }
 
-/// Holds a sealed text whose tag has not been verified yet. The payload comes out of [`open`](Self::open) alone.
+/// A sealed text with an unverified tag. Only [`open`](Self::open) returns the payload.
 ///
 /// ```
 /// use countersign_keys::{MacKey, sealed::{SealedText, seal}};
@@ -87,11 +87,11 @@ pub struct SealedText {
 }
 
 impl SealedText {
-    /// Reads the shape, and that alone.
+    /// Parses the text without verifying the tag.
     ///
     /// # Errors
-    /// [`SealError::Invalid`] on another prefix, padding, spare bits, white space, a tag of another length, or anything
-    /// before or after; [`SealError::TooLarge`] when the payload is over the limit.
+    /// [`SealError::Invalid`] on another prefix, padding, spare bits, whitespace, a tag of another length, or leading
+    /// or trailing data; [`SealError::TooLarge`] if the payload exceeds the limit.
     pub fn parse(prefix: &str, text: &str) -> Result<Self, SealError> {
         let rest = text.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.'));
         let (payload, tag) = rest.and_then(|rest| rest.split_once('.')).ok_or(SealError::Invalid)?;
@@ -109,10 +109,10 @@ impl SealedText {
         Ok(Self { payload: payload.into(), tag: Tag::from_bytes(tag) })
     }
 
-    /// Verifies the tag and only then gives the payload.
+    /// Verifies the tag, then returns the payload.
     ///
     /// # Errors
-    /// [`SealError::Invalid`] when the tag is not this key's over this label and the payload.
+    /// [`SealError::Invalid`] if the tag is not this key's over this label and the payload.
     pub fn open(&self, label: &str, key: &MacKey) -> Result<&[u8], SealError> {
         if tag_of(label, key, &self.payload) != self.tag {
             return Err(SealError::Invalid);

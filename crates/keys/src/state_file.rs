@@ -1,4 +1,4 @@
-//! A state file that several processes share: replaced whole, by rename, under a lock beside it.
+//! A state file shared by several processes: replaced as a whole, by rename, under a lock file.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
@@ -11,7 +11,7 @@ use crate::trusted::{
     with_mode,
 };
 
-/// How long a lock that another process holds is waited for.
+/// Time to wait for a lock that another process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockWait {
@@ -30,17 +30,17 @@ impl LockWait {
     }
 }
 
-/// Why a state file cannot be used.
+/// A state file cannot be read, locked or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateFileError {
-    /// Others may have written the file or its lock.
+    /// A user other than root and the process's user may have written the file or its lock.
     #[error(transparent)]
     Untrusted(#[from] UntrustedFile),
-    /// The file is over the limit.
+    /// The file exceeds the limit.
     #[error("larger than {max} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// Maximum size in bytes.
         max: u64,
     },
     /// The lock cannot be opened, or another process holds it.
@@ -54,31 +54,33 @@ pub enum StateFileError {
     Write(#[source] io::Error),
 }
 
-/// A file that is for its owner alone (0600) and always whole: a write makes a new file beside it (`.new`), syncs it, renames it
-/// over the old one and syncs the folder, under an exclusive lock (`.lock`). A file or lock that others than root and the
-/// process's user can have written is refused; an older one that others may read is narrowed when it is opened.
+/// A state file, private to its owner (0600) and always complete: a write creates a new file beside it (`.new`),
+/// syncs it, renames it over the old one and syncs the folder, under an exclusive lock (`.lock`).
+///
+/// A file or lock that users other than root and the process's user may have written is refused. One that other users
+/// may read is restricted to its owner when it is opened.
 #[derive(Clone, Debug)]
 pub struct StateFile {
     path: PathBuf,
 }
 
 impl StateFile {
-    /// Names the file. Nothing is opened yet.
+    /// Creates a handle for the path without opening it.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the file; `None` where there is no such file. It needs no lock: a rename puts a whole file in place.
+    /// Reads the file; `None` if it does not exist. Needs no lock, because the rename is atomic.
     ///
     /// # Errors
-    /// [`StateFileError`], [`StateFileError::Untrusted`] before a byte is read.
+    /// [`StateFileError`]. [`StateFileError::Untrusted`] is detected before a byte is read.
     pub fn read(&self, max: u64) -> Result<Option<Vec<u8>>, StateFileError> {
         let (file, about) = match open_regular(&self.path) {
             Ok(opened) => opened,
@@ -98,7 +100,7 @@ impl StateFile {
         }
     }
 
-    /// Acquires the lock, which ends with the returned value. Makes the lock's file where it is missing.
+    /// Acquires the lock, which is released when the returned value is dropped. Creates a missing lock file.
     ///
     /// # Errors
     /// [`StateFileError::Lock`], [`StateFileError::Untrusted`].
@@ -112,7 +114,7 @@ impl StateFile {
             narrow(&path, &file, &about);
             check_trusted(&path, &file.metadata().map_err(StateFileError::Lock)?)?;
             match file.try_lock() {
-                // Its last holder may have removed it between opening and locking.
+                // why: its last holder may have removed the file between opening and locking.
                 Ok(()) if is_same(path.metadata(), &about) => {
                     return Ok(LockedState { state: self, _lock: file });
                 }
@@ -157,7 +159,7 @@ impl LockedState<'_> {
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         let (path, new) = (&self.state.path, self.state.beside(".new"));
-        // A process that died may have left one.
+        // A process that crashed may have left one.
         remove(&new)?;
         let mut file = create_new(&new, PRIVATE_MODE)?;
         file.write_all(bytes)?;
@@ -184,8 +186,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes every right away from group and others. A file of root's stays as it is where the process is not root, and so does one
-/// that a link leads to: a link that was planted here must not narrow another file.
+/// Removes all permissions of group and others. A file of root's stays unchanged unless the process is root. So does
+/// the target of a symbolic link: a planted link must not change another file's permissions.
 fn narrow(path: &Path, file: &File, about: &Metadata) {
     #[cfg(unix)]
     {
@@ -198,14 +200,14 @@ fn narrow(path: &Path, file: &File, about: &Metadata) {
     let _ = (path, file, about, set_mode);
 }
 
-/// Whether a name leads to this very file.
+/// Returns whether a path leads to this very file.
 #[cfg(unix)]
 fn is_same(named: io::Result<Metadata>, about: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     named.is_ok_and(|named| (named.dev(), named.ino()) == (about.dev(), about.ino()))
 }
 
-/// Elsewhere an open file cannot be removed.
+/// Other systems do not remove open files.
 #[cfg(not(unix))]
 fn is_same(_: io::Result<Metadata>, _: &Metadata) -> bool {
     true
@@ -217,7 +219,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Elsewhere a folder cannot be opened for syncing.
+/// Other systems cannot open a folder for syncing.
 #[cfg(not(unix))]
 fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())

@@ -15,12 +15,12 @@ mod sealed;
 
 use crate::{SigningKey, TrustRoot};
 
-/// A signing key of a fixed seed.
+/// A signing key with a fixed seed.
 fn key(seed: u8) -> SigningKey {
     SigningKey::from_seed([seed; 32])
 }
 
-/// A root of version 1 over keys of fixed seeds.
+/// A root of version 1 over keys with fixed seeds.
 fn root(threshold: usize, seeds: &[u8]) -> TrustRoot {
     TrustRoot::new(1, threshold, seeds.iter().map(|seed| key(*seed).verifying_key())).unwrap()
 }

@@ -1,26 +1,26 @@
-//! Files that the process trusts for who wrote them: keys, trust roots, registries and their state, policies, keyrings,
-//! configurations.
+//! Files that the process trusts because of their owner: keys, trust roots, registries and their state, policies,
+//! keyrings, configurations.
 //!
-//! A file is opened once, without waiting for a FIFO's writer; its kind, permissions, owner and size are those of the
-//! open handle. The folder's permissions are not looked at: a file that another user put in place is refused by its owner,
-//! but one that root or the process's user wrote can be moved by anyone who may write to the folder. On systems
-//! without Unix permissions neither mode nor owner is checked.
+//! A file is opened once, without waiting for a FIFO's writer; kind, permissions, owner and size are checked on the
+//! open handle. The folder's permissions are not checked: another user's file is refused by its owner, but a user who
+//! may write to the folder can move a file that root or the process's user wrote. On systems without Unix permissions
+//! neither mode nor owner is checked.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Mode of a file that is not secret: readable by all, writable by its owner.
+/// Mode of a public file: readable by all, writable by its owner.
 pub const PUBLIC_MODE: u32 = 0o644;
 
-/// Mode of a secret or of a state: for its owner alone.
+/// Mode of a secret or a state file: for its owner alone.
 pub const PRIVATE_MODE: u32 = 0o600;
 
-/// Why a file is not trusted: others than root and the process's user may have written it.
+/// A user other than root and the process's user may have written the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UntrustedFile {
-    /// Group or others may write it.
+    /// Group or others may write the file.
     #[error(
         "writable by group or others (mode {mode:04o}): check its content, then `chmod go-w {}`",
         quoted(path)
@@ -31,7 +31,7 @@ pub enum UntrustedFile {
         /// Its permission bits.
         mode: u32,
     },
-    /// It belongs to neither root nor the process's user.
+    /// The owner is neither root nor the process's user.
     #[error(
         "owned by uid {uid}, not by root or uid {user}: check its content, then `chown {user} {}`",
         quoted(path)
@@ -57,23 +57,23 @@ impl UntrustedFile {
     }
 }
 
-/// Why a file cannot be read. Names the path only where the text has a command to repair it.
+/// A file cannot be read. The message contains the path only as part of a command to repair it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// There is no such file.
+    /// File not found.
     #[error("file not found")]
     Missing,
     /// The file cannot be opened or read, or is not a regular file.
     #[error("file cannot be read")]
     Unreadable(#[source] io::Error),
-    /// The file is over the limit.
+    /// The file exceeds the limit.
     #[error("file is larger than {max} bytes")]
     TooLarge {
-        /// The most bytes.
+        /// Maximum size in bytes.
         max: u64,
     },
-    /// Others may have written the file.
+    /// A user other than root and the process's user may have written the file.
     #[error(transparent)]
     Untrusted(#[from] UntrustedFile),
 }
@@ -100,7 +100,7 @@ impl From<io::Error> for FileError {
 /// Reads a trusted file of at most `max` bytes.
 ///
 /// # Errors
-/// [`FileError`], [`FileError::Untrusted`] before a byte is read.
+/// [`FileError`]. [`FileError::Untrusted`] is detected before a byte is read.
 pub fn read_trusted(path: &Path, max: u64) -> Result<Vec<u8>, FileError> {
     let (file, about) = open_regular(path)?;
     check_trusted(path, &about)?;
@@ -116,20 +116,20 @@ pub fn read_trusted(path: &Path, max: u64) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// Opens a regular file for reading and returns it with the metadata of the handle. Never waits for a FIFO's writer.
+/// Opens a regular file for reading and returns it with the handle's metadata. Does not block on a FIFO.
 ///
 /// # Errors
-/// The system's, and [`io::ErrorKind::Other`] for anything but a regular file.
+/// The system's error; [`io::ErrorKind::Other`] if the file is not regular.
 pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     open_regular_with(path, OpenOptions::new().read(true))
 }
 
-/// Opens a regular file with the given options, as [`open_regular`].
+/// Opens a regular file with the given options, otherwise as [`open_regular`].
 ///
 /// # Errors
 /// As [`open_regular`].
 pub fn open_regular_with(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
-    // why: a FIFO that is swapped in is opened at once, and refused below by its handle.
+    // why: without it, opening a planted FIFO would block. The check of the handle below refuses it.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         options,
@@ -140,20 +140,20 @@ pub fn open_regular_with(path: &Path, options: &mut OpenOptions) -> io::Result<(
     if about.is_file() { Ok((file, about)) } else { Err(io::Error::other("not a regular file")) }
 }
 
-/// Makes a file that must not exist, with these permission bits whatever the umask.
+/// Creates a file that must not exist, with exactly these permission bits, ignoring the umask.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let file = with_mode(OpenOptions::new().write(true).create_new(true), mode).open(path)?;
     set_mode(&file, mode)?;
     Ok(file)
 }
 
-/// Writes a file that is not secret, with mode 0644 whatever the umask. One that exists is overwritten in place.
+/// Writes a public file with mode 0644, ignoring the umask. Overwrites an existing file in place.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn write_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let options = with_mode(options.write(true).create(true).truncate(true), PUBLIC_MODE);
@@ -163,7 +163,7 @@ pub fn write_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Sets the most permission bits that a file gets when these options make it.
+/// Sets the permission bits for creating a file, which the umask may reduce.
 pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, mode);
@@ -172,10 +172,10 @@ pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     options
 }
 
-/// Checks by the metadata of an open handle that only root and the process's user can have written a file.
+/// Checks, by the metadata of an open handle, that only root and the process's user may have written a file.
 ///
 /// # Errors
-/// [`UntrustedFile`]; the path is for its text alone.
+/// [`UntrustedFile`]; the path is for its message only.
 #[cfg(unix)]
 pub fn check_trusted(path: &Path, about: &Metadata) -> Result<(), UntrustedFile> {
     use std::os::unix::fs::MetadataExt as _;
@@ -190,19 +190,19 @@ pub fn check_trusted(path: &Path, about: &Metadata) -> Result<(), UntrustedFile>
     Ok(())
 }
 
-/// There is nothing to check here.
+/// Accepts every file: this system has no Unix permissions.
 ///
 /// # Errors
-/// None.
+/// Never.
 #[cfg(not(unix))]
 pub fn check_trusted(_: &Path, _: &Metadata) -> Result<(), UntrustedFile> {
     Ok(())
 }
 
-/// Sets the permission bits of an open file, whatever the umask was when it was made.
+/// Sets the permission bits of an open file.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     #[cfg(unix)]
     return file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
@@ -213,7 +213,7 @@ pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     }
 }
 
-/// The path as a shell takes it, in quotes where it needs them.
+/// Quotes the path for a shell if necessary.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@,".contains(c);
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_file_of_another_user_is_refused() {
         let (_folder, path) = file(0o600);
-        // Only root may give a file away; elsewhere a file of another user is not to be had.
+        // Only root may change the owner; other users cannot create this case.
         if chown(&path, Some(65_534), None).is_err() {
             return;
         }

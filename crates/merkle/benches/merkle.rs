@@ -1,5 +1,4 @@
-//! What appending and checking cost, beside the least that they could: the hashes that they cannot do without, over
-//! inputs that lie ready.
+//! Cost of appending, proving and verifying, with their floor: the unavoidable hashes, over prepared inputs.
 
 #![expect(clippy::arithmetic_side_effects, reason = "the sizes are known")]
 
@@ -9,10 +8,10 @@ use countersign_core::Digest;
 use countersign_merkle::{Frontier, LeafHash, MerkleTree, TreeHead, verify_consistency, verify_inclusion};
 use criterion::{Criterion, Throughput};
 
-/// How many entries one round appends; a power of two, so that it needs one node hash fewer than leaf hashes.
+/// Number of entries per round. A power of two needs one node hash fewer than leaf hashes.
 const ENTRIES: usize = 1_024;
 
-/// How long an entry is: about as long as a line of the record.
+/// Length of an entry in bytes, close to that of a record's line.
 const ENTRY: usize = 400;
 
 type Failure = Box<dyn std::error::Error>;
@@ -55,7 +54,7 @@ fn bench_append(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// How many nodes a verifier of consistency hashes, counted in the definition of the proof (RFC 9162, 2.1.4.1): a left
+/// Number of node hashes of a consistency verifier, by the definition of the proof (RFC 9162, section 2.1.4.1): a left
 /// sibling counts in both trees, a right one in the new tree alone.
 fn consistency_hashes(old: u64, new: u64) -> usize {
     if old == new {

@@ -1,17 +1,17 @@
-//! SHA-256 over a node's input, whose length never differs: two blocks, put together in one go.
+//! SHA-256 over a node's input, whose fixed length makes two blocks.
 
 use sha2::block_api::compress256;
 
-/// Where SHA-256 starts (FIPS 180-4, section 5.3.3).
+/// Initial hash value of SHA-256 (FIPS 180-4, section 5.3.3).
 const INITIAL: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
-/// How long a node's input is, in bits, which its padding ends with: one byte and two hashes.
+/// Length of a node's input in bits: one byte and two hashes. The padding ends with it.
 const BITS: u16 = 8 * 65;
 
 /// SHA-256 of 0x01, `left` and `right`.
 ///
-/// Hashing by way of a buffer costs about a tenth more than the hashes themselves, and a proof is nothing but such hashes.
+/// Works without `Sha256`'s buffer, which costs about a tenth more; verifying a proof is nothing but such hashes.
 pub(crate) fn node(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
     let mut blocks = [[0; 64]; 2];
     let [first, second] = &mut blocks;
@@ -21,7 +21,7 @@ pub(crate) fn node(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
     *prefix = 0x01;
     whole.copy_from_slice(left);
     most.copy_from_slice(body);
-    // Padding (FIPS 180-4, section 5.1.1): a one, zeros, and the length in the last bytes.
+    // Padding (FIPS 180-4, section 5.1.1): a one bit, zeros, and the length in the last bytes.
     let [last, one, .., high, low] = second;
     (*last, *one) = (*end, 0x80);
     [*high, *low] = BITS.to_be_bytes();

@@ -2,19 +2,19 @@ use crate::error::ProofError;
 use crate::hash::NodeHash;
 use crate::head::{MAX_SIZE, TreeHead};
 
-/// The most hashes that a proof within [`MAX_SIZE`] leaves can have.
+/// Maximum number of hashes in a proof for at most [`MAX_SIZE`] leaves.
 const MAX_PATH: usize = 64;
 
-/// Says whether the tree with the head `new` begins with all the leaves of the tree with the head `old`, in their
-/// order (RFC 9162, section 2.1.4.2).
+/// Verifies that the tree with the head `new` begins with all leaves of the tree with the head `old`, in order
+/// (RFC 9162, section 2.1.4.2).
 ///
-/// Two heads of one size are consistent without any hash when their roots are the same. From a tree without leaves
-/// nothing can be proved, and nothing is.
+/// Two heads of the same size are consistent if their roots are equal and the path is empty. An empty old tree is
+/// refused: consistency with it cannot be proved.
 ///
-/// It works for as many steps as the size has bits, whatever the length of `path`.
+/// The work is bounded by the number of bits of the size, for any length of `path`.
 ///
 /// # Errors
-/// [`ProofError`] when it does not, or when the path has too few hashes or too many.
+/// [`ProofError`] if the proof does not hold, or the path has too few or too many hashes.
 pub fn verify_consistency(old: &TreeHead, new: &TreeHead, path: &[NodeHash]) -> Result<(), ProofError> {
     if old.size() == 0 || old.size() > new.size() {
         return Err(ProofError::Size);
@@ -27,7 +27,7 @@ pub fn verify_consistency(old: &TreeHead, new: &TreeHead, path: &[NodeHash]) -> 
     let whole = at.trailing_ones();
     (at, last) = (at.unbounded_shr(whole), last.unbounded_shr(whole));
     let mut path = path.iter().copied();
-    // An old tree of a power of two is a subtree of the new one, and its root need not be told again.
+    // An old tree whose size is a power of two is a subtree of the new one, and the proof omits its root.
     let whole = old.size().is_power_of_two();
     let first = if whole { Some(NodeHash::from_digest(old.root().digest())) } else { path.next() };
     let Some(first) = first else {
@@ -57,7 +57,7 @@ pub fn verify_consistency(old: &TreeHead, new: &TreeHead, path: &[NodeHash]) -> 
     if met { Ok(()) } else { Err(ProofError::Root) }
 }
 
-/// Holds the proof that a tree only grew: the two sizes, and the hashes that lead to both roots.
+/// Proof that a tree only grew: the two sizes, and the hashes that lead to both roots.
 ///
 /// ```
 /// use countersign_merkle::{LeafHash, MerkleTree};
@@ -76,11 +76,11 @@ pub struct ConsistencyProof {
 }
 
 impl ConsistencyProof {
-    /// Puts a proof together. Whether it holds is for [`verify`](Self::verify) to say.
+    /// Creates a proof, unverified until [`verify`](Self::verify).
     ///
     /// # Errors
-    /// [`ProofError`] when no two trees at all can have such a proof: an old size of none or above the new one, a new
-    /// one above [`MAX_SIZE`], or more than 64 hashes.
+    /// [`ProofError`] if no two trees can have such a proof: the old size is 0 or above the new one, the new one is
+    /// above [`MAX_SIZE`], or there are more than 64 hashes.
     pub fn new(old_size: u64, new_size: u64, path: Vec<NodeHash>) -> Result<Self, ProofError> {
         if old_size == 0 || old_size > new_size || new_size > MAX_SIZE {
             return Err(ProofError::Size);
@@ -91,15 +91,15 @@ impl ConsistencyProof {
         Ok(Self { old_size, new_size, path })
     }
 
-    /// A proof that a tree of this crate's gives.
+    /// A proof made by a tree of this crate, which needs no checks.
     pub(crate) const fn of_tree(old_size: u64, new_size: u64, path: Vec<NodeHash>) -> Self {
         Self { old_size, new_size, path }
     }
 
-    /// Says whether this proves that the tree with the head `new` goes on from the one with the head `old`.
+    /// Verifies that the tree with the head `new` is an extension of the one with the head `old`.
     ///
     /// # Errors
-    /// [`ProofError`] when it does not; [`ProofError::Size`] when it is for trees of other sizes.
+    /// [`ProofError`] if the proof does not hold; [`ProofError::Size`] if it is for trees of other sizes.
     pub fn verify(&self, old: &TreeHead, new: &TreeHead) -> Result<(), ProofError> {
         if (self.old_size, self.new_size) != (old.size(), new.size()) {
             return Err(ProofError::Size);
@@ -107,13 +107,13 @@ impl ConsistencyProof {
         verify_consistency(old, new, &self.path)
     }
 
-    /// How many leaves the old tree has.
+    /// Number of leaves of the old tree.
     #[must_use]
     pub const fn old_size(&self) -> u64 {
         self.old_size
     }
 
-    /// How many leaves the new tree has.
+    /// Number of leaves of the new tree.
     #[must_use]
     pub const fn new_size(&self) -> u64 {
         self.new_size
@@ -126,7 +126,7 @@ impl ConsistencyProof {
     }
 }
 
-/// A proof as it travels.
+/// Wire form of a proof.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {

@@ -1,4 +1,4 @@
-/// Says that bytes are not a hash: 32 of them.
+/// The bytes are not a hash, which has 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hash is 32 bytes")]
 #[non_exhaustive]
@@ -12,14 +12,14 @@ impl HashError {
     }
 }
 
-/// Why a size and a root are not the head of a tree.
+/// The size and the root are not the head of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeadError {
     /// The size is above [`MAX_SIZE`](crate::MAX_SIZE).
     #[error("a tree has at most 2^63 leaves")]
     TooLarge,
-    /// There is one empty tree, and it has another root.
+    /// The size is 0 and the root is not that of the empty tree.
     #[error("the root of a tree without leaves is the hash of nothing")]
     EmptyRoot,
 }
@@ -35,23 +35,23 @@ impl HeadError {
     }
 }
 
-/// Why a tree cannot grow, cannot be taken up again or cannot give a proof.
+/// A tree cannot grow, be resumed or give a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TreeError {
     /// The tree has [`MAX_SIZE`](crate::MAX_SIZE) leaves.
     #[error("the tree has as many leaves as it can have")]
     Full,
-    /// There is no leaf of that index in a tree of that size.
+    /// A tree of that size has no leaf with that index.
     #[error("the tree has no such leaf")]
     NoSuchLeaf,
-    /// The tree is not that large, or never had a size to prove anything from: an empty tree proves nothing.
+    /// The tree is smaller than that size, or consistency with an empty tree was requested.
     #[error("the tree has not been of that size")]
     NoSuchSize,
-    /// The hashes are not as many as a tree of that size leaves open.
+    /// The number of hashes is not the number of full subtrees of a tree of that size.
     #[error("the hashes do not belong to a tree of that size")]
     Frontier,
-    /// A node of the tree is not at hand.
+    /// A node of the tree is missing.
     #[error("a node of the tree is missing")]
     NoSuchNode,
 }
@@ -70,17 +70,18 @@ impl TreeError {
     }
 }
 
-/// Why a proof does not hold. All that it tells apart is public: sizes, lengths, and whether the root was met.
+/// A proof does not hold. The variants reveal only public facts: sizes, lengths, and whether the root matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
     /// The index is not below the size.
     #[error("the proof is for a leaf that the tree does not have")]
     Index,
-    /// The proof is for trees of other sizes, from no leaves, from more leaves to fewer, or beyond 2^63 leaves.
+    /// The proof is for trees of other sizes, for an empty old tree, for a shrinking tree, or for more than 2^63
+    /// leaves.
     #[error("the proof is not for trees of these sizes")]
     Size,
-    /// Hashes are missing, or there are more of them than the sizes call for.
+    /// The sizes require more or fewer hashes.
     #[error("the proof has too few or too many hashes")]
     Length,
     /// The hashes lead to another root.

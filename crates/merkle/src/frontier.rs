@@ -2,10 +2,10 @@ use crate::error::TreeError;
 use crate::hash::{LeafHash, NodeHash, RootHash};
 use crate::head::{MAX_SIZE, TreeHead};
 
-/// Appends leaves and gives roots, and remembers no more than both need: at most 64 hashes.
+/// A tree reduced to the hashes that appending leaves and computing roots need: at most 64.
 ///
-/// What it keeps are the roots of the full subtrees that a tree of its size falls into, the largest first: one for each
-/// bit that is set in the size. An append costs the leaf's hash and, on average, less than one more.
+/// It keeps the roots of the full subtrees that make up the tree, the largest first: one for each bit set in the size.
+/// An append costs the leaf's hash and, on average, less than one node hash.
 ///
 /// ```
 /// use countersign_merkle::{Frontier, LeafHash, MerkleTree};
@@ -27,17 +27,17 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    /// Starts with no leaves.
+    /// Creates the frontier of the empty tree.
     #[must_use]
     pub const fn new() -> Self {
         Self { size: 0, peaks: Vec::new() }
     }
 
-    /// Takes up a tree again from its size and its [`peaks`](Self::peaks). Whoever knows the tree's root from elsewhere
-    /// compares it with [`root`](Self::root): other peaks of the same number are another tree.
+    /// Resumes a tree from its size and its [`peaks`](Self::peaks). Other peaks of the same number give another tree,
+    /// so compare [`root`](Self::root) with a trusted root if there is one.
     ///
     /// # Errors
-    /// [`TreeError::Frontier`] when the size is above [`MAX_SIZE`], or the hashes are not as many as it calls for.
+    /// [`TreeError::Frontier`] if the size is above [`MAX_SIZE`], or needs another number of hashes.
     pub fn from_parts(size: u64, peaks: Vec<NodeHash>) -> Result<Self, TreeError> {
         let fitting = usize::try_from(size.count_ones()).is_ok_and(|count| count == peaks.len());
         if size > MAX_SIZE || !fitting {
@@ -46,16 +46,16 @@ impl Frontier {
         Ok(Self { size, peaks })
     }
 
-    /// Appends a leaf and gives its index.
+    /// Appends a leaf and returns its index, from 0.
     ///
     /// # Errors
-    /// [`TreeError::Full`] at [`MAX_SIZE`] leaves; nothing is appended then.
+    /// [`TreeError::Full`] at [`MAX_SIZE`] leaves; the tree is then unchanged.
     pub fn append(&mut self, leaf: LeafHash) -> Result<u64, TreeError> {
         self.append_with(leaf, |_| {})
     }
 
-    /// As [`append`](Self::append), and hands over the roots of the full subtrees that the leaf completes, the smallest first, without
-    /// the leaf itself: as many as the index has trailing ones.
+    /// As [`append`](Self::append), and passes `completed` the roots of the full subtrees that the leaf completes, the
+    /// smallest first, without the leaf itself: as many as the index has trailing ones.
     ///
     /// # Errors
     /// As [`append`](Self::append).
@@ -69,7 +69,8 @@ impl Frontier {
             return Err(TreeError::Full);
         }
         let mut node = NodeHash::from(leaf);
-        // Subtrees of one size pair up, as bits carry when one is added. INVARIANT: there is a peak for each set bit.
+        // Subtrees of equal size pair up, like carries of a binary counter. INVARIANT: there is a peak for each set
+        // bit.
         for _ in 0..index.trailing_ones() {
             if let Some(left) = self.peaks.pop() {
                 node = NodeHash::of(&left, &node);
@@ -81,7 +82,7 @@ impl Frontier {
         Ok(index)
     }
 
-    /// How many leaves were appended.
+    /// Number of leaves.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
@@ -93,7 +94,7 @@ impl Frontier {
         &self.peaks
     }
 
-    /// The tree's root, at the cost of fewer than 64 hashes.
+    /// Computes the tree's root with fewer than 64 hashes.
     #[must_use]
     pub fn root(&self) -> RootHash {
         RootHash::of_peaks(self.peaks.iter().copied())
@@ -106,7 +107,7 @@ impl Frontier {
     }
 }
 
-/// A frontier as it travels.
+/// Wire form of a frontier.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {

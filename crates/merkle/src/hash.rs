@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use crate::compress::node;
 use crate::error::HashError;
 
-/// Defines one kind of hash, so that no kind can be passed where another is meant.
+/// Defines one kind of hash. Kinds are types, so that none can be passed for another.
 macro_rules! hash_newtype {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -15,13 +15,13 @@ macro_rules! hash_newtype {
         pub struct $name(Digest);
 
         impl $name {
-            /// Wraps a hash that came from elsewhere, on the word of whoever says what kind it is.
+            /// Wraps a digest. The caller asserts that it is a hash of this kind.
             #[must_use]
             pub const fn from_digest(digest: Digest) -> Self {
                 Self(digest)
             }
 
-            /// The hash, of no kind.
+            /// The hash as a plain digest.
             #[must_use]
             pub const fn digest(&self) -> Digest {
                 self.0
@@ -63,9 +63,9 @@ macro_rules! hash_newtype {
 }
 
 hash_newtype! {
-    /// Holds the hash of one entry (recipe `leaf-1`): SHA-256 over 0x00 and the entry's bytes (RFC 9162, section 2.1.1).
+    /// Hash of one entry (recipe `leaf-1`): SHA-256 over 0x00 and the entry's bytes (RFC 9162, section 2.1.1).
     ///
-    /// Its text form is 64 lower-case hexadecimal digits, as that of the other hashes.
+    /// The text form of all hashes is 64 lower-case hexadecimal digits.
     ///
     /// ```
     /// use countersign_merkle::LeafHash;
@@ -76,12 +76,12 @@ hash_newtype! {
 }
 
 hash_newtype! {
-    /// Holds the hash of one subtree: that of its two halves (recipe `node-1`), or the leaf's where it is one leaf.
+    /// Hash of one subtree: over its two halves (recipe `node-1`), or the leaf hash if it is one leaf.
     NodeHash
 }
 
 hash_newtype! {
-    /// Holds the hash of one whole tree. It does not say of which size.
+    /// Hash of a whole tree. It does not determine the tree's size.
     RootHash
 }
 
@@ -95,7 +95,7 @@ impl LeafHash {
 }
 
 impl NodeHash {
-    /// Hashes two halves into one: SHA-256 over 0x01, the left hash and the right one.
+    /// Hashes two halves: SHA-256 over 0x01, the left hash and the right one.
     #[must_use]
     pub fn of(left: &Self, right: &Self) -> Self {
         Self(Digest::from_bytes(node(left.as_bytes(), right.as_bytes())))
@@ -103,20 +103,20 @@ impl NodeHash {
 }
 
 impl RootHash {
-    /// The root of the tree without leaves: SHA-256 of nothing.
+    /// The root of the empty tree: SHA-256 of the empty string.
     #[must_use]
     pub fn empty() -> Self {
         Self(Digest::of(b""))
     }
 
-    /// The root of the tree that leaves these subtrees open, the largest of them first.
+    /// The root of the tree that consists of these full subtrees, the largest first.
     pub(crate) fn of_peaks(peaks: impl DoubleEndedIterator<Item = NodeHash>) -> Self {
         let whole = peaks.rev().reduce(|right, left| NodeHash::of(&left, &right));
         whole.map_or_else(Self::empty, |whole| Self(whole.0))
     }
 }
 
-/// A leaf is a subtree of one.
+/// A leaf is a subtree of one leaf.
 impl From<LeafHash> for NodeHash {
     fn from(leaf: LeafHash) -> Self {
         Self(leaf.0)

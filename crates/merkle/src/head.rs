@@ -1,10 +1,11 @@
 use crate::error::HeadError;
 use crate::hash::RootHash;
 
-/// The most leaves that a tree can have: 2^63, so that no sum of sizes overflows and no path is longer than 64 hashes.
+/// Maximum number of leaves: 2^63, so that no sum of sizes overflows and no path is longer than 64 hashes.
 pub const MAX_SIZE: u64 = 1 << 63;
 
-/// Holds what identifies a tree: how many leaves it has, and its root. What a checkpoint says (RFC 9162, section 4.9).
+/// A tree's size (its number of leaves) and root, which together identify it. A checkpoint states both (RFC 9162,
+/// section 4.9).
 ///
 /// ```
 /// use countersign_merkle::{RootHash, TreeHead};
@@ -19,10 +20,10 @@ pub struct TreeHead {
 }
 
 impl TreeHead {
-    /// Puts a size and a root together. That they belong together is the caller's word.
+    /// Creates a head. The caller asserts that size and root belong together.
     ///
     /// # Errors
-    /// [`HeadError`] above [`MAX_SIZE`], or when there are no leaves and the root is not that of an empty tree.
+    /// [`HeadError`] if the size is above [`MAX_SIZE`], or is 0 and the root is not that of the empty tree.
     pub fn new(size: u64, root: RootHash) -> Result<Self, HeadError> {
         if size > MAX_SIZE {
             return Err(HeadError::TooLarge);
@@ -33,12 +34,12 @@ impl TreeHead {
         Ok(Self { size, root })
     }
 
-    /// The head of a tree of this crate's.
+    /// The head of a tree of this crate, which needs no checks.
     pub(crate) const fn of_tree(size: u64, root: RootHash) -> Self {
         Self { size, root }
     }
 
-    /// How many leaves the tree has.
+    /// Number of leaves of the tree.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
@@ -51,7 +52,7 @@ impl TreeHead {
     }
 }
 
-/// A head as it travels.
+/// Wire form of a head.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {

@@ -2,19 +2,19 @@ use crate::error::ProofError;
 use crate::hash::{LeafHash, NodeHash};
 use crate::head::{MAX_SIZE, TreeHead};
 
-/// The most hashes that a path within [`MAX_SIZE`] leaves can have.
+/// Maximum number of hashes in a path for at most [`MAX_SIZE`] leaves.
 const MAX_PATH: usize = 63;
 
-/// Says whether a leaf has that index in the tree with that head (RFC 9162, section 2.1.3.2).
+/// Verifies that a leaf has that index in the tree with that head (RFC 9162, section 2.1.3.2).
 ///
-/// The head's size counts as much as its root. The hashes alone do not tell every two sizes apart: the third leaf of three has the
-/// very path that the second leaf of two would have, under the same root. So the size must come from where the
-/// root comes from, and a leaf that says its own index and the size itself is safer still.
+/// The size must be as trusted as the root, because the hashes alone do not determine it: the third leaf of three has
+/// the path that the second leaf of two would have under the same root. A leaf that contains its index and the size is
+/// safer still.
 ///
-/// It works for as many steps as the size has bits, whatever the length of `path`.
+/// The work is bounded by the number of bits of the size, for any length of `path`.
 ///
 /// # Errors
-/// [`ProofError`] when it has not, or when the path has too few hashes or too many.
+/// [`ProofError`] if the proof does not hold, or the path has too few or too many hashes.
 pub fn verify_inclusion(
     leaf: &LeafHash,
     index: u64,
@@ -33,7 +33,7 @@ pub fn verify_inclusion(
         if at % 2 == 1 || at == last {
             node = NodeHash::of(sibling, &node);
             if at % 2 == 0 {
-                // The last node of its level has nobody to its right and moves up as it is.
+                // The last node of its level has no right sibling and moves up unchanged.
                 let alone = at.trailing_zeros();
                 (at, last) = (at.unbounded_shr(alone), last.unbounded_shr(alone));
             }
@@ -48,8 +48,8 @@ pub fn verify_inclusion(
     if node.digest() == head.root().digest() { Ok(()) } else { Err(ProofError::Root) }
 }
 
-/// Holds the proof that a leaf is in a tree: the leaf's index, the tree's size, and the hash of the other half at each
-/// step from the leaf to the root.
+/// Proof that a leaf is in a tree: the leaf's index, the tree's size, and the sibling's hash at each level from the
+/// leaf to the root.
 ///
 /// ```
 /// use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, ProofError};
@@ -68,11 +68,11 @@ pub struct InclusionProof {
 }
 
 impl InclusionProof {
-    /// Puts a proof together. Whether it holds is for [`verify`](Self::verify) to say.
+    /// Creates a proof, unverified until [`verify`](Self::verify).
     ///
     /// # Errors
-    /// [`ProofError`] when no tree at all can have such a proof: an index that is not below the size, a size above
-    /// [`MAX_SIZE`], or more than 63 hashes.
+    /// [`ProofError`] if no tree can have such a proof: the index is not below the size, the size is above
+    /// [`MAX_SIZE`], or there are more than 63 hashes.
     pub fn new(index: u64, size: u64, path: Vec<NodeHash>) -> Result<Self, ProofError> {
         if size > MAX_SIZE {
             return Err(ProofError::Size);
@@ -86,15 +86,15 @@ impl InclusionProof {
         Ok(Self { index, size, path })
     }
 
-    /// A proof that a tree of this crate's gives.
+    /// A proof made by a tree of this crate, which needs no checks.
     pub(crate) const fn of_tree(index: u64, size: u64, path: Vec<NodeHash>) -> Self {
         Self { index, size, path }
     }
 
-    /// Says whether this proves that the leaf is in the tree with that head.
+    /// Verifies that the leaf is in the tree with that head.
     ///
     /// # Errors
-    /// [`ProofError`] when it does not; [`ProofError::Size`] when it is for a tree of another size.
+    /// [`ProofError`] if the proof does not hold; [`ProofError::Size`] if it is for a tree of another size.
     pub fn verify(&self, leaf: &LeafHash, head: &TreeHead) -> Result<(), ProofError> {
         if self.size != head.size() {
             return Err(ProofError::Size);
@@ -108,20 +108,20 @@ impl InclusionProof {
         self.index
     }
 
-    /// How many leaves the tree has.
+    /// Number of leaves of the tree.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The hashes, that next to the leaf first.
+    /// The hashes, from the leaf's sibling upwards.
     #[must_use]
     pub fn path(&self) -> &[NodeHash] {
         &self.path
     }
 }
 
-/// A proof as it travels.
+/// Wire form of a proof.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {

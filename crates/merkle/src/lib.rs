@@ -1,15 +1,14 @@
-//! Merkle trees over SHA-256 as RFC 9162, section 2.1, has them: hashes of leaves and nodes, roots, inclusion and
-//! consistency proofs, and one verifier for each kind of proof.
+//! Merkle trees over SHA-256 (RFC 9162, section 2.1): hashes of leaves and nodes, roots, inclusion and consistency
+//! proofs, and one verifier for each kind of proof.
 //!
-//! A leaf is hashed behind the byte 0x00 and a node behind 0x01, so that neither passes for the other, and an odd leaf
-//! at the end is moved up and never doubled: lists of different entries have different roots. [`Frontier`] appends
-//! and gives roots in memory that grows with the logarithm of the size; [`MerkleTree`] keeps every node and gives proofs, and
-//! [`StoredNodes`] gives them where the nodes are kept elsewhere.
-//! [`verify_inclusion`] and [`verify_consistency`] need neither.
+//! Leaves are hashed with the prefix 0x00 and nodes with 0x01, so that neither passes for the other. A last odd leaf
+//! moves up and is never doubled. Different lists of entries therefore have different roots. [`Frontier`] appends and
+//! computes roots in memory logarithmic in the size; [`MerkleTree`] keeps every node and gives proofs; [`StoredNodes`]
+//! gives proofs over nodes kept elsewhere. [`verify_inclusion`] and [`verify_consistency`] need none of them.
 //!
-//! This crate stores nothing, sends nothing and signs nothing, and does not know what its leaves mean. A proof is worth as
-//! much as the [`TreeHead`] that it is verified against: root **and** size have to come from somebody who is trusted,
-//! since one root can be read under several sizes (see [`verify_inclusion`]).
+//! This crate does not store, send or sign anything, and does not interpret its leaves. A proof is worth as much as
+//! the [`TreeHead`] that it is verified against: root **and** size must come from a trusted source, since one root
+//! can match several sizes (see [`verify_inclusion`]).
 //!
 //! ```
 //! use countersign_merkle::{LeafHash, MerkleTree};

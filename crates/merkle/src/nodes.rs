@@ -4,11 +4,11 @@ use crate::frontier::Frontier;
 use crate::hash::NodeHash;
 use crate::inclusion::InclusionProof;
 
-/// Gives proofs of a tree whose nodes are kept elsewhere: `node(level, index)` returns the root of the full subtree over the
-/// leaves from `index * 2^level` on, `2^level` of them.
+/// Proofs of a tree whose nodes are stored elsewhere. `node(level, index)` returns the root of the full subtree over
+/// the `2^level` leaves from `index * 2^level`.
 ///
-/// It asks for fewer nodes than twice the bits of the size, and only for those that a tree of that size has. A proof is worth
-/// as much as the nodes: verify it under a trusted [`TreeHead`](crate::TreeHead) before it is given out.
+/// A proof reads fewer nodes than twice the number of bits of the size, and only nodes that a tree of that size has. It
+/// is worth as much as the nodes: verify it against a trusted [`TreeHead`](crate::TreeHead) before handing it out.
 ///
 /// ```
 /// use countersign_merkle::{LeafHash, MerkleTree, NodeHash, StoredNodes};
@@ -23,23 +23,24 @@ use crate::inclusion::InclusionProof;
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "it is the function")]
 pub struct StoredNodes<N>(
-    /// The node of a level and an index, if it is there.
+    /// Returns the node of a level and an index, if it is stored.
     pub N,
 );
 
 impl<N: FnMut(u32, u64) -> Option<NodeHash>> StoredNodes<N> {
-    /// The tree of that size, ready to be appended to.
+    /// The frontier of the tree of that size, which can be appended to.
     ///
     /// # Errors
-    /// [`TreeError::NoSuchNode`] when a node is not there; [`TreeError::Frontier`] above [`MAX_SIZE`](crate::MAX_SIZE).
+    /// [`TreeError::NoSuchNode`] if a node is missing; [`TreeError::Frontier`] above [`MAX_SIZE`](crate::MAX_SIZE).
     pub fn frontier(&mut self, size: u64) -> Result<Frontier, TreeError> {
         Frontier::from_parts(size, self.peaks(0, size)?)
     }
 
-    /// Proves that the leaf of that index is in the tree of that size (RFC 9162, section 2.1.3.1).
+    /// Proves that the leaf with that index is in the tree of that size (RFC 9162, section 2.1.3.1).
     ///
     /// # Errors
-    /// [`TreeError::NoSuchLeaf`] when a tree of that size has none; [`TreeError::NoSuchNode`] when a node is not there.
+    /// [`TreeError::NoSuchLeaf`] if a tree of that size has no such leaf; [`TreeError::NoSuchNode`] if a node is
+    /// missing.
     pub fn prove_inclusion(&mut self, index: u64, size: u64) -> Result<InclusionProof, TreeError> {
         if index >= size {
             return Err(TreeError::NoSuchLeaf);
@@ -58,11 +59,11 @@ impl<N: FnMut(u32, u64) -> Option<NodeHash>> StoredNodes<N> {
         Ok(InclusionProof::of_tree(index, size, path))
     }
 
-    /// Proves that the tree of the new size goes on from the one of the old size (RFC 9162, section 2.1.4.1).
+    /// Proves that the tree of the new size extends the tree of the old size (RFC 9162, section 2.1.4.1).
     ///
     /// # Errors
-    /// [`TreeError::NoSuchSize`] when the old size is above the new one, or it is none; [`TreeError::NoSuchNode`] when a
-    /// node is not there.
+    /// [`TreeError::NoSuchSize`] if the old size is 0 or above the new one; [`TreeError::NoSuchNode`] if a node is
+    /// missing.
     pub fn prove_consistency(&mut self, old_size: u64, new_size: u64) -> Result<ConsistencyProof, TreeError> {
         if old_size == 0 || old_size > new_size {
             return Err(TreeError::NoSuchSize);
@@ -78,7 +79,7 @@ impl<N: FnMut(u32, u64) -> Option<NodeHash>> StoredNodes<N> {
                 start = middle;
             }
         }
-        // Where only right halves were left out, the verifier has this subtree: it is the old tree.
+        // If only right halves were split off, this subtree is the old tree, whose root the verifier has.
         if start != 0 {
             path.push(self.subtree(start, end)?);
         }
@@ -86,14 +87,13 @@ impl<N: FnMut(u32, u64) -> Option<NodeHash>> StoredNodes<N> {
         Ok(ConsistencyProof::of_tree(old_size, new_size, path))
     }
 
-    /// The hash over the leaves from `start` to before `end`, where both are bounds of one subtree of some size that
-    /// the tree has had: full subtrees, the smallest last, hashed together.
+    /// The hash over the leaves `start..end`, which must be a subtree of the tree at some size.
     fn subtree(&mut self, start: u64, end: u64) -> Result<NodeHash, TreeError> {
         let peaks = self.peaks(start, end)?.into_iter().rev();
         peaks.reduce(|right, left| NodeHash::of(&left, &right)).ok_or(TreeError::NoSuchNode)
     }
 
-    /// The roots of the full subtrees between two bounds, the largest first.
+    /// The roots of the full subtrees of `start..end`, the largest first.
     fn peaks(&mut self, start: u64, end: u64) -> Result<Vec<NodeHash>, TreeError> {
         let (mut at, mut peaks) = (start, Vec::new());
         while let Some(level) = end.saturating_sub(at).checked_ilog2() {
@@ -104,8 +104,8 @@ impl<N: FnMut(u32, u64) -> Option<NodeHash>> StoredNodes<N> {
     }
 }
 
-/// Where a subtree falls into its two halves: the left one is the largest power of two below its size. None where it
-/// is one leaf.
+/// The start of a subtree's right half; the size of the left half is the largest power of two below the size. `None`
+/// for one leaf.
 fn split(start: u64, end: u64) -> Option<u64> {
     let half = end.saturating_sub(start).saturating_sub(1).checked_ilog2()?;
     Some(start.saturating_add(1_u64.unbounded_shl(half)))

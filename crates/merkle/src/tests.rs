@@ -17,10 +17,10 @@ mod wire;
 
 use crate::*;
 
-/// How large the trees of the exhaustive tests get: past two powers of two.
+/// Maximum size of trees in exhaustive tests, beyond two powers of two.
 const SIZES: u64 = 130;
 
-/// The entry at an index: distinct, and of several lengths.
+/// The entry at an index. Entries are distinct and have several lengths.
 fn entry(index: u64) -> Vec<u8> {
     let mut entry = index.to_be_bytes().to_vec();
     entry.resize(8 + (index % 90) as usize, 0xA5);

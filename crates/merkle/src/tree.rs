@@ -6,10 +6,10 @@ use crate::head::{MAX_SIZE, TreeHead};
 use crate::inclusion::InclusionProof;
 use crate::nodes::StoredNodes;
 
-/// Keeps every node of a growing tree in memory, and gives proofs for it and for every smaller tree that it once was.
+/// A growing tree with every node in memory. Gives proofs for its present size and for every earlier one.
 ///
-/// It takes 64 bytes for each leaf, and nothing of the entries. A root or a proof costs fewer hashes than the size has
-/// bits: subtrees that are full are looked up.
+/// It takes 64 bytes per leaf and does not keep the entries. A root or a proof costs fewer hashes than the size has
+/// bits, because full subtrees are looked up.
 ///
 /// ```
 /// use countersign_merkle::{LeafHash, MerkleTree};
@@ -21,21 +21,21 @@ use crate::nodes::StoredNodes;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MerkleTree {
-    /// Leaves first; then, level by level, the nodes over each two that are there.
+    /// The leaves, then level by level the nodes over each complete pair.
     levels: Vec<Vec<NodeHash>>,
 }
 
 impl MerkleTree {
-    /// Starts with no leaves.
+    /// Creates the empty tree.
     #[must_use]
     pub const fn new() -> Self {
         Self { levels: Vec::new() }
     }
 
-    /// Appends a leaf and gives its index.
+    /// Appends a leaf and returns its index, from 0.
     ///
     /// # Errors
-    /// [`TreeError::Full`] at [`MAX_SIZE`] leaves, which no memory holds.
+    /// [`TreeError::Full`] at [`MAX_SIZE`] leaves.
     pub fn append(&mut self, leaf: LeafHash) -> Result<u64, TreeError> {
         let index = self.size();
         if index >= MAX_SIZE {
@@ -59,7 +59,7 @@ impl MerkleTree {
         self.levels.push(vec![node]);
     }
 
-    /// How many leaves there are.
+    /// Number of leaves.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.levels.first().map_or(0, |leaves| leaves.len() as u64)
@@ -83,10 +83,10 @@ impl MerkleTree {
         TreeHead::of_tree(self.size(), self.root())
     }
 
-    /// The size and the root that the tree had when it was of that size.
+    /// The head of the tree at an earlier size.
     ///
     /// # Errors
-    /// [`TreeError::NoSuchSize`] when it is not that large yet.
+    /// [`TreeError::NoSuchSize`] if the tree is smaller.
     pub fn head_at(&self, size: u64) -> Result<TreeHead, TreeError> {
         if size > self.size() {
             return Err(TreeError::NoSuchSize);
@@ -94,25 +94,26 @@ impl MerkleTree {
         self.nodes().frontier(size).map(|frontier| frontier.head())
     }
 
-    /// What is needed to go on appending without the nodes.
+    /// The tree's frontier, which appends without the nodes.
     #[must_use]
     pub fn frontier(&self) -> Frontier {
-        // INVARIANT: the tree is of this size, so every peak is there.
+        // INVARIANT: a tree has every peak of its own size.
         self.nodes().frontier(self.size()).unwrap_or_default()
     }
 
-    /// Proves that the leaf of that index is in the tree as it is now.
+    /// Proves that the leaf with that index is in the present tree.
     ///
     /// # Errors
-    /// [`TreeError::NoSuchLeaf`] when there is none.
+    /// [`TreeError::NoSuchLeaf`] if the tree has no such leaf.
     pub fn prove_inclusion(&self, index: u64) -> Result<InclusionProof, TreeError> {
         self.prove_inclusion_at(index, self.size())
     }
 
-    /// Proves that the leaf of that index was in the tree when it was of that size (RFC 9162, section 2.1.3.1).
+    /// Proves that the leaf with that index was in the tree of that size (RFC 9162, section 2.1.3.1).
     ///
     /// # Errors
-    /// [`TreeError::NoSuchSize`] when the tree is not that large yet; [`TreeError::NoSuchLeaf`] when it had no such leaf.
+    /// [`TreeError::NoSuchSize`] if the tree is smaller; [`TreeError::NoSuchLeaf`] if the tree of that size had no
+    /// such leaf.
     pub fn prove_inclusion_at(&self, index: u64, size: u64) -> Result<InclusionProof, TreeError> {
         if size > self.size() {
             return Err(TreeError::NoSuchSize);
@@ -120,7 +121,7 @@ impl MerkleTree {
         self.nodes().prove_inclusion(index, size)
     }
 
-    /// Proves that the tree as it is now goes on from what it was at that size.
+    /// Proves that the present tree extends the tree of that size.
     ///
     /// # Errors
     /// As [`prove_consistency_at`](Self::prove_consistency_at).
@@ -128,11 +129,10 @@ impl MerkleTree {
         self.prove_consistency_at(old_size, self.size())
     }
 
-    /// Proves that the tree, when it was of the new size, went on from what it was at the old one (RFC 9162, section
-    /// 2.1.4.1).
+    /// Proves that the tree of the new size extends the tree of the old size (RFC 9162, section 2.1.4.1).
     ///
     /// # Errors
-    /// [`TreeError::NoSuchSize`] when the tree is not that large yet, the old size is above the new one, or it is none.
+    /// [`TreeError::NoSuchSize`] if the tree is smaller than the new size, or the old size is 0 or above the new one.
     pub fn prove_consistency_at(&self, old_size: u64, new_size: u64) -> Result<ConsistencyProof, TreeError> {
         if new_size > self.size() {
             return Err(TreeError::NoSuchSize);

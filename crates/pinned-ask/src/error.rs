@@ -1,16 +1,16 @@
 use countersign_core::{Digest, Timestamp};
 
-/// Why a goal cannot be pinned. Never holds the goal.
+/// A goal cannot be pinned. The error never contains the goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinError {
-    /// Nothing but blanks.
+    /// The goal is empty or whitespace.
     #[error("the goal is empty")]
     Empty,
-    /// Longer than 256 KiB as given, or than 64 KiB when normalised.
+    /// The goal is longer than 256 KiB, or longer than 64 KiB when normalised.
     #[error("the goal is longer than 64 KiB")]
     TooLong,
-    /// A pin must live for at least a millisecond and end before the last moment that can be named.
+    /// The time to live is zero, or the pin would end after the last [`Timestamp`].
     #[error("the pin's time to live is zero or too long")]
     Ttl,
 }
@@ -27,33 +27,33 @@ impl PinError {
     }
 }
 
-/// Why a stated goal does not pass for the pinned one. Holds digests and never a text.
+/// A stated goal does not match the pinned one. Contains digests, never a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskDrift {
-    /// The stated goal is another one.
+    /// The stated goal differs.
     #[error("the stated goal {restated} is not the pinned one {pinned}")]
     Goal {
         /// Digest of the pinned goal.
         pinned: Digest,
-        /// Digest of the stated goal. Of a text that no goal can be (blank, or too long), a digest under a label of
-        /// its own, over the text as it was given.
+        /// Digest of the stated goal. A text that cannot be a goal (blank or too long) is digested unnormalised under a
+        /// separate label.
         restated: Digest,
     },
-    /// The pin has ended.
+    /// The pin has expired.
     #[error("the pin {pinned} ended at {expires}")]
     Expired {
         /// Digest of the pinned goal.
         pinned: Digest,
-        /// The first moment at which it no longer counts.
+        /// Time of expiry; the pin is valid before it.
         expires: Timestamp,
     },
-    /// The clock stands before the moment at which the goal was pinned.
+    /// The clock is before the time of pinning.
     #[error("the pin {pinned} begins at {issued}, which is still to come")]
     NotYet {
         /// Digest of the pinned goal.
         pinned: Digest,
-        /// The moment at which it was made.
+        /// Time of pinning.
         issued: Timestamp,
     },
     /// The pin was made for another session.

@@ -2,10 +2,10 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use crate::PinError;
 
-/// The longest goal as it is given. Larger than the normalised limit, since normalising can shorten a text.
+/// Maximum size of the goal before normalisation, which can shorten a text.
 const MAX_RAW_BYTES: usize = 256 << 10;
 
-/// The longest normalised goal.
+/// Maximum size of the normalised goal.
 const MAX_BYTES: usize = 64 << 10;
 
 // INVARIANT: the label of `ask-1` names the Unicode version of both tables: lower-casing is the standard library's,
@@ -15,9 +15,9 @@ const _: () = assert!(
     "recipe `ask-1` needs the tables of Unicode 17.0.0"
 );
 
-/// Normalises a goal as recipe `ask-1` says.
+/// Normalises a goal by recipe `ask-1`.
 pub(crate) fn normalise(text: &str) -> Result<String, PinError> {
-    // Before any work is done: some texts grow when they are normalised, and marks are sorted.
+    // why: checked before any work, since normalising can lengthen a text and sorts its combining marks.
     if text.len() > MAX_RAW_BYTES {
         return Err(PinError::TooLong);
     }
@@ -29,7 +29,7 @@ pub(crate) fn normalise(text: &str) -> Result<String, PinError> {
     }
 }
 
-/// The whole recipe, for any text.
+/// The recipe for any text.
 pub(crate) fn unicode(text: &str) -> String {
     let composed: String = text.nfc().collect();
     let lower: String = composed.to_lowercase().nfc().collect();
@@ -43,12 +43,12 @@ pub(crate) fn unicode(text: &str) -> String {
     out
 }
 
-/// The same for ASCII, where form C changes nothing.
+/// The recipe for ASCII, which form C does not change.
 pub(crate) fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut blank = false;
     for c in text.chars() {
-        // White_Space has the vertical tab, which `is_ascii_whitespace` has not.
+        // `White_Space` includes the vertical tab, `is_ascii_whitespace` does not.
         if matches!(c, '\t'..='\r' | ' ') {
             blank = true;
             continue;

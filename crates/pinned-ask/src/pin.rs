@@ -3,22 +3,21 @@ use countersign_core::{Digest, Millis, SessionId, Timestamp};
 use crate::normalise::normalise;
 use crate::{AskDrift, PinError};
 
-/// Names the recipe of the digest.
+/// Id of the digest's recipe.
 pub const RECIPE: &str = "ask-1";
 
-/// The Unicode version of the tables, which is part of what is hashed.
+/// Unicode version of the tables, which is part of the hashed label.
 pub const UNICODE_VERSION: &str = "17.0.0";
 
 /// Domain label of a goal's digest.
 const LABEL: &str = "countersign/ask-1/unicode-17.0.0";
 
-/// Domain label of the digest of a text that cannot be a goal. No pin is ever made under it.
+/// Domain label of the digest of a text that cannot be a goal. No pin has a digest under it.
 const REFUSED_LABEL: &str = "countersign/ask-1/unicode-17.0.0/refused";
 
-/// Holds the digest of a session's goal, from when and until when it counts.
+/// The digest of a session's goal and the time during which it is valid.
 ///
-/// The goal itself is not in it. Equality of the digest is what [`verify`](Self::verify) is for; it takes the same
-/// time whatever the digests are.
+/// It does not contain the goal. [`verify`](Self::verify) compares digests in constant time.
 ///
 /// ```
 /// use countersign_core::{Millis, SessionId, Timestamp};
@@ -41,10 +40,10 @@ pub struct PinnedAsk {
 }
 
 impl PinnedAsk {
-    /// Pins a goal to a session, from `now` on for `ttl`.
+    /// Pins a goal to a session, valid from `now` for `ttl`.
     ///
     /// # Errors
-    /// [`PinError`] when the goal is blank or too long, or the time to live is zero or has no end.
+    /// [`PinError`] if the goal is blank or too long, or the time to live is zero or out of range.
     pub fn pin(goal: &str, session: &SessionId, ttl: Millis, now: Timestamp) -> Result<Self, PinError> {
         if ttl.is_zero() {
             return Err(PinError::Ttl);
@@ -54,10 +53,10 @@ impl PinnedAsk {
         Ok(Self { session: session.clone(), digest, issued: now, expires })
     }
 
-    /// Says whether the goal stated now, in this session, is the pinned one, and whether the pin still counts.
+    /// Verifies that the goal stated in this session is the pinned one and that the pin is valid now.
     ///
     /// # Errors
-    /// [`AskDrift`] when anything differs.
+    /// [`AskDrift`] if the session or the goal differs, or the pin is not valid now.
     pub fn verify(&self, restated: &str, session: &SessionId, now: Timestamp) -> Result<(), AskDrift> {
         let pinned = self.digest;
         if *session != self.session {
@@ -71,7 +70,7 @@ impl PinnedAsk {
         if restated == pinned { Ok(()) } else { Err(AskDrift::Goal { pinned, restated }) }
     }
 
-    /// Says whether the pin counts at this moment: not before it was made, and not from its end on.
+    /// Verifies that the pin is valid: from its time of issue until before its expiry.
     ///
     /// # Errors
     /// [`AskDrift::NotYet`] or [`AskDrift::Expired`].
@@ -86,7 +85,7 @@ impl PinnedAsk {
         Ok(())
     }
 
-    /// Returns the same pin, which counts until `expires` at least.
+    /// Returns the pin with its expiry moved to `expires` if that is later.
     #[must_use]
     pub fn extended_to(self, expires: Timestamp) -> Self {
         Self { expires: self.expires.max(expires), ..self }
@@ -98,29 +97,29 @@ impl PinnedAsk {
         self.digest
     }
 
-    /// The session that it was pinned for.
+    /// The session of the pin.
     #[must_use]
     pub const fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// When it was pinned.
+    /// Time of pinning.
     #[must_use]
     pub const fn issued(&self) -> Timestamp {
         self.issued
     }
 
-    /// The first moment at which it no longer counts.
+    /// Time of expiry; the pin is valid before it.
     #[must_use]
     pub const fn expires(&self) -> Timestamp {
         self.expires
     }
 }
 
-/// Asks the same as [`PinnedAsk::verify`], under the name that the idea came with.
+/// Alias of [`PinnedAsk::verify`], under the name in the seed idea.
 ///
 /// # Errors
-/// [`AskDrift`] when anything differs.
+/// [`AskDrift`] if the session or the goal differs, or the pin is not valid now.
 pub fn require_match(
     pin: &PinnedAsk,
     restated: &str,
@@ -138,7 +137,7 @@ fn refused_digest(text: &str, session: &SessionId) -> Digest {
     Digest::framed(REFUSED_LABEL).field(session.as_str().as_bytes()).field(text.as_bytes()).finish()
 }
 
-/// A pin as it travels.
+/// Wire form of a pin.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
@@ -150,7 +149,7 @@ struct Wire {
     expires: Timestamp,
 }
 
-/// Why a pin cannot be read.
+/// A pin cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum WireError {
     #[error("the pin's recipe or Unicode version is another one")]

@@ -1,4 +1,4 @@
-//! The attacks that strict JSON is owed an answer to. Those that fit a vector are there with code and offset too.
+//! Attacks on strict JSON. The vectors repeat those that fit a file, with code and offset.
 
 use super::{jcs, refusal};
 use crate::*;
@@ -7,7 +7,7 @@ fn wide() -> Limits {
     Limits::hard_caps()
 }
 
-/// The codes that each text is refused with, once each.
+/// Codes of the refusals, without consecutive repetitions.
 fn codes(texts: &[&str]) -> Vec<&'static str> {
     let mut codes: Vec<_> =
         texts.iter().map(|text| refusal(text.as_bytes()).map_or("accepted", |(code, _)| code)).collect();
@@ -132,7 +132,7 @@ fn depth_33_is_refused_and_depth_32_is_read() {
 
 #[test]
 fn depth_1_000_000_is_refused_without_a_stack_overflow() {
-    // A thread with little stack, so that any recursion over the input would end it.
+    // On a small stack any recursion over the input overflows.
     let small = std::thread::Builder::new().stack_size(128 << 10);
     let refused = small.spawn(|| {
         let limits = wide();
@@ -162,7 +162,7 @@ fn a_million_members_are_refused_by_width_and_read_where_that_is_allowed() {
     use std::fmt::Write as _;
     let mut text = String::from("{");
     for i in 0..1_000_000_u32 {
-        // Scrambled, so that the names have to be sorted.
+        // Shuffled names, which the reader must sort.
         let name = i.wrapping_mul(2_654_435_761);
         write!(text, "{}\"{name:08x}\":0", if i == 0 { "" } else { "," }).unwrap();
     }
@@ -177,8 +177,8 @@ fn a_million_members_are_refused_by_width_and_read_where_that_is_allowed() {
 
 #[test]
 fn names_made_to_collide_in_a_hash_cost_no_more_than_others() {
-    // There is no hash to collide in. What names can do is share long beginnings, and that must stay cheap: 2,000
-    // names of 500 bytes that differ in their last ones only, in falling order.
+    // There is no hash table. The worst case is long common prefixes: 2,000 names of 500 bytes that differ at the end
+    // only, in descending order.
     let members: Vec<_> = (0..2_000).rev().map(|i| format!("\"{}{i:04}\":0", "x".repeat(496))).collect();
     let canonical = jcs(&format!("{{{}}}", members.join(","))).unwrap();
     assert_eq!(canonical.value().len(), 2_000);
@@ -193,7 +193,7 @@ fn a_hundred_mebibytes_are_refused_before_a_byte_is_read() {
 
 #[test]
 fn names_are_sorted_by_utf_16_units() {
-    // By code points U+FB33 would come before U+1F600.
+    // By code point U+FB33 would sort before U+1F600.
     let canonical =
         jcs("{\"\u{fb33}\":1,\"\u{1f600}\":2,\"\u{20ac}\":3,\"\\r\":4,\"1\":5,\"\u{80}\":6,\"\u{f6}\":7}")
             .unwrap();
@@ -238,11 +238,11 @@ fn arguments_that_are_not_an_object_are_read_as_what_they_are() {
 #[test]
 fn two_readers_of_one_text_have_one_value_and_it_is_the_digested_one() {
     use serde::Deserialize as _;
-    // What readers are known to differ in is refused, whatever comes of it elsewhere.
+    // Known differences between readers are refused.
     for text in [r#"{"to":"a","to":"b"}"#, r#"{"n":9007199254740993}"#, r#"["\ud800"]"#, "[1,]", "{} x"] {
         assert!(jcs(text).is_err(), "{text}");
     }
-    // What is read is the value of the canonical bytes, so that whoever reads those gets the same.
+    // The value read is the value of the canonical bytes, so that a second reader of those gets the same.
     let canonical = jcs("{ \"n\": 1E2, \"t\\u006f\": \"\\ud83d\\ude00\", \"z\": -0.0 }").unwrap();
     let handed_on = serde_json::Value::deserialize(canonical.value()).unwrap();
     let second_parse: serde_json::Value = serde_json::from_slice(canonical.bytes()).unwrap();

@@ -3,12 +3,12 @@ use serde::Deserialize as _;
 
 use crate::*;
 
-/// A JSON value as a test makes it up. Names of one object differ.
+/// A generated JSON value. Names in an object are distinct.
 #[derive(Clone, Debug)]
 pub(super) enum Doc {
     Null,
     Bool(bool),
-    /// `digits * 10^power`, exact in a double's shortest text because it has at most 15 digits.
+    /// `digits * 10^power`. At most 15 digits, so it is exact in a double's shortest text.
     Number(i64, i32),
     Text(String),
     Array(Vec<Self>),
@@ -58,7 +58,7 @@ pub(super) fn docs() -> impl Strategy<Value = Doc> {
     })
 }
 
-/// Draws choices for one spelling from a seed.
+/// Pseudo-random choices of one spelling.
 struct Dice(u64);
 
 impl Dice {
@@ -71,7 +71,7 @@ impl Dice {
 }
 
 impl Doc {
-    /// Spells the value in one of its many ways: order of members, white space, escapes, form of numbers.
+    /// Writes the value in a random spelling: order of members, whitespace, escapes, form of numbers.
     fn spell(&self, dice: &mut Dice, out: &mut String) {
         blank(dice, out);
         match self {
@@ -115,7 +115,7 @@ impl Doc {
         out
     }
 
-    /// The value in one normal form, found without the crate.
+    /// Normal form of the value, computed independently of the crate.
     fn normal(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
@@ -138,7 +138,7 @@ impl Doc {
         }
     }
 
-    /// Changes one thing somewhere; what, the dice say.
+    /// Makes one random change.
     fn change(&mut self, dice: &mut Dice) {
         match self {
             Self::Array(elements) if !elements.is_empty() && dice.roll(3) > 0 => {
@@ -223,7 +223,7 @@ pub(super) fn limits() -> Limits {
     Limits::default()
 }
 
-/// Bytes that look like JSON more often than not.
+/// Bytes that resemble JSON.
 pub(super) fn jsonish() -> impl Strategy<Value = Vec<u8>> {
     let pieces: Vec<&'static [u8]> = vec![
         b"{",
@@ -266,7 +266,7 @@ pub(super) fn jsonish() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(prop::sample::select(pieces), 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Numbers compare by value; everything else as it is.
+/// Compares values, numbers by their value as doubles.
 fn agree(ours: &serde_json::Value, theirs: &serde_json::Value) -> bool {
     use serde_json::Value::{Array, Number, Object};
     match (ours, theirs) {
@@ -279,7 +279,7 @@ fn agree(ours: &serde_json::Value, theirs: &serde_json::Value) -> bool {
     }
 }
 
-/// What holds for any bytes at all.
+/// Checks the laws that hold for any bytes.
 fn check_any_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
     let mut reader = Reader::new(limits());
     let mut accepted = [false; 3];
@@ -421,7 +421,7 @@ proptest! {
         picks in proptest::collection::vec(any::<prop::sample::Index>(), 0..3),
         a: u64, b: u64,
     ) {
-        // Some reserved names are made up, some are names of members.
+        // Some reserved names are random, some are names of members.
         let mut names: Vec<String> = reserved.iter().map(|(name, _)| name.clone()).collect();
         names.extend(picks.iter().filter_map(|at| members.keys().nth(at.index(members.len().max(1)))).cloned());
         let mut sent = members.clone();
@@ -433,7 +433,7 @@ proptest! {
         let never = read(Doc::Object(left).spelled(b).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
         prop_assert_eq!(&stripped, &never);
         prop_assert_eq!(stripped.digest(), never.digest());
-        // Every way into the value leads to the same value.
+        // Every accessor returns the same value.
         let mut left = vec![(stripped.value(), never.value())];
         while let Some((ours, theirs)) = left.pop() {
             prop_assert_eq!((ours.kind(), ours.len(), ours.is_exact()), (theirs.kind(), theirs.len(), theirs.is_exact()));

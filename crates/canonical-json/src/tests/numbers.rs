@@ -4,8 +4,8 @@ use super::{jcs, refusal};
 use crate::number::evaluate;
 use crate::{Canonical, JsonError, JsonErrorKind, Limits, Recipe, read};
 
-/// The decimal value of a literal in one normal form, found in another way than the crate's: as digits without
-/// zeros at either end, and the power of ten of the last one.
+/// Normal form of a literal's decimal value, computed independently of the crate: the digits without zeros at either
+/// end, and the power of ten of the last one.
 fn normal(literal: &str) -> (bool, String, i128) {
     let (mantissa, exponent) = literal.split_once(['e', 'E']).unwrap_or((literal, "0"));
     let unsigned = mantissa.trim_start_matches('-');
@@ -38,7 +38,7 @@ fn digits_with_zeros_between_are_kept_apart() {
 
 #[test]
 fn exponents_beyond_64_bits_saturate_and_never_wrap() {
-    // 2^64 and 2^32 would wrap to no exponent at all.
+    // 2^64 and 2^32 would wrap to exponent 0.
     assert_eq!(refusal(b"1e18446744073709551616"), Some(("JSON_NUMBER_OVERFLOW", 0)));
     assert_eq!(refusal(b"1e4294967296"), Some(("JSON_NUMBER_OVERFLOW", 0)));
     assert_eq!(refusal(b"1e-18446744073709551616"), Some(("JSON_INEXACT_NUMBER", 0)));
@@ -95,7 +95,7 @@ fn pic_cjson_says_of_a_rounded_number_that_it_is_not_exact() {
     assert!(!pic("[0.30000000000000001]").unwrap().value().is_exact());
 }
 
-/// Whether a literal is an integer beyond 2^53 - 1, by its digits.
+/// Returns whether a literal is an integer beyond 2^53 - 1, by its digits.
 fn unsafe_integer(literal: &str) -> bool {
     let digits = literal.trim_start_matches('-');
     let most = "9007199254740991";
@@ -103,7 +103,7 @@ fn unsafe_integer(literal: &str) -> bool {
         && (digits.len() > most.len() || (digits.len() == most.len() && digits > most))
 }
 
-/// Numbers whose halves lie close to where rounding turns, and others.
+/// Literals, many of them close to a rounding boundary.
 fn literals() -> impl Strategy<Value = String> {
     prop_oneof![
         "-?(0|[1-9][0-9]{0,24})(\\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?",

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use crate::number::write_number;
 use crate::*;
 
-/// The folder of public suites. A test that was asked for and cannot find it fails.
+/// Folder of the public suites. A test that is run without it fails.
 fn suites() -> PathBuf {
     let folder = std::env::var_os("COUNTERSIGN_VECTORS")
         .expect("COUNTERSIGN_VECTORS names the folder of public suites");
@@ -16,7 +16,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Limits that none of the suites' files can meet, other than by nesting beyond any limit.
+/// Limits that the suites' files exceed only by unbounded nesting.
 fn wide() -> Limits {
     Limits::hard_caps()
 }
@@ -31,7 +31,7 @@ fn json_test_suite_is_read_and_refused_as_it_says() {
         for recipe in Recipe::ALL {
             let result = read(&bytes, recipe, &wide());
             match name.split('_').next().unwrap() {
-                // Ours: a repeated name is refused, though the grammar of JSON lets it pass.
+                // Stricter than the suite: a repeated name is refused, although JSON's grammar allows it.
                 "y" if name.starts_with("y_object_duplicated_key") => {
                     assert_eq!(result.unwrap_err().code(), "JSON_DUPLICATE_NAME", "{name}");
                     refused += 1;
@@ -90,7 +90,7 @@ fn jcs(text: &str) -> Canonical {
     super::jcs(text).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// Prints a finite double from the standard library's shortest digits, by ECMA-262, `Number::toString`.
+/// Prints a finite double by ECMA-262, `Number::toString`, from the standard library's shortest digits.
 fn second_printer(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -117,13 +117,13 @@ fn second_printer(value: f64) -> String {
     if value < 0.0 { format!("-{unsigned}") } else { unsigned }
 }
 
-/// Where two shortest texts are equally near, ECMAScript wants the even one (ECMA-262, `Number::toString`, note 2;
-/// RFC 8785, appendix B, "Round to even"), and the standard library prints the upper one.
+/// Of two equally near shortest texts ECMAScript prints the even one (ECMA-262, `Number::toString`, note 2; RFC 8785,
+/// appendix B, "Round to even"), the standard library the upper one.
 fn even_of_two(digits: &str, value: f64) -> String {
     let significant =
         |count: usize| format!("{value:.*e}", count - 1).split_once('e').unwrap().0.replace('.', "");
     let one_more = significant(digits.len() + 1);
-    // Far more digits than a value that lies just between two shortest texts can have.
+    // 60 digits are more than a value between two shortest texts has.
     let half = one_more.ends_with('5') && significant(60).trim_end_matches('0') == one_more;
     let number: u64 = digits.parse().unwrap();
     if half && number % 2 == 1 { (number - 1).to_string() } else { digits.to_owned() }

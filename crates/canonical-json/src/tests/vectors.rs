@@ -34,7 +34,7 @@ fn bytes_of(input: Option<String>, base64: Option<String>) -> Vec<u8> {
     }
 }
 
-/// The vectors of one folder, each as its file's name and its text.
+/// File names and texts of the vectors of one folder.
 fn vectors(folder: &str) -> Vec<(String, Vec<u8>)> {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/canonical-json").join(folder);

@@ -1,5 +1,5 @@
-//! What is canonical already is copied, and its strings stay where they lie. The same value, spelled so that nothing of it can be,
-//! has to come to the same.
+//! Canonical input takes a fast path: its text is copied and its strings are not moved. The same value in another
+//! spelling must give the same result on the slow path.
 
 use countersign_core::Digest;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::laws::{docs, jsonish, limits};
 use crate::scan::first_special;
 use crate::*;
 
-/// Spells a canonical text anew with every character of every string as an escape.
+/// Escapes every character of every string of a canonical text.
 fn escaped(canonical: &str) -> String {
     let (mut out, mut within, mut chars) = (String::new(), false, canonical.chars());
     while let Some(c) = chars.next() {
@@ -32,7 +32,7 @@ fn escaped(canonical: &str) -> String {
     out
 }
 
-/// Says whether two values are one, by every way into them.
+/// Compares two values through every accessor.
 fn same(a: ValueRef<'_>, b: ValueRef<'_>) -> bool {
     let as_they_are = |value: ValueRef<'_>| {
         (value.kind(), value.len(), value.is_exact(), value.as_bool(), value.as_f64().map(f64::to_bits))
@@ -43,10 +43,10 @@ fn same(a: ValueRef<'_>, b: ValueRef<'_>) -> bool {
         && a.members().zip(b.members()).all(|((a_name, a), (b_name, b))| a_name == b_name && same(a, b))
 }
 
-/// Reads bytes as they are, and behind a blank: whatever comes of them, it is the same, one byte further on.
+/// Reads bytes with and without a leading space. Results must be equal, except that offsets differ by one byte.
 fn check_behind_a_blank(reader: &mut Reader, bytes: &[u8]) -> Result<(), TestCaseError> {
     if bytes.starts_with(b"\xEF\xBB\xBF") {
-        return Ok(()); // It is a byte order mark at the very start alone.
+        return Ok(()); // A byte order mark is refused only at the start.
     }
     let moved = [b" ", bytes].concat();
     for recipe in Recipe::ALL {
@@ -97,7 +97,7 @@ proptest! {
         let at = at.index(bytes.len());
         if insert { bytes.insert(at, byte) } else { bytes[at] = byte }
         check_behind_a_blank(&mut reader, &bytes)?;
-        // What a reader remembers of one text has no part in the next.
+        // State of one text must not leak into the next.
         check_behind_a_blank(&mut reader, once.bytes())?;
     }
 

@@ -11,7 +11,7 @@ fn amendment_of(context: PlanContext, root: &PlanRoot, position: u64) -> Committ
 
 const PIVOT: (&str, &str) = ("send", r#"{"to":"desk@example.com","body":"a person has to look"}"#);
 
-/// Amends with what was approved.
+/// Amends with the approved root.
 fn amend(cursor: &mut PlanCursor<String>, plan: CommittedPlan) -> Result<(), PlanUseError> {
     let approved = *plan.root();
     cursor.amend(plan, &approved, &context())
@@ -98,7 +98,7 @@ fn an_amendment_for_another_session_or_goal_is_refused() {
         let root = *cursor.plan().root();
         let new = || amendment_of(other.clone(), &root, 0);
         assert_eq!(amend(&mut cursor, new()), Err(error));
-        // Whoever says another context with it changes nothing: the plan that runs has its own.
+        // Another context in the call changes nothing: the running plan has its own.
         let approved = *new().root();
         assert_eq!(cursor.amend(new(), &approved, &other), Err(error));
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Why a call is not the one that the step is for.
+/// The reason why a call does not match the step.
 fn refusal(planned: &str, called: &str) -> Result<(), &'static str> {
     crate::admit::admit(&step("send", planned), &tool("send"), &json(called)).map_err(|breach| {
         assert_eq!(breach.code(), "PLAN_STEP_MISMATCH");
@@ -74,7 +74,7 @@ fn a_dynamic_value_with_an_extra_key_is_refused() {
     assert_eq!(refusal(nested, r#"{"message":{"to":"bob","body":"x","cc":"eve"}}"#), Err("added-argument"));
     let listed = r#"{"parts":["<DYNAMIC>"]}"#;
     assert_eq!(refusal(listed, r#"{"parts":["x","y"]}"#), Err("added-argument"));
-    // An open name cannot be used for another: what is open is one place.
+    // An open member does not allow another name: a place is one member.
     assert_eq!(refusal(planned, r#"{"to":"bob","Body":"x"}"#), Err("missing-argument"));
 }
 

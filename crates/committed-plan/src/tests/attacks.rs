@@ -1,5 +1,5 @@
-//! attacks.md, *Plan*: each row that can be tried inside this crate and has no file of its own. Order, counts and insertion are in
-//! `order.rs`; proofs in `proofs.rs`; dynamic arguments in `arguments.rs` and `commits.rs`; amendments in `amendments.rs`.
+//! Attacks on plans without a file of their own. Order, counts and insertion are in `order.rs`, proofs in `proofs.rs`,
+//! dynamic arguments in `arguments.rs` and `commits.rs`, amendments in `amendments.rs`.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn a_step_put_in_or_taken_out_is_found_before_it_is_compared() {
 
 #[test]
 fn the_last_step_doubled_is_another_plan() {
-    // CVE-2012-2459. A header and two steps are three leaves; with the last step doubled they are four.
+    // CVE-2012-2459: a header and two steps are three leaves, with the last step doubled they are four.
     let two = || vec![step("search", r#"{"query":"a"}"#), step("search", r#"{"query":"b"}"#)];
     let mut three = two();
     three.push(two()[1].clone());
@@ -66,7 +66,7 @@ fn a_leaf_does_not_pass_for_a_node_or_a_node_for_a_leaf() {
     let plan = plan_of(steps());
     let leaf = |index: u64| NodeHash::from(LeafHash::of(plan.step(index).unwrap().leaf(index, 3).as_bytes()));
     let node = NodeHash::of(&leaf(2), &leaf(3));
-    // The plan's right half, offered as the one step of a plan of one step.
+    // The plan's right half, presented as the only step of a plan.
     let header = NodeHash::from(LeafHash::of(plan.header().to_json().as_bytes()));
     let left = NodeHash::of(&header, &leaf(1));
     assert_eq!(NodeHash::of(&left, &node).digest(), plan.root().digest());

@@ -1,4 +1,4 @@
-//! A plan that whoever runs it halts.
+//! Halts by the host.
 
 use super::*;
 

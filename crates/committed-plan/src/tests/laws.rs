@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 
-/// JSON of some depth, in which places may be left open.
+/// Nested JSON with open places.
 fn any_value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),
@@ -46,7 +46,7 @@ pub(super) fn committed(steps: &[Step]) -> CommittedPlan {
     Plan::new(context(), steps.to_vec()).unwrap().commit(&Anything).unwrap()
 }
 
-/// The arguments with every open place filled in.
+/// Fills in every open place.
 fn filled(value: &Value) -> Value {
     match value {
         Value::String(text) if text == DYNAMIC => json!({ "filled": [1, "in"] }),
@@ -63,7 +63,7 @@ pub(super) fn honest(step: &Step) -> Canonical {
     json(&filled(&args).to_string())
 }
 
-/// Another step than this one, in one respect.
+/// Changes one property of a step.
 pub(super) fn changed(step: &Step, how: u8) -> Step {
     let mut args: Value = serde_json::from_str(step.args().as_str()).unwrap();
     let name = step.tool().name().as_str();
@@ -83,7 +83,7 @@ pub(super) fn changed(step: &Step, how: u8) -> Step {
             of(name, &args)
         }
         _ => {
-            // Whatever takes the place of an argument that is left open is one more way to fill it in.
+            // Any value at an open place only fills it in.
             let fixed = args.as_object().unwrap().iter().find(|(_, value)| value.as_str() != Some(DYNAMIC));
             let first = fixed.map_or_else(|| "added".to_owned(), |(name, _)| name.clone());
             args[&first] = json!({ "another": args[&first] });
@@ -92,7 +92,7 @@ pub(super) fn changed(step: &Step, how: u8) -> Step {
     }
 }
 
-/// What somebody does to the steps behind the commitment's back.
+/// A manipulation of the committed steps.
 type Edit<'a> = &'a dyn Fn(&mut Vec<Step>);
 
 pub(super) fn start(plan: CommittedPlan) -> PlanCursor<u64> {
@@ -117,7 +117,7 @@ proptest! {
         let root = *cursor.plan().root();
         let mut calls = 0;
         for (step, at) in steps.iter().zip(1..) {
-            // Where the step is not named, calls that two steps could have go to the earlier one: use its calls up.
+            // Without a named step, a call that matches two steps goes to the earlier one, so use up its calls first.
             let times = if all || !named { step.max_calls() } else { 1 };
             for _ in 0..times {
                 let args = honest(step);

@@ -1,4 +1,4 @@
-//! What `laws.rs` says of a whole plan, for a machine that has its root alone.
+//! The laws of `laws.rs` for a machine that has only the plan's root.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -26,7 +26,7 @@ fn flip(digest: Digest, bit: usize) -> Digest {
     Digest::from_bytes(bytes)
 }
 
-/// What somebody does to the hashes of a proof.
+/// A manipulation of a proof's hashes.
 type PathChange<'a> = &'a dyn Fn(&mut Vec<Value>);
 
 proptest! {
@@ -48,7 +48,7 @@ proptest! {
             }
             let one_more = call(cursor, step, &proof).unwrap_err();
             prop_assert_eq!(why(one_more), ("PLAN_EXHAUSTED", "count"));
-            // It has halted; the others go on as if it were up to here.
+            // The cursor has halted: continue with a new one.
             *cursor = start(&plan);
         }
     }
@@ -123,7 +123,7 @@ proptest! {
         let plan = committed(&steps);
         let at = at.index(steps.len());
         let proof = plan.prove_step(at as u64 + 1).unwrap();
-        // Counts and descriptions are the plan's: no call can differ in them.
+        // Counts and descriptions belong to the plan: a call cannot differ in them.
         let wrong = changed(&steps[at], if how % 5 == 1 || how % 5 == 2 { 0 } else { how });
         let mut cursor = start(&plan);
         prop_assert!(call(&mut cursor, &wrong, &proof).is_err());

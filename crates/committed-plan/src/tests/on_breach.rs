@@ -1,4 +1,4 @@
-//! A plan that outlives calls that are not its own.
+//! Plans that tolerate breaches.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ fn number_of_breaches_is_bounded() {
     assert_eq!((Breaches::default().get(), OnBreach::default()), (8, OnBreach::Halt));
 }
 
-/// Makes a call that is not the plan's next one: another step than that whose turn it is, or the next one changed.
+/// Makes a call that is not the plan's next one: one of another step, or the next one changed.
 fn foreign(cursor: &mut PlanCursor<u64>, steps: &[Step], at: u64, how: u8) -> bool {
     let position = cursor.position();
     let step = |at: u64| usize::try_from(at).ok().and_then(|at| steps.get(at.checked_sub(1)?));
@@ -71,7 +71,7 @@ fn foreign(cursor: &mut PlanCursor<u64>, steps: &[Step], at: u64, how: u8) -> bo
         Some(next) if at == position + 1 || repeats => (position + 1, changed(next, how)),
         _ => (at, step(at).unwrap_or(&steps[0]).clone()),
     };
-    // After the last step nothing is the plan's own.
+    // After the last step every call is a breach.
     let at = if repeats { position + 1 } else { at };
     call(cursor, at, &made, &honest(&made)).is_err()
 }

@@ -162,7 +162,7 @@ fn a_call_has_one_outcome() {
     assert_eq!(trace.steps()[0].observation(), "result of search");
 }
 
-/// Lets a cursor count one turn, so that two cursors are at the same number.
+/// Advances a cursor's counter of turns by one, so that two cursors have the same number.
 fn cursor_turns(cursor: &mut PlanCursor<String>) {
     let planned = check(cursor, SEARCH).unwrap();
     cursor.give_back(planned).unwrap();

@@ -52,7 +52,7 @@ fn a_changed_index_or_size_is_refused() {
             if other != 7 {
                 let changed = text.replace(r#""steps":7"#, &format!(r#""steps":{other}"#));
                 assert_ne!(changed, text);
-                // One path can fit two sizes, and the leaf says which it is.
+                // A path can match two sizes; the leaf states the right one.
                 if let Ok(proof) = read_proof(&changed) {
                     leaf_refused(proof, plan.root());
                 }
@@ -148,7 +148,7 @@ fn a_header_is_proved_by_the_root_alone() {
     refused(&header, &PlanRoot::from_digest(Digest::of(b"other")), &proof);
     let other = InclusionProof::new(1, 8, proof.path().to_vec()).unwrap();
     refused(&header, plan.root(), &other);
-    // A tree of somebody's making, under which the header is a leaf, and not the first.
+    // A forged tree in which the header is a leaf other than the first.
     use countersign_merkle::{LeafHash, MerkleTree};
     let mut leaves: Vec<LeafHash> = (0..8_u8).map(|at| LeafHash::of(&[at])).collect();
     leaves[3] = LeafHash::of(text.as_bytes());

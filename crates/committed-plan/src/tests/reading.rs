@@ -196,7 +196,7 @@ fn a_plan_stays_within_its_limits() {
     let error = Step::list_from_json(list(3).as_bytes(), &limits).unwrap_err();
     assert_eq!((error.code(), error.step()), ("PLAN_LIMIT", None));
     assert_eq!(Plan::from_json(plan_json(&list(3)).as_bytes(), &limits).unwrap_err().code(), "PLAN_LIMIT");
-    // More steps than other lists may have elements: it is the first of them that is wrong.
+    // More steps than the default width of lists: the error must be about the first step.
     let wide = format!("[{}0]", "0,".repeat(65_536));
     let limits = PlanLimits::default().with_max_steps(70_000).unwrap();
     let error = Step::list_from_json(wide.as_bytes(), &limits).unwrap_err();

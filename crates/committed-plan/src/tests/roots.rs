@@ -1,4 +1,4 @@
-//! A machine that has the root of a plan and nothing else of it.
+//! A machine that has only the root of a plan.
 
 use countersign_merkle::{InclusionProof, LeafHash, MerkleTree};
 
@@ -246,7 +246,7 @@ fn a_whole_plan_verifies_a_proof_that_comes_with_a_call() {
     assert_eq!(asked(plan.prove_step(2).unwrap(), None), Err(("PLAN_OUT_OF_ORDER", "skipped")));
 }
 
-/// A tree whose header says fewer steps than the tree has leaves for: a proof for leaf 0 fits both sizes.
+/// A forged tree whose header states fewer steps than it has leaves. A proof for leaf 0 matches both sizes.
 fn short_header() -> (HeaderProof, PlanRoot, StepProof) {
     let header = PlanHeader::new(context(), None, 2);
     let hidden = step("refund", r#"{"amount":900}"#);
@@ -258,7 +258,7 @@ fn short_header() -> (HeaderProof, PlanRoot, StepProof) {
     leaves.push(hidden.leaf(3, 3));
     let tree: MerkleTree = leaves.iter().map(|leaf| LeafHash::of(leaf.as_bytes())).collect();
     let root = PlanRoot::new(tree.root());
-    // The path of leaf 0 among four leaves is also one among three.
+    // The path of leaf 0 among four leaves is also its path among three.
     let path = tree.prove_inclusion(0).unwrap().path().to_vec();
     let proof = HeaderProof::new(header, InclusionProof::new(0, 3, path).unwrap()).unwrap();
     (proof, root, StepProof::new(hidden, tree.prove_inclusion(3).unwrap()))

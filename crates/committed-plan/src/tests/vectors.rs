@@ -1,5 +1,5 @@
-//! The public vectors under `tests/vectors/committed-plan`: one test makes them anew and compares, another runs what is on
-//! disk. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+//! Public vectors under `tests/vectors/committed-plan`. One test compares them with regenerated ones, another runs the
+//! files. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
 mod breaches;
 mod headers;
@@ -16,8 +16,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What the operator allows, as data: the tools of `desk`, with the places that are data; and those of them whose fixed arguments
-/// the operator does not take.
+/// A contract as data: the tools of `desk` with their data arguments, and the tools whose fixed arguments are refused.
 struct Allowed {
     tools: Value,
     unfit: Value,

@@ -7,16 +7,16 @@ use crate::VerifyingKey;
 use crate::base64;
 use crate::error::KeyError;
 
-/// The most bytes that the name of a key has here.
+/// Maximum length of a key's name, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
-/// Says whether a text can be a key's name in a signature line: not empty, no white space, no plus sign.
+/// Returns whether a text can be a key's name in a signature line: not empty, no whitespace, no plus sign.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(|c| c.is_whitespace() || c == '+')
 }
 
-/// Holds the name of a key: 1 to 255 bytes without white space, plus signs or hidden characters. A URL without its
-/// scheme is best, since nobody else has it; it need not lead anywhere.
+/// Name of a key: 1 to 255 bytes without whitespace, plus signs or invisible characters. A URL without its scheme is
+/// recommended, because it is unique; it need not resolve.
 ///
 /// ```
 /// use countersign_keys::note::KeyName;
@@ -28,10 +28,10 @@ pub(super) fn is_name(text: &str) -> bool {
 pub struct KeyName(Box<str>);
 
 impl KeyName {
-    /// Takes a name.
+    /// Validates a name.
     ///
     /// # Errors
-    /// [`VerifierKeyError::Name`] when it is none.
+    /// [`VerifierKeyError::Name`] if the text is not a valid name.
     pub fn new(name: &str) -> Result<Self, VerifierKeyError> {
         let fits = is_name(name) && name.len() <= MAX_NAME_BYTES && !name.chars().any(is_hidden);
         if fits { Ok(Self(name.into())) } else { Err(VerifierKeyError::Name) }
@@ -63,18 +63,18 @@ impl fmt::Debug for KeyName {
     }
 }
 
-/// What kind of signatures a key makes. One key of one name may make several kinds, and has an id for each.
+/// Signature algorithm of a key. A key with one name may use several, and has an id for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// Ed25519 over the text (0x01).
     Ed25519,
-    /// Ed25519 over a time and the text, as witnesses sign (0x04).
+    /// Ed25519 over a time and the text, for witnesses (0x04).
     Cosignature,
 }
 
 impl Algorithm {
-    /// The byte that stands for it in keys and ids.
+    /// The byte for the algorithm in keys and ids.
     #[must_use]
     pub const fn byte(self) -> u8 {
         match self {
@@ -92,10 +92,10 @@ impl Algorithm {
     }
 }
 
-/// Holds what somebody's signatures on notes are verified by: a name, a kind of signature and a public key.
+/// Verifies signatures on notes: a name, an algorithm and a public key.
 ///
-/// Its text form is `name+id+key`: the id in eight lower-case hexadecimal digits, and in base64 the byte of the kind and
-/// the 32 bytes of the key.
+/// The text form is `name+id+key`: the id in eight lower-case hexadecimal digits, and in base64 the algorithm's byte
+/// and the 32 bytes of the key.
 ///
 /// ```
 /// use countersign_keys::note::VerifierKey;
@@ -112,13 +112,13 @@ pub struct VerifierKey {
 }
 
 impl VerifierKey {
-    /// A key that signs texts as they are.
+    /// Creates a key of algorithm [`Ed25519`](Algorithm::Ed25519).
     #[must_use]
     pub const fn new(name: KeyName, key: VerifyingKey) -> Self {
         Self { name, algorithm: Algorithm::Ed25519, key }
     }
 
-    /// A key that cosigns as a witness does.
+    /// Creates a key of algorithm [`Cosignature`](Algorithm::Cosignature), for witnesses.
     #[must_use]
     pub const fn cosigner(name: KeyName, key: VerifyingKey) -> Self {
         Self { name, algorithm: Algorithm::Cosignature, key }
@@ -130,7 +130,7 @@ impl VerifierKey {
         &self.name
     }
 
-    /// The kind of signature.
+    /// The signature algorithm.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -142,8 +142,8 @@ impl VerifierKey {
         &self.key
     }
 
-    /// The id: the first four bytes of SHA-256 over the name, a newline, the byte of the kind and the public key. It is
-    /// short and helps to find a key; what counts is the key.
+    /// The id: the first four bytes of SHA-256 over the name, a newline, the algorithm's byte and the public key.
+    /// Collisions are cheap, so it is for look-ups only.
     #[must_use]
     pub fn id(&self) -> [u8; 4] {
         let named = [self.name.as_str().as_bytes(), &[b'\n', self.algorithm.byte()], self.key.as_bytes()];
@@ -184,23 +184,23 @@ fn hex(id: [u8; 4]) -> String {
     format!("{:08x}", u32::from_be_bytes(id))
 }
 
-/// Why a text is not a verifier key or the name of one. Never holds it.
+/// Invalid verifier key or key name. The error never contains the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifierKeyError {
-    /// The text is not a name, an id and a key with plus signs between them.
+    /// The text is not a name, an id and a key, separated by plus signs.
     #[error("a verifier key is a name, an id and a key in base64, with plus signs between them")]
     Malformed,
-    /// The name is empty or too long, or has white space, plus signs or hidden characters.
+    /// The name is empty or too long, or has whitespace, plus signs or invisible characters.
     #[error("the name of a key has 1 to 255 bytes without white space, plus signs or hidden characters")]
     Name,
-    /// The key is of a kind that is not known, or not of the kind that is wanted here.
+    /// The algorithm is unknown or not the expected one.
     #[error("the key is of another kind")]
     Algorithm,
-    /// The id is not that of the name and the key.
+    /// The id does not match the name and the key.
     #[error("the id does not belong to the name and the key")]
     Id,
-    /// The public key is none, or weak.
+    /// The public key is malformed or weak.
     #[error(transparent)]
     Key(#[from] KeyError),
 }

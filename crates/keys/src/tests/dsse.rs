@@ -14,7 +14,7 @@ fn verify(envelope: &Envelope, root: &TrustRoot) -> Result<Vec<VerifyingKey>, En
     envelope.verify(TYPE, root, &|_| false).map(|verified| verified.signers().to_vec())
 }
 
-/// An envelope of given signatures, put together by hand.
+/// An envelope with the given signatures, composed by hand.
 fn envelope(payload: &[u8], signatures: &[(&str, &SigningKey)]) -> String {
     let signed = pre_authentication_encoding(TYPE, payload);
     let signatures: Vec<_> = signatures
@@ -80,7 +80,8 @@ fn a_key_is_counted_once_however_often_it_is_named() {
 
 #[test]
 fn a_key_id_decides_nothing() {
-    // Another signer's key ids, or none at all, are no obstacle; a stranger's signature under a good id is no help.
+    // Unknown or missing key ids do not prevent verifying. A stranger's signature with a trusted key's id does not
+    // count.
     let named = envelope(b"p", &[("whatever", &key(1)), ("", &key(2))]);
     assert_eq!(verify(&read(&named).unwrap(), &root(2, &[1, 2])).unwrap().len(), 2);
     let unnamed = named.replace(r#""keyid":"","#, "");
@@ -116,7 +117,7 @@ fn a_signature_over_other_bytes_of_the_same_json_is_refused() {
 fn a_payload_of_another_type_is_refused() {
     let signed = Envelope::sign("text/plain", b"p", &[&key(1)]);
     assert_eq!(verify(&signed, &root(1, &[1])), Err(EnvelopeError::PayloadType));
-    // The type is inside what is signed.
+    // The signed bytes include the type.
     let json = signed.to_json().replace("text/plain", TYPE);
     assert!(matches!(verify(&read(&json).unwrap(), &root(1, &[1])), Err(EnvelopeError::Threshold { .. })));
 }
@@ -194,7 +195,7 @@ proptest! {
         bytes[at.index(json.len())] ^= 1 << bit;
         let verified = Envelope::from_json(&bytes, 4096)
             .and_then(|envelope| envelope.verify(TYPE, &root(1, &[1]), &|_| false));
-        // A changed key id is the one thing that does not matter.
+        // Only a changed key id has no effect.
         if let Ok(verified) = verified {
             prop_assert_eq!(verified.payload(), &payload[..]);
         }
@@ -229,7 +230,7 @@ fn signatures_that_name_no_key_are_tried_a_bounded_number_of_times() {
     let crowd: Vec<_> = strangers.iter().map(|key| ("", key)).chain([("", &good)]).collect();
     let unnamed = read(&envelope(b"p", &crowd)).unwrap();
     assert_eq!(verify(&unnamed, &root), Err(EnvelopeError::Threshold { have: 0, need: 1 }));
-    // Named, the same signature is found wherever it stands.
+    // With its key id, the same signature is found at any position.
     let id = good.key_id();
     let crowd: Vec<_> = strangers.iter().map(|key| ("", key)).chain([(id.as_str(), &good)]).collect();
     assert!(verify(&read(&envelope(b"p", &crowd)).unwrap(), &root).is_ok());

@@ -55,9 +55,9 @@ fn a_second_spelling_of_a_key_is_refused() {
         accepted_elsewhere += usize::from(elsewhere.is_ok_and(|key| !key.is_weak()));
         assert!(VerifyingKey::from_bytes(&bytes).is_err(), "{low} {sign}");
     }
-    // Without the check these would have been second names of good keys.
+    // Without the check these would be second encodings of valid keys.
     assert!(accepted_elsewhere > 0);
-    // The sign of x = 0.
+    // The sign bit of x = 0.
     let mut identity = [0; 32];
     (identity[0], identity[31]) = (1, 0x80);
     assert_eq!(VerifyingKey::from_bytes(&identity), Err(KeyError::Weak));
@@ -192,7 +192,7 @@ proptest! {
         prop_assert_eq!(base64::decode_array(&good), Some(signature));
         let read = |digit: char| base64::decode_array::<64>(&format!("{}{digit}==", &good[..85]));
         let accepted = ('\u{0}'..='\u{ff}').filter(|digit| read(*digit).is_some_and(|read| read[..63] == signature[..63]));
-        // Two bits of the 64th byte are in it, and four that must be zero.
+        // The digit has two bits of the 64th byte and four spare bits, which must be zero.
         prop_assert_eq!(accepted.collect::<String>(), "AQgw");
     }
 

@@ -22,7 +22,7 @@ fn code<T>(result: Result<T, KeyFileError>) -> &'static str {
     })
 }
 
-/// Puts a text into a file of the given mode.
+/// Writes a file with the given mode.
 fn put(dir: &TempDir, text: impl AsRef<[u8]>, mode: u32) -> PathBuf {
     let path = dir.path().join("key");
     let _ = fs::remove_file(&path);
@@ -40,7 +40,7 @@ fn chmod(path: &Path, mode: u32) {
 #[cfg(not(unix))]
 fn chmod(_: &Path, _: u32) {}
 
-/// The three files as they are written.
+/// Contents of the three kinds of written files.
 fn written() -> (TempDir, PathBuf, PathBuf, PathBuf) {
     let dir = TempDir::new().unwrap();
     let at = |name: &str| dir.path().join(name);

@@ -35,7 +35,7 @@ fn case_6_of_rfc_4231_holds() {
 fn keys_are_derived_as_rfc_5869_says() {
     let ikm = [9; 40];
     let secret = ServerSecret::new(KeyId::new("k1").unwrap(), &ikm).unwrap();
-    // Section 2.2 without a salt, then one block of section 2.3.
+    // RFC 5869, section 2.2 without a salt, then one block of section 2.3.
     let prk = hmac(&[0; 32], &ikm);
     for (derived, label, name) in [
         (secret.run_key(&run("r")), "countersign/run-key-1", "r"),
@@ -136,13 +136,13 @@ fn secrets_keys_and_tags_are_printed_without_their_bytes() {
 #[test]
 fn a_prepared_key_wipes_itself() {
     const fn wipes<T: ZeroizeOnDrop>() {}
-    // HMAC's state is two states of the hash and nothing else.
+    // HMAC's state consists of two hash states.
     wipes::<Sha256>();
     assert!(std::mem::needs_drop::<Hmac<Sha256>>());
     wipes::<ed25519_dalek::SigningKey>();
 }
 
-/// Names a trait's item twice over for what can be cloned, so that naming it does not compile.
+/// Makes an item ambiguous for types that are `Clone`, so that naming it does not compile.
 trait CannotBeCloned<A> {
     const OK: bool = true;
 }

@@ -8,7 +8,7 @@ use crate::note::{
 };
 use crate::{SigningKey, base64};
 
-/// The keys and notes of golang.org/x/mod/sumdb/note's documentation and tests.
+/// Keys and notes from the documentation and tests of golang.org/x/mod/sumdb/note.
 const PETER: &str = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
 const PETER_SECRET: &str = "AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz";
 const ENOCH: &str = "EnochRoot+af0cfe78+ATtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop";
@@ -17,8 +17,8 @@ const TEXT: &str = "If you think cryptography is the answer to your problem,\n\
 const PETER_LINE: &str = "\u{2014} PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n";
 const ENOCH_LINE: &str = "\u{2014} EnochRoot rwz+eBzmZa0SO3NbfRGzPCpDckykFXSdeX+MNtCOXm2/5n2tiOHp+vAF1aGrQ5ovTG01oOTGwnWLox33WWd1RvMc+QQ=\n";
 
-/// A checkpoint of a public log of certificates, with the log's two signatures (of which 0x05 is not known here) and
-/// those of four witnesses, and the keys of the log and of one witness.
+/// A checkpoint of a public certificate log with the log's two signatures (0x05 is not supported here) and those of
+/// four witnesses, and the keys of the log and of one witness.
 const ARCHE: &str = "arche2025h1.staging.ct.transparency.dev
 1432088532
 U7WM79jrzyhGZ5/GUBTpM7NzwdyfFx61t3RovgcC4Ro=
@@ -145,7 +145,7 @@ fn every_refused_verifier_key_has_its_own_code() {
         ("name+00000000", "VERIFIER_KEY_MALFORMED"),
         ("+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW", "VERIFIER_KEY_NAME"),
         ("a b+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW", "VERIFIER_KEY_NAME"),
-        // A key that is too long, and a kind that does not exist, each with the id that it would have.
+        // A key that is too long and an unknown algorithm, each with a matching id.
         (
             "PeterNeumann+cc469956+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TWBADKEY==",
             "VERIFIER_KEY_MALFORMED",
@@ -197,10 +197,10 @@ fn a_known_key_with_a_bad_signature_fails_the_note_whoever_else_signed() {
         assert_eq!(open(&note(&line(&id, bad)), &keys), Err(NoteError::Signature));
         assert_eq!(open(&note(&line(&id, bad)), &keys[..1]), Ok(TEXT), "nobody known");
     }
-    // The same name under another id, and the same id under another name, are somebody else's.
+    // The same name with another id, and the same id with another name, belong to other keys.
     assert_eq!(open(&note(&line(&[1, 2, 3, 4], &bytes[4..])), &keys), Ok(TEXT));
     assert_eq!(open(&note(&line(&id, &bytes[4..]).replace("EnochRoot", "Enoch")), &keys), Ok(TEXT));
-    // Twice the same key: each line has to verify.
+    // Two lines of the same key: each must verify.
     assert_eq!(open(&note(&(ENOCH_LINE.to_owned() + ENOCH_LINE)), &keys), Ok(TEXT));
     assert_eq!(
         open(&note(&(ENOCH_LINE.to_owned() + &line(&id, &bytes[4..]))), &keys),
@@ -210,7 +210,7 @@ fn a_known_key_with_a_bad_signature_fails_the_note_whoever_else_signed() {
 
 #[test]
 fn two_keys_that_were_made_to_have_one_id_are_not_taken_for_each_other() {
-    // Found by trying a hundred thousand: an id is four bytes.
+    // Found by trying a hundred thousand keys, since an id has only four bytes.
     let [first, other] = [114_838_u32, 116_370].map(|number| {
         let mut seed = [0; 32];
         seed[..4].copy_from_slice(&number.to_be_bytes());
@@ -240,7 +240,7 @@ fn a_signature_of_one_kind_is_not_taken_for_one_of_the_other() {
     assert_eq!(open(&cosigned, std::slice::from_ref(&witness)), Ok(TEXT));
     assert_eq!(open(&signed, std::slice::from_ref(&witness)), Err(NoteError::Unsigned));
     assert_eq!(open(&cosigned, std::slice::from_ref(&plain)), Err(NoteError::Unsigned));
-    // The text of the cosignature is the specification's.
+    // The cosigned text is that of the specification.
     let line = cosigned.rsplit(' ').next().unwrap().trim_end();
     let bytes = base64::decode(line).unwrap();
     let message = format!("cosignature/v1\ntime 1679315147\n{TEXT}");
@@ -289,7 +289,7 @@ fn what_is_no_note_is_refused_before_any_key_is_looked_at() {
         good.replace("=\n", "\n"),
         good.replace("=\n", "==\n"),
         good.replace("=\n", "= \n"),
-        // Spare bits, which decode to the same bytes elsewhere.
+        // Spare bits, which other decoders ignore.
         good.replace("nAM=", "nAN="),
         format!("{TEXT}\n\u{2014} n \n"),
         format!("{TEXT}\n\u{2014} n AAAA\n"),
@@ -328,7 +328,7 @@ fn nobody_is_made_to_cosign_by_being_asked_to_sign() {
     let (name, key) = (name("w"), key(3));
     let asked = format!("cosignature/v1\ntime 7\n{TEXT}");
     assert_eq!(sign(&asked, &name, &key), Err(NoteError::Malformed));
-    // It would have been one.
+    // Without that check the signature would be a valid cosignature.
     let witness = VerifierKey::cosigner(name.clone(), key.verifying_key());
     let bytes = [&witness.id()[..], &7_u64.to_be_bytes(), key.sign(asked.as_bytes()).as_bytes()].concat();
     let note = format!("{TEXT}\n\u{2014} w {}\n", base64::encode(&bytes));

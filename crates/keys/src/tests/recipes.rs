@@ -1,5 +1,5 @@
-//! The public vectors under `tests/vectors/keys/recipes`: fingerprints, derived keys and what is signed, put together a second time.
-//! `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+//! Public vectors under `tests/vectors/keys/recipes`: fingerprints, derived keys and signed bytes, recomputed
+//! independently. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
 use countersign_core::{Digest, KeyId, RunId, Timestamp};
 use countersign_test_vectors::{Framed, Vectors, hex, numbered};
@@ -27,7 +27,7 @@ fn root_fingerprint(about: &str, root: &TrustRoot) -> Value {
     framed.vector(about, "fingerprint", &json!({ "file": text }), root.fingerprint())
 }
 
-/// A key that is derived from a secret of 32 bytes that are all 1: the info, the key, and what it makes of a message.
+/// A key derived from a secret of 32 bytes of value 1: the info, the key, and a message's tag.
 fn derived(about: &str, label: &str, id: &str, name: &str, made: impl Fn(&ServerSecret) -> MacKey) -> Value {
     let secret = [1; 32];
     let info = Framed::new(label).field("key_id", id.as_bytes()).field("name", name.as_bytes()).bytes();
@@ -43,7 +43,7 @@ fn derived(about: &str, label: &str, id: &str, name: &str, made: impl Fn(&Server
     })
 }
 
-/// The envelope of a payload: what is signed is DSSE's encoding of type and payload.
+/// The envelope of a payload, with the signed encoding of type and payload.
 fn envelope(about: &str, payload_type: &str, payload: &str) -> Value {
     let (size, length) = (payload_type.len(), payload.len());
     let bytes = format!("DSSEv1 {size} {payload_type} {length} {payload}");
@@ -57,7 +57,7 @@ fn envelope(about: &str, payload_type: &str, payload: &str) -> Value {
     })
 }
 
-/// A signature line under a note's text; a witness's where there is a time.
+/// A signature line for a note's text, or a cosignature line if there is a time.
 fn note(about: &str, text: &str, seconds: Option<u64>) -> Value {
     let name = KeyName::new("example.com/log").unwrap();
     let public = key(7).verifying_key();

@@ -150,7 +150,7 @@ fn a_revoked_key_does_not_sign_the_next_root() {
     let refused = old.update(&signed(&new, &[1, 3]), &|key| *key == stolen);
     assert_eq!(refused, Err(RootError::Envelope(EnvelopeError::Threshold { have: 0, need: 1 })));
     assert_eq!(old.update(&signed(&new, &[2, 3]), &|key| *key == stolen), Ok(new));
-    // Nor does it count for the new root, when that still has it.
+    // It does not count for the new root either, even if that still contains it.
     let keeps = next(2, 1, &[1, 4]);
     let refused = old.update(&signed(&keeps, &[1, 2]), &|key| *key == stolen);
     assert_eq!(refused, Err(RootError::Envelope(EnvelopeError::Threshold { have: 0, need: 1 })));

@@ -36,7 +36,7 @@ fn a_sealed_text_has_one_spelling() {
     let good = seal("t1", LABEL, &mac(), b"payload").unwrap();
     assert!(opens(&good));
     let (head, tag) = good.rsplit_once('.').unwrap();
-    // The last character of 32 bytes carries two bits that are spare, that of seven bytes four.
+    // The last character of 32 bytes has two spare bits, that of seven bytes four.
     let spare_tag = format!("{head}.{}{}", &tag[..42], char::from(tag.as_bytes()[42] + 1));
     let bad = [
         format!("{good}="),

@@ -1,10 +1,10 @@
-//! attacks.md, *Plan*: what is about the tree itself.
+//! Attacks on the tree itself.
 
 use super::*;
 
 #[test]
 fn three_leaves_and_four_with_the_last_one_doubled_have_different_roots() {
-    // CVE-2012-2459: where an odd leaf is paired with itself, these two lists have one root.
+    // CVE-2012-2459: if an odd leaf is paired with itself, these two lists have the same root.
     for size in 1..=65 {
         let (whole, mut doubled) = (tree(size), tree(size));
         doubled.append(leaf(size - 1)).unwrap();
@@ -23,7 +23,7 @@ fn no_two_lists_up_to_the_bound_have_one_root() {
 
 #[test]
 fn a_node_does_not_pass_for_a_leaf() {
-    // The bytes of two hashes, given out as an entry: without prefixes it would hash to their node.
+    // The bytes of two hashes as an entry: without prefixes it would hash to their node.
     let tree = tree(4);
     let (a, b) = (NodeHash::from(leaf(0)), NodeHash::from(leaf(1)));
     let forged = LeafHash::of(&[a.as_bytes().as_slice(), b.as_bytes()].concat());
@@ -37,7 +37,7 @@ fn a_node_does_not_pass_for_a_leaf() {
 
 #[test]
 fn a_leaf_does_not_pass_for_a_node() {
-    // An entry that begins like a node's input has another hash than that node.
+    // An entry with the bytes of a node's input has another hash than that node.
     let (a, b) = (NodeHash::from(leaf(0)), NodeHash::from(leaf(1)));
     let input = [&[1], a.as_bytes().as_slice(), b.as_bytes()].concat();
     assert_ne!(LeafHash::of(&input).digest(), NodeHash::of(&a, &b).digest());

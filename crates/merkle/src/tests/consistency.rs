@@ -79,7 +79,7 @@ fn a_proof_is_for_two_sizes() {
                 let wrong = TreeHead::new(other, *heads[new as usize].root()).unwrap();
                 assert_eq!(proof.verify(&heads[old as usize], &wrong), Err(ProofError::Size));
                 let result = verify_consistency(&heads[old as usize], &heads[other as usize], proof.path());
-                // A tree that is as large as the old one needs no hashes, and there is one proof with none.
+                // Includes equal sizes, which need an empty path.
                 assert!(result.is_err(), "{old} to {new} as {other}");
             }
         }
@@ -143,7 +143,7 @@ fn the_largest_tree_takes_64_hashes_and_no_path_makes_more_work() {
     let root = *tree(3).head().root();
     let head = |size| TreeHead::new(size, root).unwrap();
     let path = vec![NodeHash::from(leaf(0)); 1_000_000];
-    // From the last but one leaf on, each step has its hash, and the first one is told as well.
+    // Growing by the last leaf takes one hash for each level and one for the start.
     let (old, new) = (head(MAX_SIZE - 1), head(MAX_SIZE));
     assert_eq!(verify_consistency(&old, &new, &path[..63]), Err(ProofError::Length));
     assert_eq!(verify_consistency(&old, &new, &path[..64]), Err(ProofError::Root));

@@ -89,7 +89,8 @@ proptest! {
         let fitting = (0..=64).filter(|length| {
             verify_inclusion(&leaf(0), index, &head, &path[..*length]) != Err(ProofError::Length)
         });
-        // One hash where the paths to the leaf and to the last leaf have parted, one for each left turn before.
+        // One hash per level below the point where the paths to the leaf and to the last leaf part, and one for each
+        // right turn above it.
         let parted = 64 - (index ^ (size - 1)).leading_zeros();
         let expected = parted + index.unbounded_shr(parted).count_ones();
         prop_assert_eq!(fitting.collect::<Vec<_>>(), vec![expected as usize]);

@@ -1,4 +1,4 @@
-//! The definitions of RFC 9162, section 2.1, written down as they stand there: recursive, over lists of entries.
+//! The definitions of RFC 9162, section 2.1, transcribed literally: recursive, over lists of entries.
 
 use sha2::{Digest as _, Sha256};
 

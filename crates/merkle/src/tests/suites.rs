@@ -6,14 +6,14 @@ use serde::Deserialize;
 
 use super::*;
 
-/// The folder of public suites. A test that was asked for and cannot find it fails.
+/// Folder of the public suite. A test that is run without it fails.
 fn suite() -> PathBuf {
     let folder = std::env::var_os("COUNTERSIGN_VECTORS")
         .expect("COUNTERSIGN_VECTORS names the folder of public suites");
     PathBuf::from(folder).join("merkle-rfc9162/testdata")
 }
 
-/// All files beneath a folder, however deep.
+/// All files of a folder, recursively.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -57,7 +57,7 @@ fn bytes(text: Option<&String>) -> Vec<u8> {
     text.map(|text| Base64::decode_vec(text).unwrap()).unwrap_or_default()
 }
 
-/// The code, whatever refused.
+/// Parses the hashes of a proof, or returns the code of the refusal.
 fn path(proof: Option<&Vec<String>>) -> Result<Vec<NodeHash>, &'static str> {
     let hashes = proof.into_iter().flatten().map(|text| NodeHash::try_from(bytes(Some(text)).as_slice()));
     hashes.collect::<Result<_, _>>().map_err(|error| error.code())
@@ -78,8 +78,8 @@ fn included(vector: &Inclusion) -> Result<(), &'static str> {
 
 fn consistent(vector: &Consistency) -> Result<(), &'static str> {
     let mut roots = [&vector.root1, &vector.root2].map(|root| bytes(root.as_ref()));
-    // The vectors for two trees of one size have words in the place of roots, since they are only compared. Digests of
-    // those words are equal where the words are.
+    // Vectors for two trees of the same size have words instead of roots, which are only compared. Digests of the words
+    // compare like the words.
     if vector.size1 == vector.size2 && roots.iter().all(|root| root.len() != 32) {
         roots = roots.map(|root| Digest::of(&root).as_bytes().to_vec());
     }
@@ -108,7 +108,7 @@ fn public_consistency_proofs_hold_or_fail_as_they_say() {
     for file in files(&suite().join("consistency")) {
         let vector: Consistency = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let result = consistent(&vector);
-        // From a tree without leaves nothing can be proved, so that either answer is a convention. Ours is to refuse.
+        // For an empty old tree either result is a convention. This crate refuses.
         let expected = vector.want_err || vector.size1 == 0;
         assert_eq!(result.is_err(), expected, "{}: {result:?}", file.display());
         if expected { refused += 1 } else { held += 1 }

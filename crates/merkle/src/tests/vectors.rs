@@ -1,4 +1,4 @@
-//! The public vectors under `tests/vectors/merkle`: one test makes them anew and compares, another runs what is on disk.
+//! Public vectors under `tests/vectors/merkle`. One test compares them with regenerated ones, another runs the files.
 //! `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ fn small(size: u64) -> MerkleTree {
     (0..size).map(small_leaf).collect()
 }
 
-/// Entries that a reader can type: one letter each.
+/// An entry of one letter, easy to type.
 fn small_entry(index: u64) -> Vec<u8> {
     vec![b'a' + u8::try_from(index).unwrap()]
 }

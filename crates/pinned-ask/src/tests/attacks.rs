@@ -10,7 +10,7 @@ fn assert_drift(goal: &str, restated: &str) {
     assert_eq!(drift.restated(), Some(pin(restated).digest()));
 }
 
-/// Every place in `pay alice` where one character can be put.
+/// `pay alice` with the character inserted at each position.
 fn with_each_insertion(c: char) -> impl Iterator<Item = String> {
     (0..=9).map(move |at| {
         let (before, after) = "pay alice".split_at(at);
@@ -216,7 +216,7 @@ fn a_megabyte_of_combining_marks_is_refused_before_any_work() {
 
 #[test]
 fn marks_in_the_worst_order_up_to_the_limit_are_normalised() {
-    // Classes 230 and 220 by turns: all of them have to be sorted, in one run.
+    // Combining classes 230 and 220 alternate, so the whole run must be sorted.
     let given = format!("a{}", "\u{301}\u{316}".repeat((16 << 10) - 1));
     let sorted = format!("a{}{}", "\u{316}".repeat((16 << 10) - 1), "\u{301}".repeat((16 << 10) - 1));
     assert_eq!(verify(&given, &sorted), Ok(()));

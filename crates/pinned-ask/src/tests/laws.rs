@@ -4,7 +4,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::{pin, verify};
 use crate::normalise::{ascii, normalise, unicode};
 
-/// The recipe in its own words, as slowly as it can be said.
+/// A literal, slow transcription of the recipe.
 fn by_the_book(text: &str) -> String {
     let composed = text.nfc().collect::<String>();
     let lower = composed.to_lowercase();
@@ -13,7 +13,7 @@ fn by_the_book(text: &str) -> String {
     spaced.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Holds for every text: the path that is taken gives what the whole recipe gives, and doing it twice changes nothing.
+/// Checks that both paths agree with the recipe and that normalising is idempotent.
 fn check(text: &str) {
     let whole = unicode(text);
     assert_eq!(whole, by_the_book(text), "{text:?}");
@@ -29,7 +29,7 @@ fn every_scalar_value_is_normalised_alike_by_both_paths_alone_and_in_context() {
     let all = |chars: std::ops::RangeInclusive<char>| {
         for c in chars {
             check(c.encode_utf8(&mut [0; 4]));
-            // Each word is a context: between capitals, before and behind what composes, around a sigma, doubled.
+            // Each word is a context: between capitals, beside composing marks, around a sigma, doubled.
             check(&format!("A{c}B {c}\u{331} H{c}\u{331} \u{391}{c}\u{3a3}{c} {c}{c}"));
         }
     };
@@ -53,7 +53,7 @@ fn every_pair_of_ascii_characters_is_normalised_alike_by_both_paths() {
 fn normalising_h_with_macron_below_twice_is_once() {
     assert_eq!(unicode("H\u{331}"), "\u{1e96}");
     assert_eq!(unicode("\u{1e96}"), "\u{1e96}");
-    // One pass is not: the capital does not compose, its lower case does.
+    // One pass is not idempotent: the capital does not compose, its lower case does.
     let one_pass = |text: &str| text.nfc().collect::<String>().to_lowercase();
     assert_ne!(one_pass("H\u{331}"), one_pass(&one_pass("H\u{331}")).nfc().collect::<String>());
     check("H\u{331}");

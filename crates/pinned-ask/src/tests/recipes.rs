@@ -1,5 +1,5 @@
-//! The public vectors under `tests/vectors/pinned-ask/recipes`: how a goal is hashed, and a text that no goal can be. Each is put
-//! together a second time from its input.
+//! Public vectors under `tests/vectors/pinned-ask/recipes`: hashes of goals and of texts that cannot be goals. Each is
+//! recomputed from its input.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ struct Vector {
     label: String,
     input: Input,
     fields: Vec<Field>,
-    /// Left out where the goal is long.
+    /// Omitted for long goals.
     bytes: Option<String>,
     sha256: Digest,
     code: Option<String>,
@@ -47,7 +47,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Each part behind its length as eight big-endian bytes.
+/// Concatenates the parts, each preceded by its length as eight big-endian bytes.
 fn framed(parts: [&str; 3]) -> Vec<u8> {
     parts
         .into_iter()
@@ -55,7 +55,7 @@ fn framed(parts: [&str; 3]) -> Vec<u8> {
         .collect()
 }
 
-/// What the library makes of the goal: its digest; or the code that it is refused with, and the digest that it has then.
+/// The library's digest of the goal, and the code if the goal is refused.
 fn said(input: &Input) -> (Digest, Option<&'static str>) {
     let (goal, ttl) = (input.goal.text(), Millis::from_secs(60));
     match PinnedAsk::pin(&goal, &input.session, ttl, at(1_000)) {

@@ -37,7 +37,7 @@ impl Text {
     }
 }
 
-/// The files of one kind.
+/// The vectors of one folder.
 pub(super) fn files<T: DeserializeOwned>(kind: &str) -> Vec<(PathBuf, T)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/pinned-ask").join(kind);
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -52,7 +52,7 @@ pub(super) fn files<T: DeserializeOwned>(kind: &str) -> Vec<(PathBuf, T)> {
         .collect()
 }
 
-/// Pins and verifies as the vector says: the digest, or the code of the first refusal.
+/// Pins and verifies by the vector. Returns the digest, or the code of the first refusal.
 fn run(vector: &Vector) -> Result<Digest, &'static str> {
     let pin = PinnedAsk::pin(&vector.goal.text(), &vector.session, vector.ttl, vector.issued)
         .map_err(|error| error.code())?;

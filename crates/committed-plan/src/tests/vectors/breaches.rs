@@ -1,11 +1,11 @@
-//! Calls that are not the next one of a plan that outlives some of them.
+//! Breaches of a plan that tolerates some of them.
 
 use serde_json::Value;
 
 use super::super::*;
 use super::roots::{Run, amendment, check, with, without};
 
-/// A run of a plan that the `breaches`th breach halts.
+/// A run of a plan that is halted by breach number `breaches`.
 fn of(breaches: u32, run: Run, about: &str) -> Value {
     with(run.case(about), "breaches", breaches)
 }

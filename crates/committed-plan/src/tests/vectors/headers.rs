@@ -1,4 +1,4 @@
-//! Headers that are proved by a root, and what runs and headers have in common.
+//! Headers proved by a root, and helpers that runs and headers share.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) fn header_text(plan: &CommittedPlan) -> String {
     plan.header_proof().unwrap().to_json()
 }
 
-/// A header that is proved by a root.
+/// A header proved by a root.
 fn header(about: &str, expect: &str, change: impl FnOnce(String) -> String) -> Value {
     let plan = plan_of(steps());
     let text = change(header_text(&plan));
@@ -154,7 +154,7 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Verifies a header as the vector says.
+/// Verifies the header of a vector.
 pub(super) fn verdict(case: &Value) -> Result<(), &'static str> {
     let proof = read_header_proof(case)?;
     let verified = proof.verify(&root_in(case)).map_err(|error| error.code())?;

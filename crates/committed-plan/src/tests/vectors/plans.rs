@@ -1,4 +1,4 @@
-//! Plans that are committed, plans that are run, and single steps that are proved.
+//! Committed plans, runs of plans, and proofs of single steps.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ fn plan_text(steps: &[Step]) -> String {
     Plan::new(context(), steps.to_vec()).unwrap().to_json()
 }
 
-/// A plan that is to be committed.
+/// A plan to commit.
 fn plan(about: &str, expect: &str, text: &str) -> Value {
     json!({ "description": about, "kind": "plan", "plan": text, "allowed": allowed(), "expect": expect })
 }
 
-/// A plan that is committed and run, call by call.
+/// A plan to commit and run, call by call.
 fn run_of(about: &str, expect: &str, made: &[(&str, &str)]) -> Value {
     let mut case = plan(about, expect, &plan_text(&steps()));
     case["kind"] = "run".into();
@@ -22,7 +22,7 @@ fn run_of(about: &str, expect: &str, made: &[(&str, &str)]) -> Value {
     case
 }
 
-/// A step that is proved from the root, and a call of it.
+/// A step proved by the root, and a call of it.
 fn proof(about: &str, expect: &str, change: impl FnOnce(&mut Value)) -> Value {
     let plan = plan_of(steps());
     let proof: Value = serde_json::from_str(&plan.prove_step(3).unwrap().to_json()).unwrap();
@@ -314,7 +314,7 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The calls that a vector makes.
+/// The calls of a vector.
 fn calls_in(case: &Value) -> Vec<(ToolId, Canonical)> {
     let calls = case["calls"].as_array().into_iter().flatten();
     let parsed = |call: &Value| {
@@ -324,7 +324,7 @@ fn calls_in(case: &Value) -> Vec<(ToolId, Canonical)> {
     calls.map(parsed).collect()
 }
 
-/// Verifies a step, and what is called by it; the code of the first refusal.
+/// Verifies a step and its call. Returns the code of the first refusal.
 pub(super) fn proof_verdict(case: &Value) -> Result<(), &'static str> {
     let text = case["proof"].to_string();
     let proof = StepProof::from_json(text.as_bytes(), &PlanLimits::default()).map_err(|e| e.code())?;
@@ -335,7 +335,7 @@ pub(super) fn proof_verdict(case: &Value) -> Result<(), &'static str> {
     calls_in(case).into_iter().try_for_each(admits)
 }
 
-/// Commits a plan, and runs it where the vector says so; the code of the first refusal.
+/// Commits a plan and runs the calls of the vector. Returns the code of the first refusal.
 pub(super) fn verdict(case: &Value) -> Result<(), &'static str> {
     let plan = Plan::from_json(case["plan"].as_str().unwrap().as_bytes(), &PlanLimits::default())
         .map_err(|e| e.code())?;

@@ -9,7 +9,7 @@ use super::roots::{
     with, without,
 };
 
-/// A first call that halts the plan, and an honest one after it.
+/// A first call that halts the plan, followed by an honest one.
 fn halted(about: &str, reason: &'static str, event: Event) -> Value {
     let code = "PLAN_STEP_MISMATCH";
     Run::new()
@@ -18,7 +18,7 @@ fn halted(about: &str, reason: &'static str, event: Event) -> Value {
         .case(about)
 }
 
-/// One step that was committed elsewhere, and a call of it that this machine's operator does not allow.
+/// A step committed elsewhere, with a call that this machine's contract refuses.
 fn foreign(about: &str, reason: &'static str, planned: Step, made: (&str, &str)) -> Value {
     let plan = Plan::new(context(), vec![planned]).unwrap().commit(&Anything).unwrap();
     let mut run = Run::new();
@@ -166,7 +166,7 @@ pub(super) fn calls() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A root that somebody made up: its header says fewer steps than the tree has leaves for, and a proof for leaf 0 fits both sizes.
+/// A forged root: its header states fewer steps than the tree has leaves, and a proof for leaf 0 matches both sizes.
 fn other_size() -> Value {
     let header = PlanHeader::new(context(), None, 2);
     let hidden = step("refund", r#"{"amount":900}"#);

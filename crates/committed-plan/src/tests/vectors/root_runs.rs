@@ -1,4 +1,4 @@
-//! Plays what a vector of the kind `root-run` says.
+//! Runner of vectors of the kind `root-run`.
 
 use serde_json::{Value, json};
 
@@ -6,17 +6,17 @@ use super::super::*;
 use super::Allowed;
 use super::headers::{context_in, read_header_proof, root_in};
 
-/// A cursor, and the turn that is held at the moment.
+/// A cursor and the call or amendment that holds its step.
 struct Played {
     cursor: RootCursor,
     call: Option<PlannedCall>,
     amendment: Option<PlannedRoot>,
 }
 
-/// The code, and the reason where there is one.
+/// The code, and the reason if there is one.
 type Refused = (&'static str, Option<&'static str>);
 
-/// Plays the events one by one; the code of what came of the last one, or of the start that was refused.
+/// Runs the events. Returns the code of the last one, or of the refused start.
 pub(super) fn verdict(case: &Value) -> Result<(), &'static str> {
     let header = read_header_proof(case)?.verify(&root_in(case)).map_err(|error| error.code())?;
     let cursor = RootCursor::start(header, &context_in(case)).map_err(|error| error.code())?;

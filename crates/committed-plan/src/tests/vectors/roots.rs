@@ -1,7 +1,7 @@
-//! Calls and amendments to a plan of which nothing but the root and the header is known.
+//! Calls and amendments of a plan of which only the root and the header are known.
 //!
-//! A run says after each event what came of it, and how the cursor stands then: the root of the plan that runs, the last step that
-//! has run here, and the breach that halted it.
+//! A run states after each event its result and the state of the cursor: the root of the running plan, the last step
+//! that ran on this machine, and the breach that halted the plan.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use super::super::*;
 use super::headers::{header_text, told};
 use super::{allowed, call, root_refusals};
 
-/// One event and how the cursor stands after it.
+/// One event and the state of the cursor after it.
 pub(super) type Event = Value;
 
 pub(super) fn other_context(goal: &[u8], id: &str, version: u64) -> PlanContext {
     PlanContext::new(Digest::of(goal), session(id), version).unwrap()
 }
 
-/// Events of one run: what happens next, and how the cursor stands then.
+/// Builder of the events of one run.
 pub(super) struct Run {
     pub(super) root: PlanRoot,
     halted: Value,
@@ -44,7 +44,7 @@ impl Run {
         self.then(event, "ok", None, position)
     }
 
-    /// Refused, and nothing is halted by it.
+    /// A refusal that does not halt the plan.
     pub(super) fn refused(
         self,
         event: Event,
@@ -55,7 +55,7 @@ impl Run {
         self.then(event, code, reason, position)
     }
 
-    /// Refused, and the plan is halted.
+    /// A refusal that halts the plan.
     pub(super) fn halts(mut self, event: Event, code: &'static str, reason: &str, position: u64) -> Self {
         self.halted = json!({ "code": code, "reason": reason });
         self.then(event, code, Some(reason), position)
@@ -124,13 +124,13 @@ pub(super) fn check_amendment(new: &CommittedPlan, context: &PlanContext) -> Eve
     json!({ "do": "check_amendment", "root": new.root(), "header_proof": proof, "context": told(context) })
 }
 
-/// A plan of one step that goes on from another.
+/// An amendment of one step.
 pub(super) fn amendment(context: PlanContext, root: &PlanRoot, position: u64) -> CommittedPlan {
     let steps = vec![step("send", r#"{"to":"desk@example.com"}"#)];
     Plan::new(context, steps).unwrap().amending(*root, position).commit(&Anything).unwrap()
 }
 
-/// A run that is refused before its first event.
+/// A run refused before its first event.
 fn start(about: &str, expect: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut case = Run::new().case(about);
     case["expect"] = expect.into();
@@ -138,7 +138,7 @@ fn start(about: &str, expect: &str, change: impl FnOnce(&mut Value)) -> Value {
     case
 }
 
-/// A run under the root of another plan than the usual one.
+/// A run of another plan than the default one.
 pub(super) fn of_plan(mut case: Value, plan: &CommittedPlan) -> Value {
     case["root"] = json!(plan.root());
     case["header_proof"] = header_text(plan).into();

@@ -1,4 +1,4 @@
-//! Roots that are sealed for a session.
+//! Roots sealed for a session.
 
 use countersign_keys::MacKey;
 use countersign_keys::sealed::seal;
@@ -14,7 +14,7 @@ fn payload(session: &str) -> String {
     json!({ "recipe": "plan-root-1", "root": root, "session": session }).to_string()
 }
 
-/// A sealed root that is opened for a session, under the key of 32 bytes that are all this one.
+/// A sealed root to open for a session, under the key of 32 repetitions of this byte.
 fn sealed(about: &str, expect: &str, session: &str, key: u8, text: impl Into<String>) -> Value {
     json!({
         "description": about, "kind": "seal", "key": hex(&[key; 32]), "session": session,
@@ -22,7 +22,7 @@ fn sealed(about: &str, expect: &str, session: &str, key: u8, text: impl Into<Str
     })
 }
 
-/// A root that is sealed, with how that is done.
+/// A sealed root with the intermediate values of sealing.
 fn made(about: &str, id: &str) -> Value {
     let key = MacKey::from_bytes(&[1; 32]).unwrap();
     let payload = payload(id);
@@ -87,7 +87,7 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Opens what was sealed, and seals it again.
+/// Opens a sealed root and seals it again.
 pub(super) fn verdict(case: &Value) -> Result<(), &'static str> {
     let text = |name: &str| case[name].as_str().unwrap();
     let secret: Vec<u8> =
