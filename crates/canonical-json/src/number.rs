@@ -1,7 +1,8 @@
 use std::fmt::Write as _;
 use std::num::FpCategory;
 
-use crate::value::EXACT_INTEGERS;
+/// 2^53: up to this magnitude every integer is exact in a double, and it is the first to which a second integer rounds.
+pub(crate) const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
 
 /// Value of a number literal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,13 +33,10 @@ pub(crate) fn evaluate(literal: &str) -> Option<Number> {
     }
 }
 
-/// 2^53, the smallest magnitude to which more than one integer rounds.
-const FIRST_SHARED: f64 = 9_007_199_254_740_992.0;
-
 /// Returns whether a literal is an integer (no fraction, no exponent) above 2^53 - 1 in magnitude. `value` is the
 /// nearest double; rounding never crosses 2^53, so comparing it is comparing the literal.
 pub(crate) fn is_unsafe_integer(literal: &str, value: f64) -> bool {
-    value.abs() >= FIRST_SHARED && !literal.contains(['.', 'e', 'E'])
+    value.abs() >= EXACT_INTEGERS && !literal.contains(['.', 'e', 'E'])
 }
 
 /// Returns whether a literal is certainly its own canonical text: an unsigned integer of at most 15 digits.

@@ -209,7 +209,7 @@ impl Tape {
 /// Narrows a count or offset of a tape.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "an input has at most 2^28 bytes, and nothing outnumbers them"
+    reason = "an input has at most 2^28 bytes, which bounds every count"
 )]
 pub(crate) const fn narrow(count: usize) -> u32 {
     count as u32

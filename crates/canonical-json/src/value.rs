@@ -1,11 +1,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::number::EXACT_INTEGERS;
 use crate::tape::{Node, Tape, compare_utf16};
 use crate::write::write_value;
-
-/// 2^53: up to this magnitude every integer is exact in a double.
-pub(crate) const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
 
 /// Kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,21 +1,11 @@
 //! Amendments: approved steps replace the steps that have not run.
 
 use crate::commit::CommittedPlan;
-use crate::cursor::PlanCursor;
-use crate::cursor_error::PlanUseError;
-use crate::header::{PlanContext, PlanHeader};
+use crate::cursor::{Amended, PlanCursor};
+use crate::error::PlanUseError;
+use crate::header::{MAX_AMENDMENTS, PlanContext, check_continues, is_linked};
 use crate::root::PlanRoot;
 use crate::turn::Turn;
-
-/// Maximum number of amendments of one plan. Each needs an approval, so real plans stay far below.
-pub(crate) const MAX_AMENDMENTS: usize = 64;
-
-/// A plan that an amendment replaced.
-pub(crate) struct Amended {
-    pub(crate) plan: CommittedPlan,
-    /// Number of its steps that ran.
-    pub(crate) position: u64,
-}
 
 /// Proof that an amendment continues the running plan. Holds the plan's step, so that no call passes. Only
 /// [`PlanCursor::check_amendment`] creates one; it cannot be copied.
@@ -64,7 +54,7 @@ impl<O> PlanCursor<O> {
             return Err(PlanUseError::Halted);
         }
         amendment.header().check(context)?;
-        goes_on(self.plan.header(), amendment.header())?;
+        check_continues(self.plan.header(), amendment.header())?;
         if !is_linked(amendment.header(), self.plan.root(), self.progress.position()) {
             return Err(PlanUseError::Link);
         }
@@ -107,29 +97,8 @@ impl<O> PlanCursor<O> {
     ///
     /// # Errors
     /// [`PlanUseError::Busy`] if the amendment is another cursor's.
-    #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
+    #[expect(clippy::needless_pass_by_value, reason = "consumes the claim on the step")]
     pub fn give_back_amendment(&mut self, planned: PlannedAmendment) -> Result<(), PlanUseError> {
         self.progress.release_amendment(&planned.turn)
     }
-}
-
-/// Checks that a plan is for the session and the goal of the one before it, under its registry or a later one.
-pub(crate) fn goes_on(old: &PlanHeader, new: &PlanHeader) -> Result<(), PlanUseError> {
-    let (old, new) = (old.context(), new.context());
-    if new.session() != old.session() {
-        return Err(PlanUseError::OtherSession);
-    }
-    if new.goal() != old.goal() {
-        return Err(PlanUseError::OtherGoal);
-    }
-    if new.registry_version() < old.registry_version() {
-        return Err(PlanUseError::OtherRegistry);
-    }
-    Ok(())
-}
-
-/// Returns whether a plan amends the one with that root after `position` of its steps.
-pub(crate) fn is_linked(amendment: &PlanHeader, root: &PlanRoot, position: u64) -> bool {
-    let amends = amendment.amends();
-    amends.is_some_and(|amends| amends.root() == root && amends.position() == position)
 }

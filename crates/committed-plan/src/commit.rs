@@ -2,11 +2,9 @@ use countersign_canonical_json::Canonical;
 use countersign_core::ToolId;
 use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, ProofError, TreeError, TreeHead};
 
-use crate::admit::admit;
 use crate::breach::PlanBreach;
 use crate::header::PlanHeader;
-use crate::header_proof::HeaderProof;
-use crate::proof::StepProof;
+use crate::proof::{HeaderProof, StepProof};
 use crate::root::PlanRoot;
 use crate::step::Step;
 
@@ -78,7 +76,7 @@ impl CommittedPlan {
         let changed = PlanBreach::StepMismatch { reason: "leaf" };
         let step = self.step(index).ok_or(changed)?;
         self.verify_leaf(index, step).map_err(|_| changed)?;
-        admit(step, tool, args)
+        step.admit(tool, args)
     }
 
     fn verify_leaf(&self, index: u64, step: &Step) -> Result<(), ProofError> {

@@ -1,16 +1,20 @@
 use std::fmt;
 
-use crate::admit::admit;
-use crate::amend::{Amended, is_linked};
-use crate::breach::PlanBreach;
+use crate::breach::{OnBreach, PlanBreach};
 use crate::commit::CommittedPlan;
-use crate::cursor_error::{FinishError, PlanUseError};
-use crate::header::PlanContext;
-use crate::on_breach::OnBreach;
+use crate::error::{FinishError, PlanUseError};
+use crate::header::{PlanContext, is_linked};
 use crate::progress::Progress;
 use crate::step::Step;
 use crate::trace::{TraceStep, VerifiedTrace};
 use crate::turn::{PlannedCall, StepCall, StepRun, Turn};
+
+/// A plan that an amendment replaced.
+pub(crate) struct Amended {
+    pub(crate) plan: CommittedPlan,
+    /// Number of its steps that ran.
+    pub(crate) position: u64,
+}
 
 /// One accepted call.
 struct Run<O> {
@@ -148,7 +152,7 @@ impl<O> PlanCursor<O> {
         if breach.reason() == "leaf" {
             return breach;
         }
-        let fits = |step: &Step| admit(step, call.tool, call.args).is_ok();
+        let fits = |step: &Step| step.admit(call.tool, call.args).is_ok();
         if self.plan.step(self.progress.position()).is_some_and(fits) {
             return PlanBreach::Exhausted { reason: "count" };
         }
@@ -164,7 +168,7 @@ impl<O> PlanCursor<O> {
     /// # Errors
     /// [`PlanBreach::Halted`] if the plan was [halted](Self::halt) since [`check`](Self::check);
     /// [`PlanBreach::OutOfOrder`] if the call is another cursor's.
-    #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
+    #[expect(clippy::needless_pass_by_value, reason = "consumes the claim on the step")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<StepRun, PlanBreach> {
         let turn = planned.turn;
         self.progress.accept(&turn)?;
@@ -176,7 +180,7 @@ impl<O> PlanCursor<O> {
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
-    #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
+    #[expect(clippy::needless_pass_by_value, reason = "consumes the claim on the step")]
     pub fn give_back(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
         self.progress.release(&planned.turn)
     }

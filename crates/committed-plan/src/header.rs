@@ -1,11 +1,10 @@
-use countersign_canonical_json::{Recipe, read, write_string};
+use countersign_canonical_json::{Recipe, ValueRef, read, write_string};
 use countersign_core::{Digest, SessionId};
 use countersign_merkle::{InclusionProof, LeafHash, TreeHead};
 
 use crate::breach::PlanBreach;
-use crate::cursor_error::PlanUseError;
-use crate::error::{PlanError, PlanProblem};
-use crate::read::read_header;
+use crate::error::{PlanError, PlanProblem, PlanUseError};
+use crate::json::{number, object, text};
 use crate::root::PlanRoot;
 
 /// Recipe of the header: its members and their meaning.
@@ -13,6 +12,9 @@ pub(crate) const RECIPE: &str = "plan-1";
 
 /// Maximum registry version: 2^53 - 1, up to which JSON numbers are exact.
 pub(crate) const MAX_VERSION: u64 = (1 << 53) - 1;
+
+/// Maximum number of amendments of one plan. Each needs an approval, so real plans stay far below.
+pub(crate) const MAX_AMENDMENTS: usize = 64;
 
 /// The context of a plan: the pinned goal, the session, and the registry under which it was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,4 +184,45 @@ impl PlanHeader {
     pub(crate) fn amending(self, amends: Amends) -> Self {
         Self { amends: Some(amends), ..self }
     }
+}
+
+/// Parses the header of a plan or of its leaf. The member `steps` differs between them, so the caller passes its value.
+pub(crate) fn read_header(value: ValueRef<'_>, steps: u64) -> Result<PlanHeader, PlanProblem> {
+    object(value, &["amends", "goal", "recipe", "registry_version", "session", "steps"])?;
+    if text(value, "recipe")? != RECIPE {
+        return Err(PlanProblem::Recipe);
+    }
+    let goal = text(value, "goal")?.parse().map_err(|_| PlanProblem::Id)?;
+    let session = SessionId::new(text(value, "session")?).map_err(|_| PlanProblem::Id)?;
+    let version = number(value, "registry_version")?;
+    let context = PlanContext::new(goal, session, version).map_err(|error| error.problem())?;
+    let amends = value.get("amends").map(read_amends).transpose()?;
+    Ok(PlanHeader::new(context, amends, steps))
+}
+
+fn read_amends(value: ValueRef<'_>) -> Result<Amends, PlanProblem> {
+    object(value, &["position", "root"])?;
+    let root = text(value, "root")?.parse().map_err(|_| PlanProblem::Id)?;
+    Ok(Amends::new(root, number(value, "position")?))
+}
+
+/// Checks that a plan is for the session and the goal of the one before it, under its registry or a later one.
+pub(crate) fn check_continues(old: &PlanHeader, new: &PlanHeader) -> Result<(), PlanUseError> {
+    let (old, new) = (old.context(), new.context());
+    if new.session() != old.session() {
+        return Err(PlanUseError::OtherSession);
+    }
+    if new.goal() != old.goal() {
+        return Err(PlanUseError::OtherGoal);
+    }
+    if new.registry_version() < old.registry_version() {
+        return Err(PlanUseError::OtherRegistry);
+    }
+    Ok(())
+}
+
+/// Returns whether a plan amends the one with that root after `position` of its steps.
+pub(crate) fn is_linked(amendment: &PlanHeader, root: &PlanRoot, position: u64) -> bool {
+    let amends = amendment.amends();
+    amends.is_some_and(|amends| amends.root() == root && amends.position() == position)
 }

@@ -12,24 +12,18 @@
 //! caller may fill an open argument ([`DYNAMIC`]) with any value, so the [`PlanContract`] must allow only data to be
 //! left open.
 
-mod admit;
 mod amend;
 mod breach;
 mod commit;
-mod contract;
 mod cursor;
-mod cursor_error;
 mod error;
 mod header;
-mod header_proof;
+mod json;
 mod limits;
-mod on_breach;
 mod open;
-mod place;
 mod plan;
 mod progress;
 mod proof;
-mod read;
 mod root;
 mod root_cursor;
 mod step;
@@ -40,20 +34,15 @@ mod turn;
 mod tests;
 
 pub use amend::PlannedAmendment;
-pub use breach::PlanBreach;
+pub use breach::{Breaches, BreachesError, OnBreach, PlanBreach};
 pub use commit::CommittedPlan;
-pub use contract::PlanContract;
 pub use cursor::PlanCursor;
-pub use cursor_error::{FinishError, PlanUseError};
-pub use error::{CommitError, PlanError, PlanProblem};
+pub use error::{CommitError, FinishError, PlanError, PlanProblem, PlanUseError};
 pub use header::{Amends, PlanContext, PlanHeader};
-pub use header_proof::{HeaderProof, VerifiedHeader};
 pub use limits::PlanLimits;
-pub use on_breach::{Breaches, BreachesError, OnBreach};
-pub use open::DYNAMIC;
-pub use place::OpenPlace;
-pub use plan::Plan;
-pub use proof::{StepProof, VerifiedStep};
+pub use open::{DYNAMIC, OpenPlace};
+pub use plan::{Plan, PlanContract};
+pub use proof::{HeaderProof, StepProof, VerifiedHeader, VerifiedStep};
 pub use root::{PlanRoot, PlanSealError};
 pub use root_cursor::{PlannedRoot, RootCursor};
 pub use step::Step;

@@ -1,13 +1,13 @@
 use countersign_canonical_json::{Recipe, read};
+use countersign_core::ToolId;
 
 use crate::commit::CommittedPlan;
-use crate::contract::{PlanContract, allowed};
 use crate::error::{CommitError, PlanError, PlanProblem};
-use crate::header::{Amends, PlanContext, PlanHeader};
+use crate::header::{Amends, PlanContext, PlanHeader, read_header};
 use crate::limits::{MAX_STEPS, PlanLimits};
-use crate::read::{read_header, read_steps};
+use crate::open::OpenPlace;
 use crate::root::PlanRoot;
-use crate::step::Step;
+use crate::step::{Step, read_steps};
 
 /// An unchecked plan: its header and its steps in order.
 ///
@@ -102,4 +102,31 @@ impl Plan {
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
+}
+
+/// The operator's rules for plans, checked for every step before a plan is committed.
+///
+/// Implementations answer from data that the operator signed, never from the plan or its author.
+pub trait PlanContract {
+    /// Returns whether the tool is disclosed to the session.
+    fn discloses(&self, tool: &ToolId) -> bool;
+
+    /// Returns whether an argument of the tool is data, so that a plan may leave it open. A destination (a URL, a
+    /// path, a recipient) is not data.
+    fn is_data(&self, tool: &ToolId, place: &OpenPlace) -> bool;
+
+    /// Returns whether the step's fixed arguments fit the tool's schema and constraints. Open places ([`Step::open`])
+    /// have no value yet and are not checked.
+    fn fits(&self, step: &Step) -> bool;
+}
+
+/// Checks step number `at` against the contract.
+pub(crate) fn allowed(step: &Step, at: u64, contract: &dyn PlanContract) -> Result<(), CommitError> {
+    if !contract.discloses(step.tool()) {
+        return Err(CommitError::Undisclosed { step: at });
+    }
+    if !step.open().iter().all(|place| contract.is_data(step.tool(), place)) {
+        return Err(CommitError::ControlOpen { step: at });
+    }
+    if contract.fits(step) { Ok(()) } else { Err(CommitError::Args { step: at }) }
 }

@@ -1,9 +1,8 @@
 use countersign_core::Digest;
 
-use crate::breach::PlanBreach;
-use crate::cursor_error::PlanUseError;
+use crate::breach::{OnBreach, PlanBreach};
+use crate::error::PlanUseError;
 use crate::header::PlanHeader;
-use crate::on_breach::OnBreach;
 use crate::root::PlanRoot;
 use crate::turn::{PlannedCall, StepCall, Turn};
 

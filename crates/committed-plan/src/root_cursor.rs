@@ -1,13 +1,9 @@
-use crate::admit::admit;
-use crate::amend::{MAX_AMENDMENTS, goes_on};
-use crate::breach::PlanBreach;
-use crate::contract::{PlanContract, allowed};
-use crate::cursor_error::PlanUseError;
-use crate::error::CommitError;
-use crate::header::{PlanContext, PlanHeader};
-use crate::header_proof::VerifiedHeader;
-use crate::on_breach::OnBreach;
+use crate::breach::{OnBreach, PlanBreach};
+use crate::error::{CommitError, PlanUseError};
+use crate::header::{MAX_AMENDMENTS, PlanContext, PlanHeader, check_continues};
+use crate::plan::{PlanContract, allowed};
 use crate::progress::Progress;
+use crate::proof::VerifiedHeader;
 use crate::root::PlanRoot;
 use crate::turn::{PlannedCall, StepCall, Turn};
 
@@ -135,7 +131,7 @@ impl RootCursor {
             };
             PlanBreach::StepMismatch { reason }
         })?;
-        admit(step, call.tool, call.args).map(|()| index)
+        step.admit(call.tool, call.args).map(|()| index)
     }
 
     /// Advances the plan by an accepted call and releases the step.
@@ -143,7 +139,7 @@ impl RootCursor {
     /// # Errors
     /// [`PlanBreach::Halted`] if the plan was [halted](Self::halt) since [`check`](Self::check);
     /// [`PlanBreach::OutOfOrder`] if the call is another cursor's.
-    #[expect(clippy::needless_pass_by_value, reason = "a turn that was used is gone")]
+    #[expect(clippy::needless_pass_by_value, reason = "consumes the claim on the step")]
     pub fn accept(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
         self.progress.accept(&planned.turn)
     }
@@ -152,7 +148,7 @@ impl RootCursor {
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
-    #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
+    #[expect(clippy::needless_pass_by_value, reason = "consumes the claim on the step")]
     pub fn give_back(&mut self, planned: PlannedCall) -> Result<(), PlanBreach> {
         self.progress.release(&planned.turn)
     }
@@ -176,7 +172,7 @@ impl RootCursor {
             return Err(PlanUseError::Halted);
         }
         amendment.header().check(context)?;
-        goes_on(self.plan.header(), amendment.header())?;
+        check_continues(self.plan.header(), amendment.header())?;
         let amends = amendment.header().amends().ok_or(PlanUseError::Link)?;
         // Later steps may have run on other machines.
         if amends.root() != self.root() || amends.position() < self.progress.position() {
@@ -219,7 +215,7 @@ impl RootCursor {
     ///
     /// # Errors
     /// [`PlanUseError::Busy`] if the amendment is another cursor's.
-    #[expect(clippy::needless_pass_by_value, reason = "a turn that was given back is gone")]
+    #[expect(clippy::needless_pass_by_value, reason = "consumes the claim on the step")]
     pub fn give_back_amendment(&mut self, planned: PlannedRoot) -> Result<(), PlanUseError> {
         self.progress.release_amendment(&planned.turn)
     }

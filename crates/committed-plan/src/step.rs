@@ -1,11 +1,11 @@
-use countersign_canonical_json::{Canonical, Recipe, ValueRef, read, write_string};
+use countersign_canonical_json::{Canonical, Kind, Recipe, ValueRef, read, write_string};
 use countersign_core::{ToolId, is_hidden};
 
+use crate::breach::PlanBreach;
 use crate::error::{PlanError, PlanProblem};
+use crate::json::{number, object, text};
 use crate::limits::PlanLimits;
-use crate::open::settle;
-use crate::place::OpenPlace;
-use crate::read::read_steps;
+use crate::open::{DYNAMIC, OpenPlace, is_open, settle};
 
 /// Maximum length of a description, in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 1_024;
@@ -15,7 +15,7 @@ const MAX_CALLS: u32 = 1_000;
 
 /// One step: a tool, its arguments with open places, the maximum number of calls, and a description.
 ///
-/// A step has one form: an open place may be marked by [`DYNAMIC`](crate::DYNAMIC) in the arguments or listed, and
+/// A step has one form: an open place may be marked by [`DYNAMIC`] in the arguments or listed, and
 /// order of members and spelling of numbers are ignored.
 ///
 /// ```
@@ -38,7 +38,7 @@ pub struct Step {
 
 impl Step {
     /// Creates a step of one call from its arguments as JSON and pointers to the open places that
-    /// [`DYNAMIC`](crate::DYNAMIC) does not mark.
+    /// [`DYNAMIC`] does not mark.
     ///
     /// # Errors
     /// [`PlanError`] if the arguments are not a strict JSON object, or a pointer is not a valid open place.
@@ -93,7 +93,7 @@ impl Step {
         &self.tool
     }
 
-    /// The arguments, with [`DYNAMIC`](crate::DYNAMIC) at each open place.
+    /// The arguments, with [`DYNAMIC`] at each open place.
     #[must_use]
     pub const fn args(&self) -> &Canonical {
         &self.args
@@ -115,6 +115,19 @@ impl Step {
     #[must_use]
     pub const fn max_calls(&self) -> u32 {
         self.max_calls
+    }
+
+    /// Checks that the call matches the step: the tool, every fixed argument as planned, every open one present and
+    /// filled in, no other argument.
+    pub(crate) fn admit(&self, tool: &ToolId, args: &Canonical) -> Result<(), PlanBreach> {
+        if &self.tool != tool {
+            return Err(PlanBreach::StepMismatch { reason: "other-tool" });
+        }
+        // why: rounded numbers may be equal here although their texts had different values.
+        if !args.value().is_exact() {
+            return Err(PlanBreach::StepMismatch { reason: "inexact-argument" });
+        }
+        compare(self.args.value(), args.value()).map_err(|reason| PlanBreach::StepMismatch { reason })
     }
 
     /// Writes the step's canonical JSON.
@@ -147,4 +160,83 @@ impl Step {
         text.push('}');
         text
     }
+}
+
+/// Parses a list of steps.
+pub(crate) fn read_steps(value: ValueRef<'_>, limits: &PlanLimits) -> Result<Vec<Step>, PlanError> {
+    if value.kind() != Kind::Array {
+        return Err(PlanProblem::Shape.into());
+    }
+    if value.len() > limits.max_steps() {
+        return Err(PlanProblem::Limit.into());
+    }
+    if value.is_empty() {
+        return Err(PlanProblem::Empty.into());
+    }
+    (1..).zip(value.elements()).map(|(at, step)| read_step(step).map_err(|error| error.at_step(at))).collect()
+}
+
+/// Parses one step.
+pub(crate) fn read_step(value: ValueRef<'_>) -> Result<Step, PlanError> {
+    object(value, &["args", "description", "dynamic", "max_calls", "tool"])?;
+    let tool = value.get("tool").ok_or(PlanProblem::Shape)?;
+    object(tool, &["name", "server"])?;
+    let tool = ToolId::new(text(tool, "server")?, text(tool, "name")?).map_err(|_| PlanProblem::Id)?;
+    let open = match value.get("dynamic") {
+        None => Vec::new(),
+        Some(list) if list.kind() == Kind::Array => {
+            let places = list.elements().map(|place| place.as_str().ok_or(PlanProblem::Shape));
+            places.collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err(PlanProblem::Shape.into()),
+    };
+    let args = value.get("args").ok_or(PlanProblem::Shape)?;
+    let mut step = Step::from_value(tool, args, &open)?;
+    if value.get("description").is_some() {
+        step = step.with_description(text(value, "description")?)?;
+    }
+    if value.get("max_calls").is_some() {
+        let calls = number(value, "max_calls")?;
+        step = step.with_max_calls(u32::try_from(calls).map_err(|_| PlanProblem::MaxCalls)?)?;
+    }
+    Ok(step)
+}
+
+/// Compares one value. The reader's depth limit bounds the recursion.
+fn compare(planned: ValueRef<'_>, called: ValueRef<'_>) -> Result<(), &'static str> {
+    if is_open(planned) {
+        let filled = called.as_str() != Some(DYNAMIC);
+        return if filled { Ok(()) } else { Err("left-open") };
+    }
+    if planned.kind() != called.kind() {
+        return Err("fixed-argument");
+    }
+    match planned.kind() {
+        Kind::Object => {
+            for (name, value) in planned.members() {
+                compare(value, called.get(name).ok_or("missing-argument")?)?;
+            }
+            // All planned members are present, so any other was added.
+            if called.len() == planned.len() { Ok(()) } else { Err("added-argument") }
+        }
+        Kind::Array => {
+            if called.len() < planned.len() {
+                return Err("missing-argument");
+            }
+            for (value, other) in planned.elements().zip(called.elements()) {
+                compare(value, other)?;
+            }
+            if called.len() == planned.len() { Ok(()) } else { Err("added-argument") }
+        }
+        Kind::String => same(planned.as_str() == called.as_str()),
+        Kind::Number => same(planned.as_f64() == called.as_f64()),
+        Kind::Bool => same(planned.as_bool() == called.as_bool()),
+        Kind::Null => Ok(()),
+        // `Kind` is non-exhaustive: refuse a kind that is unknown here.
+        _ => same(false),
+    }
+}
+
+const fn same(equal: bool) -> Result<(), &'static str> {
+    if equal { Ok(()) } else { Err("fixed-argument") }
 }

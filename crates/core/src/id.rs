@@ -1,4 +1,4 @@
-use crate::hidden::is_hidden;
+use crate::text::is_hidden;
 
 /// Maximum length of an id, in bytes of UTF-8.
 pub(crate) const MAX_ID_BYTES: usize = 256;

@@ -6,11 +6,10 @@
 
 mod clock;
 mod digest;
-mod hidden;
 mod id;
 mod impact;
-mod lookalike;
 mod spent;
+mod text;
 mod time;
 mod tool;
 
@@ -19,13 +18,12 @@ mod tests;
 
 pub use clock::{Clock, ClockError, ManualClock, SystemClock};
 pub use digest::{Digest, DigestBuilder, DigestError};
-pub use hidden::{escape_hidden, is_hidden};
 pub use id::{
     AgentId, Audience, CallId, IdError, KeyId, OperatorId, OutputTag, Principal, RequestId, RunId, SessionId,
     StoreId, TokenId,
 };
 pub use impact::{ImpactClass, ImpactError};
-pub use lookalike::{look_alike, lookalike_keys};
 pub use spent::{SpendError, SpentId, SpentTokens, Ticket};
+pub use text::{escape_hidden, is_hidden, look_alike, lookalike_keys};
 pub use time::{Millis, TimeError, Timestamp};
 pub use tool::{ServerName, ToolId, ToolName};

@@ -8,13 +8,15 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use countersign_canonical_json::{JsonError, Limits, Recipe, read};
+use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::KeyId;
 use serde::{Deserialize, Serialize};
 
 use crate::base64;
 use crate::ed25519::{Signature, SigningKey, VerifyingKey};
 use crate::root::{TrustRoot, threshold_met};
+
+pub use crate::error::EnvelopeError;
 
 /// Maximum number of signatures in an envelope.
 pub const MAX_SIGNATURES: usize = 64;
@@ -24,54 +26,6 @@ const MIN_CONSIDERED: usize = 8;
 
 /// Maximum number of pairs of signature and key to try without a matching key id. Each try hashes the payload.
 const MAX_UNNAMED_TRIES: usize = 128;
-
-/// An envelope is malformed or does not verify.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EnvelopeError {
-    /// The envelope exceeds the caller's limit.
-    #[error("the envelope is longer than {max} bytes")]
-    TooLarge {
-        /// Maximum size in bytes.
-        max: usize,
-    },
-    /// The bytes are not strict JSON.
-    #[error("the envelope is not strict JSON")]
-    Json(#[source] JsonError),
-    /// The JSON is not an envelope: a field is missing, unknown, of another type, or not strict base64.
-    #[error("the envelope is malformed")]
-    Malformed,
-    /// There are more signatures than an envelope may have, or than the root's keys could have made.
-    #[error("the envelope has more than {max} signatures")]
-    TooManySignatures {
-        /// Maximum number of signatures.
-        max: usize,
-    },
-    /// The payload type is not the requested one.
-    #[error("the envelope holds another type of payload")]
-    PayloadType,
-    /// Too few distinct trusted keys signed.
-    #[error("{have} of the trusted keys signed, {need} are needed")]
-    Threshold {
-        /// Number of distinct, unrevoked keys of the root that signed.
-        have: usize,
-        /// The root's threshold.
-        need: usize,
-    },
-}
-
-impl EnvelopeError {
-    /// The stable code.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::TooLarge { .. } => "ENVELOPE_TOO_LARGE",
-            Self::Json(_) | Self::Malformed | Self::TooManySignatures { .. } => "ENVELOPE_MALFORMED",
-            Self::PayloadType => "ENVELOPE_PAYLOAD_TYPE",
-            Self::Threshold { .. } => "ENVELOPE_THRESHOLD",
-        }
-    }
-}
 
 /// A payload with unverified signatures.
 ///

@@ -1,3 +1,5 @@
+use countersign_canonical_json::JsonError;
+
 /// Invalid key. The error never contains the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -89,6 +91,54 @@ impl KeyringError {
             Self::DuplicateId => "KEYRING_DUPLICATE_ID",
             Self::DuplicateSecret => "KEYRING_DUPLICATE_SECRET",
             Self::Full { .. } => "KEYRING_FULL",
+        }
+    }
+}
+
+/// An envelope is malformed or does not verify.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvelopeError {
+    /// The envelope exceeds the caller's limit.
+    #[error("the envelope is longer than {max} bytes")]
+    TooLarge {
+        /// Maximum size in bytes.
+        max: usize,
+    },
+    /// The bytes are not strict JSON.
+    #[error("the envelope is not strict JSON")]
+    Json(#[source] JsonError),
+    /// The JSON is not an envelope: a field is missing, unknown, of another type, or not strict base64.
+    #[error("the envelope is malformed")]
+    Malformed,
+    /// There are more signatures than an envelope may have, or than the root's keys could have made.
+    #[error("the envelope has more than {max} signatures")]
+    TooManySignatures {
+        /// Maximum number of signatures.
+        max: usize,
+    },
+    /// The payload type is not the requested one.
+    #[error("the envelope holds another type of payload")]
+    PayloadType,
+    /// Too few distinct trusted keys signed.
+    #[error("{have} of the trusted keys signed, {need} are needed")]
+    Threshold {
+        /// Number of distinct, unrevoked keys of the root that signed.
+        have: usize,
+        /// The root's threshold.
+        need: usize,
+    },
+}
+
+impl EnvelopeError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "ENVELOPE_TOO_LARGE",
+            Self::Json(_) | Self::Malformed | Self::TooManySignatures { .. } => "ENVELOPE_MALFORMED",
+            Self::PayloadType => "ENVELOPE_PAYLOAD_TYPE",
+            Self::Threshold { .. } => "ENVELOPE_THRESHOLD",
         }
     }
 }

@@ -132,12 +132,10 @@ pub fn read_any_key(path: &Path) -> Result<AnyKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError`].
 pub fn read_signing_key(path: &Path) -> Result<SigningKey, KeyFileError> {
-    match read_key(path, SIGNING)? {
-        AnyKey::Signing(key) => Ok(key),
-        AnyKey::Public(_) | AnyKey::Log(_) | AnyKey::Server(_) => {
-            Err(KeyFileError::Kind { expected: SIGNING })
-        }
-    }
+    let AnyKey::Signing(key) = read_key(path, SIGNING)? else {
+        return Err(KeyFileError::Kind { expected: SIGNING });
+    };
+    Ok(key)
 }
 
 /// Reads the key of a log.
@@ -145,12 +143,10 @@ pub fn read_signing_key(path: &Path) -> Result<SigningKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError`].
 pub fn read_log_key(path: &Path) -> Result<SigningKey, KeyFileError> {
-    match read_key(path, LOG)? {
-        AnyKey::Log(key) => Ok(key),
-        AnyKey::Signing(_) | AnyKey::Public(_) | AnyKey::Server(_) => {
-            Err(KeyFileError::Kind { expected: LOG })
-        }
-    }
+    let AnyKey::Log(key) = read_key(path, LOG)? else {
+        return Err(KeyFileError::Kind { expected: LOG });
+    };
+    Ok(key)
 }
 
 /// Reads an operator's public key. The file may be readable by all users.
@@ -158,12 +154,10 @@ pub fn read_log_key(path: &Path) -> Result<SigningKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError`].
 pub fn read_public_key(path: &Path) -> Result<VerifyingKey, KeyFileError> {
-    match read_key(path, PUBLIC)? {
-        AnyKey::Public(key) => Ok(key),
-        AnyKey::Signing(_) | AnyKey::Log(_) | AnyKey::Server(_) => {
-            Err(KeyFileError::Kind { expected: PUBLIC })
-        }
-    }
+    let AnyKey::Public(key) = read_key(path, PUBLIC)? else {
+        return Err(KeyFileError::Kind { expected: PUBLIC });
+    };
+    Ok(key)
 }
 
 /// Reads a gate's server secret.
@@ -171,10 +165,10 @@ pub fn read_public_key(path: &Path) -> Result<VerifyingKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError`].
 pub fn read_server_secret(path: &Path) -> Result<ServerSecret, KeyFileError> {
-    match read_key(path, HMAC)? {
-        AnyKey::Server(secret) => Ok(secret),
-        AnyKey::Signing(_) | AnyKey::Public(_) | AnyKey::Log(_) => Err(KeyFileError::Kind { expected: HMAC }),
-    }
+    let AnyKey::Server(secret) = read_key(path, HMAC)? else {
+        return Err(KeyFileError::Kind { expected: HMAC });
+    };
+    Ok(secret)
 }
 
 /// Writes an operator's signing key to a new file that its owner alone can read.

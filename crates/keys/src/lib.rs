@@ -18,6 +18,7 @@ mod keyring;
 mod mac;
 pub mod note;
 mod root;
+mod root_update;
 pub mod sealed;
 pub mod state_file;
 pub mod trusted;

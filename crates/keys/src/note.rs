@@ -122,7 +122,7 @@ fn is_plain(text: &str) -> bool {
 ///
 /// ```
 /// use countersign_keys::note::{NoteError, SignedNote};
-/// let note = SignedNote::parse("a text\n\n\u{2014} somebody AAAAAAA=\n")?;
+/// let note = SignedNote::parse("a text\n\n\u{2014} example.com AAAAAAA=\n")?;
 /// assert_eq!(note.open(&[]).map_err(|e| e.code()).err(), Some("NOTE_UNSIGNED"));
 /// # Ok::<(), NoteError>(())
 /// ```

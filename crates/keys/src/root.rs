@@ -4,21 +4,17 @@ use countersign_canonical_json::{JsonError, Limits, Recipe, read};
 use countersign_core::{Digest, KeyId};
 use serde::{Deserialize, Serialize};
 
-use crate::dsse::{Envelope, EnvelopeError, MAX_SIGNATURES};
-use crate::ed25519::{SigningKey, VerifyingKey};
-use crate::error::KeyError;
+use crate::ed25519::VerifyingKey;
+use crate::error::{EnvelopeError, KeyError};
 
 /// Value of `format`.
 const FORMAT: &str = "countersign-trust-root-1";
-
-/// Payload type of an envelope with the next trust root.
-pub(crate) const PAYLOAD_TYPE: &str = "application/vnd.countersign.trust-root+json";
 
 /// Maximum number of keys in a root.
 const MAX_KEYS: usize = 64;
 
 /// Maximum size of a root's file. Sixty-four keys take a third of it.
-const MAX_BYTES: usize = 32 * 1024;
+pub(crate) const MAX_BYTES: usize = 32 * 1024;
 
 /// Maximum version: 2^53 - 1, up to which JSON numbers are exact.
 const MAX_VERSION: u64 = (1 << 53) - 1;
@@ -164,38 +160,6 @@ impl TrustRoot {
             version: self.version,
         };
         serde_json::to_string(&wire).expect("a trust root is JSON")
-    }
-
-    /// Signs this root as the next one. [`update`](Self::update) needs a threshold of the old root's keys and of this
-    /// root's.
-    #[must_use]
-    pub fn sign(&self, keys: &[&SigningKey]) -> Envelope {
-        Envelope::sign(PAYLOAD_TYPE, self.to_json().as_bytes(), keys)
-    }
-
-    /// Verifies the next root: its version is one higher, and thresholds of this root's keys and of its own signed
-    /// it. No version can be skipped. A revoked key counts for neither threshold: a thief could otherwise pass trust
-    /// on to new keys.
-    ///
-    /// # Errors
-    /// [`RootError`] if the new root is invalid; this root then stays in force.
-    pub fn update(
-        &self,
-        envelope: &Envelope,
-        revoked: &dyn Fn(&VerifyingKey) -> bool,
-    ) -> Result<Self, RootError> {
-        // why: the keys of two roots sign, and a root is small, so verifying the maximum of signatures is little work.
-        if envelope.unverified_payload().len() > MAX_BYTES {
-            return Err(RootError::TooLarge { max: MAX_BYTES });
-        }
-        let verified = envelope.verify_among(MAX_SIGNATURES, PAYLOAD_TYPE, self, revoked)?;
-        let next = Self::from_json(verified.payload())?;
-        let expected = self.version.saturating_add(1);
-        if next.version != expected {
-            return Err(RootError::Version { expected });
-        }
-        envelope.verify_among(MAX_SIGNATURES, PAYLOAD_TYPE, &next, revoked)?;
-        Ok(next)
     }
 
     /// The version, from 1.

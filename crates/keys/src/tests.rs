@@ -1,7 +1,7 @@
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::string_slice,
-    reason = "a test that goes out of range is to fail"
+    reason = "a value out of range fails the test"
 )]
 
 mod dsse;

@@ -68,7 +68,7 @@ pub fn verify_consistency(old: &TreeHead, new: &TreeHead, path: &[NodeHash]) -> 
 /// # Ok::<(), countersign_merkle::TreeError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "Wire", into = "Wire")]
+#[serde(try_from = "Wire")]
 pub struct ConsistencyProof {
     old_size: u64,
     new_size: u64,
@@ -127,7 +127,7 @@ impl ConsistencyProof {
 }
 
 /// Wire form of a proof.
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
     old_size: u64,
@@ -139,12 +139,5 @@ impl TryFrom<Wire> for ConsistencyProof {
     type Error = ProofError;
     fn try_from(wire: Wire) -> Result<Self, ProofError> {
         Self::new(wire.old_size, wire.new_size, wire.path)
-    }
-}
-
-impl From<ConsistencyProof> for Wire {
-    fn from(proof: ConsistencyProof) -> Self {
-        let ConsistencyProof { old_size, new_size, path } = proof;
-        Self { old_size, new_size, path }
     }
 }

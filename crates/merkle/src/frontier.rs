@@ -20,7 +20,7 @@ use crate::head::{MAX_SIZE, TreeHead};
 /// # Ok::<(), countersign_merkle::TreeError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "Wire", into = "Wire")]
+#[serde(try_from = "Wire")]
 pub struct Frontier {
     size: u64,
     peaks: Vec<NodeHash>,
@@ -108,7 +108,7 @@ impl Frontier {
 }
 
 /// Wire form of a frontier.
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
     size: u64,
@@ -119,11 +119,5 @@ impl TryFrom<Wire> for Frontier {
     type Error = TreeError;
     fn try_from(wire: Wire) -> Result<Self, TreeError> {
         Self::from_parts(wire.size, wire.peaks)
-    }
-}
-
-impl From<Frontier> for Wire {
-    fn from(frontier: Frontier) -> Self {
-        Self { size: frontier.size, peaks: frontier.peaks }
     }
 }

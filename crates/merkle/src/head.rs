@@ -13,7 +13,7 @@ pub const MAX_SIZE: u64 = 1 << 63;
 /// assert!(TreeHead::new(u64::MAX, RootHash::empty()).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "Wire", into = "Wire")]
+#[serde(try_from = "Wire")]
 pub struct TreeHead {
     size: u64,
     root: RootHash,
@@ -53,7 +53,7 @@ impl TreeHead {
 }
 
 /// Wire form of a head.
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
     size: u64,
@@ -64,11 +64,5 @@ impl TryFrom<Wire> for TreeHead {
     type Error = HeadError;
     fn try_from(wire: Wire) -> Result<Self, HeadError> {
         Self::new(wire.size, wire.root)
-    }
-}
-
-impl From<TreeHead> for Wire {
-    fn from(head: TreeHead) -> Self {
-        Self { size: head.size, root: head.root }
     }
 }

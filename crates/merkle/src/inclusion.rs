@@ -60,7 +60,7 @@ pub fn verify_inclusion(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "Wire", into = "Wire")]
+#[serde(try_from = "Wire")]
 pub struct InclusionProof {
     index: u64,
     size: u64,
@@ -122,7 +122,7 @@ impl InclusionProof {
 }
 
 /// Wire form of a proof.
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
     index: u64,
@@ -134,12 +134,5 @@ impl TryFrom<Wire> for InclusionProof {
     type Error = ProofError;
     fn try_from(wire: Wire) -> Result<Self, ProofError> {
         Self::new(wire.index, wire.size, wire.path)
-    }
-}
-
-impl From<InclusionProof> for Wire {
-    fn from(proof: InclusionProof) -> Self {
-        let InclusionProof { index, size, path } = proof;
-        Self { index, size, path }
     }
 }

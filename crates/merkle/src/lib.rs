@@ -19,7 +19,6 @@
 //! # Ok::<(), countersign_merkle::TreeError>(())
 //! ```
 
-mod compress;
 mod consistency;
 mod error;
 mod frontier;

@@ -1,7 +1,7 @@
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::cast_possible_truncation,
-    reason = "sizes are small here, and a test that goes out of range is to fail"
+    reason = "sizes are small, and a value out of range fails the test"
 )]
 
 mod attacks;

@@ -2,7 +2,7 @@ use super::*;
 
 /// The reason why a call does not match the step.
 fn refusal(planned: &str, called: &str) -> Result<(), &'static str> {
-    crate::admit::admit(&step("send", planned), &tool("send"), &json(called)).map_err(|breach| {
+    step("send", planned).admit(&tool("send"), &json(called)).map_err(|breach| {
         assert_eq!(breach.code(), "PLAN_STEP_MISMATCH");
         breach.reason()
     })
@@ -90,7 +90,7 @@ fn another_tool_is_another_call() {
     let step = step("send", r#"{"a":1}"#);
     for (server, name) in [("desk", "refund"), ("Desk", "send"), ("mail", "send"), ("desk", "Send")] {
         let other = ToolId::new(server, name).unwrap();
-        let breach = crate::admit::admit(&step, &other, &json(r#"{"a":1}"#)).unwrap_err();
+        let breach = step.admit(&other, &json(r#"{"a":1}"#)).unwrap_err();
         assert_eq!(why(breach), ("PLAN_STEP_MISMATCH", "other-tool"));
     }
 }
@@ -100,6 +100,6 @@ fn a_number_that_was_rounded_is_not_the_planned_one() {
     let limits = Limits::default();
     let rounded = read(br#"{"n":9007199254740993}"#, Recipe::Rfc8785, &limits).unwrap();
     let step = step("send", r#"{"n":9007199254740992}"#);
-    let breach = crate::admit::admit(&step, &tool("send"), &rounded).unwrap_err();
+    let breach = step.admit(&tool("send"), &rounded).unwrap_err();
     assert_eq!(why(breach), ("PLAN_STEP_MISMATCH", "inexact-argument"));
 }

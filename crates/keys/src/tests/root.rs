@@ -129,7 +129,7 @@ fn a_root_is_neither_replaced_by_its_own_version_nor_by_an_older_one() {
 fn a_root_of_the_last_version_cannot_be_replaced() {
     let last = next((1 << 53) - 1, 1, &[1]);
     let json = last.to_json().replace("9007199254740991", "9007199254740992");
-    let envelope = crate::dsse::Envelope::sign(super::super::root::PAYLOAD_TYPE, json.as_bytes(), &[&key(1)]);
+    let envelope = crate::dsse::Envelope::sign(crate::root_update::PAYLOAD_TYPE, json.as_bytes(), &[&key(1)]);
     assert_eq!(last.update(&envelope, &nobody).unwrap_err().code(), "ROOT_VERSION");
 }
 
