@@ -55,20 +55,20 @@ pub(crate) fn is_open(planned: ValueRef<'_>) -> bool {
 }
 
 /// Converts arguments into the committed form, with [`DYNAMIC`] at each open place, and lists those places in the
-/// order of the arguments. Places in `said` that the arguments lack are added.
+/// order of the arguments. Places in `listed` that the arguments lack are added.
 pub(crate) fn settle(
     args: ValueRef<'_>,
-    said: &[OpenPlace],
+    listed: &[OpenPlace],
 ) -> Result<(Canonical, Vec<OpenPlace>), PlanProblem> {
     if args.kind() != Kind::Object || !args.is_exact() {
         return Err(PlanProblem::Args);
     }
-    if said.len() > MAX_OPEN {
+    if listed.len() > MAX_OPEN {
         return Err(PlanProblem::Limit);
     }
     let mut missing = Vec::new();
-    for (at, place) in said.iter().enumerate() {
-        if said.iter().skip(at.saturating_add(1)).any(|other| other == place) {
+    for (at, place) in listed.iter().enumerate() {
+        if listed.iter().skip(at.saturating_add(1)).any(|other| other == place) {
             return Err(PlanProblem::OpenPlace);
         }
         match args.pointer(place.as_str()) {

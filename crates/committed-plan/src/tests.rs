@@ -81,7 +81,11 @@ fn session(text: &str) -> SessionId {
 }
 
 fn context() -> PlanContext {
-    PlanContext::new(Digest::of(b"goal"), session("s-1"), 7).unwrap()
+    context_of(b"goal", "s-1", 7)
+}
+
+fn context_of(goal: &[u8], id: &str, version: u64) -> PlanContext {
+    PlanContext::new(Digest::of(goal), session(id), version).unwrap()
 }
 
 fn step(name: &str, args: &str) -> Step {
@@ -109,6 +113,28 @@ const SEND: (&str, &str) = ("send", r#"{"body":"done","to":"bob@example.com"}"#)
 
 fn cursor() -> PlanCursor<String> {
     PlanCursor::start(plan_of(steps()), &context()).unwrap()
+}
+
+/// A cursor that has run these calls.
+fn cursor_after(calls: &[(&str, &str)]) -> PlanCursor<String> {
+    let mut cursor = cursor();
+    for call in calls {
+        run(&mut cursor, *call).unwrap();
+    }
+    cursor
+}
+
+/// An amendment of the plan with that root after `position` steps.
+fn amended(root: &PlanRoot, position: u64, steps: Vec<Step>) -> CommittedPlan {
+    Plan::new(context(), steps).unwrap().amending(*root, position).commit(&Desk).unwrap()
+}
+
+fn verified(plan: &CommittedPlan) -> VerifiedHeader {
+    plan.header_proof().unwrap().verify(plan.root()).unwrap()
+}
+
+fn root_cursor(plan: &CommittedPlan) -> RootCursor {
+    RootCursor::start(verified(plan), &context()).unwrap()
 }
 
 fn check<O>(cursor: &mut PlanCursor<O>, call: (&str, &str)) -> Result<PlannedCall, PlanBreach> {

@@ -35,7 +35,7 @@ impl PlanContract for Anything {
 }
 
 #[test]
-fn a_plan_of_a_hundred_thousand_steps_takes_memory_linear_in_its_size() {
+fn memory_is_linear_in_the_steps() {
     let (few, many) = (peak_of(5_000), peak_of(100_000));
     assert!(few > 1 << 20, "what is measured is the plan: {few} bytes");
     // Growing lists double their capacity, so one size may have just doubled and the other not.

@@ -1,7 +1,7 @@
 use crate::*;
 
 #[test]
-fn an_id_of_1_to_256_bytes_is_read_and_others_are_refused() {
+fn id_has_1_to_256_bytes() {
     assert_eq!(CallId::new(""), Err(IdError::Empty { what: "call id" }));
     assert!(CallId::new("a").is_ok());
     assert!(CallId::new(&"a".repeat(256)).is_ok());
@@ -10,7 +10,7 @@ fn an_id_of_1_to_256_bytes_is_read_and_others_are_refused() {
 }
 
 #[test]
-fn an_id_with_a_hidden_character_or_blank_edges_is_refused() {
+fn id_with_an_invisible_character_is_refused() {
     for bad in [
         "a\n",
         "\0",
@@ -31,7 +31,7 @@ fn an_id_with_a_hidden_character_or_blank_edges_is_refused() {
 }
 
 #[test]
-fn a_tool_name_holds_only_the_characters_of_its_grammar_up_to_128() {
+fn tool_name_outside_its_grammar_is_refused() {
     assert!(ToolName::new("files/read_v1.2-x").is_ok());
     assert!(ToolName::new(&"a".repeat(128)).is_ok());
     for bad in ["", "a b", "a:b", "a*", "se\u{430}rch", "\u{ff41}", "a\u{200b}", &"a".repeat(129)] {
@@ -72,7 +72,7 @@ fn two_digests_differ_whichever_bit_does() {
 }
 
 #[test]
-fn framed_fields_cannot_be_moved_across_their_borders() {
+fn fields_of_a_digest_are_framed() {
     let ab_c = Digest::framed("l").field(b"ab").field(b"c").finish();
     assert_ne!(ab_c, Digest::framed("l").field(b"a").field(b"bc").finish());
     assert_ne!(ab_c, Digest::framed("l").field(b"abc").finish());
@@ -125,7 +125,7 @@ fn a_broken_clock_is_an_error_until_it_is_set() {
 }
 
 #[test]
-fn hidden_characters_are_spelled_out_for_people() {
+fn hidden_characters_are_escaped() {
     assert_eq!(escape_hidden("a\u{202e}b\n\\\u{e9}"), "a\\u{202e}b\\u{a}\\\\\u{e9}");
 }
 

@@ -22,7 +22,11 @@ fn key(seed: u8) -> SigningKey {
 
 /// A root of version 1 over keys with fixed seeds.
 fn root(threshold: usize, seeds: &[u8]) -> TrustRoot {
-    TrustRoot::new(1, threshold, seeds.iter().map(|seed| key(*seed).verifying_key())).unwrap()
+    root_of_version(1, threshold, seeds)
+}
+
+fn root_of_version(version: u64, threshold: usize, seeds: &[u8]) -> TrustRoot {
+    TrustRoot::new(version, threshold, seeds.iter().map(|seed| key(*seed).verifying_key())).unwrap()
 }
 
 fn unhex<const N: usize>(text: &str) -> [u8; N] {

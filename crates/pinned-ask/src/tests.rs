@@ -36,15 +36,7 @@ fn extended_pin_differs_in_its_end_alone() {
 }
 
 #[test]
-fn both_tables_are_of_the_version_that_is_hashed() {
-    let (major, minor, patch) = char::UNICODE_VERSION;
-    assert_eq!(format!("{major}.{minor}.{patch}"), UNICODE_VERSION);
-    let (major, minor, patch) = unicode_normalization::UNICODE_VERSION;
-    assert_eq!(format!("{major}.{minor}.{patch}"), UNICODE_VERSION);
-}
-
-#[test]
-fn the_seeds_name_asks_the_same_question() {
+fn require_match_is_verify() {
     let pin = pin("goal");
     for (restated, who, now) in [
         ("goal", "s1", 1_000),
@@ -59,7 +51,7 @@ fn the_seeds_name_asks_the_same_question() {
 }
 
 #[test]
-fn a_pin_travels_as_json_and_comes_back() {
+fn pin_round_trips_as_json() {
     let pin = pin("goal");
     let json = serde_json::to_string(&pin).unwrap();
     assert_eq!(

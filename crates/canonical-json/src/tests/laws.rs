@@ -16,28 +16,14 @@ pub(super) enum Doc {
 }
 
 fn texts() -> impl Strategy<Value = String> {
+    let special: Vec<char> =
+        "\"\\/\u{0}\u{1f}\n\u{7f}\u{d7ff}\u{e000}\u{ffff}\u{10000}\u{10ffff}".chars().collect();
     prop_oneof![
         "[a-c]{0,3}",
         "\\PC{0,6}",
         proptest::collection::vec(any::<char>(), 0..6).prop_map(|chars| chars.into_iter().collect()),
-        proptest::collection::vec(
-            prop::sample::select(vec![
-                '"',
-                '\\',
-                '/',
-                '\u{0}',
-                '\u{1f}',
-                '\n',
-                '\u{7f}',
-                '\u{d7ff}',
-                '\u{e000}',
-                '\u{ffff}',
-                '\u{10000}',
-                '\u{10ffff}'
-            ]),
-            0..4
-        )
-        .prop_map(|chars| chars.into_iter().collect()),
+        proptest::collection::vec(prop::sample::select(special), 0..4)
+            .prop_map(|chars| chars.into_iter().collect()),
     ]
 }
 
@@ -225,31 +211,8 @@ pub(super) fn limits() -> Limits {
 
 /// Bytes that resemble JSON.
 pub(super) fn jsonish() -> impl Strategy<Value = Vec<u8>> {
-    let pieces: Vec<&'static [u8]> = vec![
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b",",
-        b":",
-        b"\"",
-        b"\"a\"",
-        b"\"a\":",
-        b"\\",
-        b"\\u",
-        b"\\ud83d",
-        b"\\ude00",
-        b"0",
-        b"1",
-        b"-",
-        b".",
-        b"e",
-        b"E+",
-        b"9007199254740993",
-        b"1e999",
-        b"true",
-        b"false",
-        b"null",
+    let words = r#"{ } [ ] , : " "a" "a": \ \u \ud83d \ude00 0 1 - . e E+ 9007199254740993 1e999 true false null // + NaN"#;
+    let bytes: [&[u8]; 9] = [
         b" ",
         b"\n",
         b"\x00",
@@ -259,10 +222,8 @@ pub(super) fn jsonish() -> impl Strategy<Value = Vec<u8>> {
         b"\xf0\x9f\x98\x80",
         b"\xff",
         b"\xc3\xa9",
-        b"//",
-        b"+",
-        b"NaN",
     ];
+    let pieces: Vec<&[u8]> = words.split(' ').map(str::as_bytes).chain(bytes).collect();
     proptest::collection::vec(prop::sample::select(pieces), 0..24).prop_map(|pieces| pieces.concat())
 }
 
@@ -327,13 +288,14 @@ proptest! {
         doc in docs(), seed: u64, at: prop::sample::Index, byte: u8, cut: bool,
     ) {
         let mut bytes = doc.spelled(seed).into_bytes();
+        check_any_bytes(&bytes)?;
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] = byte }
         check_any_bytes(&bytes)?;
     }
 
     #[test]
-    fn canonical_json_with_one_other_byte_is_refused_or_written_anew(
+    fn changed_byte_of_canonical_json_is_refused_or_rewritten(
         doc in docs(), at: prop::sample::Index, insert: bool,
         byte in prop_oneof![Just(b' '), Just(b'-'), Just(b'0'), Just(b'.'), Just(b'\\'), any::<u8>()],
     ) {
@@ -354,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn reordered_members_and_respelt_numbers_and_strings_keep_the_digest(doc in docs(), a: u64, b: u64) {
+    fn respelling_keeps_the_digest(doc in docs(), a: u64, b: u64) {
         let first = read(doc.spelled(a).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
         let second = read(doc.spelled(b).as_bytes(), Recipe::Rfc8785, &limits()).unwrap();
         prop_assert_eq!(first.as_str(), second.as_str());
@@ -372,13 +334,6 @@ proptest! {
     }
 
     #[test]
-    fn two_values_share_a_digest_just_when_they_are_equal(a in docs(), b in docs(), seed: u64) {
-        let first = digest(a.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
-        let second = digest(b.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
-        prop_assert_eq!(first == second, a.normal() == b.normal());
-    }
-
-    #[test]
     fn serde_json_canonicalizer_writes_the_same_bytes(doc in docs(), seed: u64) {
         let text = doc.spelled(seed);
         let theirs: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -389,15 +344,7 @@ proptest! {
     }
 
     #[test]
-    fn the_value_that_was_read_is_the_value_that_serde_json_reads(doc in docs(), seed: u64) {
-        let text = doc.spelled(seed);
-        let canonical = read(text.as_bytes(), Recipe::Jcs1, &limits()).unwrap();
-        let ours = serde_json::Value::deserialize(canonical.value()).unwrap();
-        prop_assert!(agree(&ours, &serde_json::from_str(&text).unwrap()));
-    }
-
-    #[test]
-    fn a_subtree_is_what_its_own_text_would_have_been(doc in docs(), seed: u64) {
+    fn subtree_equals_its_text_read_again(doc in docs(), seed: u64) {
         let canonical = read(doc.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
         let mut left = vec![canonical.value()];
         while let Some(value) = left.pop() {
@@ -415,7 +362,7 @@ proptest! {
     }
 
     #[test]
-    fn an_object_without_some_members_is_what_it_would_have_been_had_they_never_come(
+    fn stripped_object_equals_one_read_without_the_members(
         members in proptest::collection::btree_map(texts(), docs(), 0..8),
         reserved in proptest::collection::vec((texts(), docs()), 0..4),
         picks in proptest::collection::vec(any::<prop::sample::Index>(), 0..3),
@@ -461,7 +408,7 @@ proptest! {
     }
 
     #[test]
-    fn a_repeated_name_is_refused_wherever_it_stands_and_however_it_is_spelt(
+    fn repeated_name_is_refused_in_any_spelling(
         name in texts(), others in proptest::collection::btree_set(texts(), 0..6), at: prop::sample::Index,
         a: u64, b: u64,
     ) {
@@ -482,7 +429,7 @@ proptest! {
     }
 
     #[test]
-    fn of_many_repeated_names_the_first_repetition_from_the_left_is_the_one_refused(
+    fn first_of_many_repeated_names_is_reported(
         names in proptest::collection::vec(0_u8..40, 2..200),
     ) {
         let (mut text, mut seen, mut first) = (String::from("{"), std::collections::BTreeSet::new(), None);

@@ -19,7 +19,7 @@ fn normal(literal: &str) -> (bool, String, i128) {
 }
 
 #[test]
-fn an_integer_is_accepted_just_when_its_own_text_comes_back() {
+fn integer_is_accepted_if_its_text_is_canonical() {
     for text in ["0", "-1", "999999999999999", "1000000000000000", "9007199254740991", "9007199254740992"] {
         assert_eq!(jcs(text).unwrap().as_str(), text);
     }
@@ -47,7 +47,7 @@ fn exponents_beyond_64_bits_saturate_and_never_wrap() {
 }
 
 #[test]
-fn a_hundred_thousand_digits_are_one_number() {
+fn numbers_of_a_hundred_thousand_digits_are_exact() {
     let one = format!("1.{}e0", "0".repeat(100_000));
     assert_eq!(jcs(&one).unwrap().as_str(), "1");
     let far = format!("0.{}1e100001", "0".repeat(100_000));
@@ -63,7 +63,7 @@ fn pic(text: &str) -> Result<Canonical, JsonError> {
 }
 
 #[test]
-fn pic_cjson_refuses_integers_above_the_safe_ones_however_exact_and_rounds_whatever_else() {
+fn pic_cjson_refuses_exactly_the_unsafe_integers() {
     for text in ["9007199254740991", "-9007199254740991", "0", "-1"] {
         assert_eq!(pic(text).unwrap().as_str(), text);
     }
@@ -90,7 +90,7 @@ fn pic_cjson_refuses_integers_above_the_safe_ones_however_exact_and_rounds_whate
 }
 
 #[test]
-fn pic_cjson_says_of_a_rounded_number_that_it_is_not_exact() {
+fn pic_cjson_marks_rounded_numbers_inexact() {
     assert!(pic("0.5").unwrap().value().is_exact());
     assert!(!pic("[0.30000000000000001]").unwrap().value().is_exact());
 }
@@ -120,7 +120,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_096))]
 
     #[test]
-    fn a_number_is_exact_just_when_its_text_has_the_literals_decimal_value(literal in literals()) {
+    fn exactness_compares_decimal_values(literal in literals()) {
         let std_value: f64 = literal.parse().unwrap();
         match evaluate(&literal) {
             None => prop_assert!(std_value.is_infinite()),

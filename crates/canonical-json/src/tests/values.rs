@@ -8,7 +8,7 @@ fn a_node_takes_sixteen_bytes() {
 }
 
 #[test]
-fn each_kind_answers_for_itself_only() {
+fn accessors_return_none_for_other_kinds() {
     let all = jcs(r#"[null,true,7,"x",[1,2],{"a":1}]"#).unwrap();
     let values: Vec<_> = all.value().elements().collect();
     let kinds: Vec<_> = values.iter().map(|v| v.kind()).collect();
@@ -88,7 +88,7 @@ fn json_pointers_of_rfc_6901_name_their_values() {
 }
 
 #[test]
-fn a_rounded_number_marks_whatever_holds_it() {
+fn rounded_number_marks_its_containers_inexact() {
     let text = br#"{"a":[1,{"b":9007199254740993}],"c":[0.5]}"#;
     let rounded = read(text, Recipe::Rfc8785, &Limits::default()).unwrap();
     let exact = |pointer| rounded.value().pointer(pointer).map(ValueRef::is_exact);
@@ -138,7 +138,7 @@ fn debug_output_shows_no_contents() {
 }
 
 #[test]
-fn a_reader_gives_what_a_fresh_one_gives_after_any_refusal() {
+fn refusal_leaves_no_state_in_the_reader() {
     let mut reader = Reader::new(Limits::default());
     for text in [r#"{"b":[1,{"a":"#, r#"{"x":1,"x":2}"#, r#"["a"#, "[[[[", "1e999", r#"{"a":{"b":{"c""#] {
         assert!(reader.read(text.as_bytes(), Recipe::Jcs1).is_err());
@@ -148,7 +148,7 @@ fn a_reader_gives_what_a_fresh_one_gives_after_any_refusal() {
 }
 
 #[test]
-fn a_string_ends_where_it_ends_wherever_that_is() {
+fn string_may_end_at_any_offset() {
     for before in
         ["", "a", " ", "!", "#", "[", "]", "\u{7f}", "\u{80}", "\u{a2}", "\u{dc}\u{5c0}", "\u{10ffff}"]
     {
@@ -169,7 +169,7 @@ fn a_string_ends_where_it_ends_wherever_that_is() {
 }
 
 #[test]
-fn a_reader_forgets_how_the_text_before_was_spelled() {
+fn reader_does_not_keep_the_spelling_of_a_text() {
     let mut reader = Reader::new(Limits::default());
     for text in
         [r#"{"a":"x","b":[1,true]}"#, r#"{"b":[1.0,true],"a":"\u0078"}"#, r#"{"a":"x","b":[1, true]}"#]
@@ -183,7 +183,7 @@ fn a_reader_forgets_how_the_text_before_was_spelled() {
 }
 
 #[test]
-fn refused_texts_leave_nothing_behind_that_adds_up() {
+fn refused_texts_do_not_accumulate_memory() {
     let mut reader = Reader::new(Limits::default());
     for _ in 0..100 {
         assert!(reader.read(br#"{"a":{"b":{"c":"#, Recipe::Jcs1).is_err());
@@ -255,7 +255,7 @@ fn a_recipe_has_one_spelling() {
 }
 
 #[test]
-fn reserved_members_are_taken_off_at_the_top_and_nowhere_else() {
+fn reserved_members_are_stripped_at_the_top_only() {
     let sent = jcs(r#"{"z":[1,{"x":2}],"x":{"x":3},"a":{"x":4,"b":"\u0001"}}"#).unwrap();
     let left = sent.clone().without(&["x", "missing", "x"]);
     assert_eq!(left.as_str(), r#"{"a":{"b":"\u0001","x":4},"z":[1,{"x":2}]}"#);
@@ -270,7 +270,7 @@ fn reserved_members_are_taken_off_at_the_top_and_nowhere_else() {
 }
 
 #[test]
-fn what_is_left_is_exact_once_the_rounded_number_is_taken_off() {
+fn object_is_exact_without_its_rounded_member() {
     let text = br#"{"a":{"n":9007199254740993},"b":[1]}"#;
     let sent = read(text, Recipe::Rfc8785, &Limits::default()).unwrap();
     assert!(!sent.value().is_exact());

@@ -36,7 +36,7 @@ fn call(text: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_struct_is_made_from_the_value_that_was_digested() {
+fn struct_deserialises_from_the_digested_value() {
     let canonical = jcs(r#"{"tool":"\u0073earch","count":3.0,"how":{"times":-2},"ratio":1}"#).unwrap();
     let made = Call::deserialize(canonical.value()).unwrap();
     assert_eq!(made, Call { tool: "search", count: 3, note: None, how: How::Times(-2), ratio: 1.0 });
@@ -44,7 +44,7 @@ fn a_struct_is_made_from_the_value_that_was_digested() {
 }
 
 #[test]
-fn every_form_of_enum_is_read_in_its_one_way() {
+fn enum_variant_has_one_form() {
     let how = |text| How::deserialize(jcs(text).unwrap().value()).ok();
     assert_eq!(how(r#""plain""#), Some(How::Plain));
     assert_eq!(how(r#"{"pair":[1,2]}"#), Some(How::Pair(1, 2)));
@@ -73,7 +73,7 @@ fn a_struct_is_never_an_array() {
 }
 
 #[test]
-fn errors_say_where_and_what_was_expected_and_never_what_was_there() {
+fn error_names_offset_and_expectation_only() {
     for (text, error) in [
         (
             r#"{"tool":"t","count":4711}"#,
@@ -135,7 +135,7 @@ fn numbers_come_in_the_narrowest_form() {
 }
 
 #[test]
-fn own_values_become_canonical_or_an_error_with_a_code() {
+fn own_values_are_canonicalised() {
     assert_eq!(to_canonical(&[1.0, 0.5]).unwrap().as_str(), "[1,0.5]");
     assert_eq!(to_canonical(&u64::MAX).unwrap_err().code(), "JSON_INEXACT_NUMBER");
     assert_eq!(to_canonical(&BTreeMap::from([(vec![1], 2)])).unwrap_err().code(), "JSON_NOT_SERIALIZABLE");

@@ -18,7 +18,7 @@ fn amend(cursor: &mut PlanCursor<String>, plan: CommittedPlan) -> Result<(), Pla
 }
 
 #[test]
-fn an_amendment_takes_the_place_of_what_has_not_run() {
+fn amendment_replaces_the_remaining_steps() {
     let mut cursor = cursor();
     run(&mut cursor, SEARCH).unwrap();
     let (old, new) = (*cursor.plan().root(), amendment(cursor.plan().root(), 1));
@@ -29,11 +29,11 @@ fn an_amendment_takes_the_place_of_what_has_not_run() {
     let trace = cursor.finish().unwrap();
     assert_eq!(trace.roots(), [old, root]);
     let ran: Vec<_> = trace.steps().iter().map(|step| (*step.root(), step.index())).collect();
-    assert_eq!(ran, [(old, 1), (root, 1)], "what has run stays in the trace");
+    assert_eq!(ran, [(old, 1), (root, 1)], "calls that ran stay in the trace");
 }
 
 #[test]
-fn after_an_amendment_the_old_steps_are_no_steps() {
+fn old_steps_are_refused_after_an_amendment() {
     let mut cursor = cursor();
     run(&mut cursor, SEARCH).unwrap();
     let new = amendment(cursor.plan().root(), 1);
@@ -63,11 +63,11 @@ fn an_amendment_without_its_own_approval_is_refused() {
         let result = cursor.amend(amendment(&old, 0), &approved, &context());
         assert_eq!(result, Err(PlanUseError::NotApproved));
     }
-    assert_eq!(run(&mut cursor, SEARCH), Ok(1), "the plan goes on as it was");
+    assert_eq!(run(&mut cursor, SEARCH), Ok(1), "the plan is unchanged");
 }
 
 #[test]
-fn an_amendment_names_the_plan_that_runs_and_where_it_stands() {
+fn amendment_must_name_the_running_plan_at_its_position() {
     let mut cursor = cursor();
     run(&mut cursor, SEARCH).unwrap();
     let root = *cursor.plan().root();
@@ -78,7 +78,7 @@ fn an_amendment_names_the_plan_that_runs_and_where_it_stands() {
     assert_eq!(amend(&mut cursor, amendment(&stranger, 1)), Err(PlanUseError::Link));
     assert_eq!(amend(&mut cursor, plan_of(steps())), Err(PlanUseError::Link), "a plan is no amendment");
     assert_eq!(amend(&mut cursor, amendment(&root, 1)), Ok(()));
-    assert_eq!(amend(&mut cursor, amendment(&root, 1)), Err(PlanUseError::Link), "nor is one used twice");
+    assert_eq!(amend(&mut cursor, amendment(&root, 1)), Err(PlanUseError::Link), "an amendment is used once");
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn an_amendment_does_not_start_a_plan() {
 
 #[test]
 fn an_amendment_for_another_session_or_goal_is_refused() {
-    let other_session = PlanContext::new(Digest::of(b"goal"), session("s-2"), 7).unwrap();
-    let other_goal = PlanContext::new(Digest::of(b"other"), session("s-1"), 7).unwrap();
-    for (other, error) in [(other_session, PlanUseError::OtherSession), (other_goal, PlanUseError::OtherGoal)]
-    {
+    for (other, error) in [
+        (context_of(b"goal", "s-2", 7), PlanUseError::OtherSession),
+        (context_of(b"other", "s-1", 7), PlanUseError::OtherGoal),
+    ] {
         let mut cursor = cursor();
         let root = *cursor.plan().root();
         let new = || amendment_of(other.clone(), &root, 0);
@@ -105,11 +105,11 @@ fn an_amendment_for_another_session_or_goal_is_refused() {
 }
 
 #[test]
-fn an_amendment_can_be_made_under_a_later_registry_and_no_earlier_one() {
+fn amendment_under_an_earlier_registry_is_refused() {
     let mut cursor = cursor();
     run(&mut cursor, SEARCH).unwrap();
     let root = *cursor.plan().root();
-    let at = |version| PlanContext::new(Digest::of(b"goal"), session("s-1"), version).unwrap();
+    let at = |version| context_of(b"goal", "s-1", version);
     let new = amendment_of(at(6), &root, 1);
     let approved = *new.root();
     assert_eq!(cursor.amend(new, &approved, &at(6)), Err(PlanUseError::OtherRegistry));
@@ -123,7 +123,7 @@ fn an_amendment_can_be_made_under_a_later_registry_and_no_earlier_one() {
 }
 
 #[test]
-fn a_halted_plan_and_a_held_turn_take_no_amendment() {
+fn halted_or_busy_plan_is_not_amended() {
     let mut cursor = cursor();
     let new = || amendment(plan_of(steps()).root(), 0);
     let held = check(&mut cursor, SEARCH).unwrap();

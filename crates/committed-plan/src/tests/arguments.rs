@@ -56,7 +56,7 @@ fn no_argument_may_be_added() {
 }
 
 #[test]
-fn an_open_argument_is_there_and_filled_in() {
+fn open_argument_must_be_filled_in() {
     let planned = r#"{"to":"bob","body":"<DYNAMIC>"}"#;
     for body in [r#""hello""#, "7", "null", "[]", r#"{"text":"x"}"#, r#""<dynamic>""#] {
         assert_eq!(refusal(planned, &format!(r#"{{"to":"bob","body":{body}}}"#)), Ok(()), "{body}");
@@ -79,7 +79,7 @@ fn a_dynamic_value_with_an_extra_key_is_refused() {
 }
 
 #[test]
-fn an_open_argument_cannot_change_the_kind_of_what_is_around_it() {
+fn open_argument_keeps_the_kind_of_its_container() {
     assert_eq!(refusal(r#"{"m":{"b":"<DYNAMIC>"}}"#, r#"{"m":["x"]}"#), Err("fixed-argument"));
     assert_eq!(refusal(r#"{"m":["<DYNAMIC>"]}"#, r#"{"m":{"0":"x"}}"#), Err("fixed-argument"));
     assert_eq!(refusal(r#"{"m":["<DYNAMIC>"]}"#, r#"{"m":"x"}"#), Err("fixed-argument"));

@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn an_edited_step_is_found_before_it_is_compared() {
+fn edited_step_is_detected() {
     let edits = [
         step("search", r#"{"limit":10,"query":"ticket 8"}"#),
         step("send", r#"{"to":"eve@example.com","body":"<DYNAMIC>"}"#),
@@ -23,14 +23,14 @@ fn an_edited_step_is_found_before_it_is_compared() {
 }
 
 #[test]
-fn swapped_steps_are_found_before_they_are_compared() {
+fn swapped_steps_are_detected() {
     let mut cursor = cursor();
     cursor.plan.tamper().swap(0, 2);
     assert_eq!(why(check(&mut cursor, SEND).unwrap_err()), ("PLAN_STEP_MISMATCH", "leaf"));
 }
 
 #[test]
-fn a_step_put_in_or_taken_out_is_found_before_it_is_compared() {
+fn inserted_step_is_detected() {
     let mut more = cursor();
     more.plan.tamper().insert(0, step("send", r#"{"to":"eve@example.com"}"#));
     let result = check(&mut more, ("send", r#"{"to":"eve@example.com"}"#));
@@ -61,7 +61,7 @@ fn the_last_step_doubled_is_another_plan() {
 }
 
 #[test]
-fn a_leaf_does_not_pass_for_a_node_or_a_node_for_a_leaf() {
+fn node_does_not_pass_for_a_step() {
     use countersign_merkle::{LeafHash, NodeHash};
     let plan = plan_of(steps());
     let leaf = |index: u64| NodeHash::from(LeafHash::of(plan.step(index).unwrap().leaf(index, 3).as_bytes()));
@@ -80,16 +80,14 @@ fn a_leaf_does_not_pass_for_a_node_or_a_node_for_a_leaf() {
 }
 
 #[test]
-fn a_plan_for_another_session_goal_or_registry_does_not_start() {
+fn plan_starts_only_in_its_own_context() {
     let start = |context: &PlanContext| PlanCursor::<()>::start(plan_of(steps()), context).map(|_| ());
-    let of =
-        |goal: &[u8], id: &str, version| PlanContext::new(Digest::of(goal), session(id), version).unwrap();
-    assert_eq!(start(&of(b"goal", "s-1", 7)), Ok(()));
-    assert_eq!(start(&of(b"goal", "s-2", 7)), Err(PlanUseError::OtherSession));
-    assert_eq!(start(&of(b"goal", "S-1", 7)), Err(PlanUseError::OtherSession));
-    assert_eq!(start(&of(b"other", "s-1", 7)), Err(PlanUseError::OtherGoal));
-    assert_eq!(start(&of(b"goal", "s-1", 6)), Err(PlanUseError::OtherRegistry));
-    assert_eq!(start(&of(b"goal", "s-1", 8)), Err(PlanUseError::OtherRegistry));
+    assert_eq!(start(&context_of(b"goal", "s-1", 7)), Ok(()));
+    assert_eq!(start(&context_of(b"goal", "s-2", 7)), Err(PlanUseError::OtherSession));
+    assert_eq!(start(&context_of(b"goal", "S-1", 7)), Err(PlanUseError::OtherSession));
+    assert_eq!(start(&context_of(b"other", "s-1", 7)), Err(PlanUseError::OtherGoal));
+    assert_eq!(start(&context_of(b"goal", "s-1", 6)), Err(PlanUseError::OtherRegistry));
+    assert_eq!(start(&context_of(b"goal", "s-1", 8)), Err(PlanUseError::OtherRegistry));
     let codes = [PlanUseError::OtherSession, PlanUseError::OtherGoal, PlanUseError::OtherRegistry];
     assert_eq!(codes.map(|e| e.code()), ["PLAN_OTHER_SESSION", "PLAN_OTHER_GOAL", "PLAN_OTHER_REGISTRY"]);
     assert_eq!(
@@ -100,10 +98,7 @@ fn a_plan_for_another_session_goal_or_registry_does_not_start() {
 
 #[test]
 fn a_look_alike_tool_or_recipient_is_another_call() {
-    let mut cursor = cursor();
-    for call in [SEARCH, REFUND] {
-        run(&mut cursor, call).unwrap();
-    }
+    let mut cursor = cursor_after(&[SEARCH, REFUND]);
     let call = ("send", "{\"body\":\"done\",\"to\":\"b\u{43e}b@example.com\"}");
     assert_eq!(why(check(&mut cursor, call).unwrap_err()), ("PLAN_STEP_MISMATCH", "fixed-argument"));
 }

@@ -41,7 +41,7 @@ fn fixed_arguments_have_to_fit() {
 }
 
 #[test]
-fn the_root_is_that_of_the_leaves_that_anybody_can_write_down() {
+fn root_is_that_of_the_documented_leaves() {
     use countersign_merkle::{LeafHash, MerkleTree};
     let plan = plan_of(steps());
     let goal = Digest::of(b"goal");
@@ -57,7 +57,7 @@ fn the_root_is_that_of_the_leaves_that_anybody_can_write_down() {
 }
 
 #[test]
-fn whatever_a_plan_says_is_under_its_root() {
+fn root_covers_every_part_of_a_plan() {
     let base = || Plan::new(context(), steps()).unwrap();
     let root = |plan: Plan| *plan.commit(&Anything).unwrap().root();
     let with = |at: usize, step: Step| {
@@ -99,7 +99,7 @@ fn whatever_a_plan_says_is_under_its_root() {
 }
 
 #[test]
-fn one_meaning_has_one_root() {
+fn respelt_plan_has_the_same_root() {
     let root = |steps| *plan_of(steps).root();
     let other =
         Step::new(tool("refund"), br#"{"to":{"iban":"NO93","name":"bob"},"amount":10.0}"#, &["/note"]);

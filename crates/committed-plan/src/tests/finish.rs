@@ -1,12 +1,9 @@
 use super::*;
 
 #[test]
-fn a_trace_has_what_ran_and_what_came_of_it() {
-    let mut cursor = cursor();
+fn trace_has_every_call_with_its_result() {
+    let cursor = cursor_after(&[SEARCH, REFUND, SEND]);
     let root = *cursor.plan().root();
-    for call in [SEARCH, REFUND, SEND] {
-        run(&mut cursor, call).unwrap();
-    }
     assert_eq!(cursor.is_complete(), Ok(()));
     let trace = cursor.finish().unwrap();
     assert_eq!(trace.roots(), [root]);
@@ -21,16 +18,13 @@ fn a_trace_has_what_ran_and_what_came_of_it() {
 #[test]
 fn a_plan_is_not_finished_before_its_last_step() {
     for ran in 0..3 {
-        let mut cursor = cursor();
-        for call in [SEARCH, REFUND, SEND].into_iter().take(ran) {
-            run(&mut cursor, call).unwrap();
-        }
+        let cursor = cursor_after(&[SEARCH, REFUND, SEND][..ran]);
         assert_eq!(cursor.finish().unwrap_err(), FinishError::Incomplete, "{ran}");
     }
 }
 
 #[test]
-fn a_plan_is_not_finished_while_an_outcome_is_missing() {
+fn plan_is_not_finished_without_every_result() {
     let mut cursor = cursor();
     let planned = check(&mut cursor, SEARCH).unwrap();
     let late = cursor.accept(planned).unwrap();
@@ -58,27 +52,26 @@ fn a_plan_is_not_finished_while_a_call_is_decided() {
 
 #[test]
 fn a_plan_that_lost_its_root_gives_nothing_out() {
-    let mut cursor = cursor();
-    for call in [SEARCH, REFUND, SEND] {
-        run(&mut cursor, call).unwrap();
-    }
+    let mut cursor = cursor_after(&[SEARCH, REFUND, SEND]);
     cursor.plan.tamper()[0] = step("search", r#"{"query":"ticket 8","limit":10}"#);
     assert_eq!(cursor.finish().unwrap_err(), FinishError::Root);
 }
 
-#[test]
-fn an_amended_plan_that_lost_its_root_gives_nothing_out() {
-    let new = |root| {
-        let steps = vec![step("search", r#"{"query":"x"}"#)];
-        Plan::new(context(), steps).unwrap().amending(root, 0).commit(&Desk).unwrap()
-    };
+/// A complete cursor whose plan was amended twice.
+fn amended_twice() -> PlanCursor<String> {
     let mut cursor = cursor();
     for _ in 0..2 {
-        let amendment = new(*cursor.plan().root());
+        let amendment = amended(cursor.plan().root(), 0, vec![step("search", r#"{"query":"x"}"#)]);
         let approved = *amendment.root();
         cursor.amend(amendment, &approved, &context()).unwrap();
     }
     run(&mut cursor, ("search", r#"{"query":"x"}"#)).unwrap();
+    cursor
+}
+
+#[test]
+fn an_amended_plan_that_lost_its_root_gives_nothing_out() {
+    let mut cursor = amended_twice();
     cursor.amended[1].plan.tamper()[0] = step("search", r#"{"query":"y"}"#);
     assert_eq!(cursor.finish().unwrap_err(), FinishError::Root);
 }
@@ -86,22 +79,14 @@ fn an_amended_plan_that_lost_its_root_gives_nothing_out() {
 #[test]
 fn an_amendment_that_lost_its_link_gives_nothing_out() {
     for at in [0, 1] {
-        let mut cursor = cursor();
-        for _ in 0..2 {
-            let steps = vec![step("search", r#"{"query":"x"}"#)];
-            let new = Plan::new(context(), steps).unwrap().amending(*cursor.plan().root(), 0);
-            let amendment = new.commit(&Desk).unwrap();
-            let approved = *amendment.root();
-            cursor.amend(amendment, &approved, &context()).unwrap();
-        }
-        run(&mut cursor, ("search", r#"{"query":"x"}"#)).unwrap();
+        let mut cursor = amended_twice();
         cursor.amended[at].position = 1;
         assert_eq!(cursor.finish().unwrap_err(), FinishError::Root, "{at}");
     }
 }
 
 #[test]
-fn nothing_that_a_tool_returned_is_shown_before_the_end_or_in_passing() {
+fn debug_output_shows_no_results() {
     let mut cursor = cursor();
     let args = json(SEARCH.1);
     let planned = cursor.check(&StepCall::new(&tool("search"), &args, 7)).unwrap();

@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn any_change_to_an_index_a_count_a_hash_or_a_root_is_refused(
+    fn any_change_to_a_proof_is_refused(
         steps in any_steps(), at in any::<Index>(), hash in any::<Index>(), bit in 0..256_usize,
         index in 0..70_u64, count in 0..70_u64,
     ) {
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn any_change_to_a_committed_step_or_the_order_halts_the_run(
+    fn any_change_to_committed_steps_halts_the_run(
         steps in any_steps(), at in any::<Index>(), other in any::<Index>(), how in any::<u8>(),
     ) {
         let (at, other) = (at.index(steps.len()), other.index(steps.len()));
@@ -236,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn any_call_that_is_not_the_next_one_is_refused_and_halts(
+    fn any_other_call_halts_the_plan(
         steps in any_steps(), before in any::<Index>(), at in 0..70_u64, how in any::<u8>(),
     ) {
         let before = before.index(steps.len());
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_again_with_the_same_root(steps in any_steps()) {
+    fn written_plan_has_the_same_root(steps in any_steps()) {
         let plan = Plan::new(context(), steps).unwrap();
         let text = plan.to_json();
         let again = Plan::from_json(text.as_bytes(), &PlanLimits::default()).unwrap();

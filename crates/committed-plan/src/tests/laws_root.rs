@@ -7,10 +7,6 @@ use serde_json::Value;
 use super::laws::{any_steps, changed, committed, honest};
 use super::*;
 
-fn start(plan: &CommittedPlan) -> RootCursor {
-    RootCursor::start(plan.header_proof().unwrap().verify(plan.root()).unwrap(), &context()).unwrap()
-}
-
 fn read_proof(value: &Value) -> Result<StepProof, PlanError> {
     StepProof::from_json(value.to_string().as_bytes(), &PlanLimits::default())
 }
@@ -33,11 +29,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_honest_run_passes_however_its_steps_are_split_over_machines(
+    fn honest_run_passes_split_over_machines(
         steps in any_steps(), machines in proptest::collection::vec(0..3_usize, 64),
     ) {
         let plan = committed(&steps);
-        let mut cursors = [start(&plan), start(&plan), start(&plan)];
+        let mut cursors = [root_cursor(&plan), root_cursor(&plan), root_cursor(&plan)];
         for ((step, at), machine) in steps.iter().zip(1..).zip(machines) {
             let proof = plan.prove_step(at).unwrap();
             let cursor = &mut cursors[machine];
@@ -49,12 +45,12 @@ proptest! {
             let one_more = call(cursor, step, &proof).unwrap_err();
             prop_assert_eq!(why(one_more), ("PLAN_EXHAUSTED", "count"));
             // The cursor has halted: continue with a new one.
-            *cursor = start(&plan);
+            *cursor = root_cursor(&plan);
         }
     }
 
     #[test]
-    fn any_single_change_to_a_step_an_index_a_count_a_hash_or_the_root_is_refused_and_halts(
+    fn any_change_to_a_proof_halts_the_root_cursor(
         steps in any_steps(), at in any::<Index>(), how in any::<u8>(), hash in any::<Index>(),
         bit in 0..256_usize, index in 1..70_u64, count in 1..70_u64,
     ) {
@@ -64,7 +60,7 @@ proptest! {
         let honest_proof: Value = serde_json::from_str(&proof.to_json()).unwrap();
         let refused = |step: &Step, value: &Value| {
             let Ok(forged) = read_proof(value) else { return true };
-            let mut cursor = start(&plan);
+            let mut cursor = root_cursor(&plan);
             let no = call(&mut cursor, step, &forged).is_err();
             no && cursor.halted().is_some()
                 && cursor.position() == 0
@@ -102,12 +98,12 @@ proptest! {
     }
 
     #[test]
-    fn a_step_before_the_last_one_that_came_here_is_refused(
+    fn earlier_step_is_refused_by_a_root_cursor(
         steps in any_steps(), first in any::<Index>(), then in any::<Index>(),
     ) {
         let plan = committed(&steps);
         let (first, then) = (first.index(steps.len()), then.index(steps.len()));
-        let mut cursor = start(&plan);
+        let mut cursor = root_cursor(&plan);
         let planned = call(&mut cursor, &steps[first], &plan.prove_step(first as u64 + 1).unwrap()).unwrap();
         cursor.accept(planned).unwrap();
         let second = call(&mut cursor, &steps[then], &plan.prove_step(then as u64 + 1).unwrap());
@@ -117,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn a_call_that_is_not_the_proved_step_s_is_refused(
+    fn call_of_another_step_than_proved_is_refused(
         steps in any_steps(), at in any::<Index>(), how in any::<u8>(),
     ) {
         let plan = committed(&steps);
@@ -125,7 +121,7 @@ proptest! {
         let proof = plan.prove_step(at as u64 + 1).unwrap();
         // Counts and descriptions belong to the plan: a call cannot differ in them.
         let wrong = changed(&steps[at], if how % 5 == 1 || how % 5 == 2 { 0 } else { how });
-        let mut cursor = start(&plan);
+        let mut cursor = root_cursor(&plan);
         prop_assert!(call(&mut cursor, &wrong, &proof).is_err());
         prop_assert!(cursor.halted().is_some());
     }

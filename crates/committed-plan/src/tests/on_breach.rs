@@ -30,7 +30,7 @@ fn last_allowed_breach_halts() {
 }
 
 #[test]
-fn calls_that_wait_their_turn_are_no_breaches() {
+fn concurrent_calls_are_not_breaches() {
     let mut cursor = cursor().on_breach(refuse(1));
     let held = check(&mut cursor, SEARCH).unwrap();
     for _ in 0..3 {
@@ -45,7 +45,7 @@ fn breaches_are_counted_over_amendments() {
     let mut cursor = cursor().on_breach(refuse(2));
     assert!(check(&mut cursor, SEND).is_err());
     let root = *cursor.plan().root();
-    let new = || Plan::new(context(), steps()).unwrap().amending(root, 0).commit(&Desk).unwrap();
+    let new = || amended(&root, 0, steps());
     let held = cursor.check_amendment(new(), &context()).unwrap();
     cursor.accept_amendment(held, new().root()).unwrap();
     assert!(check(&mut cursor, SEND).is_err());

@@ -14,7 +14,7 @@ fn an_honest_run_passes() {
 }
 
 #[test]
-fn a_step_may_have_fewer_calls_than_it_could() {
+fn step_may_have_fewer_calls_than_its_maximum() {
     let mut cursor = cursor();
     for (at, call) in [(1, SEARCH), (2, REFUND), (3, SEND)] {
         let planned = check_at(&mut cursor, at, call).unwrap();
@@ -26,7 +26,7 @@ fn a_step_may_have_fewer_calls_than_it_could() {
 }
 
 #[test]
-fn only_an_accepted_call_moves_the_plan() {
+fn only_an_accepted_call_advances_the_plan() {
     let mut cursor = cursor();
     for _ in 0..3 {
         let planned = check(&mut cursor, SEARCH).unwrap();
@@ -41,68 +41,52 @@ fn only_an_accepted_call_moves_the_plan() {
     assert_eq!(cursor.position(), 2);
 }
 
+/// The refusal of a call after others. It must not depend on naming the step.
+fn refusal_after(calls: &[(&str, &str)], at: u64, call: (&str, &str)) -> (&'static str, &'static str) {
+    let named = why(check_at(&mut cursor_after(calls), at, call).unwrap_err());
+    let unnamed = why(check(&mut cursor_after(calls), call).unwrap_err());
+    assert_eq!(named, unnamed);
+    named
+}
+
 #[test]
 fn a_skipped_step_is_out_of_order() {
-    for named in [true, false] {
-        let mut cursor = cursor();
-        let result = if named { check_at(&mut cursor, 2, REFUND) } else { check(&mut cursor, REFUND) };
-        assert_eq!(why(result.unwrap_err()), ("PLAN_OUT_OF_ORDER", "skipped"));
-    }
+    assert_eq!(refusal_after(&[], 2, REFUND), ("PLAN_OUT_OF_ORDER", "skipped"));
 }
 
 #[test]
 fn swapped_steps_are_out_of_order() {
-    for named in [true, false] {
-        let mut cursor = cursor();
-        for call in [SEARCH, REFUND, SEND] {
-            run(&mut cursor, call).unwrap();
-        }
-        let result = if named { check_at(&mut cursor, 2, REFUND) } else { check(&mut cursor, REFUND) };
-        assert_eq!(why(result.unwrap_err()), ("PLAN_OUT_OF_ORDER", "behind"));
-    }
+    assert_eq!(refusal_after(&[SEARCH, REFUND, SEND], 2, REFUND), ("PLAN_OUT_OF_ORDER", "behind"));
 }
 
 #[test]
 fn a_step_repeated_beyond_its_count_is_exhausted() {
-    for named in [true, false] {
-        let mut cursor = cursor();
-        for call in [SEARCH, REFUND, REFUND] {
-            run(&mut cursor, call).unwrap();
-        }
-        let result = if named { check_at(&mut cursor, 2, REFUND) } else { check(&mut cursor, REFUND) };
-        assert_eq!(why(result.unwrap_err()), ("PLAN_EXHAUSTED", "count"));
-    }
+    assert_eq!(refusal_after(&[SEARCH, REFUND, REFUND], 2, REFUND), ("PLAN_EXHAUSTED", "count"));
 }
 
 #[test]
 fn a_call_after_the_end_is_exhausted() {
-    for named in [true, false] {
-        let mut cursor = cursor();
-        for call in [SEARCH, REFUND, SEND] {
-            run(&mut cursor, call).unwrap();
-        }
-        let more = ("search", r#"{"query":"one more"}"#);
-        let result = if named { check_at(&mut cursor, 4, more) } else { check(&mut cursor, more) };
-        assert_eq!(why(result.unwrap_err()), ("PLAN_EXHAUSTED", "ended"));
-    }
-    let mut cursor = cursor();
-    assert_eq!(why(check_at(&mut cursor, 4, SEND).unwrap_err()), ("PLAN_OUT_OF_ORDER", "unknown-step"));
+    let more = ("search", r#"{"query":"one more"}"#);
+    assert_eq!(refusal_after(&[SEARCH, REFUND, SEND], 4, more), ("PLAN_EXHAUSTED", "ended"));
 }
 
 #[test]
-fn an_inserted_call_is_no_step() {
+fn a_step_beyond_the_last_is_unknown() {
+    let beyond = check_at(&mut cursor(), 4, SEND).unwrap_err();
+    assert_eq!(why(beyond), ("PLAN_OUT_OF_ORDER", "unknown-step"));
+}
+
+#[test]
+fn inserted_call_is_refused() {
     for at in 0..3 {
-        let mut cursor = cursor();
-        for call in [SEARCH, REFUND, SEND].into_iter().take(at) {
-            run(&mut cursor, call).unwrap();
-        }
+        let mut cursor = cursor_after(&[SEARCH, REFUND, SEND][..at]);
         let result = check(&mut cursor, ("send", r#"{"to":"eve@example.com","body":"x"}"#));
         assert_eq!(result.unwrap_err().code(), "PLAN_STEP_MISMATCH", "{at}");
     }
 }
 
 #[test]
-fn the_header_is_no_step() {
+fn header_is_not_a_step() {
     let mut cursor = cursor();
     assert_eq!(why(check_at(&mut cursor, 0, SEARCH).unwrap_err()), ("PLAN_OUT_OF_ORDER", "unknown-step"));
 }
@@ -116,25 +100,25 @@ fn the_first_breach_halts_the_plan() {
     assert_eq!(cursor.halted(), Some(breach));
     for call in [REFUND, SEND, SEARCH] {
         let refused = check(&mut cursor, call).unwrap_err();
-        assert_eq!(why(refused), ("PLAN_HALTED", "skipped"), "what was right is refused as well");
+        assert_eq!(why(refused), ("PLAN_HALTED", "skipped"), "the right call is refused as well");
     }
     assert_eq!(cursor.position(), 1);
     assert_eq!(cursor.finish().unwrap_err(), FinishError::Halted);
 }
 
 #[test]
-fn one_call_at_a_time_has_its_turn() {
+fn plan_cursor_decides_one_call_at_a_time() {
     let mut cursor = cursor();
     let first = check(&mut cursor, SEARCH).unwrap();
     assert_eq!(why(check(&mut cursor, SEARCH).unwrap_err()), ("PLAN_OUT_OF_ORDER", "busy"));
     assert_eq!(why(check(&mut cursor, REFUND).unwrap_err()), ("PLAN_OUT_OF_ORDER", "busy"));
-    assert_eq!(cursor.halted(), None, "which call came first was luck");
+    assert_eq!(cursor.halted(), None, "a concurrent call is not a breach");
     let _run = cursor.accept(first).unwrap();
     assert_eq!(run(&mut cursor, REFUND), Ok(2));
 }
 
 #[test]
-fn a_turn_of_another_cursor_is_refused() {
+fn call_of_another_cursor_is_refused() {
     let (mut one, mut other) = (cursor(), cursor());
     run(&mut other, SEARCH).unwrap();
     cursor_turns(&mut one);
@@ -169,7 +153,7 @@ fn cursor_turns(cursor: &mut PlanCursor<String>) {
 }
 
 #[test]
-fn a_registry_that_changed_asks_for_a_new_plan_and_halts_nothing() {
+fn changed_registry_does_not_halt_the_plan() {
     let mut cursor = cursor();
     let args = json(SEARCH.1);
     let breach = cursor.check(&StepCall::new(&tool("search"), &args, 8)).unwrap_err();
@@ -179,7 +163,7 @@ fn a_registry_that_changed_asks_for_a_new_plan_and_halts_nothing() {
 }
 
 #[test]
-fn two_steps_alike_are_two_calls() {
+fn equal_steps_need_one_call_each() {
     let same = || step("search", r#"{"query":"x"}"#);
     let mut cursor: PlanCursor<String> =
         PlanCursor::start(plan_of(vec![same(), same()]), &context()).unwrap();

@@ -34,7 +34,7 @@ fn a_plan_is_read_and_written_in_one_form() {
     assert_eq!(step.args().as_str(), r#"{"body":"<DYNAMIC>","to":"bob"}"#);
     assert_eq!(step.open().iter().map(OpenPlace::as_str).collect::<Vec<_>>(), ["/body"]);
     let written = plan.to_json();
-    assert_eq!(json(&written).as_str(), written, "what is written is canonical");
+    assert_eq!(json(&written).as_str(), written, "the output is canonical");
     assert_eq!(read_plan(&written).unwrap(), plan);
 }
 
@@ -53,7 +53,7 @@ fn leaves_are_canonical_json() {
 }
 
 #[test]
-fn an_amendment_s_header_is_read() {
+fn header_of_an_amendment_is_read() {
     let root = Digest::of(b"old");
     let text = plan_json(&step_json(""));
     let amends = format!(r#"{{"amends":{{"root":"{root}","position":2}},{}"#, &text[1..]);
@@ -106,7 +106,7 @@ fn unknown_missing_and_repeated_members_are_refused() {
 }
 
 #[test]
-fn a_step_s_members_are_of_their_kinds() {
+fn step_members_of_the_wrong_kind_are_refused() {
     let refused = |more: &str| {
         let error = read_steps(&step_json(more)).unwrap_err();
         assert_eq!(error.step(), Some(1), "{more}");
@@ -140,7 +140,7 @@ fn arguments_are_an_object() {
 }
 
 #[test]
-fn a_place_is_left_open_in_one_way_or_the_other() {
+fn both_notations_of_an_open_place_are_equal() {
     let both = Step::new(tool("send"), br#"{"a":{"b":1},"c":"<DYNAMIC>"}"#, &["/c", "/a/~1~0"]).unwrap();
     assert_eq!(both.args().as_str(), r#"{"a":{"/~":"<DYNAMIC>","b":1},"c":"<DYNAMIC>"}"#);
     let marked = Step::new(tool("send"), both.args().bytes(), &[]).unwrap();
@@ -187,7 +187,11 @@ fn a_plan_stays_within_its_limits() {
     let places: Vec<&str> = places.iter().map(String::as_str).collect();
     assert_eq!(Step::new(tool("send"), b"{}", &places).unwrap_err().code(), "PLAN_LIMIT");
     let one_place = [places[0]; 65];
-    assert_eq!(Step::new(tool("send"), b"{}", &one_place).unwrap_err().code(), "PLAN_LIMIT", "counted first");
+    assert_eq!(
+        Step::new(tool("send"), b"{}", &one_place).unwrap_err().code(),
+        "PLAN_LIMIT",
+        "the count is checked first"
+    );
 
     let limits = PlanLimits::default().with_max_steps(2).unwrap();
     let one = r#"{"tool":{"server":"desk","name":"send"},"args":{}}"#;
@@ -214,7 +218,7 @@ fn a_plan_stays_within_its_limits() {
 }
 
 #[test]
-fn errors_say_where_and_never_what() {
+fn errors_contain_no_part_of_the_plan() {
     let error = read_steps(&step_json(r#","description":7,"secret-member":1"#)).unwrap_err();
     assert_eq!(error.to_string(), "step 1: a member is missing, unknown or of the wrong kind");
     let error = read_plan("{\"secret").unwrap_err();

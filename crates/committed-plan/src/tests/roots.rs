@@ -4,10 +4,6 @@ use countersign_merkle::{InclusionProof, LeafHash, MerkleTree};
 
 use super::*;
 
-fn root_cursor(plan: &CommittedPlan) -> RootCursor {
-    RootCursor::start(plan.header_proof().unwrap().verify(plan.root()).unwrap(), &context()).unwrap()
-}
-
 fn check_proved(
     cursor: &mut RootCursor,
     plan: &CommittedPlan,
@@ -29,7 +25,7 @@ fn run_proved(
 }
 
 #[test]
-fn calls_pass_in_order_and_a_gap_is_not_seen() {
+fn root_cursor_does_not_detect_a_gap() {
     let plan = plan_of(steps());
     let mut cursor = root_cursor(&plan);
     assert_eq!((cursor.root(), cursor.header().steps(), cursor.position()), (plan.root(), 3, 0));
@@ -52,7 +48,7 @@ fn a_step_repeated_beyond_its_count_is_exhausted() {
 }
 
 #[test]
-fn only_an_accepted_call_counts_and_one_at_a_time_has_its_turn() {
+fn root_cursor_decides_one_call_at_a_time() {
     let plan = plan_of(steps());
     let mut cursor = root_cursor(&plan);
     let held = check_proved(&mut cursor, &plan, 1, SEARCH).unwrap();
@@ -67,7 +63,7 @@ fn only_an_accepted_call_counts_and_one_at_a_time_has_its_turn() {
 }
 
 #[test]
-fn the_proof_comes_before_anything_else_of_the_step() {
+fn step_is_checked_only_after_its_proof() {
     let plan = plan_of(steps());
     let other = plan_of(vec![step("send", r#"{"to":"eve@example.com"}"#)]);
     let cases: [(Option<StepProof>, Option<u64>, &str); 4] = [
@@ -93,7 +89,7 @@ fn the_proof_comes_before_anything_else_of_the_step() {
 }
 
 #[test]
-fn a_step_that_this_operator_does_not_allow_is_refused() {
+fn step_outside_the_local_contract_is_refused() {
     let cases = [
         (step("wipe", "{}"), ("wipe", "{}"), "undisclosed-tool"),
         (step("send", r#"{"to":"<DYNAMIC>"}"#), ("send", r#"{"to":"eve@example.com"}"#), "control-open"),
@@ -108,7 +104,7 @@ fn a_step_that_this_operator_does_not_allow_is_refused() {
 }
 
 #[test]
-fn a_registry_that_changed_asks_for_a_new_plan_and_halts_nothing() {
+fn changed_registry_does_not_halt_the_plan() {
     let plan = plan_of(steps());
     let mut cursor = root_cursor(&plan);
     let proof = plan.prove_step(1).unwrap();
@@ -124,23 +120,19 @@ fn a_registry_that_changed_asks_for_a_new_plan_and_halts_nothing() {
 }
 
 #[test]
-fn a_plan_starts_for_its_own_session_goal_and_registry_and_not_as_an_amendment() {
+fn root_cursor_starts_only_in_its_own_context() {
     let plan = plan_of(steps());
-    let verified = || plan.header_proof().unwrap().verify(plan.root()).unwrap();
-    let start = |context: &PlanContext| RootCursor::start(verified(), context).map(|_| ());
-    let of =
-        |goal: &[u8], id: &str, version| PlanContext::new(Digest::of(goal), session(id), version).unwrap();
-    assert_eq!(start(&of(b"goal", "s-1", 7)), Ok(()));
-    assert_eq!(start(&of(b"goal", "s-2", 7)), Err(PlanUseError::OtherSession));
-    assert_eq!(start(&of(b"other", "s-1", 7)), Err(PlanUseError::OtherGoal));
-    assert_eq!(start(&of(b"goal", "s-1", 8)), Err(PlanUseError::OtherRegistry));
-    let amendment = Plan::new(context(), steps()).unwrap().amending(*plan.root(), 0).commit(&Desk).unwrap();
-    let verified = amendment.header_proof().unwrap().verify(amendment.root()).unwrap();
-    assert_eq!(RootCursor::start(verified, &context()).map(|_| ()).unwrap_err(), PlanUseError::Link);
+    let start = |context: &PlanContext| RootCursor::start(verified(&plan), context).map(|_| ());
+    assert_eq!(start(&context_of(b"goal", "s-1", 7)), Ok(()));
+    assert_eq!(start(&context_of(b"goal", "s-2", 7)), Err(PlanUseError::OtherSession));
+    assert_eq!(start(&context_of(b"other", "s-1", 7)), Err(PlanUseError::OtherGoal));
+    assert_eq!(start(&context_of(b"goal", "s-1", 8)), Err(PlanUseError::OtherRegistry));
+    let amendment = verified(&amended(plan.root(), 0, steps()));
+    assert_eq!(RootCursor::start(amendment, &context()).map(|_| ()).unwrap_err(), PlanUseError::Link);
 }
 
 #[test]
-fn a_header_is_proved_for_its_own_root_and_read_strictly() {
+fn header_proof_is_for_its_own_root() {
     let (plan, other) = (plan_of(steps()), plan_of(vec![step("search", r#"{"query":"a"}"#)]));
     let proof = plan.header_proof().unwrap();
     assert_eq!(proof.clone().verify(other.root()).unwrap_err(), PlanUseError::Header);
@@ -163,13 +155,11 @@ fn a_header_is_proved_for_its_own_root_and_read_strictly() {
 }
 
 #[test]
-fn a_root_is_amended_from_the_last_step_that_ran_here_or_later() {
+fn root_cursor_is_amended_at_its_position_or_later() {
     let plan = plan_of(steps());
     let amended = |root: &PlanRoot, position| {
-        let steps = vec![step("send", r#"{"to":"desk@example.com"}"#)];
-        Plan::new(context(), steps).unwrap().amending(*root, position).commit(&Desk).unwrap()
+        amended(root, position, vec![step("send", r#"{"to":"desk@example.com"}"#)])
     };
-    let verified = |plan: &CommittedPlan| plan.header_proof().unwrap().verify(plan.root()).unwrap();
     let mut cursor = root_cursor(&plan);
     run_proved(&mut cursor, &plan, 2, REFUND).unwrap();
     let stranger = PlanRoot::from_digest(Digest::of(b"other"));
@@ -183,7 +173,7 @@ fn a_root_is_amended_from_the_last_step_that_ran_here_or_later() {
     assert_eq!(why(busy), ("PLAN_OUT_OF_ORDER", "busy"));
     assert_eq!(cursor.check_amendment(verified(&new), &context()).map(|_| ()), Err(PlanUseError::Busy));
     assert_eq!(cursor.accept_amendment(planned, plan.root()), Err(PlanUseError::NotApproved));
-    assert_eq!(cursor.root(), plan.root(), "and the turn is free");
+    assert_eq!(cursor.root(), plan.root(), "and the step is free");
     let planned = cursor.check_amendment(verified(&new), &context()).unwrap();
     cursor.give_back_amendment(planned).unwrap();
     let planned = cursor.check_amendment(verified(&new), &context()).unwrap();
@@ -199,10 +189,7 @@ fn a_root_is_amended_from_the_last_step_that_ran_here_or_later() {
 #[test]
 fn a_root_is_amended_as_often_as_a_plan() {
     let mut cursor = root_cursor(&plan_of(steps()));
-    let next = |cursor: &RootCursor| {
-        let plan = Plan::new(context(), steps()).unwrap().amending(*cursor.root(), 0).commit(&Desk).unwrap();
-        plan.header_proof().unwrap().verify(plan.root()).unwrap()
-    };
+    let next = |cursor: &RootCursor| verified(&amended(cursor.root(), 0, steps()));
     for _ in 0..64 {
         let new = next(&cursor);
         let root = *new.root();
@@ -214,23 +201,20 @@ fn a_root_is_amended_as_often_as_a_plan() {
 }
 
 #[test]
-fn an_amendment_of_a_whole_plan_holds_the_turn_until_it_is_accepted_or_given_back() {
+fn checked_amendment_blocks_calls() {
     let mut cursor = cursor();
-    let new = || {
-        let plan = Plan::new(context(), steps()).unwrap();
-        plan.amending(*plan_of(steps()).root(), 0).commit(&Desk).unwrap()
-    };
+    let new = || amended(plan_of(steps()).root(), 0, steps());
     let planned = cursor.check_amendment(new(), &context()).unwrap();
     assert_eq!(planned.root(), new().root());
     assert_eq!(why(check(&mut cursor, SEARCH).unwrap_err()), ("PLAN_OUT_OF_ORDER", "busy"));
     assert_eq!(cursor.is_complete(), Err(FinishError::Busy));
-    assert_eq!(cursor.can_amend(&new(), &context()), Ok(()), "to ask holds nothing");
+    assert_eq!(cursor.can_amend(&new(), &context()), Ok(()), "can_amend acquires nothing");
     cursor.give_back_amendment(planned).unwrap();
     assert_eq!(run(&mut cursor, SEARCH), Ok(1), "nothing was halted");
 }
 
 #[test]
-fn a_whole_plan_verifies_a_proof_that_comes_with_a_call() {
+fn plan_cursor_verifies_a_supplied_proof() {
     let other = plan_of(vec![step("search", r#"{"query":"ticket 7","limit":10}"#)]);
     let plan = plan_of(steps());
     let asked = |proof: StepProof, named: Option<u64>| {

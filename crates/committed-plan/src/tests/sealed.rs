@@ -23,7 +23,7 @@ fn a_sealed_root_opens_for_its_session_and_key() {
 }
 
 #[test]
-fn nothing_else_that_the_key_sealed_is_a_root() {
+fn other_sealed_payload_is_not_a_root() {
     let root = *plan_of(steps()).root();
     let open = |payload: &str, label: &str| {
         let text = seal("cp1", label, &key(1), payload.as_bytes()).unwrap();

@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn base64_that_is_read_is_the_base64_that_would_be_written(text in "[A-Za-d+/_=\\- \n-]{0,12}") {
+    fn accepted_base64_is_canonical(text in "[A-Za-d+/_=\\- \n-]{0,12}") {
         if let Some(bytes) = base64::decode(&text) {
             prop_assert_eq!(base64::encode(&bytes), text.clone());
         }
@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn base64_of_a_known_length_is_read_as_base64_is_read_anywhere(
+    fn both_base64_decoders_agree(
         bytes in proptest::collection::vec(any::<u8>(), 0..70), digit in "[A-Za-z0-9+/=_ \n-]", at in any::<prop::sample::Index>(),
     ) {
         fn same<const N: usize>(text: &str) -> bool {

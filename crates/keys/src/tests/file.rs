@@ -157,7 +157,7 @@ fn a_file_of_another_kind_of_key_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_not_exactly_a_key_file_is_refused() {
+fn malformed_key_file_is_refused() {
     let (dir, signing, _, server) = written();
     let good = fs::read_to_string(signing).unwrap();
     let hmac = fs::read_to_string(server).unwrap();

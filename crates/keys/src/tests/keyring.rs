@@ -47,7 +47,7 @@ fn keys_are_derived_as_rfc_5869_says() {
 }
 
 #[test]
-fn the_same_run_has_the_same_key_after_a_restart_and_every_other_input_another() {
+fn run_key_depends_on_every_input() {
     let tag = |key: MacKey| *key.tag(b"m").as_bytes();
     let base = tag(secret("k", 1).run_key(&run("r")));
     assert_eq!(base, tag(secret("k", 1).run_key(&run("r"))));
@@ -59,7 +59,7 @@ fn the_same_run_has_the_same_key_after_a_restart_and_every_other_input_another()
 }
 
 #[test]
-fn run_a_of_key_bc_and_run_ab_of_key_c_have_different_keys() {
+fn run_id_and_key_id_are_framed() {
     let tag = |id: &str, name: &str| *secret(id, 1).run_key(&run(name)).tag(b"m").as_bytes();
     assert_ne!(tag("a", "bc"), tag("ab", "c"));
     assert_ne!(tag("bc", "a"), tag("c", "ab"));
@@ -67,7 +67,7 @@ fn run_a_of_key_bc_and_run_ab_of_key_c_have_different_keys() {
 }
 
 #[test]
-fn a_secret_that_is_too_short_too_long_or_all_zero_is_refused() {
+fn weak_secret_is_refused() {
     let new = |bytes: &[u8]| ServerSecret::new(KeyId::new("k").unwrap(), bytes).map(|_| ());
     assert_eq!(new(&[1; 31]), Err(KeyError::TooShort { min: 32 }));
     assert_eq!(new(&[]), Err(KeyError::TooShort { min: 32 }));
@@ -88,7 +88,7 @@ fn a_keyring_refuses_an_id_or_a_secret_that_it_has() {
 }
 
 #[test]
-fn a_keyring_accepts_at_most_eight_keys_beside_the_active_one() {
+fn keyring_accepts_at_most_eight_older_keys() {
     let add = |ring: Keyring, n: u8| ring.with_accepted(secret(&format!("k{n}"), n));
     let full = (1..=8).try_fold(Keyring::new(secret("active", 100)), add).unwrap();
     assert_eq!(full.for_run(&run("r")).iter().count(), 9);
@@ -121,7 +121,7 @@ fn a_tag_of_another_key_or_message_is_refused() {
 }
 
 #[test]
-fn secrets_keys_and_tags_are_printed_without_their_bytes() {
+fn debug_output_shows_no_secrets() {
     let ring = Keyring::new(secret("k-9", 0xab)).with_accepted(secret("k-8", 0xcd)).unwrap();
     let keys = ring.for_run(&run("r"));
     let tag = keys.active().1.tag(b"m");

@@ -46,8 +46,15 @@ fn open<'a>(note: &'a str, keys: &[VerifierKey]) -> Result<&'a str, NoteError> {
     SignedNote::parse(note)?.open(keys).map(|note| note.text())
 }
 
+/// A note with a cosignature composed by hand.
+fn cosigned(witness: &VerifierKey, key: &SigningKey, seconds: u64) -> String {
+    let signature = key.sign(format!("cosignature/v1\ntime {seconds}\n{TEXT}").as_bytes());
+    let bytes = [&witness.id()[..], &seconds.to_be_bytes(), signature.as_bytes()].concat();
+    format!("{TEXT}\n\u{2014} {} {}\n", witness.name(), base64::encode(&bytes))
+}
+
 #[test]
-fn the_note_in_the_go_packages_documentation_is_made_byte_for_byte() {
+fn go_note_is_reproduced_byte_for_byte() {
     let secret: [u8; 33] = base64::decode_array(PETER_SECRET).unwrap();
     let key = SigningKey::from_seed(secret[1..].try_into().unwrap());
     assert_eq!(sign(TEXT, &name("PeterNeumann"), &key).unwrap(), format!("{TEXT}\n{PETER_LINE}"));
@@ -55,7 +62,7 @@ fn the_note_in_the_go_packages_documentation_is_made_byte_for_byte() {
 }
 
 #[test]
-fn the_go_packages_notes_of_two_signers_open_with_either_key_and_with_both() {
+fn go_note_of_two_signers_opens_with_either_key() {
     let note = format!("{TEXT}\n{PETER_LINE}{ENOCH_LINE}");
     let (peter, enoch) = (verifier(PETER), verifier(ENOCH));
     let signers = |keys: &[VerifierKey]| -> Vec<VerifierKey> {
@@ -70,7 +77,7 @@ fn the_go_packages_notes_of_two_signers_open_with_either_key_and_with_both() {
 }
 
 #[test]
-fn a_checkpoint_of_the_go_checksum_database_opens_with_its_key() {
+fn go_checksum_database_checkpoint_opens_with_its_key() {
     let key = verifier("sum.golang.org+033de0ae+Ac4zctda0e5eza+HJyk9SxEdh+s3Ux18htTTAD8OuAn8");
     let text = "go.sum database tree\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n";
     let note = format!(
@@ -81,7 +88,7 @@ fn a_checkpoint_of_the_go_checksum_database_opens_with_its_key() {
 }
 
 #[test]
-fn a_public_logs_checkpoint_opens_with_its_own_key_and_with_a_witness_key() {
+fn public_checkpoint_opens_with_log_and_witness_keys() {
     let note = SignedNote::parse(ARCHE).unwrap();
     assert_eq!(note.signature_lines(), 6);
     let opened = note.open(&[verifier(ARCHE_LOG), verifier(REMORA)]).unwrap();
@@ -98,7 +105,7 @@ fn a_public_logs_checkpoint_opens_with_its_own_key_and_with_a_witness_key() {
 }
 
 #[test]
-fn the_note_of_the_specification_is_split_at_its_last_empty_line() {
+fn note_is_split_at_its_last_empty_line() {
     let text =
         "Ognuno sta solo sul cuor della terra\ntrafitto da un raggio di sole:\n\ned \u{e8} subito sera.\n";
     let line = "\u{2014} quasimodo.example/salvatore NnugSzTjtVAewIS+Z/iJhUPeFDkO/5QQ2i5ddnGITLlC+EhfLW9oJKONrMouFSQU0xMcXxj99ihAQwaqP3ZekRwNtIc=\n";
@@ -107,7 +114,7 @@ fn the_note_of_the_specification_is_split_at_its_last_empty_line() {
 }
 
 #[test]
-fn verifier_keys_of_others_are_read_and_written_as_they_are() {
+fn published_verifier_keys_round_trip() {
     for text in [
         PETER,
         ENOCH,
@@ -120,7 +127,7 @@ fn verifier_keys_of_others_are_read_and_written_as_they_are() {
 }
 
 #[test]
-fn a_part_of_a_verifier_key_and_one_with_a_changed_byte_are_refused() {
+fn changed_verifier_key_is_refused() {
     for start in 0..PETER.len() {
         for end in start + 1..=PETER.len() {
             let whole = (start, end) == (0, PETER.len());
@@ -163,7 +170,7 @@ fn every_refused_verifier_key_has_its_own_code() {
 }
 
 #[test]
-fn names_with_white_space_plus_signs_or_hidden_characters_are_refused() {
+fn key_name_outside_its_grammar_is_refused() {
     for bad in [
         "",
         " ",
@@ -184,7 +191,7 @@ fn names_with_white_space_plus_signs_or_hidden_characters_are_refused() {
 }
 
 #[test]
-fn a_known_key_with_a_bad_signature_fails_the_note_whoever_else_signed() {
+fn bad_signature_of_a_known_key_fails_the_note() {
     let keys = [verifier(PETER), verifier(ENOCH)];
     let forged = sign(TEXT, &name("x"), &key(1)).unwrap();
     let forged = forged.split_once("\n\n").unwrap().1;
@@ -195,7 +202,7 @@ fn a_known_key_with_a_bad_signature_fails_the_note_whoever_else_signed() {
     let note = |line: &str| format!("{TEXT}\n{PETER_LINE}{line}");
     for bad in [&bytes[4..], &bytes[5..], b"x", &[0; 64], &[0; 65], &[0; 72]] {
         assert_eq!(open(&note(&line(&id, bad)), &keys), Err(NoteError::Signature));
-        assert_eq!(open(&note(&line(&id, bad)), &keys[..1]), Ok(TEXT), "nobody known");
+        assert_eq!(open(&note(&line(&id, bad)), &keys[..1]), Ok(TEXT), "unknown key");
     }
     // The same name with another id, and the same id with another name, belong to other keys.
     assert_eq!(open(&note(&line(&[1, 2, 3, 4], &bytes[4..])), &keys), Ok(TEXT));
@@ -209,7 +216,7 @@ fn a_known_key_with_a_bad_signature_fails_the_note_whoever_else_signed() {
 }
 
 #[test]
-fn two_keys_that_were_made_to_have_one_id_are_not_taken_for_each_other() {
+fn line_of_two_keys_with_one_id_is_refused() {
     // Found by trying a hundred thousand keys, since an id has only four bytes.
     let [first, other] = [114_838_u32, 116_370].map(|number| {
         let mut seed = [0; 32];
@@ -226,7 +233,7 @@ fn two_keys_that_were_made_to_have_one_id_are_not_taken_for_each_other() {
 }
 
 #[test]
-fn a_signature_of_one_kind_is_not_taken_for_one_of_the_other() {
+fn signature_does_not_pass_for_a_cosignature() {
     let (name, key) = (name("w"), key(3));
     let (plain, witness) = (
         VerifierKey::new(name.clone(), key.verifying_key()),
@@ -249,20 +256,21 @@ fn a_signature_of_one_kind_is_not_taken_for_one_of_the_other() {
 }
 
 #[test]
-fn a_cosignature_names_no_time_beyond_what_the_specification_allows() {
+fn cosignature_time_beyond_the_maximum_is_refused() {
     let (name, key) = (name("w"), key(3));
     let witness = VerifierKey::cosigner(name.clone(), key.verifying_key());
-    let note = |seconds: u64| {
-        let signature = key.sign(format!("cosignature/v1\ntime {seconds}\n{TEXT}").as_bytes());
-        let bytes = [&witness.id()[..], &seconds.to_be_bytes(), signature.as_bytes()].concat();
-        format!("{TEXT}\n\u{2014} w {}\n", base64::encode(&bytes))
-    };
-    assert_eq!(open(&note(MAX_COSIGNED_SECONDS), std::slice::from_ref(&witness)), Ok(TEXT));
-    assert_eq!(open(&note(MAX_COSIGNED_SECONDS + 1), &[witness]), Err(NoteError::Signature));
+    assert_eq!(
+        open(&cosigned(&witness, &key, MAX_COSIGNED_SECONDS), std::slice::from_ref(&witness)),
+        Ok(TEXT)
+    );
+    assert_eq!(
+        open(&cosigned(&witness, &key, MAX_COSIGNED_SECONDS + 1), &[witness]),
+        Err(NoteError::Signature)
+    );
 }
 
 #[test]
-fn what_is_no_note_is_refused_before_any_key_is_looked_at() {
+fn malformed_note_is_refused() {
     let good = format!("{TEXT}\n{PETER_LINE}");
     let line = PETER_LINE.trim_end();
     let bad = [
@@ -302,7 +310,7 @@ fn what_is_no_note_is_refused_before_any_key_is_looked_at() {
 }
 
 #[test]
-fn a_note_has_a_hundred_signature_lines_and_256_kib_at_most() {
+fn note_limits_are_enforced() {
     let lines = |count| format!("{TEXT}\n{}", PETER_LINE.repeat(count));
     assert_eq!(open(&lines(MAX_SIGNATURES), &[verifier(PETER)]), Ok(TEXT));
     assert_eq!(SignedNote::parse(&lines(MAX_SIGNATURES + 1)), Err(NoteError::TooLong));
@@ -317,29 +325,27 @@ fn a_note_has_a_hundred_signature_lines_and_256_kib_at_most() {
 }
 
 #[test]
-fn a_text_that_could_not_be_read_back_is_not_signed() {
+fn unreadable_text_is_not_signed() {
     for text in ["", "no newline", "tab\t\n", "nul\0\n", "cr\r\n", "esc\u{1b}[2J\n"] {
         assert_eq!(sign(text, &name("n"), &key(1)), Err(NoteError::Malformed), "{text:?}");
     }
 }
 
 #[test]
-fn nobody_is_made_to_cosign_by_being_asked_to_sign() {
+fn text_of_a_cosignature_is_not_signed() {
     let (name, key) = (name("w"), key(3));
     let asked = format!("cosignature/v1\ntime 7\n{TEXT}");
     assert_eq!(sign(&asked, &name, &key), Err(NoteError::Malformed));
     // Without that check the signature would be a valid cosignature.
     let witness = VerifierKey::cosigner(name.clone(), key.verifying_key());
-    let bytes = [&witness.id()[..], &7_u64.to_be_bytes(), key.sign(asked.as_bytes()).as_bytes()].concat();
-    let note = format!("{TEXT}\n\u{2014} w {}\n", base64::encode(&bytes));
-    assert_eq!(open(&note, &[witness]), Ok(TEXT));
+    assert_eq!(open(&cosigned(&witness, &key, 7), &[witness]), Ok(TEXT));
     assert!(
         sign(&format!(" {asked}"), &name, &key).is_ok() && sign("cosignature/v1 of\n", &name, &key).is_ok()
     );
 }
 
 #[test]
-fn every_note_error_has_a_stable_code_and_one_plain_line() {
+fn note_errors_have_stable_codes() {
     for (error, code) in [
         (NoteError::TooLong, "NOTE_TOO_LONG"),
         (NoteError::Malformed, "NOTE_MALFORMED"),
@@ -367,7 +373,7 @@ fn any_flipped_bit_of_a_note_is_refused() {
 
 proptest! {
     #[test]
-    fn whatever_is_signed_opens_as_it_was(
+    fn signed_note_opens(
         lines in proptest::collection::vec("\\PC{0,40}", 1..6),
         seed in any::<u8>(),
         who in "[a-z./]{1,20}",
@@ -398,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn reading_any_text_as_a_note_or_a_key_never_panics(text in "(\\PC|\n|\u{2014} |[+ ])*") {
+    fn parsing_any_text_as_a_note_never_panics(text in "(\\PC|\n|\u{2014} |[+ ])*") {
         if let Ok(note) = SignedNote::parse(&text) {
             let _ = note.open(&[verifier(PETER)]);
         }

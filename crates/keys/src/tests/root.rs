@@ -1,22 +1,18 @@
-use super::{key, root};
+use super::{key, root, root_of_version as next};
 use crate::dsse::EnvelopeError;
 use crate::{RootError, SigningKey, TrustRoot, VerifyingKey, base64};
-
-fn next(version: u64, threshold: usize, seeds: &[u8]) -> TrustRoot {
-    TrustRoot::new(version, threshold, seeds.iter().map(|seed| key(*seed).verifying_key())).unwrap()
-}
 
 fn signed(root: &TrustRoot, seeds: &[u8]) -> crate::dsse::Envelope {
     let keys: Vec<SigningKey> = seeds.iter().map(|seed| key(*seed)).collect();
     root.sign(&keys.iter().collect::<Vec<_>>())
 }
 
-fn nobody(_: &VerifyingKey) -> bool {
+fn none_revoked(_: &VerifyingKey) -> bool {
     false
 }
 
 #[test]
-fn a_root_is_written_and_read_again_whatever_order_its_keys_came_in() {
+fn root_file_does_not_depend_on_key_order() {
     let one = root(2, &[1, 2, 3]);
     let two = root(2, &[3, 1, 2]);
     assert_eq!(TrustRoot::from_json(one.to_json().as_bytes()), Ok(two.clone()));
@@ -28,7 +24,7 @@ fn a_root_is_written_and_read_again_whatever_order_its_keys_came_in() {
 }
 
 #[test]
-fn a_root_needs_keys_a_version_and_a_threshold_within_them() {
+fn root_with_values_out_of_range_is_refused() {
     let keys = |n: u8| (1..=n).map(|seed| key(seed).verifying_key());
     assert_eq!(TrustRoot::new(1, 1, []), Err(RootError::Keys { max: 64 }));
     assert_eq!(TrustRoot::new(1, 0, keys(2)), Err(RootError::Threshold));
@@ -60,7 +56,7 @@ fn a_root_with_a_weak_key_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_not_exactly_a_root_is_refused() {
+fn malformed_root_file_is_refused() {
     let good = root(1, &[1, 2]).to_json();
     let id = key(1).key_id();
     let cases = [
@@ -89,16 +85,16 @@ fn a_file_that_is_not_exactly_a_root_is_refused() {
 }
 
 #[test]
-fn a_new_root_needs_the_threshold_of_the_old_and_of_the_new() {
+fn root_update_needs_both_thresholds() {
     let old = root(2, &[1, 2, 3]);
     let new = next(2, 2, &[3, 4, 5]);
-    assert_eq!(old.update(&signed(&new, &[1, 2, 4, 5]), &nobody), Ok(new.clone()));
-    assert_eq!(old.update(&signed(&new, &[2, 3, 4]), &nobody), Ok(new.clone()));
+    assert_eq!(old.update(&signed(&new, &[1, 2, 4, 5]), &none_revoked), Ok(new.clone()));
+    assert_eq!(old.update(&signed(&new, &[2, 3, 4]), &none_revoked), Ok(new.clone()));
     let threshold = |have| RootError::Envelope(EnvelopeError::Threshold { have, need: 2 });
-    assert_eq!(old.update(&signed(&new, &[1, 2]), &nobody), Err(threshold(0)));
-    assert_eq!(old.update(&signed(&new, &[1, 2, 4]), &nobody), Err(threshold(1)));
-    assert_eq!(old.update(&signed(&new, &[4, 5]), &nobody), Err(threshold(0)));
-    assert_eq!(old.update(&signed(&new, &[1, 4, 5]), &nobody), Err(threshold(1)));
+    assert_eq!(old.update(&signed(&new, &[1, 2]), &none_revoked), Err(threshold(0)));
+    assert_eq!(old.update(&signed(&new, &[1, 2, 4]), &none_revoked), Err(threshold(1)));
+    assert_eq!(old.update(&signed(&new, &[4, 5]), &none_revoked), Err(threshold(0)));
+    assert_eq!(old.update(&signed(&new, &[1, 4, 5]), &none_revoked), Err(threshold(1)));
 }
 
 #[test]
@@ -106,19 +102,19 @@ fn a_skipped_root_is_refused_and_a_chain_is_walked() {
     let (one, two, three) = (root(1, &[1]), next(2, 1, &[2]), next(3, 1, &[3]));
     let to_two = signed(&two, &[1, 2]);
     let to_three = signed(&three, &[1, 2, 3]);
-    assert_eq!(one.update(&to_three, &nobody), Err(RootError::Version { expected: 2 }));
-    let at_two = one.update(&to_two, &nobody).unwrap();
-    assert_eq!(at_two.update(&to_three, &nobody), Ok(three));
-    assert_eq!(at_two.update(&to_two, &nobody), Err(RootError::Version { expected: 3 }));
+    assert_eq!(one.update(&to_three, &none_revoked), Err(RootError::Version { expected: 2 }));
+    let at_two = one.update(&to_two, &none_revoked).unwrap();
+    assert_eq!(at_two.update(&to_three, &none_revoked), Ok(three));
+    assert_eq!(at_two.update(&to_two, &none_revoked), Err(RootError::Version { expected: 3 }));
 }
 
 #[test]
-fn a_root_is_neither_replaced_by_its_own_version_nor_by_an_older_one() {
+fn update_of_a_root_needs_the_next_version() {
     let at_two = next(2, 1, &[1]);
     for version in [1, 2, 4, (1 << 53) - 1] {
         let other = next(version, 1, &[1, 9]);
         assert_eq!(
-            at_two.update(&signed(&other, &[1]), &nobody),
+            at_two.update(&signed(&other, &[1]), &none_revoked),
             Err(RootError::Version { expected: 3 }),
             "{version}"
         );
@@ -130,7 +126,7 @@ fn a_root_of_the_last_version_cannot_be_replaced() {
     let last = next((1 << 53) - 1, 1, &[1]);
     let json = last.to_json().replace("9007199254740991", "9007199254740992");
     let envelope = crate::dsse::Envelope::sign(crate::root_update::PAYLOAD_TYPE, json.as_bytes(), &[&key(1)]);
-    assert_eq!(last.update(&envelope, &nobody).unwrap_err().code(), "ROOT_VERSION");
+    assert_eq!(last.update(&envelope, &none_revoked).unwrap_err().code(), "ROOT_VERSION");
 }
 
 #[test]
@@ -138,7 +134,7 @@ fn a_signed_payload_of_another_type_is_no_root() {
     let new = next(2, 1, &[1]);
     let envelope = crate::dsse::Envelope::sign("text/plain", new.to_json().as_bytes(), &[&key(1)]);
     assert_eq!(
-        root(1, &[1]).update(&envelope, &nobody),
+        root(1, &[1]).update(&envelope, &none_revoked),
         Err(RootError::Envelope(EnvelopeError::PayloadType))
     );
 }

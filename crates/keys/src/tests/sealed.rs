@@ -14,7 +14,7 @@ fn opens(text: &str) -> bool {
 }
 
 #[test]
-fn what_was_sealed_opens_under_the_same_label_and_key_alone() {
+fn sealed_text_opens_only_under_its_label_and_key() {
     let text = seal("t1", LABEL, &mac(), b"payload").unwrap();
     assert!(text.starts_with("t1.cGF5bG9hZA."));
     let sealed = SealedText::parse("t1", &text).unwrap();
@@ -24,7 +24,7 @@ fn what_was_sealed_opens_under_the_same_label_and_key_alone() {
 }
 
 #[test]
-fn a_label_and_a_payload_cannot_be_moved_across_their_border() {
+fn label_is_framed() {
     let text = seal("t1", "label", &mac(), b"spayload").unwrap();
     let tag = text.rsplit_once('.').unwrap().1;
     let moved = format!("t1.{}.{tag}", crate::base64::encode_url(b"payload"));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn three_leaves_and_four_with_the_last_one_doubled_have_different_roots() {
+fn doubled_last_leaf_changes_the_root() {
     // CVE-2012-2459: if an odd leaf is paired with itself, these two lists have the same root.
     for size in 1..=65 {
         let (whole, mut doubled) = (tree(size), tree(size));
@@ -16,7 +16,7 @@ fn three_leaves_and_four_with_the_last_one_doubled_have_different_roots() {
 }
 
 #[test]
-fn no_two_lists_up_to_the_bound_have_one_root() {
+fn lists_of_different_length_have_different_roots() {
     let roots: std::collections::HashSet<RootHash> = (0..=SIZES).map(|size| tree(size).root()).collect();
     assert_eq!(roots.len() as u64, SIZES + 1);
 }

@@ -8,7 +8,7 @@ fn heads(whole: &MerkleTree) -> Vec<TreeHead> {
 }
 
 #[test]
-fn every_two_sizes_are_consistent_as_the_definition_says() {
+fn consistency_proofs_follow_the_definition() {
     let whole = tree(SIZES);
     let heads = heads(&whole);
     let entries: Vec<Vec<u8>> = (0..SIZES).map(entry).collect();
@@ -31,7 +31,7 @@ fn every_two_sizes_are_consistent_as_the_definition_says() {
 }
 
 #[test]
-fn nothing_is_proved_from_nothing_or_backwards() {
+fn empty_or_shrinking_tree_proves_nothing() {
     let whole = tree(9);
     let heads = heads(&whole);
     assert_eq!(whole.prove_consistency(0), Err(TreeError::NoSuchSize));
@@ -53,7 +53,7 @@ fn nothing_is_proved_from_nothing_or_backwards() {
 }
 
 #[test]
-fn two_heads_of_one_size_are_the_same_or_a_fork() {
+fn heads_of_one_size_are_equal_or_a_fork() {
     let (one, mut other) = (tree(5), tree(4));
     other.append(leaf(77)).unwrap();
     assert_eq!(verify_consistency(&one.head(), &one.head(), &[]), Ok(()));
@@ -62,7 +62,7 @@ fn two_heads_of_one_size_are_the_same_or_a_fork() {
 }
 
 #[test]
-fn a_proof_is_for_two_sizes() {
+fn consistency_proof_is_for_its_sizes() {
     let whole = tree(20);
     let heads = heads(&whole);
     for new in 2..=20 {
@@ -87,7 +87,7 @@ fn a_proof_is_for_two_sizes() {
 }
 
 #[test]
-fn a_rewritten_past_is_found_wherever_it_is() {
+fn rewritten_past_is_detected() {
     let old = tree(11);
     for rewritten in 0..11 {
         let new: MerkleTree = (0..23).map(|at| if at == rewritten { leaf(99) } else { leaf(at) }).collect();
@@ -139,7 +139,7 @@ fn missing_added_swapped_and_changed_hashes_are_refused() {
 }
 
 #[test]
-fn the_largest_tree_takes_64_hashes_and_no_path_makes_more_work() {
+fn work_on_a_consistency_path_is_bounded() {
     let root = *tree(3).head().root();
     let head = |size| TreeHead::new(size, root).unwrap();
     let path = vec![NodeHash::from(leaf(0)); 1_000_000];

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_frontier_has_the_tree_s_root_at_every_size() {
+fn frontier_has_the_root_of_the_tree() {
     let (mut frontier, mut tree) = (Frontier::new(), MerkleTree::new());
     for index in 0..1_000_u64 {
         assert_eq!((frontier.head(), &frontier), (tree.head(), &tree.frontier()), "{index}");
@@ -12,7 +12,7 @@ fn a_frontier_has_the_tree_s_root_at_every_size() {
 }
 
 #[test]
-fn a_frontier_goes_on_from_every_size() {
+fn frontier_resumes_at_every_size() {
     for stop in 0..=70 {
         let mut frontier = tree(stop).frontier();
         frontier = Frontier::from_parts(frontier.size(), frontier.peaks().to_vec()).unwrap();

@@ -5,7 +5,7 @@ use super::reference;
 use super::*;
 
 #[test]
-fn a_leaf_and_a_node_are_hashed_behind_their_prefixes() {
+fn leaf_and_node_hashes_have_prefixes() {
     assert_eq!(LeafHash::of(b"abc").digest(), Digest::of(b"\0abc"));
     let (left, right) = (NodeHash::from(leaf(0)), NodeHash::from(leaf(1)));
     let input = [&[1], left.as_bytes().as_slice(), right.as_bytes().as_slice()].concat();
@@ -14,7 +14,7 @@ fn a_leaf_and_a_node_are_hashed_behind_their_prefixes() {
 }
 
 #[test]
-fn no_leaves_have_the_hash_of_nothing_as_their_root() {
+fn empty_tree_has_the_hash_of_the_empty_string() {
     let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     assert_eq!(RootHash::empty().to_string(), nothing);
     assert_eq!(MerkleTree::new().root(), RootHash::empty());
@@ -23,12 +23,7 @@ fn no_leaves_have_the_hash_of_nothing_as_their_root() {
 }
 
 #[test]
-fn one_leaf_is_its_own_root() {
-    assert_eq!(tree(1).root().digest(), leaf(0).digest());
-}
-
-#[test]
-fn roots_are_those_of_the_definition_and_of_another_implementation() {
+fn root_follows_the_definition() {
     let mut other = MemoryBackedTree::<sha2::Sha256, Vec<u8>>::new();
     let (mut tree, mut entries) = (MerkleTree::new(), Vec::new());
     for index in 0..=SIZES {
@@ -42,7 +37,7 @@ fn roots_are_those_of_the_definition_and_of_another_implementation() {
 }
 
 #[test]
-fn a_tree_remembers_its_leaves_and_its_earlier_heads() {
+fn tree_returns_its_earlier_heads() {
     let whole = tree(SIZES);
     for size in 0..=SIZES {
         assert_eq!(whole.head_at(size), Ok(tree(size).head()));
@@ -53,7 +48,7 @@ fn a_tree_remembers_its_leaves_and_its_earlier_heads() {
 }
 
 #[test]
-fn a_head_is_refused_when_no_tree_can_have_it() {
+fn impossible_head_is_refused() {
     let root = *tree(3).head().root();
     assert_eq!(TreeHead::new(MAX_SIZE + 1, root), Err(HeadError::TooLarge));
     assert_eq!(TreeHead::new(0, root), Err(HeadError::EmptyRoot));

@@ -8,7 +8,7 @@ fn bytes(path: &[NodeHash]) -> Vec<[u8; 32]> {
 }
 
 #[test]
-fn every_leaf_of_every_size_is_proved_as_the_definition_says() {
+fn inclusion_proofs_follow_the_definition() {
     let whole = tree(SIZES);
     let entries: Vec<Vec<u8>> = (0..SIZES).map(entry).collect();
     let mut other = MemoryBackedTree::<sha2::Sha256, Vec<u8>>::new();
@@ -29,7 +29,7 @@ fn every_leaf_of_every_size_is_proved_as_the_definition_says() {
 }
 
 #[test]
-fn no_leaf_is_proved_that_is_not_there() {
+fn missing_leaf_is_not_proved() {
     let tree = tree(7);
     assert_eq!(tree.prove_inclusion(7), Err(TreeError::NoSuchLeaf));
     assert_eq!(tree.prove_inclusion(u64::MAX), Err(TreeError::NoSuchLeaf));
@@ -40,7 +40,7 @@ fn no_leaf_is_proved_that_is_not_there() {
 }
 
 #[test]
-fn a_leaf_passes_for_no_other_index() {
+fn leaf_does_not_pass_for_another_index() {
     for size in 1..=33 {
         let tree = tree(size);
         for index in 0..size {
@@ -56,7 +56,7 @@ fn a_leaf_passes_for_no_other_index() {
 }
 
 #[test]
-fn a_proof_is_for_one_size() {
+fn inclusion_proof_is_for_its_size() {
     for size in 1..=33 {
         let tree = tree(size);
         for index in 0..size {
@@ -78,7 +78,7 @@ fn a_proof_is_for_one_size() {
 }
 
 #[test]
-fn one_path_can_fit_two_sizes_which_is_why_the_head_says_the_size() {
+fn one_path_can_match_two_sizes() {
     let three = tree(3);
     let path = three.prove_inclusion(2).unwrap();
     let two = TreeHead::new(2, *three.head().root()).unwrap();
@@ -88,7 +88,7 @@ fn one_path_can_fit_two_sizes_which_is_why_the_head_says_the_size() {
 }
 
 #[test]
-fn a_path_is_neither_longer_nor_shorter_than_the_sizes_say() {
+fn path_of_the_wrong_length_is_refused() {
     for size in 1..=33 {
         let tree = tree(size);
         for index in 0..size {
@@ -169,7 +169,7 @@ fn an_index_is_below_the_size_and_a_size_within_bounds() {
 }
 
 #[test]
-fn the_largest_tree_takes_63_hashes_and_no_path_makes_more_work() {
+fn work_on_an_inclusion_path_is_bounded() {
     let head = TreeHead::new(MAX_SIZE, *tree(3).head().root()).unwrap();
     let path = vec![NodeHash::from(leaf(0)); 1_000_000];
     for index in [0, 1, MAX_SIZE / 2, MAX_SIZE - 1] {

@@ -21,7 +21,7 @@ fn built(entries: &[Vec<u8>]) -> MerkleTree {
 
 proptest! {
     #[test]
-    fn any_entries_have_the_root_and_the_proofs_of_the_definition(entries in any_entries(), at in any::<Index>()) {
+    fn root_of_any_entries_follows_the_definition(entries in any_entries(), at in any::<Index>()) {
         let (tree, at) = (built(&entries), at.index(entries.len()));
         prop_assert_eq!(*tree.root().as_bytes(), reference::root(&entries));
         let proof = tree.prove_inclusion(at as u64).unwrap();
@@ -32,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn any_node_has_the_hash_of_its_prefix_and_its_halves(left in any::<[u8; 32]>(), right in any::<[u8; 32]>()) {
+    fn node_hash_covers_prefix_and_halves(left in any::<[u8; 32]>(), right in any::<[u8; 32]>()) {
         let node = |bytes: [u8; 32]| NodeHash::from_digest(Digest::from_bytes(bytes));
         let input = [&[0x01], left.as_slice(), right.as_slice()].concat();
         prop_assert_eq!(NodeHash::of(&node(left), &node(right)).digest(), Digest::of(&input));
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn the_length_of_a_path_is_what_the_largest_sizes_call_for(size in 1..=MAX_SIZE, index in any::<u64>()) {
+    fn path_length_follows_from_index_and_size(size in 1..=MAX_SIZE, index in any::<u64>()) {
         let head = TreeHead::new(size, *tree(3).head().root()).unwrap();
         let index = index % size;
         let path = [NodeHash::from(leaf(0)); 64];

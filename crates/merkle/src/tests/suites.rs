@@ -89,7 +89,7 @@ fn consistent(vector: &Consistency) -> Result<(), &'static str> {
 
 #[test]
 #[ignore = "needs the public suites, named by COUNTERSIGN_VECTORS"]
-fn public_inclusion_proofs_hold_or_fail_as_they_say() {
+fn public_inclusion_vectors_hold() {
     let (mut held, mut refused) = (0, 0);
     for file in files(&suite().join("inclusion")) {
         let vector: Inclusion = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -103,7 +103,7 @@ fn public_inclusion_proofs_hold_or_fail_as_they_say() {
 
 #[test]
 #[ignore = "needs the public suites, named by COUNTERSIGN_VECTORS"]
-fn public_consistency_proofs_hold_or_fail_as_they_say() {
+fn public_consistency_vectors_hold() {
     let (mut held, mut refused) = (0, 0);
     for file in files(&suite().join("consistency")) {
         let vector: Consistency = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();

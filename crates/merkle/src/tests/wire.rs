@@ -7,7 +7,7 @@ fn hashes(count: u64) -> Vec<Value> {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn wire_form_round_trips() {
     let tree = tree(11);
     let head = tree.head();
     assert_eq!(to_value(head).unwrap(), json!({ "size": 11, "root": head.root().to_string() }));
@@ -24,7 +24,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn unknown_missing_and_misspelt_members_are_refused() {
+fn unknown_members_are_refused() {
     let tree = tree(11);
     let refused = |value: &Value| {
         let read = (
@@ -57,7 +57,7 @@ fn unknown_missing_and_misspelt_members_are_refused() {
 }
 
 #[test]
-fn values_that_no_tree_can_have_are_not_read() {
+fn impossible_wire_values_are_refused() {
     assert!(from_value::<TreeHead>(json!({ "size": 0, "root": leaf(0) })).is_err());
     assert!(from_value::<TreeHead>(json!({ "size": MAX_SIZE + 1, "root": leaf(0) })).is_err());
     assert!(from_value::<TreeHead>(json!({ "size": -1, "root": leaf(0) })).is_err());
