@@ -37,8 +37,8 @@ pub enum AuditError {
     Poisoned,
     /// The log does not go on from its state: it was deleted, cut, replaced by an older copy or swapped. It is left as it is.
     #[error(
-        "the log does not go on from its state `{state}`; put back the log as it was; to begin anew, move the log away, keep \
-         it with the state, and set another origin"
+        "the log does not go on from its state `{state}`: put it back as it was, or retire what is left with \
+         `countersign audit retire` and go on under another origin (docs/runbook.md)"
     )]
     NotContinued {
         /// The file that keeps the state.
@@ -54,9 +54,27 @@ pub enum AuditError {
         /// The reason.
         source: LogStateError,
     },
-    /// The log does not verify.
-    #[error(transparent)]
-    Log(Box<LogError>),
+    /// The folder has a closing note, so that no log in it goes on.
+    #[error(
+        "the log was closed: run `countersign audit retire` again to finish that, or name the folder of the log that goes on \
+         (docs/runbook.md)"
+    )]
+    Closed,
+    /// The log does not verify, and is left as it is.
+    #[error("{}", way_on(.0))]
+    Log(#[source] Box<LogError>),
+}
+
+/// What leads on from a log that is not opened.
+fn way_on(error: &LogError) -> &'static str {
+    if matches!(error, LogError::Archived { .. }) {
+        "the kept checkpoint is older than the log here (docs/runbook.md)"
+    } else if matches!(error, LogError::Known(_)) {
+        "the kept checkpoint is of another log (docs/runbook.md)"
+    } else {
+        "the log cannot be continued: put it back as it was, or retire it with `countersign audit retire` and go on under \
+         another origin (docs/runbook.md)"
+    }
 }
 
 impl AuditError {
@@ -66,6 +84,7 @@ impl AuditError {
         match self {
             Self::Unavailable(_) => "AUDIT_UNAVAILABLE",
             Self::Locked => "AUDIT_LOCKED",
+            Self::Closed => "AUDIT_CLOSED",
             Self::Corrupt { .. } => "AUDIT_CORRUPT",
             Self::Replaced | Self::LockReplaced => "AUDIT_REPLACED",
             Self::Write(_) | Self::TooLong => "AUDIT_WRITE",

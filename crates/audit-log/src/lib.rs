@@ -12,15 +12,19 @@
 //! finds both.
 
 mod answer;
+mod archive;
 mod base64;
 mod call_record;
 mod checkpoint;
+mod closing;
 mod cosignature;
 mod disk;
 mod error;
+mod lifecycle;
 mod line;
 mod log;
 mod log_error;
+mod log_files;
 mod log_number;
 mod log_prover;
 mod log_read;
@@ -46,14 +50,20 @@ mod witness;
 mod tests;
 
 pub use answer::{AnswerRecord, AnswerVerdict};
+pub use archive::{ArchiveBefore, ArchiveError, Archived, archive_log};
 pub use call_record::{CallRecord, RecordedTool, Verdict};
 pub use checkpoint::{Checkpoint, CheckpointError, LogKey};
+pub use closing::{ClosedLog, ClosingError, ClosingNote, verify_closing};
 pub use cosignature::{Cosignature, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
-pub use disk::{Disk, DiskFile, FolderDisk};
+pub use disk::{Disk, DiskFile, FolderDisk, JoinedDisk};
 pub use error::AuditError;
-pub use log::{CutBytes, Durability, Log, LogOptions, LogStart, Pending};
+pub use lifecycle::{ArchivedRecord, BeganRecord};
+pub use log::{
+    CutBytes, Durability, Log, LogOptions, LogStart, Pending, RetireError, RetireWhich, Retired, retire_log,
+};
 pub use log_error::{LogError, Place};
-pub use log_number::{LogNumber, OpenLogError, key_of_log, list_logs};
+pub use log_files::FileSum;
+pub use log_number::{LogNumber, OpenLogError, key_of_log, list_logs, signed_key};
 pub use log_prover::LogProver;
 pub use log_read::{LogEntries, LogEntry, read_disk, read_log};
 pub use log_state::{KnownLog, LogStateError, LogStateFile, LogStates};

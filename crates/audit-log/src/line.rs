@@ -32,7 +32,9 @@ pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), A
         | Record::Answer(_)
         | Record::Refused(_)
         | Record::Signal(_)
-        | Record::Server(_) => {
+        | Record::Server(_)
+        | Record::Began(_)
+        | Record::Archived(_) => {
             let start = buffer.len();
             json(buffer, record)?;
             // A record is an object: its members follow on the first one.

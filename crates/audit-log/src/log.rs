@@ -5,6 +5,7 @@ mod keeper;
 mod open;
 mod options;
 mod reopen;
+mod retire;
 mod share;
 mod side;
 pub(crate) mod sleepers;
@@ -14,6 +15,7 @@ mod writer;
 pub use cut::CutBytes;
 pub use keeper::LogStart;
 pub use options::{Durability, LogOptions};
+pub use retire::{RetireError, RetireWhich, Retired, retire_log};
 
 use std::fmt;
 use std::io;
@@ -412,6 +414,13 @@ impl Log {
     /// [`AuditError::State`].
     pub fn forget_state(&self) -> Result<(), AuditError> {
         self.keeper.as_ref().map_or(Ok(()), Keeper::forget)
+    }
+
+    /// Has the state name another first record: those before it are about to be removed.
+    pub(crate) fn begin_at(&self, first: u64) -> Result<(), AuditError> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        keeper.begin_at(first);
+        self.save(LockWait::Start)
     }
 
     /// Whether the log was begun or resumed when it was opened.

@@ -1,12 +1,13 @@
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use countersign_keys::VerifyingKey;
 use countersign_keys::note::{KeyName, VerifierKeyError};
 
-use crate::segment::{Head, MAX_LINE, list_segments, segment_name};
-use crate::{AuditError, Disk as _, FolderDisk, LogError, LogKey};
+use crate::segment::{list_segments, read_head, read_notes};
+use crate::{AuditError, Checkpoint, Disk, FolderDisk, LogError, LogKey};
 
 /// The most logs that a folder holds beside its first.
 const MAX_LOGS: u16 = 1_024;
@@ -137,13 +138,40 @@ pub fn key_of_log(folder: impl AsRef<Path>, given: &LogKey) -> LogKey {
     derived.unwrap_or_else(|| given.clone())
 }
 
+/// Key of the log in a folder, whole or damaged: the given key under the origin of the last checkpoint in it that the key signed.
+/// `None` where it signed none.
+///
+/// # Errors
+/// [`LogError::Io`].
+pub fn signed_key(folder: impl AsRef<Path>, key: &VerifyingKey) -> Result<Option<LogKey>, LogError> {
+    let signed = last_signed(&FolderDisk::existing(folder)?, key)?;
+    Ok(signed.map(|(checkpoint, _)| LogKey::new(checkpoint.origin().clone(), *key)))
+}
+
+/// The last checkpoint in the segments that the key signed, under whichever origin, and its note.
+pub(crate) fn last_signed(
+    disk: &dyn Disk,
+    key: &VerifyingKey,
+) -> Result<Option<(Checkpoint, String)>, LogError> {
+    for segment in list_segments(disk)?.into_iter().rev() {
+        let verified = |note: &String| {
+            let origin = KeyName::new(note.lines().next()?).ok()?;
+            Checkpoint::verify(note, &LogKey::new(origin, *key)).ok()
+        };
+        let notes = read_notes(disk, segment)?;
+        let last = notes.into_iter().rev().find_map(|note| verified(&note).map(|found| (found, note)));
+        if last.is_some() {
+            return Ok(last);
+        }
+    }
+    Ok(None)
+}
+
 fn derived_key(folder: &Path, given: &LogKey) -> Option<LogKey> {
     let number: LogNumber = folder.canonicalize().ok()?.file_name()?.to_str()?.parse().ok()?;
     let key = number.key(given).ok()?;
     let disk = FolderDisk::existing(folder).ok()?;
     let first = *list_segments(&disk).ok()?.first()?;
-    let (most, mut line) = (u64::try_from(MAX_LINE).ok()?, Vec::new());
-    BufReader::new(disk.read(&segment_name(first), 0).ok()?).take(most).read_until(b'\n', &mut line).ok()?;
-    let head = Head::parse(line.strip_suffix(b"\n")?)?;
+    let head = read_head(&disk, first).ok()?;
     (head.checkpoint.lines().next() == Some(key.origin().as_str())).then_some(key)
 }

@@ -89,6 +89,12 @@ impl LogStates {
         }
     }
 
+    /// The note of a log's checkpoint, whoever signed it.
+    pub(crate) fn note_of(&self, key: &LogKey) -> Option<String> {
+        let log = self.0.iter().find(|log| log.origin == key.origin().as_str());
+        log.map(|log| log.checkpoint.clone())
+    }
+
     /// The origins of all logs that the state knows.
     pub fn origins(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|log| log.origin.as_str())

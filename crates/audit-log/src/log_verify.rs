@@ -65,10 +65,17 @@ pub fn verify_log(
 /// # Errors
 /// As [`verify_log`].
 pub fn verify_disk(disk: &dyn Disk, key: &LogKey, known: &[Checkpoint]) -> Result<LogSummary, LogError> {
-    walk(Scanner::new(disk, key, known.to_vec()), disk, key)
+    walk(&mut Scanner::new(disk, key, known.to_vec()), disk, key)
 }
 
-fn walk(mut scanner: Scanner<'_>, disk: &dyn Disk, key: &LogKey) -> Result<LogSummary, LogError> {
+/// Verifies a log that may be damaged, and gives the note of the last checkpoint up to which it verifies.
+pub(crate) fn survey(disk: &dyn Disk, key: &LogKey) -> (Option<String>, Result<(), LogError>) {
+    let mut scanner = Scanner::new(disk, key, Vec::new());
+    let result = walk(&mut scanner, disk, key).map(drop);
+    (Some(scanner.note().to_owned()).filter(|note| !note.is_empty()), result)
+}
+
+fn walk(scanner: &mut Scanner<'_>, disk: &dyn Disk, key: &LogKey) -> Result<LogSummary, LogError> {
     let segments = list_segments(disk)?;
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
         return Err(LogError::Missing);
@@ -143,7 +150,7 @@ fn read_tree(disk: &dyn Disk, key: &LogKey, size: u64) -> Result<MerkleTree, Log
         None => archived = frontier.size(),
         Some(leaf) => tree.extend([leaf]),
     };
-    let summary = walk(Scanner::new(disk, key, Vec::new()).with_leaves(&mut take), disk, key)?;
+    let summary = walk(&mut Scanner::new(disk, key, Vec::new()).with_leaves(&mut take), disk, key)?;
     if archived > 0 {
         return Err(LogError::Archived { first: archived, asked: 1 });
     }

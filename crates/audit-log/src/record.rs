@@ -1,6 +1,9 @@
 use countersign_core::{AgentId, Digest, Millis, SessionId, Timestamp};
 
-use crate::{AnswerRecord, CallRecord, Escaped, RefusedRecord, ServerRecord, SessionRecord};
+use crate::{
+    AnswerRecord, ArchivedRecord, BeganRecord, CallRecord, Escaped, RefusedRecord, ServerRecord,
+    SessionRecord,
+};
 
 /// One line of the record.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -27,6 +30,10 @@ pub enum Record {
     Signal(SignalRecord),
     /// A session's server answered the handshake.
     Server(ServerRecord),
+    /// The log was begun in the place of another one.
+    Began(BeganRecord),
+    /// The oldest segments of the log were archived.
+    Archived(ArchivedRecord),
 }
 
 impl Record {
@@ -44,6 +51,8 @@ impl Record {
             Self::Refused(r) => r.time,
             Self::Signal(r) => r.time,
             Self::Server(r) => r.time,
+            Self::Began(r) => r.time,
+            Self::Archived(r) => r.time,
         }
     }
 }

@@ -11,12 +11,12 @@ pub(crate) use side::{
 };
 pub(crate) use tail::{MAX_TAIL, first_damage};
 
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read as _};
 
 use countersign_core::Timestamp;
 use countersign_merkle::{Frontier, NodeHash};
 
-use crate::Disk;
+use crate::{Disk, LogError, Place};
 
 /// The longest line, without its newline: an entry of a C2SP tlog-tiles bundle has a length of two bytes.
 pub(crate) const MAX_LINE: usize = 65_535;
@@ -106,6 +106,30 @@ impl Head {
     /// What the line of the segment's head begins with.
     pub(crate) fn prefix(first: u64) -> String {
         format!("{{\"segment\":{{\"first\":{first},\"peaks\":[")
+    }
+}
+
+/// Reads the head of a segment. Nothing is verified.
+pub(crate) fn read_head(disk: &dyn Disk, first: u64) -> Result<Head, LogError> {
+    let (most, mut line) = ((MAX_LINE as u64).saturating_add(1), Vec::new());
+    BufReader::new(disk.read(&segment_name(first), 0)?).take(most).read_until(b'\n', &mut line)?;
+    let head = line.strip_suffix(b"\n").and_then(Head::parse);
+    head.ok_or(LogError::Malformed(Place { segment: first, line: 1, byte: 0, entry: first }))
+}
+
+/// The notes of the head and the checkpoint lines of a segment that may be damaged, in order. Nothing is verified.
+pub(crate) fn read_notes(disk: &dyn Disk, first: u64) -> Result<Vec<String>, LogError> {
+    let (mut input, mut line, mut notes) =
+        (BufReader::new(disk.read(&segment_name(first), 0)?), Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        // A longer line is none of a log, and is read in parts.
+        let most = (MAX_LINE as u64).saturating_add(1);
+        if input.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
+            return Ok(notes);
+        }
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        notes.extend(parse_checkpoint(text).or_else(|| Head::parse(text).map(|head| head.checkpoint)));
     }
 }
 

@@ -1,5 +1,7 @@
 mod checkpoint;
+mod closing_vectors;
 mod log;
+mod log_archive;
 mod log_batch;
 mod log_cut;
 mod log_faults;
@@ -9,6 +11,7 @@ mod log_hostile;
 mod log_kill;
 mod log_moved;
 mod log_proofs;
+mod log_retire;
 mod log_share;
 mod log_state;
 mod log_support;

@@ -3,6 +3,7 @@
 mod told;
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -35,6 +36,7 @@ pub(crate) struct RecordPlan {
     key: PathBuf,
     origin: KeyName,
     durability: Durability,
+    segment: SegmentBytes,
     /// The file that keeps the log's state; the folder's name with `.state` behind it where there is no other.
     state: Option<PathBuf>,
     /// Files with checkpoints that were kept elsewhere.
@@ -81,6 +83,9 @@ pub(crate) struct RecordArgs {
     /// When an entry of the log counts as kept; `group` without it.
     #[arg(long, value_name = "WHEN", value_enum, requires = "record")]
     record_durability: Option<When>,
+    /// Bytes after which the log begins a new segment: 65,536 to 1,073,741,824, and 67,108,864 without it.
+    #[arg(long, value_name = "BYTES", requires = "record")]
+    record_segment: Option<SegmentBytes>,
     /// Where the log's last synced checkpoint is kept: a log that was deleted or cut, or an older copy, is not opened; the
     /// folder's name with `.state` behind it without this.
     #[arg(long, value_name = "FILE", requires = "record")]
@@ -102,6 +107,7 @@ pub(crate) struct RecordPart {
     key_file: PathBuf,
     origin: Origin,
     durability: Option<When>,
+    segment: Option<SegmentBytes>,
     state: Option<PathBuf>,
     checkpoint_file: Option<PathBuf>,
     #[serde(default)]
@@ -127,6 +133,36 @@ impl TryFrom<RateNumbers> for RatePart {
 
     fn try_from(numbers: RateNumbers) -> Result<Self, RefusalRateError> {
         RefusalRate::new(numbers.burst, numbers.per_second).map(Self)
+    }
+}
+
+/// Bytes of a segment after which the next one begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "u64")]
+struct SegmentBytes(u64);
+
+impl Default for SegmentBytes {
+    fn default() -> Self {
+        Self(64 << 20)
+    }
+}
+
+impl TryFrom<u64> for SegmentBytes {
+    type Error = &'static str;
+
+    fn try_from(bytes: u64) -> Result<Self, Self::Error> {
+        // A segment holds at least its head, and all of its tail is read into memory.
+        let is_fit = (64 << 10..=1 << 30).contains(&bytes);
+        if is_fit { Ok(Self(bytes)) } else { Err("a segment has 65536 to 1073741824 bytes") }
+    }
+}
+
+impl FromStr for SegmentBytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bytes: u64 = text.parse().map_err(|_| "not a number of bytes")?;
+        Ok(Self::try_from(bytes)?)
     }
 }
 
@@ -181,6 +217,7 @@ impl RecordArgs {
             key: key.clone(),
             origin: origin.clone(),
             durability: self.record_durability.unwrap_or(When::Group).into(),
+            segment: self.record_segment.unwrap_or_default(),
             state: self.record_state.clone(),
             kept: self.record_checkpoint.clone(),
             arguments: fields_of(&self.record_argument)?,
@@ -207,6 +244,7 @@ impl RecordPart {
             key: self.key_file.clone(),
             origin: self.origin.0.clone(),
             durability: self.durability.unwrap_or(When::Group).into(),
+            segment: self.segment.unwrap_or_default(),
             state: self.state.clone(),
             kept: self.checkpoint_file.iter().cloned().collect(),
             arguments: self.arguments.fields(),
@@ -230,8 +268,10 @@ impl RecordPlan {
             return Err(about(Failure::new("RECORD_KEY_REUSED", text)));
         }
         outlive_file_limit()?;
-        let mut options =
-            LogOptions::new(self.origin.clone(), key).durability(self.durability).opened_at(now);
+        let mut options = LogOptions::new(self.origin.clone(), key)
+            .durability(self.durability)
+            .segment_bytes(self.segment.0)
+            .opened_at(now);
         if let Some(path) = &self.state {
             options = options.state(path);
         }

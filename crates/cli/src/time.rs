@@ -1,10 +1,40 @@
-use countersign_core::{Clock as _, SystemClock, Timestamp};
+use std::str::FromStr;
+
+use countersign_core::{Clock as _, Millis, SystemClock, Timestamp};
 
 use crate::failure::Failure;
 
 /// The moment it is.
 pub(crate) fn now() -> Result<Timestamp, Failure> {
     SystemClock::new().now().map_err(|error| Failure::new("CLOCK_UNAVAILABLE", error.to_string()))
+}
+
+/// A moment, given as such or as a span back from now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Since {
+    Ago(Millis),
+    At(Timestamp),
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let neither = |_| "neither a span like 2h nor a moment like 2026-01-31T12:00:00Z".to_owned();
+        text.parse().map(Self::Ago).or_else(|_| moment(text).map(Self::At)).map_err(neither)
+    }
+}
+
+impl Since {
+    pub(crate) fn moment(self) -> Result<Timestamp, Failure> {
+        match self {
+            Self::At(time) => Ok(time),
+            Self::Ago(span) => {
+                let start = now()?.as_millis().saturating_sub(span.as_millis());
+                Ok(Timestamp::from_millis(start).unwrap_or(Timestamp::EPOCH))
+            }
+        }
+    }
 }
 
 /// The last moment that has a year of four digits.

@@ -132,12 +132,12 @@ impl Disk for FolderDisk {
 }
 
 #[cfg(unix)]
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
 #[cfg(not(unix))]
-const fn sync_folder(_: &Path) -> io::Result<()> {
+pub(crate) const fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

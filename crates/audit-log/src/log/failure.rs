@@ -26,6 +26,7 @@ impl Failure {
             // Of opening, which tells the one who did it the error itself.
             AuditError::Locked
             | AuditError::Poisoned
+            | AuditError::Closed
             | AuditError::Log(_)
             | AuditError::NotContinued { .. }
             | AuditError::State { .. } => Self::Write(io::ErrorKind::Other),

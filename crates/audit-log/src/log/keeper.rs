@@ -2,6 +2,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_core::{Millis, Timestamp};
 use countersign_keys::state_file::LockWait;
@@ -12,7 +13,7 @@ use super::state::State;
 use super::writer::Writer;
 use crate::log_state::{StateStore, require_segments};
 use crate::segment::list_segments;
-use crate::{AuditError, FolderDisk, KnownLog, LogError, LogKey, LogStateError, LogStateFile};
+use crate::{AuditError, FolderDisk, KnownLog, LogError, LogKey, LogStateError, LogStateFile, LogStates};
 
 /// The state is saved once it is that far behind: as many records and as many batches, or this time by the records' own. A
 /// save takes about as long as two batches, which of 64 is little.
@@ -38,7 +39,7 @@ pub(super) struct Keeper {
     store: Arc<dyn StateStore>,
     key: LogKey,
     /// The first record that is here.
-    first: u64,
+    first: AtomicU64,
     /// Note of the saved checkpoint. Held through a save, so that none goes back.
     saved: Mutex<Saved>,
 }
@@ -70,11 +71,16 @@ impl Keeper {
             }
         };
         let saved = Mutex::new(Saved::Note("".into()));
-        Ok(Some(Self { store, key: options.log_key(), first: 1, saved }))
+        Ok(Some(Self { store, key: options.log_key(), first: AtomicU64::new(1), saved }))
     }
 
     pub(super) fn name(&self) -> String {
         self.store.name()
+    }
+
+    /// All logs of the state.
+    pub(super) fn states(&self) -> Result<LogStates, AuditError> {
+        self.store.read().map_err(|error| self.failed(error))
     }
 
     /// The log as its state knows it.
@@ -114,7 +120,7 @@ impl Keeper {
 
     /// Saves where a log stands that was just opened.
     pub(super) fn begin(&mut self, first: u64, writer: &Writer) -> Result<(), AuditError> {
-        self.first = first;
+        *self.first.get_mut() = first;
         match writer.synced_checkpoint() {
             Some((size, note)) => self.save(LockWait::Start, || (size, note.into())),
             None => Ok(()),
@@ -134,11 +140,20 @@ impl Keeper {
         if *saved == Saved::Forgotten || *saved == now {
             return Ok(());
         }
-        let (origin, first) = (self.key.origin(), self.first);
+        let (origin, first) = (self.key.origin(), self.first.load(Ordering::Relaxed));
         let done = self.store.update(wait, &mut |states| states.set(origin, first, size, &note));
         done.map_err(|error| self.failed(error))?;
         *saved = now;
         Ok(())
+    }
+
+    /// Sets the first record that is here, as the next save has it.
+    pub(super) fn begin_at(&self, first: u64) {
+        let mut saved = self.saved.lock();
+        self.first.store(first, Ordering::Relaxed);
+        if *saved != Saved::Forgotten {
+            *saved = Saved::Note("".into());
+        }
     }
 
     /// Takes the log out of the state for good.

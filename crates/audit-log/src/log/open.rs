@@ -7,13 +7,14 @@ use super::options::{Durability, LogOptions};
 use super::reopen::write_again;
 use super::side::Side;
 use super::writer::{Writer, sign};
+use crate::closing::CLOSING;
 use crate::disk::{Disk, DiskFile};
 use crate::log_state::require_segments;
 use crate::segment::{Scan, Scanner, list_segments, read_range, segment_name};
 use crate::{AuditError, Checkpoint, LogError, RebuiltSide};
 
 /// Name of the file whose lock makes one writer.
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 
 /// A log that is ready to be written.
 pub(super) struct Opened {
@@ -35,6 +36,9 @@ pub(super) fn open(
     // Another writer may have moved it between opening and locking.
     if lock.size_in_place().map_err(AuditError::Unavailable)?.is_none() {
         return Err(AuditError::Replaced);
+    }
+    if disk.list().map_err(AuditError::Unavailable)?.iter().any(|name| name == CLOSING) {
+        return Err(AuditError::Closed);
     }
     let key = options.log_key();
     let verified = options.known.iter().map(|note| Checkpoint::verify(note, &key));

@@ -108,6 +108,11 @@ impl<'a> Scanner<'a> {
         self
     }
 
+    /// Note of the last checkpoint that was verified; empty before the first.
+    pub(crate) fn note(&self) -> &str {
+        &self.note
+    }
+
     /// Reads one segment, of which the log may end with the last one. `Ok(None)` when the last one was never begun.
     pub(crate) fn segment(&mut self, first: u64, last: bool) -> Result<Option<Scan>, LogError> {
         let size = self.disk.size(&segment_name(first))?;

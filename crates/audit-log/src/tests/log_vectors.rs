@@ -16,7 +16,7 @@ use crate::segment::{Head, checkpoint_line};
 use crate::*;
 
 /// The files of a folder.
-type Files = BTreeMap<String, Vec<u8>>;
+pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
 const FIRST: &str = "000000000001.jsonl";
 const SECTOR: usize = 512;
@@ -24,16 +24,26 @@ const SECTOR: usize = 512;
 /// A log whose segments have at least so many bytes, with a checkpoint behind each entry.
 fn log(segment_bytes: u64) -> Files {
     let folder = tempfile::tempdir().unwrap();
+    log_in(folder.path(), segment_bytes);
+    let mut files = files_of(folder.path());
+    files.retain(|name, _| name.ends_with(".jsonl"));
+    files
+}
+
+/// Writes the log into a folder.
+pub(super) fn log_in(folder: &Path, segment_bytes: u64) {
     let options = LogOptions::new(name(ORIGIN), signing_key()).segment_bytes(segment_bytes);
-    let log = Log::open(folder.path(), options).unwrap();
+    let log = Log::open(folder, options.dangerous_without_state()).unwrap();
     for record in records() {
         log.record(&record).unwrap();
     }
-    drop(log);
-    let files =
-        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let files = files.filter(|name| name.ends_with(".jsonl"));
-    files.map(|name| (name.clone(), fs::read(folder.path().join(name)).unwrap())).collect()
+}
+
+/// The files of a folder, but for its lock.
+pub(super) fn files_of(folder: &Path) -> Files {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files = files.filter(|name| name != "lock");
+    files.map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect()
 }
 
 fn one() -> Files {
@@ -69,7 +79,7 @@ fn without(files: Files, place: usize) -> Files {
 }
 
 /// A log of these entries, made by hand, under a checkpoint that `signing` signs.
-fn written(entries: &[&str], signing: &countersign_keys::SigningKey) -> Files {
+pub(super) fn written(entries: &[&str], signing: &countersign_keys::SigningKey) -> Files {
     let mut tree = Frontier::new();
     let note = |tree: &Frontier| Checkpoint::new(name(ORIGIN), tree.head()).sign(signing);
     let mut bytes = Head::new(&tree, &note(&tree)).to_line().unwrap();
@@ -94,7 +104,7 @@ fn kept(size: usize) -> String {
     log.checkpoint().unwrap()
 }
 
-fn case(about: &str, known: &[String], expect: Result<(), &str>, files: &Files) -> Value {
+pub(super) fn case(about: &str, known: &[String], expect: Result<(), &str>, files: &Files) -> Value {
     let base64 = |bytes: &Vec<u8>| crate::base64::encode(bytes);
     let files: BTreeMap<_, _> = files.iter().map(|(name, bytes)| (name, base64(bytes))).collect();
     let mut case = json!({
@@ -269,7 +279,7 @@ pub(super) fn judge(case: &Value) -> Result<LogSummary, LogError> {
     verify_log(folder.path(), &log, &known)
 }
 
-fn write(folder: &Path, files: &Value) {
+pub(super) fn write(folder: &Path, files: &Value) {
     for (name, bytes) in files.as_object().unwrap() {
         fs::write(folder.join(name), Base64::decode_vec(bytes.as_str().unwrap()).unwrap()).unwrap();
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::checkpoint::{ORIGIN, log_key, name, note, signing_key, tree};
 use super::receipt::{lines, receipt, receipt_of, records};
-use super::{at, log_vectors, witness};
+use super::{at, closing_vectors, log_vectors, witness};
 use crate::*;
 
 fn of_checkpoint(about: &str, expect: &str, note: &str) -> Value {
@@ -314,8 +314,14 @@ fn rejected_answers() -> Vec<(String, Value)> {
 
 #[test]
 fn the_vectors_on_disk_are_those_that_are_made() {
-    let mut made = numbered("accept", [accepted(), log_vectors::accepted(), accepted_as_sent()].concat());
-    made.extend(numbered("reject", [rejected(), log_vectors::rejected()].concat()));
+    let mut made = numbered(
+        "accept",
+        [accepted(), log_vectors::accepted(), accepted_as_sent(), closing_vectors::accepted()].concat(),
+    );
+    made.extend(numbered(
+        "reject",
+        [rejected(), log_vectors::rejected(), closing_vectors::rejected()].concat(),
+    ));
     Vectors::of("audit-log").hold(&made);
 }
 
@@ -330,7 +336,7 @@ fn every_vector_on_disk_has_its_verdict() {
         assert_eq!(run(&case).map_or_else(|code| code, |()| "ok"), expected, "{name}");
         kinds.insert((case["kind"].as_str().unwrap().to_owned(), expected == "ok"));
     }
-    assert!(files.len() >= 85 && kinds.len() == 10, "{kinds:?}");
+    assert!(files.len() >= 85 && kinds.len() == 12, "{kinds:?}");
 }
 
 fn run(case: &Value) -> Result<(), &'static str> {
@@ -377,6 +383,7 @@ fn run(case: &Value) -> Result<(), &'static str> {
             assert_eq!(summary.tail_bytes, case["tail"], "{case}");
             Ok(())
         }
+        "closing" => closing_vectors::judge(case).map(drop).map_err(|error| error.code()),
         kind => panic!("{kind}"),
     }
 }

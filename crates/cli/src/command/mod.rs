@@ -26,6 +26,7 @@ use crate::output::Output;
 macro_rules! verbs {
     ($($(#[$attribute:meta])* $name:ident($verb:ty),)+) => {
         #[derive(Debug, Subcommand)]
+        #[expect(clippy::large_enum_variant, reason = "one value, parsed once")]
         pub(crate) enum Verb {
             $($(#[$attribute])* $name($verb),)+
         }

@@ -103,6 +103,9 @@ fn a_configuration_says_a_whole_log() {
     }
     fails(&LOG.replace("example.com/log", "two words"), "CONFIG_MALFORMED");
     fails(&format!("{LOG}durability = \"never\""), "CONFIG_MALFORMED");
+    for segment in ["65535", "1073741825", "\"64 MiB\"", "-1"] {
+        fails(&format!("{LOG}segment = {segment}"), "CONFIG_MALFORMED");
+    }
     for rate in ["{ burst = 0, per_second = 1 }", "{ burst = 10001, per_second = 1 }", "{ burst = 9 }", "9"] {
         fails(&format!("{LOG}refused_calls = {rate}"), "CONFIG_MALFORMED");
         fails(&format!("{LOG}refused_messages = {rate}"), "CONFIG_MALFORMED");

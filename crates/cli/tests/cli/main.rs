@@ -12,6 +12,7 @@
 )]
 
 mod answers;
+mod archive;
 mod ask;
 mod audit;
 mod audit_attacks;
@@ -58,6 +59,7 @@ mod readme;
 mod record_state;
 mod recorded;
 mod registry;
+mod retire;
 mod several;
 mod several_proofs;
 mod simulate;

@@ -49,6 +49,16 @@ fn what(record: &Record) -> String {
             format!("signal   {agent} {signal}: {count} calls in {within}; session {session}")
         }
         Record::Server(r) => server(r),
+        Record::Began(r) => {
+            format!(
+                "began    in the place of {}, closed by note sha-256 {}",
+                shown_name(&r.previous),
+                r.closing
+            )
+        }
+        Record::Archived(r) => {
+            format!("archived entries {} to {}, manifest sha-256 {}", r.first, r.last, r.manifest)
+        }
         _ => "(an entry of a newer version)".to_owned(),
     }
 }

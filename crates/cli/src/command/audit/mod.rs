@@ -1,3 +1,4 @@
+mod archive;
 mod checkpoint;
 mod choice;
 mod describe;
@@ -6,8 +7,10 @@ mod entries;
 mod export;
 mod follow;
 mod log;
+mod own;
 mod prove;
 mod receipt;
+mod retire;
 mod show;
 mod tail;
 mod verify;
@@ -100,6 +103,40 @@ pub(crate) enum Audit {
     /// within it and one that it lies in are refused: whoever is served the tiles is not to be served the log.
     #[command(after_help = "Example:\n  countersign audit export log/ --key log.vkey --tiles public/")]
     Export(export::Export),
+    /// Move the oldest segments of a log to an archive, which verifies by itself.
+    ///
+    /// The log is verified first. Each segment is copied, synced and read back before it is removed; the segment that is being
+    /// written stays. The archive's folder gets a manifest, and the log an entry `archived` with its digest. The log's state
+    /// learns its new first entry. After an interruption the same command finishes it. Refused while a process writes the log.
+    #[command(
+        after_help = "Examples:\n  countersign audit archive log/ --key log.key.json --before 90d --to archive/\n  \
+        countersign audit verify archive/ --key log.vkey\n  \
+        countersign audit verify log/ --archive archive/ --key log.vkey --complete"
+    )]
+    Archive(archive::Archive),
+    /// Close a log that no gateway opens, move it aside and begin another one under a new origin.
+    ///
+    /// A note is signed with the log's key: the last checkpoint up to which the log verifies, and the SHA-256 of every file as it is. The
+    /// folder, with all logs in it, is renamed to its name with `.retired-` and the beginning of the note's SHA-256 behind it. The first
+    /// entry of the new log names the note. Nothing is removed. After an interruption the same command finishes it; until then no
+    /// gateway starts. Refused while a process writes a log of the folder.
+    #[command(
+        after_help = "Example:\n  countersign audit retire log/ --key log.key.json --origin example.com/log-2"
+    )]
+    Retire(retire::Retire),
+    /// Close a sound log, move it aside and begin another one under a new key and a new origin.
+    ///
+    /// All logs of the folder are verified first. Everything else is as with `retire`, where the key stays. A new key signs a new tree, and
+    /// two trees under one origin are a fork, so the origin is a new one.
+    #[command(after_help = "Example:\n  \
+        countersign keys generate --kind log --origin example.com/log-2 --out log-2.key.json --public-out log-2.vkey\n  \
+        countersign audit rotate-key log/ --key log.key.json --new-key log-2.key.json --origin example.com/log-2")]
+    RotateKey(retire::RotateKey),
+    /// Verify the note of a retired folder, and every file in it: exit code 0 when all is as it was closed, 3 when not.
+    #[command(
+        after_help = "Example:\n  countersign audit verify-closing log.retired-0123456789ab/ --key log.vkey"
+    )]
+    VerifyClosing(retire::VerifyClosing),
 }
 
 impl Audit {
@@ -115,6 +152,10 @@ impl Audit {
             Self::Receipt(verb) => verb.run(out),
             Self::VerifyReceipt(verb) => verb.run(out),
             Self::Export(verb) => verb.run(out),
+            Self::Archive(verb) => verb.run(out),
+            Self::Retire(verb) => verb.run(out),
+            Self::RotateKey(verb) => verb.run(out),
+            Self::VerifyClosing(verb) => verb.run(out),
         }
     }
 }

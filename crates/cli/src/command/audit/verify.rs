@@ -1,8 +1,9 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use base64ct::{Base64, Encoding as _};
 use clap::Args;
-use countersign_audit_log::{LogNumber, LogSummary};
+use countersign_audit_log::{JoinedDisk, LogError, LogNumber, LogSummary, signed_key, verify_disk};
 use serde_json::{Value, json};
 
 use super::log::{LogArgs, VerifiedLog};
@@ -19,11 +20,15 @@ pub(crate) struct Verify {
     /// The state that the log's writers keep: every log of the folder has to go on from it, and none that it knows may be gone.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
+    /// An archive of the log's oldest segments: they are verified together. May be used several times.
+    #[arg(long, value_name = "FOLDER")]
+    archive: Vec<PathBuf>,
 }
 
 impl Verify {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let logs = self.log.verify_all(self.state.as_deref())?;
+        let mut logs = self.log.verify_all(self.state.as_deref())?;
+        self.join(&mut logs)?;
         if self.complete {
             logs.iter().try_for_each(require_complete)?;
         }
@@ -50,6 +55,33 @@ impl Verify {
             out.line(&format!("{} logs verified", logs.len()))?;
         }
         Ok(Exit::Done)
+    }
+}
+
+impl Verify {
+    /// Verifies logs once more that have archives, together with those.
+    fn join(&self, logs: &mut [VerifiedLog]) -> Result<(), Failure> {
+        let mut archives_of: BTreeMap<LogNumber, Vec<&PathBuf>> = BTreeMap::new();
+        for archive in &self.archive {
+            let of_archive = |log: &&VerifiedLog| {
+                let key = signed_key(archive, log.key.verifying_key());
+                key.is_ok_and(|key| key.as_ref() == Some(&log.key))
+            };
+            let Some(log) = logs.iter().find(of_archive) else {
+                let text = "holds no archive of a log in the folder";
+                return Err(Failure::refused("AUDIT_SIGNATURE", text).about(archive.display()));
+            };
+            archives_of.entry(log.number).or_default().push(archive);
+        }
+        for log in logs {
+            let Some(archives) = archives_of.remove(&log.number) else { continue };
+            let about = |error: LogError| Failure::from(error).into_refusal().about(log.folder.display());
+            let disk = JoinedDisk::existing([&log.folder].into_iter().chain(archives));
+            let disk = disk.map_err(|error| about(error.into()))?;
+            let known = std::slice::from_ref(&log.summary.checkpoint);
+            log.summary = verify_disk(&disk, &log.key, known).map_err(about)?;
+        }
+        Ok(())
     }
 }
 

@@ -79,6 +79,7 @@ gateway.toml (paths are taken from its own folder):
   origin = \"example.com/log\"       # the name of that key
   durability = \"group\"             # optional: or every, system
   state = \"record.state\"           # optional: beside the registry's; the log goes on from it
+  # segment = 67108864               # bytes of a segment: 65536 to 1073741824
   # checkpoint_file = \"kept.note\"  # kept elsewhere: the log has to go on from it
   # refused_calls = { burst = 1000, per_second = 10 } # with entries of their own; others are summed
   # refused_messages = { burst = 50, per_second = 5 } # the same for messages that are no calls

@@ -9,7 +9,6 @@ mod watch;
 mod tests;
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use countersign_core::{Millis, Timestamp};
@@ -18,7 +17,7 @@ use countersign_tool_gate::AlarmRule;
 use super::audit::{Entries, Entry};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::time::{moment, now};
+use crate::time::Since;
 use alarm::RuleArgs;
 use count::{Count, percent};
 
@@ -65,22 +64,6 @@ enum By {
     Tool,
 }
 
-/// From when on entries are counted.
-#[derive(Clone, Copy, Debug)]
-enum Since {
-    Ago(Millis),
-    At(Timestamp),
-}
-
-impl FromStr for Since {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let neither = |_| "neither a span like 2h nor a moment like 2026-01-31T12:00:00Z".to_owned();
-        text.parse().map(Self::Ago).or_else(|_| moment(text).map(Self::At)).map_err(neither)
-    }
-}
-
 fn interval(text: &str) -> Result<Millis, String> {
     let span: Millis = text.parse().map_err(|error: countersign_core::TimeError| error.to_string())?;
     let is_fit = (Millis::from_secs(1)..=Millis::from_secs(86_400)).contains(&span);
@@ -110,17 +93,5 @@ impl Stats {
             out.line(&table::table(&report, self.by))?;
         }
         Ok(Exit::Done)
-    }
-}
-
-impl Since {
-    fn moment(self) -> Result<Timestamp, Failure> {
-        match self {
-            Self::At(time) => Ok(time),
-            Self::Ago(span) => {
-                let start = now()?.as_millis().saturating_sub(span.as_millis());
-                Ok(Timestamp::from_millis(start).unwrap_or(Timestamp::EPOCH))
-            }
-        }
     }
 }

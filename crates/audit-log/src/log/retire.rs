@@ -1,0 +1,411 @@
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use countersign_core::{Digest, Timestamp};
+use countersign_keys::note::{KeyName, SignedNote};
+use countersign_keys::{SigningKey, VerifyingKey};
+
+use super::keeper::Keeper;
+use super::open::LOCK;
+use super::{Log, LogOptions};
+use crate::closing::{CLOSING, ClosedLog, SUMS, read_closing, sum_files, sums_text};
+use crate::disk::{DiskFile, sync_folder};
+use crate::log_files::{read_small, remove, step, write_bytes};
+use crate::log_number::last_signed;
+use crate::log_state::require_segments;
+use crate::log_verify::survey;
+use crate::segment::list_segments;
+use crate::{
+    AuditError, AuditSink as _, BeganRecord, ClosingError, ClosingNote, Disk as _, FolderDisk, KnownLog,
+    LogError, LogKey, LogNumber, LogStates, Record, list_logs, read_log, signed_key, verify_disk,
+};
+
+/// Which logs are retired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RetireWhich {
+    /// Any log, also one that is damaged or does not go on from its state.
+    Any,
+    /// Only a folder whose logs all verify and go on from their state.
+    Sound,
+}
+
+/// A log that was retired, and the one that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Retired {
+    /// Folder in which the retired log lies now.
+    pub folder: PathBuf,
+    /// The note that closed it.
+    pub closing: ClosingNote,
+    /// SHA-256 of the note's file.
+    pub digest: Digest,
+    /// Sequence number of the entry in the new log that names the note: 1, unless another process wrote there in between.
+    pub seq: u64,
+}
+
+/// Why a log could not be retired. Its files are as they were.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RetireError {
+    /// The log cannot be read, is in use, or does not verify where it has to; or the new one cannot be opened.
+    #[error(transparent)]
+    Log(#[from] AuditError),
+    /// The folder has a closing note that does not hold.
+    #[error(transparent)]
+    Closing(#[from] ClosingError),
+    /// The log has no checkpoint that the key signed.
+    #[error("no checkpoint in the folder is signed by the key")]
+    Key,
+    /// The log is a numbered one, whose origin is derived from the first log of its folder.
+    #[error(
+        "a numbered log has its origin from the folder that it lies in: retire that, with all logs in it"
+    )]
+    Numbered,
+    /// The new origin is or was a log's.
+    #[error("the origin `{origin}` is or was a log's: two logs under one origin are a fork")]
+    Origin {
+        /// The origin.
+        origin: KeyName,
+    },
+    /// The folder was closed for another log.
+    #[error("the folder was closed already, and the log that goes on is `{next}`")]
+    Closed {
+        /// Key of that log.
+        next: String,
+    },
+    /// A file cannot be read, written or moved.
+    #[error("`{name}` cannot be retired")]
+    File {
+        /// The file or folder.
+        name: String,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl RetireError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Log(error) => error.code(),
+            Self::Closing(error) => error.code(),
+            Self::Key => "AUDIT_SIGNATURE",
+            Self::Numbered => "RETIRE_NUMBERED",
+            Self::Origin { .. } => "RETIRE_ORIGIN",
+            Self::Closed { .. } => "AUDIT_CLOSED",
+            Self::File { .. } => "RETIRE_FILE",
+        }
+    }
+}
+
+/// Closes a folder of logs, moves it aside and begins another log in its place, under another origin: signs a note of what verifies
+/// and of all files as they are ([`ClosingNote`]), renames the folder to its name with `.retired-` and the beginning of the note's
+/// digest behind it, and records that in the new log ([`BeganRecord`]). `key` is the old log's; `next` has the new origin and key,
+/// and the state, which keeps the old origin.
+///
+/// Nothing is removed. After an interruption the same call finishes it; until then no writer opens the log.
+///
+/// # Errors
+/// [`RetireError`].
+pub fn retire_log(
+    folder: impl AsRef<Path>,
+    key: &SigningKey,
+    next: LogOptions,
+    which: RetireWhich,
+    now: Timestamp,
+) -> Result<Retired, RetireError> {
+    let folder = Folder::of(folder.as_ref())?;
+    let (public, next_key) = (key.verifying_key(), next.log_key());
+    let moved = match folder.find_moved(&public, &next_key)? {
+        Some(moved) => moved,
+        None => folder.close(key, &next, which, now)?,
+    };
+    let (path, note, closing) = moved;
+    let digest = Digest::of(note.as_bytes());
+    let log = Log::open(&folder.path, next)?;
+    step().map_err(failed(&folder.name))?;
+    let began = began(&folder.path, digest)?;
+    let record = BeganRecord::new(now, &closing.origin, digest);
+    let seq = began.map_or_else(|| log.record(&Record::Began(record)), Ok)?;
+    log.checkpoint()?;
+    Ok(Retired { folder: path, closing, digest, seq })
+}
+
+/// Where a closed folder lies, the note and what it says.
+type Moved = (PathBuf, String, ClosingNote);
+
+/// The folder of a log.
+struct Folder {
+    path: PathBuf,
+    parent: PathBuf,
+    name: String,
+}
+
+impl Folder {
+    fn of(given: &Path) -> Result<Self, RetireError> {
+        let failed = || failed(&given.display().to_string());
+        let path = std::path::absolute(given).map_err(failed())?;
+        let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text);
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| failed()(invalid("it has no name")))?.to_owned();
+        let parent = path.parent().ok_or_else(|| failed()(invalid("it has no parent")))?.to_owned();
+        let path = parent.join(&name);
+        if path.symlink_metadata().is_ok_and(|about| about.is_symlink()) {
+            return Err(failed()(invalid("it is a link: name the folder itself")));
+        }
+        Ok(Self { path, parent, name })
+    }
+
+    /// Finds the closed folder that an interrupted call moved. Refuses the origin of one that was retired before.
+    fn find_moved(&self, key: &VerifyingKey, next: &LogKey) -> Result<Option<Moved>, RetireError> {
+        let prefix = format!("{}.retired-", self.name);
+        let io = || failed(&self.parent.display().to_string());
+        for entry in fs::read_dir(&self.parent).map_err(io())? {
+            let entry = entry.map_err(io())?;
+            if !entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
+                continue;
+            }
+            let Some((note, closing)) = read_any_closing(&entry.path(), key) else { continue };
+            if closing.next == next.to_string() {
+                return Ok(Some((entry.path(), note, closing)));
+            }
+            if closing.logs.iter().any(|log| log.origin == next.origin().as_str()) {
+                return Err(RetireError::Origin { origin: next.origin().clone() });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes the note and moves the folder.
+    fn close(
+        &self,
+        key: &SigningKey,
+        next: &LogOptions,
+        which: RetireWhich,
+        now: Timestamp,
+    ) -> Result<Moved, RetireError> {
+        let first = self.first_key(&key.verifying_key())?;
+        let logs = self.logs()?;
+        let _locks = self.lock(&logs)?;
+        let next_key = next.log_key();
+        let (note, closing) = match read_closing(&self.path, &first)? {
+            Some((_, closing)) if closing.next != next_key.to_string() => {
+                return Err(RetireError::Closed { next: closing.next });
+            }
+            Some(closed) => closed,
+            None => {
+                let keeper = Keeper::new(next, Some(&self.path))?;
+                let states = keeper.as_ref().map_or(Ok(LogStates::default()), Keeper::states)?;
+                require_new(&first, next_key.origin(), &states)?;
+                let closed = self.survey(&first, &logs, &states, which)?;
+                self.write_note(&first, key, &next_key, closed, now)?
+            }
+        };
+        let undo = |error| {
+            // The log goes on as it was.
+            let _ = remove(&self.path.join(CLOSING));
+            error
+        };
+        // A process may have begun a numbered log before it could see the note.
+        if self.logs()? != logs {
+            return Err(undo(AuditError::Locked.into()));
+        }
+        let digest = Digest::of(note.as_bytes()).to_string();
+        let name = format!("{}.retired-{}", self.name, digest.get(..12).unwrap_or(&digest));
+        let moved = self.parent.join(&name);
+        let free = moved.symlink_metadata().is_err();
+        let renamed =
+            if free { fs::rename(&self.path, &moved) } else { Err(io::ErrorKind::AlreadyExists.into()) };
+        renamed.map_err(|source| undo(RetireError::File { name: name.clone(), source }))?;
+        sync_folder(&self.parent).and_then(|()| step()).map_err(failed(&name))?;
+        Ok((moved, note, closing))
+    }
+
+    fn logs(&self) -> Result<Vec<LogNumber>, RetireError> {
+        Ok(list_logs(&self.path).map_err(AuditError::from)?)
+    }
+
+    /// Key of the folder's first log, by a checkpoint of any log in it.
+    fn first_key(&self, key: &VerifyingKey) -> Result<LogKey, RetireError> {
+        for number in self.logs()? {
+            let found = signed_key(number.folder_in(&self.path), key).map_err(AuditError::from)?;
+            let Some(found) = found else { continue };
+            let origin = found.origin().as_str();
+            if number == LogNumber::FIRST {
+                let is_numbered = self.name.parse::<LogNumber>().is_ok();
+                return if is_numbered && origin.ends_with(&format!("/{}", self.name)) {
+                    Err(RetireError::Numbered)
+                } else {
+                    Ok(found)
+                };
+            }
+            let first = origin.strip_suffix(&format!("/{number}")).and_then(|first| KeyName::new(first).ok());
+            if let Some(first) = first {
+                return Ok(LogKey::new(first, *key));
+            }
+        }
+        Err(RetireError::Key)
+    }
+
+    /// Locks every log of the folder against writers.
+    fn lock(&self, logs: &[LogNumber]) -> Result<Vec<Box<dyn DiskFile>>, RetireError> {
+        let all: BTreeSet<_> = logs.iter().copied().chain([LogNumber::FIRST]).collect();
+        let lock = |number: LogNumber| {
+            let disk = FolderDisk::existing(number.folder_in(&self.path));
+            let lock = disk.and_then(|disk| disk.lock(LOCK)).map_err(AuditError::Unavailable)?;
+            Ok(lock.ok_or(AuditError::Locked)?)
+        };
+        all.into_iter().map(lock).collect()
+    }
+
+    /// Judges each log that is there or that the state knows.
+    fn survey(
+        &self,
+        first: &LogKey,
+        logs: &[LogNumber],
+        states: &LogStates,
+        which: RetireWhich,
+    ) -> Result<Vec<ClosedLog>, RetireError> {
+        let mut due: BTreeSet<_> = logs.iter().copied().collect();
+        for origin in states.origins() {
+            let number = LogNumber::of_note(origin, first.origin());
+            if number.origin(first.origin()).is_ok_and(|known| known.as_str() == origin) {
+                due.insert(number);
+            }
+        }
+        let mut closed = Vec::new();
+        for number in due {
+            let key = number.key(first).map_err(|_| LogError::Missing).map_err(AuditError::from)?;
+            // A state that is not signed by the key says nothing of this log.
+            let known = states.log(&key).ok().flatten();
+            let disk = FolderDisk::existing(number.folder_in(&self.path));
+            let (log, result) = judge(disk.ok().as_ref(), number, &key, known.as_ref(), states)?;
+            if let (RetireWhich::Sound, Err(error)) = (which, result) {
+                return Err(AuditError::from(error).into());
+            }
+            closed.push(log);
+        }
+        Ok(closed)
+    }
+
+    fn write_note(
+        &self,
+        first: &LogKey,
+        key: &SigningKey,
+        next: &LogKey,
+        logs: Vec<ClosedLog>,
+        now: Timestamp,
+    ) -> Result<(String, ClosingNote), RetireError> {
+        let name = self.path.display().to_string();
+        let sums = sum_files(&self.path).map_err(failed(&name))?;
+        for sum in &sums {
+            // A process that was killed may not have synced all that a read shows.
+            let synced = File::open(self.path.join(&sum.name)).and_then(|file| file.sync_all());
+            synced.map_err(failed(&sum.name))?;
+        }
+        let closing = ClosingNote::new(first.origin().as_str(), next, logs, &sums, now);
+        let note = closing.sign(first, key)?;
+        let write = || {
+            remove(&self.path.join(SUMS))?;
+            step()?;
+            write_bytes(&self.path, SUMS, sums_text(&sums).as_bytes())?;
+            step()?;
+            write_bytes(&self.path, CLOSING, note.as_bytes())?;
+            step()
+        };
+        write().map_err(failed(&name))?;
+        Ok((note, closing))
+    }
+}
+
+/// How far a log verifies, and why no further.
+fn judge(
+    disk: Option<&FolderDisk>,
+    number: LogNumber,
+    key: &LogKey,
+    known: Option<&KnownLog>,
+    states: &LogStates,
+) -> Result<(ClosedLog, Result<(), LogError>), RetireError> {
+    let Some(disk) = disk else {
+        let gone = LogError::Gone { known: known.map_or(0, |known| known.checkpoint.size()) };
+        return Ok((closed(number, key, states, None, None, Some(&gone)), Err(gone)));
+    };
+    let segments = list_segments(disk).map_err(AuditError::Unavailable)?;
+    let (checkpoint, mut result) = survey(disk, key);
+    if let Some(known) = known {
+        let checkpoints = std::slice::from_ref(&known.checkpoint);
+        let goes_on = require_segments(known, segments.first().copied())
+            .and_then(|()| verify_disk(disk, key, checkpoints).map(drop));
+        result = result.and(goes_on);
+    }
+    let signed = last_signed(disk, key.verifying_key()).map_err(AuditError::from)?;
+    let latest = signed.filter(|(found, _)| found.origin() == key.origin()).map(|(_, note)| note);
+    Ok((closed(number, key, states, checkpoint, latest, result.as_ref().err()), result))
+}
+
+fn closed(
+    number: LogNumber,
+    key: &LogKey,
+    states: &LogStates,
+    checkpoint: Option<String>,
+    latest: Option<String>,
+    damage: Option<&LogError>,
+) -> ClosedLog {
+    ClosedLog {
+        checkpoint,
+        code: damage.map(|damage| damage.code().to_owned()),
+        latest,
+        log: number.to_string(),
+        origin: key.origin().as_str().to_owned(),
+        state: states.note_of(key),
+    }
+}
+
+/// Refuses an origin that a log has or had, and one that would be that of a numbered log beside it.
+fn require_new(first: &LogKey, next: &KeyName, states: &LogStates) -> Result<(), RetireError> {
+    let derived = |name: &str, of: &str| {
+        name.strip_prefix(of)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|rest| rest.parse::<LogNumber>().is_ok())
+    };
+    let is_used =
+        |used: &str| used == next.as_str() || derived(used, next.as_str()) || derived(next.as_str(), used);
+    if is_used(first.origin().as_str()) || states.origins().any(is_used) {
+        return Err(RetireError::Origin { origin: next.clone() });
+    }
+    Ok(())
+}
+
+/// The closing note of a folder, if this key signed it, under whichever origin.
+fn read_any_closing(folder: &Path, key: &VerifyingKey) -> Option<(String, ClosingNote)> {
+    #[derive(serde::Deserialize)]
+    struct OfOrigin {
+        origin: String,
+    }
+    let note = String::from_utf8(read_small(&folder.join(CLOSING), 1 << 20).ok()?).ok()?;
+    let text = SignedNote::parse(&note).ok()?.unverified_text();
+    let OfOrigin { origin } = serde_json::from_str(text).ok()?;
+    let key = LogKey::new(KeyName::new(&origin).ok()?, *key);
+    let closing = ClosingNote::verify(&note, &key).ok()?;
+    Some((note, closing))
+}
+
+/// Number of the entry that names the note.
+fn began(folder: &Path, closing: Digest) -> Result<Option<u64>, AuditError> {
+    for entry in read_log(folder)? {
+        let entry = entry?;
+        if matches!(entry.record(), Record::Began(began) if began.closing == closing) {
+            return Ok(Some(entry.seq()));
+        }
+    }
+    Ok(None)
+}
+
+fn failed(name: &str) -> impl FnOnce(io::Error) -> RetireError + use<> {
+    let name = name.to_owned();
+    |source| RetireError::File { name, source }
+}

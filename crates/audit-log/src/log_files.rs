@@ -1,0 +1,150 @@
+//! Files of a log that are copied, moved and summed, each step durable before the next one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use countersign_core::Digest;
+use sha2::{Digest as _, Sha256};
+
+use crate::disk::sync_folder;
+
+/// How much is read at once.
+const BUFFER: usize = 256 << 10;
+
+/// Size and SHA-256 of a file.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct FileSum {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Name of the file, as a path within the folder.
+    pub name: String,
+    /// SHA-256 of the file.
+    pub sha256: Digest,
+}
+
+impl FileSum {
+    /// Reads a file of a folder.
+    pub(crate) fn of(folder: &Path, name: &str) -> io::Result<Self> {
+        let path = folder.join(name);
+        require_file(&path)?;
+        let (mut file, mut hash, mut bytes) = (File::open(path)?, Sha256::new(), 0_u64);
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let read = file.read(&mut buffer)?;
+            let Some(part) = buffer.get(..read).filter(|part| !part.is_empty()) else { break };
+            hash.update(part);
+            bytes = bytes.saturating_add(read as u64);
+        }
+        Ok(Self { bytes, name: name.to_owned(), sha256: Digest::from_bytes(hash.finalize().into()) })
+    }
+
+    /// Sum of bytes that are a file's.
+    pub(crate) fn of_bytes(name: &str, bytes: &[u8]) -> Self {
+        Self { bytes: bytes.len() as u64, name: name.to_owned(), sha256: Digest::of(bytes) }
+    }
+
+    /// Whether the folder has this very file, and `None` where it has none of that name.
+    pub(crate) fn is_in(&self, folder: &Path) -> io::Result<Option<bool>> {
+        match Self::of(folder, &self.name) {
+            Ok(there) => Ok(Some(there == *self)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Refuses links, folders and pipes.
+fn require_file(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata()?.is_file() { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Writes a file into a folder, durably, under a name that is free, with what `fill` writes: whole or not at all. A file that a
+/// process left half-written is replaced.
+pub(crate) fn write_new(
+    folder: &Path,
+    name: &str,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let (path, part) = (folder.join(name), folder.join(format!(".{name}.part")));
+    if path.symlink_metadata().is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    remove(&part)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&part)?;
+    fill(&mut file)?;
+    file.sync_all()?;
+    drop(file);
+    step()?;
+    fs::rename(&part, &path)?;
+    sync_folder(folder)
+}
+
+/// As [`write_new`], with these bytes.
+pub(crate) fn write_bytes(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    write_new(folder, name, |file| file.write_all(bytes))
+}
+
+/// Copies a file of a folder to another one, which may lie on another file system, and reads the copy back.
+pub(crate) fn copy_file(sum: &FileSum, from: &Path, to: &Path) -> io::Result<()> {
+    write_new(to, &sum.name, |file| io::copy(&mut File::open(from.join(&sum.name))?, file).map(drop))?;
+    if sum.is_in(to)? == Some(true) { Ok(()) } else { Err(io::Error::other("the copy differs")) }
+}
+
+/// Reads a regular file of so many bytes at most.
+pub(crate) fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    require_file(path)?;
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+}
+
+/// Removes a file that may be gone already.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A point at which the process may be killed. Tests stop there.
+#[cfg(not(test))]
+#[expect(clippy::unnecessary_wraps, reason = "tests stop here")]
+pub(crate) const fn step() -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) use stop::step;
+
+#[cfg(test)]
+pub(crate) mod stop {
+    use std::cell::Cell;
+    use std::io;
+
+    thread_local! {
+        static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+
+    /// Stops at the step behind so many, and never for `None`.
+    pub(crate) fn stop_after(steps: Option<u32>) {
+        LEFT.set(steps);
+    }
+
+    pub(crate) fn step() -> io::Result<()> {
+        match LEFT.get() {
+            Some(0) => Err(io::Error::other("stopped")),
+            Some(left) => {
+                LEFT.set(left.checked_sub(1));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use countersign_audit_log::{Durability, LogKey, LogNumber, LogOptions, LogStateFile, signed_key};
+use countersign_core::Timestamp;
+use countersign_keys::SigningKey;
+use countersign_keys::file::read_log_key;
+use countersign_keys::note::KeyName;
+
+use crate::failure::Failure;
+use crate::interrupt::outlive_file_limit;
+
+/// A log whose key is here, to be written.
+#[derive(Debug, Args)]
+pub(super) struct OwnLog {
+    /// The log's folder. No process may be writing it.
+    folder: PathBuf,
+    /// The log's Ed25519 key file.
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// The state that the log's writers keep. Without this, the folder's name with `.state` behind it, or `record.state` beside the
+    /// folder: the one that knows the log.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_state")]
+    state: Option<PathBuf>,
+    /// The log's writers keep no state, or it is lost.
+    #[arg(long)]
+    no_state: bool,
+}
+
+impl OwnLog {
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn key(&self) -> Result<SigningKey, Failure> {
+        outlive_file_limit()?;
+        read_key(&self.key)
+    }
+
+    /// Key of the log by which it is verified, where its folder has a checkpoint that is signed by its key.
+    pub(super) fn verifier(&self) -> Result<Option<LogKey>, Failure> {
+        let key = self.key()?.verifying_key();
+        match signed_key(&self.folder, &key) {
+            Err(_) if self.folder.symlink_metadata().is_err() => Ok(None),
+            found => found.map_err(|error| Failure::from(error).about(self.folder.display())),
+        }
+    }
+
+    /// The state of the log's writers, which has to know the log.
+    pub(super) fn state(&self, log: Option<&LogKey>) -> Result<Option<PathBuf>, Failure> {
+        if self.no_state {
+            return Ok(None);
+        }
+        let mut found = match &self.state {
+            Some(path) => vec![path.clone()],
+            None => self.states_beside(log)?,
+        };
+        if let Some(log) = log {
+            let mut knowing = Vec::new();
+            for path in found {
+                let states = LogStateFile::new(&path).read();
+                let known = states.and_then(|states| states.map_or(Ok(None), |states| states.log(log)));
+                if known.map_err(|error| Failure::from(error).about(path.display()))?.is_some() {
+                    knowing.push(path);
+                }
+            }
+            found = knowing;
+        }
+        let text = match (found.pop(), found.pop()) {
+            (Some(state), None) => return Ok(Some(state)),
+            (None, _) if self.state.is_some() => "the state does not know the log",
+            (None, _) => {
+                "no state beside the folder knows the log: name that of its writers (--state), or say that there is none \
+                 (--no-state)"
+            }
+            (Some(_), Some(_)) => {
+                "two states beside the folder know the log: name that of its writers (--state)"
+            }
+        };
+        Err(Failure::new("AUDIT_STATE", text).about(self.folder.display()))
+    }
+
+    /// States where writers keep them unless they are set up otherwise.
+    fn states_beside(&self, log: Option<&LogKey>) -> Result<Vec<PathBuf>, Failure> {
+        let folder = std::path::absolute(&self.folder);
+        let mut folder = folder.map_err(|error| Failure::new("AUDIT_UNAVAILABLE", error.to_string()))?;
+        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.parse::<LogNumber>().is_ok()
+            && log.is_some_and(|log| log.origin().as_str().ends_with(&format!("/{name}")));
+        if number {
+            // The state is that of all logs of the folder that it lies in.
+            folder.pop();
+        }
+        let mut beside = folder.file_name().unwrap_or_default().to_owned();
+        beside.push(".state");
+        let paths = [folder.with_file_name(beside), folder.with_file_name("record.state")];
+        Ok(paths.into_iter().filter(|path| path.is_file()).collect())
+    }
+}
+
+/// Options of a log that a verb opens for some entries of its own.
+pub(super) fn options(origin: KeyName, key: SigningKey, state: Option<&Path>, now: Timestamp) -> LogOptions {
+    // why: `system` keeps whole entries behind the last checkpoint, of which no writer may have been refused.
+    let options = LogOptions::new(origin, key).durability(Durability::System).opened_at(now);
+    match state {
+        Some(path) => options.state(path),
+        None => options.dangerous_without_state(),
+    }
+}
+
+pub(super) fn read_key(path: &Path) -> Result<SigningKey, Failure> {
+    read_log_key(path).map_err(|error| Failure::from(error).about(path.display()))
+}
+
+/// The log has no checkpoint that is signed by its key.
+pub(super) fn not_its_key(folder: &Path) -> Failure {
+    let text = "no checkpoint in the folder is signed by the key";
+    Failure::refused("AUDIT_SIGNATURE", text).about(folder.display())
+}

@@ -1,0 +1,136 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use countersign_audit_log::{
+    AuditError, ClosingNote, RetireError, RetireWhich, Retired, retire_log, verify_closing,
+};
+use countersign_keys::SigningKey;
+use countersign_keys::note::KeyName;
+use serde_json::json;
+
+use super::log::KeySource;
+use super::own::{OwnLog, options, read_key};
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::time::now;
+
+#[derive(Debug, Args)]
+pub(crate) struct Retire {
+    #[command(flatten)]
+    log: OwnLog,
+    /// Origin of the log that goes on: none that a log has or had.
+    #[arg(long, value_name = "NEW")]
+    origin: KeyName,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RotateKey {
+    #[command(flatten)]
+    log: OwnLog,
+    /// Ed25519 key file of the log that goes on.
+    #[arg(long, value_name = "FILE")]
+    new_key: PathBuf,
+    /// Origin of the log that goes on: none that a log has or had.
+    #[arg(long, value_name = "NEW")]
+    origin: KeyName,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyClosing {
+    /// The retired folder.
+    folder: PathBuf,
+    /// The public key of the folder's first log, `origin+id+key`, or a file that holds it.
+    #[arg(long, value_name = "KEY")]
+    key: KeySource,
+}
+
+impl Retire {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let next = self.log.key()?;
+        run(&self.log, &self.origin, next, RetireWhich::Any, out)
+    }
+}
+
+impl RotateKey {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let next = read_key(&self.new_key)?;
+        if next.verifying_key() == self.log.key()?.verifying_key() {
+            return Err(Failure::usage("the new key is the old one"));
+        }
+        run(&self.log, &self.origin, next, RetireWhich::Sound, out)
+    }
+}
+
+fn run(
+    log: &OwnLog,
+    origin: &KeyName,
+    next: SigningKey,
+    which: RetireWhich,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let (key, now, folder) = (log.key()?, now()?, log.folder());
+    let state = log.state(log.verifier()?.as_ref())?;
+    let next = options(origin.clone(), next, state.as_deref(), now);
+    let done = retire_log(folder, &key, next, which, now).map_err(|error| {
+        let is_no = matches!(
+            &error,
+            RetireError::Key | RetireError::Log(AuditError::Log(_) | AuditError::NotContinued { .. })
+        );
+        let failure = Failure::from(error).about(folder.display());
+        if is_no { failure.into_refusal() } else { failure }
+    })?;
+    let Retired { closing, digest, seq, .. } = &done;
+    let retired = folder.with_file_name(done.folder.file_name().unwrap_or_default());
+    let retired = retired.display();
+    let report = json!({
+        "ok": true,
+        "retired": retired.to_string(),
+        "closing": digest,
+        "note": closing,
+        "next": closing.next,
+        "seq": seq,
+    });
+    let (old, folder, next) = (&closing.origin, folder.display(), &closing.next);
+    let text = format!(
+        "{}\nlog `{folder}` begins as {origin}, its key is {next}\nset this origin wherever the log is written, and take away \
+         checkpoints that were kept of {old}",
+        described(closing, &retired.to_string(), &format!("note sha-256 {digest}"))
+    );
+    out.result(&report, &text)?;
+    Ok(Exit::Done)
+}
+
+fn described(closing: &ClosingNote, folder: &str, digest: &str) -> String {
+    let ClosingNote { origin, bytes, .. } = closing;
+    let files = if closing.files == 1 { "1 file".to_owned() } else { format!("{} files", closing.files) };
+    let logs = closing.logs.iter().map(|log| {
+        let upto = log.checkpoint.as_deref().and_then(|note| note.lines().nth(1)).unwrap_or("0");
+        let damage = log.code.as_ref().map(|code| format!(", then {code}")).unwrap_or_default();
+        format!("\n{}: verifies up to {upto} entries{damage}", log.origin)
+    });
+    let logs = logs.collect::<String>();
+    format!("{origin} closed in `{folder}`: {files}, {bytes} bytes, {digest}{logs}")
+}
+
+impl VerifyClosing {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let about = |failure: Failure| failure.about(self.folder.display());
+        let closing = verify_closing(&self.folder, &self.key.read()?).map_err(|error| {
+            let is_mishap = error.code() == "AUDIT_UNAVAILABLE";
+            let failure = about(error.into());
+            if is_mishap { failure } else { failure.into_refusal() }
+        })?;
+        let report = json!({"ok": true, "note": closing});
+        let text = format!(
+            "{}\nthe log that goes on: {}",
+            described(
+                &closing,
+                &self.folder.display().to_string(),
+                &format!("sums sha-256 {}", closing.sums)
+            ),
+            closing.next
+        );
+        out.result(&report, &text)?;
+        Ok(Exit::Done)
+    }
+}
