@@ -1,4 +1,5 @@
 use std::io;
+use std::sync::Arc;
 
 use crate::{LogError, LogStateError};
 
@@ -63,6 +64,12 @@ pub enum AuditError {
     /// The log does not verify, and is left as it is.
     #[error("{}", way_on(.0))]
     Log(#[source] Box<LogError>),
+    /// Entries from before the log was opened do not verify, which was found since.
+    #[error(
+        "older entries of the log do not verify: put it back as it was, or retire it with `countersign audit retire` and go on \
+         under another origin (docs/runbook.md)"
+    )]
+    Older(#[source] Arc<LogError>),
 }
 
 /// What leads on from a log that is not opened.
@@ -89,6 +96,7 @@ impl AuditError {
             Self::Replaced | Self::LockReplaced => "AUDIT_REPLACED",
             Self::Write(_) | Self::TooLong => "AUDIT_WRITE",
             Self::Poisoned => "AUDIT_POISONED",
+            Self::Older(error) => error.code(),
             Self::Log(error) | Self::NotContinued { source: error, .. } => error.code(),
             Self::State { source, .. } => source.code(),
         }

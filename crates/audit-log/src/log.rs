@@ -2,6 +2,7 @@ pub(crate) mod batch;
 mod cut;
 mod failure;
 mod keeper;
+mod older;
 mod open;
 mod options;
 mod reopen;
@@ -21,8 +22,8 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -34,10 +35,11 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::disk::Disk;
 use crate::line::{LINE, MAX_PREFIX, record_body};
 use crate::segment::{MAX_LINE, call_tag};
-use crate::{AuditError, AuditSink, FolderDisk, LogKey, RebuiltSide, Record};
+use crate::{AuditError, AuditSink, FolderDisk, LogError, LogKey, RebuiltSide, Record};
 use batch::{Batch, MAX_BATCH};
 use failure::Failure;
 use keeper::{Keeper, Tried};
+use older::Older;
 use open::Opened;
 use sleepers::Sleepers;
 use state::State;
@@ -102,7 +104,10 @@ pub struct Log {
     life: AtomicU64,
     /// Held through a record where each is synced alone.
     turn: Mutex<()>,
-    rebuilt: Option<RebuiltSide>,
+    rebuilt: Vec<RebuiltSide>,
+    /// What was not verified when it was opened, and what was found there since.
+    older: Mutex<Option<Older>>,
+    damage: OnceLock<Arc<LogError>>,
 }
 
 /// A record that has a number and waits to be kept. Dropped, it is kept with the next that is waited for, or when the log
@@ -157,7 +162,7 @@ impl Log {
     }
 
     fn ready(disk: Box<dyn Disk>, options: LogOptions, opened: Opened) -> Self {
-        let Opened { mut writer, keeper, start, rebuilt } = opened;
+        let Opened { mut writer, keeper, start, older, rebuilt } = opened;
         let kept = writer.frontier.size();
         let note: Arc<str> = writer.note.as_str().into();
         let state = State {
@@ -190,6 +195,8 @@ impl Log {
             life: AtomicU64::new(0),
             turn: Mutex::default(),
             rebuilt,
+            older: Mutex::new(older),
+            damage: OnceLock::new(),
         }
     }
 
@@ -210,6 +217,7 @@ impl Log {
     }
 
     fn enqueue(&self, record: &Record) -> Result<Pending<'_>, AuditError> {
+        self.require_undamaged()?;
         let mut body = Vec::with_capacity(LINE);
         record_body(record, &mut body)?;
         if body.len().saturating_add(MAX_PREFIX) > MAX_LINE {
@@ -429,10 +437,32 @@ impl Log {
         self.start
     }
 
-    /// The side file of the last segment, where it was found to be missing or wrong when the log was opened.
+    /// The side files that were found to be missing or wrong when the log was opened.
     #[must_use]
-    pub const fn rebuilt_side(&self) -> Option<&RebuiltSide> {
-        self.rebuilt.as_ref()
+    pub fn rebuilt_sides(&self) -> &[RebuiltSide] {
+        &self.rebuilt
+    }
+
+    /// Verifies what is older than the checkpoint of the log's state, if that was left for later
+    /// ([`LogOptions::verify_older_later`]). It takes as long as reading it, for which the log is not held up: a thread may do it. Where it fails,
+    /// every record is refused from then on.
+    ///
+    /// # Errors
+    /// [`AuditError::Older`].
+    pub fn verify_older(&self) -> Result<(), AuditError> {
+        let older = self.older.lock().take();
+        if let Some(Err(error)) = older.map(|older| older.verify(&*self.disk, &self.key())) {
+            let _ = self.damage.set(Arc::new(error));
+        }
+        self.require_undamaged()
+    }
+
+    /// Refuses if [`verify_older`](Self::verify_older) has found damage.
+    ///
+    /// # Errors
+    /// [`AuditError::Older`].
+    pub fn require_undamaged(&self) -> Result<(), AuditError> {
+        self.damage.get().map_or(Ok(()), |error| Err(AuditError::Older(Arc::clone(error))))
     }
 
     /// The file that keeps the log's state, if one does.

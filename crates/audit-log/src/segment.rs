@@ -4,7 +4,7 @@ mod scan;
 mod side;
 mod tail;
 
-pub(crate) use scan::{Scan, Scanner, read_range};
+pub(crate) use scan::{Mark, Scan, Scanner, Times, read_range};
 pub(crate) use side::{
     HEADER, LEAST, LEAST_BYTES, SidePlace, call_tag, completed_by, each_place, line_tag, node_offset,
     read_node, read_u64, side_calls, side_header, side_name, side_offset,

@@ -131,6 +131,11 @@ impl SideFiles {
         self.side_of(disk, last)?.node(disk, level, last)
     }
 
+    /// The line of a record, without its newline, and where the next line begins.
+    pub(crate) fn line_and_end(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<(Vec<u8>, u64)> {
+        self.side_of(disk, seq)?.line(disk, seq)
+    }
+
     /// The line of a record, without its newline.
     pub(crate) fn line(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<Vec<u8>> {
         self.side_of(disk, seq)?.line(disk, seq).map(|(line, _)| line)
@@ -428,7 +433,7 @@ fn read_line(input: &mut impl io::BufRead) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// What comes behind the number of a record line, if it has that number.
-fn rest_of(line: &[u8], seq: u64) -> Option<&[u8]> {
+pub(crate) fn rest_of(line: &[u8], seq: u64) -> Option<&[u8]> {
     let mut due = Vec::new();
     record_prefix(seq, &mut due);
     due.push(b',');

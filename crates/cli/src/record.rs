@@ -287,8 +287,8 @@ impl PreparedRecord {
     pub(crate) fn open(self) -> Result<OpenRecord, Failure> {
         let Self { folder, options } = self;
         let (is_fresh, first_key) = (folder.symlink_metadata().is_err(), options.log_key());
-        let (log, number) =
-            Log::open_shared(&folder, options).map_err(|error| open_failure(&folder, error))?;
+        let (log, number) = Log::open_shared(&folder, options.verify_older_later())
+            .map_err(|error| open_failure(&folder, error))?;
         let size = log.head().size();
         // Another process may have made it meanwhile, and left entries in it.
         let is_ours = size == 0 && (is_fresh || number != LogNumber::FIRST);
@@ -312,9 +312,7 @@ impl PreparedRecord {
 
 /// Names a log on standard error that was begun, or that was there without a state. Later ones go on from here.
 fn announce(log: &Log, folder: &Path) {
-    if let Some(side) = log.rebuilt_side() {
-        note(&side_rebuilt(folder, side));
-    }
+    log.rebuilt_sides().iter().for_each(|side| note(&side_rebuilt(folder, side)));
     let (key, folder) = (log.key(), folder.display());
     let how = match log.start() {
         LogStart::Begun => "begun".to_owned(),
@@ -344,6 +342,7 @@ impl OpenRecord {
     pub(crate) fn in_use(self) -> Arc<ToldLog> {
         announce(self.log.log(), &self.folder);
         ToldLog::keep_state(&self.log);
+        ToldLog::verify_older(&self.log);
         self.log
     }
 

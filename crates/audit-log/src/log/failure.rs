@@ -28,6 +28,7 @@ impl Failure {
             | AuditError::Poisoned
             | AuditError::Closed
             | AuditError::Log(_)
+            | AuditError::Older(_)
             | AuditError::NotContinued { .. }
             | AuditError::State { .. } => Self::Write(io::ErrorKind::Other),
         }

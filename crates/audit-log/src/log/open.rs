@@ -3,6 +3,7 @@ use countersign_merkle::Frontier;
 
 use super::cut;
 use super::keeper::{Keeper, LogStart};
+use super::older::{Behind, Older};
 use super::options::{Durability, LogOptions};
 use super::reopen::write_again;
 use super::side::Side;
@@ -21,8 +22,10 @@ pub(super) struct Opened {
     pub(super) writer: Writer,
     pub(super) keeper: Option<Keeper>,
     pub(super) start: LogStart,
-    /// The side file of the last segment, where it was made anew.
-    pub(super) rebuilt: Option<RebuiltSide>,
+    /// What is to be verified yet.
+    pub(super) older: Option<Older>,
+    /// Side files that were made anew.
+    pub(super) rebuilt: Vec<RebuiltSide>,
 }
 
 /// Takes the lock, verifies what is there, also against the log's state, cuts what was not acknowledged, and stands ready behind
@@ -48,23 +51,41 @@ pub(super) fn open(
     let kept = keeper.as_ref().map(Keeper::known).transpose()?.flatten();
     known.extend(kept.iter().map(|kept| kept.checkpoint.clone()));
     let of_state = kept.as_ref().map_or(Ok(()), |kept| require_segments(kept, segments.first().copied()));
-    let scanned = of_state.and_then(|()| scan(&segments, Scanner::new(disk, &key, known)));
+    let behind = kept.as_ref().filter(|_| options.verifies_later && of_state.is_ok());
+    let behind = behind.and_then(|kept| Behind::find(disk, &key, &segments, &kept.checkpoint, &known));
+    // Whatever is wrong behind it, all of the log says where.
+    let behind = behind.and_then(|behind| {
+        let found = scan_behind(&segments, Scanner::new(disk, &key, known.clone()), &behind).ok()?;
+        Some((behind, found))
+    });
+    let (scanned, older, mut rebuilt, synced) = match behind {
+        Some((Behind { segment, mark, older, rebuilt, .. }, end)) => {
+            // The state names nothing that is not synced.
+            let synced = if segment == end.0 { mark.end } else { 0 };
+            (Ok(Some(end)), Some(older), rebuilt, synced)
+        }
+        None => {
+            let scanned = of_state.and_then(|()| scan(&segments, Scanner::new(disk, &key, known)));
+            (scanned, None, Vec::new(), 0)
+        }
+    };
     let end = scanned.map_err(|error| match (&keeper, &kept) {
         (Some(keeper), Some(kept)) => keeper.explain(error, kept),
         _ => error.into(),
     })?;
     let unbegun = segments.last().filter(|last| end.as_ref().is_none_or(|(first, _)| first != *last));
     let (mut writer, time) = match &end {
-        Some((first, scan)) => (resume(disk, options, *first, scan, lock)?, scan.kept.times.last),
+        Some((first, scan)) => (resume(disk, options, *first, scan, synced, lock)?, scan.kept.times.last),
         None => (begin(disk, options, lock)?, None),
     };
     if unbegun.is_some() || end.is_none() {
         // The segment before it, where there is one, was found to end with a checkpoint.
         writer.begin_segment(disk).map_err(AuditError::Write)?;
     }
-    let mut rebuilt = None;
     if let (Some((first, _)), None) = (&end, unbegun) {
-        (writer.side, rebuilt) = Side::resume(disk, *first, &writer.frontier);
+        let (side, anew) = Side::resume(disk, *first, &writer.frontier);
+        writer.side = side;
+        rebuilt.extend(anew);
     }
     writer.record_cut(disk, options, options.opened_at.or(time).unwrap_or(Timestamp::EPOCH))?;
     if let Some(keeper) = &mut keeper {
@@ -75,7 +96,7 @@ pub(super) fn open(
         (false, Some(_), None) => LogStart::Adopted,
         (false, ..) => LogStart::Resumed,
     };
-    Ok(Opened { writer, keeper, start, rebuilt })
+    Ok(Opened { writer, keeper, start, older, rebuilt })
 }
 
 /// Reads all segments; gives the last one that was begun.
@@ -86,6 +107,20 @@ fn scan(segments: &[u64], mut scanner: Scanner<'_>) -> Result<Option<(u64, Scan)
         end = scan.map(|scan| (*segment, scan)).or(end);
     }
     scanner.finish(end.as_ref().map_or(0, |(_, scan)| scan.kept.frontier.size()))?;
+    Ok(end)
+}
+
+/// As [`scan`], from the checkpoint of the log's state on.
+fn scan_behind(segments: &[u64], mut scanner: Scanner<'_>, behind: &Behind) -> Result<(u64, Scan), LogError> {
+    let Behind { segment, mark, note, .. } = behind;
+    let is_last = |first: u64| segments.last() == Some(&first);
+    let mut end = (*segment, scanner.segment_behind(*segment, is_last(*segment), mark, note)?);
+    for first in segments.iter().filter(|first| *first > segment) {
+        if let Some(scan) = scanner.segment(*first, is_last(*first))? {
+            end = (*first, scan);
+        }
+    }
+    scanner.finish(end.1.kept.frontier.size())?;
     Ok(end)
 }
 
@@ -117,6 +152,7 @@ fn resume(
     options: &LogOptions,
     first: u64,
     scan: &Scan,
+    known_synced: u64,
     lock: Box<dyn DiskFile>,
 ) -> Result<Writer, AuditError> {
     let system = options.durability == Durability::System;
@@ -130,7 +166,7 @@ fn resume(
     }
     // What a process wrote and could not sync may be what a read shows now, and not be on the disk; a sync of it would then
     // do nothing. Only the last batch can be like that, and under `System` the whole segment. It is written again.
-    write_again(disk, &mut *file, first, if system { 0 } else { scan.batch }, kept.end)?;
+    write_again(disk, &mut *file, first, if system { known_synced } else { scan.batch }, kept.end)?;
     file.sync().map_err(AuditError::Write)?;
     disk.sync_folder().map_err(AuditError::Write)?;
     Ok(Writer {

@@ -45,6 +45,7 @@ pub struct LogOptions {
     pub(super) known: Vec<String>,
     pub(super) opened_at: Option<Timestamp>,
     pub(super) state: StatePlace,
+    pub(super) verifies_later: bool,
 }
 
 /// Where the log's state is kept.
@@ -69,6 +70,7 @@ impl LogOptions {
             known: Vec::new(),
             opened_at: None,
             state: StatePlace::Beside,
+            verifies_later: false,
         }
     }
 
@@ -107,6 +109,13 @@ impl LogOptions {
     /// `.state` behind it, and one on another [`Disk`](crate::Disk) has none.
     pub fn state(mut self, path: impl Into<PathBuf>) -> Self {
         self.state = StatePlace::Kept(Arc::new(LogStateFile::new(path)));
+        self
+    }
+
+    /// Opens the log from the checkpoint of its state on, by the side files. The caller has [`Log::verify_older`](crate::Log::verify_older)
+    /// verify what is older. Without a state, and where a side file does not lead to its checkpoint, all is verified first.
+    pub const fn verify_older_later(mut self) -> Self {
+        self.verifies_later = true;
         self
     }
 

@@ -132,9 +132,30 @@ impl<'a> Scanner<'a> {
             Err(error) => return self.torn_head(error, first, last, size),
         };
         let (kept, note) = (mark.clone(), self.note.clone());
-        let mut scan = Scan { kept, whole: mark, batch: 0, note, size };
-        let trouble = self.lines(&mut lines, &mut scan)?;
-        let rest = size.saturating_sub(scan.kept.end);
+        let scan = Scan { kept, whole: mark, batch: 0, note, size };
+        self.rest(first, last, &mut lines, scan).map(Some)
+    }
+
+    /// As [`segment`](Self::segment), of the first segment that is read, from behind one of its checkpoints on, which was verified.
+    pub(crate) fn segment_behind(
+        &mut self,
+        first: u64,
+        last: bool,
+        mark: &Mark,
+        note: &str,
+    ) -> Result<Scan, LogError> {
+        let size = self.disk.size(&segment_name(first))?;
+        self.known.retain(|known| known.size() > mark.frontier.size());
+        note.clone_into(&mut self.note);
+        let mut lines = Lines::open(self.disk, first, mark, size)?;
+        let (kept, whole, note) = (mark.clone(), mark.clone(), note.to_owned());
+        self.rest(first, last, &mut lines, Scan { kept, whole, batch: mark.end, note, size })
+    }
+
+    /// Reads a segment to its end.
+    fn rest(&mut self, first: u64, last: bool, lines: &mut Lines, mut scan: Scan) -> Result<Scan, LogError> {
+        let trouble = self.lines(lines, &mut scan)?;
+        let rest = scan.size.saturating_sub(scan.kept.end);
         if (!last && rest > 0) || rest > MAX_TAIL {
             let due = scan.whole.frontier.size().saturating_add(1);
             return Err(trouble.unwrap_or(LogError::Unfinished(lines.place(due))));
@@ -143,7 +164,7 @@ impl<'a> Scanner<'a> {
             self.tail(first, &mut scan, trouble)?;
         }
         self.at = Some(scan.kept.clone());
-        Ok(Some(scan))
+        Ok(scan)
     }
 
     /// Refuses what comes behind the last checkpoint unless a crash can have left it. Where it lost a page, nothing of it counts.

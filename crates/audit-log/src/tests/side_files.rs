@@ -127,7 +127,7 @@ fn writer_goes_on_in_the_side_file() {
     for n in 0..12 {
         let log = Log::open(&folder, small()).unwrap();
         record(&log, n * 211 + 1..(n + 1) * 211 + 1);
-        assert!(log.rebuilt_side().is_none());
+        assert!(log.rebuilt_sides().is_empty());
         drop(log);
         assert_eq!(same_as(&tree_of(&folder), &folder), [""; 0]);
     }
@@ -336,6 +336,104 @@ fn older_checkpoint_that_the_log_does_not_go_on_from_is_refused() {
         }
     }
     assert_eq!(LogProver::open(disk.clone(), &key(), &[own]).unwrap_err().code(), "AUDIT_ARCHIVED");
+}
+
+/// A log of several segments with its state, as it is opened from there on.
+fn log_with_state(records: u64) -> (tempfile::TempDir, PathBuf) {
+    let (keep, folder) = place();
+    let log = Log::open(&folder, later()).unwrap();
+    record(&log, 1..records + 1);
+    log.close().unwrap();
+    (keep, folder)
+}
+
+fn later() -> LogOptions {
+    options_with_state().segment_bytes(80_000).durability(Durability::System).verify_older_later()
+}
+
+fn damage(folder: &Path, first: u64) {
+    let path = segment(folder, first);
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn damage_before_the_state_is_found_behind_the_first_record() {
+    let (_keep, folder) = log_with_state(2_000);
+    damage(&folder, 1);
+    let log = Log::open(&folder, later()).unwrap();
+    assert_eq!(log.record(&decision("next")).unwrap(), 2_001);
+    assert_eq!(log.verify_older().unwrap_err().code(), "AUDIT_CORRUPT");
+    assert_eq!(log.record(&decision("after")).unwrap_err().code(), "AUDIT_CORRUPT");
+    assert_eq!(log.verify_older().unwrap_err().code(), "AUDIT_CORRUPT");
+    drop(log);
+    let at_once = options_with_state().segment_bytes(80_000);
+    assert_eq!(Log::open(&folder, at_once).unwrap_err().code(), "AUDIT_CORRUPT");
+}
+
+#[test]
+fn log_without_a_state_is_verified_first() {
+    let (_keep, folder) = log_with_state(2_000);
+    damage(&folder, 1);
+    fs::remove_file(folder.with_extension("state")).unwrap();
+    assert_eq!(Log::open(&folder, later()).unwrap_err().code(), "AUDIT_CORRUPT");
+}
+
+#[test]
+fn log_with_wrong_side_files_is_verified_first() {
+    let (_keep, folder) = log_with_state(2_000);
+    damage(&folder, 1);
+    for side in sides(&folder) {
+        let mut bytes = fs::read(&side).unwrap();
+        bytes[64..].fill(7);
+        fs::write(side, bytes).unwrap();
+    }
+    assert_eq!(Log::open(&folder, later()).unwrap_err().code(), "AUDIT_CORRUPT");
+}
+
+#[test]
+fn log_opened_from_its_state_goes_on_as_any_other() {
+    let (_keep, folder) = place();
+    for n in 0..9 {
+        let log = Log::open(&folder, later()).unwrap();
+        record(&log, n * 301 + 1..(n + 1) * 301 + 1);
+        log.verify_older().unwrap();
+        // Nothing is signed or saved behind it, as where the process is killed.
+        if n % 3 == 1 {
+            let (_other, kept) = place();
+            copy(&folder, &kept);
+            let state = fs::read(folder.with_extension("state")).unwrap();
+            drop(log);
+            fs::remove_dir_all(&folder).unwrap();
+            copy(&kept, &folder);
+            fs::write(folder.with_extension("state"), state).unwrap();
+        }
+    }
+    assert_eq!(verify_all(&folder).unwrap().records, 9 * 301);
+    assert_eq!(same_as(&tree_of(&folder), &folder), [""; 0]);
+}
+
+#[test]
+fn log_behind_its_state_is_refused_when_older_entries_wait() {
+    let (_keep, folder) = log_with_state(2_000);
+    let last = segments(&folder).pop().unwrap();
+    damage(&folder, last);
+    assert_eq!(Log::open(&folder, later()).unwrap_err().code(), "AUDIT_CORRUPT");
+    fs::remove_file(segment(&folder, last)).unwrap();
+    assert_eq!(Log::open(&folder, later()).unwrap_err().code(), "AUDIT_ROLLED_BACK");
+}
+
+#[test]
+fn kept_checkpoint_of_another_log_is_a_fork_in_older_entries_too() {
+    let (_keep, folder) = log_with_state(2_000);
+    let (_other, fork) = place();
+    let log = Log::open(&fork, small()).unwrap();
+    record(&log, 500..900);
+    let note = log.close().unwrap();
+    let refused = Log::open(&folder, later().known_checkpoint(note)).unwrap_err();
+    assert_eq!(refused.code(), "AUDIT_FORK");
 }
 
 proptest! {

@@ -87,6 +87,23 @@ impl ToldLog {
         }
     }
 
+    /// Verifies what is older than the log's state, behind the first answers. Where it does not verify, every call is refused.
+    pub(crate) fn verify_older(this: &Arc<Self>) {
+        let log = Arc::clone(this);
+        let verify = move || {
+            if let Err(error) = log.log.verify_older() {
+                log.heard(State::of(&Err(error)));
+            }
+        };
+        let thread = std::thread::Builder::new().name("countersign-verify".to_owned());
+        if thread.spawn(verify).is_err() {
+            // Then it takes its time now.
+            if let Err(error) = this.log.verify_older() {
+                this.heard(State::of(&Err(error)));
+            }
+        }
+    }
+
     /// Saves the log's state, and reports a failure once. What the log itself reports is not for here.
     fn save_state(&self) {
         let saved = self.log.save_state();
@@ -115,7 +132,7 @@ impl ToldLog {
         if ended.is_ok() {
             self.save_state();
         }
-        ended.map(drop).map_err(|error| {
+        ended.and_then(|_| self.log.require_undamaged()).map_err(|error| {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let (code, why) = match (&error, state) {
                 // What failed before says more than that it did.

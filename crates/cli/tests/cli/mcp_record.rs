@@ -139,6 +139,23 @@ fn a_record_that_is_found_to_fail_when_its_gateway_ends_is_a_failure() {
 }
 
 #[test]
+fn damage_before_the_state_refuses_every_call() {
+    let bench = gateway();
+    let more = "--record-durability system --record-state record.state";
+    assert_eq!(crate::audit_log::decide(&bench, "a", 300, more).code, 3);
+    let text = bench.read(SEGMENT);
+    bench.write(SEGMENT, text.replacen("\"call_id\":\"a3\"", "\"call_id\":\"b3\"", 1));
+    let mut client = Client::start(&bench);
+    let refused =
+        (0..10_000).map(|_| client.call("search", json!({}))).find(|answer| answer["isError"] == true);
+    assert_eq!(decision(&refused.unwrap())["code"], "AUDIT_UNAVAILABLE");
+    assert_eq!(decision(&client.call("search", json!({})))["code"], "AUDIT_UNAVAILABLE");
+    let (code, err) = client.end();
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("warning AUDIT_CORRUPT: `log`: the record fails, and calls are refused"), "{err}");
+}
+
+#[test]
 fn what_made_a_gateway_end_comes_before_what_became_of_its_record() {
     let bench = gateway();
     let server = SERVER.replace("printf '%s\\n' \"$line\" >> calls.txt", "mv log away; exit 0");
