@@ -83,7 +83,7 @@ pub(super) fn open(
         writer.begin_segment(disk).map_err(AuditError::Write)?;
     }
     if let (Some((first, _)), None) = (&end, unbegun) {
-        let (side, anew) = Side::resume(disk, *first, &writer.frontier);
+        let (side, anew) = Side::resume(disk, *first, &writer.frontier, options.side_from);
         writer.side = side;
         rebuilt.extend(anew);
     }
@@ -142,7 +142,7 @@ fn begin(disk: &dyn Disk, options: &LogOptions, lock: Box<dyn DiskFile>) -> Resu
         own: Vec::new(),
         recovered: Vec::new(),
         verified: None,
-        side: Side::off(),
+        side: Side::off(options.side_from),
     })
 }
 
@@ -183,6 +183,6 @@ fn resume(
         own: Vec::new(),
         recovered: Vec::new(),
         verified: None,
-        side: Side::off(),
+        side: Side::off(options.side_from),
     })
 }

@@ -6,6 +6,7 @@ use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 
 use crate::log_state::StateStore;
+use crate::segment::LEAST;
 use crate::{LogKey, LogStateFile};
 
 /// What has happened to a record when [`AuditSink::record`](crate::AuditSink::record) returns.
@@ -46,6 +47,8 @@ pub struct LogOptions {
     pub(super) opened_at: Option<Timestamp>,
     pub(super) state: StatePlace,
     pub(super) verifies_later: bool,
+    /// A segment of so many records has a side file.
+    pub(super) side_from: u64,
 }
 
 /// Where the log's state is kept.
@@ -71,6 +74,7 @@ impl LogOptions {
             opened_at: None,
             state: StatePlace::Beside,
             verifies_later: false,
+            side_from: LEAST,
         }
     }
 
@@ -123,6 +127,12 @@ impl LogOptions {
     /// [`known_checkpoint`](Self::known_checkpoint) finds it.
     pub fn dangerous_without_state(mut self) -> Self {
         self.state = StatePlace::Nowhere;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn side_from(mut self, records: u64) -> Self {
+        self.side_from = records;
         self
     }
 

@@ -5,7 +5,7 @@ use countersign_merkle::{Frontier, NodeHash};
 use crate::RebuiltSide;
 use crate::disk::{Disk, DiskFile};
 use crate::segment::{
-    HEADER, LEAST, LEAST_BYTES, SidePlace, completed_by, side_calls, side_header, side_name, side_offset,
+    HEADER, LEAST_BYTES, SidePlace, completed_by, side_calls, side_header, side_name, side_offset,
 };
 use crate::side_files::ResumedSide;
 
@@ -13,6 +13,8 @@ use crate::side_files::ResumedSide;
 /// without: a reader makes the file anew.
 #[derive(Debug)]
 pub(super) struct Side {
+    /// A segment of so many records has a side file.
+    from: u64,
     first: u64,
     /// The record that comes next.
     due: u64,
@@ -25,28 +27,33 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// For a segment that has just begun with that line.
-    pub(super) fn begin(first: u64, head: &[u8]) -> Self {
+    /// For the next segment, which has just begun with that line.
+    pub(super) fn begin(&mut self, first: u64, head: &[u8]) {
         let buffer = side_header(first, head.strip_suffix(b"\n").unwrap_or(head));
-        Self { first, due: first, buffer, written: 0, file: None, is_off: false }
+        *self = Self { from: self.from, first, due: first, buffer, written: 0, file: None, is_off: false };
     }
 
     /// Without a side file.
-    pub(super) const fn off() -> Self {
-        Self { first: 0, due: 0, buffer: Vec::new(), written: 0, file: None, is_off: true }
+    pub(super) const fn off(from: u64) -> Self {
+        Self { from, first: 0, due: 0, buffer: Vec::new(), written: 0, file: None, is_off: true }
     }
 
     /// Goes on behind the last record of a segment, and says which file was made anew. Where that fails, the segment goes without.
-    pub(super) fn resume(disk: &dyn Disk, first: u64, tree: &Frontier) -> (Self, Option<RebuiltSide>) {
+    pub(super) fn resume(
+        disk: &dyn Disk,
+        first: u64,
+        tree: &Frontier,
+        from: u64,
+    ) -> (Self, Option<RebuiltSide>) {
         let Ok(ResumedSide { written, more, rebuilt }) = ResumedSide::of(disk, first, tree) else {
-            return (Self::off(), None);
+            return (Self::off(from), None);
         };
         let due = tree.size().saturating_add(1);
-        let mut side = Self { first, due, buffer: more, written, file: None, is_off: false };
+        let mut side = Self { from, first, due, buffer: more, written, file: None, is_off: false };
         let Some(file) = rebuilt else { return (side, None) };
         let failure = side.write(disk).err();
         if failure.is_some() {
-            side = Self::off();
+            side = Self::off(from);
         }
         (side, Some(RebuiltSide { file, failure }))
     }
@@ -74,9 +81,9 @@ impl Side {
 
     /// Writes what there is, unless the segment is too short for a side file.
     pub(super) fn flush(&mut self, disk: &dyn Disk) {
-        let is_due = self.written > 0 || self.due.saturating_sub(self.first) >= LEAST;
+        let is_due = self.written > 0 || self.due.saturating_sub(self.first) >= self.from;
         if is_due && !self.is_off && self.write(disk).is_err() {
-            *self = Self::off();
+            *self = Self::off(self.from);
         }
     }
 
@@ -119,6 +126,6 @@ impl Side {
             self.buffer = calls.unwrap_or_default();
             self.flush(disk);
         }
-        *self = Self::off();
+        *self = Self::off(self.from);
     }
 }

@@ -179,7 +179,7 @@ impl Writer {
         let end = head.len() as u64;
         (self.first, self.end, self.signed_end, self.synced) = (first, end, end, end);
         (self.file, self.verified) = (Some(file), None);
-        self.side = Side::begin(first, &head);
+        self.side.begin(first, &head);
         Ok(())
     }
 

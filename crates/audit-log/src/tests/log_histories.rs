@@ -102,6 +102,11 @@ impl Told {
                 "cut bytes are kept"
             );
         }
+        let mut prover = LogProver::open(disk.clone(), &key(), &known).unwrap();
+        assert_eq!(prover.checkpoint(), &summary.checkpoint);
+        if let Some((seq, call)) = self.kept.iter().next_back() {
+            assert_eq!(prover.decisions_on(call, summary.records).unwrap(), [*seq]);
+        }
         for (seq, call) in &self.kept {
             let Some(Record::Decision(found)) = there.get(seq) else { panic!("record {seq} is lost") };
             assert_eq!(found.call_id.as_str(), call, "record {seq} was changed");
@@ -130,6 +135,12 @@ fn history(seed: u64) {
     disk.watch(rng.pick(&[0, 0, 0, 2, 8]));
     for _ in 0..rng.below(4) + 2 {
         let mut options = with_state(options()).durability(durability).segment_bytes(segment);
+        if rng.one_in(2) {
+            options = options.side_from(2);
+        }
+        if rng.one_in(2) {
+            options = options.verify_older_later();
+        }
         if let Some(note) = &told.note {
             options = options.known_checkpoint(note.clone());
         }

@@ -140,11 +140,16 @@ fn a_record_that_is_found_to_fail_when_its_gateway_ends_is_a_failure() {
 
 #[test]
 fn damage_before_the_state_refuses_every_call() {
-    let bench = gateway();
-    let more = "--record-durability system --record-state record.state";
-    assert_eq!(crate::audit_log::decide(&bench, "a", 300, more).code, 3);
+    let bench = under_system();
+    let mut client = Client::start(&bench);
+    for _ in 0..150 {
+        client.call("search", json!({}));
+    }
+    assert_eq!(client.end(), (0, String::new()));
     let text = bench.read(SEGMENT);
-    bench.write(SEGMENT, text.replacen("\"call_id\":\"a3\"", "\"call_id\":\"b3\"", 1));
+    let changed = text.replacen("\"name\":\"search\"", "\"name\":\"seerch\"", 1);
+    assert!(changed != text && bench.path("log/000000000001.side").exists());
+    bench.write(SEGMENT, changed);
     let mut client = Client::start(&bench);
     let refused =
         (0..10_000).map(|_| client.call("search", json!({}))).find(|answer| answer["isError"] == true);
