@@ -506,6 +506,13 @@ impl Log {
         kept.head()
     }
 
+    /// Number of records that are synced under a checkpoint. Under [`Durability::System`] it may be smaller than the size of
+    /// [`head`](Self::head).
+    #[must_use]
+    pub fn synced_size(&self) -> u64 {
+        self.state.lock().synced_size
+    }
+
     /// Takes what was cut and recorded since the log was opened, that included, or since this was called last.
     pub fn take_recovered(&self) -> Vec<CutBytes> {
         std::mem::take(&mut self.state.lock().recovered)

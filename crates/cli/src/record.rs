@@ -1,5 +1,6 @@
 //! Where a session's record goes: nowhere, or to a log.
 
+mod health;
 mod told;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ use crate::interrupt::outlive_file_limit;
 use crate::output::note;
 use crate::recorded::{ArgumentOption, ArgumentsPart, fields_of};
 
+#[cfg(feature = "prometheus")]
+pub(crate) use health::RecordHealth;
 pub(crate) use told::ToldLog;
 use told::report_cuts;
 
@@ -52,6 +55,8 @@ pub(crate) struct RecordPlan {
 pub(crate) struct PreparedRecord {
     folder: PathBuf,
     options: LogOptions,
+    /// Files with checkpoints that were kept elsewhere.
+    kept: Vec<PathBuf>,
 }
 
 /// An open record.
@@ -278,14 +283,14 @@ impl RecordPlan {
         for path in &self.kept {
             options = options.known_checkpoint(read_text_file(path)?);
         }
-        Ok(PreparedRecord { folder: self.folder.clone(), options })
+        Ok(PreparedRecord { folder: self.folder.clone(), options, kept: self.kept.clone() })
     }
 }
 
 impl PreparedRecord {
     /// Opens the log, or begins it; where another process writes it, a numbered one beside it.
     pub(crate) fn open(self) -> Result<OpenRecord, Failure> {
-        let Self { folder, options } = self;
+        let Self { folder, options, kept } = self;
         let (is_fresh, first_key) = (folder.symlink_metadata().is_err(), options.log_key());
         let (log, number) = Log::open_shared(&folder, options.verify_older_later())
             .map_err(|error| open_failure(&folder, error))?;
@@ -294,13 +299,13 @@ impl PreparedRecord {
         let is_ours = size == 0 && (is_fresh || number != LogNumber::FIRST);
         let (parent, folder) = (folder.clone(), number.folder_in(&folder));
         let made = if is_ours { files_of_new_log(&folder) } else { Vec::new() };
-        let log = Arc::new(ToldLog::new(log, folder.clone()));
+        let log = Arc::new(ToldLog::new(log, folder.clone(), kept));
         Ok(OpenRecord { log, number, folder, parent, first_key, size, made })
     }
 
     /// Records a person's answer in a numbered log, and syncs it: it counts once this returns.
     pub(crate) fn answer(self, answer: AnswerRecord) -> Result<(), Failure> {
-        let Self { folder, options } = self;
+        let Self { folder, options, .. } = self;
         let (log, number) =
             Log::open_numbered(&folder, options).map_err(|error| open_failure(&folder, error))?;
         announce(&log, &number.folder_in(&folder));
@@ -401,7 +406,7 @@ mod tests {
     fn open(folder: &std::path::Path) -> OpenRecord {
         let origin = KeyName::new("example.com/log").unwrap();
         let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::Group);
-        PreparedRecord { folder: folder.to_owned(), options }.open().unwrap()
+        PreparedRecord { folder: folder.to_owned(), options, kept: Vec::new() }.open().unwrap()
     }
 
     fn entry(code: &str) -> Record {
@@ -418,7 +423,7 @@ mod tests {
         let folder = folder.path().join("log");
         let origin = KeyName::new("example.com/log").unwrap();
         let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::System);
-        let record = PreparedRecord { folder: folder.clone(), options }.open().unwrap();
+        let record = PreparedRecord { folder: folder.clone(), options, kept: Vec::new() }.open().unwrap();
         record.log.record(&entry("A")).unwrap();
         // Somebody who is never done holds it.
         let held = Arc::clone(&record.log);
@@ -457,7 +462,7 @@ mod tests {
             let options = LogOptions::new(origin, SigningKey::from_seed([7; 32]));
             // The oldest segment is moved away, and the last one cut.
             let options = options.segment_bytes(1).dangerous_without_state();
-            PreparedRecord { folder: folder.clone(), options }.open().unwrap()
+            PreparedRecord { folder: folder.clone(), options, kept: Vec::new() }.open().unwrap()
         };
         let record = open();
         record.log.record(&entry("A")).unwrap();

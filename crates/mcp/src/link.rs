@@ -5,7 +5,7 @@ use std::time::Duration;
 use countersign_approval_token::PendingApprovals;
 use countersign_audit_log::{AuditSink, Direction, Record};
 use countersign_core::{CallId, Clock, Timestamp};
-use countersign_tool_gate::{InFlight, Refusals, ToolGate};
+use countersign_tool_gate::{InFlight, ToolGate};
 use parking_lot::{Condvar, Mutex};
 
 use crate::approvals::Approvals;
@@ -143,9 +143,7 @@ impl Link {
     /// `prefix` begins the ids of requests towards the server.
     pub(crate) fn new(parts: LinkParts, prefix: &str) -> Self {
         let limits = *parts.settings.limits();
-        let session = parts.gate.contract().session().clone();
-        let rate = parts.settings.refused_messages();
-        let refused = Refusals::new(Arc::clone(&parts.sink), session, None, rate);
+        let refused = parts.gate.refused_messages(parts.settings.refused_messages());
         let ttl = parts.settings.approval_ttl();
         let approvals = parts.pending.map(|store| Approvals::new(store, ttl));
         let contract_news = Mutex::new(ContractNews::of(&parts.gate));

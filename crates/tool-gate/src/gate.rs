@@ -241,6 +241,14 @@ impl ToolGate {
         self.inner.refuse_unseen(call_id, "?", RejectionCode::TooManyRequests, reason)
     }
 
+    /// Sums of the session's refused messages that are no calls, for the gateway in front of it: they are recorded where the gate
+    /// records, and counted with the agent's metrics.
+    #[must_use]
+    pub fn refused_messages(&self, rate: RefusalRate) -> Refusals {
+        let session = self.contract().session().clone();
+        self.inner.rows.refused_messages(session, rate)
+    }
+
     /// Refusals of this session that are recorded as sums. A host that has a thread to spare records those that are due, and every
     /// host the rest before it closes the record.
     #[must_use]

@@ -25,7 +25,7 @@ use crate::snapshot::Standing;
 const UNKNOWN: &str = "(unknown)";
 
 /// The names of all metrics that the gate emits, sorted.
-pub const METRIC_NAMES: [&str; 11] = [
+pub const METRIC_NAMES: [&str; 12] = [
     ACCEPTANCE,
     QUARANTINED,
     ALARM_LEVEL,
@@ -35,6 +35,7 @@ pub const METRIC_NAMES: [&str; 11] = [
     OUTCOMES,
     SESSION_STARTED,
     SIGNAL_RAISED,
+    SUMMED,
     UNAVAILABLE,
     UNDISCLOSED,
 ];
@@ -48,6 +49,7 @@ const ANSWERS: &str = "countersign_answers_total";
 const OUTCOMES: &str = "countersign_outcomes_total";
 const SESSION_STARTED: &str = "countersign_session_started_seconds";
 const SIGNAL_RAISED: &str = "countersign_signal_raised";
+const SUMMED: &str = "countersign_summed_refusals_total";
 const UNAVAILABLE: &str = "countersign_unavailable_total";
 const UNDISCLOSED: &str = "countersign_undisclosed_attempts_total";
 
@@ -83,10 +85,30 @@ impl ProcessMetrics {
     }
 }
 
+/// Refusals beyond the rate, which have no entry of their own on record. Without a counter they are not counted.
+#[derive(Clone, Default)]
+pub(crate) struct Summed(Option<Counter>);
+
+impl Summed {
+    pub(crate) fn count(&self) {
+        if let Some(counter) = &self.0 {
+            quietly(|| counter.increment(1));
+        }
+    }
+}
+
+impl fmt::Debug for Summed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Summed").finish_non_exhaustive()
+    }
+}
+
 /// What is told of one agent. A rejected name never becomes a label, so all of it is bounded by the registry.
 pub(crate) struct AgentMetrics {
     agent: SharedString,
     undisclosed: Counter,
+    summed_calls: Counter,
+    summed_messages: Counter,
     /// Each outage code has its counter from the start, so that the first outage is an increase.
     unavailable: Vec<(RejectionCode, Counter)>,
     /// Missing until a gate is opened for the agent.
@@ -121,6 +143,8 @@ impl AgentMetrics {
         };
         let new = Self {
             undisclosed: counter(&|| counter!(UNDISCLOSED, "agent" => label.clone())),
+            summed_calls: counter(&|| counter!(SUMMED, "agent" => label.clone(), "of" => "calls")),
+            summed_messages: counter(&|| counter!(SUMMED, "agent" => label.clone(), "of" => "messages")),
             unavailable: outages.map(|code| (code, unavailable(code))).collect(),
             session_started: OnceLock::new(),
             acceptance: OnceLock::new(),
@@ -134,6 +158,8 @@ impl AgentMetrics {
         };
         new.standing(Standing::Free);
         quietly(|| {
+            new.summed_calls.increment(0);
+            new.summed_messages.increment(0);
             new.alarm_level.set(0.0);
             new.alarm_raised.set(0.0);
             new.signals.iter().for_each(|(_, gauge)| gauge.set(0.0));
@@ -146,6 +172,16 @@ impl AgentMetrics {
         let look_up = || gauge!(SESSION_STARTED, "agent" => self.agent.clone());
         let seconds = Duration::from_millis(time.as_millis()).as_secs_f64();
         quietly(|| self.session_started.get_or_init(look_up).set(seconds));
+    }
+
+    /// The agent's refused calls beyond the rate.
+    pub(crate) fn summed_calls(&self) -> Summed {
+        Summed(Some(self.summed_calls.clone()))
+    }
+
+    /// Refused messages of its sessions beyond the rate.
+    pub(crate) fn summed_messages(&self) -> Summed {
+        Summed(Some(self.summed_messages.clone()))
     }
 
     /// The answers about one tool that the registry knows.
@@ -232,6 +268,7 @@ fn describe() {
         "Answers of the gate by agent, tool and code (ACCEPTED for a yes)."
     );
     describe_counter!(UNDISCLOSED, Unit::Count, "Calls to tools that the agent's session does not disclose.");
+    describe_counter!(SUMMED, Unit::Count, "Refusals beyond the rate, recorded as sums.");
     describe_counter!(UNAVAILABLE, Unit::Count, "Calls refused by an outage of the host.");
     describe_gauge!(SESSION_STARTED, Unit::Seconds, "Start of the agent's latest session, in Unix time.");
     describe_counter!(OUTCOMES, Unit::Count, "How accepted calls ended.");

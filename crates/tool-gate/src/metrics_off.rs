@@ -22,6 +22,13 @@ impl ProcessMetrics {
     pub(crate) const fn outcome(&self, _outcome: OutcomeKind) {}
 }
 
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Summed {}
+
+impl Summed {
+    pub(crate) const fn count(&self) {}
+}
+
 #[derive(Debug)]
 pub(crate) struct AgentMetrics;
 
@@ -31,6 +38,14 @@ impl AgentMetrics {
     }
 
     pub(crate) const fn session_started(&self, _time: Timestamp) {}
+
+    pub(crate) const fn summed_calls(&self) -> Summed {
+        Summed {}
+    }
+
+    pub(crate) const fn summed_messages(&self) -> Summed {
+        Summed {}
+    }
 
     pub(crate) fn tool(&self, _tool: &ToolId) -> Arc<AnswerMetrics> {
         Arc::new(AnswerMetrics)

@@ -7,6 +7,8 @@ use countersign_audit_log::{
 use countersign_core::{AgentId, SessionId, Timestamp};
 use parking_lot::Mutex;
 
+use crate::metrics::Summed;
+
 /// The most refusals at once that any rate allows.
 const MAX_BURST: u32 = 10_000;
 /// The most refusals in a second that any rate allows.
@@ -69,6 +71,7 @@ pub struct Refusals {
     session: SessionId,
     agent: Option<AgentId>,
     rate: RefusalRate,
+    summed: Summed,
     sums: Mutex<Sums>,
     /// Held while a sum is recorded: what comes behind it is recorded behind it.
     writing: Mutex<()>,
@@ -116,7 +119,15 @@ impl Refusals {
         agent: Option<AgentId>,
         rate: RefusalRate,
     ) -> Self {
-        Self { sink, session, agent, rate, sums: Mutex::default(), writing: Mutex::default() }
+        let (summed, sums, writing) = (Summed::default(), Mutex::default(), Mutex::default());
+        Self { sink, session, agent, rate, summed, sums, writing }
+    }
+
+    /// Counts each refusal that is added to a sum.
+    #[must_use]
+    pub(crate) fn counted_by(mut self, summed: Summed) -> Self {
+        self.summed = summed;
+        self
     }
 
     /// Returns `true` if a refusal is to have an entry of its own. Otherwise [`add`](Self::add) it.
@@ -134,6 +145,7 @@ impl Refusals {
 
     /// Adds a refusal to the sum. `made_up` is a name that no registry lists.
     pub fn add(&self, now: Timestamp, row: RefusedRow, made_up: Option<&str>) {
+        self.summed.count();
         let mut sums = self.sums.lock();
         let Sums { sum, due, names, .. } = &mut *sums;
         let sum = sum.get_or_insert_with(|| {

@@ -68,7 +68,8 @@ impl Rows {
         let rows = |tool: &ToolId| (stats.tool_row(tool), agent.row.metrics.tool(tool));
         let disclosed = contract.tools().iter().map(|tool| (tool.clone(), rows(tool))).collect();
         let (session, of) = (contract.session().clone(), contract.agent().clone());
-        let refused = Refusals::new(Arc::clone(&sink), session, Some(of), rate);
+        let refused = Refusals::new(Arc::clone(&sink), session, Some(of), rate)
+            .counted_by(agent.row.metrics.summed_calls());
         let signals = RaisedSignals {
             session: contract.session().clone(),
             agent: contract.agent().clone(),
@@ -76,6 +77,12 @@ impl Rows {
             waiting: Mutex::default(),
         };
         Self { stats, session: Counts::default(), agent, ancestors, disclosed, refused, signals, sink }
+    }
+
+    /// Sums of the session's refused messages that are no calls.
+    pub(crate) fn refused_messages(&self, session: SessionId, rate: RefusalRate) -> Refusals {
+        Refusals::new(Arc::clone(&self.sink), session, None, rate)
+            .counted_by(self.agent.row.metrics.summed_messages())
     }
 
     /// Refuses while the agent is quarantined, or one that led to its session: it must not act through another. Whatever

@@ -8,6 +8,7 @@ use countersign_core::{AgentId, ToolId};
 use countersign_registry::RegistrySnapshot;
 use countersign_tool_gate::{METRIC_NAMES, RejectionCode};
 
+use super::health::RECORD_METRICS;
 use super::metrics::WRITTEN;
 use crate::files::read_file;
 
@@ -21,6 +22,8 @@ const LARGEST: u64 = 1 << 53;
 const LARGEST_SUM: f64 = 9_007_199_254_740_992.0;
 /// Server and tool of every name that the registry does not know.
 const UNKNOWN: &str = "(unknown)";
+/// What sums are of.
+const SUMMED: [&str; 2] = ["calls", "messages"];
 /// Ends of accepted calls.
 const OUTCOMES: [&str; 4] = ["failed", "not_run", "returned", "unknown"];
 
@@ -67,7 +70,8 @@ pub(super) fn read_back(path: &Path, registry: &RegistrySnapshot) -> Result<Fami
     let mut read = Families::parse(text).ok_or(Damaged("it is not in the text format"))?;
     let mut names = BTreeSet::new();
     for family in &mut read.0 {
-        if !METRIC_NAMES.contains(&family.name.as_str()) && family.name != WRITTEN {
+        let name = family.name.as_str();
+        if !METRIC_NAMES.contains(&name) && !RECORD_METRICS.contains(&name) && name != WRITTEN {
             return Err(Damaged("it has a metric that is not the gateway's"));
         }
         if !names.insert(family.name.clone()) {
@@ -247,6 +251,7 @@ fn is_known(labels: &BTreeMap<&str, String>, registry: &RegistrySnapshot) -> Opt
                     || ToolId::new(server, value).is_ok_and(|tool| registry.tool(&tool).is_some())
             }
             "code" => value == "ACCEPTED" || RejectionCode::from_code(value).is_some(),
+            "of" => SUMMED.contains(&value.as_str()),
             "outcome" => OUTCOMES.contains(&value.as_str()),
             "le" => value.parse::<f64>().is_ok(),
             _ => return None,

@@ -15,11 +15,13 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use serde::Deserialize;
 
 use super::earlier::{Damaged, Families, Gauges, read_back};
+use super::health::Health;
 use super::scrape::{Hosts, serve};
 use crate::config::Span;
 use crate::failure::Failure;
 use crate::files::{Replace, write_file};
 use crate::output::{internal, note};
+use crate::record::ToldLog;
 use crate::time::now;
 
 /// The one metric that is a histogram.
@@ -95,12 +97,17 @@ pub(super) struct Rendering {
     handle: PrometheusHandle,
     /// Missing until the session is open.
     written: Arc<OnceLock<Gauge>>,
+    /// Missing until then, and where there is no record.
+    health: Arc<OnceLock<Health>>,
 }
 
 impl Rendering {
     pub(super) fn render(&self) -> String {
         if let (Some(written), Ok(now)) = (self.written.get(), now()) {
             written.set(Duration::from_millis(now.as_millis()).as_secs_f64());
+        }
+        if let Some(health) = self.health.get() {
+            health.set();
         }
         self.handle.render()
     }
@@ -141,7 +148,7 @@ impl Metrics {
             .and_then(PrometheusBuilder::install_recorder)
             .map_err(|_| internal("there is a recorder of metrics already"))?;
         let file = part.file.clone().map(|path| File { path, interval, earlier: Families::default() });
-        let rendering = Rendering { handle, written: Arc::default() };
+        let rendering = Rendering { handle, written: Arc::default(), health: Arc::default() };
         Ok(Self { rendering, listener, file, keeper: None })
     }
 
@@ -193,9 +200,12 @@ impl Metrics {
     }
 
     /// Writes the metrics of the session that was opened for the agent: its counters at zero, and its gauges.
-    pub(crate) fn opened(&self, agent: &AgentId) {
+    pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ToldLog>>) {
         describe_gauge!(WRITTEN, Unit::Seconds, "Time of the file or the scrape, in Unix time.");
         self.rendering.written.get_or_init(|| gauge!(WRITTEN, "agent" => agent.as_str().to_owned()));
+        if let Some(log) = log {
+            self.rendering.health.get_or_init(|| Health::new(agent, log));
+        }
         if let Some(file) = &self.file
             && let Err(failure) = file.write(&self.rendering, Gauges::Kept)
         {

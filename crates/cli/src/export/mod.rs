@@ -6,6 +6,8 @@
 #[cfg(feature = "prometheus")]
 mod earlier;
 #[cfg(feature = "prometheus")]
+mod health;
+#[cfg(feature = "prometheus")]
 mod metrics;
 #[cfg(feature = "prometheus")]
 mod scrape;
@@ -24,6 +26,7 @@ use countersign_core::AgentId;
 use countersign_registry::CapabilityRegistry;
 
 use crate::failure::Failure;
+use crate::record::ToldLog;
 
 #[cfg(feature = "prometheus")]
 pub(crate) use metrics::MetricsPart;
@@ -87,13 +90,13 @@ impl Exports {
         Ok(())
     }
 
-    /// Exports what there is of the agent's session, which was opened.
-    pub(crate) fn opened(&self, agent: &AgentId) {
+    /// Exports what there is of the agent's session, which was opened, and how its record fares.
+    pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ToldLog>>) {
         #[cfg(feature = "prometheus")]
         if let Some(metrics) = &self.metrics {
-            metrics.opened(agent);
+            metrics.opened(agent, log);
         }
-        let _ = agent;
+        let _ = (agent, log);
     }
 }
 

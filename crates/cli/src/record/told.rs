@@ -7,6 +7,7 @@ use countersign_audit_log::{AuditError, AuditSink, Log, Record};
 
 use crate::failure::{Failure, chain};
 use crate::output::note;
+use crate::record::health::Synced;
 
 /// How often the log's state is brought up to date.
 const STATE_SAVED: Duration = Duration::from_secs(10);
@@ -22,6 +23,10 @@ pub(crate) struct ToldLog {
     state: Mutex<State>,
     /// Whether the log's state could be saved the last time.
     state_kept: Mutex<bool>,
+    /// Files with checkpoints that are kept elsewhere.
+    #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "for metrics alone"))]
+    kept: Vec<PathBuf>,
+    synced: Synced,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +50,18 @@ impl AuditSink for ToldLog {
             return Err(AuditError::Unavailable(io::Error::other("its session has ended")));
         }
         let kept = self.log.record(record);
+        self.synced.note(&self.log);
         self.heard(State::of(&kept));
         kept
     }
 }
 
 impl ToldLog {
-    pub(crate) fn new(log: Log, folder: PathBuf) -> Self {
+    pub(crate) fn new(log: Log, folder: PathBuf, kept: Vec<PathBuf>) -> Self {
         report_cuts(&log, &folder);
         Self {
+            synced: Synced::opened(&log),
+            kept,
             log,
             folder,
             life: RwLock::new(Life::Open),
@@ -107,6 +115,7 @@ impl ToldLog {
     /// Saves the log's state, and reports a failure once. What the log itself reports is not for here.
     fn save_state(&self) {
         let saved = self.log.save_state();
+        self.synced.note(&self.log);
         let mut kept = self.state_kept.lock().unwrap_or_else(PoisonError::into_inner);
         match saved {
             Err(error @ AuditError::State { .. }) => {
@@ -196,4 +205,12 @@ pub(super) fn report_cuts(log: &Log, folder: &Path) {
 
 fn warn(failure: &Failure) {
     note(&format!("warning {}: {}", failure.code(), failure.line()));
+}
+
+#[cfg(feature = "prometheus")]
+impl ToldLog {
+    /// How the record fares now.
+    pub(crate) fn health(&self) -> super::RecordHealth {
+        super::RecordHealth::of(&self.log, &self.folder, &self.synced, &self.kept)
+    }
 }

@@ -152,7 +152,16 @@ fn a_file_that_cannot_be_written_stops_the_start() {
 fn every_metric_that_the_gate_has_is_documented() {
     let documented: BTreeSet<String> = documented().into_iter().map(|(name, ..)| name).collect();
     // The exporter's own.
-    let names = countersign_tool_gate::METRIC_NAMES.iter().chain(&["countersign_written_seconds"]);
+    let own = [
+        "countersign_written_seconds",
+        "countersign_record_entries",
+        "countersign_record_bytes",
+        "countersign_record_unsynced_entries",
+        "countersign_record_synced_timestamp_seconds",
+        "countersign_checkpoint_kept_timestamp_seconds",
+        "countersign_checkpoint_cosigned_timestamp_seconds",
+    ];
+    let names = countersign_tool_gate::METRIC_NAMES.iter().chain(&own);
     let emitted: BTreeSet<String> = names.map(ToString::to_string).collect();
     assert_eq!(documented, emitted);
 }
@@ -353,4 +362,46 @@ fn traces_that_make_no_sense_stop_the_start() {
     traces("endpoint = \"http://user:secret@127.0.0.1:4318/v1/traces\"", "CONFIG_MALFORMED");
     traces("endpoint = \"http://collector.example/v1/traces\"", "TRACES_PLAIN_HTTP");
     traces("endpoint = \"http://127.0.0.1/v1/traces\"\nprotocol = \"grpc\"", "CONFIG_MALFORMED");
+}
+
+/// Value of a gauge of the agent `bot` in the file.
+#[cfg(all(unix, feature = "prometheus"))]
+fn gauge_of(text: &str, name: &str) -> Option<f64> {
+    let series = format!("{name}{{agent=\"bot\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&series)).map(|value| value.parse().unwrap())
+}
+
+#[test]
+#[cfg(all(unix, feature = "prometheus"))]
+fn record_health_is_in_the_file() {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    let bench = gateway();
+    crate::mcp::Client::start(&bench).end();
+    let note = bench.ok("audit checkpoint log --key log.vkey");
+    // A cosignature of 1,000,000 seconds after 1970, by nobody.
+    let mut line = [0; 76];
+    line[4..12].copy_from_slice(&1_000_000_u64.to_be_bytes());
+    let line = <base64ct::Base64 as base64ct::Encoding>::encode_string(&line);
+    bench.write("kept.note", format!("{note}\u{2014} witness.example {line}\n"));
+    let config = bench.read("gateway.toml");
+    bench.write("gateway.toml", config.replace("[record]\n", "[record]\ncheckpoint_file = \"kept.note\"\n"));
+    with(&bench, "[metrics]\nfile = \"out.prom\"\ninterval = \"1s\"");
+    let mut client = crate::mcp::Client::start(&bench);
+    client.call("search", serde_json::json!({}));
+    std::thread::sleep(Duration::from_secs(3));
+    let text = bench.read("out.prom");
+    let entries = bench.entries().len();
+    let gauge = |name: &str| gauge_of(&text, &format!("countersign_{name}"));
+    assert_eq!(gauge("record_entries"), Some(entries as f64), "{text}");
+    assert_eq!(gauge("record_bytes"), Some(bench.read("log/000000000001.jsonl").len() as f64));
+    assert_eq!(gauge("record_unsynced_entries"), Some(0.0));
+    assert_eq!(gauge("checkpoint_cosigned_timestamp_seconds"), Some(1_000_000.0));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    for name in ["record_synced_timestamp_seconds", "checkpoint_kept_timestamp_seconds"] {
+        assert!(gauge(name).is_some_and(|time| (now - 600.0..=now).contains(&time)), "{name}: {text}");
+    }
+    assert!(text.contains("countersign_summed_refusals_total{agent=\"bot\",of=\"calls\"} 0"), "{text}");
+    client.end();
+    assert_eq!(gauge_of(&bench.read("out.prom"), "countersign_record_entries"), None);
 }

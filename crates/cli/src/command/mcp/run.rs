@@ -49,7 +49,7 @@ impl Run {
         let mut server = Server::start(&self.server, &interrupt)?;
         exports.begin(prepared.registry())?;
         let session = prepared.open_watched(&exports)?;
-        exports.opened(session.gate.contract().agent());
+        exports.opened(session.gate.contract().agent(), session.log.as_ref());
         let watch = Arc::new(Watch::new(session.gate.clone()));
         let watching = Arc::clone(&watch);
         let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };

@@ -1,0 +1,63 @@
+//! Gauges of the record.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use countersign_core::AgentId;
+use metrics::{Unit, describe_gauge, gauge};
+
+use crate::record::{RecordHealth, ToldLog};
+
+const ENTRIES: &str = "countersign_record_entries";
+const UNSYNCED: &str = "countersign_record_unsynced_entries";
+const BYTES: &str = "countersign_record_bytes";
+const SYNCED: &str = "countersign_record_synced_timestamp_seconds";
+const KEPT: &str = "countersign_checkpoint_kept_timestamp_seconds";
+const COSIGNED: &str = "countersign_checkpoint_cosigned_timestamp_seconds";
+
+/// The names of all of them.
+pub(super) const RECORD_METRICS: [&str; 6] = [ENTRIES, UNSYNCED, BYTES, SYNCED, KEPT, COSIGNED];
+
+/// Health of the record of one session.
+///
+/// Times are those of the event, not ages: an age that a dead process left behind would stay small for ever.
+#[derive(Debug)]
+pub(super) struct Health {
+    agent: String,
+    log: Weak<ToldLog>,
+}
+
+impl Health {
+    pub(super) fn new(agent: &AgentId, log: &Arc<ToldLog>) -> Self {
+        describe_gauge!(ENTRIES, Unit::Count, "Entries of the log that the gateway writes.");
+        describe_gauge!(UNSYNCED, Unit::Count, "Entries that are not synced.");
+        describe_gauge!(BYTES, Unit::Bytes, "Size of the log's segments.");
+        describe_gauge!(SYNCED, Unit::Seconds, "Time of the last sync, in Unix time.");
+        describe_gauge!(KEPT, Unit::Seconds, "Time of the last checkpoint in checkpoint_file, in Unix time.");
+        describe_gauge!(
+            COSIGNED,
+            Unit::Seconds,
+            "Time of the last cosignature in checkpoint_file, in Unix time."
+        );
+        Self { agent: agent.as_str().to_owned(), log: Arc::downgrade(log) }
+    }
+
+    /// Sets the gauges to what holds now. What is not known has none.
+    pub(super) fn set(&self) {
+        let Some(log) = self.log.upgrade() else { return };
+        let RecordHealth { entries, unsynced, bytes, synced, kept, cosigned } = log.health();
+        for (name, count) in [(ENTRIES, entries), (UNSYNCED, unsynced), (BYTES, bytes)] {
+            #[expect(clippy::cast_precision_loss, reason = "a count, to 53 bits")]
+            self.gauge(name, count as f64);
+        }
+        for (name, time) in [(SYNCED, synced), (KEPT, kept), (COSIGNED, cosigned)] {
+            if let Some(time) = time.as_ref().map(Duration::as_secs_f64) {
+                self.gauge(name, time);
+            }
+        }
+    }
+
+    fn gauge(&self, name: &'static str, value: f64) {
+        gauge!(name, "agent" => self.agent.clone()).set(value);
+    }
+}
