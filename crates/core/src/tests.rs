@@ -100,6 +100,14 @@ fn a_time_is_written_as_rfc_3339() {
 }
 
 #[test]
+fn negative_or_broken_spans_in_json_are_rejected() {
+    assert_eq!(serde_json::from_str::<Millis>("1500").unwrap(), Millis::new(1_500).unwrap());
+    for bad in ["-1", "1.5", "\"1s\"", "9007199254740992"] {
+        assert!(serde_json::from_str::<Millis>(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
 fn a_span_is_read_from_a_number_and_a_unit() {
     assert_eq!("60s".parse(), Ok(Millis::from_secs(60)));
     assert_eq!("1d".parse(), Ok(Millis::from_secs(86_400)));

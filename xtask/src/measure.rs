@@ -1,0 +1,124 @@
+//! The figures of the source. A limit is the figure of today: it is lowered with it, and never raised.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::house::{HouseError, SourceFile, read_house};
+use crate::{imports, text};
+
+/// One figure, and the most that it may be.
+struct Figure {
+    name: &'static str,
+    value: usize,
+    limit: Option<usize>,
+}
+
+/// All figures, and where the worst of them are.
+pub(crate) struct Measured {
+    figures: Vec<Figure>,
+    cycles: Vec<Vec<PathBuf>>,
+}
+
+impl Measured {
+    /// Names of the figures that are above their limit.
+    pub(crate) fn over_limit(&self) -> Vec<&'static str> {
+        self.figures
+            .iter()
+            .filter(|figure| figure.limit.is_some_and(|limit| figure.value > limit))
+            .map(|figure| figure.name)
+            .collect()
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<52} {:>7} {:>7}", "figure", "now", "limit")?;
+        for Figure { name, value, limit } in &self.figures {
+            let limit = limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string());
+            writeln!(f, "{name:<52} {value:>7} {limit:>7}")?;
+        }
+        for cycle in &self.cycles {
+            let files: Vec<String> = cycle.iter().map(|file| file.display().to_string()).collect();
+            writeln!(f, "cycle of {}: {}", files.len(), files.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Measures the workspace in a folder.
+pub(crate) fn measure(root: &Path) -> Result<Measured, HouseError> {
+    let files = read_house(root)?;
+    let (tests, sources): (Vec<&SourceFile>, Vec<&SourceFile>) =
+        files.iter().partition(|file| file.is_test());
+    let cycles = all_cycles(&sources);
+    let mut names: Vec<usize> =
+        files.iter().flat_map(|file| text::test_names(&file.text)).map(str::len).collect();
+    names.sort_unstable();
+    let cli = sources.iter().filter(|file| file.crate_source() == Some("cli")).copied();
+    let in_crates = sources.iter().filter(|file| file.crate_source().is_some());
+    let readme = root.join("README.md");
+    let readme =
+        fs::read_to_string(&readme).map_err(|source| HouseError::Read { path: readme.clone(), source })?;
+    let figure = |name, value, limit| Figure { name, value, limit };
+    let riddles = files.iter().map(|file| text::riddles(&file.text)).sum();
+    let figures = vec![
+        figure("import cycles between files of a crate", cycles.len(), Some(23)),
+        figure("files in the largest import cycle", cycles.first().map_or(0, Vec::len), Some(18)),
+        figure("lines of the command line's source", lines(cli), None),
+        figure("lines of source", lines(sources.iter().copied()), None),
+        figure("lines of tests and benches", lines(tests.iter().copied()), None),
+        figure("files under src without tests", in_crates.count(), None),
+        figure("type names with more than one meaning", shared_type_names(&sources), Some(101)),
+        figure("comments with a riddle for a noun", riddles, Some(606)),
+        figure("length of test names, 90th percentile", at(&names, 9, 10), None),
+        figure("length of test names, longest", names.last().copied().unwrap_or(0), Some(107)),
+        figure("lines of README.md", readme.lines().count(), Some(438)),
+    ];
+    Ok(Measured { figures, cycles })
+}
+
+fn all_cycles(sources: &[&SourceFile]) -> Vec<Vec<PathBuf>> {
+    let mut by_crate: BTreeMap<&str, Vec<&SourceFile>> = BTreeMap::new();
+    for file in sources {
+        if let Some(name) = file.crate_source() {
+            by_crate.entry(name).or_default().push(file);
+        }
+    }
+    let of = |(name, files): (&str, Vec<&SourceFile>)| {
+        imports::cycles(&Path::new("crates").join(name).join("src"), &files)
+    };
+    let mut cycles: Vec<Vec<PathBuf>> = by_crate.into_iter().flat_map(of).collect();
+    cycles.sort_by_key(|cycle| std::cmp::Reverse(cycle.len()));
+    cycles
+}
+
+fn lines<'a>(files: impl Iterator<Item = &'a SourceFile>) -> usize {
+    files.map(|file| file.text.lines().count()).sum()
+}
+
+/// The value `part` of `whole` parts up a sorted list.
+fn at(sorted: &[usize], part: usize, whole: usize) -> usize {
+    let place = sorted.len().saturating_mul(part).checked_div(whole).unwrap_or(0);
+    sorted.get(place).copied().unwrap_or(0)
+}
+
+/// How many names belong to more than one struct, enum, trait or type alias of the workspace.
+fn shared_type_names(sources: &[&SourceFile]) -> usize {
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    for file in sources {
+        for item in &file.syntax.items {
+            let name = match item {
+                syn::Item::Struct(item) => &item.ident,
+                syn::Item::Enum(item) => &item.ident,
+                syn::Item::Trait(item) => &item.ident,
+                syn::Item::Type(item) => &item.ident,
+                _ => continue,
+            };
+            let count = names.entry(name.to_string()).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+    names.values().filter(|count| **count > 1).count()
+}
