@@ -231,8 +231,8 @@ async def everything(folder):
         except MCPError as error:
             check("everything: a method that is not allowed is refused", error.error.code == -32601, error)
     kinds = {line["type"] for line in record(folder)}
-    check("everything: session, decisions, outcomes and refused messages are on record",
-          kinds == {"session", "decision", "outcome", "gateway"}, kinds)
+    check("everything: session, server, decisions, outcomes, refused messages and the end are on record",
+          kinds == {"session", "server", "decision", "outcome", "gateway", "end"}, kinds)
 
 
 # A server that ignores the end of its input and every signal that can be ignored, as does the process that it starts.

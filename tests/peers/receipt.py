@@ -36,7 +36,7 @@ LOG, WITNESS = 0x01, 0x04
 DASH = "\u2014 "
 KINDS = (
     *("decision", "outcome", "session", "server", "gateway"),
-    *("recovered", "standing", "answer", "refused", "signal", "began", "archived"),
+    *("recovered", "standing", "answer", "refused", "signal", "began", "archived", "end", "gap"),
 )
 
 

@@ -288,7 +288,7 @@ def follows(desk, folder):
     desk.decide("a", 3)
     done = desk.witness(one)
     check("a first checkpoint is cosigned", done.returncode == 0 and done.stderr == "", done)
-    check("the note verifies here", cosigned_by(done.stdout, desk, kept) == (7, 1), done.stdout)
+    check("the note verifies here", cosigned_by(done.stdout, desk, kept) == (8, 1), done.stdout)
     check("the path is the protocol's", server.bodies[0][0] == "/witness/add-checkpoint", server.bodies)
     check("nothing that entries hold is sent", "hunter2" not in str(server.bodies) and "night-shift" not in str(server.bodies))
     check("one request for a log never seen", server.olds() == ["old 0"])
@@ -300,7 +300,7 @@ def follows(desk, folder):
         check(f"a log that grew to {size} is cosigned", done.returncode == 0
               and cosigned_by(done.stdout, desk, kept) == (size, 1), done)
     asked = server.olds()
-    check("once more from the witness's size, then from the state's", asked[:2] == ["old 0", "old 7"]
+    check("once more from the witness's size, then from the state's", asked[:2] == ["old 0", "old 8"]
           and len(asked) == 6, asked)
     check("the state is the last note", (folder / "state.note").read_text() == done.stdout)
     done = desk.witness(one, more="--state state.note --out kept.note")

@@ -46,7 +46,7 @@ fn record(call: usize) -> Result<Record, Failure> {
         Principal::new("alice@example.com")?,
         &format!("call-{call}"),
         RecordedTool::new("payments", "send_refund"),
-        Verdict::Accept,
+        Verdict::Reject,
         7,
     );
     record.definition = Some(Digest::of(b"definition"));

@@ -19,7 +19,9 @@ mod checkpoint;
 mod closing;
 mod cosignature;
 mod disk;
+mod end_record;
 mod error;
+mod gap_record;
 mod lifecycle;
 mod line;
 mod log;
@@ -56,7 +58,9 @@ pub use checkpoint::{Checkpoint, CheckpointError, LogKey};
 pub use closing::{ClosedLog, ClosingError, ClosingNote, verify_closing};
 pub use cosignature::{Cosignature, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
 pub use disk::{Disk, DiskFile, FolderDisk, JoinedDisk};
+pub use end_record::{EndReason, EndRecord};
 pub use error::AuditError;
+pub use gap_record::{GapRecord, GapRow, UnrecordedAnswer};
 pub use lifecycle::{ArchivedRecord, BeganRecord};
 pub use log::{
     CutBytes, Durability, Log, LogOptions, LogStart, Pending, RetireError, RetireWhich, Retired, retire_log,
@@ -72,8 +76,8 @@ pub use memory::MemorySink;
 pub use proposal::{EvidenceKind, EvidenceRecord, ProposalRecord};
 pub use receipt::{MAX_RECEIPT_BYTES, Receipt, ReceiptError, VerifiedReceipt};
 pub use record::{
-    Direction, GatewayRecord, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, Signal, SignalRecord,
-    StandingChange, StandingRecord,
+    Direction, GatewayRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, Signal,
+    SignalRecord, StandingChange, StandingRecord,
 };
 pub use refused::{RefusedRecord, RefusedRow};
 pub use session_record::{ClaimsRecord, Instructions, ServerRecord, SessionRecord};

@@ -4,7 +4,7 @@
 
 use countersign_core::Digest;
 
-use crate::{AuditError, CallRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict};
+use crate::{AuditError, CallRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict};
 
 /// How much room is made for a line at first: most are shorter.
 pub(crate) const LINE: usize = 768;
@@ -34,7 +34,9 @@ pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), A
         | Record::Signal(_)
         | Record::Server(_)
         | Record::Began(_)
-        | Record::Archived(_) => {
+        | Record::Archived(_)
+        | Record::End(_)
+        | Record::Gap(_) => {
             let start = buffer.len();
             json(buffer, record)?;
             // A record is an object: its members follow on the first one.
@@ -104,6 +106,9 @@ fn outcome(b: &mut Vec<u8>, end: &OutcomeRecord) {
     });
     maybe(b, ",\"duration_ms\":", end.duration_ms.map(|duration| duration.as_millis()), number);
     maybe(b, ",\"code\":", end.code.as_ref().map(|code| code.as_str()), text);
+    if let Some(OutcomeBy::Recovery) = end.by {
+        b.extend_from_slice(b",\"by\":\"recovery\"");
+    }
     b.push(b'}');
 }
 

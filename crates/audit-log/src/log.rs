@@ -1,10 +1,13 @@
 pub(crate) mod batch;
 mod cut;
 mod failure;
+mod gaps;
 mod keeper;
 mod older;
 mod open;
+mod open_calls;
 mod options;
+mod recovery;
 mod reopen;
 mod retire;
 mod share;
@@ -15,6 +18,7 @@ mod writer;
 
 pub use cut::CutBytes;
 pub use keeper::LogStart;
+pub(crate) use keeper::Stand;
 pub use options::{Durability, LogOptions};
 pub use retire::{RetireError, RetireWhich, Retired, retire_log};
 
@@ -35,9 +39,10 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::disk::Disk;
 use crate::line::{LINE, MAX_PREFIX, record_body};
 use crate::segment::{MAX_LINE, call_tag};
-use crate::{AuditError, AuditSink, FolderDisk, LogError, LogKey, RebuiltSide, Record};
+use crate::{AuditError, AuditSink, FolderDisk, LogError, LogKey, RebuiltSide, Record, UnrecordedAnswer};
 use batch::{Batch, MAX_BATCH};
 use failure::Failure;
+use gaps::Gaps;
 use keeper::{Keeper, Tried};
 use older::Older;
 use open::Opened;
@@ -69,6 +74,9 @@ const PATIENCE: u32 = 128;
 /// never given up. What was refused may still be in the log: a batch that reads show whole, with its checkpoint, is kept,
 /// for a reader may have seen it; anything else that was not acknowledged is cut. Before that, the bytes are kept in a file of
 /// their own, `cut-` and the number of the record that names it.
+///
+/// A call whose process ended before its outcome was recorded gets the outcome `unknown` when the log is opened
+/// ([`OutcomeBy::Recovery`](crate::OutcomeBy::Recovery)): each accepted decision has one in the end, unless it is in an archived segment.
 ///
 /// A state beside the folder ([`LogOptions::state`]) keeps the last synced checkpoint. A folder that was deleted, cut or
 /// replaced by an older copy does not go on from it and is not opened. The state is saved when the log is opened, at every
@@ -162,7 +170,7 @@ impl Log {
     }
 
     fn ready(disk: Box<dyn Disk>, options: LogOptions, opened: Opened) -> Self {
-        let Opened { mut writer, keeper, start, older, rebuilt } = opened;
+        let Opened { mut writer, calls, keeper, start, older, rebuilt } = opened;
         let kept = writer.frontier.size();
         let note: Arc<str> = writer.note.as_str().into();
         let state = State {
@@ -173,6 +181,8 @@ impl Log {
             spare: Batch::default(),
             kept: writer.frontier.clone(),
             note: Arc::clone(&note),
+            calls,
+            gaps: Gaps::default(),
             recovered: std::mem::take(&mut writer.recovered),
             synced_size: writer.signed_size,
             synced_note: note,
@@ -240,11 +250,18 @@ impl Log {
                 break;
             }
         }
-        let seq = guard.given().saturating_add(1);
-        if seq > MAX_SIZE {
+        let mut seq = guard.given().saturating_add(1);
+        if seq >= MAX_SIZE {
             return Err(AuditError::TooLong);
         }
+        if let Some(gap) = guard.gaps.take(seq, record.time()) {
+            let mut body = Vec::new();
+            record_body(&gap, &mut body)?;
+            guard.open.push(seq, &body, 0);
+            seq = seq.saturating_add(1);
+        }
         guard.open.push(seq, &body, tag);
+        guard.calls.note(seq, record);
         Ok(Pending { log: self, life: guard.life, seq })
     }
 
@@ -333,7 +350,8 @@ impl Log {
         let Some(keeper) = &self.keeper else { return Ok(()) };
         keeper.save(wait, || {
             let state = self.state.lock();
-            (state.synced_size, Arc::clone(&state.synced_note))
+            let (size, note) = (state.synced_size, Arc::clone(&state.synced_note));
+            Stand { size, note, settled: state.calls.settled(size), gap: state.gaps.open() }
         })
     }
 
@@ -363,6 +381,8 @@ impl Log {
         }
         if let Some((size, _)) = writer.synced_checkpoint() {
             (state.synced_size, state.synced_note) = (size, Arc::clone(&state.note));
+            state.calls.synced(size);
+            state.gaps.synced(size);
         }
         if let Some(failure) = failure {
             state.end_life(failure);
@@ -379,10 +399,16 @@ impl Log {
     fn reopen(&self, state: &mut MutexGuard<'_, State>, time: Timestamp) -> Result<(), AuditError> {
         let Some(mut writer) = state.writer.take() else { return Ok(()) };
         state.reopening = true;
+        let mut last = None;
         let done = Self::write(state, &mut writer, |writer| {
-            reopen::reopen(&*self.disk, &self.options, writer, time)
+            last = Some(reopen::reopen(&*self.disk, &self.options, writer, time)?);
+            Ok(())
         });
         state.reopening = false;
+        if let Some(last) = last {
+            state.calls.cut_behind(last);
+            state.gaps.cut_behind(last);
+        }
         state.frontier.clone_from(&writer.frontier);
         self.settle(state, writer, None);
         done
@@ -394,10 +420,10 @@ impl Log {
     /// # Errors
     /// As [`AuditSink::record`].
     pub fn checkpoint(&self) -> Result<String, AuditError> {
-        let note = self.sign_all()?;
-        // The state may lag behind; `save_state` reports the failure.
+        let note = self.sign_all();
+        // The state may lag behind; `save_state` reports the failure. In an outage it keeps the gap.
         let _ = self.save(LockWait::Call);
-        Ok(note)
+        note
     }
 
     /// Brings the state up to the last record that is kept; under [`Durability::System`] that is first synced under a checkpoint.
@@ -409,10 +435,8 @@ impl Log {
         let state = self.state.lock();
         let is_behind = state.kept.size() > state.synced_size;
         drop(state);
-        if self.keeper.is_some() && is_behind {
-            self.sign_all()?;
-        }
-        self.save(LockWait::Call)
+        let signed = if self.keeper.is_some() && is_behind { self.sign_all().map(drop) } else { Ok(()) };
+        self.save(LockWait::Call).and(signed)
     }
 
     /// Takes the log out of its state, which then no longer knows it, and saves it no more: for a log that was begun in vain and
@@ -543,6 +567,13 @@ impl Log {
 impl AuditSink for Log {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         self.submit(record)?.wait()
+    }
+
+    /// The first entry after the outage counts the answer, and until then the state does.
+    fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
+        let mut state = self.state.lock();
+        let failure = state.ended.map(|ended| ended.failure);
+        state.gaps.add(answer, failure);
     }
 }
 

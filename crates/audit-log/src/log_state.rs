@@ -7,7 +7,8 @@ use countersign_keys::state_file::{LockWait, StateFile, StateFileError};
 use countersign_keys::trusted::UntrustedFile;
 use serde::Deserialize as _;
 
-use crate::{Checkpoint, CheckpointError, LogError, LogKey};
+use crate::log::Stand;
+use crate::{Checkpoint, CheckpointError, GapRecord, LogError, LogKey};
 
 /// Name of the file's format.
 const FORMAT: &str = "countersign-record-state-1";
@@ -30,6 +31,10 @@ pub struct KnownLog {
     pub first: u64,
     /// The last checkpoint that was synced.
     pub checkpoint: Checkpoint,
+    /// Number up to which each accepted decision has an outcome; 0 where that is not known.
+    pub(crate) settled: u64,
+    /// Answers that had no entry when the log's last process ended, or when it saved the state.
+    pub(crate) gap: Option<GapRecord>,
 }
 
 /// Why a log's state cannot be used. The log is then not opened.
@@ -82,8 +87,9 @@ impl LogStates {
             return Ok(None);
         };
         let checkpoint = Checkpoint::verify(&log.checkpoint, key).map_err(LogStateError::Signature)?;
-        if checkpoint.size() == log.size && log.first > 0 {
-            Ok(Some(KnownLog { first: log.first, checkpoint }))
+        let settled = log.settled.unwrap_or_default();
+        if checkpoint.size() == log.size && log.first > 0 && settled <= log.size {
+            Ok(Some(KnownLog { first: log.first, checkpoint, settled, gap: log.gap.clone() }))
         } else {
             Err(LogStateError::Malformed)
         }
@@ -100,10 +106,12 @@ impl LogStates {
         self.0.iter().map(|log| log.origin.as_str())
     }
 
-    pub(crate) fn set(&mut self, origin: &KeyName, first: u64, size: u64, note: &str) {
+    pub(crate) fn set(&mut self, origin: &KeyName, first: u64, stand: &Stand) {
         self.remove(origin);
-        let (origin, checkpoint) = (origin.as_str().to_owned(), note.to_owned());
-        self.0.push(WireLog { origin, first, size, checkpoint });
+        let Stand { size, note, settled, gap } = stand;
+        let (origin, checkpoint) = (origin.as_str().to_owned(), (**note).to_owned());
+        let (size, settled, gap) = (*size, Some(*settled), gap.clone());
+        self.0.push(WireLog { origin, first, size, checkpoint, settled, gap });
         self.0.sort_by(|one, other| one.origin.cmp(&other.origin));
     }
 
@@ -207,6 +215,12 @@ struct WireLog {
     size: u64,
     /// Signed note of the last synced checkpoint.
     checkpoint: String,
+    /// Number up to which each accepted decision has an outcome. Older states have none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    settled: Option<u64>,
+    /// Answers without an entry, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    gap: Option<GapRecord>,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -1,8 +1,8 @@
 use countersign_core::{AgentId, Digest, Millis, SessionId, Timestamp};
 
 use crate::{
-    AnswerRecord, ArchivedRecord, BeganRecord, CallRecord, Escaped, RefusedRecord, ServerRecord,
-    SessionRecord,
+    AnswerRecord, ArchivedRecord, BeganRecord, CallRecord, EndRecord, Escaped, GapRecord, RefusedRecord,
+    ServerRecord, SessionRecord,
 };
 
 /// One line of the record.
@@ -34,6 +34,10 @@ pub enum Record {
     Began(BeganRecord),
     /// The oldest segments of the log were archived.
     Archived(ArchivedRecord),
+    /// A session ended in order.
+    End(EndRecord),
+    /// The record works again after an outage.
+    Gap(GapRecord),
 }
 
 impl Record {
@@ -53,6 +57,8 @@ impl Record {
             Self::Server(r) => r.time,
             Self::Began(r) => r.time,
             Self::Archived(r) => r.time,
+            Self::End(r) => r.time,
+            Self::Gap(r) => r.time,
         }
     }
 }
@@ -94,10 +100,22 @@ pub struct OutcomeRecord {
     /// Code of the refusal to run it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<Escaped<64>>,
+    /// Author of the entry, where it is not the gate that accepted the call.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub by: Option<OutcomeBy>,
+}
+
+/// Author of an outcome that the process of its call did not record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum OutcomeBy {
+    /// The log, when it was opened after that process had ended.
+    Recovery,
 }
 
 impl OutcomeRecord {
-    /// Makes one without a duration and a code.
+    /// Makes one without a duration and a code, by the gate.
     #[must_use]
     pub fn new(
         time: Timestamp,
@@ -106,7 +124,8 @@ impl OutcomeRecord {
         decision: u64,
         outcome: OutcomeKind,
     ) -> Self {
-        Self { time, session, call_id: call_id.into(), decision, outcome, duration_ms: None, code: None }
+        let call_id = call_id.into();
+        Self { time, session, call_id, decision, outcome, duration_ms: None, code: None, by: None }
     }
 }
 

@@ -6,11 +6,13 @@ mod log_batch;
 mod log_cut;
 mod log_faults;
 mod log_fork;
+mod log_gaps;
 mod log_histories;
 mod log_hostile;
 mod log_kill;
 mod log_moved;
 mod log_proofs;
+mod log_recovery;
 mod log_retire;
 mod log_share;
 mod log_state;
@@ -39,8 +41,25 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()
 }
 
+/// A refused call, which has no outcome.
 fn decision(call: &str) -> Record {
+    let mut call = call_record(call);
+    call.verdict = Verdict::Reject;
+    Record::Decision(call)
+}
+
+fn accepted(call: &str) -> Record {
     Record::Decision(call_record(call))
+}
+
+fn outcome(call: &str, decision: u64) -> Record {
+    let session = SessionId::new("s1").unwrap();
+    Record::Outcome(OutcomeRecord::new(at(2_000), session, call, decision, OutcomeKind::Returned))
+}
+
+fn end(reason: EndReason) -> Record {
+    let (session, bot) = (SessionId::new("s1").unwrap(), AgentId::new("support-bot").unwrap());
+    Record::End(EndRecord::new(at(7_000), session, bot, reason))
 }
 
 fn call_record(call: &str) -> CallRecord {
@@ -102,6 +121,7 @@ fn hostile(text: &str) -> Vec<Record> {
         OutcomeRecord::new(at(2_000), SessionId::new("s1").unwrap(), text, 1, OutcomeKind::Unknown);
     outcome.duration_ms = Some(Millis::from_secs(1));
     outcome.code = Some(text.into());
+    outcome.by = Some(OutcomeBy::Recovery);
     let mut gateway = GatewayRecord::new(at(3_000), Direction::ToClient, text);
     gateway.method = Some(text.into());
     gateway.reason = Some(text.into());
@@ -156,6 +176,12 @@ fn hostile(text: &str) -> Vec<Record> {
     server.name = Some(text.into());
     server.version = Some(text.into());
     server.instructions = Some(Instructions::Dropped);
+    let mut gap = GapRecord::new(at(8_000), text);
+    let spent = "s1".parse().unwrap();
+    for n in 8_000..8_070 {
+        let code = format!("{n}{text}");
+        gap.add(&UnrecordedAnswer { time: at(n), code: &code, approval: Some(&spent) });
+    }
     vec![
         Record::Session(session),
         Record::Decision(call),
@@ -166,6 +192,8 @@ fn hostile(text: &str) -> Vec<Record> {
         Record::Refused(refused),
         Record::Signal(signal),
         Record::Server(server),
+        end(EndReason::Error),
+        Record::Gap(gap),
     ]
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use countersign_action_proposal::ProposalVerifier;
 use countersign_approval_token::MemorySpentTokens;
-use countersign_audit_log::{AuditSink, MemorySink};
+use countersign_audit_log::{AuditSink, EndReason, MemorySink};
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 use countersign_committed_plan::{OnBreach, PlanContext};
 use countersign_core::{
@@ -130,6 +130,30 @@ pub(crate) struct OpenSession {
     pub(crate) clock: Arc<dyn Clock>,
     /// Pending approvals, where approvals are taken.
     pub(crate) pending: Option<Arc<SqliteStore>>,
+}
+
+/// Records the end of a session when it is dropped, unless it is recorded by then: as an error, or with the reason that was set.
+#[derive(Debug)]
+pub(crate) struct SessionEnd {
+    gate: ToolGate,
+    reason: EndReason,
+}
+
+impl SessionEnd {
+    pub(crate) const fn new(gate: ToolGate) -> Self {
+        Self { gate, reason: EndReason::Error }
+    }
+
+    pub(crate) const fn set(&mut self, reason: EndReason) {
+        self.reason = reason;
+    }
+}
+
+impl Drop for SessionEnd {
+    fn drop(&mut self) {
+        // The log tells the operator why it fails.
+        let _ = self.gate.end_session(self.reason);
+    }
 }
 
 /// The files that a session writes.

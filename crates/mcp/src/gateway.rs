@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use countersign_approval_token::PendingApprovals;
-use countersign_audit_log::AuditSink;
+use countersign_audit_log::{AuditSink, EndReason};
 use countersign_committed_plan::{Plan, PlanRoot};
 use countersign_core::{CallId, Clock, Timestamp};
 use countersign_registry::SessionContract;
@@ -195,7 +195,7 @@ impl Gateway {
     /// one that reads `client_in` answers later requests with "the server ended" until that stream ends, and the ones
     /// at the server stay until the server is gone. Whoever calls this ends the server's process afterwards. What those
     /// threads still refuse is recorded as a sum once they end: no call is accepted any more, and how each ended is on record, unless
-    /// that took longer than the drain time.
+    /// that took longer than the drain time. The session's end is recorded behind all of it ([`ToolGate::end_session`]).
     ///
     /// # Errors
     /// [`GatewayError`] when the operating system gives no threads or no random bytes.
@@ -212,6 +212,7 @@ impl Gateway {
         self.stop.runs(&link);
         if let Err(error) = start_all(&link, client_in, client_out, server_in, server_out) {
             link.stop();
+            link.end_session(EndReason::Error);
             return Err(GatewayError::Thread(error));
         }
         let end = link.wait_for_end();
@@ -225,6 +226,11 @@ impl Gateway {
         // One whose last step had calls left is finished by the end.
         finish(&link);
         link.end_recording(drain);
+        link.end_session(match end {
+            End::Client => EndReason::Client,
+            End::Server => EndReason::Server,
+            End::Gateway => EndReason::Signal,
+        });
         if end != End::Server {
             link.to_client.close();
         }

@@ -3,9 +3,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use countersign_approval_token::PendingApprovals;
-use countersign_audit_log::{AuditSink, Direction, Record};
+use countersign_audit_log::{AuditSink, Direction, Record, UnrecordedAnswer};
 use countersign_core::{CallId, Clock, Timestamp};
-use countersign_tool_gate::{InFlight, ToolGate};
+use countersign_tool_gate::{InFlight, RejectionCode, ToolGate};
 use parking_lot::{Condvar, Mutex};
 
 use crate::approvals::Approvals;
@@ -252,9 +252,16 @@ impl Link {
         (self.notice)(notice);
     }
 
-    /// Puts something on record, and gives its number if it could be.
+    /// Records a refusal, and returns its number. Where that fails, the sink counts the answer.
     pub(crate) fn keep(&self, record: &Record) -> Option<u64> {
-        self.sink.record(record).ok()
+        let recorded = self.sink.record(record).ok();
+        if recorded.is_none() {
+            let unavailable = RejectionCode::AuditUnavailable.as_str();
+            let code =
+                if let Record::Gateway(refused) = record { refused.code.as_str() } else { unavailable };
+            self.sink.note_unrecorded(&UnrecordedAnswer { time: record.time(), code, approval: None });
+        }
+        recorded
     }
 
     /// The time, or the last that could be told: a refusal goes on record even while the clock fails.

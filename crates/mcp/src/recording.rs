@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_audit_log::{
-    CallRecord, Direction, GatewayRecord, Instructions, Record, RefusedRow, ServerRecord,
+    CallRecord, Direction, EndReason, GatewayRecord, Instructions, Record, RefusedRow, ServerRecord,
 };
 use countersign_canonical_json::ValueRef;
 use countersign_core::Timestamp;
@@ -130,6 +130,11 @@ impl Link {
                 let _ = refused.write(now);
             }
         }
+    }
+
+    /// Records the session's end. Where that fails, there is none: the sink tells the operator why.
+    pub(crate) fn end_session(&self, reason: EndReason) {
+        let _ = self.gate.end_session(reason);
     }
 
     /// Records what waits and what was summed, for at most `limit`. Later refusals are in a sum.

@@ -245,6 +245,10 @@ impl InFlight {
     pub(crate) fn not_run(mut self, code: RejectionCode, used: UsedUp) -> Rejection {
         let is_recorded = self.record(OutcomeKind::NotRun, Some(code));
         let code = if is_recorded { code } else { RejectionCode::AuditUnavailable };
+        if !is_recorded {
+            // The decision is on record, with its approval.
+            self.gate.note_unrecorded(self.gate.latest(), None);
+        }
         let rejection = Rejection::new(code, self.call_id.as_str(), Some(self.decision));
         // A step that was not run has had its turn: the plan cannot be finished any more.
         Rejection { used, halted: self.step.is_some(), ..rejection }

@@ -96,6 +96,11 @@ impl<'a> Facts<'a> {
         self.call.call_id
     }
 
+    /// Id of the approval that the call has spent.
+    pub(crate) fn spent_approval(&self) -> Option<&TokenId> {
+        self.approval.as_ref().filter(|_| self.used.approval).map(|(id, _)| id)
+    }
+
     /// The tool as the call named it; a server that it does not name is shown as `?`.
     pub(crate) fn recorded_tool(&self) -> RecordedTool {
         match &self.tool {

@@ -3,11 +3,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool, RecordedValues, Verdict};
+use countersign_approval_token::SpentApproval;
+use countersign_audit_log::{
+    AuditSink, CallRecord, Record, RecordedTool, RecordedValues, UnrecordedAnswer, Verdict,
+};
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::OnBreach;
 use countersign_core::{
-    AgentId, Clock, ClockError, Digest, Millis, Principal, SessionId, Timestamp, ToolId, ToolName,
+    AgentId, Clock, ClockError, Digest, Millis, Principal, SessionId, Timestamp, TokenId, ToolId, ToolName,
 };
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{CapabilityRegistry, RegistryView, SessionContract};
@@ -69,6 +72,8 @@ pub(crate) struct Inner {
     latest: AtomicU64,
     /// Set when an outcome could not be recorded: what happened is not all on record, so nothing more is allowed.
     record_lost: AtomicBool,
+    /// Set once the session's end was recorded, or that was tried.
+    pub(crate) ended: AtomicBool,
     pub(crate) rows: Rows,
     recent: Mutex<Recent>,
     next_call: AtomicU64,
@@ -175,7 +180,8 @@ impl ToolGate {
         // why: the refusals counted before it are on record before it, so that an alarm that is replayed sees their order.
         let summed = inner.rows.refused.write(time).map_err(drop);
         let Ok(sequence) = summed.and_then(|()| inner.record(facts.accepted())) else {
-            let rejection = inner.refuse_unrecorded(call.call_id, time, Some(&tool));
+            let spent = approval.as_ref().map(SpentApproval::token_id);
+            let rejection = inner.refuse_unrecorded(call.call_id, time, Some(&tool), spent);
             return Err(Rejection { used, ..rejection });
         };
         inner.count(time, None, Some(&tool), probe);
@@ -394,6 +400,7 @@ impl Inner {
             definitions: RwLock::new(definitions),
             latest: AtomicU64::new(now.as_millis()),
             record_lost: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             rows,
             recent: Mutex::default(),
             next_call: AtomicU64::new(1),
@@ -448,6 +455,7 @@ impl Inner {
     ) -> Rejection {
         let (time, call_id, named) = (facts.time, facts.call_id(), facts.recorded_tool());
         let (used, probe) = (facts.used, facts.probe(Some(refusal.code)));
+        let spent = facts.spent_approval().cloned();
         let tool = facts.tool.clone().or_else(|| self.meant(&named));
         let Refusal { mut code, mut reason, mut approval_request, halted } = refusal;
         if code == RejectionCode::UndisclosedTool {
@@ -476,7 +484,8 @@ impl Inner {
                 // The host's desk may panic.
                 let _ = catch_unwind(AssertUnwindSafe(|| desk.withdraw(request)));
             }
-            return Rejection { used, ..self.refuse_unrecorded(call_id, time, tool.as_ref()) };
+            let rejection = self.refuse_unrecorded(call_id, time, tool.as_ref(), spent.as_ref());
+            return Rejection { used, ..rejection };
         };
         self.count(time, Some(code), tool.as_ref(), probe);
         if self.rows.refused.is_due(time) {
@@ -510,8 +519,23 @@ impl Inner {
         Ok(None)
     }
 
-    fn refuse_unrecorded(&self, call_id: &str, time: Timestamp, tool: Option<&ToolId>) -> Rejection {
+    /// Has the sink count an answer that could not be recorded; `spent` is the approval that was spent for it.
+    pub(crate) fn note_unrecorded(&self, time: Timestamp, spent: Option<&TokenId>) {
+        let code = RejectionCode::AuditUnavailable.as_str();
+        let answer = UnrecordedAnswer { time, code, approval: spent };
+        // The sink is the embedder's.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.sink.note_unrecorded(&answer)));
+    }
+
+    fn refuse_unrecorded(
+        &self,
+        call_id: &str,
+        time: Timestamp,
+        tool: Option<&ToolId>,
+        spent: Option<&TokenId>,
+    ) -> Rejection {
         let code = RejectionCode::AuditUnavailable;
+        self.note_unrecorded(time, spent);
         self.count(time, Some(code), tool, None);
         Rejection::new(code, call_id, None)
     }

@@ -48,6 +48,7 @@ mod recorded_fields;
 mod refusals;
 mod rejection;
 mod rows;
+mod session_end;
 mod simulate;
 mod snapshot;
 mod stats;

@@ -30,7 +30,10 @@ impl ToolGate {
             let (code, record) = refusal(inner, asked.binding(), person);
             if inner.record_is_lost() { Err(()) } else { inner.record(record).map(|_| code) }
         }));
-        let code = recorded.unwrap_or(Err(())).unwrap_or(RejectionCode::AuditUnavailable);
+        let code = recorded.unwrap_or(Err(())).unwrap_or_else(|()| {
+            inner.note_unrecorded(inner.latest(), None);
+            RejectionCode::AuditUnavailable
+        });
         StartPlanError::Refused(code)
     }
 }

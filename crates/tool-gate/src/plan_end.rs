@@ -44,7 +44,10 @@ impl ToolGate {
             inner.record(record).map(|decision| (decision, time))
         };
         let recorded = catch_unwind(AssertUnwindSafe(entry)).unwrap_or(Err(()));
-        let (decision, time) = recorded.map_err(|()| FinishPlanError::Unrecorded)?;
+        let (decision, time) = recorded.map_err(|()| {
+            inner.note_unrecorded(inner.latest(), None);
+            FinishPlanError::Unrecorded
+        })?;
         if let (None, Ok(id)) = (refused, CallId::new(&root.to_string())) {
             InFlight::new(std::sync::Arc::clone(inner), id, decision, time, None)
                 .finish(OutcomeKind::Returned);
@@ -78,7 +81,11 @@ impl ToolGate {
                         ))
                         .is_ok()
                 }));
-                if recorded.unwrap_or(false) { Ok(()) } else { Err(HaltPlanError::Unrecorded) }
+                if recorded.unwrap_or(false) {
+                    return Ok(());
+                }
+                inner.note_unrecorded(inner.latest(), None);
+                Err(HaltPlanError::Unrecorded)
             }
             Halting::Before => Ok(()),
             Halting::Finished => Err(HaltPlanError::NoPlan),

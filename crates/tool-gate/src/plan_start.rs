@@ -174,7 +174,10 @@ impl ToolGate {
             prepare(&mut change)
         }));
         let prepared = prepared.unwrap_or(Err(StartPlanError::Refused(RejectionCode::Internal)));
-        let unrecorded = |()| StartPlanError::Refused(RejectionCode::AuditUnavailable);
+        let unrecorded = |()| {
+            inner.note_unrecorded(inner.latest(), None);
+            StartPlanError::Refused(RejectionCode::AuditUnavailable)
+        };
         let next = match prepared {
             Ok(next) => next,
             Err(error) => {
@@ -182,8 +185,11 @@ impl ToolGate {
                 return Err(error);
             }
         };
-        let decision = inner.record(change.record(None)).map_err(|()| match change.approval {
-            Some(_) => StartPlanError::Unrecorded,
+        let decision = inner.record(change.record(None)).map_err(|()| match &change.approval {
+            Some(approval) => {
+                inner.note_unrecorded(change.now, Some(&approval.token_id));
+                StartPlanError::Unrecorded
+            }
             None => unrecorded(()),
         })?;
         let internal = StartPlanError::Refused(RejectionCode::Internal);

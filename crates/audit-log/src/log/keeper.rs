@@ -8,12 +8,15 @@ use countersign_core::{Millis, Timestamp};
 use countersign_keys::state_file::LockWait;
 use parking_lot::Mutex;
 
+use super::open_calls::OpenCalls;
 use super::options::{LogOptions, StatePlace};
 use super::state::State;
 use super::writer::Writer;
 use crate::log_state::{StateStore, require_segments};
 use crate::segment::list_segments;
-use crate::{AuditError, FolderDisk, KnownLog, LogError, LogKey, LogStateError, LogStateFile, LogStates};
+use crate::{
+    AuditError, FolderDisk, GapRecord, KnownLog, LogError, LogKey, LogStateError, LogStateFile, LogStates,
+};
 
 /// The state is saved once it is that far behind: as many records and as many batches, or this time by the records' own. A
 /// save takes about as long as two batches, which of 64 is little.
@@ -40,13 +43,26 @@ pub(super) struct Keeper {
     key: LogKey,
     /// The first record that is here.
     first: AtomicU64,
-    /// Note of the saved checkpoint. Held through a save, so that none goes back.
+    /// What was saved last. Held through a save, so that none goes back.
     saved: Mutex<Saved>,
+}
+
+/// How far a log has come, for its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stand {
+    /// Size and note of the last synced checkpoint.
+    pub(crate) size: u64,
+    pub(crate) note: Arc<str>,
+    /// Number up to which each accepted decision has an outcome.
+    pub(crate) settled: u64,
+    /// Answers without an entry.
+    pub(crate) gap: Option<GapRecord>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Saved {
-    Note(Arc<str>),
+    Nothing,
+    Stand(Stand),
     /// The log was made in vain: nothing is saved any more.
     Forgotten,
 }
@@ -70,7 +86,7 @@ impl Keeper {
                 Arc::new(LogStateFile::new(path))
             }
         };
-        let saved = Mutex::new(Saved::Note("".into()));
+        let saved = Mutex::new(Saved::Nothing);
         Ok(Some(Self { store, key: options.log_key(), first: AtomicU64::new(1), saved }))
     }
 
@@ -119,30 +135,30 @@ impl Keeper {
     }
 
     /// Saves where a log stands that was just opened.
-    pub(super) fn begin(&mut self, first: u64, writer: &Writer) -> Result<(), AuditError> {
+    pub(super) fn begin(&mut self, first: u64, writer: &Writer, calls: &OpenCalls) -> Result<(), AuditError> {
         *self.first.get_mut() = first;
-        match writer.synced_checkpoint() {
-            Some((size, note)) => self.save(LockWait::Start, || (size, note.into())),
-            None => Ok(()),
-        }
+        let Some((size, note)) = writer.synced_checkpoint() else { return Ok(()) };
+        self.save(LockWait::Start, || Stand {
+            size,
+            note: note.into(),
+            settled: calls.settled(size),
+            gap: None,
+        })
     }
 
     /// INVARIANT: the latest checkpoint, its size and note, is one that is synced.
-    pub(super) fn save(
-        &self,
-        wait: LockWait,
-        latest: impl FnOnce() -> (u64, Arc<str>),
-    ) -> Result<(), AuditError> {
+    pub(super) fn save(&self, wait: LockWait, latest: impl FnOnce() -> Stand) -> Result<(), AuditError> {
         let mut saved = self.saved.lock();
         // why: asked under the lock, or an earlier checkpoint could be saved behind a later one.
-        let (size, note) = latest();
-        let now = Saved::Note(Arc::clone(&note));
+        let now = Saved::Stand(latest());
         if *saved == Saved::Forgotten || *saved == now {
             return Ok(());
         }
-        let (origin, first) = (self.key.origin(), self.first.load(Ordering::Relaxed));
-        let done = self.store.update(wait, &mut |states| states.set(origin, first, size, &note));
-        done.map_err(|error| self.failed(error))?;
+        if let Saved::Stand(stand) = &now {
+            let (origin, first) = (self.key.origin(), self.first.load(Ordering::Relaxed));
+            let done = self.store.update(wait, &mut |states| states.set(origin, first, stand));
+            done.map_err(|error| self.failed(error))?;
+        }
         *saved = now;
         Ok(())
     }
@@ -152,7 +168,7 @@ impl Keeper {
         let mut saved = self.saved.lock();
         self.first.store(first, Ordering::Relaxed);
         if *saved != Saved::Forgotten {
-            *saved = Saved::Note("".into());
+            *saved = Saved::Nothing;
         }
     }
 
@@ -172,7 +188,8 @@ impl State {
         let records = size.saturating_sub(tried.size);
         let batches = self.batches.saturating_sub(tried.batches);
         let age = self.latest.zip(tried.at).map_or(Millis::ZERO, |(now, at)| now.since(at));
-        let due = records > 0 && (age >= AGE || (records >= RECORDS && batches >= BATCHES));
+        let is_far = records > 0 && (age >= AGE || (records >= RECORDS && batches >= BATCHES));
+        let due = self.gaps.take_over() || is_far;
         if due {
             self.tried = Tried { size, batches: self.batches, at: self.latest };
         }

@@ -4,7 +4,9 @@ use countersign_merkle::Frontier;
 use super::cut;
 use super::keeper::{Keeper, LogStart};
 use super::older::{Behind, Older};
+use super::open_calls::OpenCalls;
 use super::options::{Durability, LogOptions};
+use super::recovery;
 use super::reopen::write_again;
 use super::side::Side;
 use super::writer::{Writer, sign};
@@ -20,6 +22,7 @@ pub(super) const LOCK: &str = "lock";
 /// A log that is ready to be written.
 pub(super) struct Opened {
     pub(super) writer: Writer,
+    pub(super) calls: OpenCalls,
     pub(super) keeper: Option<Keeper>,
     pub(super) start: LogStart,
     /// What is to be verified yet.
@@ -87,16 +90,18 @@ pub(super) fn open(
         writer.side = side;
         rebuilt.extend(anew);
     }
-    writer.record_cut(disk, options, options.opened_at.or(time).unwrap_or(Timestamp::EPOCH))?;
+    let time = options.opened_at.or(time).unwrap_or(Timestamp::EPOCH);
+    writer.record_cut(disk, options, time)?;
+    let calls = recovery::recover(disk, options, &mut writer, kept.as_ref(), time)?;
     if let Some(keeper) = &mut keeper {
-        keeper.begin(segments.first().copied().unwrap_or(1), &writer)?;
+        keeper.begin(segments.first().copied().unwrap_or(1), &writer, &calls)?;
     }
     let start = match (segments.is_empty(), &keeper, &kept) {
         (true, ..) => LogStart::Begun,
         (false, Some(_), None) => LogStart::Adopted,
         (false, ..) => LogStart::Resumed,
     };
-    Ok(Opened { writer, keeper, start, older, rebuilt })
+    Ok(Opened { writer, calls, keeper, start, older, rebuilt })
 }
 
 /// Reads all segments; gives the last one that was begun.

@@ -24,12 +24,14 @@ pub(super) struct Verified {
 ///
 /// INVARIANT: a checkpoint that reads show is not cut, whoever was refused with its batch: somebody may have read it. It
 /// is written again and synced with its batch, for what a read shows now need not be on the disk.
+///
+/// Returns the number of the record behind which the log goes on.
 pub(super) fn reopen(
     disk: &dyn Disk,
     options: &LogOptions,
     writer: &mut Writer,
     time: Timestamp,
-) -> Result<(), AuditError> {
+) -> Result<u64, AuditError> {
     let (first, name) = (writer.first, segment_name(writer.first));
     let size = disk.size(&name).map_err(unavailable)?;
     writer.require_lock()?;
@@ -68,7 +70,7 @@ pub(super) fn reopen(
         writer.checkpoint(options)?;
     }
     let began = writer.begin_segment(disk).map_err(AuditError::Unavailable);
-    began.and_then(|()| writer.record_cut(disk, options, time))
+    began.and_then(|()| writer.record_cut(disk, options, time)).map(|()| records)
 }
 
 /// Makes sure that the segment is what was written to it, up to what was acknowledged.

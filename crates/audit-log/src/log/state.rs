@@ -6,7 +6,9 @@ use countersign_merkle::Frontier;
 
 use super::batch::Batch;
 use super::failure::Failure;
+use super::gaps::Gaps;
 use super::keeper::Tried;
+use super::open_calls::OpenCalls;
 use super::sleepers::Sleepers;
 use super::writer::Writer;
 use crate::{AuditError, CutBytes};
@@ -29,6 +31,10 @@ pub(super) struct State {
     /// What is acknowledged, and the note of the last checkpoint.
     pub(super) kept: Frontier,
     pub(super) note: Arc<str>,
+    /// Calls without an outcome.
+    pub(super) calls: OpenCalls,
+    /// Answers without an entry.
+    pub(super) gaps: Gaps,
     /// What was cut, recorded, and not asked for yet.
     pub(super) recovered: Vec<CutBytes>,
     /// Size and note of the last checkpoint that is synced.

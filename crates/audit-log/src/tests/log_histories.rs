@@ -4,7 +4,7 @@
     reason = "tests count with small numbers"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use countersign_core::Digest;
@@ -12,7 +12,7 @@ use countersign_core::Digest;
 use super::log_support::*;
 use super::sim::{Crash, Faults, Rng, SimDisk, View};
 use super::sim_states::SimStates;
-use super::{at, call_record};
+use super::{at, call_record, end, outcome};
 use crate::*;
 
 /// What somebody outside knows of a log.
@@ -20,6 +20,12 @@ use crate::*;
 struct Told {
     /// The call of each acknowledged record.
     kept: BTreeMap<u64, String>,
+    /// Outcomes and ends that were acknowledged.
+    others: BTreeSet<u64>,
+    /// Decisions whose outcome was recorded, or that was tried.
+    ended: BTreeSet<u64>,
+    /// How many answers had no entry.
+    unrecorded: u64,
     /// The latest checkpoint that was given out.
     note: Option<String>,
     /// The latest checkpoint that a reader of the folder verified and keeps.
@@ -68,7 +74,7 @@ impl Told {
 
     /// The power was lost: what was read may have been of a batch that nobody synced yet.
     fn lose_power(&mut self) {
-        let synced = self.kept.keys().next_back().copied().unwrap_or_default();
+        let synced = self.kept.keys().chain(&self.others).max().copied().unwrap_or_default();
         self.read = self.read.take().filter(|read| Self::size(read) <= synced);
     }
 
@@ -111,7 +117,18 @@ impl Told {
             let Some(Record::Decision(found)) = there.get(seq) else { panic!("record {seq} is lost") };
             assert_eq!(found.call_id.as_str(), call, "record {seq} was changed");
         }
+        for seq in &self.others {
+            assert!(
+                matches!(there.get(seq), Some(Record::Outcome(_) | Record::End(_))),
+                "record {seq} is lost"
+            );
+        }
     }
+}
+
+fn entries_of(disk: &SimDisk) -> impl Iterator<Item = (u64, Record)> {
+    let entries = read_disk(disk.clone()).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.seq(), entry.into_record()))
 }
 
 fn record(call: &str) -> Record {
@@ -122,8 +139,8 @@ fn record(call: &str) -> Record {
     Record::Decision(record)
 }
 
-/// One seeded history: several lives of a log, each with records in flight, faults and a crash at its end.
-fn history(seed: u64) {
+/// One seeded history; returns how many answers its gaps count: several lives of a log, each with records in flight, faults and a crash at its end.
+fn history(seed: u64) -> u64 {
     let mut rng = Rng(seed);
     let disk = SimDisk::new(rng.next(), rng.pick(&[512, 512, 1_024, 4_096]));
     let durability = rng.pick(&[Durability::Every, Durability::Group, Durability::Group]);
@@ -168,6 +185,7 @@ fn history(seed: u64) {
     drop(Log::open_on(disk.clone(), with_state(options())).unwrap());
     told.read(&disk);
     told.check(&disk, &states);
+    require_outcomes(entries_of(&disk));
     // All of it is synced, so a reader's checkpoint outlives this too.
     disk.crash(Crash::Power);
     states.crash(Crash::Power);
@@ -178,10 +196,21 @@ fn history(seed: u64) {
     told.read(&disk);
     told.check(&disk, &states);
     let last = verify_disk(&disk, &key(), &[]).unwrap().records;
-    assert_eq!(states.known(&key()).unwrap().checkpoint.size(), last, "the state is behind at the end");
+    let known = states.known(&key()).unwrap();
+    assert_eq!((known.checkpoint.size(), known.gap), (last, None), "the state is behind at the end");
+    let gap = |(_, record)| if let Record::Gap(gap) = record { Some(gap.total()) } else { None };
+    let counted = entries_of(&disk).filter_map(gap).sum();
+    assert!(counted <= told.unrecorded, "{counted} answers in gaps, and {} were given", told.unrecorded);
+    counted
 }
 
 impl Told {
+    fn miss(&mut self, log: &Log) {
+        self.unrecorded += 1;
+        let time = at(1_000 + self.unrecorded);
+        log.note_unrecorded(&UnrecordedAnswer { time, code: "AUDIT_UNAVAILABLE", approval: None });
+    }
+
     /// As `check`, of a disk that may fail while it is read.
     fn check_quiet(&self, disk: &SimDisk, states: &SimStates) {
         disk.set_faults(Faults::default());
@@ -191,20 +220,24 @@ impl Told {
 
 fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u64) {
     let mut flying: Vec<(Pending<'_>, String)> = Vec::new();
+    // Those of earlier lives were ended when the log was opened.
+    told.ended.extend(told.kept.keys());
     for _ in 0..rng.below(30) {
         told.read(disk);
-        match rng.below(16) {
+        match rng.below(20) {
             0..8 => {
                 *calls += 1;
                 let call = format!("call-{calls}-{}", "x".repeat(rng.below(200) as usize));
-                if let Ok(pending) = log.submit(&record(&call)) {
-                    flying.push((pending, call));
+                match log.submit(&record(&call)) {
+                    Ok(pending) => flying.push((pending, call)),
+                    Err(_) => told.miss(log),
                 }
             }
             8..12 if !flying.is_empty() => {
                 let (pending, call) = flying.swap_remove(rng.below(flying.len() as u64) as usize);
-                if let Ok(seq) = pending.wait() {
-                    told.keep(seq, call);
+                match pending.wait() {
+                    Ok(seq) => told.keep(seq, call),
+                    Err(_) => told.miss(log),
                 }
             }
             12 => {
@@ -214,6 +247,14 @@ fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u
             }
             13 => told.note(log.last_checkpoint()),
             14 => disk.set_faults(Faults::some(rng)),
+            15..18 => {
+                let open: Vec<_> = told.kept.keys().filter(|seq| !told.ended.contains(seq)).collect();
+                let Some(decision) = open.get(rng.below(open.len().max(1) as u64) as usize) else { continue };
+                let decision = **decision;
+                told.ended.insert(decision);
+                told.others.extend(log.record(&outcome("c", decision)));
+            }
+            18 => told.others.extend(log.record(&end(EndReason::Client))),
             _ => {
                 disk.set_faults(Faults::default());
                 // Once the disk works, so does the log; what was in flight may have failed before.
@@ -227,16 +268,21 @@ fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u
 }
 
 fn run(seeds: impl Iterator<Item = u64>) {
+    let mut counted = 0;
     if let Ok(seed) = std::env::var("COUNTERSIGN_SEED") {
         history(seed.parse().unwrap());
         return;
     }
     for seed in seeds {
-        if let Err(panic) = std::panic::catch_unwind(|| history(seed)) {
-            eprintln!("COUNTERSIGN_SEED={seed} replays this history");
-            std::panic::resume_unwind(panic);
+        match std::panic::catch_unwind(|| history(seed)) {
+            Ok(more) => counted += more,
+            Err(panic) => {
+                eprintln!("COUNTERSIGN_SEED={seed} replays this history");
+                std::panic::resume_unwind(panic);
+            }
         }
     }
+    assert!(counted > 100, "{counted} answers in gaps");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::log_support::*;
 use super::sim::Rng;
-use super::{call_record, decision};
+use super::{accepted, call_record, end, outcome};
 use crate::*;
 
 const LOG: &str = "COUNTERSIGN_LOG_TEST_FOLDER";
@@ -42,18 +42,22 @@ fn child() {
             scope.spawn(|| {
                 loop {
                     let call = name();
-                    let seq = log.record(&decision(&call)).unwrap();
+                    let seq = log.record(&accepted(&call)).unwrap();
                     say(format!("{seq} {call}\n"));
+                    let seq = log.record(&outcome(&call, seq)).unwrap();
+                    say(format!("outcome {seq}\n"));
                 }
             });
         }
         scope.spawn(|| {
             loop {
                 let calls: Vec<_> = (0..20).map(|_| name()).collect();
-                let pending: Vec<_> = calls.iter().map(|call| log.submit(&decision(call)).unwrap()).collect();
+                let pending: Vec<_> = calls.iter().map(|call| log.submit(&accepted(call)).unwrap()).collect();
                 for (call, pending) in calls.iter().zip(pending) {
                     say(format!("{} {call}\n", pending.wait().unwrap()));
                 }
+                let seq = log.record(&end(EndReason::Server)).unwrap();
+                say(format!("end {seq}\n"));
                 say(format!("note {}\n", serde_json::to_string(&log.checkpoint().unwrap()).unwrap()));
             }
         });
@@ -64,6 +68,8 @@ fn child() {
 #[derive(Default)]
 struct Told {
     kept: BTreeMap<u64, String>,
+    /// Numbers of outcomes and ends.
+    others: BTreeSet<u64>,
     note: Option<String>,
 }
 
@@ -72,6 +78,8 @@ impl Told {
         let (first, rest) = line.split_once(' ').unwrap();
         if first == "note" {
             self.note = Some(serde_json::from_str(rest).unwrap());
+        } else if ["outcome", "end"].contains(&first) {
+            assert!(self.others.insert(rest.parse().unwrap()), "number {rest} was given twice");
         } else {
             let seq = first.parse().unwrap();
             assert_eq!(self.kept.insert(seq, rest.into()), None, "number {seq} was given twice");
@@ -91,6 +99,9 @@ impl Told {
             .collect();
         for (seq, call) in &self.kept {
             assert_eq!(there.get(seq), Some(&Record::Decision(call_record(call))), "record {seq}");
+        }
+        for seq in &self.others {
+            assert!(matches!(there.get(seq), Some(Record::Outcome(_) | Record::End(_))), "record {seq}");
         }
     }
 }
@@ -140,6 +151,7 @@ fn kill(times: usize, start: usize) {
         drop(Log::open(&path, last).unwrap());
         told.check(&path);
         assert_eq!(verify_all(&path).unwrap().tail_bytes, 0);
+        require_outcomes(calls(&path));
         acknowledged += told.kept.len();
     }
     assert!(acknowledged > times, "there was something to lose");

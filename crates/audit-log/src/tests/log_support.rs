@@ -1,5 +1,6 @@
 //! What the tests of the log have in common.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -79,4 +80,18 @@ pub(super) fn recovered(seq: u64, time: Timestamp, cut: &[u8]) -> Record {
 /// The record lines of a log, in order, without newlines.
 pub(super) fn calls(folder: &Path) -> Vec<(u64, Record)> {
     read_log(folder).unwrap().map(|entry| entry.unwrap()).map(|e| (e.seq(), e.into_record())).collect()
+}
+
+/// Each accepted call has one outcome, and no other call has any.
+pub(super) fn require_outcomes(entries: impl IntoIterator<Item = (u64, Record)>) {
+    let mut open = BTreeSet::new();
+    for (seq, record) in entries {
+        if let Record::Outcome(end) = &record {
+            assert!(open.remove(&end.decision), "outcome {seq} is a second one");
+        }
+        if matches!(&record, Record::Decision(call) if call.verdict == Verdict::Accept) {
+            open.insert(seq);
+        }
+    }
+    assert_eq!(open, BTreeSet::new(), "calls without an outcome");
 }

@@ -212,7 +212,7 @@ fn a_line_rewritten_with_care_is_found_by_the_next_checkpoint() {
     fill(&Log::open(&path, options()).unwrap(), 20, 5);
     let file = segment(&path, 1);
     let text = fs::read_to_string(&file).unwrap();
-    let changed = text.replacen("\"verdict\":\"accept\"", "\"verdict\":\"reject\"", 1);
+    let changed = text.replacen("\"verdict\":\"reject\"", "\"verdict\":\"accept\"", 1);
     assert_eq!(changed.len(), text.len());
     fs::write(&file, changed).unwrap();
     let error = verify_all(&path).unwrap_err();

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::checkpoint::{ORIGIN, log_key, name, signing_key};
 use super::receipt::records;
+use super::{accepted as accepted_call, at, end};
 use crate::segment::{Head, checkpoint_line};
 use crate::*;
 
@@ -71,6 +72,37 @@ fn relined(change: impl FnOnce(&mut Vec<String>)) -> Files {
         change(&mut lines);
         *bytes = lines.concat().into_bytes();
     })
+}
+
+/// A log in which one life left a call open, and the next one ended in order.
+fn recovered() -> Files {
+    let folder = tempfile::tempdir().unwrap();
+    for record in [accepted_call("c"), end(EndReason::Client)] {
+        let options = LogOptions::new(name(ORIGIN), signing_key()).opened_at(at(6_000));
+        Log::open(folder.path(), options).unwrap().record(&record).unwrap();
+    }
+    let bytes = fs::read(folder.path().join(FIRST)).unwrap();
+    assert!(String::from_utf8_lossy(&bytes).contains(",\"by\":\"recovery\"}"));
+    [(FIRST.to_owned(), bytes)].into()
+}
+
+/// A log whose first process could not record an answer.
+fn after_outage() -> Files {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || LogOptions::new(name(ORIGIN), signing_key()).opened_at(at(6_000));
+    let log = Log::open(folder.path(), options()).unwrap();
+    log.record(&end(EndReason::Client)).unwrap();
+    let approval = "token-1".parse().unwrap();
+    log.note_unrecorded(&UnrecordedAnswer {
+        time: at(5_000),
+        code: "AUDIT_UNAVAILABLE",
+        approval: Some(&approval),
+    });
+    drop(log);
+    drop(Log::open(folder.path(), options()).unwrap());
+    let bytes = fs::read(folder.path().join(FIRST)).unwrap();
+    assert!(String::from_utf8_lossy(&bytes).contains("\"type\":\"gap\""));
+    [(FIRST.to_owned(), bytes)].into()
 }
 
 fn without(files: Files, place: usize) -> Files {
@@ -168,6 +200,8 @@ pub(super) fn accepted() -> Vec<(&'static str, Value)> {
                 written(&[r#"{"seq":1,"type":"later","time":7,"of":{}}"#], &signing_key()),
             ),
         ),
+        ("log_with_gap", ok("an outage, of which the state knew", after_outage())),
+        ("log_with_recovered_outcome", ok("a call was left open, and then a session ended", recovered())),
     ]
 }
 

@@ -43,6 +43,7 @@ fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
         "proposal",
         "duration_ms",
         "code",
+        "by",
     ] {
         for record in hostile("x") {
             let mut value = serde_json::to_value(&record).unwrap();

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use countersign_audit_log::{
-    AuditError, AuditSink, CallRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict,
+    AuditError, AuditSink, CallRecord, OutcomeKind, OutcomeRecord, Record, RecordedTool, UnrecordedAnswer,
+    Verdict,
 };
 use countersign_core::Timestamp;
 use opentelemetry::propagation::TextMapPropagator as _;
@@ -69,6 +70,10 @@ impl AuditSink for Spans {
             Record::Session(_) | Record::Gateway(_) | Record::Recovered(_) | Record::Standing(_) | _ => {}
         }
         Ok(sequence)
+    }
+
+    fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
+        self.sink.note_unrecorded(answer);
     }
 }
 

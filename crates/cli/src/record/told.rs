@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use countersign_audit_log::{AuditError, AuditSink, Log, Record};
+use countersign_audit_log::{AuditError, AuditSink, Log, Record, UnrecordedAnswer};
 
 use crate::failure::{Failure, chain};
 use crate::output::note;
@@ -53,6 +53,14 @@ impl AuditSink for ToldLog {
         self.synced.note(&self.log);
         self.heard(State::of(&kept));
         kept
+    }
+
+    fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
+        let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
+        // What comes behind the end is in no outage.
+        if *life == Life::Open {
+            self.log.note_unrecorded(answer);
+        }
     }
 }
 

@@ -87,7 +87,7 @@ fn full() -> Vec<Value> {
                             "evidence": [{"id": "e1", "kind": "sig", "digest": digest, "key": "k1",
                                           "endorsement": digest, "endorsement_use": 1}]}}),
         json!({"type": "outcome", "time": 1, "session": "s1", "call_id": "c1", "decision": 1,
-               "outcome": "returned", "duration_ms": 1, "code": "X"}),
+               "outcome": "returned", "duration_ms": 1, "code": "X", "by": "recovery"}),
         json!({"type": "gateway", "time": 1, "session": "s1", "direction": "to_server", "method": "m1",
                "code": "X", "reason": "why"}),
         json!({"type": "recovered", "time": 1, "bytes": 1, "digest": digest, "file": "cut-7"}),
@@ -104,6 +104,9 @@ fn full() -> Vec<Value> {
                "within_ms": 1}),
         json!({"type": "server", "time": 1, "session": "s1", "server": "desk", "name": "n1", "version": "v1",
                "instructions": "passed"}),
+        json!({"type": "end", "time": 1, "session": "s1", "agent": "a", "reason": "client"}),
+        json!({"type": "gap", "time": 1, "from": 1, "to": 1, "reason": "AUDIT_WRITE",
+               "answers": [{"code": "X", "count": 1}], "approvals": ["k1", "k2"], "omitted": 1}),
     ]
 }
 
@@ -123,6 +126,9 @@ fn other(value: &Value) -> Value {
             "approved" => "denied",
             "asked" => "undisclosed",
             "passed" => "dropped",
+            "client" => "server",
+            // There is no other author.
+            "recovery" => return Value::Null,
             text if text.len() == 64 => return json!("2b".repeat(32)),
             text => return json!(format!("{text}x")),
         }),

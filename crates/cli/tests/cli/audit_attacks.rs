@@ -47,7 +47,7 @@ fn a_record_changed_removed_added_or_moved_is_refused_by_every_verb_and_by_the_n
     log(&bench, "a", 3);
     let good = lines(&bench);
     let at = entries(&good);
-    assert_eq!(at.len(), 8);
+    assert_eq!(at.len(), 9);
     let (second, third) = (at[1], at[2]);
 
     let mut changed = good.clone();
@@ -71,7 +71,7 @@ fn a_record_changed_removed_added_or_moved_is_refused_by_every_verb_and_by_the_n
             renumbered[at].replacen(&format!("\"seq\":{seq},"), &format!("\"seq\":{},", seq - 1), 1);
     }
     refused(&bench, "record removed and the others renumbered", &renumbered);
-    assert_eq!(bench.verified()["records"], 8);
+    assert_eq!(bench.verified()["records"], 9);
 }
 
 #[test]
@@ -118,17 +118,17 @@ fn a_torn_last_record_is_told_and_cut_and_what_was_acknowledged_stays() {
     for kept in [1, 20, 100] {
         bench.write(FIRST, &good[..whole.len() + kept]);
         let told = bench.verified();
-        assert_eq!((&told["records"], &told["tail_bytes"]), (&json!(4), &json!(kept)));
+        assert_eq!((&told["records"], &told["tail_bytes"]), (&json!(5), &json!(kept)));
         // After a crash the state would be behind.
         bench.forget_log_state();
         let run = decide(&bench, "c", 1, "");
         let cut = format!(" {kept} bytes were cut");
         assert!(run.err.starts_with("warning AUDIT_RECOVERED: ") && run.err.contains(&cut), "{run:?}");
-        assert_eq!(bench.read("log/cut-5"), good[whole.len()..][..kept]);
+        assert_eq!(bench.read("log/cut-6"), good[whole.len()..][..kept]);
         let read: Vec<_> = read_log(bench.path("log")).unwrap().map(|entry| entry.unwrap()).collect();
-        assert_eq!(read.len(), 9, "four, the one of the cut, and four");
-        let cut = serde_json::to_value(read[4].record()).unwrap();
-        assert_eq!((&cut["type"], &cut["file"]), (&json!("recovered"), &json!("cut-5")), "{cut}");
+        assert_eq!(read.len(), 11, "five, the one of the cut, and five");
+        let cut = serde_json::to_value(read[5].record()).unwrap();
+        assert_eq!((&cut["type"], &cut["file"]), (&json!("recovered"), &json!("cut-6")), "{cut}");
         assert!(bench.read(FIRST).starts_with(&whole));
         assert_eq!(bench.verified()["tail_bytes"], 0);
     }
@@ -144,7 +144,7 @@ fn newline_and_ansi_in_a_tool_name_stay_on_one_line_and_are_shown_spelled_out() 
     let told = bench.verified();
     assert_eq!(told["records"], entries(&lines(&bench)).len(), "one line each");
     let shown = bench.run("audit show log").out;
-    assert!(shown.lines().count() == 2 && !shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+    assert!(shown.lines().count() == 3 && !shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
 }
 
 /// A limit on the size of files takes the place of a full disk: a write gets as far as there is room, and fails then.

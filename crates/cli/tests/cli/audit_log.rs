@@ -43,16 +43,16 @@ fn what_is_decided_is_in_a_log_that_verifies_and_can_be_read_without_a_key() {
     let bench = open();
     log(&bench, "a", 2);
     let told = bench.verified();
-    assert_eq!((&told["records"], &told["segments"], &told["tail_bytes"]), (&json!(6), &json!(1), &json!(0)));
+    assert_eq!((&told["records"], &told["segments"], &told["tail_bytes"]), (&json!(7), &json!(1), &json!(0)));
     assert_eq!((&told["origin"], &told["first_here"]), (&json!(ORIGIN), &json!(1)));
     let text = bench.ok("audit verify log --key log.vkey");
-    assert!(text.starts_with("6 entries of example.com/log verified, in 1 segment, under "), "{text}");
+    assert!(text.starts_with("7 entries of example.com/log verified, in 1 segment, under "), "{text}");
     assert!(text.contains(told["root"].as_str().unwrap()) && text.contains("kept elsewhere"), "{text}");
     let public = bench.read("log.vkey");
     assert_eq!(bench.ok(&format!("audit verify log --key {}", public.trim_end())), text);
 
     let shown = show(&bench, "audit show log");
-    assert_eq!(shown.lines().count(), 6, "{shown}");
+    assert_eq!(shown.lines().count(), 7, "{shown}");
     assert!(shown.contains("a1 desk:search accept") && shown.contains("a-refused"), "{shown}");
     assert_eq!(show(&bench, "audit show log --verdict reject").lines().count(), 1);
     let lines = show(&bench, "audit show log --json");
@@ -61,7 +61,7 @@ fn what_is_decided_is_in_a_log_that_verifies_and_can_be_read_without_a_key() {
     }
     assert_eq!(
         show(&bench, "audit tail log -n 2 --json"),
-        lines.split_inclusive('\n').skip(4).collect::<String>()
+        lines.split_inclusive('\n').skip(5).collect::<String>()
     );
     assert_eq!(
         show(&bench, "audit tail log -n 1 --verdict accept"),
@@ -95,7 +95,7 @@ fn the_next_session_goes_on_in_the_same_log_whatever_the_durability_is() {
     let bench = open();
     let mut before = 0;
     // What is synced has a checkpoint; what the system has got gets one when the session ends.
-    for (at, when, more) in [(4, "every", 4), (8, "group", 4), (12, "system", 1)] {
+    for (at, when, more) in [(5, "every", 5), (10, "group", 5), (15, "system", 1)] {
         let run = decide(&bench, when, 1, &format!("--record-durability {when}"));
         assert_eq!((run.code, run.err.as_str()), (3, ""), "{run:?}");
         let told = bench.verified();
@@ -130,7 +130,7 @@ fn a_changed_byte_is_found_with_its_place_and_such_a_log_is_not_gone_on_with() {
     assert!(run.code == 1 && run.err.starts_with("error AUDIT_CORRUPT: `log`: "), "{run:?}");
     assert_eq!(bench.read(FIRST), good.replace("\"a-refused\"", "\"b-refused\""));
     bench.write(FIRST, good);
-    assert_eq!(bench.verified()["records"], 6);
+    assert_eq!(bench.verified()["records"], 7);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn an_older_copy_that_was_restored_is_found_by_a_checkpoint_that_was_kept_elsewh
     bench.ok("audit verify log --key log.vkey");
     bench.fails(with_kept, 3, "AUDIT_FORK");
     for (name, text) in
-        [("noise", "hello\n".to_owned()), ("cut", bench.read("kept").replace("log\n8", "log\n9"))]
+        [("noise", "hello\n".to_owned()), ("cut", bench.read("kept").replace("log\n10", "log\n11"))]
     {
         bench.write(name, text);
         bench.fails(&format!("audit verify log --key log.vkey --checkpoint {name}"), 3, "AUDIT_SIGNATURE");
@@ -185,7 +185,7 @@ fn another_key_or_another_origin_verifies_nothing_and_goes_on_with_nothing() {
         let run = bench.run(&format!("{CHECK} --record log {log}"));
         assert!(run.code == 1 && run.err.starts_with("error AUDIT_SIGNATURE: "), "{run:?}");
     }
-    assert_eq!(bench.verified()["records"], 4);
+    assert_eq!(bench.verified()["records"], 5);
 }
 
 fn verifier_key(shown: &Value) -> String {

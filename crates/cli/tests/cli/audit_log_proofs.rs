@@ -33,35 +33,35 @@ fn every_entry_is_proved_to_be_in_the_log_by_a_proof_that_anybody_can_verify() {
         let text = proof(&bench, &format!("--seq {seq}"));
         bench.feed("merkle verify-inclusion", &text).done();
         let mut told: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!((&told["leafIdx"], &told["treeSize"], &told["root"]), (&json!(seq - 1), &json!(8), &root));
+        assert_eq!((&told["leafIdx"], &told["treeSize"], &told["root"]), (&json!(seq - 1), &json!(9), &root));
         assert_eq!(told["leafHash"], Base64::encode_string(&leaf(&line)));
         told["leafHash"] = json!(Base64::encode_string(&leaf("{}")));
         refused(&bench, "verify-inclusion", &told.to_string());
         assert_eq!(bench.ok(&format!("audit prove log --key log.vkey --seq {seq} --json")), text);
     }
-    assert_eq!(entries(&bench).len(), 8);
+    assert_eq!(entries(&bench).len(), 9);
     let small = proof(&bench, "--seq 2 --size 3");
     assert!(bench.feed("merkle verify-inclusion", &small).done().contains("the tree of 3"));
     for wrong in [
         "--seq 0",
-        "--seq 9",
+        "--seq 10",
         "--seq 3 --size 2",
-        "--seq 1 --size 9",
+        "--seq 1 --size 10",
         "--from 0",
-        "--from 9",
+        "--from 10",
         "--from 5 --to 4",
     ] {
         bench.fails(&format!("audit prove log --key log.vkey {wrong}"), 1, "AUDIT_NO_SUCH_SIZE");
     }
     for (wrong, said) in [
         ("prove log --seq 0", "entries and sizes are counted from 1 on"),
-        ("prove log --seq 9", "9 is asked for, and there are only 8"),
+        ("prove log --seq 10", "10 is asked for, and there are only 9"),
         ("prove log --seq 3 --size 2", "3 is asked for, and there are only 2"),
-        ("prove log --from 18446744073709551615", "18446744073709551615 is asked for, and there are only 8"),
-        ("prove log --from 1 --to 9", "9 is asked for, and there are only 8"),
+        ("prove log --from 18446744073709551615", "18446744073709551615 is asked for, and there are only 9"),
+        ("prove log --from 1 --to 10", "10 is asked for, and there are only 9"),
         ("prove log --from 0 --to 8", "entries and sizes are counted from 1 on"),
         ("receipt log --seq 0", "entries and sizes are counted from 1 on"),
-        ("receipt log --seq 9", "9 is asked for, and there are only 8"),
+        ("receipt log --seq 10", "10 is asked for, and there are only 9"),
     ] {
         let run = bench.run(&format!("audit {wrong} --key log.vkey"));
         assert_eq!(run.err, format!("error AUDIT_NO_SUCH_SIZE: `log`: {said}\n"), "{wrong}");
@@ -78,20 +78,20 @@ fn a_log_is_proved_to_have_only_grown() {
     log(&bench, "a", 1);
     let (before, old) = (bench.verified()["root"].clone(), bench.ok("audit checkpoint log --key log.vkey"));
     log(&bench, "b", 2);
-    let text = proof(&bench, "--from 4");
+    let text = proof(&bench, "--from 5");
     bench.feed("merkle verify-consistency", &text).done();
     let mut told: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((&told["size1"], &told["size2"], &told["root1"]), (&json!(4), &json!(10), &before));
+    assert_eq!((&told["size1"], &told["size2"], &told["root1"]), (&json!(5), &json!(12), &before));
     assert_eq!(told["root2"], bench.verified()["root"]);
-    assert!(old.starts_with(&format!("example.com/log\n4\n{}\n\n", before.as_str().unwrap())), "{old}");
+    assert!(old.starts_with(&format!("example.com/log\n5\n{}\n\n", before.as_str().unwrap())), "{old}");
     told["root1"] = told["root2"].clone();
     refused(&bench, "verify-consistency", &told.to_string());
-    for sizes in ["--from 1 --to 3", "--from 3 --to 7", "--from 10 --to 10"] {
+    for sizes in ["--from 1 --to 3", "--from 3 --to 7", "--from 12 --to 12"] {
         bench.feed("merkle verify-consistency", &proof(&bench, sizes)).done();
     }
     let kept = bench.run("audit checkpoint log --key log.vkey --json").value();
     assert_eq!(kept["note"], bench.ok("audit checkpoint log --key log.vkey"));
-    assert_eq!((&kept["size"], &kept["root"]), (&json!(10), &bench.verified()["root"]));
+    assert_eq!((&kept["size"], &kept["root"]), (&json!(12), &bench.verified()["root"]));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_receipt_holds_without_the_log_for_accepted_and_for_refused_calls() {
     std::fs::rename(bench.path("log"), bench.path("gone")).unwrap();
 
     let shown = bench.ok("audit verify-receipt refused --key log.vkey");
-    assert!(shown.starts_with("entry 6 of example.com/log, under its checkpoint of 6\n"), "{shown}");
+    assert!(shown.starts_with("entry 6 of example.com/log, under its checkpoint of 7\n"), "{shown}");
     assert!(shown.contains("a-refused") && shown.contains("reject UNDISCLOSED_TOOL"), "{shown}");
     let told = bench.run("audit verify-receipt refused --key log.vkey --json").value();
     assert_eq!((&told["seq"], &told["record"]["verdict"]), (&json!(6), &json!("reject")));
@@ -158,11 +158,11 @@ fn a_receipt_is_of_one_decision_and_of_no_other() {
     let receipt = "audit receipt log --key log.vkey";
     bench.fails(&format!("{receipt} --call-id a1"), 1, "AUDIT_SEVERAL_CALLS");
     let run = bench.run(&format!("{receipt} --call-id a1"));
-    let rows = ["on 2 times", ": 2 (", "; 6 (", ", desk:search, accept)"];
+    let rows = ["on 2 times", ": 2 (", "; 7 (", ", desk:search, accept)"];
     assert!(rows.iter().all(|row| run.err.contains(row)), "{run:?}");
     bench.fails(&format!("{receipt} --call-id none"), 1, "AUDIT_NO_SUCH_CALL");
     bench.fails(&format!("{receipt} --seq 0"), 1, "AUDIT_NO_SUCH_SIZE");
-    bench.fails(&format!("{receipt} --seq 9"), 1, "AUDIT_NO_SUCH_SIZE");
+    bench.fails(&format!("{receipt} --seq 11"), 1, "AUDIT_NO_SUCH_SIZE");
     bench.fails(receipt, 2, "USAGE");
     bench.fails(&format!("{receipt} --seq 1 --call-id a1"), 2, "USAGE");
 }
@@ -176,19 +176,19 @@ fn a_log_is_written_as_tiles_that_hash_to_its_checkpoint_and_the_next_export_add
     let told = bench.run(&format!("{EXPORT} --json")).value();
     assert_eq!(
         (&told["size"], &told["files_written"], &told["files_kept"]),
-        (&json!(6), &json!(3), &json!(0))
+        (&json!(7), &json!(3), &json!(0))
     );
     let note = bench.ok("audit checkpoint log --key log.vkey");
     assert_eq!(bench.read("out/tiles/checkpoint"), note);
     let lines = entries(&bench);
     let hashes: Vec<u8> = lines.iter().flat_map(|line| leaf(line)).collect();
-    assert_eq!(std::fs::read(bench.path("out/tiles/tile/0/000.p/6")).unwrap(), hashes);
+    assert_eq!(std::fs::read(bench.path("out/tiles/tile/0/000.p/7")).unwrap(), hashes);
     assert!(bench.ok(EXPORT).contains("0 files written, 3 there already"));
 
     log(&bench, "b", 130);
     bench.ok(EXPORT);
     let lines = entries(&bench);
-    assert_eq!(lines.len(), 268);
+    assert_eq!(lines.len(), 270);
     let bundle = std::fs::read(bench.path("out/tiles/tile/entries/000")).unwrap();
     let mut rest = bundle.as_slice();
     for line in &lines[..256] {
@@ -198,7 +198,7 @@ fn a_log_is_written_as_tiles_that_hash_to_its_checkpoint_and_the_next_export_add
         rest = after;
     }
     assert!(rest.is_empty());
-    for name in ["tile/0/000", "tile/0/001.p/12", "tile/1/000.p/1", "tile/entries/001.p/12"] {
+    for name in ["tile/0/000", "tile/0/001.p/14", "tile/1/000.p/1", "tile/entries/001.p/14"] {
         assert!(bench.path("out/tiles").join(name).exists(), "{name}");
     }
     assert_eq!(bench.read("out/tiles/checkpoint"), bench.ok("audit checkpoint log --key log.vkey"));
@@ -217,10 +217,10 @@ fn an_export_replaces_nothing_that_is_not_its_own() {
         assert_eq!((run.code, run.err.as_str()), (1, said), "{no_folder}");
     }
     std::fs::create_dir_all(bench.path("out/tiles/tile/0/000.p")).unwrap();
-    bench.write("out/tiles/tile/0/000.p/4", "mine");
+    bench.write("out/tiles/tile/0/000.p/5", "mine");
     let run = bench.run(EXPORT);
     assert!(run.code == 1 && run.err.starts_with("error FILE_EXISTS: "), "{run:?}");
-    assert_eq!(bench.read("out/tiles/tile/0/000.p/4"), "mine");
+    assert_eq!(bench.read("out/tiles/tile/0/000.p/5"), "mine");
     assert!(!bench.path("out/tiles/checkpoint").exists());
     bench.write("out/tiles/checkpoint", "hello\n");
     bench.fails(EXPORT, 3, "AUDIT_SIGNATURE");

@@ -130,17 +130,17 @@ fn a_witness_cosigns_the_log_as_it_grows_and_the_note_is_one_to_keep_elsewhere()
     assert!(note.starts_with(&bench.ok("audit checkpoint log --key log.vkey")), "{note}");
     let known: WitnessKey = vkey(1).parse().unwrap();
     let read = WitnessedCheckpoint::verify(&note, &log_key(&bench), std::slice::from_ref(&known)).unwrap();
-    assert_eq!((read.witnesses(), read.checkpoint().size()), (1, 6));
+    assert_eq!((read.witnesses(), read.checkpoint().size()), (1, 7));
     let sent = first.sent();
     assert_eq!(sent.len(), 1);
-    assert!(sent[0].starts_with("old 0\n\nexample.com/log\n6\n"), "{sent:?}");
+    assert!(sent[0].starts_with("old 0\n\nexample.com/log\n7\n"), "{sent:?}");
 
     // Again, and grown: without a state it is asked where the witness stands, with one it is known.
     log(&bench, "b", 1);
     let state = format!("{} --state log.cosigned", ask(&first, 1));
     let told = bench.run(&format!("{state} --json --out kept.note")).value();
-    assert_eq!(olds(&first), ["old 0", "old 6"]);
-    assert_eq!((&told["size"], &told["origin"]), (&json!(10), &json!("example.com/log")));
+    assert_eq!(olds(&first), ["old 0", "old 7"]);
+    assert_eq!((&told["size"], &told["origin"]), (&json!(12), &json!("example.com/log")));
     assert_eq!(told["witnesses"], json!([{"witness": "w1.example", "seconds": SECONDS, "error": null}]));
     assert_eq!(told["note"], bench.read("kept.note"));
     assert_eq!(bench.read("log.cosigned"), bench.read("kept.note"));
@@ -149,12 +149,12 @@ fn a_witness_cosigns_the_log_as_it_grows_and_the_note_is_one_to_keep_elsewhere()
     assert_eq!(
         text,
         "cosigned by w1.example at 2023-03-20T12:25:47.000Z\n\
-         checkpoint of 14 entries, cosigned by 1 of 1 witnesses, in later.note\n"
+         checkpoint of 17 entries, cosigned by 1 of 1 witnesses, in later.note\n"
     );
-    assert_eq!(olds(&first), ["old 10"]);
+    assert_eq!(olds(&first), ["old 12"]);
     assert_eq!(bench.read("log.cosigned"), bench.read("later.note"), "the state is replaced");
     bench.ok(&state);
-    assert_eq!(olds(&first), ["old 14"], "nothing new is cosigned again");
+    assert_eq!(olds(&first), ["old 17"], "nothing new is cosigned again");
 
     bench.ok("audit verify log --key log.vkey --checkpoint kept.note --checkpoint later.note");
     assert_eq!(decide(&bench, "d", 1, "--record-checkpoint later.note").code, 3, "a session goes on from it");
@@ -264,8 +264,8 @@ fn a_witness_that_lies_is_not_believed() {
         (409, "0\n".to_owned(), 1, "WITNESS_ANSWER"),
         (409, "many\n".to_owned(), 1, "WITNESS_ANSWER"),
         (409, "3\n".to_owned(), 1, "WITNESS_ANSWER"),
-        (409, "4\n".to_owned(), 3, "WITNESS_CONFLICT"),
-        (409, "5\n".to_owned(), 3, "WITNESS_AHEAD"),
+        (409, "5\n".to_owned(), 3, "WITNESS_CONFLICT"),
+        (409, "6\n".to_owned(), 3, "WITNESS_AHEAD"),
         (400, String::new(), 1, "WITNESS_MALFORMED"),
         (403, String::new(), 1, "WITNESS_UNSIGNED"),
         (404, String::new(), 1, "WITNESS_UNKNOWN_LOG"),
@@ -377,12 +377,12 @@ fn a_receipt_under_a_cosigned_checkpoint_holds_for_who_knows_the_witnesses() {
     let receipt = "audit receipt log --key log.vkey --cosigned kept.note";
     bench.ok(&format!("{receipt} --call-id a1 --out a1.receipt"));
     bench.fails(&format!("{receipt} --call-id b1"), 1, "AUDIT_NO_SUCH_CALL");
-    bench.fails(&format!("{receipt} --seq 5"), 1, "AUDIT_NO_SUCH_SIZE");
+    bench.fails(&format!("{receipt} --seq 6"), 1, "AUDIT_NO_SUCH_SIZE");
 
     let verify = "audit verify-receipt a1.receipt --key log.vkey";
     let both = format!("{verify} --witness {} --witness {}", vkey(1), vkey(2));
     let shown = bench.ok(&both);
-    assert!(shown.starts_with("entry 2 of example.com/log, under its checkpoint of 4\n"), "{shown}");
+    assert!(shown.starts_with("entry 2 of example.com/log, under its checkpoint of 5\n"), "{shown}");
     assert!(shown.contains("cosigned by w1.example\ncosigned by w2.example\n"), "{shown}");
     let third = format!("{both} --witness {}", vkey(3));
     bench.fails(&third, 3, "RECEIPT_QUORUM");
@@ -399,6 +399,6 @@ fn a_receipt_under_a_cosigned_checkpoint_holds_for_who_knows_the_witnesses() {
     let bare = format!("audit verify-receipt b1.receipt --key log.vkey --witness {}", vkey(1));
     bench.fails(&bare, 3, "RECEIPT_QUORUM");
 
-    bench.write("other.note", bench.read("kept.note").replace("\n4\n", "\n3\n"));
+    bench.write("other.note", bench.read("kept.note").replace("\n5\n", "\n3\n"));
     bench.fails("audit receipt log --key log.vkey --cosigned other.note --seq 1", 3, "AUDIT_SIGNATURE");
 }

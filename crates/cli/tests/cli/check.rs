@@ -406,7 +406,7 @@ fn every_decision_is_in_the_record() {
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let run = raw(&bench, &[&log[..], &["--session", "s1"]].concat(), &input);
     assert_eq!(run.err, "-: the line is not an object\n");
-    assert_eq!(bench.verified()["records"], 5);
+    assert_eq!(bench.verified()["records"], 6);
     let text = bench.run("audit show log").out;
     assert!(text.contains("c1 desk:search accept") && text.contains("reject UNDISCLOSED_TOOL"), "{text}");
     assert!(text.contains("c1 of 2: unknown") && text.contains("reject MALFORMED_CALL"), "{text}");
@@ -415,7 +415,7 @@ fn every_decision_is_in_the_record() {
     assert_eq!(stats["agents"]["support-bot"]["accepted"], 1);
     assert_eq!(stats["agents"]["support-bot"]["undisclosed_attempts"], 1);
     check(&bench, &log, &lines[..1]);
-    assert_eq!(bench.verified()["records"], 8);
+    assert_eq!(bench.verified()["records"], 10);
 }
 
 #[test]

@@ -94,11 +94,19 @@ fn send(signal: &str, pid: u32) {
     assert!(sent.success());
 }
 
-/// A checkpoint speaks for everything on record, which ends with this outcome.
+/// A checkpoint speaks for everything on record, which ends with this outcome and the session's end.
 #[track_caller]
-fn is_closed_after(bench: &Bench, outcome: &str) {
+fn is_closed_after(bench: &Bench, outcome: &str, reason: &str) {
+    ends_with(bench, reason);
+    let entries = bench.entries();
+    assert_eq!(entries[entries.len() - 2]["outcome"], outcome);
+}
+
+#[track_caller]
+fn ends_with(bench: &Bench, reason: &str) {
     assert_eq!(bench.verified()["tail_bytes"], 0);
-    assert_eq!(bench.entries().pop().unwrap()["outcome"], outcome);
+    let end = bench.entries().pop().unwrap();
+    assert_eq!((&end["type"], &end["reason"]), (&json!("end"), &json!(reason)));
 }
 
 #[test]
@@ -110,7 +118,7 @@ fn each_signal_ends_a_gateway_and_its_servers_group() {
         send(signal, client.pid());
         assert_eq!(client.exit(), (code, String::new()));
         no_process_is_left(&bench);
-        is_closed_after(&bench, "returned");
+        is_closed_after(&bench, "returned", "signal");
     }
 }
 
@@ -141,7 +149,7 @@ fn a_call_in_flight_is_answered_after_a_signal() {
     assert_eq!(client.answer(id)["result"]["content"][0]["text"], "done");
     assert_eq!(client.exit(), (143, String::new()));
     no_process_is_left(&bench);
-    is_closed_after(&bench, "returned");
+    is_closed_after(&bench, "returned", "signal");
 }
 
 #[test]
@@ -154,7 +162,7 @@ fn a_call_without_an_answer_is_unknown_after_a_signal() {
     assert_eq!(client.answer(id)["error"]["data"]["code"], "GATEWAY_STOPPED");
     assert_eq!(client.exit(), (143, String::new()));
     no_process_is_left(&bench);
-    is_closed_after(&bench, "unknown");
+    is_closed_after(&bench, "unknown", "signal");
 }
 
 #[test]
@@ -168,7 +176,7 @@ fn a_signal_shortens_the_end_of_a_gateway_whose_client_left() {
     send("TERM", pid);
     assert_eq!(client.exit(), (143, String::new()));
     no_process_is_left(&bench);
-    is_closed_after(&bench, "unknown");
+    is_closed_after(&bench, "unknown", "client");
 }
 
 #[test]
@@ -221,7 +229,7 @@ fn a_signal_ends_check_with_a_checkpoint() {
         assert_eq!(serde_json::from_str::<Value>(&answer).unwrap()["decision"], "accept");
         send(signal, child.id());
         assert_eq!(child.wait().unwrap().code(), Some(code));
-        assert_eq!(bench.verified()["tail_bytes"], 0);
+        ends_with(&bench, "signal");
         drop(to);
     }
 }
@@ -260,8 +268,9 @@ fn a_signal_halts_the_plan_that_is_run() {
         no_process_is_left(&bench);
         assert_eq!(plan_run::calls(&bench).len(), 1);
         assert_eq!(plan_run::outcomes(&bench), ["returned", "unknown"]);
-        assert_eq!(bench.verified()["tail_bytes"], 0);
-        let halt = bench.entries().pop().unwrap();
+        ends_with(&bench, "signal");
+        let entries = bench.entries();
+        let halt = &entries[entries.len() - 2];
         assert_eq!((&halt["tool"]["name"], &halt["reason"]), (&json!("halt_plan"), &json!("INTERRUPTED")));
     }
 }

@@ -6,7 +6,7 @@ use std::fs::{OpenOptions, rename};
 use std::io::Write as _;
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bench::{Bench, unannounced};
 use crate::mcp::{Client, SERVER, await_hello, decision, gateway};
@@ -21,12 +21,14 @@ fn under_system() -> Bench {
     bench
 }
 
-/// Checks that a checkpoint speaks for all that is on record, which is told of the last call.
+/// Checks that a checkpoint speaks for all that is on record: the last call's outcome, and the session's end.
 fn is_closed(bench: &Bench, round: u64, outcome: &str) {
     let told = bench.verified();
     assert_eq!(told["tail_bytes"], 0, "round {round}: {told}");
-    let last = bench.entries().pop().unwrap();
-    assert_eq!((&last["seq"], &last["outcome"]), (&told["records"], &json!(outcome)), "round {round}");
+    let entries = bench.entries();
+    let [.., last, end] = entries.as_slice() else { panic!("{entries:?}") };
+    assert_eq!((&end["seq"], &end["type"]), (&told["records"], &json!("end")), "round {round}");
+    assert_eq!(last["outcome"], outcome, "round {round}");
 }
 
 /// Takes away the end of a log's segment.
@@ -126,6 +128,34 @@ fn a_record_that_works_again_is_told_of_once() {
 }
 
 #[test]
+fn outage_leaves_a_gap_on_record() {
+    let bench = gateway();
+    let mut client = Client::start(&bench);
+    let refused = |client: &mut Client, calls: u64| {
+        rename(bench.path("log"), bench.path("away")).unwrap();
+        for _ in 0..calls {
+            assert_eq!(decision(&client.call("search", json!({})))["code"], "AUDIT_UNAVAILABLE");
+        }
+    };
+    refused(&mut client, 3);
+    rename(bench.path("away"), bench.path("log")).unwrap();
+    assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
+    // The gateway ends in the second one.
+    refused(&mut client, 2);
+    assert_eq!(client.end().0, 1);
+    rename(bench.path("away"), bench.path("log")).unwrap();
+    assert_eq!(Client::start(&bench).end().0, 0);
+    let entries = bench.entries();
+    let gaps: Vec<_> = entries.iter().filter(|entry| entry["type"] == "gap").collect();
+    let told = |gap: &Value| (gap["reason"].clone(), gap["answers"].clone());
+    let due = |count: u64| (json!("AUDIT_REPLACED"), json!([{"code": "AUDIT_UNAVAILABLE", "count": count}]));
+    assert_eq!(gaps.iter().map(|gap| told(gap)).collect::<Vec<_>>(), [due(3), due(2)]);
+    assert_eq!(gaps[0]["seq"], 3, "it comes before the call that passes");
+    let shown = bench.run("audit show log").out;
+    assert!(shown.contains(" (AUDIT_REPLACED): AUDIT_UNAVAILABLE 3\n"), "{shown}");
+}
+
+#[test]
 fn a_record_that_is_found_to_fail_when_its_gateway_ends_is_a_failure() {
     let bench = gateway();
     let config = bench.read("gateway.toml");
@@ -134,8 +164,13 @@ fn a_record_that_is_found_to_fail_when_its_gateway_ends_is_a_failure() {
     assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
     cut(&bench, "lo\u{1b}[2Jg/000000000001.jsonl");
     let (code, err) = client.end();
-    assert_eq!((code, err.lines().count()), (1, 1), "{err}");
-    assert!(err.starts_with("error AUDIT_CORRUPT: `lo\\u{1b}[2Jg`: the record could not be ended"), "{err}");
+    assert_eq!((code, err.lines().count()), (1, 2), "{err}");
+    let (fails, ended) = err.split_once('\n').unwrap();
+    assert!(fails.starts_with("warning AUDIT_CORRUPT: `lo\\u{1b}[2Jg`: the record fails"), "{err}");
+    assert!(
+        ended.starts_with("error AUDIT_CORRUPT: `lo\\u{1b}[2Jg`: the record could not be ended"),
+        "{err}"
+    );
 }
 
 #[test]

@@ -154,11 +154,13 @@ fn a_run_that_was_killed_in_a_call_has_used_its_approval_and_leaves_a_record_tha
     ends(&bench.run_args(&line, ""), 3, "APPROVAL_SPENT");
     assert_eq!(calls(&bench).len(), 1, "once, whatever became of it");
     assert!(bench.verified()["records"].as_u64().unwrap() > 0);
-    // The call is on record as allowed, and nothing says how it ended.
+    // The call is on record as allowed, and the next run recorded that it is unknown how it ended.
     let accepted = bench.entries().into_iter().filter(|it| it["plan_step"] == 1 && it["verdict"] == "accept");
     let accepted: Vec<_> = accepted.map(|it| it["seq"].clone()).collect();
     assert_eq!(accepted.len(), 1);
-    assert!(!bench.entries().iter().any(|it| it["type"] == "outcome" && it["decision"] == accepted[0]));
+    let entries = bench.entries();
+    let outcome = entries.iter().find(|it| it["type"] == "outcome" && it["decision"] == accepted[0]).unwrap();
+    assert_eq!((&outcome["outcome"], &outcome["by"]), (&json!("unknown"), &json!("recovery")));
 }
 
 #[test]

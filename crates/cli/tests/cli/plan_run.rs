@@ -276,8 +276,10 @@ fn a_tool_that_fails_ends_the_run_and_nothing_is_given_out() {
         assert!(!ran.out.contains("found"), "{ran:?}");
         assert_eq!(calls(&bench).len(), 2, "the third is never asked for");
         std::fs::remove_file(bench.path("calls.txt")).unwrap();
-        let halt = bench.entries().pop().unwrap();
+        let entries = bench.entries();
+        let [.., halt, end] = entries.as_slice() else { panic!("{entries:?}") };
         assert_eq!((&halt["tool"]["name"], &halt["reason"]), (&json!("halt_plan"), &json!(code)));
+        assert_eq!((&end["type"], &end["reason"]), (&json!("end"), &json!("error")));
         let last = outcomes(&bench).pop().unwrap();
         assert_eq!(last, if code == "PLAN_STEP_FAILED" { "failed" } else { "unknown" }, "{query}");
     }
@@ -296,7 +298,8 @@ fn a_run_that_nobody_reads_calls_nothing_and_says_on_record_why_it_ended() {
     let err = unannounced(&String::from_utf8(run.stderr).unwrap());
     assert!(run.status.code() == Some(1) && err.starts_with("error OUTPUT_CLOSED: "), "{err}");
     assert!(calls(&bench).is_empty(), "no call is made of which nobody is told");
-    let halt = bench.entries().pop().unwrap();
+    let entries = bench.entries();
+    let halt = &entries[entries.len() - 2];
     assert_eq!((&halt["tool"]["name"], &halt["reason"]), (&json!("halt_plan"), &json!("OUTPUT_CLOSED")));
 }
 

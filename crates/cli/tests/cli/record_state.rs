@@ -30,7 +30,7 @@ fn a_begun_log_is_announced_once() {
     assert_eq!((check(&bench, "").code, check(&bench, "").err), (0, String::new()));
     std::fs::remove_file(state).unwrap();
     let run = check(&bench, "");
-    let line = "log `log` (example.com/log) adopted without a state, at 3 entries, its state is kept in `";
+    let line = "log `log` (example.com/log) adopted without a state, at 6 entries, its state is kept in `";
     assert!(run.code == 0 && run.err.starts_with(line), "{run:?}");
 }
 
@@ -41,9 +41,9 @@ fn the_state_names_the_last_entry_at_the_end() {
     let log = state(&bench)["logs"][0].clone();
     assert_eq!(
         (&log["origin"], &log["first"], &log["size"]),
-        (&json!("example.com/log"), &json!(1), &json!(6))
+        (&json!("example.com/log"), &json!(1), &json!(7))
     );
-    assert!(log["checkpoint"].as_str().unwrap().starts_with("example.com/log\n6\n"), "{log}");
+    assert!(log["checkpoint"].as_str().unwrap().starts_with("example.com/log\n7\n"), "{log}");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_verb_does_not_begin_over_a_log_that_changed() {
     copy(&bench.path("whole"), &bench.path("log"));
     assert_eq!(check(&bench, "").code, 0);
     let text = bench.ok("audit verify log --key log.vkey --state log.state");
-    assert!(text.contains("goes on from its state, at 13 entries"), "{text}");
+    assert!(text.contains("goes on from its state, at 16 entries"), "{text}");
 }
 
 #[test]

@@ -39,8 +39,8 @@ fn five_processes_of_one_configuration_leave_logs_that_verify() {
     let report = verify(&bench);
     let logs = report["logs"].as_array().unwrap();
     for log in logs {
-        // A session, its server, and of each of three calls its decision and its outcome.
-        assert_eq!((&log["records"], &log["tail_bytes"]), (&json!(8), &json!(0)), "{log}");
+        // A session with its end, its server, and of each of three calls its decision and its outcome.
+        assert_eq!((&log["records"], &log["tail_bytes"]), (&json!(9), &json!(0)), "{log}");
     }
     let origins: Vec<_> = logs.iter().map(|log| log["origin"].as_str().unwrap()).collect();
     assert_eq!(origins[0], "example.com/log");
@@ -80,7 +80,7 @@ fn entries_of_several_logs_are_merged_by_time() {
     assert_eq!(bench.run("audit tail log -n 1 --json").out.lines().count(), 1);
     // One log alone is as it ever was.
     let one = bench.run("audit show log/1 --json").out;
-    assert!(one.lines().count() == 6 && one.starts_with("{\"seq\":1,"), "{one}");
+    assert!(one.lines().count() == 7 && one.starts_with("{\"seq\":1,"), "{one}");
     assert_eq!(bench.run("stats log/1 --json").value()["total"]["accepted"], 2);
 }
 

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use countersign_audit_log::{
-    AuditSink, Disk, DiskFile, Durability, Log, LogOptions, Record, Verdict, read_disk, verify_disk,
+    AuditSink, Disk, DiskFile, Durability, EndReason, Log, LogOptions, OutcomeBy, Record, Verdict, read_disk,
+    verify_disk,
 };
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
@@ -26,6 +27,12 @@ struct Seen {
     unrecorded: usize,
     /// Power cuts while a tool ran.
     cut: usize,
+    /// Sessions that ended in order.
+    ended: usize,
+    /// Outcomes that an opening recorded.
+    recovered: usize,
+    /// Answers that gaps count.
+    in_gaps: u64,
 }
 
 fn options() -> LogOptions {
@@ -46,6 +53,9 @@ fn history(seed: u64, seen: &mut Seen) {
                 |n| world.builder_for(&format!("session-{life}-{n}"), Arc::clone(&sink)).open().ok();
             let gates: Vec<ToolGate> = (0..2).filter_map(session).collect();
             live(&mut rng, &disk, &gates, &mut ran, seen);
+            if rng.one_in(3) {
+                gates.iter().for_each(|gate| drop(gate.end_session(EndReason::Server)));
+            }
         }
         disk.crash(rng.pick(&[Crash::Process, Crash::Power]));
     }
@@ -53,13 +63,24 @@ fn history(seed: u64, seen: &mut Seen) {
     let key = Log::open_on(disk.clone(), options()).unwrap().key();
     disk.crash(Crash::Power);
     verify_disk(&disk, &key, &[]).unwrap();
-    let allowed: BTreeSet<String> = read_disk(disk)
-        .unwrap()
-        .filter_map(|entry| {
-            let Record::Decision(call) = entry.unwrap().into_record() else { return None };
-            (call.verdict == Verdict::Accept).then(|| call.call_id.as_str().to_owned())
-        })
-        .collect();
+    let (mut allowed, mut open, mut in_gaps) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for entry in read_disk(disk).unwrap().map(|entry| entry.unwrap()) {
+        match entry.record() {
+            Record::Decision(call) if call.verdict == Verdict::Accept => {
+                allowed.insert(call.call_id.as_str().to_owned());
+                open.insert(entry.seq());
+            }
+            Record::Outcome(end) => {
+                assert!(open.remove(&end.decision), "decision {} has two outcomes", end.decision);
+                seen.recovered += usize::from(end.by == Some(OutcomeBy::Recovery));
+            }
+            Record::End(_) => seen.ended += 1,
+            Record::Gap(gap) => in_gaps += gap.total(),
+            Record::Decision(_) | Record::Session(_) | _ => {}
+        }
+    }
+    assert_eq!(open, BTreeSet::new(), "accepted calls without an outcome");
+    seen.in_gaps += in_gaps;
     for call in &ran {
         assert!(allowed.contains(call), "{call} ran, and no allow of it outlived the crash");
     }
@@ -111,6 +132,8 @@ fn run(seeds: impl Iterator<Item = u64>) -> Option<Seen> {
 fn no_tool_runs_without_an_allow_that_outlives_a_power_cut() {
     let Some(seen) = run(0..300) else { return };
     assert!(seen.ran > 1_000 && seen.unrecorded > 100 && seen.cut > 50, "too little happened");
+    assert!(seen.in_gaps > 50 && seen.in_gaps <= seen.unrecorded as u64, "{} in gaps", seen.in_gaps);
+    assert!(seen.ended > 50 && seen.recovered > 50, "{} ends, {} recovered", seen.ended, seen.recovered);
 }
 
 #[test]

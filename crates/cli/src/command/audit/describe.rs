@@ -1,6 +1,7 @@
 use countersign_audit_log::{
-    AnswerRecord, AnswerVerdict, CallRecord, ClaimsRecord, Direction, Escaped, Instructions, ProposalRecord,
-    Record, RefusedRecord, RefusedRow, ServerRecord, SessionRecord, StandingChange, Verdict,
+    AnswerRecord, AnswerVerdict, CallRecord, ClaimsRecord, Direction, Escaped, GapRecord, Instructions,
+    OutcomeBy, ProposalRecord, Record, RefusedRecord, RefusedRow, ServerRecord, SessionRecord,
+    StandingChange, Verdict,
 };
 
 use crate::shown::{quoted, shown_id, shown_line, shown_name, shown_tool};
@@ -20,7 +21,8 @@ fn what(record: &Record) -> String {
             let outcome = outcome.as_str().unwrap_or("unknown");
             let after = r.duration_ms.map(|span| format!(" after {span}")).unwrap_or_default();
             let code = r.code.as_ref().map(|code| format!(" {}", shown_name(code))).unwrap_or_default();
-            format!("outcome  {} of {}: {outcome}{code}{after}", shown_name(&r.call_id), r.decision)
+            let by = if r.by == Some(OutcomeBy::Recovery) { " by recovery" } else { "" };
+            format!("outcome  {} of {}: {outcome}{code}{after}{by}", shown_name(&r.call_id), r.decision)
         }
         Record::Gateway(r) => {
             let direction = shown_direction(r.direction);
@@ -59,6 +61,11 @@ fn what(record: &Record) -> String {
         Record::Archived(r) => {
             format!("archived entries {} to {}, manifest sha-256 {}", r.first, r.last, r.manifest)
         }
+        Record::End(r) => {
+            let (agent, session) = (shown_id(r.agent.as_str()), shown_id(r.session.as_str()));
+            format!("end      {agent}: {}; session {session}", r.reason.as_str())
+        }
+        Record::Gap(r) => gap(r),
         _ => "(an entry of a newer version)".to_owned(),
     }
 }
@@ -107,6 +114,22 @@ fn refused_row(row: &RefusedRow) -> String {
     let direction = row.direction.map(|to| format!("{} ", shown_direction(to))).unwrap_or_default();
     let no_call = if row.about_plan { " (no call)" } else { "" };
     format!("{tool}{direction}{}{no_call} {}", shown_name(&row.code), row.count)
+}
+
+fn gap(r: &GapRecord) -> String {
+    let rows: Vec<_> =
+        r.answers.iter().map(|row| format!("{} {}", shown_name(&row.code), row.count)).collect();
+    let mut approvals: Vec<_> = r.approvals.iter().map(|id| shown_id(id.as_str())).collect();
+    if r.omitted > 0 {
+        approvals.push(format!("{} more", r.omitted));
+    }
+    let spent = if approvals.is_empty() {
+        String::new()
+    } else {
+        format!("; spent meanwhile: {}", approvals.join(", "))
+    };
+    let (total, reason) = (r.total(), shown_name(&r.reason));
+    format!("gap      {total} answers from {} to {} ({reason}): {}{spent}", r.from, r.to, rows.join(", "))
 }
 
 fn answer(r: &AnswerRecord) -> String {
@@ -230,7 +253,8 @@ fn backing(record: &ProposalRecord) -> String {
 #[cfg(test)]
 mod tests {
     use countersign_audit_log::{
-        CallRecord, EvidenceRecord, RecordedTool, RecordedValues, RecoveredRecord, SessionRecord,
+        CallRecord, EndReason, EndRecord, EvidenceRecord, OutcomeKind, OutcomeRecord, RecordedTool,
+        RecordedValues, RecoveredRecord, SessionRecord,
     };
     use countersign_core::{AgentId, Digest, Millis, Principal, SessionId, Timestamp, ToolId};
 
@@ -268,6 +292,23 @@ mod tests {
         cut.file = Some("cut-1".into());
         let shown = describe(1, &Record::Recovered(cut));
         assert!(shown.ends_with(", kept in cut-1"), "{shown}");
+    }
+
+    #[test]
+    fn an_end_is_shown_with_reason_and_session() {
+        let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("bot").unwrap());
+        let end = EndRecord::new(Timestamp::EPOCH, session, agent, EndReason::Signal);
+        let shown = describe(1, &Record::End(end));
+        assert!(shown.ends_with(" end      bot: signal; session s"), "{shown}");
+    }
+
+    #[test]
+    fn a_recovered_outcome_names_its_author() {
+        let session = SessionId::new("s").unwrap();
+        let mut outcome = OutcomeRecord::new(Timestamp::EPOCH, session, "c", 7, OutcomeKind::Unknown);
+        outcome.by = Some(OutcomeBy::Recovery);
+        let shown = describe(9, &Record::Outcome(outcome));
+        assert!(shown.ends_with(" outcome  c of 7: unknown by recovery"), "{shown}");
     }
 
     #[test]

@@ -65,6 +65,7 @@ impl Wanted {
             Record::Gateway(r) => (r.session.as_ref(), None, None),
             Record::Standing(r) => (None, Some(&r.agent), None),
             Record::Signal(r) => (Some(&r.session), Some(&r.agent), None),
+            Record::End(r) => (Some(&r.session), Some(&r.agent), None),
             Record::Answer(r) => (r.session.as_ref(), r.agent.as_ref(), None),
             Record::Refused(r) => {
                 (Some(&r.session), r.agent.as_ref(), r.agent.as_ref().map(|_| Verdict::Reject))

@@ -9,6 +9,7 @@ use std::thread;
 
 use clap::Args;
 use countersign_action_proposal::{Profile, SpentEndorsement, VerifiedEvidence};
+use countersign_audit_log::EndReason;
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_core::{CallId, Digest, ImpactClass, Millis, ToolId};
 use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, RejectionCode, ToolCall, ToolGate};
@@ -19,6 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::lines::{Line, next_line};
 use crate::minting::{mint_words, shell_line, shell_word};
 use crate::output::{Output, internal, note};
+use crate::session::SessionEnd;
 use crate::shown::{shown_id, shown_line};
 use line::CallLine;
 use options::Options;
@@ -156,6 +158,7 @@ impl Check {
             ));
         }
         let gate = session.open()?.gate;
+        let mut at_end = SessionEnd::new(gate.clone());
         plan.map_or(Ok(()), |plan| start(&gate, plan))?;
         let mut answers = Answers { out, profile: proposals.profile(), minting: self.options.minting() };
         let limits = Limits::default()
@@ -186,7 +189,9 @@ impl Check {
                 exit = Exit::Refused;
             }
         }
-        Ok(interrupt.signal().map_or(exit, Exit::from))
+        let signal = interrupt.signal();
+        at_end.set(if signal.is_some() { EndReason::Signal } else { EndReason::Client });
+        Ok(signal.map_or(exit, Exit::from))
     }
 
     /// `proposal` is that of the calls that bring none of their own.

@@ -15,6 +15,7 @@ use crate::interrupt::{DRAIN, Interrupt};
 use crate::output::{Output, note};
 use crate::random;
 use crate::server::Server;
+use crate::session::SessionEnd;
 use crate::signals::Watch;
 
 #[derive(Debug, Args)]
@@ -49,6 +50,8 @@ impl Run {
         let mut server = Server::start(&self.server, &interrupt)?;
         exports.begin(prepared.registry())?;
         let session = prepared.open_watched(&exports)?;
+        // Behind it nothing is recorded: until the gateway runs, a failure ends the session.
+        let at_end = SessionEnd::new(session.gate.clone());
         exports.opened(session.gate.contract().agent(), session.log.as_ref());
         let watch = Arc::new(Watch::new(session.gate.clone()));
         let watching = Arc::clone(&watch);
@@ -83,6 +86,7 @@ impl Run {
         let ended = gateway.run(std::io::stdin(), std::io::stdout(), server_in, server_out);
         drop(alive);
         watch.end();
+        drop(at_end);
         let kept = session.log.map_or(Ok(()), |log| log.end());
         let ended = match interrupt.signal() {
             Some(signal) => Ok(signal.into()),

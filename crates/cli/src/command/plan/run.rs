@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use countersign_audit_log::EndReason;
 use countersign_committed_plan::{CommittedPlan, Plan, Step};
 use countersign_core::{Audience, Millis, Principal, RunId, ServerName};
 use countersign_tool_gate::{HaltPlanError, PlanSettings, StartPlanError, ToolGate, commit_plan};
@@ -26,7 +27,9 @@ use crate::minting::minted_ttl;
 use crate::output::{Output, internal, note};
 use crate::record::RecordArgs;
 use crate::server::{Client, Server};
-use crate::session::{ApprovalPlan, Bindings, OpenSession, PreparedSession, SessionPlan, StoreMaking};
+use crate::session::{
+    ApprovalPlan, Bindings, OpenSession, PreparedSession, SessionEnd, SessionPlan, StoreMaking,
+};
 use crate::signals::Watch;
 
 #[derive(Debug, Args)]
@@ -194,6 +197,7 @@ impl Run {
     fn walk(&self, out: &mut Output, opening: Opening, client: &mut Client) -> Result<(), Failure> {
         let Opening { plan, committed, runs, session, server, goal, asking, .. } = opening;
         let OpenSession { gate, pending, .. } = session.open()?;
+        let mut at_end = SessionEnd::new(gate.clone());
         let approvals = Approvals::new(asking, pending, opening.session_is_named);
         let tokens = Tokens { plan: opening.approval, steps: &self.step_approval };
         let goal = goal.as_deref();
@@ -220,7 +224,13 @@ impl Run {
         if let Err(failure) = &ran {
             halt(&gate, failure);
         }
+        match &ran {
+            Ok(_) => at_end.set(EndReason::Client),
+            Err(failure) if matches!(failure.exit(), Exit::Signal(_)) => at_end.set(EndReason::Signal),
+            Err(_) => {}
+        }
         Watch::new(gate).end();
+        drop(at_end);
         tell_trace(out, &ran?)
     }
 }

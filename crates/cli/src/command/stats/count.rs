@@ -1,6 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_audit_log::{CallRecord, Record, RecordedTool, RefusedRecord, Verdict};
+use countersign_audit_log::{
+    CallRecord, LogNumber, OutcomeKind, OutcomeRecord, Record, RecordedTool, RefusedRecord, Verdict,
+};
 use countersign_core::{Timestamp, ToolId};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
 use serde::Serialize;
@@ -15,6 +17,9 @@ pub(super) const OTHERS: &str = "(others)";
 /// The most tools of sessions that are remembered; of any other, a call shows that it is there.
 const MAX_LISTED: usize = 16_384;
 
+/// The most accepted calls whose outcome is waited for; the oldest is forgotten when there is one more.
+const MAX_OPEN: usize = 65_536;
+
 /// Where calls are counted whose tool was never found to be there.
 const UNKNOWN: &str = "(unknown)";
 
@@ -25,6 +30,8 @@ pub(super) struct Row {
     rejected: u64,
     pub(super) waiting_for_approval: u64,
     pub(super) undisclosed_attempts: u64,
+    /// Accepted calls of which it is not known whether they ran.
+    pub(super) unknown_outcomes: u64,
     pub(super) acceptance_rate: Option<f64>,
     pub(super) rejected_by_code: BTreeMap<String, u64>,
     /// Signals that were raised about an agent, how often each.
@@ -54,6 +61,9 @@ struct Rule {
     decisions: u64,
 }
 
+/// A decision's log, where there are several, and its number.
+type DecisionPlace = (Option<LogNumber>, u64);
+
 /// Counts entries, in their order.
 #[derive(Debug)]
 pub(super) struct Count {
@@ -63,6 +73,8 @@ pub(super) struct Count {
     tools: BTreeMap<String, Row>,
     /// The tools that a session had, whenever that was.
     listed: BTreeSet<String>,
+    /// Rows of the accepted calls that have no outcome yet: agent and tool; none of a decision about a plan.
+    open: BTreeMap<DecisionPlace, Option<(String, String)>>,
     total: Row,
     gateway_refusals: u64,
 }
@@ -71,10 +83,17 @@ impl Count {
     /// Counts what is not older than `since`. How an agent stands is what was said last, whenever that was.
     pub(super) fn new(rule: AlarmRule, since: Option<Timestamp>) -> Self {
         let (agents, tools, total) = (BTreeMap::new(), BTreeMap::new(), Row::default());
-        Self { rule, since, agents, tools, listed: BTreeSet::new(), total, gateway_refusals: 0 }
+        let (listed, open) = (BTreeSet::new(), BTreeMap::new());
+        Self { rule, since, agents, tools, listed, open, total, gateway_refusals: 0 }
     }
 
-    pub(super) fn add(&mut self, seq: u64, record: &Record) {
+    /// Counts an entry; `log` names its log, where there are several.
+    pub(super) fn add(&mut self, log: Option<LogNumber>, seq: u64, record: &Record) {
+        if let Record::Decision(call) = record
+            && call.verdict == Verdict::Accept
+        {
+            self.accepted((log, seq), call);
+        }
         let counts = self.since.is_none_or(|since| record.time() >= since);
         match record {
             Record::Decision(call) if counts => self.decision(seq, record, call),
@@ -87,13 +106,40 @@ impl Count {
                 *times = times.saturating_add(1);
             }
             Record::Session(session) => self.list(&session.tools),
+            Record::Outcome(end) => self.ended((log, end.decision), end, counts),
             Record::Decision(_)
             | Record::Gateway(_)
             | Record::Refused(_)
             | Record::Signal(_)
-            | Record::Outcome(_)
             | Record::Recovered(_)
             | _ => {}
+        }
+    }
+
+    fn accepted(&mut self, decision: DecisionPlace, call: &CallRecord) {
+        let rows = (!call.about_plan)
+            .then(|| (call.agent.as_str().to_owned(), self.tool_row(Some(&call.tool), None)));
+        self.open.insert(decision, rows);
+        if self.open.len() > MAX_OPEN {
+            self.open.pop_first();
+        }
+    }
+
+    /// Counts an outcome that is not known. One of a decision that is not here, or was forgotten, is no agent's.
+    fn ended(&mut self, decision: DecisionPlace, end: &OutcomeRecord, counts: bool) {
+        let rows = self.open.remove(&decision);
+        if !counts || end.outcome != OutcomeKind::Unknown {
+            return;
+        }
+        let (agent, tool) = match rows {
+            Some(Some(rows)) => rows,
+            Some(None) => return,
+            None => (OTHERS.to_owned(), UNKNOWN.to_owned()),
+        };
+        let tool = room(&self.tools, &tool).to_owned();
+        let rows = [&mut self.total, self.tools.entry(tool).or_default()];
+        for row in rows.into_iter().chain([&mut agent_row(&mut self.agents, self.rule, &agent).0]) {
+            row.unknown_outcomes = row.unknown_outcomes.saturating_add(1);
         }
     }
 
@@ -140,20 +186,22 @@ impl Count {
     /// The row of a tool. Names that an agent made up have one row. A tool is there that a session had, and one of which a call
     /// got as far as its arguments.
     fn tool(&mut self, tool: Option<&RecordedTool>, refused: Option<&str>) -> &mut Row {
+        let tool = self.tool_row(tool, refused);
+        self.tools.entry(tool).or_default()
+    }
+
+    fn tool_row(&self, tool: Option<&RecordedTool>, refused: Option<&str>) -> String {
         let name = tool.map(name_of).filter(|name| {
             let code = refused.and_then(RejectionCode::from_code);
             self.listed.contains(name)
                 || self.tools.contains_key(name)
                 || code.is_none_or(|code| code.step() > 1 && code != RejectionCode::UndisclosedTool)
         });
-        let tool = name.as_deref().map_or(UNKNOWN, |name| room(&self.tools, name)).to_owned();
-        self.tools.entry(tool).or_default()
+        name.as_deref().map_or(UNKNOWN, |name| room(&self.tools, name)).to_owned()
     }
 
     fn agent(&mut self, agent: &str) -> &mut (Row, Replay) {
-        let rule = self.rule;
-        let agent = room(&self.agents, agent).to_owned();
-        self.agents.entry(agent).or_insert_with(|| (Row::default(), Replay::new(rule)))
+        agent_row(&mut self.agents, self.rule, agent)
     }
 
     pub(super) fn report(self) -> Report {
@@ -176,6 +224,15 @@ impl Count {
             alarm_rule: Rule { baseline, dropped, decisions: self.rule.decisions() },
         }
     }
+}
+
+fn agent_row<'r>(
+    agents: &'r mut BTreeMap<String, (Row, Replay)>,
+    rule: AlarmRule,
+    agent: &str,
+) -> &'r mut (Row, Replay) {
+    let agent = room(agents, agent).to_owned();
+    agents.entry(agent).or_insert_with(|| (Row::default(), Replay::new(rule)))
 }
 
 fn name_of(tool: &RecordedTool) -> String {
@@ -212,7 +269,7 @@ impl Row {
 
     /// Whether there is anything to tell: a call, or a quarantine.
     fn is_told(&self) -> bool {
-        self.accepted.saturating_add(self.rejected) > 0
+        self.accepted.saturating_add(self.rejected).saturating_add(self.unknown_outcomes) > 0
             || self.alarm.as_ref().is_some_and(|alarm| alarm.quarantined)
     }
 

@@ -83,8 +83,8 @@ impl Stats {
     fn count(&self, out: &mut Output, rule: AlarmRule, since: Option<Timestamp>) -> Result<Exit, Failure> {
         let mut count = Count::new(rule, since);
         for read in Entries::read(&self.folder)? {
-            let Entry { seq, record, .. } = read?;
-            count.add(seq, &record);
+            let Entry { log, seq, record } = read?;
+            count.add(log, seq, &record);
         }
         let report = count.report();
         if out.is_json() {

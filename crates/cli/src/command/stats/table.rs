@@ -31,12 +31,13 @@ fn rows(heading: &str, rows: &BTreeMap<String, Row>, total: &Row) -> String {
         alarms.iter().map(String::len).max().filter(|width| *width > 0).map(|width| width.max(5));
     let alarm_column = |text: &str| alarm_width.map(|width| format!("  {text:<width$}")).unwrap_or_default();
     let mut text = format!(
-        "{heading:width$}  {:>8}  {:>8}  {:>7}  {:>6}  {:>11}{}  rejected by code",
+        "{heading:width$}  {:>8}  {:>8}  {:>7}  {:>6}  {:>11}  {:>7}{}  rejected by code",
         "accepted",
         "rejected",
         "waiting",
         "rate",
         "undisclosed",
+        "unknown",
         alarm_column("alarm")
     );
     for ((name, row), alarm) in rows.iter().zip(&alarms) {
@@ -44,12 +45,13 @@ fn rows(heading: &str, rows: &BTreeMap<String, Row>, total: &Row) -> String {
         let codes = row.rejected_by_code.iter().filter(|(code, _)| *code != waits);
         let codes: Vec<_> = codes.map(|(code, count)| format!("{code} {count}")).collect();
         let line = format!(
-            "\n{name:width$}  {:>8}  {:>8}  {:>7}  {:>6}  {:>11}{}  {}",
+            "\n{name:width$}  {:>8}  {:>8}  {:>7}  {:>6}  {:>11}  {:>7}{}  {}",
             row.accepted,
             row.refused(),
             row.waiting_for_approval,
             percent(row.acceptance_rate),
             row.undisclosed_attempts,
+            row.unknown_outcomes,
             alarm_column(alarm),
             codes.join(", ")
         );

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use countersign_audit_log::{
-    AuditSink, CallRecord, MemorySink, Record, RecordedTool, RefusedRecord, RefusedRow, SessionRecord,
-    StandingChange, StandingRecord, Verdict,
+    AuditSink, CallRecord, MemorySink, OutcomeKind, OutcomeRecord, Record, RecordedTool, RefusedRecord,
+    RefusedRow, SessionRecord, StandingChange, StandingRecord, Verdict,
 };
 use countersign_core::{
     AgentId, Clock, Digest, ManualClock, Millis, Principal, SessionId, Timestamp, ToolId,
@@ -56,9 +56,43 @@ const SEARCH: (&str, &str) = ("desk", "search");
 fn counted(records: &[Record], since: Option<Timestamp>) -> super::count::Report {
     let mut count = Count::new(AlarmRule::default(), since);
     for (seq, record) in (1..).zip(records) {
-        count.add(seq, record);
+        count.add(None, seq, record);
     }
     count.report()
+}
+
+fn outcome(decision: u64, outcome: OutcomeKind) -> Record {
+    let session = SessionId::new("s").unwrap();
+    Record::Outcome(OutcomeRecord::new(at(10), session, "c", decision, outcome))
+}
+
+#[test]
+fn unknown_outcomes_are_counted_by_agent_and_tool() {
+    let Record::Decision(mut plan) = decision(4, "a", ("", "start_plan"), None) else { panic!("a decision") };
+    plan.about_plan = true;
+    let records = [
+        decision(1, "a", SEARCH, None),
+        decision(2, "a", SEARCH, None),
+        decision(3, "b", ("desk", "refund"), None),
+        Record::Decision(plan),
+        outcome(1, OutcomeKind::Returned),
+        outcome(2, OutcomeKind::Unknown),
+        outcome(3, OutcomeKind::Unknown),
+        outcome(4, OutcomeKind::Unknown),
+    ];
+    let report = counted(&records, None);
+    let told = value(&report);
+    let unknown = |of: &str, row: &str| told[of][row]["unknown_outcomes"].clone();
+    assert_eq!([unknown("agents", "a"), unknown("agents", "b")], [1, 1]);
+    assert_eq!([unknown("tools", "desk:search"), unknown("tools", "desk:refund")], [1, 1]);
+    assert_eq!(told["total"]["unknown_outcomes"], 2);
+    let shown = table(&report, By::Agent);
+    let columns: Vec<Vec<_>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((columns[0][6], columns[1][6]), ("unknown", "1"), "{shown}");
+    // One whose decision is archived is no agent's.
+    let told = value(&counted(&[outcome(9, OutcomeKind::Unknown)], None));
+    assert_eq!(told["total"]["unknown_outcomes"], 1);
+    assert_eq!(told["agents"]["(others)"]["unknown_outcomes"], 1);
 }
 
 fn value(report: &super::count::Report) -> Value {
@@ -200,7 +234,7 @@ fn the_alarm_over_the_record_says_what_that_of_the_gates_said() {
         }
         let mut count = Count::new(rule, None);
         for (seq, record) in sink.latest() {
-            count.add(seq, &record);
+            count.add(None, seq, &record);
         }
         let told = value(&count.report());
         for agent in stats.snapshot().agents {

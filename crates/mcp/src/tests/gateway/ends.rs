@@ -2,6 +2,7 @@ use std::io::{self, Read};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use countersign_audit_log::{EndReason, Record};
 use countersign_core::CallId;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -28,6 +29,43 @@ fn when_the_server_dies_every_outstanding_request_gets_an_error_and_calls_are_un
     assert_eq!(desk.error(&json!(3)), (-32603, "SERVER_ENDED".into()));
     desk.call(4, "search", &json!({ "q": "x" }));
     assert_eq!(desk.error(&json!(4)), (-32603, "SERVER_ENDED".into()));
+}
+
+/// What the record ends with, which must be the session's end.
+fn end_on_record(desk: &Desk) -> EndReason {
+    let records = desk.sink.latest();
+    let ends = records.iter().filter(|(_, record)| matches!(record, Record::End(_))).count();
+    let Some((_, Record::End(end))) = records.last() else { panic!("{records:?}") };
+    assert_eq!(ends, 1);
+    end.reason
+}
+
+#[test]
+fn session_end_is_recorded_behind_outcomes_and_sums() {
+    type Way = (fn(&mut Desk), EndReason);
+    let ways: [Way; 3] = [
+        (|desk| desk.close_client(), EndReason::Client),
+        (|desk| desk.close_server(), EndReason::Server),
+        (|desk| desk.stop.stop(Duration::from_millis(50)), EndReason::Signal),
+    ];
+    for (end, reason) in ways {
+        let mut desk = Desk::open();
+        desk.call(1, "search", &json!({ "q": "x" }));
+        desk.list(&definitions());
+        desk.server_got();
+        for _ in 0..100 {
+            desk.serve(r#"{"jsonrpc":"2.0","method":"notifications/made_up"}"#);
+        }
+        desk.nothing_reached_the_client();
+        end(&mut desk);
+        desk.ended();
+        assert_eq!(end_on_record(&desk), reason);
+        let is_sum = |(_, record): &(u64, Record)| matches!(record, Record::Refused(_));
+        assert!(
+            desk.record().contains(&"Unknown".into()) && desk.sink.latest().iter().any(is_sum),
+            "{reason:?}"
+        );
+    }
 }
 
 #[test]
