@@ -224,7 +224,8 @@ impl Watch {
         }
     }
 
-    fn look_at_signals(&self) {
+    /// Reports signals that were raised, each once.
+    pub(crate) fn look_at_signals(&self) {
         let (stats, contract) = (self.gate.stats(), self.gate.contract());
         let agent = contract.agent();
         let mut told = self.signals.lock().unwrap_or_else(PoisonError::into_inner);

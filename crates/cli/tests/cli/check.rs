@@ -533,3 +533,14 @@ fn a_reader_of_decisions_that_went_away_ends_the_run() {
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stderr.starts_with(b"error OUTPUT_CLOSED: "));
 }
+
+#[test]
+fn check_reports_a_signal_once() {
+    let bench = desk::open();
+    let calls = |count: u32| (0..count).map(|n| format!("{}\n", call(&n.to_string(), "delete", json!({}))));
+    assert_eq!(raw(&bench, &[], &calls(19).collect::<String>()).err, "");
+    let run = raw(&bench, &[], &calls(40).collect::<String>());
+    let warning =
+        "warning SIGNAL_UNDISCLOSED: agent support-bot calls many tools that its session does not disclose\n";
+    assert_eq!((run.code, run.err.as_str()), (3, warning), "{run:?}");
+}

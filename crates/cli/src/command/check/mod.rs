@@ -22,6 +22,7 @@ use crate::minting::{mint_words, shell_line, shell_word};
 use crate::output::{Output, internal, note};
 use crate::session::SessionEnd;
 use crate::shown::{shown_id, shown_line};
+use crate::signals::Watch;
 use line::CallLine;
 use options::Options;
 use plan::{PlanOptions, start};
@@ -165,6 +166,7 @@ impl Check {
             .with_max_bytes(LINE_BYTES)
             .and_then(|limits| limits.with_max_depth(limits.max_depth().saturating_add(PROPOSAL_DEPTH)))
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
+        let watch = Watch::new(gate.clone());
         let interrupt = Interrupt::watch()?;
         let lines = read_lines(&interrupt)?;
         let mut exit = Exit::Done;
@@ -188,6 +190,7 @@ impl Check {
             if !accepted {
                 exit = Exit::Refused;
             }
+            watch.look_at_signals();
         }
         let signal = interrupt.signal();
         at_end.set(if signal.is_some() { EndReason::Signal } else { EndReason::Client });
