@@ -132,27 +132,40 @@ pub(crate) struct OpenSession {
     pub(crate) pending: Option<Arc<SqliteStore>>,
 }
 
-/// Records the end of a session when it is dropped, unless it is recorded by then: as an error, or with the reason that was set.
+/// Ends a session and its log when it is dropped, unless they ended before. The reason is `error` until another one is set.
+///
+/// why: a thread that verifies older entries may hold the log for longer than the process lasts, so that dropping a session
+/// does not end its log.
 #[derive(Debug)]
 pub(crate) struct SessionEnd {
     gate: ToolGate,
+    log: Option<Arc<ToldLog>>,
     reason: EndReason,
 }
 
 impl SessionEnd {
-    pub(crate) const fn new(gate: ToolGate) -> Self {
-        Self { gate, reason: EndReason::Error }
+    pub(crate) fn new(session: &OpenSession) -> Self {
+        Self { gate: session.gate.clone(), log: session.log.clone(), reason: EndReason::Error }
     }
 
     pub(crate) const fn set(&mut self, reason: EndReason) {
         self.reason = reason;
     }
+
+    /// Records the end, and puts the log's last checkpoint behind it.
+    pub(crate) fn end(self) -> Result<(), Failure> {
+        // The log tells the operator why it fails.
+        let _ = self.gate.end_session(self.reason);
+        self.log.as_ref().map_or(Ok(()), |log| log.end())
+    }
 }
 
 impl Drop for SessionEnd {
     fn drop(&mut self) {
-        // The log tells the operator why it fails.
         let _ = self.gate.end_session(self.reason);
+        if let Some(log) = &self.log {
+            log.end_reported();
+        }
     }
 }
 

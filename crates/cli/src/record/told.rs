@@ -160,6 +160,15 @@ impl ToldLog {
         })
     }
 
+    /// Ends the record, and reports a failure on standard error unless an earlier one was reported.
+    pub(crate) fn end_reported(&self) {
+        let ended = self.end();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Err(failure), State::Works) = (ended, &*state) {
+            warn(&failure);
+        }
+    }
+
     /// Tells of what is heard of a record, if it is another thing than before.
     fn heard(&self, now: State) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,11 +193,7 @@ impl ToldLog {
 
 impl Drop for ToldLog {
     fn drop(&mut self) {
-        let ended = self.end();
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let (Err(failure), State::Works) = (ended, state) {
-            warn(&failure);
-        }
+        self.end_reported();
     }
 }
 

@@ -108,6 +108,11 @@ impl Client {
         Self::start_command(bench.command(&line.split_whitespace().collect::<Vec<_>>()))
     }
 
+    /// Starts the gateway, which may refuse the handshake.
+    pub(crate) fn start_refusable(bench: &Bench) -> Self {
+        Self::shake_hands(bench.command(&["mcp", "run", "--config", "gateway.toml", "--", "sh", "server.sh"]))
+    }
+
     /// Starts the gateway from a shell that ran `before`: limits and traps outlive the `exec`.
     pub(crate) fn start_under(bench: &Bench, before: &str) -> Self {
         let mut command = std::process::Command::new("sh");
@@ -116,7 +121,13 @@ impl Client {
         Self::start_command(command)
     }
 
-    fn start_command(mut command: std::process::Command) -> Self {
+    fn start_command(command: std::process::Command) -> Self {
+        let client = Self::shake_hands(command);
+        assert!(client.hello["result"].is_object(), "{}", client.hello);
+        client
+    }
+
+    fn shake_hands(mut command: std::process::Command) -> Self {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (to, from) = (child.stdin.take(), lines_of(child.stdout.take().unwrap()));
@@ -124,7 +135,6 @@ impl Client {
         client.hello = client.ask("initialize", json!({
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}
         }));
-        assert!(client.hello["result"].is_object(), "{}", client.hello);
         client.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client
     }

@@ -34,7 +34,7 @@ fn three_logs() -> Bench {
         assert!(child.wait().unwrap().success());
     }
     let sizes: Vec<_> = logs(&bench).iter().map(|log| log["records"].clone()).collect();
-    assert_eq!(sizes, [json!(3), json!(5), json!(6)]);
+    assert_eq!(sizes, [json!(4), json!(6), json!(7)]);
     bench
 }
 
@@ -82,24 +82,24 @@ fn one_call_id_in_two_logs_is_listed_with_both() {
 #[test]
 fn number_that_several_logs_have_needs_a_log() {
     let bench = three_logs();
-    for several in [format!("{RECEIPT} --seq 4"), format!("{PROVE} --seq 4"), format!("{PROVE} --from 1")] {
+    for several in [format!("{RECEIPT} --seq 5"), format!("{PROVE} --seq 5"), format!("{PROVE} --from 1")] {
         bench.fails(&several, 1, "AUDIT_SEVERAL_LOGS");
     }
     let said = bench.run(&format!("{RECEIPT} --seq 3")).err;
     assert!(said.contains("logs ., 1 and 2 have it, choose one with --log"), "{said}");
     // The third alone has so many.
-    for proof in ["--seq 6", "--seq 1 --log 2"] {
+    for proof in ["--seq 7", "--seq 1 --log 2"] {
         let text = bench.ok(&format!("{PROVE} {proof}"));
         bench.feed("merkle verify-inclusion", &text).done();
         let told: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(told["desc"], "log 2, example.com/log/2");
         assert_eq!(told["root"], logs(&bench)[2]["root"]);
     }
-    let text = bench.ok(&format!("{PROVE} --from 2 --to 6"));
+    let text = bench.ok(&format!("{PROVE} --from 2 --to 7"));
     bench.feed("merkle verify-consistency", &text).done();
-    assert!(bench.ok(&format!("{RECEIPT} --seq 6 --out six")).contains("of log 2"));
-    bench.fails(&format!("{PROVE} --seq 7"), 1, "AUDIT_NO_SUCH_SIZE");
-    bench.fails(&format!("{PROVE} --seq 4 --log ."), 1, "AUDIT_NO_SUCH_SIZE");
+    assert!(bench.ok(&format!("{RECEIPT} --seq 7 --out six")).contains("of log 2"));
+    bench.fails(&format!("{PROVE} --seq 8"), 1, "AUDIT_NO_SUCH_SIZE");
+    bench.fails(&format!("{PROVE} --seq 5 --log ."), 1, "AUDIT_NO_SUCH_SIZE");
     bench.fails(&format!("{RECEIPT} --seq 0"), 1, "AUDIT_NO_SUCH_SIZE");
 }
 
@@ -107,9 +107,9 @@ fn number_that_several_logs_have_needs_a_log() {
 fn tiles_of_every_log_lie_in_a_folder_of_its_number() {
     let bench = three_logs();
     let text = bench.ok(EXPORT);
-    assert!(text.starts_with("log .: 3 entries in tiles: ") && text.lines().count() == 3, "{text}");
+    assert!(text.starts_with("log .: 4 entries in tiles: ") && text.lines().count() == 3, "{text}");
     let told = bench.run(&format!("{EXPORT} --json")).value();
-    assert_eq!((&told["origin"], &told["size"]), (&json!("example.com/log"), &json!(3)));
+    assert_eq!((&told["origin"], &told["size"]), (&json!("example.com/log"), &json!(4)));
     let exported = told["logs"].as_array().unwrap();
     for (log, verified) in exported.iter().zip(logs(&bench)) {
         for member in ["log", "origin", "root"] {
@@ -135,7 +135,7 @@ fn damage_in_one_log_withholds_the_proofs_of_all() {
     let bench = three_logs();
     let segment = "log/2/000000000001.jsonl";
     bench.write(segment, bench.read(segment).replace("c-refused", "c-rEfused"));
-    for line in [format!("{RECEIPT} --call-id b1"), format!("{PROVE} --seq 6"), EXPORT.to_owned()] {
+    for line in [format!("{RECEIPT} --call-id b1"), format!("{PROVE} --seq 7"), EXPORT.to_owned()] {
         bench.fails(&line, 3, "AUDIT_CORRUPT");
     }
     bench.ok(&format!("{RECEIPT} --call-id b1 --log 1"));

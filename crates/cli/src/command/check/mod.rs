@@ -158,8 +158,9 @@ impl Check {
                  without --definitions SERVER=FILE (the server's answer to tools/list)"
             ));
         }
-        let gate = session.open()?.gate;
-        let mut at_end = SessionEnd::new(gate.clone());
+        let session = session.open()?;
+        let mut at_end = SessionEnd::new(&session);
+        let gate = session.gate;
         plan.map_or(Ok(()), |plan| start(&gate, plan))?;
         let mut answers = Answers { out, profile: proposals.profile(), minting: self.options.minting() };
         let limits = Limits::default()

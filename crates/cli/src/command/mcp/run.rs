@@ -51,7 +51,7 @@ impl Run {
         exports.begin(prepared.registry())?;
         let session = prepared.open_watched(&exports)?;
         // Behind it nothing is recorded: until the gateway runs, a failure ends the session.
-        let at_end = SessionEnd::new(session.gate.clone());
+        let at_end = SessionEnd::new(&session);
         exports.opened(session.gate.contract().agent(), session.log.as_ref());
         let watch = Arc::new(Watch::new(session.gate.clone()));
         let watching = Arc::clone(&watch);
@@ -86,8 +86,7 @@ impl Run {
         let ended = gateway.run(std::io::stdin(), std::io::stdout(), server_in, server_out);
         drop(alive);
         watch.end();
-        drop(at_end);
-        let kept = session.log.map_or(Ok(()), |log| log.end());
+        let kept = at_end.end();
         let ended = match interrupt.signal() {
             Some(signal) => Ok(signal.into()),
             None => in_order(ended),

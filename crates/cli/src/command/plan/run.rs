@@ -196,8 +196,9 @@ impl Run {
     /// Opens the session, starts the plan, runs its calls and gives out what came of them.
     fn walk(&self, out: &mut Output, opening: Opening, client: &mut Client) -> Result<(), Failure> {
         let Opening { plan, committed, runs, session, server, goal, asking, .. } = opening;
-        let OpenSession { gate, pending, .. } = session.open()?;
-        let mut at_end = SessionEnd::new(gate.clone());
+        let session = session.open()?;
+        let mut at_end = SessionEnd::new(&session);
+        let OpenSession { gate, pending, .. } = session;
         let approvals = Approvals::new(asking, pending, opening.session_is_named);
         let tokens = Tokens { plan: opening.approval, steps: &self.step_approval };
         let goal = goal.as_deref();
