@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use countersign_canonical_json::to_canonical;
 use countersign_core::Timestamp;
 
+use crate::closing::parent_of_numbered;
 use crate::disk::sync_folder;
 use crate::log_files::{FileSum, copy_file, remove, step, write_bytes};
 use crate::segment::{list_segments, read_head, segment_name};
@@ -228,7 +229,7 @@ fn sync_file(folder: &Path, name: &str) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// Refuses a target in the log's folder, or one that is a log's folder itself: readers would take its segments for that log's.
+/// Refuses a target in the folder of the log, or of all logs that belong together, or one that is a log's folder itself: readers would take its segments for that log's.
 fn require_apart(folder: &Path, to: &Path) -> Result<(), ArchiveError> {
     let resolved = |path: &Path| -> io::Result<PathBuf> {
         let path = std::path::absolute(path)?;
@@ -239,7 +240,9 @@ fn require_apart(folder: &Path, to: &Path) -> Result<(), ArchiveError> {
         }
         Ok(path.clone())
     };
-    let (log, target) = (resolved(folder), resolved(to));
+    // why: beside a numbered log, the target could pass for another log of the same folder.
+    let logs = parent_of_numbered(folder).filter(|parent| parent.join("lock").symlink_metadata().is_ok());
+    let (log, target) = (resolved(logs.as_deref().unwrap_or(folder)), resolved(to));
     let (log, target) =
         (log.map_err(AuditError::Unavailable)?, target.map_err(failed(&to.display().to_string()))?);
     if target.starts_with(&log) || target.join("lock").symlink_metadata().is_ok() {

@@ -1,6 +1,6 @@
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
 use countersign_core::{Digest, Timestamp};
@@ -16,6 +16,20 @@ const FORMAT: &str = "countersign-closing-1";
 
 /// Name of the note's file in the folder that it closes.
 pub(crate) const CLOSING: &str = "closing";
+
+/// Whether a log's folder has a closing note, or is that of a numbered log beside one: the logs of a folder are closed together.
+pub(crate) fn is_closed(folder: &Path) -> bool {
+    let has_note = |folder: &Path| folder.join(CLOSING).symlink_metadata().is_ok();
+    has_note(folder) || parent_of_numbered(folder).is_some_and(|parent| has_note(&parent))
+}
+
+/// The folder that a numbered log lies in, by the name of the log's own folder.
+pub(crate) fn parent_of_numbered(folder: &Path) -> Option<PathBuf> {
+    // A path such as `.` names its folder only once it is resolved. A folder that is not there yet has its name.
+    let folder = folder.canonicalize().or_else(|_| std::path::absolute(folder)).ok()?;
+    folder.file_name()?.to_str()?.parse::<LogNumber>().ok()?;
+    folder.parent().map(Path::to_path_buf)
+}
 
 /// Name of the file with the sums of all others, as `sha256sum` writes and checks them.
 pub(crate) const SUMS: &str = "closing.sha256";
@@ -81,7 +95,7 @@ pub enum ClosingError {
     /// The note is not signed by the key.
     #[error("the closing note is not signed by the log's key")]
     Note(#[from] NoteError),
-    /// The note is none of this format.
+    /// The note has another format.
     #[error("the closing note is malformed")]
     Malformed,
     /// A file is missing, was added or changed since the folder was closed.

@@ -36,6 +36,7 @@ use countersign_keys::state_file::LockWait;
 use countersign_merkle::{MAX_SIZE, TreeHead};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::closing::is_closed;
 use crate::disk::Disk;
 use crate::line::{LINE, MAX_PREFIX, record_body};
 use crate::segment::{MAX_LINE, call_tag};
@@ -113,7 +114,7 @@ pub struct Log {
     /// Held through a record where each is synced alone.
     turn: Mutex<()>,
     rebuilt: Vec<RebuiltSide>,
-    /// What was not verified when it was opened, and what was found there since.
+    /// Older entries that were not verified at opening, and the damage found in them.
     older: Mutex<Option<Older>>,
     damage: OnceLock<Arc<LogError>>,
 }
@@ -146,13 +147,16 @@ impl Log {
     /// cut, and a [`RecoveredRecord`](crate::RecoveredRecord) says so. An empty folder begins a log, unless the state knows one.
     ///
     /// # Errors
-    /// [`AuditError::Locked`] while another writer has it; [`AuditError::Log`] when it does not verify, and
+    /// [`AuditError::Locked`] while another writer has it; [`AuditError::Closed`] behind a closing note; [`AuditError::Log`] when it does not verify, and
     /// [`AuditError::NotContinued`] when it does not go on from its state, which leave it as it was; [`AuditError::State`] when the
     /// state cannot be used; [`AuditError::Unavailable`] and [`AuditError::Write`] as the system reports them.
     pub fn open(folder: impl AsRef<Path>, options: LogOptions) -> Result<Self, AuditError> {
         let keeper = Keeper::new(&options, Some(folder.as_ref()))?;
         if let Some(keeper) = &keeper {
             keeper.require_log(folder.as_ref())?;
+        }
+        if is_closed(folder.as_ref()) {
+            return Err(AuditError::Closed);
         }
         let disk = FolderDisk::create(folder).map_err(AuditError::Unavailable)?;
         let opened = open::open(&disk, &options, keeper)?;

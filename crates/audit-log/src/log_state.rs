@@ -95,7 +95,7 @@ impl LogStates {
         }
     }
 
-    /// The note of a log's checkpoint, whoever signed it.
+    /// The note of a log's checkpoint, by any signer.
     pub(crate) fn note_of(&self, key: &LogKey) -> Option<String> {
         let log = self.0.iter().find(|log| log.origin == key.origin().as_str());
         log.map(|log| log.checkpoint.clone())

@@ -123,7 +123,7 @@ pub(crate) fn read_notes(disk: &dyn Disk, first: u64) -> Result<Vec<String>, Log
         (BufReader::new(disk.read(&segment_name(first), 0)?), Vec::new(), Vec::new());
     loop {
         line.clear();
-        // A longer line is none of a log, and is read in parts.
+        // No line of a log is longer; such a line is read in parts.
         let most = (MAX_LINE as u64).saturating_add(1);
         if input.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
             return Ok(notes);

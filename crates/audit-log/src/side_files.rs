@@ -83,6 +83,7 @@ impl ResumedSide {
         let (start, end) = (Start::read(disk, first)?, tree.size().saturating_add(1));
         let leads_there = |side: &mut Side| {
             side.catch_up(disk, &start, end)?;
+            each_place(&mut side.places(disk)?, first, end, |_, _| {})?;
             if side.frontier(disk, &start)? == *tree { Ok(()) } else { Err(damaged()) }
         };
         if let Some(size) = start.size_of_side(disk, first) {
@@ -153,7 +154,7 @@ impl SideFiles {
         Ok(found)
     }
 
-    /// Takes what was made anew since this was asked last.
+    /// Takes the files that were made anew since the last call.
     pub(crate) fn take_rebuilt(&mut self) -> Vec<RebuiltSide> {
         std::mem::take(&mut self.rebuilt)
     }
@@ -255,8 +256,7 @@ impl Side {
 
     fn tagged(&self, disk: &dyn Disk, tag: u64, found: &mut Vec<u64>) -> io::Result<()> {
         let Some((start, count)) = self.calls else {
-            let mut places = BufReader::with_capacity(BUFFER, self.read(disk, HEADER)?);
-            return each_place(&mut places, self.first, self.end, |seq, place| {
+            return each_place(&mut self.places(disk)?, self.first, self.end, |seq, place| {
                 found.extend((place.tag == tag).then_some(seq));
             });
         };
@@ -275,6 +275,9 @@ impl Side {
             let (of, seq) = call(low)?;
             if of != tag {
                 break;
+            }
+            if seq >= self.end || seq < self.first || found.last().is_some_and(|before| *before >= seq) {
+                return Err(damaged());
             }
             found.push(seq);
             low = low.saturating_add(1);
@@ -325,16 +328,20 @@ impl Side {
     }
 
     fn list_calls(&self, disk: &dyn Disk) -> io::Result<Vec<u8>> {
-        let mut places = BufReader::with_capacity(BUFFER, self.read(disk, HEADER)?);
-        side_calls(&mut places, self.first, self.end)
+        side_calls(&mut self.places(disk)?, self.first, self.end)
     }
 
-    /// The list that ends a file of that size, if it is as long as it says.
+    fn places<'s>(&'s self, disk: &dyn Disk) -> io::Result<BufReader<Box<dyn Read + 's>>> {
+        Ok(BufReader::with_capacity(BUFFER, self.read(disk, HEADER)?))
+    }
+
+    /// The list that ends a file of that size, if it is as long as it says and has no more calls than the segment has records.
     fn calls_on_disk(&self, disk: &dyn Disk, size: u64) -> Option<(u64, u64)> {
         let start = side_offset(self.first, self.end);
         let listed = size.checked_sub(start)?.checked_sub(COUNT)?;
         let count = read_u64(&mut disk.read(&side_name(self.first), size.checked_sub(COUNT)?).ok()?).ok()?;
-        (self.more.is_empty() && count.checked_mul(CALL)? == listed).then_some((start, count))
+        let is_whole = self.more.is_empty() && count.checked_mul(CALL)? == listed;
+        (is_whole && count <= self.end.saturating_sub(self.first)).then_some((start, count))
     }
 
     const fn is_worth_a_file(&self) -> bool {

@@ -43,7 +43,7 @@ pub(super) struct Keeper {
     key: LogKey,
     /// The first record that is here.
     first: AtomicU64,
-    /// What was saved last. Held through a save, so that none goes back.
+    /// The last save. Locked during a save, so that no older one follows.
     saved: Mutex<Saved>,
 }
 

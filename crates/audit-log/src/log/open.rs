@@ -25,7 +25,7 @@ pub(super) struct Opened {
     pub(super) calls: OpenCalls,
     pub(super) keeper: Option<Keeper>,
     pub(super) start: LogStart,
-    /// What is to be verified yet.
+    /// Entries that are not verified yet.
     pub(super) older: Option<Older>,
     /// Side files that were made anew.
     pub(super) rebuilt: Vec<RebuiltSide>,

@@ -4,7 +4,7 @@ use std::path::Path;
 use super::Log;
 use super::keeper::Keeper;
 use super::options::LogOptions;
-use crate::closing::CLOSING;
+use crate::closing::is_closed;
 use crate::{AuditError, FolderDisk, LogNumber, OpenLogError};
 
 impl Log {
@@ -38,8 +38,7 @@ fn open_from(
     mut options: LogOptions,
     from: LogNumber,
 ) -> Result<(Log, LogNumber), OpenLogError> {
-    // why: the logs of a folder are closed together.
-    if folder.join(CLOSING).symlink_metadata().is_ok() {
+    if is_closed(folder) {
         return Err(OpenLogError { log: from, source: AuditError::Closed });
     }
     let (first, known) = (options.origin.clone(), std::mem::take(&mut options.known));

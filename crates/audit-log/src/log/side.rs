@@ -18,7 +18,7 @@ pub(super) struct Side {
     first: u64,
     /// The record that comes next.
     due: u64,
-    /// What is not in the file yet.
+    /// Bytes that are not in the file yet.
     buffer: Vec<u8>,
     /// How long the file is.
     written: u64,
@@ -102,7 +102,7 @@ impl Side {
         Ok(())
     }
 
-    /// Opens or makes the file. What is in it beyond what is known to be good is cut.
+    /// Opens or makes the file, and cuts it to the bytes that are known to be good.
     fn open(&self, disk: &dyn Disk) -> io::Result<Box<dyn DiskFile>> {
         let name = side_name(self.first);
         let mut file = match disk.create(&name) {

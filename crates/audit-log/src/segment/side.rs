@@ -124,15 +124,22 @@ pub(crate) fn side_calls(from: &mut impl Read, first: u64, end: u64) -> io::Resu
 }
 
 /// Hands over the places of the records from `first` to before `end`, which `from` begins with.
+///
+/// # Errors
+/// `InvalidData` where an offset is not above the one before: an unsynced page can come back as zeros.
 pub(crate) fn each_place(
     from: &mut impl Read,
     first: u64,
     end: u64,
     mut take: impl FnMut(u64, SidePlace),
 ) -> io::Result<()> {
-    let mut nodes = [0; 64 * NODE];
+    let (mut nodes, mut before) = ([0; 64 * NODE], 0);
     for seq in first..end {
-        take(seq, SidePlace::read(from)?);
+        let place = SidePlace::read(from)?;
+        if place.offset <= std::mem::replace(&mut before, place.offset) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        take(seq, place);
         let skipped = (completed_by(seq) as usize).saturating_mul(NODE);
         from.read_exact(nodes.get_mut(..skipped).unwrap_or_default())?;
     }

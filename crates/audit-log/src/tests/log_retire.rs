@@ -160,6 +160,9 @@ fn closed_log_is_not_opened_before_it_is_moved() {
     let shared = Log::open_shared(&scene.log, options()).unwrap_err();
     assert_eq!(shared.source.code(), "AUDIT_CLOSED");
     assert_eq!(Log::open_numbered(&scene.log, options()).unwrap_err().source.code(), "AUDIT_CLOSED");
+    let numbered = scene.log.join("1");
+    assert_eq!(Log::open(&numbered, options()).unwrap_err().code(), "AUDIT_CLOSED");
+    assert_eq!(Log::open_shared(&numbered, options()).unwrap_err().source.code(), "AUDIT_CLOSED");
     let other = scene.retire("example.com/other", RetireWhich::Any).unwrap_err();
     assert_eq!(other.code(), "AUDIT_CLOSED");
     scene.retire("example.com/next", RetireWhich::Any).unwrap();

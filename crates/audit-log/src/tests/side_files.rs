@@ -315,6 +315,68 @@ fn repeated_call_has_all_its_decisions() {
     assert_eq!(prover.decisions_on(&id(7), 900).unwrap(), [8, 308, 608]);
 }
 
+/// A log of three segments, in each of which every call id has several decisions.
+fn log_of_repeated_calls() -> (tempfile::TempDir, PathBuf) {
+    let (keep, folder) = place();
+    let log = Log::open(&folder, small()).unwrap();
+    for n in 0..1_200 {
+        log.record(&decision(&id(n % 50))).unwrap();
+    }
+    log.close().unwrap();
+    (keep, folder)
+}
+
+/// All decisions on the call with this number, in [`log_of_repeated_calls`].
+fn all_decisions(folder: &Path, call: u64) {
+    let disk = FolderDisk::existing(folder).unwrap();
+    let mut prover = LogProver::open(disk.clone(), &key(), &[]).unwrap();
+    let expected: Vec<u64> = (0..24).map(|turn| turn * 50 + call + 1).collect();
+    assert_eq!(prover.decisions_on(&id(call), 1_200).unwrap(), expected);
+}
+
+#[test]
+fn zeroed_page_of_places_hides_no_decision() {
+    let (_keep, folder) = log_of_repeated_calls();
+    let sides = sides(&folder);
+    for side in &sides {
+        let mut bytes = fs::read(side).unwrap();
+        bytes[4_096..8_192].fill(0);
+        // Without the list of calls, as a writer leaves it before the segment ends.
+        bytes.truncate(bytes.len() - 8);
+        fs::write(side, bytes).unwrap();
+    }
+    // A writer that goes on with the file does not take the page over.
+    Log::open(&folder, small()).unwrap().close().unwrap();
+    for call in 0..50 {
+        all_decisions(&folder, call);
+    }
+}
+
+#[test]
+fn crafted_list_of_calls_is_made_anew() {
+    let crafts: [fn(&mut [u8]); 3] = [
+        // The first two calls of the list are one.
+        |list| list.copy_within(..16, 16),
+        // No record has the number 0, and the next segment's is none of this list.
+        |list| list.chunks_exact_mut(16).for_each(|call| call[8..].fill(0)),
+        |list| list.chunks_exact_mut(16).for_each(|call| call[8..].copy_from_slice(&1_200_u64.to_be_bytes())),
+    ];
+    for craft in crafts {
+        let (_keep, folder) = log_of_repeated_calls();
+        let side = sides(&folder).remove(0);
+        let whole = fs::read(&side).unwrap();
+        let mut bytes = whole.clone();
+        let records = segments(&folder)[1] - 1;
+        let (from, end) = (bytes.len() - 8 - 16 * usize::try_from(records).unwrap(), bytes.len() - 8);
+        craft(&mut bytes[from..end]);
+        fs::write(&side, bytes).unwrap();
+        for call in 0..50 {
+            all_decisions(&folder, call);
+        }
+        assert!(fs::read(&side).unwrap() == whole);
+    }
+}
+
 #[test]
 fn older_checkpoint_that_the_log_does_not_go_on_from_is_refused() {
     let (_keep, folder) = log_of(900);

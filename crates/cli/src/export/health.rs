@@ -42,7 +42,7 @@ impl Health {
         Self { agent: agent.as_str().to_owned(), log: Arc::downgrade(log) }
     }
 
-    /// Sets the gauges to what holds now. What is not known has none.
+    /// Sets the gauges to their present values. An unknown value has no gauge.
     pub(super) fn set(&self) {
         let Some(log) = self.log.upgrade() else { return };
         let RecordHealth { entries, unsynced, bytes, synced, kept, cosigned } = log.health();

@@ -103,7 +103,7 @@ impl ToldLog {
         }
     }
 
-    /// Verifies what is older than the log's state, behind the first answers. Where it does not verify, every call is refused.
+    /// Verifies entries older than the log's state, behind the first answers. Damage there refuses every call.
     pub(crate) fn verify_older(this: &Arc<Self>) {
         let log = Arc::clone(this);
         let verify = move || {

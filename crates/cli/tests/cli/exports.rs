@@ -379,7 +379,7 @@ fn record_health_is_in_the_file() {
     let bench = gateway();
     crate::mcp::Client::start(&bench).end();
     let note = bench.ok("audit checkpoint log --key log.vkey");
-    // A cosignature of 1,000,000 seconds after 1970, by nobody.
+    // A cosignature of 1,000,000 seconds after 1970, by an unknown key.
     let mut line = [0; 76];
     line[4..12].copy_from_slice(&1_000_000_u64.to_be_bytes());
     let line = <base64ct::Base64 as base64ct::Encoding>::encode_string(&line);

@@ -119,7 +119,7 @@ fn tiles_of_every_log_lie_in_a_folder_of_its_number() {
         let note = bench.path(log["out"].as_str().unwrap()).join("checkpoint");
         assert_eq!(std::fs::read_to_string(note).unwrap(), verified["note"].as_str().unwrap());
     }
-    // What was published of a log that is gone, or of another one.
+    // Tiles of a log that is gone, or of another one.
     std::fs::copy(bench.path("tiles/1/checkpoint"), bench.path("tiles/2/checkpoint")).unwrap();
     bench.fails(EXPORT, 3, "AUDIT_SIGNATURE");
     std::fs::remove_dir_all(bench.path("tiles/2")).unwrap();

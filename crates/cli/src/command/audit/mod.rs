@@ -78,7 +78,7 @@ pub(crate) enum Audit {
         countersign audit prove log/ --key log.vkey --seq 7 | countersign merkle verify-inclusion\n  \
         countersign audit prove log/ --key log.vkey --from 10 --to 20 | countersign merkle verify-consistency")]
     Prove(prove::Prove),
-    /// Make the receipt of one entry: all that somebody with the log's public key needs to be sure of it.
+    /// Make the receipt of one entry, which the log's public key alone verifies.
     ///
     /// It is verified under the last checkpoint. Other entries are not read, `audit verify` does that; but before it is said that no call has
     /// an id, the whole log is verified.
