@@ -252,8 +252,10 @@ service_name = "tidy-desk"
     check("as Prometheus' text", kind.startswith("text/plain; version=0.0.4"), kind)
     families = list(text_string_to_metric_families(text))
     answers = 5 + 1 + MADE_UP + 1
-    check("what is exported is what is documented: names, types and labels", exported(families) == documented(),
-          (exported(families), documented()))
+    # No checkpoint is kept elsewhere here, so that its two gauges are missing.
+    due = {name: form for name, form in documented().items() if not name.startswith("countersign_checkpoint_")}
+    check("all but two are due without a kept checkpoint", len(due) == len(documented()) - 2, due)
+    check("the documented names, types and labels are exported", exported(families) == due, (exported(families), due))
     check("each is described", all(family.documentation for family in families), families)
     mine = {"agent": "tidy-bot"}
     check("accepted calls are counted", value(families, "countersign_answers_total", code="ACCEPTED", server="files",
