@@ -405,8 +405,7 @@ impl Log {
         state.reopening = true;
         let mut last = None;
         let done = Self::write(state, &mut writer, |writer| {
-            last = Some(reopen::reopen(&*self.disk, &self.options, writer, time)?);
-            Ok(())
+            reopen::reopen(&*self.disk, &self.options, writer, time, &mut last)
         });
         state.reopening = false;
         if let Some(last) = last {

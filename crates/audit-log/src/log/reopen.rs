@@ -25,13 +25,14 @@ pub(super) struct Verified {
 /// INVARIANT: a checkpoint that reads show is not cut, whoever was refused with its batch: somebody may have read it. It
 /// is written again and synced with its batch, for what a read shows now need not be on the disk.
 ///
-/// Returns the number of the record behind which the log goes on.
+/// `last` becomes the number of the record behind which the log goes on, also where recording the cut fails.
 pub(super) fn reopen(
     disk: &dyn Disk,
     options: &LogOptions,
     writer: &mut Writer,
     time: Timestamp,
-) -> Result<u64, AuditError> {
+    last: &mut Option<u64>,
+) -> Result<(), AuditError> {
     let (first, name) = (writer.first, segment_name(writer.first));
     let size = disk.size(&name).map_err(unavailable)?;
     writer.require_lock()?;
@@ -69,8 +70,10 @@ pub(super) fn reopen(
         writer.file = Some(file);
         writer.checkpoint(options)?;
     }
-    let began = writer.begin_segment(disk).map_err(AuditError::Unavailable);
-    began.and_then(|()| writer.record_cut(disk, options, time)).map(|()| records)
+    writer.begin_segment(disk).map_err(AuditError::Unavailable)?;
+    // why: the record of the cut takes the next number, which was given to a refused record before.
+    *last = Some(records);
+    writer.record_cut(disk, options, time)
 }
 
 /// Makes sure that the segment is what was written to it, up to what was acknowledged.

@@ -286,6 +286,14 @@ fn run(seeds: impl Iterator<Item = u64>) {
 }
 
 #[test]
+fn refused_outcome_numbered_as_a_cut_settles_no_call() {
+    // In these, recording the cut fails, and what reopens the log once more adopts that record.
+    for seed in [10_687, 11_784] {
+        history(seed);
+    }
+}
+
+#[test]
 fn five_hundred_histories_of_a_failing_disk_lose_and_change_nothing_acknowledged() {
     run(0..500);
 }
