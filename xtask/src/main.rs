@@ -1,7 +1,9 @@
-//! Tasks of the repository: `cargo run -p xtask -- measure` prints figures of the source and holds them to their limits.
+//! Tasks of the repository: `measure` prints figures of the source and holds them to their limits; `codes` lists the
+//! stable codes in `docs/codes.md`.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "the kinds of items that matter are few")]
 
+mod codes;
 mod house;
 mod imports;
 mod measure;
@@ -11,18 +13,20 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: xtask measure [FOLDER] [--check]\n\n\
-    Prints figures of the workspace in FOLDER (default: this one).\n\
-    --check exits with 1 if a figure is above its limit.\n";
+use crate::house::HouseError;
+
+const USAGE: &str = "usage: xtask measure|codes [FOLDER] [--check]\n\n\
+    measure  Prints figures of the workspace in FOLDER (default: this one).\n         \
+             --check exits with 1 if a figure is above its limit.\n\
+    codes    Writes the list of all codes into docs/codes.md.\n         \
+             --check writes nothing, and exits with 1 if the list is out of date.\n";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut given = arguments.iter().map(String::as_str);
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let (mut folder, mut check) = (here, false);
-    if given.next() != Some("measure") {
-        return fail(USAGE);
-    }
+    let task = given.next();
     for argument in given {
         match argument {
             "--check" => check = true,
@@ -30,18 +34,32 @@ fn main() -> ExitCode {
             named => folder = Path::new(named).to_path_buf(),
         }
     }
-    let measured = match measure::measure(&folder) {
-        Ok(measured) => measured,
-        Err(error) => return fail(&format!("xtask: {error}\n")),
+    let done = match task {
+        Some("measure") => print_figures(&folder, check),
+        Some("codes") => list_codes(&folder, check),
+        _ => return fail(USAGE),
     };
+    done.unwrap_or_else(|error| fail(&format!("xtask: {error}\n")))
+}
+
+fn print_figures(folder: &Path, check: bool) -> Result<ExitCode, HouseError> {
+    let measured = measure::measure(folder)?;
     if write!(std::io::stdout(), "{measured}").is_err() {
-        return ExitCode::FAILURE;
+        return Ok(ExitCode::FAILURE);
     }
     let over = measured.over_limit();
     if check && !over.is_empty() {
-        return fail(&format!("xtask: above the limit: {}\n", over.join(", ")));
+        return Ok(fail(&format!("xtask: above the limit: {}\n", over.join(", "))));
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list_codes(folder: &Path, check: bool) -> Result<ExitCode, HouseError> {
+    let same = codes::codes(folder, check)?;
+    if check && !same {
+        return Ok(fail("xtask: docs/codes.md is out of date: cargo run -p xtask -- codes\n"));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn fail(text: &str) -> ExitCode {

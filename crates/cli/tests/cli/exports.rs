@@ -400,7 +400,10 @@ fn record_health_is_in_the_file() {
     let written = std::fs::metadata(bench.path("out.prom")).unwrap().modified().unwrap();
     let written = written.duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     for name in ["record_synced_timestamp_seconds", "checkpoint_kept_timestamp_seconds"] {
-        assert!(gauge(name).is_some_and(|time| (written - 600.0..=written).contains(&time)), "{name}: {text}");
+        assert!(
+            gauge(name).is_some_and(|time| (written - 600.0..=written).contains(&time)),
+            "{name}: {text}"
+        );
     }
     assert!(text.contains("countersign_summed_refusals_total{agent=\"bot\",of=\"calls\"} 0"), "{text}");
     client.end();
