@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_audit_log::{
-    CallRecord, LogNumber, OutcomeKind, OutcomeRecord, Record, RecordedTool, RefusedRecord, Verdict,
+    CallRecord, GapRecord, LogNumber, OutcomeKind, OutcomeRecord, Record, RecordedTool, RefusedRecord,
+    Verdict,
 };
 use countersign_core::{Timestamp, ToolId};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
@@ -23,6 +24,9 @@ const MAX_OPEN: usize = 65_536;
 /// Where calls are counted whose tool was never found to be there.
 const UNKNOWN: &str = "(unknown)";
 
+/// How often each signal was raised.
+pub(super) type SignalCounts = BTreeMap<&'static str, u64>;
+
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Row {
     pub(super) accepted: u64,
@@ -36,7 +40,7 @@ pub(super) struct Row {
     pub(super) rejected_by_code: BTreeMap<String, u64>,
     /// Signals that were raised about an agent, how often each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) signals: BTreeMap<&'static str, u64>,
+    pub(super) signals: SignalCounts,
     /// An agent's alone, and of agents that share a row no one's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) alarm: Option<Found>,
@@ -51,7 +55,20 @@ pub(super) struct Report {
     pub(super) tools: BTreeMap<String, Row>,
     pub(super) total: Row,
     pub(super) gateway_refusals: u64,
+    #[serde(flatten)]
+    pub(super) gaps: Gaps,
     alarm_rule: Rule,
+}
+
+/// Outages of the record, of which entries `gap` tell.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Gaps {
+    pub(super) gaps: u64,
+    /// Answers that have no entry.
+    #[serde(rename = "unrecorded")]
+    pub(super) answers: u64,
+    #[serde(rename = "unrecorded_by_code")]
+    pub(super) by_code: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,6 +94,7 @@ pub(super) struct Count {
     open: BTreeMap<DecisionPlace, Option<(String, String)>>,
     total: Row,
     gateway_refusals: u64,
+    gaps: Gaps,
 }
 
 impl Count {
@@ -84,7 +102,8 @@ impl Count {
     pub(super) fn new(rule: AlarmRule, since: Option<Timestamp>) -> Self {
         let (agents, tools, total) = (BTreeMap::new(), BTreeMap::new(), Row::default());
         let (listed, open) = (BTreeSet::new(), BTreeMap::new());
-        Self { rule, since, agents, tools, listed, open, total, gateway_refusals: 0 }
+        let (gateway_refusals, gaps) = (0, Gaps::default());
+        Self { rule, since, agents, tools, listed, open, total, gateway_refusals, gaps }
     }
 
     /// Counts an entry; `log` names its log, where there are several.
@@ -105,12 +124,14 @@ impl Count {
                     self.agent(raised.agent.as_str()).0.signals.entry(raised.signal.as_str()).or_default();
                 *times = times.saturating_add(1);
             }
+            Record::Gap(gap) if counts => self.gaps.add(gap),
             Record::Session(session) => self.list(&session.tools),
             Record::Outcome(end) => self.ended((log, end.decision), end, counts),
             Record::Decision(_)
             | Record::Gateway(_)
             | Record::Refused(_)
             | Record::Signal(_)
+            | Record::Gap(_)
             | Record::Recovered(_)
             | _ => {}
         }
@@ -221,6 +242,7 @@ impl Count {
             tools: self.tools.into_iter().map(|(tool, row)| (tool, finished(row))).collect(),
             total: finished(self.total),
             gateway_refusals: self.gateway_refusals,
+            gaps: self.gaps,
             alarm_rule: Rule { baseline, dropped, decisions: self.rule.decisions() },
         }
     }
@@ -244,6 +266,22 @@ pub(super) fn room<'n, T>(rows: &BTreeMap<String, T>, name: &'n str) -> &'n str 
     if rows.len() < MAX_ROWS || rows.contains_key(name) { name } else { OTHERS }
 }
 
+fn add_code(codes: &mut BTreeMap<String, u64>, code: &str, answers: u64) {
+    let is_counted = codes.len() < MAX_CODES || codes.contains_key(code);
+    let count = codes.entry(if is_counted { code } else { OTHERS }.to_owned()).or_default();
+    *count = count.saturating_add(answers);
+}
+
+impl Gaps {
+    fn add(&mut self, gap: &GapRecord) {
+        self.gaps = self.gaps.saturating_add(1);
+        for row in &gap.answers {
+            self.answers = self.answers.saturating_add(row.count);
+            add_code(&mut self.by_code, row.code.as_str(), row.count);
+        }
+    }
+}
+
 impl Row {
     /// Counts calls that were accepted, or refused with a code.
     fn add(&mut self, refused: Option<&str>, calls: u64) {
@@ -261,10 +299,7 @@ impl Row {
             }
             _ => {}
         }
-        let codes = &mut self.rejected_by_code;
-        let is_counted = codes.len() < MAX_CODES || codes.contains_key(code);
-        let count = codes.entry(if is_counted { code } else { OTHERS }.to_owned()).or_default();
-        *count = count.saturating_add(calls);
+        add_code(&mut self.rejected_by_code, code, calls);
     }
 
     /// Whether there is anything to tell: a call, or a quarantine.

@@ -1,7 +1,7 @@
 use countersign_core::Timestamp;
 
 use super::alarm::Found;
-use super::count::percent;
+use super::count::{SignalCounts, percent};
 use super::history::{History, Strip, Tally};
 
 /// From none accepted to all accepted.
@@ -10,7 +10,8 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// The most columns that a name takes.
 const MAX_NAME: usize = 24;
 
-/// What comes behind the blocks: two blanks, the share, two blanks, and the alarm in as many columns as its longest word.
+/// What comes behind the blocks: two blanks, the share, two blanks, and the alarm in as many columns as its longest word. Signals,
+/// which are rare, take theirs from the blocks.
 const BEHIND: usize = 2 + 6 + 2 + 11;
 
 /// Sets a row apart whose agent's alarm is raised.
@@ -36,7 +37,8 @@ pub(super) fn picture(history: &History, now: Timestamp, look: Look) -> Vec<Stri
     let names: Vec<_> =
         strips.iter().map(|strip| name(strip.agent, width.div_euclid(3).min(MAX_NAME))).collect();
     let name_width = names.iter().map(String::len).max().unwrap_or_default();
-    let blocks = width.saturating_sub(name_width).saturating_sub(2).saturating_sub(BEHIND);
+    let signals_width = strips.iter().map(|strip| signals(&strip.signals).len()).max().unwrap_or_default();
+    let blocks = [name_width, 2, BEHIND, signals_width].into_iter().fold(width, usize::saturating_sub);
     let heading = format!("accepted in each {}, newest on the right; {now}", history.interval());
     let mut lines = vec![cut(&heading, width)];
     for (strip, name) in strips.iter().zip(names) {
@@ -59,7 +61,8 @@ fn row(strip: &Strip<'_>, name: &str, blocks: usize) -> String {
     let graph: String = shown.iter().map(|tally| tally.rate().map_or(' ', block)).collect();
     let share = shown.iter().fold(Tally::default(), |sum, tally| sum.plus(*tally)).rate();
     let alarm = strip.alarm.as_ref().map(alarm).unwrap_or_default();
-    format!("{name}  {graph}  {:>6}  {alarm}", percent(share)).trim_end().to_owned()
+    let signals = signals(&strip.signals);
+    format!("{name}  {graph}  {:>6}  {alarm}{signals}", percent(share)).trim_end().to_owned()
 }
 
 /// How high a share is.
@@ -76,6 +79,11 @@ pub(super) fn alarm(found: &Found) -> String {
         (false, Some(_)) => "raised".to_owned(),
         (false, None) => format!("alarm {:.0}%", found.level * 100.0),
     }
+}
+
+/// The signals that were raised and how often, each behind a comma.
+pub(super) fn signals(counts: &SignalCounts) -> String {
+    counts.iter().map(|(signal, times)| format!(", {signal} {times}")).collect()
 }
 
 /// An agent's name in so many columns at most. Whatever is not ASCII is spelled out: how wide it is, is the terminal's to say.

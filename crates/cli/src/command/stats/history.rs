@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
-use countersign_audit_log::{CallRecord, Record, RefusedRecord, Verdict};
+use countersign_audit_log::{CallRecord, Record, RefusedRecord, SignalRecord, Verdict};
 use countersign_core::{Millis, Timestamp};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
 use serde::Serialize;
 
 use super::alarm::{Found, Replay, code_of};
-use super::count::{OTHERS, rate, room};
+use super::count::{OTHERS, SignalCounts, rate, room};
 
 /// The most intervals that are looked back on for each agent: no terminal is wider.
 const MAX_INTERVALS: usize = 512;
@@ -25,8 +25,11 @@ pub(super) struct History {
 struct Seen {
     /// By the number of the interval, counted from the epoch.
     intervals: BTreeMap<u64, Tally>,
+    /// Signals that were raised, by the number of the interval.
+    signals: BTreeMap<u64, SignalCounts>,
     /// What came since it was told last.
     fresh: Tally,
+    fresh_signals: SignalCounts,
     replay: Replay,
 }
 
@@ -44,7 +47,18 @@ pub(super) struct Strip<'h> {
     /// Oldest first, up to now.
     pub(super) intervals: Vec<Tally>,
     pub(super) alarm: Option<Found>,
+    /// Signals that were raised in these intervals.
+    pub(super) signals: SignalCounts,
     is_empty: bool,
+}
+
+/// What came of one agent since it was asked for last.
+#[derive(Debug)]
+pub(super) struct Fresh<'h> {
+    pub(super) agent: &'h str,
+    pub(super) tally: Tally,
+    pub(super) signals: SignalCounts,
+    pub(super) alarm: Option<Found>,
 }
 
 impl History {
@@ -63,8 +77,10 @@ impl History {
             Record::Decision(call) if counts => self.decision(seq, record, call),
             Record::Refused(sum) if counts => return self.refused(seq, record, sum),
             Record::Standing(change) => self.seen(change.agent.as_str()).replay.add(seq, record),
+            Record::Signal(signal) if counts => self.signal(signal),
             Record::Decision(_)
             | Record::Refused(_)
+            | Record::Signal(_)
             | Record::Gateway(_)
             | Record::Session(_)
             | Record::Outcome(_)
@@ -79,7 +95,9 @@ impl History {
         let agent = room(&self.agents, agent).to_owned();
         self.agents.entry(agent).or_insert_with(|| Seen {
             intervals: BTreeMap::new(),
+            signals: BTreeMap::new(),
             fresh: Tally::default(),
+            fresh_signals: SignalCounts::new(),
             replay: Replay::new(rule),
         })
     }
@@ -93,6 +111,18 @@ impl History {
         }
         let accepted = u64::from(call.verdict == Verdict::Accept);
         seen.decided(number, Tally { accepted, decided: 1 });
+    }
+
+    fn signal(&mut self, raised: &SignalRecord) {
+        let (number, signal) = (self.number(raised.time), raised.signal.as_str());
+        let seen = self.seen(raised.agent.as_str());
+        for counts in [&mut seen.fresh_signals, seen.signals.entry(number).or_default()] {
+            let times = counts.entry(signal).or_default();
+            *times = times.saturating_add(1);
+        }
+        if seen.signals.len() > MAX_INTERVALS {
+            seen.signals.pop_first();
+        }
     }
 
     /// Takes a sum of refusals, as if all of them had come at its end. Returns `false` if it is of no agent.
@@ -128,6 +158,7 @@ impl History {
                     .map(|number| seen.intervals.get(&number).copied().unwrap_or_default())
                     .collect(),
                 alarm: (agent != OTHERS).then(|| seen.replay.found()),
+                signals: sum(seen.signals.range(start..end).map(|(_, counts)| counts)),
                 is_empty: seen.intervals.is_empty(),
             })
             // How an agent stood once is nothing to draw.
@@ -138,16 +169,27 @@ impl History {
     }
 
     /// What came since this was asked last, agent by agent, those left out about whom nothing was decided.
-    pub(super) fn take_fresh(&mut self) -> Vec<(&str, Tally, Option<Found>)> {
+    pub(super) fn take_fresh(&mut self) -> Vec<Fresh<'_>> {
         let agents = self.agents.iter_mut();
         agents
-            .filter(|(_, seen)| seen.fresh != Tally::default())
-            .map(|(agent, seen)| {
-                let alarm = (agent != OTHERS).then(|| seen.replay.found());
-                (agent.as_str(), std::mem::take(&mut seen.fresh), alarm)
+            .filter(|(_, seen)| seen.fresh != Tally::default() || !seen.fresh_signals.is_empty())
+            .map(|(agent, seen)| Fresh {
+                agent,
+                tally: std::mem::take(&mut seen.fresh),
+                signals: std::mem::take(&mut seen.fresh_signals),
+                alarm: (agent != OTHERS).then(|| seen.replay.found()),
             })
             .collect()
     }
+}
+
+fn sum<'s>(parts: impl Iterator<Item = &'s SignalCounts>) -> SignalCounts {
+    let mut sum = SignalCounts::new();
+    for (signal, times) in parts.flatten() {
+        let all = sum.entry(signal).or_default();
+        *all = all.saturating_add(*times);
+    }
+    sum
 }
 
 impl Seen {
@@ -176,8 +218,9 @@ impl Tally {
 }
 
 impl Strip<'_> {
-    /// Whether the alarm is raised, or the agent quarantined.
+    /// Whether the alarm is raised, the agent quarantined, or a signal was raised in the intervals.
     pub(super) fn is_alarming(&self) -> bool {
-        self.alarm.as_ref().is_some_and(|alarm| alarm.raised.is_some() || alarm.quarantined)
+        !self.signals.is_empty()
+            || self.alarm.as_ref().is_some_and(|alarm| alarm.raised.is_some() || alarm.quarantined)
     }
 }

@@ -5,7 +5,8 @@ use countersign_tool_gate::RejectionCode;
 
 use super::By;
 use super::alarm::Found;
-use super::count::{Report, Row, percent};
+use super::count::{Gaps, Report, Row, percent};
+use super::graph::signals;
 
 /// The table that was asked for, and what belongs to none.
 pub(super) fn table(report: &Report, by: By) -> String {
@@ -16,6 +17,12 @@ pub(super) fn table(report: &Report, by: By) -> String {
     if report.gateway_refusals > 0 {
         text.push_str(&format!("\nmessages that a gateway refused: {}", report.gateway_refusals));
     }
+    let Gaps { gaps, answers, by_code } = &report.gaps;
+    if *gaps > 0 {
+        let codes: Vec<_> = by_code.iter().map(|(code, count)| format!("{code} {count}")).collect();
+        let codes = if codes.is_empty() { String::new() } else { format!(" ({})", codes.join(", ")) };
+        text.push_str(&format!("\ngaps in the record: {gaps}, answers without an entry: {answers}{codes}"));
+    }
     text
 }
 
@@ -24,7 +31,7 @@ fn rows(heading: &str, rows: &BTreeMap<String, Row>, total: &Row) -> String {
     let rows: Vec<_> = rows.iter().map(|(name, row)| (escape_hidden(name), row)).chain(total).collect();
     let alarms: Vec<_> = rows
         .iter()
-        .map(|(_, row)| row.alarm.as_ref().map_or_else(String::new, alarm) + &signals(row))
+        .map(|(_, row)| row.alarm.as_ref().map_or_else(String::new, alarm) + &signals(&row.signals))
         .collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).chain([5]).max().unwrap_or(5);
     let alarm_width =
@@ -67,9 +74,4 @@ fn alarm(found: &Found) -> String {
         None => format!("{:.0}%", found.level * 100.0),
     };
     if found.quarantined { format!("{text}, quarantined") } else { text }
-}
-
-/// The signals that were raised, and how often.
-fn signals(row: &Row) -> String {
-    row.signals.iter().map(|(signal, times)| format!(", {signal} {times}")).collect()
 }

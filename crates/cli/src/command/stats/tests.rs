@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use countersign_audit_log::{
-    AuditSink, CallRecord, MemorySink, OutcomeKind, OutcomeRecord, Record, RecordedTool, RefusedRecord,
-    RefusedRow, SessionRecord, StandingChange, StandingRecord, Verdict,
+    AuditSink, CallRecord, GapRecord, MemorySink, OutcomeKind, OutcomeRecord, Record, RecordedTool,
+    RefusedRecord, RefusedRow, SessionRecord, Signal, SignalRecord, StandingChange, StandingRecord,
+    UnrecordedAnswer, Verdict,
 };
 use countersign_core::{
     AgentId, Clock, Digest, ManualClock, Millis, Principal, SessionId, Timestamp, ToolId,
@@ -64,6 +65,35 @@ fn counted(records: &[Record], since: Option<Timestamp>) -> super::count::Report
 fn outcome(decision: u64, outcome: OutcomeKind) -> Record {
     let session = SessionId::new("s").unwrap();
     Record::Outcome(OutcomeRecord::new(at(10), session, "c", decision, outcome))
+}
+
+fn signal(millis: u64, agent: &str, signal: Signal) -> Record {
+    let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new(agent).unwrap());
+    Record::Signal(SignalRecord::new(at(millis), session, agent, signal, 20, Millis::from_secs(600)))
+}
+
+#[test]
+fn gaps_are_counted_with_their_answers() {
+    let gap = |millis: u64, codes: &[&str]| {
+        let mut gap = GapRecord::new(at(millis), "AUDIT_WRITE");
+        for code in codes {
+            gap.add(&UnrecordedAnswer { time: at(millis), code, approval: None });
+        }
+        Record::Gap(gap)
+    };
+    let records = [
+        decision(1, "a", SEARCH, None),
+        gap(2, &["AUDIT_UNAVAILABLE", "AUDIT_UNAVAILABLE", "ARGS_SCHEMA"]),
+        gap(30, &["AUDIT_UNAVAILABLE"]),
+    ];
+    let report = counted(&records, None);
+    let told = value(&report);
+    assert_eq!((&told["gaps"], &told["unrecorded"]), (&json!(2), &json!(4)), "{told}");
+    assert_eq!(told["unrecorded_by_code"], json!({"AUDIT_UNAVAILABLE": 3, "ARGS_SCHEMA": 1}));
+    let last = "gaps in the record: 2, answers without an entry: 4 (ARGS_SCHEMA 1, AUDIT_UNAVAILABLE 3)";
+    assert_eq!(table(&report, By::Tool).lines().last(), Some(last));
+    assert_eq!(value(&counted(&records, Some(at(20))))["unrecorded"], 1);
+    assert!(!table(&counted(&records[..1], None), By::Agent).contains("gap"));
 }
 
 #[test]
@@ -465,4 +495,36 @@ fn who_is_to_be_looked_at_comes_first_and_in_red_where_there_is_colour() {
     assert!(lines[3].starts_with("a ") && !lines[3].contains('\u{1b}'), "{lines:?}");
     let plain = picture(&history(&records), at(30), LOOK);
     assert!(plain.iter().all(|line| !line.contains('\u{1b}')), "{plain:?}");
+}
+
+#[test]
+fn signal_is_drawn_with_the_interval_in_which_it_was_raised() {
+    let records = [
+        decision(1, "a", SEARCH, None),
+        decision(2, "z", SEARCH, None),
+        signal(3, "z", Signal::Undisclosed),
+        signal(4, "z", Signal::Undisclosed),
+        signal(5, "z", Signal::Asked),
+    ];
+    let look = Look { width: 80, coloured: true, ..LOOK };
+    let lines = picture(&history(&records), at(30), look);
+    let wanted = "100.0%  alarm 0%, asked 1, undisclosed 2\u{1b}[0m";
+    assert!(lines[1].starts_with("\u{1b}[31mz ") && lines[1].ends_with(wanted), "{lines:?}");
+    assert!(lines[2].starts_with("a ") && lines[2].ends_with("alarm 0%"), "{lines:?}");
+    // 80 columns are 13 minutes.
+    let later = picture(&history(&records), at(1_000_000), look);
+    assert!(later.iter().all(|line| !line.contains("asked")), "{later:?}");
+}
+
+#[test]
+fn signal_is_fresh_once() {
+    let mut history = history(&[decision(1, "a", SEARCH, None), signal(3, "a", Signal::Asked)]);
+    let told = |history: &mut History| super::watch::json_line(history, at(10));
+    let first: Value = serde_json::from_str(&told(&mut history)).unwrap();
+    assert_eq!(first["agents"]["a"]["signals"], json!({"asked": 1}), "{first}");
+    assert!(history.add(3, &signal(11, "a", Signal::Undisclosed)));
+    assert!(super::watch::line(&mut history, at(12)).ends_with("a - (0 of 0, alarm 0%, undisclosed 1)\n"));
+    history.add(4, &decision(13, "a", SEARCH, None));
+    let last: Value = serde_json::from_str(&told(&mut history)).unwrap();
+    assert_eq!(last["agents"]["a"].get("signals"), None, "{last}");
 }

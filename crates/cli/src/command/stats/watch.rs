@@ -8,8 +8,8 @@ use countersign_tool_gate::AlarmRule;
 use serde_json::{Map, Value, json};
 use terminal_size::{Height, Width, terminal_size_of};
 
-use super::graph::{Look, alarm, picture};
-use super::history::History;
+use super::graph::{Look, alarm, picture, signals};
+use super::history::{Fresh, History};
 use super::percent;
 use crate::command::audit::{Entry, Followers};
 use crate::failure::{Exit, Failure};
@@ -111,28 +111,34 @@ impl Show {
 }
 
 /// What was decided since the line before.
-fn line(history: &mut History, now: Timestamp) -> String {
+pub(super) fn line(history: &mut History, now: Timestamp) -> String {
     let agents: Vec<_> = history
         .take_fresh()
         .into_iter()
-        .map(|(agent, tally, found)| {
-            let share = percent(tally.rate());
-            let alarm = found.map(|found| format!(", {}", alarm(&found))).unwrap_or_default();
-            format!("{} {share} ({} of {}{alarm})", escape_hidden(agent), tally.accepted, tally.decided)
+        .map(|fresh| {
+            let (agent, tally, share) =
+                (escape_hidden(fresh.agent), fresh.tally, percent(fresh.tally.rate()));
+            let alarm = fresh.alarm.map(|found| format!(", {}", alarm(&found))).unwrap_or_default();
+            let signals = signals(&fresh.signals);
+            format!("{agent} {share} ({} of {}{alarm}{signals})", tally.accepted, tally.decided)
         })
         .collect();
     let agents = if agents.is_empty() { "no decisions".to_owned() } else { agents.join("; ") };
     format!("{now}  {agents}\n")
 }
 
-fn json_line(history: &mut History, now: Timestamp) -> String {
+pub(super) fn json_line(history: &mut History, now: Timestamp) -> String {
     let agents: Map<String, Value> = history
         .take_fresh()
         .into_iter()
-        .map(|(agent, tally, found)| {
+        .map(|fresh| {
+            let Fresh { agent, tally, signals, alarm } = fresh;
             let (accepted, decided, rate) = (tally.accepted, tally.decided, tally.rate());
-            let told =
-                json!({"accepted": accepted, "decided": decided, "acceptance_rate": rate, "alarm": found});
+            let mut told =
+                json!({"accepted": accepted, "decided": decided, "acceptance_rate": rate, "alarm": alarm});
+            if let (Some(members), false) = (told.as_object_mut(), signals.is_empty()) {
+                members.insert("signals".to_owned(), json!(signals));
+            }
             (agent.to_owned(), told)
         })
         .collect();
