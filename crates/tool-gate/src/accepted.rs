@@ -9,9 +9,9 @@ use countersign_core::{CallId, ImpactClass, Timestamp, ToolId};
 
 use crate::code::RejectionCode;
 use crate::decide::{Basis, still_stands};
-use crate::facts::UsedUp;
-use crate::gate::Inner;
+use crate::parts::GateParts;
 use crate::plan::AcceptedStep;
+use crate::rejection::UsedUp;
 use crate::rejection::{CallError, Rejection};
 
 /// Proves that the gate accepted one call and that the acceptance is on record. Dispatch consumes it, so it runs at
@@ -193,7 +193,7 @@ impl AcceptedCall {
 #[derive(Debug)]
 #[must_use = "an outcome that is never told is recorded as unknown"]
 pub struct InFlight {
-    gate: Arc<Inner>,
+    gate: Arc<GateParts>,
     call_id: CallId,
     decision: u64,
     started: Timestamp,
@@ -203,7 +203,7 @@ pub struct InFlight {
 
 impl InFlight {
     pub(crate) const fn new(
-        gate: Arc<Inner>,
+        gate: Arc<GateParts>,
         call_id: CallId,
         decision: u64,
         started: Timestamp,
@@ -227,11 +227,11 @@ impl InFlight {
     /// Whether the call may be run now: what it was accepted under still stands, and it was not held too long.
     fn may_run(&self, tool: &ToolId, basis: &Basis) -> Result<(), RejectionCode> {
         let look = || {
-            let now = self.gate.now().map_err(|_| RejectionCode::Internal)?;
-            let (terms, view) = (self.gate.terms(), self.gate.view(now));
+            let now = self.gate.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
+            let (terms, view) = (self.gate.progress.in_force(), self.gate.terms.view(now));
             still_stands(&self.gate, &terms.contract, tool, basis, &view, now)
                 .map_err(|refusal| refusal.code)?;
-            match self.gate.holding {
+            match self.gate.terms.holding {
                 _ if now >= basis.ends => Err(RejectionCode::CallExpired),
                 Some(limit) if now.since(self.started) >= limit => Err(RejectionCode::CallExpired),
                 Some(_) | None => Ok(()),
@@ -247,7 +247,7 @@ impl InFlight {
         let code = if is_recorded { code } else { RejectionCode::AuditUnavailable };
         if !is_recorded {
             // The decision is on record, with its approval.
-            self.gate.note_unrecorded(self.gate.latest(), None);
+            self.gate.recorder.note_unrecorded(self.gate.progress.clock.latest(), None);
         }
         let rejection = Rejection::new(code, self.call_id.as_str(), Some(self.decision));
         // A step that was not run has had its turn: the plan cannot be finished any more.
@@ -270,7 +270,7 @@ impl InFlight {
     pub fn observe(mut self, observation: Vec<u8>) {
         let is_recorded = self.record(OutcomeKind::Returned, None);
         let step = self.step.take();
-        if let (true, Some(step), Some(plan)) = (is_recorded, step, self.gate.plan.get()) {
+        if let (true, Some(step), Some(plan)) = (is_recorded, step, self.gate.progress.plan.get()) {
             plan.observe(step, observation, self.decision);
         }
     }
@@ -291,18 +291,18 @@ impl InFlight {
     fn record(&mut self, outcome: OutcomeKind, code: Option<RejectionCode>) -> bool {
         self.finished = true;
         let recorded = catch_unwind(AssertUnwindSafe(|| {
-            let now = self.gate.now().unwrap_or(self.started);
-            let session = self.gate.session.clone();
+            let now = self.gate.progress.clock.now().unwrap_or(self.started);
+            let session = self.gate.terms.session.clone();
             let mut record = OutcomeRecord::new(now, session, self.call_id.as_str(), self.decision, outcome);
             record.duration_ms = Some(now.since(self.started));
             record.code = code.map(|code| code.as_str().into());
-            self.gate.sink.record(&Record::Outcome(record)).is_ok()
+            self.gate.recorder.sink.record(&Record::Outcome(record)).is_ok()
         }));
         let is_recorded = recorded.unwrap_or(false);
         if is_recorded {
-            self.gate.rows.stats.metrics.outcome(outcome);
+            self.gate.recorder.rows.stats.metrics.outcome(outcome);
         } else {
-            self.gate.lose_record();
+            self.gate.recorder.lose();
         }
         is_recorded
     }

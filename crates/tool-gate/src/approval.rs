@@ -4,32 +4,33 @@ use countersign_approval_token::{Approval, ApprovalError, ApprovalToken, CallBin
 use countersign_core::{Digest, Timestamp};
 use countersign_registry::{ApprovalRule, RegistryView};
 
-use crate::builder::ApprovalSettings;
-use crate::call::{Denial, ToolCall};
+use crate::call::{ARGS_RECIPE, Denial, ToolCall};
 use crate::code::RejectionCode;
-use crate::decide::{ARGS_RECIPE, Asked, Refusal};
-use crate::facts::Facts;
-use crate::gate::Inner;
+use crate::decide::Asked;
+use crate::findings::Findings;
+use crate::parts::GateParts;
 use crate::plan::HeldStep;
 use crate::plan_approval::definition;
 use crate::rejection::ApprovalRequest;
+use crate::rejection::Refusal;
+use crate::settings::ApprovalSettings;
 
 /// Asks whether there is a valid approval for exactly this call, or for the plan that it is a step of.
 pub(crate) fn approved<'g>(
-    gate: &'g Inner,
+    gate: &'g GateParts,
     call: &ToolCall<'_>,
     view: &RegistryView,
     asked: &Asked<'_>,
     now: Timestamp,
-    facts: &mut Facts<'_>,
+    findings: &mut Findings,
 ) -> Result<Option<(Approval, &'g ApprovalSettings)>, Refusal> {
-    let definition = definition(facts.definition, asked.rules);
+    let definition = definition(findings.definition, asked.rules);
     let to_bind = || {
-        let settings = gate.approvals.as_ref()?;
+        let settings = gate.terms.approvals.as_ref()?;
         Some((settings, binding(gate, settings, view, asked, asked.plan(), definition)))
     };
     if let Some(denial) = call.denied.filter(|denial| denial.is_of(|| Some(to_bind()?.1))) {
-        facts.note_denial(denial);
+        findings.note_denial(denial);
         return Err(Refusal::new(RejectionCode::ApprovalDenied, "a person refused it"));
     }
     match asked.rules.entry().approval() {
@@ -38,7 +39,7 @@ pub(crate) fn approved<'g>(
             // Verified and spent when the plan was started. A registry that revokes its key is another one than the plan's.
             let of_plan = asked.step.and_then(HeldStep::approval);
             if let Some(approval) = of_plan.filter(|approval| approval.covers(asked.tool, definition)) {
-                facts.note_plan_approval(approval);
+                findings.note_plan_approval(approval);
                 return Ok(None);
             }
         }
@@ -51,14 +52,14 @@ pub(crate) fn approved<'g>(
     for text in &call.approvals {
         match verify_one(text, settings, settings.verify.partial, &binding, view, now) {
             Ok(approval) => {
-                facts.note_approval(&approval);
+                findings.note_approval(&approval);
                 return Ok(Some((approval, settings)));
             }
             Err(worse) if refusal.code != RejectionCode::ApprovalExpired => refusal = worse,
             Err(_) => {}
         }
     }
-    let (args, session_ends) = (asked.args.clone(), gate.terms().contract.expires());
+    let (args, session_ends) = (asked.args.clone(), gate.progress.in_force().contract.expires());
     let partial = settings.verify.partial;
     refusal.approval_request =
         Some(Box::new(ApprovalRequest { binding, args, session_ends, partial, proposal: None }));
@@ -74,7 +75,7 @@ impl Denial<'_> {
 
 /// Everything that an approval of this call, as one of that plan, has to bind. The run is bound by the key.
 pub(crate) fn binding(
-    gate: &Inner,
+    gate: &GateParts,
     settings: &ApprovalSettings,
     view: &RegistryView,
     asked: &Asked<'_>,
@@ -86,10 +87,10 @@ pub(crate) fn binding(
         asked.tool.clone(),
         asked.args.digest(),
         ARGS_RECIPE,
-        gate.principal.clone(),
+        gate.terms.principal.clone(),
     )
-    .with_agent(gate.agent.clone())
-    .with_session(gate.session.clone())
+    .with_agent(gate.terms.agent.clone())
+    .with_session(gate.terms.session.clone())
     .with_registry_version(view.snapshot().version())
     .with_audience(settings.audience.clone());
     if let Some(definition) = definition {
@@ -98,7 +99,7 @@ pub(crate) fn binding(
     if let Some(root) = plan {
         binding = binding.with_plan(root);
     }
-    match gate.goal {
+    match gate.terms.goal {
         Some(ask) => binding.with_ask(ask),
         None => binding,
     }

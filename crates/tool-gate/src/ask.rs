@@ -6,8 +6,8 @@ use countersign_registry::{AskRule, ToolRules};
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::decide::Refusal;
-use crate::facts::Facts;
+use crate::findings::Findings;
+use crate::rejection::Refusal;
 
 /// Asks whether the goal that the call restates is the pinned one, and whether one has to be restated.
 pub(crate) fn pinned_goal(
@@ -15,7 +15,7 @@ pub(crate) fn pinned_goal(
     call: &ToolCall<'_>,
     rules: &ToolRules,
     now: Timestamp,
-    facts: &mut Facts<'_>,
+    findings: &mut Findings,
 ) -> Result<(), Refusal> {
     let stated = match (pin, call.ask) {
         (None, None) => Ok(Goal::Neither),
@@ -24,9 +24,9 @@ pub(crate) fn pinned_goal(
         (Some(pin), None) => pin.alive(now).map(|()| Goal::Pinned),
         (Some(pin), Some(restated)) => pin.verify(restated, pin.session(), now).map(|()| Goal::Same),
     };
-    let goal = stated.map_err(|error| ask_refusal(&error, facts))?;
+    let goal = stated.map_err(|error| ask_refusal(&error, findings))?;
     if let (Goal::Same, Some(pin)) = (goal, pin) {
-        facts.ask_restated = Some(pin.digest());
+        findings.ask_restated = Some(pin.digest());
     }
     asked_goal(rules, goal)
 }
@@ -54,8 +54,8 @@ pub(crate) fn asked_goal(rules: &ToolRules, goal: Goal) -> Result<(), Refusal> {
     }
 }
 
-fn ask_refusal(error: &AskDrift, facts: &mut Facts<'_>) -> Refusal {
-    facts.ask_restated = error.restated();
+fn ask_refusal(error: &AskDrift, findings: &mut Findings) -> Refusal {
+    findings.ask_restated = error.restated();
     let code = match error.code() {
         "ASK_DRIFT" => RejectionCode::AskDrift,
         _ => RejectionCode::AskExpired,

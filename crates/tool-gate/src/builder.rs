@@ -1,106 +1,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use countersign_approval_token::{Partial, VerifyTerms};
-use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
-use countersign_canonical_json::Limits;
+use countersign_audit_log::{AuditSink, ClaimsRecord, Record};
 use countersign_committed_plan::OnBreach;
-use countersign_core::{Audience, Clock, Digest, Millis, Principal, SpentTokens, Timestamp, ToolId};
-use countersign_keys::RunKeys;
+use countersign_core::{Clock, Digest, Millis, Principal, ToolId};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{AgentClaims, CapabilityRegistry, SessionContract};
 
-use crate::gate::{Inner, ToolGate};
-use crate::plan::WithoutPlan;
+use crate::gate::ToolGate;
+use crate::parts::GateParts;
 use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offered, PlanRootSettings, PlanSettings};
-use crate::proposal::ProposalSettings;
+use crate::progress::GateProgress;
 use crate::recorded_fields::{RecordedFields, RecordedFieldsError};
+use crate::recorder::GateRecorder;
 use crate::refusals::RefusalRate;
+use crate::rows::Rows;
+use crate::settings::{ApprovalSettings, GateLimits, ProposalSettings};
 use crate::stats::CallStats;
-use crate::terms::session_record;
+use crate::terms::{GateTerms, InForce, WithoutPlan};
 use crate::user_check::UserCheck;
-
-/// How much one call may bring along.
-#[derive(Clone, Debug)]
-pub struct GateLimits {
-    pub(crate) args: Limits,
-    pub(crate) approvals: usize,
-    pub(crate) recent_records: usize,
-}
-
-/// 1 MiB of arguments, 32 levels deep, 65,536 wide: far above what tools take and far below what hurts. Eight
-/// approvals, since one is what a call needs. The last 1,024 records in memory.
-impl Default for GateLimits {
-    fn default() -> Self {
-        Self { args: Limits::default(), approvals: 8, recent_records: 1_024 }
-    }
-}
-
-impl GateLimits {
-    /// Sets the limits of the arguments' JSON text.
-    #[must_use]
-    pub const fn args(mut self, limits: Limits) -> Self {
-        self.args = limits;
-        self
-    }
-
-    /// Sets how many approval tokens one call may bring.
-    #[must_use]
-    pub const fn approvals(mut self, most: usize) -> Self {
-        self.approvals = most;
-        self
-    }
-
-    /// Sets how many records [`ToolGate::call_log`] keeps.
-    #[must_use]
-    pub const fn recent_records(mut self, most: usize) -> Self {
-        self.recent_records = most;
-        self
-    }
-}
-
-/// Says how approvals are verified and where they are spent.
-#[derive(Debug)]
-pub struct ApprovalSettings {
-    pub(crate) keys: RunKeys,
-    pub(crate) spent: Arc<dyn SpentTokens>,
-    pub(crate) audience: Audience,
-    pub(crate) verify: VerifyTerms,
-}
-
-impl ApprovalSettings {
-    /// Takes the run's keys, the store of spent tokens, and this gate's name as tokens bind it. The clocks of
-    /// approver and gate may differ by 5 seconds, and a token may count for an hour from its issue.
-    #[must_use]
-    pub fn new(keys: RunKeys, spent: Arc<dyn SpentTokens>, audience: Audience) -> Self {
-        Self { keys, spent, audience, verify: VerifyTerms::default() }
-    }
-
-    /// Sets by how much an approver's clock may run ahead of the gate's.
-    #[must_use]
-    pub const fn skew(mut self, skew: Millis) -> Self {
-        self.verify.skew = skew;
-        self
-    }
-
-    /// Sets the longest that a token may count, from its issue to its expiry. One that was minted for longer is
-    /// `APPROVAL_INVALID`, whatever key minted it.
-    #[must_use]
-    pub const fn max_lifetime(mut self, most: Millis) -> Self {
-        self.verify.max_lifetime = most;
-        self
-    }
-
-    /// Accepts tokens whose approver left out optional bindings (agent, session, definition, ask, registry version,
-    /// audience). Such a token is good for the same call in another session, once. A binding that the token does
-    /// carry must still be equal.
-    #[must_use]
-    pub const fn dangerous_accept_partial_bindings(mut self) -> Self {
-        self.verify.partial = Partial::Accept;
-        self
-    }
-}
 
 /// Why a gate cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -164,6 +83,39 @@ pub struct ToolGateBuilder {
 impl std::fmt::Debug for ToolGateBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ToolGateBuilder").field("contract", &self.contract).finish_non_exhaustive()
+    }
+}
+
+impl ToolGate {
+    /// Starts to build a gate from what it cannot do without.
+    pub fn builder(
+        registry: Arc<CapabilityRegistry>,
+        contract: SessionContract,
+        principal: Principal,
+        clock: Arc<dyn Clock>,
+        sink: Arc<dyn AuditSink>,
+    ) -> ToolGateBuilder {
+        ToolGateBuilder {
+            registry,
+            contract,
+            principal,
+            clock,
+            sink,
+            ask: None,
+            approvals: None,
+            proposals: None,
+            without_plan: WithoutPlan::ByRule,
+            on_breach: OnBreach::Halt,
+            holding: None,
+            plan: None,
+            checks: Vec::new(),
+            limits: GateLimits::default(),
+            stats: Arc::default(),
+            definitions: BTreeMap::new(),
+            claims: None,
+            recorded: RecordedFields::new(),
+            refused_calls: RefusalRate::CALLS,
+        }
     }
 }
 
@@ -271,31 +223,42 @@ impl ToolGateBuilder {
     /// # Errors
     /// [`OpenError`] when the goal is another session's, a recorded field is of a tool that the registry does not know, the plan
     /// cannot be started, or time or record cannot be had.
-    pub fn open(mut self) -> Result<ToolGate, OpenError> {
+    pub fn open(self) -> Result<ToolGate, OpenError> {
         if self.ask.as_ref().is_some_and(|ask| ask.session() != self.contract.session()) {
             return Err(OpenError::OtherSession);
         }
         self.recorded.check(&self.registry)?;
         let now = self.clock.now().map_err(|_| OpenError::Clock)?;
-        let record = self.session_record(now);
-        self.sink.record(&Record::Session(record)).map_err(OpenError::Audit)?;
-        let plan = self.plan.take();
-        let gate = ToolGate::from_inner(Inner::new(self, now));
-        if let Some(offered) = plan {
+        let Self { contract, sink, ask, stats, .. } = self;
+        let terms = GateTerms {
+            registry: self.registry,
+            session: contract.session().clone(),
+            agent: contract.agent().clone(),
+            principal: self.principal,
+            goal: ask.as_ref().map(PinnedAsk::digest),
+            approvals: self.approvals,
+            proposals: self.proposals,
+            without_plan: self.without_plan,
+            on_breach: self.on_breach,
+            holding: self.holding,
+            checks: self.checks,
+            limits: self.limits,
+            recorded: self.recorded,
+        };
+        let mut record = terms.session_record(now, &contract);
+        record.claims = self.claims.map(|claims| {
+            let differing = claims.differences(&contract);
+            ClaimsRecord::new(claims.digest(), differing.iter().map(String::as_str))
+        });
+        sink.record(&Record::Session(record)).map_err(OpenError::Audit)?;
+        let rows = Rows::new(stats, &contract, Arc::clone(&sink), self.refused_calls, now);
+        let recorder = GateRecorder::new(sink, rows, terms.limits.recent_records);
+        let in_force = InForce::new(contract, ask);
+        let progress = GateProgress::new(self.clock, now, in_force, self.definitions);
+        let gate = ToolGate::from_parts(GateParts { terms, progress, recorder });
+        if let Some(offered) = self.plan {
             gate.start(offered)?;
         }
         Ok(gate)
-    }
-
-    fn session_record(&self, now: Timestamp) -> SessionRecord {
-        let goal = self.ask.as_ref().map(PinnedAsk::digest);
-        let settings = (self.approvals.as_ref(), self.proposals.as_ref());
-        let (contract, principal) = (&self.contract, &self.principal);
-        let mut record = session_record(now, contract, principal, &self.registry, goal, settings);
-        record.claims = self.claims.as_ref().map(|claims| {
-            let differing = claims.differences(contract);
-            ClaimsRecord::new(claims.digest(), differing.iter().map(String::as_str))
-        });
-        record
     }
 }

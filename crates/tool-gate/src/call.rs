@@ -1,6 +1,10 @@
 use std::fmt;
 
 use countersign_approval_token::CallBinding;
+use countersign_canonical_json::Recipe;
+
+/// The recipe by which arguments are read and digested.
+pub(crate) const ARGS_RECIPE: Recipe = Recipe::Jcs1;
 
 /// Asks for one tool call: raw strings and bytes as the agent gave them. The gate's step 0 checks every one, and reads
 /// the arguments itself, once.

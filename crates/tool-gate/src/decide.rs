@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_action_proposal::{ProposalSpendError, SpentProposal, VerifiedProposal};
 use countersign_approval_token::{Approval, SpentApproval};
-use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Recipe, read};
+use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, read};
 use countersign_committed_plan::{PlanLimits, PlanProblem, StepProof};
 use countersign_core::{
     CallId, Digest, IdError, ImpactClass, RequestId, ServerName, SpendError, Timestamp, ToolId, ToolName,
@@ -17,23 +17,21 @@ use countersign_registry::{
 
 use crate::approval::approved;
 use crate::ask::pinned_goal;
-use crate::builder::ApprovalSettings;
-use crate::call::ToolCall;
+use crate::call::{ARGS_RECIPE, ToolCall};
 use crate::code::RejectionCode;
-use crate::facts::{Facts, UsedUp};
-use crate::gate::Inner;
+use crate::findings::Findings;
+use crate::parts::GateParts;
 use crate::plan::{HeldStep, next_step, still_free};
 use crate::plan_commit::Allowed;
-use crate::proposal::{ProposalSettings, Reserved, backed, own_arguments, with_proposal};
-use crate::rejection::ApprovalRequest;
+use crate::proposal::{Reserved, backed, own_arguments, with_proposal};
+use crate::rejection::{Refusal, UsedUp};
+use crate::settings::ApprovalSettings;
+use crate::settings::ProposalSettings;
 use crate::usage::Reservation;
 use crate::user_check::CheckedCall;
 
-/// The recipe by which arguments are read and digested.
-pub(crate) const ARGS_RECIPE: Recipe = Recipe::Jcs1;
-
 /// A call that has passed steps 0 to 10.
-pub(crate) struct Ready<'g> {
+pub(crate) struct Cleared<'g> {
     pub(crate) call_id: CallId,
     pub(crate) tool: ToolId,
     pub(crate) args: Canonical,
@@ -57,67 +55,49 @@ pub(crate) struct Basis {
     pub(crate) ends: Timestamp,
 }
 
-/// A call that has failed one, with the reason for the record.
-pub(crate) struct Refusal {
-    pub(crate) code: RejectionCode,
-    pub(crate) reason: Cow<'static, str>,
-    pub(crate) approval_request: Option<Box<ApprovalRequest>>,
-    /// Whether it halted the plan.
-    pub(crate) halted: bool,
-}
-
-impl Refusal {
-    pub(crate) fn new(code: RejectionCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, reason: reason.into(), approval_request: None, halted: false }
-    }
-}
-
-impl Refusal {
-    /// Notes for the record that the call had passed before.
-    fn meanwhile(mut self, used: UsedUp) -> Self {
-        self.reason = format!("meanwhile: {}{}", self.reason, used.text()).into();
-        self
-    }
-}
-
 /// Asks every question in turn; the first no ends it.
 pub(crate) fn decide<'g>(
-    gate: &'g Inner,
+    gate: &'g GateParts,
     call: &ToolCall<'_>,
-    facts: &mut Facts<'_>,
-) -> Result<Ready<'g>, Refusal> {
-    let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
-    facts.time = now;
-    if gate.record_is_lost() {
+    findings: &mut Findings,
+) -> Result<Cleared<'g>, Refusal> {
+    let now = gate
+        .progress
+        .clock
+        .now()
+        .map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    findings.time = now;
+    if gate.recorder.is_lost() {
         return Err(Refusal::new(
             RejectionCode::AuditUnavailable,
             "an earlier outcome could not be recorded",
         ));
     }
-    let ids = read_ids(call, facts)?;
-    let (terms, view) = (gate.terms(), gate.view(now));
-    facts.registry_version = view.snapshot().version();
+    let ids = read_ids(call, findings)?;
+    let (terms, view) = (gate.progress.in_force(), gate.terms.view(now));
+    findings.registry_version = view.snapshot().version();
     let agent = living_agent(gate, &terms.contract, &view, now)?;
     // why: only now, so that an agent that may call nothing has nothing read or digested for it.
-    let read = read_call(gate, call, ids, facts)?;
-    let (tool, rules) = disclosed_tool(gate, &terms.contract, &view, &read, facts)?;
-    facts.note_values(&tool, &read.args);
+    let read = read_call(gate, call, ids, findings)?;
+    let (tool, rules) = disclosed_tool(gate, &terms.contract, &view, &read, findings)?;
+    findings.note_values(&gate.terms.recorded, &tool, &read.args);
     fitting_args(rules, &read.args)?;
     let mut reservation = gate
+        .progress
         .usage
         .reserve(&tool, now, agent.limits(), rules.entry().limits())
         .map_err(|code| Refusal::new(code, ""))?;
-    pinned_goal(terms.ask.as_deref(), call, rules, now, facts)?;
+    pinned_goal(terms.ask.as_deref(), call, rules, now, findings)?;
     let step =
-        next_step(gate, call, &Allowed { contract: &terms.contract, view: &view }, rules, &read, facts)?;
+        next_step(gate, call, &Allowed { contract: &terms.contract, view: &view }, rules, &read, findings)?;
     let asked = Asked { call_id: &read.call_id, tool: &tool, args: &read.args, rules, step: step.as_ref() };
-    let approval = approved(gate, call, &view, &asked, now, facts).map_err(|refusal| {
+    let approval = approved(gate, call, &view, &asked, now, findings).map_err(|refusal| {
         with_proposal(refusal, gate, call, &read.reserved, &view, &asked, &mut reservation)
     })?;
-    let backing = backed(gate, call, &read.reserved, &view, &asked, &mut reservation, facts)?;
+    let backing = backed(gate, call, &read.reserved, &view, &asked, &mut reservation, findings)?;
     user_checks(gate, &asked, backing.impact)?;
     still_free(gate, step.as_ref())?;
-    let (proposal, approval) = spend(gate, backing.proposal, approval, facts)?;
+    let (proposal, approval) = spend(gate, backing.proposal, approval, findings)?;
     let basis = Basis {
         version: view.snapshot().version(),
         entry: rules.entry().fingerprint(),
@@ -125,9 +105,9 @@ pub(crate) fn decide<'g>(
         has_proposal: proposal.is_some(),
         ends: terms.contract.expires(),
     };
-    last_look(gate, &tool, &basis, facts)?;
+    last_look(gate, &tool, &basis, findings)?;
     let Read { call_id, args, .. } = read;
-    Ok(Ready { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step, basis })
+    Ok(Cleared { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step, basis })
 }
 
 /// Ids and names of a call, read.
@@ -171,21 +151,26 @@ fn malformed(reason: impl Into<Cow<'static, str>>) -> Refusal {
 }
 
 /// Step 0, first part: are ids and names well formed?
-fn read_ids(call: &ToolCall<'_>, facts: &mut Facts<'_>) -> Result<Ids, Refusal> {
+fn read_ids(call: &ToolCall<'_>, findings: &mut Findings) -> Result<Ids, Refusal> {
     let id_error = |error: IdError| malformed(error.to_string());
     let call_id = CallId::new(call.call_id).map_err(id_error)?;
-    facts.request_id = call.request_id.map(RequestId::new).transpose().map_err(id_error)?;
+    findings.request_id = call.request_id.map(RequestId::new).transpose().map_err(id_error)?;
     let server = call.server.map(ServerName::new).transpose().map_err(id_error)?;
     let name = ToolName::new(call.name).map_err(id_error)?;
     Ok(Ids { call_id, server, name })
 }
 
 /// Step 0, second part, asked after step 1: is all the rest well formed and within limits?
-fn read_call(gate: &Inner, call: &ToolCall<'_>, ids: Ids, facts: &mut Facts<'_>) -> Result<Read, Refusal> {
-    if call.approvals.len() > gate.limits.approvals {
+fn read_call(
+    gate: &GateParts,
+    call: &ToolCall<'_>,
+    ids: Ids,
+    findings: &mut Findings,
+) -> Result<Read, Refusal> {
+    if call.approvals.len() > gate.terms.limits.approvals {
         return Err(Refusal::new(RejectionCode::LimitExceeded, "too many approvals came with the call"));
     }
-    let sent = read(call.args, ARGS_RECIPE, &gate.limits.args).map_err(|error| {
+    let sent = read(call.args, ARGS_RECIPE, &gate.terms.limits.args).map_err(|error| {
         use JsonErrorKind::{TooDeep, TooLarge, TooWide};
         let too_much = matches!(error.kind(), TooLarge | TooDeep | TooWide);
         let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
@@ -193,12 +178,12 @@ fn read_call(gate: &Inner, call: &ToolCall<'_>, ids: Ids, facts: &mut Facts<'_>)
     })?;
     let mut reserved = Reserved::of(&sent);
     let args = own_arguments(sent);
-    facts.args = Some(args.digest());
+    findings.args = Some(args.digest());
     if args.value().kind() != Kind::Object {
         return Err(malformed("arguments are not an object"));
     }
     let among = reserved.take_request_id().map_err(|()| malformed("`__pic_request_id` is not an id"))?;
-    facts.request_id = facts.request_id.take().or(among);
+    findings.request_id = findings.request_id.take().or(among);
     if call.proposal.is_some() && reserved.proposal.is_some() {
         return Err(malformed("a proposal came beside the arguments and another among them"));
     }
@@ -217,43 +202,49 @@ fn read_proof(json: &[u8]) -> Result<StepProof, Refusal> {
 
 /// Step 1: is the contract alive, the registry fresh, the agent neither revoked nor quarantined now?
 pub(crate) fn living_agent<'v>(
-    gate: &Inner,
+    gate: &GateParts,
     contract: &SessionContract,
     view: &'v RegistryView,
     now: Timestamp,
 ) -> Result<&'v AgentEntry, Refusal> {
     holding_contract(contract, view, now)?;
-    gate.rows.check(now)?;
-    view.snapshot().agent(&gate.agent).ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
+    gate.recorder.rows.check(now)?;
+    view.snapshot()
+        .agent(&gate.terms.agent)
+        .ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
 }
 
 /// Asks once more right before the record: user checks and stores may have taken their time.
-fn last_look(gate: &Inner, tool: &ToolId, basis: &Basis, facts: &mut Facts<'_>) -> Result<(), Refusal> {
-    let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
-    let (terms, view) = (gate.terms(), gate.view(now));
-    facts.time = now;
+fn last_look(gate: &GateParts, tool: &ToolId, basis: &Basis, findings: &mut Findings) -> Result<(), Refusal> {
+    let now = gate
+        .progress
+        .clock
+        .now()
+        .map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    let (terms, view) = (gate.progress.in_force(), gate.terms.view(now));
+    findings.time = now;
     still_stands(gate, &terms.contract, tool, basis, &view, now).map_err(|refusal| {
-        facts.registry_version = view.snapshot().version();
-        refusal.meanwhile(facts.used)
+        findings.registry_version = view.snapshot().version();
+        refusal.meanwhile(findings.used)
     })
 }
 
 /// Asks steps 1 and 2 again of a call that has passed both before. Under another registry, the tool's entry has to be the same, and
 /// approvals and attestations no longer count: they bind the registry's version, and their keys may be revoked.
 pub(crate) fn still_stands(
-    gate: &Inner,
+    gate: &GateParts,
     contract: &SessionContract,
     tool: &ToolId,
     basis: &Basis,
     view: &RegistryView,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    if gate.record_is_lost() {
+    if gate.recorder.is_lost() {
         return Err(Refusal::new(RejectionCode::AuditUnavailable, "an outcome could not be recorded"));
     }
     living_agent(gate, contract, view, now)?;
     let rules = listed_tool(contract, view, tool)?;
-    pinned_definition(rules, gate.definition(tool))?;
+    pinned_definition(rules, gate.progress.definition(tool))?;
     let code = if view.snapshot().version() == basis.version {
         return Ok(());
     } else if rules.entry().fingerprint() != basis.entry {
@@ -295,18 +286,18 @@ pub(crate) const fn agent_code(error: AgentError) -> RejectionCode {
 
 /// Step 2: is the tool disclosed, then and now, and is its definition the pinned one?
 fn disclosed_tool<'v>(
-    gate: &Inner,
+    gate: &GateParts,
     contract: &SessionContract,
     view: &'v RegistryView,
     read: &Read,
-    facts: &mut Facts<'_>,
+    findings: &mut Findings,
 ) -> Result<(ToolId, &'v ToolRules), Refusal> {
     let tool = meant_tool(contract, read.server.as_ref(), &read.name)?;
-    facts.tool = Some(tool.clone());
+    findings.tool = Some(tool.clone());
     let rules = listed_tool(contract, view, &tool)?;
-    facts.impact = Some(rules.entry().impact());
-    facts.definition = gate.definition(&tool);
-    pinned_definition(rules, facts.definition)?;
+    findings.impact = Some(rules.entry().impact());
+    findings.definition = gate.progress.definition(&tool);
+    pinned_definition(rules, findings.definition)?;
     Ok((tool, rules))
 }
 
@@ -370,17 +361,17 @@ pub(crate) fn fitting_args(rules: &ToolRules, args: &Canonical) -> Result<(), Re
 }
 
 /// Step 9: do the embedder's own checks agree?
-fn user_checks(gate: &Inner, asked: &Asked<'_>, impact: ImpactClass) -> Result<(), Refusal> {
+fn user_checks(gate: &GateParts, asked: &Asked<'_>, impact: ImpactClass) -> Result<(), Refusal> {
     let shown = CheckedCall {
         call_id: asked.call_id,
         tool: asked.tool,
         args: asked.args,
         impact,
-        agent: &gate.agent,
-        session: &gate.session,
-        principal: &gate.principal,
+        agent: &gate.terms.agent,
+        session: &gate.terms.session,
+        principal: &gate.terms.principal,
     };
-    for (name, check) in &gate.checks {
+    for (name, check) in &gate.terms.checks {
         match catch_unwind(AssertUnwindSafe(|| check.check(&shown))) {
             Ok(Ok(())) => {}
             Ok(Err(reason)) => {
@@ -398,16 +389,20 @@ fn user_checks(gate: &Inner, asked: &Asked<'_>, impact: ImpactClass) -> Result<(
 /// still comes before the one of step 10. A call that fails at its approval has used its attestations up, which were good
 /// for this call alone, and one use of each endorsement.
 fn spend(
-    gate: &Inner,
+    gate: &GateParts,
     proposal: Option<(VerifiedProposal, &ProposalSettings)>,
     approval: Option<(Approval, &ApprovalSettings)>,
-    facts: &mut Facts<'_>,
+    findings: &mut Findings,
 ) -> Result<(Option<SpentProposal>, Option<SpentApproval>), Refusal> {
     if proposal.is_none() && approval.is_none() {
         return Ok((None, None));
     }
     // Evidence and the embedder's checks may have taken their time.
-    let now = gate.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    let now = gate
+        .progress
+        .clock
+        .now()
+        .map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
     let proposal = match proposal {
         None => None,
         Some((verified, settings)) => {
@@ -415,7 +410,7 @@ fn spend(
             let spent = spent.map_err(|error| {
                 let (what, code) = match &error {
                     ProposalSpendError::Endorsement { evidence, .. } => {
-                        facts.note_evidence(evidence);
+                        findings.note_evidence(evidence);
                         ("endorsement", RejectionCode::PicVerifierFailed)
                     }
                     ProposalSpendError::Attestation(_) | _ => {
@@ -424,16 +419,16 @@ fn spend(
                 };
                 spend_refusal(error.cause(), what, [code; 2])
             })?;
-            facts.note_evidence(spent.evidence());
+            findings.note_evidence(spent.evidence());
             Some(spent)
         }
     };
-    facts.used = UsedUp::of(None, proposal.as_ref());
+    findings.used = UsedUp::of(None, proposal.as_ref());
     let approval = match approval {
         None => None,
         Some((approval, settings)) => Some(spend_approval(approval, settings, now)?),
     };
-    facts.used = UsedUp::of(approval.as_ref(), proposal.as_ref());
+    findings.used = UsedUp::of(approval.as_ref(), proposal.as_ref());
     Ok((proposal, approval))
 }
 

@@ -1,22 +1,13 @@
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use countersign_audit_log::RecordedTool;
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
-use countersign_core::{ServerName, ToolId, ToolName};
 use countersign_registry::SessionContract;
 
-use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::decide::Refusal;
-use crate::facts::Facts;
-use crate::gate::{Inner, ToolGate};
+use crate::gate::ToolGate;
+use crate::parts::GateParts;
 use crate::rejection::Rejection;
 
 /// What the record says of a call that the gate saw before it was dispatched.
 const OBSERVED: &str = "observed before dispatch";
-
-/// How many undisclosed names a gate remembers.
-pub(crate) const RECENT_NAMES: usize = 64;
 
 /// Lists the tools that the agent tried and that its session does not disclose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,9 +68,9 @@ impl ToolGate {
     /// ```
     #[must_use]
     pub fn observe(&self, raw: &[u8]) -> Observed {
-        let gate = self.inner();
+        let gate = self.parts();
         // Arguments are not judged here, so neither are their numbers.
-        let canonical = match read(raw, Recipe::Rfc8785, &around(gate.limits.args)) {
+        let canonical = match read(raw, Recipe::Rfc8785, &around(gate.terms.limits.args)) {
             Ok(canonical) => canonical,
             Err(error) => return Observed::Malformed(malformed(gate, "?", &format!("{OBSERVED}: {error}"))),
         };
@@ -87,7 +78,7 @@ impl ToolGate {
             let reason = format!("{OBSERVED}: it is no tool call");
             return Observed::Malformed(malformed(gate, "?", &reason));
         };
-        if is_name_disclosed(&gate.terms().contract, name) {
+        if is_name_disclosed(&gate.progress.in_force().contract, name) {
             return Observed::Disclosed;
         }
         Observed::Undisclosed(gate.refuse_unseen(call_id, name, RejectionCode::UndisclosedTool, OBSERVED))
@@ -99,7 +90,7 @@ pub(crate) fn is_name_disclosed(contract: &SessionContract, name: &str) -> bool 
     contract.tools().iter().any(|tool| tool.name().as_str() == name)
 }
 
-fn malformed(gate: &Inner, call_id: &str, reason: &str) -> Rejection {
+fn malformed(gate: &GateParts, call_id: &str, reason: &str) -> Rejection {
     gate.refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
 }
 
@@ -125,31 +116,4 @@ fn call_of(value: ValueRef<'_>) -> Option<(&str, &str)> {
     let name = holder.get("name")?.as_str()?;
     let id = value.get("call_id").or_else(|| value.get("id")).and_then(ValueRef::as_str);
     Some((id.unwrap_or("?"), name))
-}
-
-impl Inner {
-    /// Refuses what never came as a call that could be decided on. It is recorded and counted like any other.
-    pub(crate) fn refuse_unseen(
-        &self,
-        call_id: &str,
-        name: &str,
-        code: RejectionCode,
-        reason: &str,
-    ) -> Rejection {
-        let call = ToolCall::by_name(call_id, name, b"");
-        let mut facts = Facts::new(self, &call);
-        // The clock is the host's, and may panic.
-        let now = catch_unwind(AssertUnwindSafe(|| self.now()));
-        facts.time = now.ok().and_then(Result::ok).unwrap_or(facts.time);
-        self.refuse(facts, Refusal::new(code, reason.to_owned()), None)
-    }
-
-    /// The tool that a refused call may have meant, for counting alone.
-    pub(crate) fn meant(&self, tool: &RecordedTool) -> Option<ToolId> {
-        let name = ToolName::new(tool.name.as_str()).ok()?;
-        if tool.server.as_str() == "?" {
-            return self.only_tool(&name);
-        }
-        Some(ToolId::from_names(ServerName::new(tool.server.as_str()).ok()?, name))
-    }
 }

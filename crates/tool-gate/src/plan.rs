@@ -10,22 +10,16 @@ use parking_lot::Mutex;
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::decide::{Read, Refusal};
-use crate::facts::Facts;
-use crate::gate::{Inner, ToolGate};
+use crate::decide::Read;
+use crate::findings::Findings;
+use crate::gate::ToolGate;
+use crate::parts::GateParts;
 use crate::plan_approval::PlanApproval;
 use crate::plan_commit::Allowed;
 use crate::plan_error::{FinishPlanError, StartPlanError};
 use crate::plan_walk::{Committed, PlannedChange, Walk};
-
-/// What a gate without a plan does with calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WithoutPlan {
-    /// Refuses those to tools whose rule asks for a plan.
-    ByRule,
-    /// Refuses all.
-    Refuse,
-}
+use crate::rejection::Refusal;
+use crate::terms::WithoutPlan;
 
 /// A plan that the gate holds its calls to. Once a gate has one, it never has none.
 #[derive(Debug)]
@@ -72,10 +66,10 @@ impl RunningPlan {
         &self,
         call: &StepCall<'_>,
         contract: &dyn PlanContract,
-        facts: &mut Facts<'_>,
+        findings: &mut Findings,
     ) -> Result<HeldStep<'_>, Refusal> {
         let mut state = self.state.lock();
-        facts.note_plan(state.root);
+        findings.note_plan(state.root);
         let planned = match state.walk.check(call, contract) {
             Ok(planned) => planned,
             Err(PlanBreach::Halted { reason }) => {
@@ -87,7 +81,7 @@ impl RunningPlan {
                 return Err(Refusal { halted, ..Refusal::new(breach_code(&breach), breach.reason()) });
             }
         };
-        facts.plan_step = Some(planned.index());
+        findings.plan_step = Some(planned.index());
         let (root, approval) = (*planned.root(), state.approval.clone());
         Ok(HeldStep { plan: self, root, approval, planned: Some(planned) })
     }
@@ -236,18 +230,18 @@ impl AcceptedStep {
 
 /// Holds the turn of the plan's next step, where there is a plan; asks for one, where there is none.
 pub(crate) fn next_step<'g>(
-    gate: &'g Inner,
+    gate: &'g GateParts,
     call: &ToolCall<'_>,
     allowed: &Allowed<'_>,
     rules: &ToolRules,
     read: &Read,
-    facts: &mut Facts<'_>,
+    findings: &mut Findings,
 ) -> Result<Option<HeldStep<'g>>, Refusal> {
-    let Some(plan) = gate.plan.get() else {
+    let Some(plan) = gate.progress.plan.get() else {
         let is_free = rules.entry().plan() == PlanRule::NotRequired
             && call.plan_step.is_none()
             && call.plan_proof.is_none();
-        return if is_free && gate.without_plan == WithoutPlan::ByRule {
+        return if is_free && gate.terms.without_plan == WithoutPlan::ByRule {
             Ok(None)
         } else {
             Err(Refusal::new(RejectionCode::PlanRequired, "no plan was started"))
@@ -260,19 +254,22 @@ pub(crate) fn next_step<'g>(
     if let Some(proof) = &read.proof {
         asked = asked.proved_by(proof);
     }
-    plan.hold(&asked, allowed, facts).map(Some)
+    plan.hold(&asked, allowed, findings).map(Some)
 }
 
 /// Asks again at the end: a call that is no step is decided in its own time, and a plan can be started meanwhile.
-pub(crate) fn still_free(gate: &Inner, step: Option<&HeldStep<'_>>) -> Result<(), Refusal> {
-    if step.is_some() || gate.plan.get().is_none() {
+pub(crate) fn still_free(gate: &GateParts, step: Option<&HeldStep<'_>>) -> Result<(), Refusal> {
+    if step.is_some() || gate.progress.plan.get().is_none() {
         return Ok(());
     }
     Err(Refusal::new(RejectionCode::PlanRequired, "a plan was started meanwhile"))
 }
 
 /// Goes on by a call whose acceptance is on record. One that is no step has to have come before the plan.
-pub(crate) fn keep(gate: &Inner, step: Option<HeldStep<'_>>) -> Result<Option<AcceptedStep>, RejectionCode> {
+pub(crate) fn keep(
+    gate: &GateParts,
+    step: Option<HeldStep<'_>>,
+) -> Result<Option<AcceptedStep>, RejectionCode> {
     still_free(gate, step.as_ref()).map_err(|refusal| refusal.code)?;
     step.map(HeldStep::keep).transpose()
 }
@@ -281,19 +278,19 @@ impl ToolGate {
     /// The root of the plan that the gate holds its calls to: that of its last amendment, where it was amended.
     #[must_use]
     pub fn plan_root(&self) -> Option<PlanRoot> {
-        self.inner().plan.get().map(RunningPlan::root)
+        self.parts().progress.plan.get().map(RunningPlan::root)
     }
 
     /// The response to a call that is not the plan's next one.
     #[must_use]
     pub fn on_breach(&self) -> OnBreach {
-        self.inner().on_breach
+        self.parts().terms.on_breach
     }
 
     /// The last step of the plan, or of its last amendment, that has run, from 1 on; 0 before the first. It is what an amendment
     /// has to name beside the root. Nothing where no plan is under way.
     #[must_use]
     pub fn plan_position(&self) -> Option<u64> {
-        self.inner().plan.get().and_then(RunningPlan::position)
+        self.parts().progress.plan.get().and_then(RunningPlan::position)
     }
 }

@@ -8,9 +8,9 @@ use countersign_committed_plan::PlanRoot;
 use countersign_core::{CallId, Digest, OperatorId, TokenId, ToolId};
 use countersign_registry::{RegistryView, ToolRules};
 
+use crate::call::ARGS_RECIPE;
 use crate::code::RejectionCode;
-use crate::decide::ARGS_RECIPE;
-use crate::gate::Inner;
+use crate::parts::GateParts;
 use crate::plan_commit::Allowed;
 use crate::plan_error::StartPlanError;
 
@@ -27,12 +27,13 @@ pub(crate) struct Definitions(BTreeMap<ToolId, Digest>);
 
 impl Definitions {
     pub(crate) fn of<'a>(
-        gate: &Inner,
+        gate: &GateParts,
         Allowed { contract, view }: &Allowed<'_>,
         tools: impl Iterator<Item = &'a ToolId>,
     ) -> Self {
         let known = |tool: &ToolId| {
-            definition(gate.definition(tool), contract.disclosed(view, tool)?).map(|it| (tool.clone(), it))
+            definition(gate.progress.definition(tool), contract.disclosed(view, tool)?)
+                .map(|it| (tool.clone(), it))
         };
         Self(tools.filter_map(known).collect())
     }
@@ -78,27 +79,28 @@ impl PlanApproval {
 
 /// Everything that an approval of the whole plan has to bind. The run is bound by the key.
 pub(crate) fn binding(
-    gate: &Inner,
+    gate: &GateParts,
     view: &RegistryView,
     args: &Canonical,
     root: PlanRoot,
     definitions: &Definitions,
 ) -> Result<CallBinding, StartPlanError> {
-    let taken = gate.approvals.as_ref();
+    let taken = gate.terms.approvals.as_ref();
     let settings = taken.ok_or(StartPlanError::Refused(RejectionCode::ApprovalInvalid))?;
     let internal = |_| StartPlanError::Refused(RejectionCode::Internal);
     let call_id = CallId::new(&root.to_string()).map_err(internal)?;
     let tool = ToolId::new(PLAN_TOOL.0, PLAN_TOOL.1).map_err(internal)?;
-    let mut binding = CallBinding::new(call_id, tool, args.digest(), ARGS_RECIPE, gate.principal.clone())
-        .with_agent(gate.agent.clone())
-        .with_session(gate.session.clone())
-        .with_registry_version(view.snapshot().version())
-        .with_audience(settings.audience.clone())
-        .with_plan(root.digest());
+    let mut binding =
+        CallBinding::new(call_id, tool, args.digest(), ARGS_RECIPE, gate.terms.principal.clone())
+            .with_agent(gate.terms.agent.clone())
+            .with_session(gate.terms.session.clone())
+            .with_registry_version(view.snapshot().version())
+            .with_audience(settings.audience.clone())
+            .with_plan(root.digest());
     if let Some(definitions) = definitions.digest()? {
         binding = binding.with_definition(definitions);
     }
-    Ok(match gate.goal {
+    Ok(match gate.terms.goal {
         Some(ask) => binding.with_ask(ask),
         None => binding,
     })

@@ -6,7 +6,8 @@ use countersign_approval_token::CallBinding;
 use countersign_audit_log::{CallRecord, RecordedTool, Verdict};
 
 use crate::code::RejectionCode;
-use crate::gate::{Inner, ToolGate};
+use crate::gate::ToolGate;
+use crate::parts::GateParts;
 use crate::plan_approval::PLAN_TOOL;
 use crate::plan_entry::plan_entry;
 use crate::plan_error::StartPlanError;
@@ -24,23 +25,23 @@ impl ToolGate {
     /// started, amended or halted, and the gate remembers nothing of it: not to ask again is the host's part.
     #[must_use]
     pub fn refuse_plan(&self, asked: &ApprovalRequest, person: Option<&str>) -> StartPlanError {
-        let inner = self.inner();
+        let inner = self.parts();
         // The clock is the embedder's.
         let recorded = catch_unwind(AssertUnwindSafe(|| {
             let (code, record) = refusal(inner, asked.binding(), person);
-            if inner.record_is_lost() { Err(()) } else { inner.record(record).map(|_| code) }
+            if inner.recorder.is_lost() { Err(()) } else { inner.recorder.record(record).map(|_| code) }
         }));
         let code = recorded.unwrap_or(Err(())).unwrap_or_else(|()| {
-            inner.note_unrecorded(inner.latest(), None);
+            inner.recorder.note_unrecorded(inner.progress.clock.latest(), None);
             RejectionCode::AuditUnavailable
         });
         StartPlanError::Refused(code)
     }
 }
 
-fn refusal(inner: &Inner, asked: &CallBinding, person: Option<&str>) -> (RejectionCode, CallRecord) {
-    let time = inner.now().unwrap_or_else(|_| inner.latest());
-    let version = inner.registry.view().snapshot().version();
+fn refusal(inner: &GateParts, asked: &CallBinding, person: Option<&str>) -> (RejectionCode, CallRecord) {
+    let time = inner.progress.clock.now().unwrap_or_else(|_| inner.progress.clock.latest());
+    let version = inner.terms.registry.view().snapshot().version();
     let root = asked.plan().filter(|_| is_of(inner, asked)).copied();
     let mut record = plan_entry(inner, time, root, PLAN_TOOL.1, Verdict::Reject, version);
     if root.is_none() {
@@ -59,8 +60,8 @@ fn refusal(inner: &Inner, asked: &CallBinding, person: Option<&str>) -> (Rejecti
 }
 
 /// Whether a question was one of this session.
-fn is_of(inner: &Inner, asked: &CallBinding) -> bool {
-    asked.session() == Some(&inner.session)
-        && asked.agent() == Some(&inner.agent)
-        && *asked.principal() == inner.principal
+fn is_of(inner: &GateParts, asked: &CallBinding) -> bool {
+    asked.session() == Some(&inner.terms.session)
+        && asked.agent() == Some(&inner.terms.agent)
+        && *asked.principal() == inner.terms.principal
 }

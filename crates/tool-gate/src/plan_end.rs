@@ -8,7 +8,8 @@ use countersign_core::CallId;
 
 use crate::accepted::InFlight;
 use crate::code::RejectionCode;
-use crate::gate::{Inner, ToolGate};
+use crate::gate::ToolGate;
+use crate::parts::GateParts;
 use crate::plan::Halting;
 use crate::plan_entry::plan_entry;
 use crate::plan_error::{FinishPlanError, HaltPlanError};
@@ -28,8 +29,8 @@ impl ToolGate {
     /// [`FinishPlanError`] without a plan, before it is complete, after it was halted, and where the gate has its root alone. When the
     /// end cannot be recorded, the plan is over and its trace is not given out.
     pub fn finish_plan(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
-        let inner = self.inner();
-        let plan = inner.plan.get().ok_or(FinishPlanError::NoPlan)?;
+        let inner = self.parts();
+        let plan = inner.progress.plan.get().ok_or(FinishPlanError::NoPlan)?;
         let ended = plan.finish();
         let refused = match &ended {
             Ok(_) => None,
@@ -41,11 +42,11 @@ impl ToolGate {
         let entry = || {
             let record = record(inner, &root, FINISH, refused);
             let time = record.time;
-            inner.record(record).map(|decision| (decision, time))
+            inner.recorder.record(record).map(|decision| (decision, time))
         };
         let recorded = catch_unwind(AssertUnwindSafe(entry)).unwrap_or(Err(()));
         let (decision, time) = recorded.map_err(|()| {
-            inner.note_unrecorded(inner.latest(), None);
+            inner.recorder.note_unrecorded(inner.progress.clock.latest(), None);
             FinishPlanError::Unrecorded
         })?;
         if let (None, Ok(id)) = (refused, CallId::new(&root.to_string())) {
@@ -66,13 +67,14 @@ impl ToolGate {
     /// # Errors
     /// [`HaltPlanError`] when there is no plan under way, or the record cannot be kept; the plan is halted then as well.
     pub fn halt_plan(&self, reason: &str) -> Result<(), HaltPlanError> {
-        let inner = self.inner();
-        let plan = inner.plan.get().ok_or(HaltPlanError::NoPlan)?;
+        let inner = self.parts();
+        let plan = inner.progress.plan.get().ok_or(HaltPlanError::NoPlan)?;
         match plan.halt() {
             Halting::Halted(root) => {
                 // The clock is the embedder's. Who halts may be on the way out of a panic already.
                 let recorded = catch_unwind(AssertUnwindSafe(|| {
                     inner
+                        .recorder
                         .record(record(
                             inner,
                             &root,
@@ -84,7 +86,7 @@ impl ToolGate {
                 if recorded.unwrap_or(false) {
                     return Ok(());
                 }
-                inner.note_unrecorded(inner.latest(), None);
+                inner.recorder.note_unrecorded(inner.progress.clock.latest(), None);
                 Err(HaltPlanError::Unrecorded)
             }
             Halting::Before => Ok(()),
@@ -93,10 +95,10 @@ impl ToolGate {
     }
 }
 
-fn record(inner: &Inner, root: &PlanRoot, what: &str, refused: Option<(&str, &str)>) -> CallRecord {
-    let time = inner.now().unwrap_or_else(|_| inner.latest());
+fn record(inner: &GateParts, root: &PlanRoot, what: &str, refused: Option<(&str, &str)>) -> CallRecord {
+    let time = inner.progress.clock.now().unwrap_or_else(|_| inner.progress.clock.latest());
     let verdict = if refused.is_some() { Verdict::Reject } else { Verdict::Accept };
-    let version = inner.registry.view().snapshot().version();
+    let version = inner.terms.registry.view().snapshot().version();
     let mut record = plan_entry(inner, time, Some(root.digest()), what, verdict, version);
     record.code = refused.map(|(code, _)| code.into());
     record.reason = refused.filter(|(_, reason)| !reason.is_empty()).map(|(_, reason)| reason.into());

@@ -2,7 +2,7 @@ use countersign_committed_plan::{CommitError, FinishError, PlanError, PlanUseErr
 use countersign_registry::ContractError;
 
 use crate::code::RejectionCode;
-use crate::decide::Refusal;
+use crate::rejection::Refusal;
 
 /// Why a plan cannot be started, or amended.
 #[derive(Debug, thiserror::Error)]

@@ -31,21 +31,21 @@ impl ToolGate {
         call_id: &CallId,
         args: &Canonical,
     ) -> Result<ApprovalRequest, StartPlanError> {
-        let inner = self.inner();
-        let now = inner.now().map_err(|_| RejectionCode::Internal)?;
-        let (terms, view) = (inner.terms(), inner.view(now));
+        let inner = self.parts();
+        let now = inner.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
+        let (terms, view) = (inner.progress.in_force(), inner.terms.view(now));
         terms.contract.check(&view, now)?;
-        inner.rows.check(now)?;
+        inner.recorder.rows.check(now)?;
         let goal = terms.ask.as_ref().map_or(Ok(()), |pin| pin.alive(now));
         goal.map_err(|_| RejectionCode::AskExpired)?;
         plan.header().check(&context(inner, &view)?)?;
-        let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
+        let settings = inner.terms.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
         let index = usize::try_from(step).ok().and_then(|step| step.checked_sub(1));
         let planned =
             index.and_then(|index| plan.steps().get(index)).ok_or(RejectionCode::PlanStepMismatch)?;
         let tool = planned.tool();
         let rules = terms.contract.disclosed(&view, tool).ok_or(RejectionCode::UndisclosedTool)?;
-        let definition = definition(inner.definition(tool), rules);
+        let definition = definition(inner.progress.definition(tool), rules);
         let asked = Asked { call_id, tool, args, rules, step: None };
         let binding = binding(inner, settings, &view, &asked, Some(plan.root().digest()), definition);
         let (session_ends, partial) = (terms.contract.expires(), settings.verify.partial);
@@ -58,10 +58,11 @@ impl ToolGate {
     /// # Errors
     /// `APPROVAL_INVALID` or `APPROVAL_EXPIRED`; `INTERNAL` when the clock fails.
     pub fn verify_approval(&self, asked: &ApprovalRequest, token: &str) -> Result<Ticket, RejectionCode> {
-        let inner = self.inner();
-        let now = inner.now().map_err(|_| RejectionCode::Internal)?;
-        let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
-        let verified = verify_one(token, settings, asked.partial, asked.binding(), &inner.view(now), now);
+        let inner = self.parts();
+        let now = inner.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
+        let settings = inner.terms.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
+        let verified =
+            verify_one(token, settings, asked.partial, asked.binding(), &inner.terms.view(now), now);
         verified.map(|approval| approval.ticket(settings.verify.skew)).map_err(|refusal| refusal.code)
     }
 }

@@ -13,9 +13,11 @@ use countersign_registry::RegistryView;
 
 use crate::accepted::InFlight;
 use crate::approval::verify_one;
+use crate::call::ARGS_RECIPE;
 use crate::code::RejectionCode;
-use crate::decide::{ARGS_RECIPE, Refusal, spend_approval};
-use crate::gate::{Inner, ToolGate};
+use crate::decide::spend_approval;
+use crate::gate::ToolGate;
+use crate::parts::GateParts;
 use crate::plan::{HeldAmendment, RunningPlan};
 use crate::plan_approval::{Definitions, PLAN_TOOL, PlanApproval, binding};
 use crate::plan_commit::{Allowed, commit_plan};
@@ -24,7 +26,8 @@ use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offer, Offered, PlanRootSettings, PlanSettings};
 use crate::plan_walk::{Committed, Walk};
 use crate::rejection::ApprovalRequest;
-use crate::terms::Terms;
+use crate::rejection::Refusal;
+use crate::terms::InForce;
 
 /// A plan is approved for this session and this registry, or it is not approved.
 const PARTIAL: Partial = Partial::Refuse;
@@ -35,7 +38,7 @@ impl ToolGate {
     /// # Errors
     /// [`StartPlanError`] without a pinned goal.
     pub fn plan_context(&self) -> Result<PlanContext, StartPlanError> {
-        context(self.inner(), &self.registry().view())
+        context(self.parts(), &self.registry().view())
     }
 
     /// What an approver would have to approve, were the whole plan to be approved: its arguments are the plan. The definitions of
@@ -61,16 +64,16 @@ impl ToolGate {
     }
 
     fn offered_approval(&self, Offered { offer, .. }: Offered) -> Result<ApprovalRequest, StartPlanError> {
-        let inner = self.inner();
-        let now = inner.now().map_err(|_| RejectionCode::Internal)?;
-        let (terms, view) = (inner.terms(), inner.view(now));
+        let inner = self.parts();
+        let now = inner.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
+        let (terms, view) = (inner.progress.in_force(), inner.terms.view(now));
         let allowed = Allowed { contract: &terms.contract, view: &view };
         // Nobody is asked to approve a plan of an agent that may do nothing.
         terms.contract.check(&view, now)?;
-        inner.rows.check(now)?;
+        inner.recorder.rows.check(now)?;
         let args = canonical(&offer)?;
         let committed = commit(inner, offer, &allowed)?;
-        match inner.plan.get() {
+        match inner.progress.plan.get() {
             Some(running) => running.can_amend(&committed, &context(inner, &view)?)?,
             None if committed.header().amends().is_some() => return Err(PlanUseError::Link.into()),
             None => {}
@@ -135,12 +138,12 @@ impl ToolGate {
 
     pub(crate) fn start(&self, Offered { offer, approval }: Offered) -> Result<PlanRoot, StartPlanError> {
         self.change_plan(|change| {
-            if change.inner.plan.get().is_some() {
+            if change.inner.progress.plan.get().is_some() {
                 return Err(StartPlanError::Started);
             }
             let committed = change.commit(offer)?;
             let definitions = definitions(change.inner, &change.allowed(), &committed);
-            let walk = Walk::start(committed, &change.context()?, change.inner.on_breach)?;
+            let walk = Walk::start(committed, &change.context()?, change.inner.terms.on_breach)?;
             if let Some(token) = approval {
                 change.approve(&token, definitions)?;
             }
@@ -150,7 +153,7 @@ impl ToolGate {
 
     fn amend(&self, Offered { offer, approval }: Offered) -> Result<PlanRoot, StartPlanError> {
         self.change_plan(|change| {
-            let running = change.inner.plan.get().ok_or(StartPlanError::NoPlan)?;
+            let running = change.inner.progress.plan.get().ok_or(StartPlanError::NoPlan)?;
             let committed = change.commit(offer)?;
             let definitions = definitions(change.inner, &change.allowed(), &committed);
             let held = running.hold_amendment(committed, &change.context()?)?;
@@ -165,8 +168,8 @@ impl ToolGate {
         &'g self,
         prepare: impl FnOnce(&mut Change<'g>) -> Result<Next<'g>, StartPlanError>,
     ) -> Result<PlanRoot, StartPlanError> {
-        let inner = self.inner();
-        let _one_at_a_time = inner.changing_plan.lock();
+        let inner = self.parts();
+        let _one_at_a_time = inner.progress.changing_plan.lock();
         let mut change = Change::new(inner);
         // The stores are the embedder's.
         let prepared = catch_unwind(AssertUnwindSafe(|| {
@@ -175,7 +178,7 @@ impl ToolGate {
         }));
         let prepared = prepared.unwrap_or(Err(StartPlanError::Refused(RejectionCode::Internal)));
         let unrecorded = |()| {
-            inner.note_unrecorded(inner.latest(), None);
+            inner.recorder.note_unrecorded(inner.progress.clock.latest(), None);
             StartPlanError::Refused(RejectionCode::AuditUnavailable)
         };
         let next = match prepared {
@@ -185,9 +188,9 @@ impl ToolGate {
                 return Err(error);
             }
         };
-        let decision = inner.record(change.record(None)).map_err(|()| match &change.approval {
+        let decision = inner.recorder.record(change.record(None)).map_err(|()| match &change.approval {
             Some(approval) => {
-                inner.note_unrecorded(change.now, Some(&approval.token_id));
+                inner.recorder.note_unrecorded(change.now, Some(&approval.token_id));
                 StartPlanError::Unrecorded
             }
             None => unrecorded(()),
@@ -202,7 +205,7 @@ impl ToolGate {
         // The turn and the lock are held, so nothing came between but a halt; the outcome is unknown then, and nothing has changed.
         match next {
             Next::Start(walk) => {
-                inner.plan.set(RunningPlan::new(root, approval, walk)).map_err(|_| internal)?
+                inner.progress.plan.set(RunningPlan::new(root, approval, walk)).map_err(|_| internal)?
             }
             Next::Amend(held) => held.keep(approval)?,
         }
@@ -219,8 +222,8 @@ enum Next<'g> {
 
 /// What is known of a plan that is to be started or amended, for its record.
 struct Change<'g> {
-    inner: &'g Arc<Inner>,
-    terms: Arc<Terms>,
+    inner: &'g Arc<GateParts>,
+    terms: Arc<InForce>,
     view: Arc<RegistryView>,
     now: Timestamp,
     args: Option<Canonical>,
@@ -231,16 +234,17 @@ struct Change<'g> {
 }
 
 impl<'g> Change<'g> {
-    fn new(inner: &'g Arc<Inner>) -> Self {
-        let (terms, view, now) = (inner.terms(), inner.registry.view(), inner.latest());
+    fn new(inner: &'g Arc<GateParts>) -> Self {
+        let (terms, view, now) =
+            (inner.progress.in_force(), inner.terms.registry.view(), inner.progress.clock.latest());
         Self { inner, terms, view, now, args: None, root: None, approval: None, reason: None }
     }
 
     /// What is asked before anything else.
     fn begin(&mut self) -> Result<(), StartPlanError> {
-        self.now = self.inner.now().map_err(|_| RejectionCode::Internal)?;
-        (self.terms, self.view) = (self.inner.terms(), self.inner.view(self.now));
-        if self.inner.record_is_lost() {
+        self.now = self.inner.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
+        (self.terms, self.view) = (self.inner.progress.in_force(), self.inner.terms.view(self.now));
+        if self.inner.recorder.is_lost() {
             return Err(RejectionCode::AuditUnavailable.into());
         }
         Ok(())
@@ -256,7 +260,7 @@ impl<'g> Change<'g> {
 
     fn commit(&mut self, offer: Offer) -> Result<Committed, StartPlanError> {
         self.terms.contract.check(&self.view, self.now)?;
-        self.inner.rows.check(self.now).map_err(|refusal| {
+        self.inner.recorder.rows.check(self.now).map_err(|refusal| {
             self.reason = Some(refusal.reason);
             refusal.code
         })?;
@@ -275,7 +279,7 @@ impl<'g> Change<'g> {
             return Err(RejectionCode::Internal.into());
         };
         let binding = binding(inner, view, args, *root, &definitions)?;
-        let settings = inner.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
+        let settings = inner.terms.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
         let spent = verify_one(token, settings, PARTIAL, &binding, view, *now)
             .and_then(|approval| spend_approval(approval, settings, *now));
         match spent {
@@ -308,13 +312,13 @@ impl<'g> Change<'g> {
     }
 }
 
-pub(crate) fn context(inner: &Inner, view: &RegistryView) -> Result<PlanContext, StartPlanError> {
-    let goal = inner.goal.ok_or(StartPlanError::NoGoal)?;
-    Ok(PlanContext::new(goal, inner.session.clone(), view.snapshot().version())?)
+pub(crate) fn context(inner: &GateParts, view: &RegistryView) -> Result<PlanContext, StartPlanError> {
+    let goal = inner.terms.goal.ok_or(StartPlanError::NoGoal)?;
+    Ok(PlanContext::new(goal, inner.terms.session.clone(), view.snapshot().version())?)
 }
 
 /// Commits a plan that was made for this session, this goal and this registry, or verifies that the root is that of one.
-fn commit(inner: &Inner, offer: Offer, allowed: &Allowed<'_>) -> Result<Committed, StartPlanError> {
+fn commit(inner: &GateParts, offer: Offer, allowed: &Allowed<'_>) -> Result<Committed, StartPlanError> {
     let context = context(inner, allowed.view)?;
     Ok(match offer {
         Offer::Whole(plan) => {
@@ -340,7 +344,7 @@ fn canonical(offer: &Offer) -> Result<Canonical, StartPlanError> {
 }
 
 /// The definitions of the plan's tools; of all tools of the session, where nobody here knows which of them the plan has.
-fn definitions(inner: &Inner, allowed: &Allowed<'_>, plan: &Committed) -> Definitions {
+fn definitions(inner: &GateParts, allowed: &Allowed<'_>, plan: &Committed) -> Definitions {
     match plan {
         Committed::Whole(plan) => Definitions::of(inner, allowed, plan.steps().iter().map(Step::tool)),
         Committed::Root(_) => Definitions::of(inner, allowed, allowed.contract.tools().iter()),

@@ -1,7 +1,6 @@
 //! Step 8: does the evidence verify and back the claims?
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use countersign_action_proposal::{
     ActionProposal, EvidenceEntry, ProposalError, ProposalVerifier, ProposedCall, VerifiedEvidence,
@@ -9,15 +8,17 @@ use countersign_action_proposal::{
 };
 use countersign_approval_token::{EvidenceForm, EvidenceSummary, ProposalSummary};
 use countersign_canonical_json::{Canonical, ValueRef};
-use countersign_core::{ImpactClass, KeyId, Millis, RequestId, SpentTokens};
+use countersign_core::{ImpactClass, KeyId, RequestId};
 use countersign_keys::VerifyingKey;
 use countersign_registry::{EvidenceRule, RegistryView, ToolRules};
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::decide::{Asked, Refusal};
-use crate::facts::Facts;
-use crate::gate::Inner;
+use crate::decide::Asked;
+use crate::findings::Findings;
+use crate::parts::GateParts;
+use crate::rejection::Refusal;
+use crate::settings::ProposalSettings;
 use crate::usage::Reservation;
 
 /// The member of the arguments that a proposal travels as.
@@ -42,34 +43,6 @@ pub const REQUEST_ID_MEMBER: &str = "__pic_request_id";
 #[must_use]
 pub fn own_arguments(sent: Canonical) -> Canonical {
     sent.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER])
-}
-
-/// Says how action proposals are verified, and where their attestations and the uses of their endorsements are spent.
-#[derive(Clone, Debug)]
-pub struct ProposalSettings {
-    pub(crate) verifier: Arc<ProposalVerifier>,
-    pub(crate) spent: Arc<dyn SpentTokens>,
-    pub(crate) skew: Millis,
-}
-
-impl ProposalSettings {
-    /// Takes the operator's verifier and the store of used tickets; it may be the one in which approvals are spent. A used
-    /// attestation is kept there for 5 seconds after it expires, and so is the use of an endorsement.
-    ///
-    /// Endorsements outlive processes. With a store that does not, every process gives their uses anew; one that refuses
-    /// what is older than itself refuses the endorsements.
-    #[must_use]
-    pub fn new(verifier: Arc<ProposalVerifier>, spent: Arc<dyn SpentTokens>) -> Self {
-        Self { verifier, spent, skew: Millis::from_secs(5) }
-    }
-
-    /// Sets for how long after its expiry a used attestation is kept: by how much the clocks of gates that share the store
-    /// may differ.
-    #[must_use]
-    pub const fn skew(mut self, skew: Millis) -> Self {
-        self.skew = skew;
-        self
-    }
 }
 
 /// What travelled among the arguments and is none of the tool's.
@@ -110,16 +83,16 @@ pub(crate) struct Backing<'g> {
 
 /// Asks for a proposal where the tool's rule or an impact does, and verifies every one that comes.
 pub(crate) fn backed<'g>(
-    gate: &'g Inner,
+    gate: &'g GateParts,
     call: &ToolCall<'_>,
     reserved: &Reserved,
     view: &RegistryView,
     asked: &Asked<'_>,
     reservation: &mut Reservation<'_>,
-    facts: &mut Facts<'_>,
+    findings: &mut Findings,
 ) -> Result<Backing<'g>, Refusal> {
     let of_registry = asked.rules.entry().impact();
-    let Some(settings) = &gate.proposals else {
+    let Some(settings) = &gate.terms.proposals else {
         takes_no_proposals(asked.rules)?;
         if call.proposal.is_some_and(|json| !json.trim_ascii_start().starts_with(b"{")) {
             return Err(Refusal::new(
@@ -132,7 +105,7 @@ pub(crate) fn backed<'g>(
     let by_policy = settings.verifier.policy().impact_of(asked.tool.name().as_str());
     let impact = by_policy.map_or(of_registry, |impact| impact.max(of_registry));
     if impact > of_registry {
-        facts.note_effective_impact(impact);
+        findings.note_effective_impact(impact);
     }
     let Some(json) = reserved.proposal_of(call) else {
         // What is asked of an impact is not asked of every worse one, so each is looked at by itself.
@@ -144,9 +117,9 @@ pub(crate) fn backed<'g>(
     // Evidence is read and signatures are verified before a proposal is found to be worth nothing.
     reservation.worked();
     // Resolvers are the embedder's code.
-    let verified = catch_unwind(AssertUnwindSafe(|| verify(gate, settings, json, view, asked, facts)))
+    let verified = catch_unwind(AssertUnwindSafe(|| verify(gate, settings, json, view, asked, findings)))
         .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "verifying the proposal panicked")))?;
-    facts.note_verified(&verified);
+    findings.note_verified(&verified);
     nobody_is_revoked(&verified, &settings.verifier, view)?;
     Ok(Backing { impact: impact.max(verified.impact()), proposal: Some((verified, settings)) })
 }
@@ -194,14 +167,14 @@ fn nobody_is_revoked(
 /// Adds what comes of the call's proposal to a question for a person. The refusal stays as it is.
 pub(crate) fn with_proposal(
     mut refusal: Refusal,
-    gate: &Inner,
+    gate: &GateParts,
     call: &ToolCall<'_>,
     reserved: &Reserved,
     view: &RegistryView,
     asked: &Asked<'_>,
     reservation: &mut Reservation<'_>,
 ) -> Refusal {
-    let came = gate.proposals.as_ref().zip(reserved.proposal_of(call));
+    let came = gate.terms.proposals.as_ref().zip(reserved.proposal_of(call));
     if let (Some(request), Some((settings, json))) = (refusal.approval_request.as_deref_mut(), came) {
         // As costly as at step 8, and bounded by the same rate.
         reservation.worked();
@@ -215,7 +188,7 @@ pub(crate) fn with_proposal(
 
 /// Says what comes of a proposal. What it has as evidence counts as verified only where the whole of it verifies.
 fn summarise(
-    gate: &Inner,
+    gate: &GateParts,
     settings: &ProposalSettings,
     json: &[u8],
     view: &RegistryView,
@@ -256,15 +229,15 @@ fn unverified(entry: &EvidenceEntry) -> EvidenceSummary {
 
 /// Reads the proposal and holds it against the call.
 fn verify(
-    gate: &Inner,
+    gate: &GateParts,
     settings: &ProposalSettings,
     json: &[u8],
     view: &RegistryView,
     asked: &Asked<'_>,
-    facts: &mut Facts<'_>,
+    findings: &mut Findings,
 ) -> Result<VerifiedProposal, Refusal> {
     let proposal = settings.verifier.parse(json).map_err(|error| refused(&error))?;
-    facts.note_proposal(&proposal);
+    findings.note_proposal(&proposal);
     hold(gate, settings, proposal, view, asked)
 }
 
@@ -274,7 +247,7 @@ fn refused(error: &ProposalError) -> Refusal {
 
 /// Holds the proposal against the call as the gate knows it.
 fn hold(
-    gate: &Inner,
+    gate: &GateParts,
     settings: &ProposalSettings,
     proposal: ActionProposal,
     view: &RegistryView,
@@ -285,18 +258,18 @@ fn hold(
         .args(asked.args.digest())
         .impact(asked.rules.entry().impact())
         .call_id(asked.call_id)
-        .principal(&gate.principal)
-        .agent(&gate.agent)
-        .session(&gate.session)
+        .principal(&gate.terms.principal)
+        .agent(&gate.terms.agent)
+        .session(&gate.terms.session)
         .registry_version(view.snapshot().version());
     if asks_for_evidence(asked.rules) {
         call = call.evidence_required();
     }
-    if let Some(ask) = gate.goal {
+    if let Some(ask) = gate.terms.goal {
         call = call.ask(ask);
     }
     if let Some(root) = asked.plan() {
         call = call.plan(root);
     }
-    proposal.verify(&settings.verifier, &call, gate).map_err(|error| refused(&error))
+    proposal.verify(&settings.verifier, &call, &gate.progress.clock).map_err(|error| refused(&error))
 }

@@ -1,10 +1,12 @@
-use countersign_approval_token::{CallBinding, Partial, ProposalSummary};
+use std::borrow::Cow;
+
+use countersign_action_proposal::{SpentProposal, VerifiedEvidence};
+use countersign_approval_token::{CallBinding, Partial, ProposalSummary, SpentApproval};
 use countersign_audit_log::Escaped;
 use countersign_canonical_json::Canonical;
 use countersign_core::Timestamp;
 
 use crate::code::{RejectionCode, Retry};
-use crate::facts::UsedUp;
 
 /// Says no to a call. All that may go back to the agent is in [`code`](Self::code), [`message`](Self::message),
 /// [`retry`](Self::retry) and [`unlock`](Self::unlock); the reason in full is on the record.
@@ -150,4 +152,52 @@ pub enum CallError<E> {
     /// The tool ran and failed.
     #[error("the tool failed")]
     Tool(E),
+}
+
+/// Approval and attestations that a call has used up, whether or not it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UsedUp {
+    pub(crate) approval: bool,
+    pub(crate) attestation: bool,
+}
+
+impl UsedUp {
+    pub(crate) fn of(approval: Option<&SpentApproval>, proposal: Option<&SpentProposal>) -> Self {
+        let is_single_use = |evidence: &VerifiedEvidence| evidence.attestation().is_some();
+        Self {
+            approval: approval.is_some(),
+            attestation: proposal.is_some_and(|proposal| proposal.evidence().iter().any(is_single_use)),
+        }
+    }
+
+    /// Words for the reason of a refusal.
+    pub(crate) const fn text(self) -> &'static str {
+        match (self.approval, self.attestation) {
+            (false, false) => "",
+            (true, false) => "; the approval is spent",
+            (false, true) => "; the attestation is spent",
+            (true, true) => "; approval and attestation are spent",
+        }
+    }
+}
+
+/// A refused check, with the reason for the record.
+pub(crate) struct Refusal {
+    pub(crate) code: RejectionCode,
+    pub(crate) reason: Cow<'static, str>,
+    pub(crate) approval_request: Option<Box<ApprovalRequest>>,
+    /// Whether the refusal halted the plan.
+    pub(crate) halted: bool,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: RejectionCode, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, reason: reason.into(), approval_request: None, halted: false }
+    }
+
+    /// Notes for the record that the call had passed before.
+    pub(crate) fn meanwhile(mut self, used: UsedUp) -> Self {
+        self.reason = format!("meanwhile: {}{}", self.reason, used.text()).into();
+        self
+    }
 }

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use crate::agent_row::{AgentRow, standing_after};
 use crate::code::RejectionCode;
 use crate::counts::Counts;
-use crate::decide::Refusal;
 use crate::metrics::AnswerMetrics;
 use crate::probing::{Probe, SignalRule};
 use crate::refusals::{RefusalRate, Refusals};
+use crate::rejection::Refusal;
 use crate::snapshot::Standing;
 use crate::stats::CallStats;
 

@@ -1,5 +1,4 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 
 use countersign_audit_log::{AuditError, EndReason, EndRecord, Record};
 
@@ -14,16 +13,16 @@ impl ToolGate {
     /// # Errors
     /// [`AuditError`] of the sink. The session has ended all the same, and its end is not on record.
     pub fn end_session(&self, reason: EndReason) -> Result<(), AuditError> {
-        let inner = self.inner();
-        if inner.ended.swap(true, Ordering::SeqCst) {
+        let inner = self.parts();
+        if !inner.recorder.end() {
             return Ok(());
         }
-        inner.lose_record();
-        let now = inner.now().unwrap_or_else(|_| inner.latest());
-        let summed = inner.rows.refused.write(now);
-        let end = EndRecord::new(now, inner.session.clone(), inner.agent.clone(), reason);
+        inner.recorder.lose();
+        let now = inner.progress.clock.now().unwrap_or_else(|_| inner.progress.clock.latest());
+        let summed = inner.recorder.rows.refused.write(now);
+        let end = EndRecord::new(now, inner.terms.session.clone(), inner.terms.agent.clone(), reason);
         // The sink is the embedder's.
-        let recorded = catch_unwind(AssertUnwindSafe(|| inner.sink.record(&Record::End(end))));
+        let recorded = catch_unwind(AssertUnwindSafe(|| inner.recorder.sink.record(&Record::End(end))));
         summed.and(recorded.unwrap_or(Err(AuditError::Poisoned)).map(drop))
     }
 }

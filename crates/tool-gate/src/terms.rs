@@ -1,176 +1,109 @@
-//! The terms that a session's calls are decided by, and their renewal.
+//! What a session's calls are decided by.
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-use countersign_audit_log::{AuditError, Record, SessionRecord};
-use countersign_core::{Digest, Principal, Timestamp};
+use countersign_audit_log::{CallRecord, RecordedTool, SessionRecord, Verdict};
+use countersign_committed_plan::OnBreach;
+use countersign_core::{AgentId, Digest, Millis, Principal, SessionId, Timestamp};
 use countersign_pinned_ask::PinnedAsk;
-use countersign_registry::{AgentEntry, CapabilityRegistry, ContractError, SessionContract};
-use parking_lot::Mutex;
+use countersign_registry::{AgentEntry, CapabilityRegistry, RegistryView, SessionContract};
 
-use crate::builder::ApprovalSettings;
-use crate::gate::{Inner, ToolGate};
-use crate::proposal::ProposalSettings;
+use crate::recorded_fields::RecordedFields;
+use crate::settings::{ApprovalSettings, GateLimits, ProposalSettings};
+use crate::user_check::UserCheck;
 
-/// A session's contract and the goal that is pinned in it. A decision reads them once.
+/// Terms that never change during a session.
+pub(crate) struct GateTerms {
+    pub(crate) registry: Arc<CapabilityRegistry>,
+    pub(crate) session: SessionId,
+    pub(crate) agent: AgentId,
+    pub(crate) principal: Principal,
+    /// Digest of the pinned goal.
+    pub(crate) goal: Option<Digest>,
+    pub(crate) approvals: Option<ApprovalSettings>,
+    pub(crate) proposals: Option<ProposalSettings>,
+    pub(crate) without_plan: WithoutPlan,
+    pub(crate) on_breach: OnBreach,
+    /// Longest time between an acceptance and the call's dispatch.
+    pub(crate) holding: Option<Millis>,
+    pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
+    pub(crate) limits: GateLimits,
+    pub(crate) recorded: RecordedFields,
+}
+
+/// What a gate without a plan does with calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WithoutPlan {
+    /// Refuses those to tools whose rule asks for a plan.
+    ByRule,
+    /// Refuses all.
+    Refuse,
+}
+
+/// Contract and pinned goal in force. A renewal replaces both at once, and a decision reads them once.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct InForce {
     pub(crate) contract: Arc<SessionContract>,
     pub(crate) ask: Option<Arc<PinnedAsk>>,
 }
 
-impl Terms {
+impl InForce {
     pub(crate) fn new(contract: SessionContract, ask: Option<PinnedAsk>) -> Self {
         Self { contract: Arc::new(contract), ask: ask.map(Arc::new) }
     }
 
-    /// Terms of the same session under another contract. Its goal is pinned until the new end at least.
-    fn under(&self, contract: SessionContract) -> Self {
+    /// The same session under another contract. Its goal is pinned until the new end at least.
+    pub(crate) fn under(&self, contract: SessionContract) -> Self {
         let ask = self.ask.as_deref().map(|ask| ask.clone().extended_to(contract.expires()));
         Self::new(contract, ask)
     }
 }
 
-/// The terms in force, which a renewal replaces.
-#[derive(Debug)]
-pub(crate) struct CurrentTerms {
-    current: ArcSwap<Terms>,
-    renewing: Mutex<()>,
-}
-
-impl CurrentTerms {
-    pub(crate) fn new(terms: Terms) -> Self {
-        Self { current: ArcSwap::from_pointee(terms), renewing: Mutex::new(()) }
+impl GateTerms {
+    /// Returns the registry in force. A registry that follows its file is loaded first if the file has changed.
+    pub(crate) fn view(&self, now: Timestamp) -> Arc<RegistryView> {
+        self.registry.refresh(now);
+        self.registry.view()
     }
 
-    pub(crate) fn load(&self) -> Arc<Terms> {
-        self.current.load_full()
-    }
-}
-
-/// Why a session is not renewed. Its terms are as before.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RenewError {
-    /// The contract belongs to another session, agent or line of agents.
-    #[error("the contract belongs to another session")]
-    OtherSession,
-    /// The contract was negotiated before the one in force.
-    #[error("the contract is older than the one in force")]
-    Older,
-    /// The contract does not hold under the registry in force.
-    #[error(transparent)]
-    Contract(#[from] ContractError),
-    /// The clock is unavailable.
-    #[error("clock unavailable")]
-    Clock,
-    /// The renewal cannot be recorded.
-    #[error("the renewal cannot be recorded")]
-    Audit(#[source] AuditError),
-}
-
-impl RenewError {
-    /// The stable code.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::OtherSession => "CONTRACT_OTHER_SESSION",
-            Self::Older => "CONTRACT_OLDER",
-            Self::Contract(error) => error.code(),
-            Self::Clock => "CLOCK_UNAVAILABLE",
-            Self::Audit(_) => "AUDIT_UNAVAILABLE",
-        }
-    }
-}
-
-impl ToolGate {
-    /// Continues the session under a contract that was negotiated anew for it, as when the first one has run out. The contract
-    /// counts from the next decision on; a call that was accepted before runs only if the new contract discloses its tool, and only until
-    /// the contract ends that it was accepted under.
-    ///
-    /// No budget starts anew: call limits, rates, counts, alarm, quarantine, the plan's place and spent approvals are the
-    /// session's. The pinned goal counts until the new contract's end at least. A definition that was noted is
-    /// forgotten where the new contract does not disclose its tool. The renewal is recorded before it counts: a `session` entry
-    /// that says `renewed`.
-    ///
-    /// Approvals go on until their own expiry, and like denials they bind the registry's version. A host that keeps denials has
-    /// to keep them beyond [`ApprovalRequest::session_ends`](crate::ApprovalRequest::session_ends), which names the end of one
-    /// contract: until the registry that the question was asked under has expired.
-    ///
-    /// ```
-    /// use countersign_core::Timestamp;
-    /// use countersign_registry::NegotiationRequest;
-    /// use countersign_tool_gate::ToolGate;
-    /// fn renew(gate: &ToolGate, now: Timestamp) -> Result<(), Box<dyn std::error::Error>> {
-    ///     let old = gate.contract();
-    ///     let request = NegotiationRequest::new(old.session().clone(), old.agent().clone());
-    ///     Ok(gate.renew(gate.registry().negotiate(&request, now)?)?)
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    /// [`RenewError`]; nothing has changed then.
-    pub fn renew(&self, contract: SessionContract) -> Result<(), RenewError> {
-        let inner = self.inner();
-        let _renewing = inner.terms.renewing.lock();
-        let old = inner.terms.load();
-        let of = |it: &SessionContract| (it.session().clone(), it.agent().clone(), it.ancestors().to_vec());
-        if of(&contract) != of(&old.contract) {
-            return Err(RenewError::OtherSession);
-        }
-        if contract.issued() < old.contract.issued() {
-            return Err(RenewError::Older);
-        }
-        let now = inner.now().map_err(|_| RenewError::Clock)?;
-        contract.check(&inner.view(now), now)?;
-        let settings = (inner.approvals.as_ref(), inner.proposals.as_ref());
+    /// Makes a record with the members that all decisions of this session share.
+    pub(crate) fn entry(
+        &self,
+        time: Timestamp,
+        call_id: &str,
+        tool: RecordedTool,
+        verdict: Verdict,
+        registry_version: u64,
+    ) -> CallRecord {
+        let (session, agent) = (self.session.clone(), self.agent.clone());
+        let principal = self.principal.clone();
         let mut record =
-            session_record(now, &contract, &inner.principal, &inner.registry, inner.goal, settings);
-        record.renewed = true;
-        inner.sink.record(&Record::Session(record)).map_err(RenewError::Audit)?;
-        inner.replace_terms(old.under(contract));
-        Ok(())
+            CallRecord::new(time, session, agent, principal, call_id, tool, verdict, registry_version);
+        record.ask = self.goal;
+        record
     }
-}
 
-impl Inner {
-    /// Puts new terms in force. Definitions of tools that they do not disclose are forgotten: no one notes their changes.
-    fn replace_terms(&self, terms: Terms) {
-        // why: under the lock, so that no definition is noted by the old terms behind this.
-        let mut definitions = self.definitions.write();
-        definitions.retain(|tool, _| terms.contract.discloses(tool));
-        self.terms.current.store(Arc::new(terms));
+    /// Makes the record of the session under a contract, without claims.
+    pub(crate) fn session_record(&self, now: Timestamp, contract: &SessionContract) -> SessionRecord {
+        let mut record = SessionRecord::new(
+            now,
+            contract.session().clone(),
+            contract.agent().clone(),
+            self.principal.clone(),
+            contract.registry_version(),
+            contract.tools().iter().cloned().collect(),
+            contract.expires(),
+        );
+        record.ancestors = contract.ancestors().to_vec();
+        let view = self.registry.view();
+        let listed = view.snapshot().agent(contract.agent()).map(AgentEntry::tools);
+        record.narrowed = view.snapshot().version() == contract.registry_version()
+            && listed.is_some_and(|listed| listed != contract.tools());
+        record.ask = self.goal;
+        let (approvals, proposals) = (self.approvals.as_ref(), self.proposals.as_ref());
+        let stores = [approvals.map(|it| &it.spent), proposals.map(|it| &it.spent)];
+        record.spent_store = stores.into_iter().flatten().find_map(|store| store.store_id());
+        record.profile = proposals.map(|settings| settings.verifier.profile().as_str().into());
+        record
     }
-}
-
-/// Record of a session under this contract, without claims. `settings` are those of approvals and of proposals.
-pub(crate) fn session_record(
-    now: Timestamp,
-    contract: &SessionContract,
-    principal: &Principal,
-    registry: &CapabilityRegistry,
-    goal: Option<Digest>,
-    settings: (Option<&ApprovalSettings>, Option<&ProposalSettings>),
-) -> SessionRecord {
-    let mut record = SessionRecord::new(
-        now,
-        contract.session().clone(),
-        contract.agent().clone(),
-        principal.clone(),
-        contract.registry_version(),
-        contract.tools().iter().cloned().collect(),
-        contract.expires(),
-    );
-    record.ancestors = contract.ancestors().to_vec();
-    let view = registry.view();
-    let listed = view.snapshot().agent(contract.agent()).map(AgentEntry::tools);
-    record.narrowed = view.snapshot().version() == contract.registry_version()
-        && listed.is_some_and(|listed| listed != contract.tools());
-    record.ask = goal;
-    let (approvals, proposals) = settings;
-    let stores = [approvals.map(|it| &it.spent), proposals.map(|it| &it.spent)];
-    record.spent_store = stores.into_iter().flatten().find_map(|store| store.store_id());
-    record.profile = proposals.map(|settings| settings.verifier.profile().as_str().into());
-    record
 }

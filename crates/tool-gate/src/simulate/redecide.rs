@@ -10,13 +10,12 @@ use countersign_registry::{AgentEntry, RegistrySnapshot, RegistryView, SessionCo
 use super::answer::{HostChecks, Missing};
 use super::session::{Gates, History, Parents, Session};
 use crate::ask::{Goal, asked_goal};
+use crate::call::ARGS_RECIPE;
 use crate::code::RejectionCode;
-use crate::decide::{
-    ARGS_RECIPE, Refusal, fitting_args, holding_contract, listed_tool, meant_tool, only_tool,
-    pinned_definition,
-};
+use crate::decide::{fitting_args, holding_contract, listed_tool, meant_tool, only_tool, pinned_definition};
 use crate::observe::is_name_disclosed;
 use crate::proposal::{NO_PROPOSAL, came_without_proposal, takes_no_proposals};
+use crate::rejection::Refusal;
 use crate::snapshot::Standing;
 use crate::usage::Reservation;
 

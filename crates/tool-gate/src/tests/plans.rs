@@ -225,7 +225,7 @@ fn nothing_of_an_observation_is_had_before_the_end() {
     let gate = world.approved_plan(steps());
     assert_eq!(run(&gate, &search("c"), "secret result"), None);
     assert_eq!(gate.finish_plan().unwrap_err().code(), "PLAN_INCOMPLETE");
-    let shown = format!("{gate:?} {:?}", gate.inner().plan);
+    let shown = format!("{gate:?} {:?}", gate.parts().progress.plan);
     assert!(!shown.contains("secret") && !shown.contains("115, 101, 99"), "{shown}");
 }
 

@@ -1,5 +1,5 @@
-use countersign_action_proposal::{ActionProposal, SpentProposal, VerifiedEvidence, VerifiedProposal};
-use countersign_approval_token::{Approval, SpentApproval};
+use countersign_action_proposal::{ActionProposal, VerifiedEvidence, VerifiedProposal};
+use countersign_approval_token::Approval;
 use countersign_audit_log::{
     CallRecord, Escaped, EvidenceRecord, ProposalRecord, RecordedTool, RecordedValues, Verdict,
 };
@@ -7,45 +7,18 @@ use countersign_canonical_json::Canonical;
 use countersign_committed_plan::PlanRoot;
 use countersign_core::{Digest, ImpactClass, OperatorId, RequestId, Timestamp, TokenId, ToolId};
 
-use crate::call::{Denial, ToolCall};
+use crate::call::{ARGS_RECIPE, Denial, ToolCall};
 use crate::code::RejectionCode;
-use crate::gate::Inner;
-use crate::plan::RunningPlan;
 use crate::plan_approval::PlanApproval;
 use crate::probing::{Probe, call_key};
+use crate::recorded_fields::RecordedFields;
+use crate::rejection::UsedUp;
+use crate::settings::ProposalSettings;
+use crate::terms::GateTerms;
 use crate::trace::is_traceparent;
 
-/// What a call has used up, whether or not it then runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct UsedUp {
-    pub(crate) approval: bool,
-    pub(crate) attestation: bool,
-}
-
-impl UsedUp {
-    pub(crate) fn of(approval: Option<&SpentApproval>, proposal: Option<&SpentProposal>) -> Self {
-        let is_single_use = |evidence: &VerifiedEvidence| evidence.attestation().is_some();
-        Self {
-            approval: approval.is_some(),
-            attestation: proposal.is_some_and(|proposal| proposal.evidence().iter().any(is_single_use)),
-        }
-    }
-
-    /// What the reason of a refusal says of it.
-    pub(crate) const fn text(self) -> &'static str {
-        match (self.approval, self.attestation) {
-            (false, false) => "",
-            (true, false) => "; the approval is spent",
-            (false, true) => "; the attestation is spent",
-            (true, true) => "; approval and attestation are spent",
-        }
-    }
-}
-
-/// Gathers what is learnt about a call while it is decided, for its record.
-pub(crate) struct Facts<'a> {
-    gate: &'a Inner,
-    call: &'a ToolCall<'a>,
+/// Findings about a call while it is decided, for its record.
+pub(crate) struct Findings {
     pub(crate) time: Timestamp,
     pub(crate) registry_version: u64,
     pub(crate) request_id: Option<RequestId>,
@@ -55,24 +28,30 @@ pub(crate) struct Facts<'a> {
     pub(crate) args: Option<Digest>,
     pub(crate) impact: Option<ImpactClass>,
     pub(crate) ask_restated: Option<Digest>,
-    /// What this call has used up.
+    /// Approval and attestations that this call has used up.
     pub(crate) used: UsedUp,
     approval: Option<(TokenId, OperatorId)>,
     denied_by: Option<Escaped<256>>,
     values: RecordedValues,
     plan: Option<PlanRoot>,
     pub(crate) plan_step: Option<u64>,
-    /// How the gate judges proposals, and what is learnt of the one that came.
+    /// Profile of proposals, with findings about the one that came.
     proposal: Option<Box<ProposalRecord>>,
 }
 
-impl<'a> Facts<'a> {
-    pub(crate) fn new(gate: &'a Inner, call: &'a ToolCall<'a>) -> Self {
+impl Findings {
+    /// Begins a decision. `plan` is the plan in force.
+    pub(crate) fn new(
+        terms: &GateTerms,
+        time: Timestamp,
+        registry_version: u64,
+        plan: Option<PlanRoot>,
+    ) -> Self {
+        let record =
+            |settings: &ProposalSettings| Box::new(ProposalRecord::new(settings.verifier.profile().as_str()));
         Self {
-            gate,
-            call,
-            time: gate.latest(),
-            registry_version: gate.terms().contract.registry_version(),
+            time,
+            registry_version,
             request_id: None,
             tool: None,
             definition: None,
@@ -83,17 +62,10 @@ impl<'a> Facts<'a> {
             approval: None,
             denied_by: None,
             values: RecordedValues::default(),
-            plan: gate.plan.get().map(RunningPlan::root),
+            plan,
             plan_step: None,
-            proposal: gate
-                .proposals
-                .as_ref()
-                .map(|settings| Box::new(ProposalRecord::new(settings.verifier.profile().as_str()))),
+            proposal: terms.proposals.as_ref().map(record),
         }
-    }
-
-    pub(crate) fn call_id(&self) -> &'a str {
-        self.call.call_id
     }
 
     /// Id of the approval that the call has spent.
@@ -102,10 +74,10 @@ impl<'a> Facts<'a> {
     }
 
     /// The tool as the call named it; a server that it does not name is shown as `?`.
-    pub(crate) fn recorded_tool(&self) -> RecordedTool {
+    pub(crate) fn recorded_tool(&self, call: &ToolCall<'_>) -> RecordedTool {
         match &self.tool {
             Some(tool) => RecordedTool::from(tool),
-            None => RecordedTool::new(self.call.server.unwrap_or("?"), self.call.name),
+            None => RecordedTool::new(call.server.unwrap_or("?"), call.name),
         }
     }
 
@@ -113,21 +85,21 @@ impl<'a> Facts<'a> {
         self.approval = Some((approval.token_id().clone(), approval.approver().clone()));
     }
 
-    /// Who said no to the call.
+    /// Notes the person who denied the call.
     pub(crate) fn note_denial(&mut self, denial: Denial<'_>) {
         self.denied_by = denial.by.map(Escaped::new);
     }
 
-    /// The values that the operator wants on record. From here on the tool is known to be one of the session's.
-    pub(crate) fn note_values(&mut self, tool: &ToolId, args: &Canonical) {
-        self.values = self.gate.recorded.values(tool, args);
+    /// Notes the values that the operator wants recorded. From here on the tool is known to be one of the session's.
+    pub(crate) fn note_values(&mut self, recorded: &RecordedFields, tool: &ToolId, args: &Canonical) {
+        self.values = recorded.values(tool, args);
     }
 
     pub(crate) const fn note_plan(&mut self, root: PlanRoot) {
         self.plan = Some(root);
     }
 
-    /// The approval of the plan, which counts for this call.
+    /// Notes the approval of the plan, which counts for this call.
     pub(crate) fn note_plan_approval(&mut self, approval: &PlanApproval) {
         self.approval = Some((approval.token_id.clone(), approval.approver.clone()));
     }
@@ -139,7 +111,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Notes what the impact is where the registry alone does not say.
+    /// Notes an impact other than the registry's.
     pub(crate) fn note_effective_impact(&mut self, impact: ImpactClass) {
         if let Some(record) = &mut self.proposal {
             record.impact = Some(impact.as_str().into());
@@ -151,7 +123,7 @@ impl<'a> Facts<'a> {
         self.note_evidence(verified.evidence());
     }
 
-    /// The evidence that verified, with the endorsements of which a use was spent.
+    /// Notes the evidence that verified, with the endorsements of which a use was spent.
     pub(crate) fn note_evidence(&mut self, evidence: &[VerifiedEvidence]) {
         if let Some(record) = &mut self.proposal {
             record.set_evidence(evidence.iter().map(|evidence| {
@@ -165,7 +137,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The answer as the signals see it.
+    /// Returns the answer as the signals see it.
     pub(crate) fn probe(&self, refused: Option<RejectionCode>) -> Option<Probe> {
         Probe::of(refused, self.approval.is_some(), || {
             let tool = self.tool.as_ref()?;
@@ -173,28 +145,33 @@ impl<'a> Facts<'a> {
         })
     }
 
-    pub(crate) fn accepted(self) -> CallRecord {
-        self.into_record(Verdict::Accept)
+    pub(crate) fn accepted(self, terms: &GateTerms, call: &ToolCall<'_>) -> CallRecord {
+        self.into_record(terms, call, Verdict::Accept)
     }
 
-    pub(crate) fn rejected(self, code: RejectionCode, reason: &str) -> CallRecord {
-        let mut record = self.into_record(Verdict::Reject);
+    pub(crate) fn rejected(
+        self,
+        terms: &GateTerms,
+        call: &ToolCall<'_>,
+        code: RejectionCode,
+        reason: &str,
+    ) -> CallRecord {
+        let mut record = self.into_record(terms, call, Verdict::Reject);
         record.code = Some(code.as_str().into());
         record.reason = (!reason.is_empty()).then(|| reason.into());
         record
     }
 
-    fn into_record(self, verdict: Verdict) -> CallRecord {
-        let tool = self.recorded_tool();
-        let (gate, call) = (self.gate, self.call);
-        let mut record = gate.entry(self.time, call.call_id, tool, verdict, self.registry_version);
+    fn into_record(self, terms: &GateTerms, call: &ToolCall<'_>, verdict: Verdict) -> CallRecord {
+        let tool = self.recorded_tool(call);
+        let mut record = terms.entry(self.time, call.call_id, tool, verdict, self.registry_version);
         record.request_id = self.request_id;
         record.trace = call.trace.filter(|text| is_traceparent(text)).map(Escaped::new);
         record.values = self.values;
         record.denied_by = self.denied_by;
         record.definition = self.definition;
         record.args = self.args;
-        record.args_recipe = self.args.map(|_| crate::decide::ARGS_RECIPE.as_str().into());
+        record.args_recipe = self.args.map(|_| ARGS_RECIPE.as_str().into());
         record.impact = self.impact.map(|impact| Escaped::new(impact.as_str()));
         record.ask_restated = self.ask_restated;
         record.plan = self.plan.map(|root| root.digest());

@@ -1,0 +1,112 @@
+//! What changes during a session, but for its record.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use countersign_core::{Clock, ClockError, Digest, Timestamp, ToolId};
+use parking_lot::{Mutex, RwLock};
+
+use crate::plan::RunningPlan;
+use crate::terms::InForce;
+use crate::usage::Usage;
+
+pub(crate) struct GateProgress {
+    pub(crate) clock: SessionClock,
+    in_force: ArcSwap<InForce>,
+    /// Held during a renewal.
+    pub(crate) renewing: Mutex<()>,
+    pub(crate) usage: Usage,
+    definitions: RwLock<BTreeMap<ToolId, Digest>>,
+    pub(crate) plan: OnceLock<RunningPlan>,
+    /// Held while a plan is started or amended.
+    pub(crate) changing_plan: Mutex<()>,
+    next_call: AtomicU64,
+}
+
+/// The host's clock, held at the latest moment seen: a clock that runs back extends no lifetime.
+#[derive(Debug)]
+pub(crate) struct SessionClock {
+    clock: Arc<dyn Clock>,
+    latest: AtomicU64,
+}
+
+impl Clock for SessionClock {
+    fn now(&self) -> Result<Timestamp, ClockError> {
+        Self::now(self)
+    }
+}
+
+impl SessionClock {
+    /// Returns the time, never earlier than before.
+    pub(crate) fn now(&self) -> Result<Timestamp, ClockError> {
+        let now = self.clock.now()?;
+        let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
+        Ok(Timestamp::from_millis(latest).unwrap_or(now))
+    }
+
+    /// The latest moment seen, without a look at the clock.
+    pub(crate) fn latest(&self) -> Timestamp {
+        Timestamp::from_millis(self.latest.load(Ordering::SeqCst)).unwrap_or(Timestamp::EPOCH)
+    }
+}
+
+impl GateProgress {
+    /// Begins a session. Definitions of tools that its contract does not disclose are left out.
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        now: Timestamp,
+        in_force: InForce,
+        mut definitions: BTreeMap<ToolId, Digest>,
+    ) -> Self {
+        definitions.retain(|tool, _| in_force.contract.discloses(tool));
+        Self {
+            clock: SessionClock { clock, latest: AtomicU64::new(now.as_millis()) },
+            in_force: ArcSwap::from_pointee(in_force),
+            renewing: Mutex::new(()),
+            usage: Usage::default(),
+            definitions: RwLock::new(definitions),
+            plan: OnceLock::new(),
+            changing_plan: Mutex::new(()),
+            next_call: AtomicU64::new(1),
+        }
+    }
+
+    /// Contract and pinned goal in force. Load them before the [view](crate::terms::GateTerms::view) of the registry: a renewal can
+    /// bring those of a later registry.
+    pub(crate) fn in_force(&self) -> Arc<InForce> {
+        self.in_force.load_full()
+    }
+
+    /// Replaces contract and pinned goal. Definitions of tools that the contract does not disclose are forgotten: no one
+    /// notes their changes.
+    pub(crate) fn replace_terms(&self, in_force: InForce) {
+        // why: under the lock, so that no definition is noted by the old contract afterwards.
+        let mut definitions = self.definitions.write();
+        definitions.retain(|tool, _| in_force.contract.discloses(tool));
+        self.in_force.store(Arc::new(in_force));
+    }
+
+    /// A tool's definition as the host noted it last.
+    pub(crate) fn definition(&self, tool: &ToolId) -> Option<Digest> {
+        self.definitions.read().get(tool).copied()
+    }
+
+    /// Notes a tool's definition, if the contract discloses the tool.
+    pub(crate) fn note_definition(&self, tool: &ToolId, definition: Digest) {
+        let mut definitions = self.definitions.write();
+        if self.in_force().contract.discloses(tool) {
+            definitions.insert(tool.clone(), definition);
+        }
+    }
+
+    pub(crate) fn forget_definition(&self, tool: &ToolId) {
+        self.definitions.write().remove(tool);
+    }
+
+    /// Takes the number of the next call without an id.
+    pub(crate) fn next_call(&self) -> u64 {
+        self.next_call.fetch_add(1, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,105 @@
+//! The record of a session's decisions.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool, RecordedValues, UnrecordedAnswer};
+use countersign_core::{Timestamp, TokenId};
+use parking_lot::Mutex;
+
+use crate::code::RejectionCode;
+use crate::rows::Rows;
+
+/// How many undisclosed names a gate remembers.
+const RECENT_NAMES: usize = 64;
+
+pub(crate) struct GateRecorder {
+    pub(crate) sink: Arc<dyn AuditSink>,
+    pub(crate) rows: Rows,
+    /// Set when an outcome could not be recorded: the record is incomplete, so nothing more is allowed.
+    is_lost: AtomicBool,
+    /// Set once the session's end was recorded, or that was tried.
+    has_ended: AtomicBool,
+    recent: Mutex<RecentAnswers>,
+    /// How many recent records are kept.
+    keeps: usize,
+}
+
+#[derive(Debug, Default)]
+struct RecentAnswers {
+    records: VecDeque<CallRecord>,
+    undisclosed: VecDeque<String>,
+}
+
+impl GateRecorder {
+    pub(crate) fn new(sink: Arc<dyn AuditSink>, rows: Rows, keeps: usize) -> Self {
+        let (is_lost, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { sink, rows, is_lost, has_ended, recent: Mutex::default(), keeps }
+    }
+
+    /// Records a decision, and only then remembers it.
+    pub(crate) fn record(&self, record: CallRecord) -> Result<u64, ()> {
+        let entry = Record::Decision(record);
+        let sequence = match catch_unwind(AssertUnwindSafe(|| self.sink.record(&entry))) {
+            Ok(Ok(sequence)) => sequence,
+            Ok(Err(_)) | Err(_) => return Err(()),
+        };
+        if let Record::Decision(record) = entry {
+            self.remember(record);
+        }
+        Ok(sequence)
+    }
+
+    pub(crate) fn remember(&self, mut record: CallRecord) {
+        let mut recent = self.recent.lock();
+        if recent.records.len() >= self.keeps {
+            recent.records.pop_front();
+        }
+        if self.keeps > 0 {
+            record.values = RecordedValues::default();
+            recent.records.push_back(record);
+        }
+    }
+
+    pub(crate) fn remember_undisclosed(&self, tool: &RecordedTool) {
+        let mut recent = self.recent.lock();
+        if recent.undisclosed.len() == RECENT_NAMES {
+            recent.undisclosed.pop_front();
+        }
+        recent.undisclosed.push_back(format!("{}:{}", tool.server, tool.name));
+    }
+
+    /// The last decisions, oldest first.
+    pub(crate) fn recent_records(&self) -> Vec<CallRecord> {
+        self.recent.lock().records.iter().cloned().collect()
+    }
+
+    /// The undisclosed names tried last, oldest first.
+    pub(crate) fn recent_undisclosed(&self) -> Vec<String> {
+        self.recent.lock().undisclosed.iter().cloned().collect()
+    }
+
+    /// Has the sink count an answer that could not be recorded; `spent` is the approval that was spent for it.
+    pub(crate) fn note_unrecorded(&self, time: Timestamp, spent: Option<&TokenId>) {
+        let code = RejectionCode::AuditUnavailable.as_str();
+        let answer = UnrecordedAnswer { time, code, approval: spent };
+        // The sink is the embedder's.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.sink.note_unrecorded(&answer)));
+    }
+
+    /// Marks the record as incomplete: every later call is refused.
+    pub(crate) fn lose(&self) {
+        self.is_lost.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::SeqCst)
+    }
+
+    /// Returns `false` if the session had ended before.
+    pub(crate) fn end(&self) -> bool {
+        !self.has_ended.swap(true, Ordering::SeqCst)
+    }
+}

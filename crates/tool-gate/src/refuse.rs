@@ -1,0 +1,156 @@
+//! Refusals: filed with the desk, recorded or summed, counted, answered.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use countersign_audit_log::{CallRecord, RecordedTool};
+use countersign_core::{ServerName, Timestamp, TokenId, ToolId, ToolName};
+
+use crate::call::ToolCall;
+use crate::code::RejectionCode;
+use crate::decide::only_tool;
+use crate::findings::Findings;
+use crate::parts::GateParts;
+use crate::probing::Probe;
+use crate::question::{ApprovalDesk, NotFiled};
+use crate::rejection::{ApprovalRequest, Refusal, Rejection, UsedUp};
+
+impl GateParts {
+    /// Asks for a missing approval, records a refusal, counts it, and makes the answer.
+    pub(crate) fn refuse(
+        &self,
+        call: &ToolCall<'_>,
+        findings: Findings,
+        refusal: Refusal,
+        desk: Option<&dyn ApprovalDesk>,
+    ) -> Rejection {
+        let (time, call_id, named) = (findings.time, call.call_id, findings.recorded_tool(call));
+        let (used, probe) = (findings.used, findings.probe(Some(refusal.code)));
+        let spent = findings.spent_approval().cloned();
+        let tool = findings.tool.clone().or_else(|| self.meant(&named));
+        let Refusal { mut code, mut reason, mut approval_request, halted } = refusal;
+        if code == RejectionCode::UndisclosedTool {
+            self.recorder.remember_undisclosed(&named);
+        }
+        let asks = approval_request.is_some() && self.recorder.rows.refused.takes_question(time);
+        let filed = match (desk, &approval_request) {
+            (Some(desk), Some(request)) if asks => Some(file(desk, request)),
+            _ => None,
+        };
+        if let Some(Err(why)) = filed {
+            let (other, text) = unfiled(why, code);
+            if other != code {
+                (code, reason, approval_request) = (other, text.into(), None);
+            }
+        }
+        let record = findings.rejected(&self.terms, call, code, &reason);
+        // A refusal without a question counts among the others.
+        let is_question = asks && approval_request.is_some();
+        // why: what was used up, and a person's denial, are nowhere else on record.
+        let is_lasting = used != UsedUp::default() || record.denied_by.is_some();
+        let is_own = is_question
+            || is_lasting
+            || (approval_request.is_none() && self.recorder.rows.refused.takes(time));
+        let Ok(sequence) = self.record_or_sum(record, tool.as_ref(), is_own) else {
+            if let (Some(desk), Some(Ok(())), Some(request)) = (desk, filed, &approval_request) {
+                // The host's desk may panic.
+                let _ = catch_unwind(AssertUnwindSafe(|| desk.withdraw(request)));
+            }
+            let rejection = self.refuse_unrecorded(call_id, time, tool.as_ref(), spent.as_ref());
+            return Rejection { used, ..rejection };
+        };
+        self.count(time, Some(code), tool.as_ref(), probe);
+        if self.recorder.rows.refused.is_due(time) {
+            // It is kept where that fails, and no answer depends on it.
+            let _ = self.recorder.rows.refused.write(time);
+        }
+        // A question has an entry: beyond the rate nothing is asked.
+        let approval_request = approval_request.filter(|_| sequence.is_some());
+        Rejection { approval_request, halted, used, ..Rejection::new(code, call_id, sequence) }
+    }
+
+    /// Records a refusal, or adds it to a sum where it is beyond the rate: then it has no number.
+    pub(crate) fn record_refusal(&self, record: CallRecord) -> Result<Option<u64>, ()> {
+        let is_own = self.recorder.rows.refused.takes(record.time);
+        self.record_or_sum(record, None, is_own)
+    }
+
+    fn record_or_sum(
+        &self,
+        record: CallRecord,
+        tool: Option<&ToolId>,
+        is_own: bool,
+    ) -> Result<Option<u64>, ()> {
+        if is_own {
+            return self.recorder.record(record).map(Some);
+        }
+        let refused = &self.recorder.rows.refused;
+        let known =
+            tool.filter(|tool| self.recorder.rows.knows(tool, &self.terms.registry)).map(RecordedTool::from);
+        refused.add_call(&record, known);
+        self.recorder.remember(record);
+        Ok(None)
+    }
+
+    /// Refuses what never came as a call that could be decided on. It is recorded and counted like any other.
+    pub(crate) fn refuse_unseen(
+        &self,
+        call_id: &str,
+        name: &str,
+        code: RejectionCode,
+        reason: &str,
+    ) -> Rejection {
+        let call = ToolCall::by_name(call_id, name, b"");
+        let mut findings = self.findings();
+        // The clock is the host's, and may panic.
+        let now = catch_unwind(AssertUnwindSafe(|| self.progress.clock.now()));
+        findings.time = now.ok().and_then(Result::ok).unwrap_or(findings.time);
+        self.refuse(&call, findings, Refusal::new(code, reason.to_owned()), None)
+    }
+
+    /// The tool that a refused call may have meant, for counting alone.
+    pub(crate) fn meant(&self, tool: &RecordedTool) -> Option<ToolId> {
+        let name = ToolName::new(tool.name.as_str()).ok()?;
+        if tool.server.as_str() == "?" {
+            return only_tool(self.progress.in_force().contract.tools(), &name).cloned();
+        }
+        Some(ToolId::from_names(ServerName::new(tool.server.as_str()).ok()?, name))
+    }
+
+    pub(crate) fn refuse_unrecorded(
+        &self,
+        call_id: &str,
+        time: Timestamp,
+        tool: Option<&ToolId>,
+        spent: Option<&TokenId>,
+    ) -> Rejection {
+        let code = RejectionCode::AuditUnavailable;
+        self.recorder.note_unrecorded(time, spent);
+        self.count(time, Some(code), tool, None);
+        Rejection::new(code, call_id, None)
+    }
+
+    pub(crate) fn count(
+        &self,
+        time: Timestamp,
+        refused: Option<RejectionCode>,
+        tool: Option<&ToolId>,
+        probe: Option<Probe>,
+    ) {
+        self.recorder.rows.count(time, refused, tool, probe, &self.terms.registry);
+    }
+}
+
+/// Files a question. The host's desk may panic.
+fn file(desk: &dyn ApprovalDesk, request: &ApprovalRequest) -> Result<(), NotFiled> {
+    catch_unwind(AssertUnwindSafe(|| desk.file(request))).unwrap_or(Err(NotFiled::Unavailable))
+}
+
+/// Code and reason of a refusal whose question is not filed.
+const fn unfiled(why: NotFiled, code: RejectionCode) -> (RejectionCode, &'static str) {
+    match why {
+        NotFiled::Full => (RejectionCode::ApprovalsFull, "too many questions wait for an answer"),
+        NotFiled::Denied => (RejectionCode::ApprovalDenied, "a person denied it before"),
+        NotFiled::Unavailable => (RejectionCode::StoreUnavailable, "the question could not be filed"),
+        NotFiled::IdInUse => (code, ""),
+    }
+}

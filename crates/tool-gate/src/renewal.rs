@@ -1,0 +1,88 @@
+use countersign_audit_log::{AuditError, Record};
+use countersign_registry::{ContractError, SessionContract};
+
+use crate::gate::ToolGate;
+use crate::parts::GateParts;
+
+/// Why a session is not renewed. Its terms are as before.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RenewError {
+    /// The contract belongs to another session, agent or line of agents.
+    #[error("the contract belongs to another session")]
+    OtherSession,
+    /// The contract was negotiated before the one in force.
+    #[error("the contract is older than the one in force")]
+    Older,
+    /// The contract does not hold under the registry in force.
+    #[error(transparent)]
+    Contract(#[from] ContractError),
+    /// The clock is unavailable.
+    #[error("clock unavailable")]
+    Clock,
+    /// The renewal cannot be recorded.
+    #[error("the renewal cannot be recorded")]
+    Audit(#[source] AuditError),
+}
+
+impl RenewError {
+    /// The stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::OtherSession => "CONTRACT_OTHER_SESSION",
+            Self::Older => "CONTRACT_OLDER",
+            Self::Contract(error) => error.code(),
+            Self::Clock => "CLOCK_UNAVAILABLE",
+            Self::Audit(_) => "AUDIT_UNAVAILABLE",
+        }
+    }
+}
+
+impl ToolGate {
+    /// Continues the session under a contract that was negotiated anew for it, as when the first one has run out. The contract
+    /// counts from the next decision on; a call that was accepted before runs only if the new contract discloses its tool, and only until
+    /// the contract ends that it was accepted under.
+    ///
+    /// No budget starts anew: call limits, rates, counts, alarm, quarantine, the plan's place and spent approvals are the
+    /// session's. The pinned goal counts until the new contract's end at least. A definition that was noted is
+    /// forgotten where the new contract does not disclose its tool. The renewal is recorded before it counts: a `session` entry
+    /// that says `renewed`.
+    ///
+    /// Approvals go on until their own expiry, and like denials they bind the registry's version. A host that keeps denials has
+    /// to keep them beyond [`ApprovalRequest::session_ends`](crate::ApprovalRequest::session_ends), which names the end of one
+    /// contract: until the registry that the question was asked under has expired.
+    ///
+    /// ```
+    /// use countersign_core::Timestamp;
+    /// use countersign_registry::NegotiationRequest;
+    /// use countersign_tool_gate::ToolGate;
+    /// fn renew(gate: &ToolGate, now: Timestamp) -> Result<(), Box<dyn std::error::Error>> {
+    ///     let old = gate.contract();
+    ///     let request = NegotiationRequest::new(old.session().clone(), old.agent().clone());
+    ///     Ok(gate.renew(gate.registry().negotiate(&request, now)?)?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RenewError`]; nothing has changed then.
+    pub fn renew(&self, contract: SessionContract) -> Result<(), RenewError> {
+        let GateParts { terms, progress, recorder } = &**self.parts();
+        let _renewing = progress.renewing.lock();
+        let old = progress.in_force();
+        let of = |it: &SessionContract| (it.session().clone(), it.agent().clone(), it.ancestors().to_vec());
+        if of(&contract) != of(&old.contract) {
+            return Err(RenewError::OtherSession);
+        }
+        if contract.issued() < old.contract.issued() {
+            return Err(RenewError::Older);
+        }
+        let now = progress.clock.now().map_err(|_| RenewError::Clock)?;
+        contract.check(&terms.view(now), now)?;
+        let mut record = terms.session_record(now, &contract);
+        record.renewed = true;
+        recorder.sink.record(&Record::Session(record)).map_err(RenewError::Audit)?;
+        progress.replace_terms(old.under(contract));
+        Ok(())
+    }
+}
