@@ -121,7 +121,7 @@ impl Client {
         Self::start_command(command)
     }
 
-    fn start_command(command: std::process::Command) -> Self {
+    pub(crate) fn start_command(command: std::process::Command) -> Self {
         let client = Self::shake_hands(command);
         assert!(client.hello["result"].is_object(), "{}", client.hello);
         client
