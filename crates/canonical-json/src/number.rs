@@ -27,6 +27,8 @@ pub(crate) fn evaluate(literal: &str) -> Option<Number> {
         FpCategory::Infinite | FpCategory::Nan => None,
         FpCategory::Zero => Some(Number { value: 0.0, exact: Decimal::of(literal) == Some(Decimal::ZERO) }),
         FpCategory::Normal | FpCategory::Subnormal => {
+            // why: exact in binary is not enough. 2^60 is exact, yet its text is `1152921504606847000`, another integer. A literal
+            // that equals its own text makes canonicalising idempotent, and no two numbers share a text.
             let printed = Decimal::of(ryu_js::Buffer::new().format_finite(value));
             Some(Number { value, exact: printed.is_some() && printed == Decimal::of(literal) })
         }

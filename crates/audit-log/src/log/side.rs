@@ -11,6 +11,9 @@ use crate::side_files::ResumedSide;
 
 /// Writes the side file of the segment that is being written, in pieces and without a sync. Where that fails, the segment goes
 /// without: a reader makes the file anew.
+///
+/// A kill leaves a file that lacks a piece. The next reader or writer completes it from the segment. The file has every inner node:
+/// tiles of 256 hashes would halve it, but then readers would hash again.
 #[derive(Debug)]
 pub(super) struct Side {
     /// A segment of so many records has a side file.
