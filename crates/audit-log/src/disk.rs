@@ -45,6 +45,15 @@ pub trait Disk: Debug + Send + Sync {
     /// As [`size`](Self::size).
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
+    /// As [`open`](Self::open), for a file that is written over without regard to its content: refused where it has a second
+    /// name, as a hard link has.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    fn open_only(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.open(name)
+    }
+
     /// Takes the lock of that name, which ends with what is returned. `None` while another writer has it.
     ///
     /// # Errors

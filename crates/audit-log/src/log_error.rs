@@ -69,6 +69,16 @@ pub enum LogError {
     /// The lines from here to the next checkpoint are not those that it was signed for.
     #[error("what begins with {0} is not what the next checkpoint was signed for")]
     Root(Place),
+    /// A checkpoint stands behind another one that counts as many records, or more.
+    #[error("the checkpoint of {at} counts {size} records, and one before it counts {last}")]
+    Older {
+        /// Where.
+        at: Place,
+        /// How many it counts.
+        size: u64,
+        /// How many the one before it counts.
+        last: u64,
+    },
     /// A segment does not go on where the one before it ends: lines or a segment are missing, or there are too many.
     #[error("the segment of {0} does not begin where the one before it ends")]
     Gap(Place),
@@ -124,6 +134,7 @@ impl LogError {
             | Self::Sequence { .. }
             | Self::Unfinished(_)
             | Self::Root(_)
+            | Self::Older { .. }
             | Self::Gap(_) => "AUDIT_CORRUPT",
             Self::Signature { .. } | Self::Known(_) => "AUDIT_SIGNATURE",
             Self::Fork { .. } => "AUDIT_FORK",
@@ -142,6 +153,7 @@ impl LogError {
             | Self::Sequence { at, .. }
             | Self::Unfinished(at)
             | Self::Root(at)
+            | Self::Older { at, .. }
             | Self::Gap(at)
             | Self::Signature { at, .. } => Some(*at),
             Self::Io(_)

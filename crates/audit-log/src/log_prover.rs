@@ -1,17 +1,17 @@
-use std::io;
+use std::sync::Arc;
 
-use countersign_merkle::{ConsistencyProof, InclusionProof, LeafHash, TreeHead};
+use countersign_merkle::{ConsistencyProof, Frontier, InclusionProof, LeafHash, TreeHead};
 
 use crate::read::parse_line;
 use crate::segment::{
-    Head, MAX_LINE, MAX_TAIL, call_tag, first_damage, is_checkpoint, list_segments, parse_checkpoint,
-    read_range, segment_name,
+    Head, MAX_TAIL, call_tag, first_damage, is_checkpoint, list_segments, parse_checkpoint, read_range,
+    segment_name,
 };
 use crate::side_files::{RebuiltSide, SideFiles};
-use crate::{Checkpoint, Disk, Escaped, LogEntry, LogError, LogKey, Place, Record, verify_disk};
+use crate::{Checkpoint, Disk, Escaped, LogEntries, LogEntry, LogError, LogKey, Place, Record, verify_disk};
 
-/// How much of the end of a log is read at first.
-const END: u64 = 64 << 10;
+/// How much of the end of a log is read at once. A line is shorter.
+const BLOCK: u64 = 128 << 10;
 
 /// Proves what is in a log under its last checkpoint, in time that grows with the logarithm of its size: by the side files of its
 /// segments, which name the places of records and hold the nodes of the tree.
@@ -41,8 +41,9 @@ const END: u64 = 64 << 10;
 /// ```
 #[derive(Debug)]
 pub struct LogProver {
-    disk: Box<dyn Disk>,
+    disk: Arc<dyn Disk>,
     key: LogKey,
+    /// Checkpoints that the log has to go on from: those that were kept elsewhere, and the one that proofs are under.
     known: Vec<Checkpoint>,
     checkpoint: Checkpoint,
     note: String,
@@ -58,31 +59,46 @@ impl LogProver {
     /// # Errors
     /// As [`verify_disk`].
     pub fn open(disk: impl Disk + 'static, key: &LogKey, known: &[Checkpoint]) -> Result<Self, LogError> {
-        Self::on(Box::new(disk), key, known)
-    }
-
-    fn on(disk: Box<dyn Disk>, key: &LogKey, known: &[Checkpoint]) -> Result<Self, LogError> {
-        let segments = list_segments(&*disk)?;
-        let last = *segments.last().ok_or(LogError::Missing)?;
-        let (checkpoint, note) = match last_checkpoint(&*disk, key, last) {
-            Some(found) => found,
-            None => verify_disk(&*disk, key, known).map(|summary| (summary.checkpoint, summary.note))?,
-        };
-        let sides = match SideFiles::new(&*disk, segments, checkpoint.size()) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(verify_disk(&*disk, key, known).err().unwrap_or(LogError::Io(error)));
-            }
-            sides => sides?,
-        };
-        let (key, known, rebuilt) = (key.clone(), known.to_vec(), Vec::new());
-        let mut prover = Self { disk, key, known, checkpoint, note, sides, is_verified: false, rebuilt };
-        if !prover.known.clone().iter().all(|known| prover.goes_on_from(known)) {
-            prover.verify()?;
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        if let Some(prover) = Self::at_end(&disk, key, known) {
+            return Ok(prover);
         }
+        let summary = verify_disk(&*disk, key, known)?;
+        let segments = list_segments(&*disk)?;
+        let mut prover = Self::new(disk, segments, key, known, (summary.checkpoint, summary.note))?;
+        prover.rebuild()?;
         Ok(prover)
     }
 
-    /// The last checkpoint of the log.
+    fn new(
+        disk: Arc<dyn Disk>,
+        segments: Vec<u64>,
+        key: &LogKey,
+        known: &[Checkpoint],
+        (checkpoint, note): (Checkpoint, String),
+    ) -> Result<Self, LogError> {
+        let sides = SideFiles::new(&*disk, segments, checkpoint.size())?;
+        let known = [known, std::slice::from_ref(&checkpoint)].concat();
+        let (key, rebuilt) = (key.clone(), Vec::new());
+        Ok(Self { disk, key, known, checkpoint, note, sides, is_verified: false, rebuilt })
+    }
+
+    /// Takes the checkpoint at the end of the log, where the side files lead to that place and from there to the known ones.
+    fn at_end(disk: &Arc<dyn Disk>, key: &LogKey, known: &[Checkpoint]) -> Option<Self> {
+        let segments = list_segments(&**disk).ok()?;
+        let last = *segments.last()?;
+        let LogEnd { checkpoint, note, line } = LogEnd::find(&**disk, key, last)?;
+        let size = checkpoint.size();
+        let mut prover = Self::new(Arc::clone(disk), segments, key, known, (checkpoint, note)).ok()?;
+        let leads_there = match line {
+            // Behind the records that it counts, and no others.
+            Some(line) => prover.sides.line_and_end(&**disk, size).is_ok_and(|(_, end)| end == line),
+            None => size == last.saturating_sub(1),
+        };
+        (leads_there && known.iter().all(|known| prover.goes_on_from(known))).then_some(prover)
+    }
+
+    /// The last checkpoint that the log had when it was opened, under which everything is proved.
     #[must_use]
     pub const fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
@@ -158,6 +174,26 @@ impl LogProver {
         self.proved(|this| this.head(size))
     }
 
+    /// Reads the records from one on to the last under the checkpoint. All of them were verified before the first one is given, so
+    /// they are read twice; others are not read.
+    ///
+    /// # Errors
+    /// As [`head_at`](Self::head_at) of the size before them, and as [`verify_disk`].
+    pub fn entries_from(&mut self, seq: u64) -> Result<LogEntries, LogError> {
+        let (size, before) = (self.checkpoint.size(), seq.checked_sub(1).ok_or(LogError::NoSuchSize)?);
+        if before > size {
+            return Err(LogError::NoSuchSize);
+        }
+        self.require_here(before, self.sides.archived())?;
+        self.proved(|this| {
+            let mut tree = this.frontier(before)?;
+            for entry in this.entries(seq)? {
+                tree.append(entry.ok()?.leaf()).ok()?;
+            }
+            if tree.head() == *this.checkpoint.head() { this.entries(seq) } else { None }
+        })
+    }
+
     /// The decisions on a call id, in order, among the first so many records. Before it returns none, all of the log was verified
     /// and looked at.
     ///
@@ -224,8 +260,12 @@ impl LogProver {
 
     /// Verifies all of the log, and makes the side files anew.
     fn verify(&mut self) -> Result<(), LogError> {
-        let summary = verify_disk(&*self.disk, &self.key, &self.known)?;
-        (self.checkpoint, self.note) = (summary.checkpoint, summary.note);
+        verify_disk(&*self.disk, &self.key, &self.known)?;
+        self.rebuild()
+    }
+
+    /// Makes the side files of a log anew that was verified.
+    fn rebuild(&mut self) -> Result<(), LogError> {
         self.keep_rebuilt();
         self.sides = SideFiles::new(&*self.disk, list_segments(&*self.disk)?, self.checkpoint.size())?;
         self.sides.rebuild(&*self.disk)?;
@@ -254,53 +294,92 @@ impl LogProver {
     /// The head of the log at a size, under the last checkpoint.
     fn head(&mut self, size: u64) -> Option<TreeHead> {
         let last = *self.checkpoint.head();
+        if size == last.size() { Some(last) } else { self.frontier(size).map(|tree| tree.head()) }
+    }
+
+    /// The tree of the log at a size, under the last checkpoint.
+    fn frontier(&mut self, size: u64) -> Option<Frontier> {
+        let last = *self.checkpoint.head();
+        let tree = self.sides.nodes(&*self.disk).frontier(size).ok()?;
         if size == last.size() {
-            return Some(last);
+            return (tree.head() == last).then_some(tree);
         }
-        let head = self.sides.nodes(&*self.disk).frontier(size).ok()?.head();
         if size > 0 {
             let proof = self.sides.nodes(&*self.disk).prove_consistency(size, last.size()).ok()?;
-            proof.verify(&head, &last).ok()?;
+            proof.verify(&tree.head(), &last).ok()?;
         }
-        Some(head)
+        Some(tree)
+    }
+
+    /// Reads the records from one on to the last under the checkpoint. Nothing is verified.
+    fn entries(&mut self, seq: u64) -> Option<LogEntries> {
+        let (disk, last) = (Arc::clone(&self.disk), self.checkpoint.size());
+        let place = if seq > last { None } else { Some(self.sides.place(&*disk, seq).ok()?) };
+        LogEntries::between(disk, self.sides.segments().to_vec(), place, seq, last).ok()
     }
 }
 
-/// The last checkpoint of a segment and its note, if what comes behind it is as a crash can have left it.
-fn last_checkpoint(disk: &dyn Disk, key: &LogKey, first: u64) -> Option<(Checkpoint, String)> {
-    let size = disk.size(&segment_name(first)).ok()?;
-    let mut most = END;
-    loop {
-        let from = size.saturating_sub(most);
-        let bytes = read_range(disk, first, from, size).ok()?;
-        if let Some((at, line)) = last_signed_line(&bytes, from == 0) {
-            let note = match parse_checkpoint(line) {
-                None => Head::parse(line).filter(|head| head.segment.first == first)?.checkpoint,
-                Some(note) => note,
-            };
-            let checkpoint = Checkpoint::verify(&note, key).ok()?;
-            let (tail, start) = (bytes.get(at..)?, from.saturating_add(at as u64));
-            let is_whole = first_damage(tail, start, checkpoint.size().saturating_add(1), key).is_none();
-            return is_whole.then_some((checkpoint, note));
+/// The last checkpoint of a log, as its last segment has it.
+struct LogEnd {
+    checkpoint: Checkpoint,
+    note: String,
+    /// Where its line begins; none where it stands in the head.
+    line: Option<u64>,
+}
+
+impl LogEnd {
+    /// Finds it, if what comes behind it is as a crash can have left it. Reads from the end, a block at a time, no farther than a
+    /// crash can reach.
+    fn find(disk: &dyn Disk, key: &LogKey, first: u64) -> Option<Self> {
+        let size = disk.size(&segment_name(first)).ok()?;
+        let mut end = size;
+        while size.saturating_sub(end) <= MAX_TAIL {
+            let from = end.saturating_sub(BLOCK);
+            let bytes = read_range(disk, first, from, end).ok()?;
+            if let Some((begin, line)) = last_signed_line(&bytes, from == 0) {
+                let behind = begin.saturating_add(line.len()).saturating_add(1);
+                let behind = from.saturating_add(behind as u64);
+                let line_at = from.saturating_add(begin as u64);
+                return Self::read(line, line_at, first, key)
+                    .filter(|end| end.is_last(disk, key, first, behind, size));
+            }
+            // What stands before the first newline begins in an earlier block.
+            let whole = bytes.iter().position(|byte| *byte == b'\n')?.saturating_add(1);
+            end = from.checked_add(whole as u64).filter(|next| *next < end && from > 0)?;
         }
-        if from == 0 || most > MAX_TAIL.saturating_add(MAX_LINE as u64) {
-            return None;
+        None
+    }
+
+    fn read(line: &[u8], at: u64, first: u64, key: &LogKey) -> Option<Self> {
+        let (note, line) = match parse_checkpoint(line) {
+            None => (Head::parse(line).filter(|head| head.segment.first == first)?.checkpoint, None),
+            Some(note) => (note, Some(at)),
+        };
+        Some(Self { checkpoint: Checkpoint::verify(&note, key).ok()?, note, line })
+    }
+
+    /// Returns whether a crash can have left everything behind it.
+    fn is_last(&self, disk: &dyn Disk, key: &LogKey, first: u64, behind: u64, size: u64) -> bool {
+        if size.saturating_sub(behind) > MAX_TAIL {
+            return false;
         }
-        most = most.saturating_mul(16);
+        let due = self.checkpoint.size().saturating_add(1);
+        read_range(disk, first, behind, size)
+            .is_ok_and(|tail| first_damage(&tail, behind, due, key).is_none())
     }
 }
 
-/// The last checkpoint line of some bytes, or the head that they begin with, without its newline, and where the next line
-/// begins.
+/// The last checkpoint line of some bytes, or the head that they begin with, without its newline, and where it begins.
 fn last_signed_line(bytes: &[u8], is_start: bool) -> Option<(usize, &[u8])> {
     let newline = |upto: usize| bytes.get(..upto)?.iter().rposition(|byte| *byte == b'\n');
     // What ends the bytes without a newline is no line.
     let mut end = newline(bytes.len())?;
     loop {
         let before = newline(end);
-        let line = bytes.get(before.map_or(0, |at| at.saturating_add(1))..end)?;
+        let begin = before.map_or(0, |at| at.saturating_add(1));
+        let line = bytes.get(begin..end)?;
         if (before.is_some() && is_checkpoint(line)) || (before.is_none() && is_start) {
-            return Some((end.saturating_add(1), line));
+            return Some((begin, line));
         }
         end = before?;
     }

@@ -1,5 +1,6 @@
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use countersign_merkle::LeafHash;
 
@@ -67,8 +68,8 @@ pub fn read_disk(disk: impl Disk + 'static) -> Result<LogEntries, LogError> {
     let mut segments = list_segments(&disk)?;
     let due = *segments.first().ok_or(LogError::Missing)?;
     segments.reverse();
-    let (disk, place) = (Box::new(disk), Place { segment: due, line: 0, byte: 0, entry: due });
-    Ok(LogEntries { disk, segments, input: None, place, due, over: false })
+    let (disk, place) = (Arc::new(disk), Place { segment: due, line: 0, byte: 0, entry: due });
+    Ok(LogEntries { disk, segments, input: None, place, due, last: None, over: false })
 }
 
 /// Yields the records of a log in order, across its segments. It checks that the sequence numbers follow on each other and
@@ -76,12 +77,14 @@ pub fn read_disk(disk: impl Disk + 'static) -> Result<LogEntries, LogError> {
 ///
 /// A last line that does not end yet is the end: it is being written, or was torn.
 pub struct LogEntries {
-    disk: Box<dyn Disk>,
+    disk: Arc<dyn Disk>,
     /// What is still to be read, the next one last.
     segments: Vec<u64>,
     input: Option<BufReader<Box<dyn Read + Send>>>,
     place: Place,
     due: u64,
+    /// The last record, which has to be there; where it is not set, all there are.
+    last: Option<u64>,
     over: bool,
 }
 
@@ -95,6 +98,27 @@ impl std::fmt::Debug for LogEntries {
 }
 
 impl LogEntries {
+    /// From one record to another, which has to be there. The first one lies at an offset in a segment; without a place there are
+    /// none.
+    pub(crate) fn between(
+        disk: Arc<dyn Disk>,
+        mut segments: Vec<u64>,
+        place: Option<(u64, u64)>,
+        first: u64,
+        last: u64,
+    ) -> io::Result<Self> {
+        let (segment, byte) = place.unwrap_or_default();
+        segments.retain(|begin| *begin > segment && *begin <= last);
+        segments.reverse();
+        let open = |(segment, byte)| {
+            let input = disk.read(&segment_name(segment), byte)?;
+            Ok::<_, io::Error>(BufReader::with_capacity(64 << 10, input))
+        };
+        let input = place.map(open).transpose()?;
+        let (over, place) = (input.is_none(), Place { segment, line: 0, byte, entry: first });
+        Ok(Self { disk, segments, input, place, due: first, last: Some(last), over })
+    }
+
     /// The sequence number of the record that comes next: at first, that of the first segment's first record.
     #[must_use]
     pub const fn next_seq(&self) -> u64 {
@@ -143,10 +167,14 @@ impl Iterator for LogEntries {
     type Item = Result<LogEntry, LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.over {
+        if self.over || self.last.is_some_and(|last| last < self.due) {
             return None;
         }
-        let read = self.read_next().transpose();
+        let read = match self.read_next() {
+            // It was there before.
+            Ok(None) if self.last.is_some() => Some(Err(LogError::Unfinished(self.place))),
+            read => read.transpose(),
+        };
         self.over = !matches!(read, Some(Ok(_)));
         read
     }

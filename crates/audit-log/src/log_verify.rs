@@ -1,10 +1,10 @@
 use std::path::Path;
 
 use countersign_core::Timestamp;
-use countersign_merkle::{ConsistencyProof, Frontier, InclusionProof, LeafHash, MerkleTree};
+use countersign_merkle::{ConsistencyProof, InclusionProof};
 
 use crate::segment::{Scanner, list_segments};
-use crate::{Checkpoint, Disk, FolderDisk, LogError, LogKey};
+use crate::{Checkpoint, Disk, FolderDisk, LogError, LogKey, LogProver};
 
 /// What a log holds, once all of it was read and found to be what its checkpoints were signed for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,48 +111,29 @@ fn walk(scanner: &mut Scanner<'_>, disk: &dyn Disk, key: &LogKey) -> Result<LogS
     Ok(summary)
 }
 
-/// Proves that a record of a log is under its checkpoint of that size, and verifies the log on the way.
-///
-/// Reads all of the log and holds 64 bytes for each of its records.
+/// Proves that a record is in a log as it was when it had so many, by a [`LogProver`] of its own. That one also tells which side
+/// files were made anew.
 ///
 /// # Errors
-/// As [`verify_log`]; [`LogError::NoSuchSize`] when the size is above what the log's last checkpoint counts, or the record
-/// above the size, or there is no record number 0; [`LogError::Archived`] when older segments are not here: a proof takes
-/// every record.
+/// As [`LogProver::open`] and [`LogProver::prove_inclusion`].
 pub fn prove_inclusion(
     folder: impl AsRef<Path>,
     key: &LogKey,
     seq: u64,
     size: u64,
 ) -> Result<InclusionProof, LogError> {
-    let tree = read_tree(&FolderDisk::existing(folder)?, key, size)?;
-    let index = seq.checked_sub(1).ok_or(LogError::NoSuchSize)?;
-    tree.prove_inclusion_at(index, size).map_err(|_| LogError::NoSuchSize)
+    LogProver::open(FolderDisk::existing(folder)?, key, &[])?.prove_inclusion(seq, size)
 }
 
-/// Proves that a log, when it had `new_size` records, went on from what it was at `old_size`, and verifies it on the way.
+/// Proves that a log, when it had `new_size` records, went on from what it was at `old_size`, by a [`LogProver`] of its own.
 ///
 /// # Errors
-/// As [`prove_inclusion`].
+/// As [`LogProver::open`] and [`LogProver::prove_consistency`].
 pub fn prove_consistency(
     folder: impl AsRef<Path>,
     key: &LogKey,
     old_size: u64,
     new_size: u64,
 ) -> Result<ConsistencyProof, LogError> {
-    let tree = read_tree(&FolderDisk::existing(folder)?, key, new_size)?;
-    tree.prove_consistency_at(old_size, new_size).map_err(|_| LogError::NoSuchSize)
-}
-
-fn read_tree(disk: &dyn Disk, key: &LogKey, size: u64) -> Result<MerkleTree, LogError> {
-    let (mut tree, mut archived) = (MerkleTree::new(), 0);
-    let mut take = |leaf: Option<LeafHash>, frontier: &Frontier| match leaf {
-        None => archived = frontier.size(),
-        Some(leaf) => tree.extend([leaf]),
-    };
-    let summary = walk(&mut Scanner::new(disk, key, Vec::new()).with_leaves(&mut take), disk, key)?;
-    if archived > 0 {
-        return Err(LogError::Archived { first: archived, asked: 1 });
-    }
-    if size > summary.records { Err(LogError::NoSuchSize) } else { Ok(tree) }
+    LogProver::open(FolderDisk::existing(folder)?, key, &[])?.prove_consistency(old_size, new_size)
 }

@@ -1,8 +1,12 @@
-use std::collections::BTreeMap;
+mod output;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead as _, BufReader, Read};
 
 use countersign_merkle::{Frontier, LeafHash, NodeHash, StoredNodes};
 
+use self::output::Output;
+pub(crate) use self::output::open_side;
 use crate::Disk;
 use crate::line::record_prefix;
 use crate::segment::{
@@ -16,6 +20,9 @@ const LAG: u64 = 8 << 20;
 
 /// How much is read at once.
 const BUFFER: usize = 64 << 10;
+
+/// The most bytes that are held of segments whose side files cannot be written, beside those of one.
+const HELD: usize = 32 << 20;
 
 /// Bytes of one call in the list that ends the side file of a closed segment, and of the list's length.
 const CALL: u64 = 16;
@@ -41,6 +48,8 @@ pub(crate) struct SideFiles {
     /// The tree before the first segment.
     before: Frontier,
     sides: BTreeMap<u64, Side>,
+    /// Segments whose side files are missing or wrong, and stay so. They are read in their place.
+    ignored: BTreeSet<u64>,
     rebuilt: Vec<RebuiltSide>,
 }
 
@@ -108,12 +117,18 @@ impl SideFiles {
     /// Takes the segments of a log with so many records.
     pub(crate) fn new(disk: &dyn Disk, segments: Vec<u64>, size: u64) -> io::Result<Self> {
         let before = Start::read(disk, *segments.first().ok_or_else(damaged)?)?.before;
-        Ok(Self { segments, size, before, sides: BTreeMap::new(), rebuilt: Vec::new() })
+        let (sides, ignored, rebuilt) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        Ok(Self { segments, size, before, sides, ignored, rebuilt })
     }
 
     /// Number of the records before the first segment.
     pub(crate) const fn archived(&self) -> u64 {
         self.before.size()
+    }
+
+    /// The segments, by their first records.
+    pub(crate) fn segments(&self) -> &[u64] {
+        &self.segments
     }
 
     /// The nodes of the log's tree.
@@ -137,6 +152,14 @@ impl SideFiles {
         self.side_of(disk, seq)?.line(disk, seq)
     }
 
+    /// The segment of a record, and where its line begins there.
+    pub(crate) fn place(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<(u64, u64)> {
+        let side = self.side_of(disk, seq)?;
+        let (line, next) = side.line(disk, seq)?;
+        let length = (line.len() as u64).saturating_add(1);
+        Ok((side.first, next.saturating_sub(length)))
+    }
+
     /// The line of a record, without its newline.
     pub(crate) fn line(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<Vec<u8>> {
         self.side_of(disk, seq)?.line(disk, seq).map(|(line, _)| line)
@@ -145,7 +168,7 @@ impl SideFiles {
     /// The records whose call has a tag, in order.
     pub(crate) fn tagged(&mut self, disk: &dyn Disk, tag: u64) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();
-        for first in self.segments.clone() {
+        for first in self.segments_with_records() {
             self.load(disk, first)?;
             if let Some(side) = self.sides.get(&first) {
                 side.tagged(disk, tag, &mut found)?;
@@ -157,6 +180,11 @@ impl SideFiles {
     /// Takes the files that were made anew since the last call.
     pub(crate) fn take_rebuilt(&mut self) -> Vec<RebuiltSide> {
         std::mem::take(&mut self.rebuilt)
+    }
+
+    /// The segments with records under the checkpoint, by their first ones. A crash can leave one without a head.
+    fn segments_with_records(&self) -> Vec<u64> {
+        self.segments.iter().copied().filter(|first| *first <= self.size).collect()
     }
 
     fn side_of(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<&Side> {
@@ -178,39 +206,67 @@ impl SideFiles {
             return Ok(());
         }
         let ((end, is_closed), start) = (self.end_of(first), Start::read(disk, first)?);
-        let size = start.size_of_side(disk, first);
-        let mut side = Side::on_disk(first, end, size.unwrap_or(HEADER));
-        let (good, lag) = (side.on_disk, side.catch_up(disk, &start, end)?);
-        if let (true, Some(size)) = (is_closed, size) {
-            side.calls = side.calls_on_disk(disk, size);
+        let is_ignored = self.ignored.contains(&first);
+        let found = if is_ignored { None } else { start.size_of_side(disk, first) };
+        let mut side = Side::loaded(disk, first, end, found.unwrap_or(HEADER), is_closed);
+        let is_short = match found {
+            Some(_) if is_closed => side.calls.is_none(),
+            Some(_) => side.lag(disk)? > LAG,
+            None => !is_ignored,
+        };
+        if is_short && end.saturating_sub(first) >= LEAST {
+            side = self.complete(disk, &side, &start, end, is_closed)?;
         }
-        let is_short = if is_closed { side.calls.is_none() } else { size.is_none() || lag > LAG };
-        if is_short && side.is_worth_a_file() {
-            self.write(disk, &mut side, &start, good, is_closed);
+        side.catch_up(disk, &start, end)?;
+        let held: usize = self.sides.values().map(|side| side.more.len()).sum();
+        if held > HELD {
+            self.sides.clear();
         }
         self.sides.insert(first, side);
         Ok(())
     }
 
-    /// Makes all of them anew from the segments, which have to be verified, and writes those that differ.
+    /// Makes all of them anew from the segments, which have to be verified: those that differ are written.
     pub(crate) fn rebuild(&mut self, disk: &dyn Disk) -> io::Result<()> {
-        for first in self.segments.clone() {
+        self.sides.clear();
+        for first in self.segments_with_records() {
             let ((end, is_closed), start) = (self.end_of(first), Start::read(disk, first)?);
-            let mut side = Side::on_disk(first, end, HEADER);
-            side.catch_up(disk, &start, end)?;
-            let calls = if is_closed { side.list_calls(disk)? } else { Vec::new() };
-            if side.is_worth_a_file() && !is_as(disk, &side, &start, &calls, is_closed).unwrap_or_default() {
-                self.write(disk, &mut side, &start, HEADER, is_closed);
+            let side = Side::on_disk(first, end, HEADER);
+            if side.is_on(disk, &start, end, is_closed).is_ok() {
+                continue;
             }
-            self.sides.insert(first, side);
+            if end.saturating_sub(first) >= LEAST {
+                self.complete(disk, &side, &start, end, is_closed)?;
+            } else {
+                self.ignored.insert(first);
+            }
         }
         Ok(())
     }
 
-    /// Writes what a side file lacks, behind so many good bytes.
-    fn write(&mut self, disk: &dyn Disk, side: &mut Side, start: &Start, good: u64, is_closed: bool) {
-        let failure = side.write(disk, start, good, is_closed).err();
-        self.rebuilt.push(RebuiltSide { file: side_name(side.first), failure });
+    /// Writes what a side file lacks, and gives what it then has: nothing, where it cannot be written.
+    ///
+    /// # Errors
+    /// `InvalidData` where what there is does not lead on.
+    fn complete(
+        &mut self,
+        disk: &dyn Disk,
+        side: &Side,
+        start: &Start,
+        end: u64,
+        is_closed: bool,
+    ) -> io::Result<Side> {
+        let first = side.first;
+        let (size, failure) = match side.complete(disk, start, end, is_closed) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
+            Err(error) => {
+                self.ignored.insert(first);
+                (HEADER, Some(error))
+            }
+            Ok(size) => (size, None),
+        };
+        self.rebuilt.push(RebuiltSide { file: side_name(first), failure });
+        Ok(Side::loaded(disk, first, end, size, is_closed))
     }
 }
 
@@ -227,6 +283,15 @@ impl Side {
             }
         }
         Self { first, end: low, on_disk: side_offset(first, low), more: Vec::new(), calls: None }
+    }
+
+    /// As [`on_disk`](Self::on_disk), with the list of calls of a segment behind which another one begins.
+    fn loaded(disk: &dyn Disk, first: u64, end: u64, size: u64, is_closed: bool) -> Self {
+        let mut side = Self::on_disk(first, end, size);
+        if is_closed && side.end == end {
+            side.calls = side.calls_on_disk(disk, size);
+        }
+        side
     }
 
     fn read<'s>(&'s self, disk: &dyn Disk, offset: u64) -> io::Result<Box<dyn Read + 's>> {
@@ -285,33 +350,59 @@ impl Side {
         Ok(())
     }
 
-    /// Reads on in the segment up to a record, and says how many bytes that were.
-    fn catch_up(&mut self, disk: &dyn Disk, start: &Start, end: u64) -> io::Result<u64> {
+    /// Reads on in the segment up to a record, and holds what the side file lacks.
+    fn catch_up(&mut self, disk: &dyn Disk, start: &Start, end: u64) -> io::Result<()> {
+        let mut more = std::mem::take(&mut self.more);
+        let read = self.read_on(disk, start, end, |bytes| {
+            more.extend_from_slice(bytes);
+            Ok(())
+        });
+        (self.more, self.end) = (more, self.end.max(end));
+        read
+    }
+
+    /// How many bytes the segment has behind the last record here.
+    fn lag(&self, disk: &dyn Disk) -> io::Result<u64> {
+        let size = disk.size(&segment_name(self.first))?;
+        let Some(before) = self.end.checked_sub(1).filter(|before| *before >= self.first) else {
+            return Ok(size);
+        };
+        Ok(size.saturating_sub(self.line(disk, before)?.1))
+    }
+
+    /// Reads the records behind the last one here up to another, and hands over what the side file has of them.
+    fn read_on(
+        &self,
+        disk: &dyn Disk,
+        start: &Start,
+        end: u64,
+        mut put: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         if self.end >= end {
-            return Ok(0);
+            return Ok(());
         }
-        let (mut tree, mut at) = (start.before.clone(), start.length);
+        let (mut tree, mut at, mut seq) = (start.before.clone(), start.length, self.end);
         if self.end > self.first {
-            let before = self.end.saturating_sub(1);
             tree = self.frontier(disk, start)?;
-            at = self.line(disk, before)?.1;
+            at = self.line(disk, self.end.saturating_sub(1))?.1;
         }
-        let from = at;
         let mut input = BufReader::with_capacity(BUFFER, disk.read(&segment_name(self.first), at)?);
-        while self.end < end {
+        let mut bytes = Vec::new();
+        while seq < end {
             let line = read_line(&mut input)?.ok_or_else(damaged)?;
             let next = at.saturating_add(line.len() as u64).saturating_add(1);
             let offset = std::mem::replace(&mut at, next);
-            let Some(rest) = rest_of(&line, self.end).filter(|_| is_object(&line)) else {
+            let Some(rest) = rest_of(&line, seq).filter(|_| is_object(&line)) else {
                 if is_checkpoint(&line) { continue } else { return Err(damaged()) }
             };
-            SidePlace { offset, tag: line_tag(rest) }.push_to(&mut self.more);
-            let more = &mut self.more;
-            tree.append_with(LeafHash::of(&line), |node| more.extend_from_slice(node.as_bytes()))
+            bytes.clear();
+            SidePlace { offset, tag: line_tag(rest) }.push_to(&mut bytes);
+            tree.append_with(LeafHash::of(&line), |node| bytes.extend_from_slice(node.as_bytes()))
                 .map_err(|_| damaged())?;
-            self.end = self.end.saturating_add(1);
+            put(&bytes)?;
+            seq = seq.saturating_add(1);
         }
-        Ok(at.saturating_sub(from))
+        Ok(())
     }
 
     /// The tree of all records up to the last one here.
@@ -325,10 +416,6 @@ impl Side {
             }
         };
         StoredNodes(node).frontier(self.end.saturating_sub(1)).map_err(|_| damaged())
-    }
-
-    fn list_calls(&self, disk: &dyn Disk) -> io::Result<Vec<u8>> {
-        side_calls(&mut self.places(disk)?, self.first, self.end)
     }
 
     fn places<'s>(&'s self, disk: &dyn Disk) -> io::Result<BufReader<Box<dyn Read + 's>>> {
@@ -348,23 +435,47 @@ impl Side {
         self.end.saturating_sub(self.first) >= LEAST
     }
 
-    fn write(&mut self, disk: &dyn Disk, start: &Start, good: u64, is_closed: bool) -> io::Result<()> {
-        let calls = if is_closed { self.list_calls(disk)? } else { Vec::new() };
-        let name = side_name(self.first);
-        let mut file = match disk.create(&name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open(&name)?,
-            other => other?,
-        };
-        let end = good.saturating_add(self.more.len() as u64);
-        file.write_at(0, &start.header)?;
-        file.write_at(good, &self.more)?;
+    /// Writes what the file lacks behind the records here, and gives its size.
+    fn complete(&self, disk: &dyn Disk, start: &Start, end: u64, is_closed: bool) -> io::Result<u64> {
+        let mut out = Output::open(disk, self.first)?;
+        out.put(&start.header)?;
+        out.go_on_at(self.on_disk)?;
+        self.read_on(disk, start, end, |bytes| out.put(bytes))?;
         if is_closed {
-            file.write_at(end, &calls)?;
-            file.truncate(end.saturating_add(calls.len() as u64))?;
-            self.calls = Some((end, (calls.len() as u64).saturating_sub(COUNT) / CALL));
+            out.flush()?;
+            let places = disk.read(&side_name(self.first), HEADER)?;
+            out.put(&side_calls(&mut BufReader::with_capacity(BUFFER, places), self.first, end)?)?;
+            out.flush()?;
+            out.cut()?;
         }
-        (self.on_disk, self.more) = (end, Vec::new());
-        Ok(())
+        out.flush()
+    }
+
+    /// Compares the file with what it should be, as far as it goes where the segment goes on.
+    ///
+    /// # Errors
+    /// `InvalidData` where it differs.
+    fn is_on(&self, disk: &dyn Disk, start: &Start, end: u64, is_closed: bool) -> io::Result<()> {
+        let size = start.size_of_side(disk, self.first).ok_or_else(damaged)?;
+        let whole = side_offset(self.first, end);
+        let mut found = BufReader::with_capacity(BUFFER, disk.read(&side_name(self.first), HEADER)?);
+        let mut left = if is_closed { size } else { size.min(whole) }.saturating_sub(HEADER);
+        let mut same = |due: &[u8]| {
+            let due =
+                due.get(..usize::try_from(left).unwrap_or(usize::MAX).min(due.len())).unwrap_or_default();
+            let mut there = vec![0; due.len()];
+            found.read_exact(&mut there)?;
+            left = left.saturating_sub(due.len() as u64);
+            if there == due { Ok(()) } else { Err(damaged()) }
+        };
+        self.read_on(disk, start, end, &mut same)?;
+        if !is_closed {
+            return Ok(());
+        }
+        let places = disk.read(&side_name(self.first), HEADER)?;
+        let calls = side_calls(&mut BufReader::with_capacity(BUFFER, places), self.first, end)?;
+        same(&calls)?;
+        if size == whole.saturating_add(calls.len() as u64) { Ok(()) } else { Err(damaged()) }
     }
 }
 
@@ -404,17 +515,6 @@ pub fn place_before_end(disk: &dyn Disk, first: u64, next: Option<u64>, records:
     let begins = read_line(&mut input).ok()?.is_some_and(|end| end.is_empty());
     let line = read_line(&mut input).ok()??;
     (begins && rest_of(&line, seq).is_some()).then_some((seq, place.offset))
-}
-
-/// Says whether a file on the disk is as it should be, as far as it goes where the segment goes on.
-fn is_as(disk: &dyn Disk, side: &Side, start: &Start, calls: &[u8], is_closed: bool) -> io::Result<bool> {
-    let Some(size) = start.size_of_side(disk, side.first) else { return Ok(false) };
-    let whole = [&side.more, calls].concat();
-    let due = HEADER.saturating_add(whole.len() as u64);
-    let mut found = Vec::new();
-    let file = disk.read(&side_name(side.first), HEADER)?;
-    file.take(whole.len() as u64).read_to_end(&mut found)?;
-    Ok(whole.starts_with(&found) && (!is_closed || size == due))
 }
 
 /// The last record of the subtree of a level and an index.

@@ -12,6 +12,7 @@ mod log_hostile;
 mod log_kill;
 mod log_moved;
 mod log_proofs;
+mod log_prover;
 mod log_recovery;
 mod log_retire;
 mod log_share;

@@ -1,7 +1,6 @@
-//! A log is verified, and read, in memory that does not grow with it: forty times as many entries take as much, but for the proof
-//! that is asked for.
+//! A log is verified, read and searched in memory that does not grow with it: forty times as many entries take as much.
 //!
-//! Each log is verified in a process of its own, whose peak the system knows (`VmHWM`).
+//! Each log is read in a process of its own, whose peak the system knows (`VmHWM`).
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
@@ -14,28 +13,37 @@ use std::path::Path;
 use std::process::Command;
 
 use countersign_audit_log::{
-    AuditSink as _, CallRecord, Durability, Log, LogKey, LogOptions, Record, RecordedTool, Verdict, read_log,
-    verify_log,
+    AuditSink as _, CallRecord, Durability, FolderDisk, Log, LogKey, LogOptions, LogProver, Record,
+    RecordedTool, Verdict, read_log, verify_log,
 };
 use countersign_core::{AgentId, Principal, SessionId, Timestamp};
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 
-/// Set in a child process, to the folder of the log that it verifies.
+/// Set in a child process, to the folder of the log that it reads.
 const FOLDER: &str = "COUNTERSIGN_LOG_FOLDER";
 
 #[test]
 fn a_log_is_verified_in_memory_that_does_not_grow_with_it() {
+    takes_as_much_for_many("verify_in_a_process_of_its_own");
+}
+
+#[test]
+fn absent_call_is_searched_in_memory_that_does_not_grow() {
+    takes_as_much_for_many("search_in_a_process_of_its_own");
+}
+
+fn takes_as_much_for_many(test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let grown_by = |entries: u64| {
         let log = folder.path().join(entries.to_string());
         write(&log, entries);
-        let (grown, verified) = verify_in_a_process_of_its_own(&log);
+        let (grown, verified) = in_a_process_of_its_own(test, &log);
         assert_eq!(verified, entries);
         (grown, bytes_of(&log))
     };
     let ((few, _), (many, bytes)) = (grown_by(1_000), grown_by(40_000));
-    assert!(bytes > 16 << 20, "what is verified is a log of some size: {bytes} bytes");
+    assert!(bytes > 16 << 20, "what is read is a log of some size: {bytes} bytes");
     assert!(many <= few + (1 << 20), "{many} bytes of memory for {bytes} of log, {few} for a short one");
 }
 
@@ -62,10 +70,10 @@ fn bytes_of(folder: &Path) -> u64 {
     std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum()
 }
 
-/// By how many bytes a process grows, at its peak, that verifies and reads the log, and how many entries it verified.
-fn verify_in_a_process_of_its_own(folder: &Path) -> (u64, u64) {
+/// By how many bytes a process grows at its peak in that test, and how many entries it found in the log.
+fn in_a_process_of_its_own(test: &str, folder: &Path) -> (u64, u64) {
     let done = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "in_a_process_of_its_own", "--nocapture"])
+        .args(["--ignored", "--exact", test, "--nocapture"])
         .env(FOLDER, folder)
         .output()
         .unwrap();
@@ -76,18 +84,38 @@ fn verify_in_a_process_of_its_own(folder: &Path) -> (u64, u64) {
     (grown.parse().unwrap(), verified.trim().parse().unwrap())
 }
 
-#[test]
-#[ignore = "runs in a child process of the test above"]
-fn in_a_process_of_its_own() {
+/// Runs in a child process, and prints by how much that has grown.
+fn grow(read: impl FnOnce(&Path, &LogKey) -> u64) {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let key = SigningKey::from_seed([7; 32]).verifying_key();
     let key = LogKey::new(KeyName::new("example.com/log").unwrap(), key);
     let before = peak();
-    let summary = verify_log(&folder, &key, &[]).unwrap();
-    let read = read_log(&folder).unwrap().map(Result::unwrap).count() as u64;
+    let entries = read(folder.as_ref(), &key);
     let grown = peak().saturating_sub(before);
-    assert_eq!(summary.records, read);
-    writeln!(std::io::stdout(), "grown by {grown} for {read}").unwrap();
+    let mut out = std::io::stdout();
+    writeln!(out, "grown by {grown} for {entries}").unwrap();
+}
+
+#[test]
+#[ignore = "runs in a child process of a test above"]
+fn verify_in_a_process_of_its_own() {
+    grow(|folder, key| {
+        let summary = verify_log(folder, key, &[]).unwrap();
+        let read = read_log(folder).unwrap().map(Result::unwrap).count() as u64;
+        assert_eq!(summary.records, read);
+        read
+    });
+}
+
+#[test]
+#[ignore = "runs in a child process of a test above"]
+fn search_in_a_process_of_its_own() {
+    grow(|folder, key| {
+        let mut prover = LogProver::open(FolderDisk::existing(folder).unwrap(), key, &[]).unwrap();
+        let size = prover.checkpoint().size();
+        assert_eq!(prover.decisions_on("none", size).unwrap(), [0; 0]);
+        size
+    });
 }
 
 /// The most memory that this process has had, in bytes.

@@ -140,6 +140,53 @@ pub fn open_regular_with(path: &Path, options: &mut OpenOptions) -> io::Result<(
     if about.is_file() { Ok((file, about)) } else { Err(io::Error::other("not a regular file")) }
 }
 
+/// Opens a regular file to be written, never through a symbolic link.
+///
+/// # Errors
+/// The system's error; `InvalidInput` for anything but a regular file. On systems other than Unix a link that replaces the file in
+/// this moment is followed.
+pub fn open_unfollowed_with(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
+    let other = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+    match path.symlink_metadata() {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(about) if !about.is_file() => return Err(other()),
+        _ => {}
+    }
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        options,
+        (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW).bits().cast_signed(),
+    );
+    let file = options.open(path)?;
+    let about = file.metadata()?;
+    if about.is_file() { Ok((file, about)) } else { Err(other()) }
+}
+
+/// Refuses an open file that has another name than this one, by which something else would be written.
+///
+/// # Errors
+/// The system's error; `InvalidInput` where the path leads elsewhere, or the file has a second hard link. Never on systems
+/// other than Unix.
+#[cfg(unix)]
+pub fn require_only_name(path: &Path, about: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    // why: of the path and not of the handle, since the name of a file elsewhere can be removed before its links are counted.
+    let named = path.symlink_metadata()?;
+    if (named.dev(), named.ino(), named.nlink()) == (about.dev(), about.ino(), 1) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "the file has another name"))
+}
+
+/// Accepts every file.
+///
+/// # Errors
+/// Never.
+#[cfg(not(unix))]
+pub const fn require_only_name(_: &Path, _: &Metadata) -> io::Result<()> {
+    Ok(())
+}
+
 /// Creates a file that must not exist, with exactly these permission bits, ignoring the umask.
 ///
 /// # Errors

@@ -2,6 +2,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use countersign_keys::trusted::{open_unfollowed_with, require_only_name};
+
 use super::{Disk, DiskFile};
 
 /// A folder of the file system.
@@ -57,17 +59,10 @@ impl FolderDisk {
     }
 
     /// Opens a file to be written, never through a link: what it leads to is not the log's.
-    fn file(&self, name: &str, options: &OpenOptions) -> io::Result<FolderFile> {
+    fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<FolderFile> {
         let path = self.path.join(name);
-        match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Err(_) => {}
-            Ok(metadata) => require_file(&metadata)?,
-        }
-        let file = options.open(&path)?;
-        let metadata = file.metadata()?;
-        require_file(&metadata)?;
-        Ok(FolderFile { file, path, identity: identity(&metadata) })
+        let (file, about) = open_unfollowed_with(&path, options)?;
+        Ok(FolderFile { file, path, identity: identity(&about) })
     }
 }
 
@@ -83,7 +78,7 @@ fn private_folder() -> fs::DirBuilder {
     fs::DirBuilder::new()
 }
 
-/// Opening a FIFO would wait for its other end, so this is asked before, and again of the open file.
+/// Opening a FIFO to read it would wait for its other end, so this is asked before, and again of the open file.
 fn require_file(metadata: &fs::Metadata) -> io::Result<()> {
     if metadata.is_file() { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
@@ -114,7 +109,13 @@ impl Disk for FolderDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(self.file(name, &Self::options())?))
+        Ok(Box::new(self.file(name, &mut Self::options())?))
+    }
+
+    fn open_only(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.file(name, &mut Self::options())?;
+        require_only_name(&file.path, &file.file.metadata()?)?;
+        Ok(Box::new(file))
     }
 
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {

@@ -7,7 +7,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::segment::{
     HEADER, LEAST_BYTES, SidePlace, completed_by, side_calls, side_header, side_name, side_offset,
 };
-use crate::side_files::ResumedSide;
+use crate::side_files::{ResumedSide, open_side};
 
 /// Writes the side file of the segment that is being written, in pieces and without a sync. Where that fails, the segment goes
 /// without: a reader makes the file anew.
@@ -107,11 +107,7 @@ impl Side {
 
     /// Opens or makes the file, and cuts it to the bytes that are known to be good.
     fn open(&self, disk: &dyn Disk) -> io::Result<Box<dyn DiskFile>> {
-        let name = side_name(self.first);
-        let mut file = match disk.create(&name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open(&name)?,
-            other => other?,
-        };
+        let mut file = open_side(disk, self.first)?;
         if file.size_in_place()?.is_some_and(|size| size > self.written) {
             file.truncate(self.written)?;
         }

@@ -69,16 +69,11 @@ pub(crate) struct Scanner<'a> {
     /// A known checkpoint that the records were found to differ from. That is a fork once a checkpoint of the log is behind them;
     /// before that they may be damaged.
     forked: Option<u64>,
-    /// Is told of each leaf by its index, and of the subtrees that stand for what came before the first segment.
-    leaves: Option<Leaves<'a>>,
     /// Where the log has got to; none before the first segment.
     at: Option<Mark>,
     note: String,
     pub(crate) checkpoints: u64,
 }
-
-/// Takes the index and the hash of each leaf, and `None` at first with what comes before all of them.
-pub(crate) type Leaves<'a> = &'a mut dyn FnMut(Option<LeafHash>, &Frontier);
 
 impl std::fmt::Debug for Scanner<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -90,22 +85,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn new(disk: &'a dyn Disk, key: &'a LogKey, mut known: Vec<Checkpoint>) -> Self {
         known.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.size()));
         let most_known = known.first().map_or(0, Checkpoint::size);
-        Self {
-            disk,
-            key,
-            known,
-            most_known,
-            forked: None,
-            leaves: None,
-            at: None,
-            note: String::new(),
-            checkpoints: 0,
-        }
-    }
-
-    pub(crate) fn with_leaves(mut self, leaves: Leaves<'a>) -> Self {
-        self.leaves = Some(leaves);
-        self
+        Self { disk, key, known, most_known, forked: None, at: None, note: String::new(), checkpoints: 0 }
     }
 
     /// Note of the last checkpoint that was verified; empty before the first.
@@ -272,9 +252,6 @@ impl<'a> Scanner<'a> {
         if let Some(known) = self.known.last().filter(|known| known.size() < frontier.size()) {
             return Err(LogError::Archived { first: frontier.size(), asked: known.size() });
         }
-        if let Some(leaves) = &mut self.leaves {
-            leaves(None, frontier);
-        }
         self.compare(frontier);
         self.require_same()
     }
@@ -334,12 +311,8 @@ impl<'a> Scanner<'a> {
         mark: &mut Mark,
     ) -> Result<(), Option<LogError>> {
         let time = time_of(rest).filter(|_| is_object(line)).ok_or(None)?;
-        let leaf = LeafHash::of(line);
-        mark.frontier.append(leaf).map_err(|_| None)?;
+        mark.frontier.append(LeafHash::of(line)).map_err(|_| None)?;
         mark.times.add(seq, time);
-        if let Some(leaves) = &mut self.leaves {
-            leaves(Some(leaf), &mark.frontier);
-        }
         self.compare(&mark.frontier);
         Ok(())
     }
@@ -349,9 +322,9 @@ impl<'a> Scanner<'a> {
         let note = parse_checkpoint(line).ok_or(LogError::Malformed(place))?;
         let signed = Checkpoint::verify(&note, self.key)
             .map_err(|source| LogError::Signature { at: place, source })?;
-        if signed.size() == scan.kept.frontier.size() {
-            // A second one for the same records: nobody writes that.
-            return Err(LogError::Malformed(place));
+        let last = scan.kept.frontier.size();
+        if signed.size() <= last {
+            return Err(LogError::Older { at: place, size: signed.size(), last });
         }
         if *signed.head() != mark.frontier.head() {
             let line = scan.kept.lines.saturating_add(1);

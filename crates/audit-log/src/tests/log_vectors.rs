@@ -301,6 +301,15 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// A log behind whose last checkpoint stands an older one, as it was signed then.
+pub(super) fn older_checkpoint() -> Vec<(&'static str, Value)> {
+    let appended = changed(|bytes| bytes.extend(checkpoint_line(&kept(5)).unwrap()));
+    vec![(
+        "log_older_checkpoint",
+        case("an older checkpoint at the end", &[], Err("AUDIT_CORRUPT"), &appended),
+    )]
+}
+
 /// What the verifier says of a vector.
 pub(super) fn judge(case: &Value) -> Result<LogSummary, LogError> {
     let log: LogKey = case["key"].as_str().unwrap().parse().unwrap();

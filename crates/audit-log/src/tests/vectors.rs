@@ -320,7 +320,8 @@ fn the_vectors_on_disk_are_those_that_are_made() {
     );
     made.extend(numbered(
         "reject",
-        [rejected(), log_vectors::rejected(), closing_vectors::rejected()].concat(),
+        [rejected(), log_vectors::rejected(), closing_vectors::rejected(), log_vectors::older_checkpoint()]
+            .concat(),
     ));
     Vectors::of("audit-log").hold(&made);
 }

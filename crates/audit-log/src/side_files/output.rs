@@ -1,0 +1,55 @@
+use std::io;
+
+use crate::disk::{Disk, DiskFile};
+use crate::segment::side_name;
+
+/// How much is written at once.
+const BUFFER: usize = 64 << 10;
+
+/// Opens or makes the side file of a segment, to be written: never one that has another name.
+pub(crate) fn open_side(disk: &dyn Disk, first: u64) -> io::Result<Box<dyn DiskFile>> {
+    let name = side_name(first);
+    match disk.create(&name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open_only(&name),
+        other => other,
+    }
+}
+
+/// A side file that is written in order.
+#[derive(Debug)]
+pub(super) struct Output {
+    file: Box<dyn DiskFile>,
+    at: u64,
+    buffer: Vec<u8>,
+}
+
+impl Output {
+    pub(super) fn open(disk: &dyn Disk, first: u64) -> io::Result<Self> {
+        Ok(Self { file: open_side(disk, first)?, at: 0, buffer: Vec::new() })
+    }
+
+    /// Goes on at an offset, up to which the file is good.
+    pub(super) fn go_on_at(&mut self, offset: u64) -> io::Result<()> {
+        self.flush()?;
+        self.at = offset;
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER { self.flush().map(drop) } else { Ok(()) }
+    }
+
+    /// Writes what there is, and gives the offset behind it.
+    pub(super) fn flush(&mut self) -> io::Result<u64> {
+        self.file.write_at(self.at, &self.buffer)?;
+        self.at = self.at.saturating_add(self.buffer.len() as u64);
+        self.buffer.clear();
+        Ok(self.at)
+    }
+
+    /// Ends the file here.
+    pub(super) fn cut(&mut self) -> io::Result<()> {
+        self.file.truncate(self.at)
+    }
+}
