@@ -79,7 +79,7 @@ pub use record::{
     Direction, GatewayRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, Signal,
     SignalRecord, StandingChange, StandingRecord,
 };
-pub use refused::{RefusedRecord, RefusedRow};
+pub use refused::{RefusedRecord, RefusedRow, SeenSums};
 pub use session_record::{ClaimsRecord, Instructions, ServerRecord, SessionRecord};
 pub use side_files::{RebuiltSide, place_before_end};
 pub use sink::AuditSink;

@@ -1,3 +1,5 @@
+use std::collections::VecDeque;
+
 use countersign_core::{AgentId, SessionId, Timestamp};
 
 use crate::{Direction, Escaped, RecordedTool};
@@ -6,10 +8,13 @@ use crate::{Direction, Escaped, RecordedTool};
 const MAX_ROWS: usize = 64;
 /// The most names of one sum.
 const MAX_NAMES: usize = 16;
+/// The most sums that are remembered to recognise the next one.
+const MAX_SEEN: usize = 256;
 
 /// A sum of refusals that have no entries of their own: more came in a session than its rate allows.
 ///
-/// Each refusal is in one sum or has an entry of its own. A sum never counts an accepted call.
+/// Each refusal is in one sum or has an entry of its own. A sum never counts an accepted call. A sum whose record failed is recorded
+/// again under its number; where the log then turns out to have both, [`SeenSums`] recognises the second.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -21,6 +26,9 @@ pub struct RefusedRecord {
     /// Agent whose calls were refused; none where the rows count messages that are no calls.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent: Option<AgentId>,
+    /// Number of the sum among those of its gate, from 1 on. None in logs of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub number: Option<u64>,
     /// Time of the first refusal.
     pub from: Timestamp,
     /// Time of the last refusal.
@@ -79,7 +87,17 @@ impl RefusedRecord {
     /// An empty sum that begins at `from`.
     #[must_use]
     pub const fn new(session: SessionId, agent: Option<AgentId>, from: Timestamp) -> Self {
-        Self { time: from, session, agent, from, to: from, rows: Vec::new(), made_up: 0, names: Vec::new() }
+        Self {
+            time: from,
+            session,
+            agent,
+            number: None,
+            from,
+            to: from,
+            rows: Vec::new(),
+            made_up: 0,
+            names: Vec::new(),
+        }
     }
 
     /// Counts a row. Of a sum with more than 64 rows, the tools are left out.
@@ -93,8 +111,13 @@ impl RefusedRecord {
             self.rows.push(row);
             return;
         }
-        let rows = std::mem::take(&mut self.rows);
-        for row in rows.into_iter().chain([row]) {
+        self.leave_out_tools();
+        self.add(RefusedRow { tool: None, ..row });
+    }
+
+    /// Counts by code alone.
+    pub fn leave_out_tools(&mut self) {
+        for row in std::mem::take(&mut self.rows) {
             self.add(RefusedRow { tool: None, ..row });
         }
     }
@@ -107,21 +130,41 @@ impl RefusedRecord {
         }
     }
 
-    /// Adds a later sum of the same session.
-    pub fn absorb(&mut self, later: Self) {
-        self.to = self.to.max(later.to);
-        for row in later.rows {
-            self.add(row);
-        }
-        self.add_made_up(later.made_up, None);
-        for name in later.names {
-            self.add_made_up(0, Some(name));
-        }
-    }
-
     /// Number of refusals in all rows.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.rows.iter().map(|row| row.count).fold(0, u64::saturating_add)
+    }
+}
+
+/// The sums of a log that were read last, to recognise one that is in it twice.
+///
+/// A sum whose sync failed is recorded again, and the log may have kept the first one all the same. Both have the same number, the
+/// same session and the same beginning. At most 256 sums may lie between the two.
+#[derive(Clone, Debug, Default)]
+pub struct SeenSums(VecDeque<SumKey>);
+
+/// Session, agent, beginning and number of a sum.
+type SumKey = (SessionId, Option<AgentId>, Timestamp, u64);
+
+impl SeenSums {
+    /// Nothing read yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(VecDeque::new())
+    }
+
+    /// Returns `false` if the sum was read before. One without a number is always new.
+    pub fn is_new(&mut self, sum: &RefusedRecord) -> bool {
+        let Some(number) = sum.number else { return true };
+        let key = (sum.session.clone(), sum.agent.clone(), sum.from, number);
+        if self.0.contains(&key) {
+            return false;
+        }
+        if self.0.len() == MAX_SEEN {
+            self.0.pop_front();
+        }
+        self.0.push_back(key);
+        true
     }
 }

@@ -160,6 +160,7 @@ fn hostile(text: &str) -> Vec<Record> {
         Some(AgentId::new("support-bot").unwrap()),
         at(6_000),
     );
+    refused.number = Some(7);
     for count in 1..=64 {
         refused.add(RefusedRow {
             code: text.into(),

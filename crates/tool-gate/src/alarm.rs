@@ -1,3 +1,6 @@
+use countersign_audit_log::{RefusedRecord, SeenSums};
+use countersign_core::Timestamp;
+
 /// Millionths of a nat, the unit in which evidence is added up.
 const MICRO: f64 = 1e6;
 
@@ -170,13 +173,17 @@ pub struct Alarm {
     score: u64,
     /// Whether what was replayed last of how the agent stands was that it was let out of quarantine.
     let_out: bool,
+    /// Time of the record by which it was let out last.
+    lifted: Option<Timestamp>,
+    /// Sums that were replayed.
+    sums: SeenSums,
 }
 
 impl Alarm {
     /// Starts without any evidence.
     #[must_use]
     pub const fn new(rule: AlarmRule) -> Self {
-        Self { rule, score: 0, let_out: false }
+        Self { rule, score: 0, let_out: false, lifted: None, sums: SeenSums::new() }
     }
 
     /// Takes one more decision into account.
@@ -212,11 +219,18 @@ impl Alarm {
     }
 
     /// Takes into account what a record says of how the agent stands.
-    pub(crate) const fn stands(&mut self, let_out: bool) {
+    pub(crate) const fn stands(&mut self, let_out: bool, time: Timestamp) {
         if let_out && !self.let_out {
             self.reset();
+            self.lifted = Some(time);
         }
         self.let_out = let_out;
+    }
+
+    /// Returns whether a sum counts: not one that was replayed before, nor one that was over when the agent was let out. Another gate
+    /// may have recorded that first.
+    pub(crate) fn counts(&mut self, sum: &RefusedRecord) -> bool {
+        self.lifted.is_none_or(|lifted| sum.to >= lifted) && self.sums.is_new(sum)
     }
 
     /// The rule that it follows.

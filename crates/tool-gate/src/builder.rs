@@ -251,7 +251,8 @@ impl ToolGateBuilder {
             ClaimsRecord::new(claims.digest(), differing.iter().map(String::as_str))
         });
         sink.record(&Record::Session(record)).map_err(OpenError::Audit)?;
-        let rows = Rows::new(stats, &contract, Arc::clone(&sink), self.refused_calls, now);
+        let clock = Arc::clone(&self.clock);
+        let rows = Rows::new(stats, &contract, Arc::clone(&sink), clock, self.refused_calls, now);
         let recorder = GateRecorder::new(sink, rows, terms.limits.recent_records);
         let in_force = InForce::new(contract, ask);
         let progress = GateProgress::new(self.clock, now, in_force, self.definitions);

@@ -73,7 +73,9 @@ impl Alarm {
                 }
             }
             Record::Refused(sum) => self.refused(sum),
-            Record::Standing(change) => self.stands(change.standing == StandingChange::Lifted),
+            Record::Standing(change) => {
+                self.stands(change.standing == StandingChange::Lifted, change.time);
+            }
             Record::Session(_) | Record::Outcome(_) | Record::Gateway(_) | Record::Recovered(_) | _ => {}
         }
         self.state()
@@ -81,7 +83,7 @@ impl Alarm {
 
     /// Takes the refusals of a sum into account that say something of the agent, until they raise the alarm.
     fn refused(&mut self, sum: &RefusedRecord) {
-        if sum.agent.is_none() {
+        if sum.agent.is_none() || !self.counts(sum) {
             return;
         }
         for row in sum.rows.iter().filter(|row| is_conduct_row(row)) {

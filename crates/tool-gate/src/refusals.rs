@@ -1,10 +1,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_audit_log::{
     AuditError, AuditSink, CallRecord, Escaped, Record, RecordedTool, RefusedRecord, RefusedRow,
 };
-use countersign_core::{AgentId, SessionId, Timestamp};
+use countersign_core::{AgentId, Clock, SessionId, Timestamp};
 use parking_lot::Mutex;
 
 use crate::metrics::Summed;
@@ -21,6 +22,9 @@ const RETRY_AFTER: u64 = 1_000;
 
 /// Most names that are kept of the made-up ones in the time of one sum.
 const NAMES: usize = 16;
+
+/// Rows with a tool in sums that were not due yet.
+const TOOL_ROWS: RefusalRate = RefusalRate { burst: 1_000, per_second: 10 };
 
 /// A token bucket for the refusals of one session: so many have an entry of their own, and what comes beyond is recorded as a
 /// sum ([`RefusedRecord`]).
@@ -62,7 +66,7 @@ impl RefusalRate {
 
 /// Decides which refusals of one session have an entry of their own, and records sums of all others.
 ///
-/// It has no thread and no clock. A sum is due 10 s after its first refusal, and recorded by the caller of
+/// It has no thread. A sum is due 10 s after its first refusal, and recorded by the caller of
 /// [`write`](Self::write) then: a [`ToolGate`](crate::ToolGate) at its next decision and at its end, a gateway from a thread of its
 /// own.
 #[derive(Debug)]
@@ -72,6 +76,9 @@ pub struct Refusals {
     agent: Option<AgentId>,
     rate: RefusalRate,
     summed: Summed,
+    clock: Option<Arc<dyn Clock>>,
+    /// Last reading of the clock, in milliseconds.
+    latest: AtomicU64,
     sums: Mutex<Sums>,
     /// Held while a sum is recorded: what comes behind it is recorded behind it.
     writing: Mutex<()>,
@@ -81,7 +88,13 @@ pub struct Refusals {
 struct Sums {
     bucket: Bucket,
     questions: Bucket,
+    /// Rows with a tool in sums that were not due yet.
+    tools: Bucket,
     sum: Option<RefusedRecord>,
+    /// A sum whose record failed. It stays as it is: the log may have it all the same, and then it is there twice.
+    failed: Option<RefusedRecord>,
+    /// Number of the last sum.
+    number: u64,
     /// When the sum is to be recorded, in milliseconds.
     due: u64,
     /// Since when names are counted, and how many were kept since.
@@ -96,12 +109,12 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn takes(&mut self, rate: RefusalRate, now: u64) -> bool {
+    fn takes(&mut self, rate: RefusalRate, now: u64, tokens: u64) -> bool {
         let gained = now.saturating_sub(self.seen).saturating_mul(rate.per_second.into());
-        // A clock that was ahead does not keep the tokens away.
+        // A clock that was ahead does not keep the tokens away, and going back gains none.
         self.seen = if self.seen > now.saturating_add(SUM_FOR) { now } else { self.seen.max(now) };
         self.used = self.used.saturating_sub(gained);
-        let used = self.used.saturating_add(1_000);
+        let used = self.used.saturating_add(tokens.saturating_mul(1_000));
         if used > u64::from(rate.burst).saturating_mul(1_000) {
             return false;
         }
@@ -120,7 +133,14 @@ impl Refusals {
         rate: RefusalRate,
     ) -> Self {
         let (summed, sums, writing) = (Summed::default(), Mutex::default(), Mutex::default());
-        Self { sink, session, agent, rate, summed, sums, writing }
+        Self { sink, session, agent, rate, summed, clock: None, latest: AtomicU64::new(0), sums, writing }
+    }
+
+    /// Measures rates and sums by this clock instead of the time that is recorded, which stands still after a clock that was ahead.
+    #[must_use]
+    pub(crate) fn timed_by(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
     }
 
     /// Counts each refusal that is added to a sum.
@@ -133,30 +153,38 @@ impl Refusals {
     /// Returns `true` if a refusal is to have an entry of its own. Otherwise [`add`](Self::add) it.
     #[must_use]
     pub fn takes(&self, now: Timestamp) -> bool {
-        self.sums.lock().bucket.takes(self.rate, now.as_millis())
+        let now = self.reading(now);
+        self.sums.lock().bucket.takes(self.rate, now, 1)
     }
 
     /// The same for a refusal after which a person is asked for an approval. Those have a bucket of their own, so that no flood
     /// of other refusals uses it up. Where this returns `false`, nothing is asked: a question has an entry.
     #[must_use]
     pub fn takes_question(&self, now: Timestamp) -> bool {
-        self.sums.lock().questions.takes(self.rate, now.as_millis())
+        let now = self.reading(now);
+        self.sums.lock().questions.takes(self.rate, now, 1)
     }
 
     /// Adds a refusal to the sum. `made_up` is a name that no registry lists.
     pub fn add(&self, now: Timestamp, row: RefusedRow, made_up: Option<&str>) {
         self.summed.count();
+        let reading = self.reading(now);
         let mut sums = self.sums.lock();
-        let Sums { sum, due, names, .. } = &mut *sums;
+        let Sums { sum, failed, number, due, names, .. } = &mut *sums;
         let sum = sum.get_or_insert_with(|| {
-            *due = now.as_millis().saturating_add(SUM_FOR);
-            RefusedRecord::new(self.session.clone(), self.agent.clone(), now)
+            if failed.is_none() {
+                *due = reading.saturating_add(SUM_FOR);
+            }
+            *number = number.saturating_add(1);
+            let mut sum = RefusedRecord::new(self.session.clone(), self.agent.clone(), now);
+            sum.number = Some(*number);
+            sum
         });
         sum.to = sum.to.max(now);
         sum.add(row);
         if let Some(name) = made_up {
-            if now.as_millis().saturating_sub(names.0) >= SUM_FOR {
-                *names = (now.as_millis(), 0);
+            if reading.abs_diff(names.0) >= SUM_FOR {
+                *names = (reading, 0);
             }
             let before = sum.names.len();
             sum.add_made_up(1, (names.1 < NAMES).then(|| Escaped::new(name)));
@@ -179,40 +207,78 @@ impl Refusals {
     /// Whether there is a sum that is to be recorded now.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
-        let sums = self.sums.lock();
-        // A clock that was ahead postpones no sum.
-        let is_due = now.as_millis() >= sums.due || sums.due > now.as_millis().saturating_add(SUM_FOR);
-        sums.sum.is_some() && is_due
+        let now = self.reading(now);
+        self.sums.lock().is_due(now)
     }
 
-    /// Records the sum, if there is one. Where that fails, the sum is kept.
+    /// Records the sum, if there is one. Where that fails, the sum is kept. One that was not due yet leaves the tools out once many
+    /// such sums had tools: the next acceptance does not wait for the end of a flood, and each flood of accepted and refused calls
+    /// adds little more than its acceptances.
     ///
     /// # Errors
     /// [`AuditError`] of the sink.
     pub fn write(&self, now: Timestamp) -> Result<(), AuditError> {
         let _writing = self.writing.lock();
-        let Some(mut sum) = self.sums.lock().sum.take() else { return Ok(()) };
-        sum.time = now.max(sum.to);
-        let record = Record::Refused(sum);
-        // why: without the lock, so that no refusal waits for a sync.
-        let recorded = catch_unwind(AssertUnwindSafe(|| self.sink.record(&record)));
-        let result = recorded.unwrap_or(Err(AuditError::Poisoned)).map(drop);
-        if let (Err(_), Record::Refused(mut sum)) = (&result, record) {
-            let mut sums = self.sums.lock();
-            if let Some(later) = sums.sum.take() {
-                sum.absorb(later);
+        // The one that failed before, and what came since.
+        while let Some(mut sum) = self.take(now) {
+            sum.time = now.max(sum.to);
+            let record = Record::Refused(sum);
+            // why: without the lock, so that no refusal waits for a sync.
+            let recorded = catch_unwind(AssertUnwindSafe(|| self.sink.record(&record)));
+            let result = recorded.unwrap_or(Err(AuditError::Poisoned)).map(drop);
+            if let (Err(_), Record::Refused(sum)) = (&result, record) {
+                let due = self.reading(now).saturating_add(RETRY_AFTER);
+                let mut sums = self.sums.lock();
+                (sums.failed, sums.due) = (Some(sum), due);
+                return result;
             }
-            sums.sum = Some(sum);
-            sums.due = now.as_millis().saturating_add(RETRY_AFTER);
         }
-        result
+        Ok(())
+    }
+
+    /// Takes the next sum to be recorded.
+    fn take(&self, now: Timestamp) -> Option<RefusedRecord> {
+        let now = self.reading(now);
+        let mut sums = self.sums.lock();
+        if let Some(failed) = sums.failed.take() {
+            return Some(failed);
+        }
+        let is_due = sums.is_due(now);
+        let mut sum = sums.sum.take()?;
+        let rows = sum.rows.iter().filter(|row| row.tool.is_some()).count();
+        if !is_due && !sums.tools.takes(TOOL_ROWS, now, rows as u64) {
+            sum.leave_out_tools();
+        }
+        Some(sum)
+    }
+
+    /// Reads the clock, which goes back where the time that is recorded stands still. A clock that fails has not moved.
+    fn reading(&self, now: Timestamp) -> u64 {
+        let Some(clock) = &self.clock else { return now.as_millis() };
+        // The clock is the host's.
+        match catch_unwind(AssertUnwindSafe(|| clock.now())) {
+            Ok(Ok(now)) => {
+                self.latest.store(now.as_millis(), Ordering::SeqCst);
+                now.as_millis()
+            }
+            Ok(Err(_)) | Err(_) => self.latest.load(Ordering::SeqCst),
+        }
+    }
+}
+
+impl Sums {
+    fn is_due(&self, now: u64) -> bool {
+        // A clock that was ahead postpones no sum.
+        let is_due = now >= self.due || self.due > now.saturating_add(SUM_FOR);
+        (self.sum.is_some() || self.failed.is_some()) && is_due
     }
 }
 
 /// The session's end.
 impl Drop for Refusals {
     fn drop(&mut self) {
-        let end = self.sums.lock().sum.as_ref().map(|sum| sum.to);
+        let sums = self.sums.get_mut();
+        let end = sums.sum.as_ref().or(sums.failed.as_ref()).map(|sum| sum.to);
         if let Some(end) = end {
             // No one is left to try again.
             let _ = self.write(end);

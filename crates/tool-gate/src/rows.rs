@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_audit_log::{AuditSink, Record, Signal, SignalRecord};
-use countersign_core::{AgentId, SessionId, Timestamp, ToolId};
+use countersign_core::{AgentId, Clock, SessionId, Timestamp, ToolId};
 use countersign_registry::{CapabilityRegistry, SessionContract};
 use parking_lot::Mutex;
 
@@ -35,6 +35,7 @@ pub(crate) struct Rows {
     signals: RaisedSignals,
     /// The gate's record, on which each change of an agent's standing goes.
     sink: Arc<dyn AuditSink>,
+    clock: Arc<dyn Clock>,
 }
 
 /// Signals that this session's calls raised and that are not recorded yet.
@@ -58,6 +59,7 @@ impl Rows {
         stats: Arc<CallStats>,
         contract: &SessionContract,
         sink: Arc<dyn AuditSink>,
+        clock: Arc<dyn Clock>,
         rate: RefusalRate,
         now: Timestamp,
     ) -> Self {
@@ -69,6 +71,7 @@ impl Rows {
         let disclosed = contract.tools().iter().map(|tool| (tool.clone(), rows(tool))).collect();
         let (session, of) = (contract.session().clone(), contract.agent().clone());
         let refused = Refusals::new(Arc::clone(&sink), session, Some(of), rate)
+            .timed_by(Arc::clone(&clock))
             .counted_by(agent.row.metrics.summed_calls());
         let signals = RaisedSignals {
             session: contract.session().clone(),
@@ -76,12 +79,14 @@ impl Rows {
             is_waiting: AtomicBool::new(false),
             waiting: Mutex::default(),
         };
-        Self { stats, session: Counts::default(), agent, ancestors, disclosed, refused, signals, sink }
+        let session = Counts::default();
+        Self { stats, session, agent, ancestors, disclosed, refused, signals, sink, clock }
     }
 
     /// Sums of the session's refused messages that are no calls.
     pub(crate) fn refused_messages(&self, session: SessionId, rate: RefusalRate) -> Refusals {
         Refusals::new(Arc::clone(&self.sink), session, None, rate)
+            .timed_by(Arc::clone(&self.clock))
             .counted_by(self.agent.row.metrics.summed_messages())
     }
 

@@ -7,7 +7,9 @@ mod session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use countersign_audit_log::{CallRecord, Record, RefusedRecord, SessionRecord, StandingChange, Verdict};
+use countersign_audit_log::{
+    CallRecord, Record, RefusedRecord, SeenSums, SessionRecord, StandingChange, Verdict,
+};
 use countersign_core::{AgentId, SessionId};
 use countersign_registry::RegistryView;
 
@@ -71,6 +73,7 @@ pub struct Simulation {
     opened: u64,
     /// One name for each agent that is in quarantine.
     quarantined: BTreeSet<AgentId>,
+    sums: SeenSums,
 }
 
 impl Simulation {
@@ -86,6 +89,7 @@ impl Simulation {
             sessions: BTreeMap::new(),
             opened: 0,
             quarantined: BTreeSet::new(),
+            sums: SeenSums::new(),
         }
     }
 
@@ -133,6 +137,9 @@ impl Simulation {
     /// Calls that are on record as a sum cannot be decided again, and may count for the limits of later ones.
     fn summed(&mut self, sum: &RefusedRecord) -> Option<Simulated> {
         sum.agent.as_ref()?;
+        if !self.sums.is_new(sum) {
+            return None;
+        }
         if let Some(session) = self.sessions.get_mut(&sum.session) {
             session.note(History::Unclear);
         }

@@ -1,12 +1,12 @@
 use std::io::{self, Read as _};
 
 use countersign_core::Digest;
+use sha2::{Digest as _, Sha256};
 
 use crate::disk::Disk;
-use crate::segment::MAX_TAIL;
 
-/// The most bytes that one file keeps.
-const MAX_CUT: u64 = 2 * MAX_TAIL;
+/// How many bytes are copied at once.
+const CHUNK: usize = 64 << 10;
 
 /// Bytes that a log cut behind its last checkpoint, and the file that keeps them. Its record has the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct CutBytes {
 /// by a process that ended in between. Without either there is no cut.
 pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option<CutBytes>> {
     let file = format!("cut-{seq}");
-    let kept = match read_all(disk, &file, MAX_CUT) {
+    let kept = match disk.size(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         kept => Some(kept?),
     };
@@ -33,19 +33,39 @@ pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option
         None => disk.create(&file)?,
         Some(_) => disk.open(&file)?,
     };
-    let kept = kept.unwrap_or_default();
-    let all = if kept.ends_with(bytes) {
-        kept
-    } else if bytes.starts_with(&kept) {
-        bytes.to_vec()
+    let (kept, size) = (kept.unwrap_or_default(), bytes.len() as u64);
+    let at = if kept >= size && holds(disk, &file, kept.saturating_sub(size), bytes)? {
+        kept.saturating_sub(size)
+    } else if kept < size && holds(disk, &file, 0, bytes)? {
+        0
     } else {
-        [kept.as_slice(), bytes].concat()
+        kept
     };
     // What a read shows need not be on the disk: all of it is written again.
-    open.write_at(0, &all)?;
+    let (mut hash, mut buffer, mut written) = (Sha256::new(), vec![0; CHUNK], 0_u64);
+    let mut before = if at > 0 { Some(disk.read(&file, 0)?.take(at)) } else { None };
+    while let Some(before) = before.as_mut().filter(|_| written < at) {
+        let chunk = match before.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => buffer.get(..read).unwrap_or_default(),
+        };
+        hash.update(chunk);
+        open.write_at(written, chunk)?;
+        written = written.saturating_add(chunk.len() as u64);
+    }
+    hash.update(bytes);
+    open.write_at(at, bytes)?;
     open.sync()?;
     disk.sync_folder()?;
-    Ok(Some(CutBytes { file, bytes: all.len() as u64, digest: Digest::of(&all) }))
+    let digest = Digest::from_bytes(hash.finalize().into());
+    Ok(Some(CutBytes { file, bytes: at.saturating_add(size), digest }))
+}
+
+/// Returns whether all that the file has from an offset on is a beginning of these bytes.
+fn holds(disk: &dyn Disk, name: &str, from: u64, bytes: &[u8]) -> io::Result<bool> {
+    let mut found = Vec::new();
+    disk.read(name, from)?.take(bytes.len() as u64).read_to_end(&mut found)?;
+    Ok(bytes.starts_with(&found))
 }
 
 /// Reads a file of so many bytes at most.

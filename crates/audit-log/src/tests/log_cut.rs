@@ -4,6 +4,8 @@
 
 use std::fs;
 
+use countersign_core::Digest;
+
 use super::log_support::*;
 use super::sim::{Faults, SimDisk};
 use super::{at, decision};
@@ -72,6 +74,24 @@ fn cut_that_a_crash_interrupted_is_made_again() {
     disk.put("cut-3", vec![0; 100]);
     drop(Log::open_on(disk.clone(), options()).unwrap());
     assert_eq!(disk.bytes("cut-3"), [&[0; 100], cut.as_slice()].concat());
+}
+
+#[test]
+fn cut_is_kept_behind_a_large_earlier_one() {
+    let (_folder, path) = place();
+    fill(&Log::open(&path, options()).unwrap(), 2, 1);
+    let file = segment(&path, 1);
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() - 10]).unwrap();
+    // Crashes in the middle of a cut leave such a file.
+    let size: u64 = (33 << 20) + 1;
+    fs::File::create(path.join("cut-2")).unwrap().set_len(size).unwrap();
+    let recovered = Log::open(&path, options()).unwrap().take_recovered();
+    let kept = fs::read(path.join("cut-2")).unwrap();
+    assert!(kept.len() as u64 > size && kept[..33 << 20].iter().all(|byte| *byte == 0));
+    assert!(bytes.ends_with(b"\n") && kept.ends_with(&bytes[bytes.len() - 100..bytes.len() - 10]));
+    let [cut] = recovered.try_into().unwrap();
+    assert_eq!((cut.bytes, cut.digest), (kept.len() as u64, Digest::of(&kept)));
 }
 
 #[test]

@@ -51,14 +51,30 @@ fn sixteen_made_up_names_are_kept() {
 }
 
 #[test]
-fn later_sum_is_added_to_an_earlier_one() {
-    let (mut early, mut late) = (sum(1), sum(5));
-    early.add(row(1, 1));
-    late.add(row(1, 1));
-    late.add(row(2, 1));
-    late.add_made_up(3, Some("x".into()));
-    late.to = at(9);
-    early.absorb(late);
-    assert_eq!((early.from, early.to, early.total(), early.made_up), (at(1), at(9), 3, 3));
-    assert_eq!((early.rows.len(), early.names.len()), (2, 1));
+fn sum_that_is_recorded_twice_is_recognised() {
+    let numbered = |number, from| RefusedRecord { number, ..sum(from) };
+    let mut seen = SeenSums::new();
+    assert!(seen.is_new(&numbered(Some(1), 1)));
+    assert!(!seen.is_new(&RefusedRecord { time: at(9), ..numbered(Some(1), 1) }));
+    let other = RefusedRecord { session: SessionId::new("s2").unwrap(), ..numbered(Some(1), 1) };
+    let of_messages = RefusedRecord { agent: None, ..numbered(Some(1), 1) };
+    for new in [numbered(Some(2), 1), numbered(Some(1), 2), other, of_messages] {
+        assert!(seen.is_new(&new), "{new:?}");
+    }
+}
+
+#[test]
+fn sums_without_a_number_are_all_new() {
+    let mut seen = SeenSums::new();
+    assert!(seen.is_new(&sum(1)) && seen.is_new(&sum(1)));
+}
+
+#[test]
+fn recognised_sums_are_bounded() {
+    let mut seen = SeenSums::new();
+    let numbered = |number| RefusedRecord { number: Some(number), ..sum(1) };
+    for number in 0..=256 {
+        assert!(seen.is_new(&numbered(number)));
+    }
+    assert!(seen.is_new(&numbered(0)) && !seen.is_new(&numbered(256)));
 }

@@ -96,7 +96,7 @@ fn full() -> Vec<Value> {
         json!({"type": "answer", "time": 1, "session": "s1", "agent": "a", "call_id": "c1",
                "tool": {"server": "desk", "name": "refund"}, "args": digest, "plan": digest, "verdict": "approved",
                "approver": "ada", "reason": "why", "approval": "k1", "expires": 1}),
-        json!({"type": "refused", "time": 1, "session": "s1", "agent": "a", "from": 1, "to": 1,
+        json!({"type": "refused", "time": 1, "session": "s1", "agent": "a", "number": 1, "from": 1, "to": 1,
                "rows": [{"code": "X", "tool": {"server": "desk", "name": "refund"}, "direction": "to_server",
                          "about_plan": true, "count": 1}],
                "made_up": 1, "names": ["desk:drop", "desk:wipe"]}),

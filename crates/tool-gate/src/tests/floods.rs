@@ -163,6 +163,136 @@ fn sum_that_cannot_be_recorded_is_kept() {
     assert_eq!(gate.counts().rejected(), 1 + summed + unavailable);
 }
 
+/// A sink that keeps the first sum and says that it failed, as a log does whose sync failed and whose batch was found whole later.
+#[derive(Debug)]
+struct FoundWhole(Arc<MemorySink>, AtomicBool);
+
+impl AuditSink for FoundWhole {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        let number = self.0.record(record)?;
+        let is_first = matches!(record, Record::Refused(_)) && !self.1.swap(true, Ordering::SeqCst);
+        if is_first { Err(AuditError::Poisoned) } else { Ok(number) }
+    }
+}
+
+#[test]
+fn sum_that_was_found_whole_later_counts_once() {
+    let world = World::new();
+    let stats: Arc<CallStats> = Arc::default();
+    let sink = Arc::new(FoundWhole(Arc::clone(&world.sink), false.into()));
+    let gate =
+        world.builder_with(sink as _).refused_calls(rate(1, 1)).stats(Arc::clone(&stats)).open().unwrap();
+    for n in 0..3 {
+        made_up(&gate, n);
+    }
+    gate.refusals().write(start()).unwrap_err();
+    made_up(&gate, 3);
+    gate.refusals().write(start()).unwrap();
+    let numbers: Vec<_> = sums(&world.sink).iter().map(|sum| (sum.number.unwrap(), sum.total())).collect();
+    assert_eq!(numbers, [(1, 2), (1, 2), (2, 1)]);
+    let mut alarm = Alarm::new(AlarmRule::default());
+    let mut simulation = Simulation::new(world.registry.view());
+    let mut simulated = 0;
+    for (_, record) in world.sink.latest() {
+        alarm.replay(&record);
+        simulated += usize::from(simulation.feed(&record).is_some());
+    }
+    assert_eq!(alarm.level(), stats.snapshot().agents[0].alarm_level);
+    assert_eq!(simulated, 3, "one refusal of its own and two sums");
+}
+
+/// A gate whose clock was an hour ahead and is right again, with an empty bucket.
+fn gate_set_back(world: &World, burst: u32) -> ToolGate {
+    world.clock.advance(Millis::from_secs(3_600)).unwrap();
+    let gate = slow_gate(world, burst);
+    for n in 0..burst as usize {
+        assert!(made_up(&gate, n).sequence().is_some());
+    }
+    world.clock.set(start());
+    gate
+}
+
+#[test]
+fn bucket_fills_after_the_clock_was_set_back() {
+    let world = World::new();
+    let gate = gate_set_back(&world, 2);
+    assert!(made_up(&gate, 0).sequence().is_none(), "going back gains nothing");
+    for _ in 0..3 {
+        world.clock.advance(Millis::from_secs(1)).unwrap();
+        assert!(made_up(&gate, 0).sequence().is_some());
+        assert!(made_up(&gate, 0).sequence().is_none());
+    }
+}
+
+#[test]
+fn sum_is_due_after_the_clock_was_set_back() {
+    let world = World::new();
+    let gate = gate_set_back(&world, 1);
+    made_up(&gate, 0);
+    assert!(sums(&world.sink).is_empty());
+    world.clock.advance(Millis::from_secs(10)).unwrap();
+    made_up(&gate, 0);
+    assert_eq!(sums(&world.sink).len(), 1);
+}
+
+#[test]
+fn clock_that_fails_gains_no_tokens() {
+    let world = World::new();
+    let gate = gate_set_back(&world, 2);
+    assert!(made_up(&gate, 0).sequence().is_none());
+    for _ in 0..10 {
+        world.clock.break_down();
+        assert_eq!(gate.check(&search("c")).unwrap_err().sequence(), None);
+        world.clock.set(start());
+        assert_eq!(made_up(&gate, 0).sequence(), None);
+    }
+}
+
+#[test]
+fn flood_between_acceptances_adds_little() {
+    let (session, agent) = (SessionId::new("s-1").unwrap(), AgentId::new("bot").unwrap());
+    let (mut bytes, mut total, mut before) = (0, 0, start());
+    let sink = Arc::new(MemorySink::keeping(1));
+    let refused = Refusals::new(Arc::clone(&sink) as _, session, Some(agent), RefusalRate::CALLS);
+    for n in 0..500 {
+        let now = start().saturating_add(Millis::new(n * 120 + 1).unwrap());
+        for tool in 0..64 {
+            let mut row = RefusedRow::new("ARGS_SCHEMA");
+            row.tool = Some(RecordedTool::new("desk", &format!("tool-{tool}")));
+            refused.add(now, row, None);
+        }
+        // As each acceptance does.
+        refused.write(now).unwrap();
+        let sum = sums(&sink).pop().unwrap();
+        assert!(before < sum.from && sum.to == now);
+        (before, total) = (sum.to, total + sum.total());
+        bytes += serde_json::to_string(&Record::Refused(sum)).unwrap().len();
+    }
+    assert_eq!(total, 500 * 64);
+    assert!(bytes < 384 << 10, "{bytes}");
+}
+
+#[test]
+fn sum_from_before_a_lift_does_not_count_behind_it() {
+    let (session, agent) = (SessionId::new("s-2").unwrap(), AgentId::new("bot").unwrap());
+    let at = |seconds| start().saturating_add(Millis::from_secs(seconds));
+    let sum = |from: u32| {
+        let mut sum = RefusedRecord::new(session.clone(), Some(agent.clone()), at(from));
+        sum.time = at(20);
+        sum.add(RefusedRow::new("ARGS_SCHEMA"));
+        Record::Refused(sum)
+    };
+    let standing =
+        |time, change| Record::Standing(StandingRecord::new(at(time), agent.clone(), change, "ada"));
+    let mut alarm = Alarm::new(AlarmRule::default());
+    alarm.replay(&standing(5, StandingChange::Quarantined));
+    alarm.replay(&standing(10, StandingChange::Lifted));
+    alarm.replay(&sum(4));
+    assert_eq!(alarm.level(), 0.0);
+    alarm.replay(&sum(10));
+    assert!(alarm.level() > 0.0);
+}
+
 #[test]
 fn plans_that_are_refused_are_summed_apart_from_calls() {
     let world = World::new();

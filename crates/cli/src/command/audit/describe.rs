@@ -99,8 +99,9 @@ fn refused(r: &RefusedRecord) -> String {
     let names = if names.is_empty() { String::new() } else { format!(", as {}", names.join(", ")) };
     let made_up =
         if r.made_up == 0 { String::new() } else { format!("; {} with made-up names{names}", r.made_up) };
+    let number = r.number.map(|number| format!(", sum {number}")).unwrap_or_default();
     format!(
-        "refused  {} {what} from {} to {}: {}{made_up}; session {}",
+        "refused  {} {what} from {} to {}: {}{made_up}; session {}{number}",
         r.total(),
         r.from,
         r.to,

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_audit_log::{
     CallRecord, GapRecord, LogNumber, OutcomeKind, OutcomeRecord, Record, RecordedTool, RefusedRecord,
-    Verdict,
+    SeenSums, Verdict,
 };
 use countersign_core::{Timestamp, ToolId};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
@@ -95,6 +95,7 @@ pub(super) struct Count {
     total: Row,
     gateway_refusals: u64,
     gaps: Gaps,
+    sums: SeenSums,
 }
 
 impl Count {
@@ -102,8 +103,8 @@ impl Count {
     pub(super) fn new(rule: AlarmRule, since: Option<Timestamp>) -> Self {
         let (agents, tools, total) = (BTreeMap::new(), BTreeMap::new(), Row::default());
         let (listed, open) = (BTreeSet::new(), BTreeMap::new());
-        let (gateway_refusals, gaps) = (0, Gaps::default());
-        Self { rule, since, agents, tools, listed, open, total, gateway_refusals, gaps }
+        let (gateway_refusals, gaps, sums) = (0, Gaps::default(), SeenSums::new());
+        Self { rule, since, agents, tools, listed, open, total, gateway_refusals, gaps, sums }
     }
 
     /// Counts an entry; `log` names its log, where there are several.
@@ -189,8 +190,11 @@ impl Count {
         self.tool(Some(&call.tool), code).add(code, 1);
     }
 
-    /// Counts a sum of refusals.
+    /// Counts a sum of refusals, once where the log has it twice.
     fn refused(&mut self, seq: u64, record: &Record, sum: &RefusedRecord) {
+        if !self.sums.is_new(sum) {
+            return;
+        }
         let Some(agent) = &sum.agent else {
             self.gateway_refusals = self.gateway_refusals.saturating_add(sum.total());
             return;

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use countersign_audit_log::{CallRecord, Record, RefusedRecord, SignalRecord, Verdict};
+use countersign_audit_log::{CallRecord, Record, RefusedRecord, SeenSums, SignalRecord, Verdict};
 use countersign_core::{Millis, Timestamp};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
 use serde::Serialize;
@@ -18,6 +18,7 @@ pub(super) struct History {
     since: Option<Timestamp>,
     interval: Millis,
     agents: BTreeMap<String, Seen>,
+    sums: SeenSums,
 }
 
 /// What was decided about one agent.
@@ -63,7 +64,7 @@ pub(super) struct Fresh<'h> {
 
 impl History {
     pub(super) const fn new(rule: AlarmRule, since: Option<Timestamp>, interval: Millis) -> Self {
-        Self { rule, since, interval, agents: BTreeMap::new() }
+        Self { rule, since, interval, agents: BTreeMap::new(), sums: SeenSums::new() }
     }
 
     pub(super) const fn interval(&self) -> Millis {
@@ -125,10 +126,10 @@ impl History {
         }
     }
 
-    /// Takes a sum of refusals, as if all of them had come at its end. Returns `false` if it is of no agent.
+    /// Takes a sum of refusals, as if all of them had come at its end. Returns `false` if it is of no agent, or was taken before.
     fn refused(&mut self, seq: u64, record: &Record, sum: &RefusedRecord) -> bool {
         let number = self.number(sum.to);
-        let Some(agent) = &sum.agent else { return false };
+        let Some(agent) = sum.agent.as_ref().filter(|_| self.sums.is_new(sum)) else { return false };
         let seen = self.seen(agent.as_str());
         seen.replay.add(seq, record);
         let waiting = RejectionCode::ApprovalRequired.as_str();
