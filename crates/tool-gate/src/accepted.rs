@@ -8,7 +8,7 @@ use countersign_canonical_json::Canonical;
 use countersign_core::{CallId, ImpactClass, Timestamp, ToolId};
 
 use crate::code::RejectionCode;
-use crate::decide::{Basis, still_stands};
+use crate::decide::{Basis, check_still_stands};
 use crate::parts::GateParts;
 use crate::plan::AcceptedStep;
 use crate::rejection::UsedUp;
@@ -229,7 +229,7 @@ impl InFlight {
         let look = || {
             let now = self.gate.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
             let (terms, view) = (self.gate.progress.in_force(), self.gate.terms.view(now));
-            still_stands(&self.gate, &terms.contract, tool, basis, &view, now)
+            check_still_stands(&self.gate, &terms.contract, tool, basis, &view, now)
                 .map_err(|refusal| refusal.code)?;
             match self.gate.terms.holding {
                 _ if now >= basis.ends => Err(RejectionCode::CallExpired),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use countersign_approval_token::SpentApproval;
 use countersign_audit_log::CallRecord;
 use countersign_canonical_json::Canonical;
+use countersign_committed_plan::{OnBreach, PlanRoot};
 use countersign_core::{Digest, Principal, ToolId};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{CapabilityRegistry, SessionContract};
@@ -12,14 +13,16 @@ use crate::accepted::{AcceptedCall, InFlight};
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::counts::{Counts, Window};
-use crate::decide::{Cleared, decide, living_agent};
-use crate::observe::UndisclosedAttempts;
+use crate::decide::{Cleared, decide};
 use crate::parts::GateParts;
-use crate::plan::keep;
+use crate::plan::RunningPlan;
 use crate::question::ApprovalDesk;
+use crate::recorder::UndisclosedAttempts;
 use crate::refusals::{RefusalRate, Refusals};
 use crate::rejection::{CallError, Refusal, Rejection};
 use crate::stats::CallStats;
+use crate::steps::intent::keep_step;
+use crate::steps::session::check_agent;
 
 /// Decides about every tool call of one session. Clones are the same gate.
 ///
@@ -91,8 +94,8 @@ impl ToolGate {
         };
         self.parts.count(time, None, Some(&tool), probe);
         reservation.keep();
-        let (step, refused) =
-            keep(&self.parts, step).map_or_else(|code| (None, Some(code)), |step| (step, None));
+        let (step, refused) = keep_step(self.parts.progress.plan.get(), step)
+            .map_or_else(|code| (None, Some(code)), |step| (step, None));
         let in_flight = InFlight::new(Arc::clone(&self.parts), call_id, sequence, time, step);
         if let Some(code) = refused {
             // A plan was started or halted after the acceptance was recorded.
@@ -174,10 +177,9 @@ impl ToolGate {
     pub fn may_call(&self) -> bool {
         let GateParts { terms, progress, recorder } = &*self.parts;
         let (contract, view) = (&progress.in_force().contract, terms.registry.view());
-        progress
-            .clock
-            .now()
-            .is_ok_and(|now| !recorder.is_lost() && living_agent(&self.parts, contract, &view, now).is_ok())
+        progress.clock.now().is_ok_and(|now| {
+            !recorder.is_lost() && check_agent(&terms.agent, &recorder.rows, contract, &view, now).is_ok()
+        })
     }
 
     /// Tells the gate what a tool's definition is now, as recipe `tool-def-1`. Where the registry pins a
@@ -237,15 +239,31 @@ impl ToolGate {
     /// What the agent tried that its session does not disclose.
     #[must_use]
     pub fn attempted_undisclosed(&self) -> UndisclosedAttempts {
-        UndisclosedAttempts {
-            count: self.counts().rejected_with(RejectionCode::UndisclosedTool),
-            recent: self.parts.recorder.recent_undisclosed(),
-        }
+        self.parts.recorder.attempted_undisclosed()
     }
 
     /// The last decisions, oldest first, accepted and rejected ones, without values of arguments.
     #[must_use]
     pub fn call_log(&self) -> Vec<CallRecord> {
         self.parts.recorder.recent_records()
+    }
+
+    /// The root of the plan that the gate holds its calls to: that of its last amendment, where it was amended.
+    #[must_use]
+    pub fn plan_root(&self) -> Option<PlanRoot> {
+        self.parts.progress.plan.get().map(RunningPlan::root)
+    }
+
+    /// The response to a call that is not the plan's next one.
+    #[must_use]
+    pub fn on_breach(&self) -> OnBreach {
+        self.parts.terms.on_breach
+    }
+
+    /// The last step of the plan, or of its last amendment, that has run, from 1 on; 0 before the first. It is what an amendment
+    /// has to name beside the root. Nothing where no plan is under way.
+    #[must_use]
+    pub fn plan_position(&self) -> Option<u64> {
+        self.parts.progress.plan.get().and_then(RunningPlan::position)
     }
 }

@@ -1,35 +1,13 @@
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
-use countersign_registry::SessionContract;
 
 use crate::code::RejectionCode;
 use crate::gate::ToolGate;
 use crate::parts::GateParts;
 use crate::rejection::Rejection;
+use crate::steps::session::is_name_disclosed;
 
 /// What the record says of a call that the gate saw before it was dispatched.
 const OBSERVED: &str = "observed before dispatch";
-
-/// Lists the tools that the agent tried and that its session does not disclose.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UndisclosedAttempts {
-    pub(crate) count: u64,
-    pub(crate) recent: Vec<String>,
-}
-
-impl UndisclosedAttempts {
-    /// How often such a tool was tried, exactly; what was [observed](ToolGate::observe) included.
-    #[must_use]
-    pub const fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// The names tried last, oldest first, as `server:name`, hidden characters spelled out; at most 64 of them. A
-    /// server that the call did not name is shown as `?`.
-    #[must_use]
-    pub fn recent(&self) -> &[String] {
-        &self.recent
-    }
-}
 
 /// What [`ToolGate::observe`] found.
 #[derive(Clone, Debug)]
@@ -83,11 +61,6 @@ impl ToolGate {
         }
         Observed::Undisclosed(gate.refuse_unseen(call_id, name, RejectionCode::UndisclosedTool, OBSERVED))
     }
-}
-
-/// Says whether a tool of this name, on whichever server, is disclosed.
-pub(crate) fn is_name_disclosed(contract: &SessionContract, name: &str) -> bool {
-    contract.tools().iter().any(|tool| tool.name().as_str() == name)
 }
 
 fn malformed(gate: &GateParts, call_id: &str, reason: &str) -> Rejection {

@@ -1,25 +1,18 @@
-//! Step 6: is it the committed plan's next step?
+//! The plan that a gate holds its calls to.
 
 use std::sync::Arc;
 
 use countersign_committed_plan::{
-    OnBreach, PlanBreach, PlanContext, PlanContract, PlanRoot, PlannedCall, StepCall, StepRun, VerifiedTrace,
+    PlanBreach, PlanContext, PlanContract, PlanRoot, PlannedCall, StepCall, StepRun, VerifiedTrace,
 };
-use countersign_registry::{PlanRule, ToolRules};
 use parking_lot::Mutex;
 
-use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::decide::Read;
 use crate::findings::Findings;
-use crate::gate::ToolGate;
-use crate::parts::GateParts;
 use crate::plan_approval::PlanApproval;
-use crate::plan_commit::Allowed;
 use crate::plan_error::{FinishPlanError, StartPlanError};
 use crate::plan_walk::{Committed, PlannedChange, Walk};
 use crate::rejection::Refusal;
-use crate::terms::WithoutPlan;
 
 /// A plan that the gate holds its calls to. Once a gate has one, it never has none.
 #[derive(Debug)]
@@ -57,12 +50,12 @@ impl RunningPlan {
         self.state.lock().root
     }
 
-    fn position(&self) -> Option<u64> {
+    pub(crate) fn position(&self) -> Option<u64> {
         self.state.lock().walk.position()
     }
 
     /// Holds the turn of a call that is the plan's next one. A breach counts here, before any later step is asked.
-    fn hold(
+    pub(crate) fn hold(
         &self,
         call: &StepCall<'_>,
         contract: &dyn PlanContract,
@@ -170,7 +163,7 @@ impl HeldStep<'_> {
 
     /// Goes on by the call, whose acceptance is on record. The turn is held, so the cursor takes it, unless the plan was halted
     /// meanwhile; nothing runs if it does not.
-    fn keep(mut self) -> Result<AcceptedStep, RejectionCode> {
+    pub(crate) fn keep(mut self) -> Result<AcceptedStep, RejectionCode> {
         let planned = self.planned.take().ok_or(RejectionCode::Internal)?;
         let index = planned.index();
         let run = self.plan.state.lock().walk.accept(planned).map_err(|breach| breach_code(&breach))?;
@@ -225,72 +218,5 @@ pub(crate) struct AcceptedStep {
 impl AcceptedStep {
     pub(crate) const fn index(&self) -> u64 {
         self.index
-    }
-}
-
-/// Holds the turn of the plan's next step, where there is a plan; asks for one, where there is none.
-pub(crate) fn next_step<'g>(
-    gate: &'g GateParts,
-    call: &ToolCall<'_>,
-    allowed: &Allowed<'_>,
-    rules: &ToolRules,
-    read: &Read,
-    findings: &mut Findings,
-) -> Result<Option<HeldStep<'g>>, Refusal> {
-    let Some(plan) = gate.progress.plan.get() else {
-        let is_free = rules.entry().plan() == PlanRule::NotRequired
-            && call.plan_step.is_none()
-            && call.plan_proof.is_none();
-        return if is_free && gate.terms.without_plan == WithoutPlan::ByRule {
-            Ok(None)
-        } else {
-            Err(Refusal::new(RejectionCode::PlanRequired, "no plan was started"))
-        };
-    };
-    let mut asked = StepCall::new(rules.entry().tool(), &read.args, allowed.view.snapshot().version());
-    if let Some(index) = call.plan_step {
-        asked = asked.at_step(index);
-    }
-    if let Some(proof) = &read.proof {
-        asked = asked.proved_by(proof);
-    }
-    plan.hold(&asked, allowed, findings).map(Some)
-}
-
-/// Asks again at the end: a call that is no step is decided in its own time, and a plan can be started meanwhile.
-pub(crate) fn still_free(gate: &GateParts, step: Option<&HeldStep<'_>>) -> Result<(), Refusal> {
-    if step.is_some() || gate.progress.plan.get().is_none() {
-        return Ok(());
-    }
-    Err(Refusal::new(RejectionCode::PlanRequired, "a plan was started meanwhile"))
-}
-
-/// Goes on by a call whose acceptance is on record. One that is no step has to have come before the plan.
-pub(crate) fn keep(
-    gate: &GateParts,
-    step: Option<HeldStep<'_>>,
-) -> Result<Option<AcceptedStep>, RejectionCode> {
-    still_free(gate, step.as_ref()).map_err(|refusal| refusal.code)?;
-    step.map(HeldStep::keep).transpose()
-}
-
-impl ToolGate {
-    /// The root of the plan that the gate holds its calls to: that of its last amendment, where it was amended.
-    #[must_use]
-    pub fn plan_root(&self) -> Option<PlanRoot> {
-        self.parts().progress.plan.get().map(RunningPlan::root)
-    }
-
-    /// The response to a call that is not the plan's next one.
-    #[must_use]
-    pub fn on_breach(&self) -> OnBreach {
-        self.parts().terms.on_breach
-    }
-
-    /// The last step of the plan, or of its last amendment, that has run, from 1 on; 0 before the first. It is what an amendment
-    /// has to name beside the root. Nothing where no plan is under way.
-    #[must_use]
-    pub fn plan_position(&self) -> Option<u64> {
-        self.parts().progress.plan.get().and_then(RunningPlan::position)
     }
 }

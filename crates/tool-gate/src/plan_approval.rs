@@ -10,9 +10,9 @@ use countersign_registry::{RegistryView, ToolRules};
 
 use crate::call::ARGS_RECIPE;
 use crate::code::RejectionCode;
-use crate::parts::GateParts;
 use crate::plan_commit::Allowed;
 use crate::plan_error::StartPlanError;
+use crate::terms::GateTerms;
 
 /// What an approval of a whole plan binds as its tool, by server and name, and what the plan's start is on record as.
 pub const PLAN_TOOL: (&str, &str) = ("countersign", "submit_plan");
@@ -27,13 +27,12 @@ pub(crate) struct Definitions(BTreeMap<ToolId, Digest>);
 
 impl Definitions {
     pub(crate) fn of<'a>(
-        gate: &GateParts,
+        seen: impl Fn(&ToolId) -> Option<Digest>,
         Allowed { contract, view }: &Allowed<'_>,
         tools: impl Iterator<Item = &'a ToolId>,
     ) -> Self {
         let known = |tool: &ToolId| {
-            definition(gate.progress.definition(tool), contract.disclosed(view, tool)?)
-                .map(|it| (tool.clone(), it))
+            definition(seen(tool), contract.disclosed(view, tool)?).map(|it| (tool.clone(), it))
         };
         Self(tools.filter_map(known).collect())
     }
@@ -79,28 +78,27 @@ impl PlanApproval {
 
 /// Everything that an approval of the whole plan has to bind. The run is bound by the key.
 pub(crate) fn binding(
-    gate: &GateParts,
+    terms: &GateTerms,
     view: &RegistryView,
     args: &Canonical,
     root: PlanRoot,
     definitions: &Definitions,
 ) -> Result<CallBinding, StartPlanError> {
-    let taken = gate.terms.approvals.as_ref();
+    let taken = terms.approvals.as_ref();
     let settings = taken.ok_or(StartPlanError::Refused(RejectionCode::ApprovalInvalid))?;
     let internal = |_| StartPlanError::Refused(RejectionCode::Internal);
     let call_id = CallId::new(&root.to_string()).map_err(internal)?;
     let tool = ToolId::new(PLAN_TOOL.0, PLAN_TOOL.1).map_err(internal)?;
-    let mut binding =
-        CallBinding::new(call_id, tool, args.digest(), ARGS_RECIPE, gate.terms.principal.clone())
-            .with_agent(gate.terms.agent.clone())
-            .with_session(gate.terms.session.clone())
-            .with_registry_version(view.snapshot().version())
-            .with_audience(settings.audience.clone())
-            .with_plan(root.digest());
+    let mut binding = CallBinding::new(call_id, tool, args.digest(), ARGS_RECIPE, terms.principal.clone())
+        .with_agent(terms.agent.clone())
+        .with_session(terms.session.clone())
+        .with_registry_version(view.snapshot().version())
+        .with_audience(settings.audience.clone())
+        .with_plan(root.digest());
     if let Some(definitions) = definitions.digest()? {
         binding = binding.with_definition(definitions);
     }
-    Ok(match gate.terms.goal {
+    Ok(match terms.goal {
         Some(ask) => binding.with_ask(ask),
         None => binding,
     })

@@ -43,7 +43,7 @@ fn refusal(inner: &GateParts, asked: &CallBinding, person: Option<&str>) -> (Rej
     let time = inner.progress.clock.now().unwrap_or_else(|_| inner.progress.clock.latest());
     let version = inner.terms.registry.view().snapshot().version();
     let root = asked.plan().filter(|_| is_of(inner, asked)).copied();
-    let mut record = plan_entry(inner, time, root, PLAN_TOOL.1, Verdict::Reject, version);
+    let mut record = plan_entry(&inner.terms, time, root, PLAN_TOOL.1, Verdict::Reject, version);
     if root.is_none() {
         record.code = Some(RejectionCode::Internal.as_str().into());
         record.reason = Some("a person was not asked about a plan of this session".into());

@@ -99,7 +99,7 @@ fn record(inner: &GateParts, root: &PlanRoot, what: &str, refused: Option<(&str,
     let time = inner.progress.clock.now().unwrap_or_else(|_| inner.progress.clock.latest());
     let verdict = if refused.is_some() { Verdict::Reject } else { Verdict::Accept };
     let version = inner.terms.registry.view().snapshot().version();
-    let mut record = plan_entry(inner, time, Some(root.digest()), what, verdict, version);
+    let mut record = plan_entry(&inner.terms, time, Some(root.digest()), what, verdict, version);
     record.code = refused.map(|(code, _)| code.into());
     record.reason = refused.filter(|(_, reason)| !reason.is_empty()).map(|(_, reason)| reason.into());
     record

@@ -3,15 +3,15 @@
 use countersign_audit_log::{CallRecord, RecordedTool, Verdict};
 use countersign_core::{Digest, Timestamp};
 
-use crate::parts::GateParts;
 use crate::plan_approval::PLAN_TOOL;
+use crate::terms::GateTerms;
 
 /// The id of a plan that never came to have a root. One that has goes by its root.
 const NO_ROOT: &str = "plan";
 
 /// An entry about a plan and no call, with everything that is optional left out.
 pub(crate) fn plan_entry(
-    inner: &GateParts,
+    terms: &GateTerms,
     time: Timestamp,
     root: Option<Digest>,
     what: &str,
@@ -20,7 +20,7 @@ pub(crate) fn plan_entry(
 ) -> CallRecord {
     let id = root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
     let tool = RecordedTool::new(PLAN_TOOL.0, what);
-    let mut record = inner.terms.entry(time, &id, tool, verdict, registry_version);
+    let mut record = terms.entry(time, &id, tool, verdict, registry_version);
     record.plan = root;
     record.about_plan = true;
     record

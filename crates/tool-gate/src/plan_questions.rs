@@ -4,14 +4,14 @@ use countersign_canonical_json::Canonical;
 use countersign_committed_plan::CommittedPlan;
 use countersign_core::{CallId, Ticket};
 
-use crate::approval::{binding, verify_one};
 use crate::code::RejectionCode;
-use crate::decide::Asked;
 use crate::gate::ToolGate;
 use crate::plan_approval::definition;
 use crate::plan_error::StartPlanError;
 use crate::plan_start::context;
 use crate::rejection::ApprovalRequest;
+use crate::steps::Subject;
+use crate::steps::approval::{binding, verify_one};
 
 impl ToolGate {
     /// What an approver would have to approve, were a call of a step to be approved before the plan is started: the step's tool with
@@ -46,8 +46,9 @@ impl ToolGate {
         let tool = planned.tool();
         let rules = terms.contract.disclosed(&view, tool).ok_or(RejectionCode::UndisclosedTool)?;
         let definition = definition(inner.progress.definition(tool), rules);
-        let asked = Asked { call_id, tool, args, rules, step: None };
-        let binding = binding(inner, settings, &view, &asked, Some(plan.root().digest()), definition);
+        let subject = Subject { call_id, tool, args, rules, step: None, proposal: None };
+        let binding =
+            binding(&inner.terms, settings, &view, &subject, Some(plan.root().digest()), definition);
         let (session_ends, partial) = (terms.contract.expires(), settings.verify.partial);
         Ok(ApprovalRequest { binding, args: args.clone(), session_ends, partial, proposal: None })
     }

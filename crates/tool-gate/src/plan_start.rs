@@ -8,14 +8,12 @@ use countersign_approval_token::Partial;
 use countersign_audit_log::{CallRecord, OutcomeKind, Verdict};
 use countersign_canonical_json::{Canonical, Limits, read};
 use countersign_committed_plan::{Plan, PlanContext, PlanRoot, PlanUseError, Step};
-use countersign_core::{CallId, Timestamp};
+use countersign_core::{CallId, Timestamp, ToolId};
 use countersign_registry::RegistryView;
 
 use crate::accepted::InFlight;
-use crate::approval::verify_one;
 use crate::call::ARGS_RECIPE;
 use crate::code::RejectionCode;
-use crate::decide::spend_approval;
 use crate::gate::ToolGate;
 use crate::parts::GateParts;
 use crate::plan::{HeldAmendment, RunningPlan};
@@ -27,6 +25,8 @@ use crate::plan_settings::{Offer, Offered, PlanRootSettings, PlanSettings};
 use crate::plan_walk::{Committed, Walk};
 use crate::rejection::ApprovalRequest;
 use crate::rejection::Refusal;
+use crate::steps::approval::verify_one;
+use crate::steps::spend::spend_approval;
 use crate::terms::InForce;
 
 /// A plan is approved for this session and this registry, or it is not approved.
@@ -79,7 +79,7 @@ impl ToolGate {
             None => {}
         }
         let definitions = definitions(inner, &allowed, &committed);
-        let binding = binding(inner, &view, &args, *committed.root(), &definitions)?;
+        let binding = binding(&inner.terms, &view, &args, *committed.root(), &definitions)?;
         Ok(ApprovalRequest {
             binding,
             args,
@@ -278,7 +278,7 @@ impl<'g> Change<'g> {
         let Self { inner, view, now, args: Some(args), root: Some(root), .. } = self else {
             return Err(RejectionCode::Internal.into());
         };
-        let binding = binding(inner, view, args, *root, &definitions)?;
+        let binding = binding(&inner.terms, view, args, *root, &definitions)?;
         let settings = inner.terms.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
         let spent = verify_one(token, settings, PARTIAL, &binding, view, *now)
             .and_then(|approval| spend_approval(approval, settings, *now));
@@ -296,7 +296,7 @@ impl<'g> Change<'g> {
         let root = self.root.map(|root| root.digest());
         let verdict = if refused.is_some() { Verdict::Reject } else { Verdict::Accept };
         let version = self.view.snapshot().version();
-        let mut record = plan_entry(self.inner, self.now, root, PLAN_TOOL.1, verdict, version);
+        let mut record = plan_entry(&self.inner.terms, self.now, root, PLAN_TOOL.1, verdict, version);
         record.args = self.args.as_ref().map(Canonical::digest);
         record.args_recipe = self.args.as_ref().map(|_| ARGS_RECIPE.as_str().into());
         record.code = refused.map(|error| error.code().into());
@@ -345,8 +345,9 @@ fn canonical(offer: &Offer) -> Result<Canonical, StartPlanError> {
 
 /// The definitions of the plan's tools; of all tools of the session, where nobody here knows which of them the plan has.
 fn definitions(inner: &GateParts, allowed: &Allowed<'_>, plan: &Committed) -> Definitions {
+    let seen = |tool: &ToolId| inner.progress.definition(tool);
     match plan {
-        Committed::Whole(plan) => Definitions::of(inner, allowed, plan.steps().iter().map(Step::tool)),
-        Committed::Root(_) => Definitions::of(inner, allowed, allowed.contract.tools().iter()),
+        Committed::Whole(plan) => Definitions::of(seen, allowed, plan.steps().iter().map(Step::tool)),
+        Committed::Root(_) => Definitions::of(seen, allowed, allowed.contract.tools().iter()),
     }
 }

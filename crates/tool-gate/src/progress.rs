@@ -9,8 +9,8 @@ use countersign_core::{Clock, ClockError, Digest, Timestamp, ToolId};
 use parking_lot::{Mutex, RwLock};
 
 use crate::plan::RunningPlan;
+use crate::steps::args::Usage;
 use crate::terms::InForce;
-use crate::usage::Usage;
 
 pub(crate) struct GateProgress {
     pub(crate) clock: SessionClock,

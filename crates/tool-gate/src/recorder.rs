@@ -76,9 +76,11 @@ impl GateRecorder {
         self.recent.lock().records.iter().cloned().collect()
     }
 
-    /// The undisclosed names tried last, oldest first.
-    pub(crate) fn recent_undisclosed(&self) -> Vec<String> {
-        self.recent.lock().undisclosed.iter().cloned().collect()
+    pub(crate) fn attempted_undisclosed(&self) -> UndisclosedAttempts {
+        UndisclosedAttempts {
+            count: self.rows.session.rejected_with(RejectionCode::UndisclosedTool),
+            recent: self.recent.lock().undisclosed.iter().cloned().collect(),
+        }
     }
 
     /// Has the sink count an answer that could not be recorded; `spent` is the approval that was spent for it.
@@ -101,5 +103,27 @@ impl GateRecorder {
     /// Returns `false` if the session had ended before.
     pub(crate) fn end(&self) -> bool {
         !self.has_ended.swap(true, Ordering::SeqCst)
+    }
+}
+
+/// Lists the tools that the agent tried and that its session does not disclose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndisclosedAttempts {
+    count: u64,
+    recent: Vec<String>,
+}
+
+impl UndisclosedAttempts {
+    /// How often such a tool was tried, exactly; what was [observed](crate::ToolGate::observe) included.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The names tried last, oldest first, as `server:name`, hidden characters spelled out; at most 64 of them. A
+    /// server that the call did not name is shown as `?`.
+    #[must_use]
+    pub fn recent(&self) -> &[String] {
+        &self.recent
     }
 }

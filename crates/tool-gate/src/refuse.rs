@@ -7,12 +7,12 @@ use countersign_core::{ServerName, Timestamp, TokenId, ToolId, ToolName};
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::decide::only_tool;
 use crate::findings::Findings;
 use crate::parts::GateParts;
 use crate::probing::Probe;
 use crate::question::{ApprovalDesk, NotFiled};
 use crate::rejection::{ApprovalRequest, Refusal, Rejection, UsedUp};
+use crate::steps::session::only_tool;
 
 impl GateParts {
     /// Asks for a missing approval, records a refusal, counts it, and makes the answer.

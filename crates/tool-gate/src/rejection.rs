@@ -181,6 +181,12 @@ impl UsedUp {
     }
 }
 
+impl From<RejectionCode> for Refusal {
+    fn from(code: RejectionCode) -> Self {
+        Self::new(code, "")
+    }
+}
+
 /// A refused check, with the reason for the record.
 pub(crate) struct Refusal {
     pub(crate) code: RejectionCode,

@@ -9,15 +9,16 @@ use countersign_registry::{AgentEntry, RegistrySnapshot, RegistryView, SessionCo
 
 use super::answer::{HostChecks, Missing};
 use super::session::{Gates, History, Parents, Session};
-use crate::ask::{Goal, asked_goal};
 use crate::call::ARGS_RECIPE;
 use crate::code::RejectionCode;
-use crate::decide::{fitting_args, holding_contract, listed_tool, meant_tool, only_tool, pinned_definition};
-use crate::observe::is_name_disclosed;
-use crate::proposal::{NO_PROPOSAL, came_without_proposal, takes_no_proposals};
 use crate::rejection::Refusal;
 use crate::snapshot::Standing;
-use crate::usage::Reservation;
+use crate::steps::args::{Reservation, check_args};
+use crate::steps::evidence::{NO_PROPOSAL, came_without_proposal, takes_no_proposals};
+use crate::steps::intent::{Goal, check_restated};
+use crate::steps::session::{
+    check_contract, check_definition, is_name_disclosed, listed_tool, meant_tool, only_tool,
+};
 
 /// The last step that is asked before the record.
 const LAST_STEP: u8 = 10;
@@ -142,7 +143,7 @@ impl<'a> Redecision<'a> {
     /// Step 1.
     fn living_agent(&mut self) -> Result<(&'a SessionContract, &'a AgentEntry), End> {
         let contract = self.session.contract.as_ref().map_err(|end| *end)?;
-        holding_contract(contract, self.view, self.call.time)?;
+        check_contract(contract, self.view, self.call.time)?;
         match self.session.parents {
             Parents::Known => {}
             Parents::Lasted => self.carry(Missing::Parent),
@@ -228,7 +229,7 @@ impl<'a> Redecision<'a> {
         // Of a call that did not come so far, neither the definition nor the arguments are on record.
         use RejectionCode::{ToolDefinitionChanged, ToolDefinitionUnknown};
         if self.is_passed(2) || matches!(self.refused, Some(ToolDefinitionChanged | ToolDefinitionUnknown)) {
-            pinned_definition(rules, self.call.definition).map_err(|refusal| match self.refused {
+            check_definition(rules, self.call.definition).map_err(|refusal| match self.refused {
                 // Records of older versions have one code for both.
                 Some(ToolDefinitionChanged) if refusal.code == ToolDefinitionUnknown => ToolDefinitionChanged,
                 _ => refusal.code,
@@ -240,7 +241,7 @@ impl<'a> Redecision<'a> {
     /// Step 3.
     fn fitting_args(&mut self, rules: &ToolRules) -> Result<(), End> {
         if let Some(args) = recorded_args(self.call) {
-            return Ok(fitting_args(rules, &args)?);
+            return Ok(check_args(rules, &args)?);
         }
         let is_same = |was: &ToolRules| {
             let (was, entry) = (was.entry(), rules.entry());
@@ -287,7 +288,7 @@ impl<'a> Redecision<'a> {
             },
             Then::Refused(_) | Then::NotAsked => return self.stands(5, Missing::Goal),
         };
-        Ok(asked_goal(rules, goal)?)
+        Ok(check_restated(rules, goal)?)
     }
 
     /// Step 6. A plan is one of a registry's, so under another one it says nothing.
@@ -376,7 +377,7 @@ impl<'a> Redecision<'a> {
         if came_without {
             came_without_proposal(rules, false)?;
         } else {
-            reservation.worked();
+            reservation.charge();
         }
         let rule = rules.entry().evidence();
         let same_rule = self.rules_then(rules).is_some_and(|was| was.entry().evidence() == rule);

@@ -9,8 +9,8 @@ use countersign_registry::{
 use super::answer::Missing;
 use super::redecide::End;
 use crate::code::RejectionCode;
-use crate::decide::{agent_code, contract_code};
-use crate::usage::Usage;
+use crate::steps::args::Usage;
+use crate::steps::session::{agent_code, contract_code};
 
 /// One session as it would have been under the other registry.
 #[derive(Debug)]

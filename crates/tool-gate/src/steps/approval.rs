@@ -4,41 +4,36 @@ use countersign_approval_token::{Approval, ApprovalError, ApprovalToken, CallBin
 use countersign_core::{Digest, Timestamp};
 use countersign_registry::{ApprovalRule, RegistryView};
 
-use crate::call::{ARGS_RECIPE, Denial, ToolCall};
+use super::{Deciding, Subject};
+use crate::call::{ARGS_RECIPE, Denial};
 use crate::code::RejectionCode;
-use crate::decide::Asked;
-use crate::findings::Findings;
-use crate::parts::GateParts;
 use crate::plan::HeldStep;
 use crate::plan_approval::definition;
-use crate::rejection::ApprovalRequest;
-use crate::rejection::Refusal;
+use crate::rejection::{ApprovalRequest, Refusal};
 use crate::settings::ApprovalSettings;
+use crate::terms::GateTerms;
 
-/// Asks whether there is a valid approval for exactly this call, or for the plan that it is a step of.
-pub(crate) fn approved<'g>(
-    gate: &'g GateParts,
-    call: &ToolCall<'_>,
-    view: &RegistryView,
-    asked: &Asked<'_>,
-    now: Timestamp,
-    findings: &mut Findings,
-) -> Result<Option<(Approval, &'g ApprovalSettings)>, Refusal> {
-    let definition = definition(findings.definition, asked.rules);
+/// Step 7: is there a valid approval of exactly this call, or of the plan that it is a step of?
+pub(crate) fn check_approval<'d>(
+    deciding: &mut Deciding<'d>,
+    subject: &Subject<'_>,
+) -> Result<Option<(Approval, &'d ApprovalSettings)>, Refusal> {
+    let Deciding { terms, in_force, view, now, call, findings } = deciding;
+    let definition = definition(findings.definition, subject.rules);
     let to_bind = || {
-        let settings = gate.terms.approvals.as_ref()?;
-        Some((settings, binding(gate, settings, view, asked, asked.plan(), definition)))
+        let settings = terms.approvals.as_ref()?;
+        Some((settings, binding(terms, settings, view, subject, subject.plan(), definition)))
     };
     if let Some(denial) = call.denied.filter(|denial| denial.is_of(|| Some(to_bind()?.1))) {
         findings.note_denial(denial);
         return Err(Refusal::new(RejectionCode::ApprovalDenied, "a person refused it"));
     }
-    match asked.rules.entry().approval() {
+    match subject.rules.entry().approval() {
         ApprovalRule::NotRequired => return Ok(None),
         ApprovalRule::Required => {
-            // Verified and spent when the plan was started. A registry that revokes its key is another one than the plan's.
-            let of_plan = asked.step.and_then(HeldStep::approval);
-            if let Some(approval) = of_plan.filter(|approval| approval.covers(asked.tool, definition)) {
+            // why: it was verified and spent at the plan's start, and no step passes under a registry that revokes its key since.
+            let of_plan = subject.step.and_then(HeldStep::approval);
+            if let Some(approval) = of_plan.filter(|approval| approval.covers(subject.tool, definition)) {
                 findings.note_plan_approval(approval);
                 return Ok(None);
             }
@@ -50,7 +45,7 @@ pub(crate) fn approved<'g>(
     };
     let mut refusal = Refusal::new(RejectionCode::ApprovalRequired, "no approval came with the call");
     for text in &call.approvals {
-        match verify_one(text, settings, settings.verify.partial, &binding, view, now) {
+        match verify_one(text, settings, settings.verify.partial, &binding, view, *now) {
             Ok(approval) => {
                 findings.note_approval(&approval);
                 return Ok(Some((approval, settings)));
@@ -59,7 +54,7 @@ pub(crate) fn approved<'g>(
             Err(_) => {}
         }
     }
-    let (args, session_ends) = (asked.args.clone(), gate.progress.in_force().contract.expires());
+    let (args, session_ends) = (subject.args.clone(), in_force.contract.expires());
     let partial = settings.verify.partial;
     refusal.approval_request =
         Some(Box::new(ApprovalRequest { binding, args, session_ends, partial, proposal: None }));
@@ -67,30 +62,30 @@ pub(crate) fn approved<'g>(
 }
 
 impl Denial<'_> {
-    /// Whether it is about the call that an approval would have to bind like this.
+    /// Returns `true` if the person was asked about this call, whose approval would need this binding.
     fn is_of(&self, call: impl FnOnce() -> Option<CallBinding>) -> bool {
         self.asked.is_none_or(|asked| call().is_some_and(|call| call.act() == asked.act()))
     }
 }
 
-/// Everything that an approval of this call, as one of that plan, has to bind. The run is bound by the key.
+/// Binding required of an approval of this call, as a step of that plan. The key binds the run.
 pub(crate) fn binding(
-    gate: &GateParts,
+    terms: &GateTerms,
     settings: &ApprovalSettings,
     view: &RegistryView,
-    asked: &Asked<'_>,
+    subject: &Subject<'_>,
     plan: Option<Digest>,
     definition: Option<Digest>,
 ) -> CallBinding {
     let mut binding = CallBinding::new(
-        asked.call_id.clone(),
-        asked.tool.clone(),
-        asked.args.digest(),
+        subject.call_id.clone(),
+        subject.tool.clone(),
+        subject.args.digest(),
         ARGS_RECIPE,
-        gate.terms.principal.clone(),
+        terms.principal.clone(),
     )
-    .with_agent(gate.terms.agent.clone())
-    .with_session(gate.terms.session.clone())
+    .with_agent(terms.agent.clone())
+    .with_session(terms.session.clone())
     .with_registry_version(view.snapshot().version())
     .with_audience(settings.audience.clone());
     if let Some(definition) = definition {
@@ -99,7 +94,7 @@ pub(crate) fn binding(
     if let Some(root) = plan {
         binding = binding.with_plan(root);
     }
-    match gate.terms.goal {
+    match terms.goal {
         Some(ask) => binding.with_ask(ask),
         None => binding,
     }

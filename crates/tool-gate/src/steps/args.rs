@@ -1,10 +1,26 @@
+//! Steps 3 and 4: do the arguments fit, and are calls left?
+
 use std::collections::{BTreeMap, VecDeque};
 
+use countersign_canonical_json::Canonical;
 use countersign_core::{Timestamp, ToolId};
-use countersign_registry::Limits;
+use countersign_registry::{ArgsError, Limits, ToolRules};
 use parking_lot::Mutex;
 
 use crate::code::RejectionCode;
+use crate::rejection::Refusal;
+
+/// Step 3. The refusal names the place and the rule, never the value.
+pub(crate) fn check_args(rules: &ToolRules, args: &Canonical) -> Result<(), Refusal> {
+    rules.check_args(args).map_err(|error| {
+        let code = match error {
+            ArgsError::Schema { .. } => RejectionCode::ArgsSchema,
+            ArgsError::Constraint { .. } => RejectionCode::ArgsConstraint,
+            _ => RejectionCode::Internal,
+        };
+        Refusal::new(code, error.to_string())
+    })
+}
 
 /// Counts the calls that one session has used up, in all and per tool. A tool gets a row when it is first used, and
 /// only disclosed tools get this far, so the rows are bounded by the contract.
@@ -24,20 +40,20 @@ struct Row {
     recent: VecDeque<Timestamp>,
 }
 
-/// Holds one call's place in the counts. Dropped without [`keep`](Self::keep), it gives the place back, but for the place
-/// in the rate of a call that [`worked`](Self::worked).
+/// One call's slot in the counts. Dropped without [`keep`](Self::keep), it is released, but for the slot in the rate of a
+/// [charged](Self::charge) call.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Reservation<'a> {
     usage: &'a Usage,
     tool: ToolId,
     time: Timestamp,
-    worked: bool,
+    charged: bool,
     kept: bool,
 }
 
 impl Usage {
-    /// Takes a place for one call of `tool` under the limits of the agent's session and of the tool.
+    /// Step 4: reserves a slot for one call of `tool` under the limits of the agent's session and of the tool.
     pub(crate) fn reserve(
         &self,
         tool: &ToolId,
@@ -53,7 +69,7 @@ impl Usage {
         session.take(session_limits, time);
         row.take(tool_limits, time);
         drop(rows);
-        Ok(Reservation { usage: self, tool: tool.clone(), time, worked: false, kept: false })
+        Ok(Reservation { usage: self, tool: tool.clone(), time, charged: false, kept: false })
     }
 }
 
@@ -91,13 +107,12 @@ impl Row {
 }
 
 impl Reservation<'_> {
-    /// Says that the call costs the gate more than a look at it. Refused, it keeps its place in the rate, so that the rate
-    /// bounds the work as well as the calls; it is none of the calls that may be made in all.
-    pub(crate) const fn worked(&mut self) {
-        self.worked = true;
+    /// Charges the rate for the work on this call, even if the call is refused later: the rate bounds the gate's work, too.
+    pub(crate) const fn charge(&mut self) {
+        self.charged = true;
     }
 
-    /// Uses the place up.
+    /// Keeps the slot: the call is accepted.
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }
@@ -109,9 +124,9 @@ impl Drop for Reservation<'_> {
             return;
         }
         let mut rows = self.usage.0.lock();
-        rows.session.give_back(self.time, !self.worked);
+        rows.session.give_back(self.time, !self.charged);
         if let Some(row) = rows.tools.get_mut(&self.tool) {
-            row.give_back(self.time, !self.worked);
+            row.give_back(self.time, !self.charged);
         }
     }
 }

@@ -1,0 +1,71 @@
+//! The questions about a call. Each step reads [`Deciding`], then refuses the call or returns the input of later steps.
+//! [`decide`](crate::decide::decide) holds their order.
+
+use countersign_canonical_json::Canonical;
+use countersign_committed_plan::StepProof;
+use countersign_core::{CallId, Digest, ServerName, Timestamp, ToolId, ToolName};
+use countersign_registry::{RegistryView, ToolRules};
+
+use crate::call::ToolCall;
+use crate::findings::Findings;
+use crate::plan::HeldStep;
+use crate::terms::{GateTerms, InForce};
+
+pub(crate) mod approval;
+pub(crate) mod args;
+pub(crate) mod evidence;
+pub(crate) mod intent;
+pub(crate) mod read;
+pub(crate) mod session;
+pub(crate) mod spend;
+pub(crate) mod summary;
+
+/// Context of one decision. Contract, registry and time stay the same during all of its steps.
+pub(crate) struct Deciding<'d> {
+    pub(crate) terms: &'d GateTerms,
+    pub(crate) in_force: &'d InForce,
+    pub(crate) view: &'d RegistryView,
+    pub(crate) now: Timestamp,
+    pub(crate) call: &'d ToolCall<'d>,
+    pub(crate) findings: &'d mut Findings,
+}
+
+/// A call that step 0 has read.
+pub(crate) struct ParsedCall {
+    pub(crate) call_id: CallId,
+    pub(crate) server: Option<ServerName>,
+    pub(crate) name: ToolName,
+    /// The tool's own arguments, without the reserved members.
+    pub(crate) args: Canonical,
+    /// Canonical text of the proposal among the arguments.
+    reserved_proposal: Option<String>,
+    /// Unverified proof of the plan's step.
+    pub(crate) proof: Option<StepProof>,
+}
+
+impl ParsedCall {
+    /// The proposal that came beside the arguments, or else among them. There its numbers were read as theirs
+    /// are, which is stricter than PIC/1.0.
+    pub(crate) fn proposal<'c>(&'c self, call: &ToolCall<'c>) -> Option<&'c [u8]> {
+        call.proposal.or(self.reserved_proposal.as_deref().map(str::as_bytes))
+    }
+}
+
+/// A call to a disclosed tool, as far as steps 0 to 6 have read it.
+pub(crate) struct Subject<'a> {
+    pub(crate) call_id: &'a CallId,
+    pub(crate) tool: &'a ToolId,
+    pub(crate) args: &'a Canonical,
+    pub(crate) rules: &'a ToolRules,
+    /// The plan's step that the call is.
+    pub(crate) step: Option<&'a HeldStep<'a>>,
+    /// JSON text of the proposal.
+    pub(crate) proposal: Option<&'a [u8]>,
+}
+
+impl Subject<'_> {
+    /// Root of the plan that the call is a step of.
+    pub(crate) fn plan(&self) -> Option<Digest> {
+        self.step.map(|step| step.root().digest())
+    }
+}

@@ -1,0 +1,144 @@
+//! Step 8: does the evidence verify and back the claims?
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use countersign_action_proposal::{
+    ActionProposal, ProposalError, ProposalVerifier, ProposedCall, VerifiedEvidence, VerifiedProposal,
+};
+use countersign_core::{Clock, ImpactClass, KeyId};
+use countersign_keys::VerifyingKey;
+use countersign_registry::{EvidenceRule, RegistryView, ToolRules};
+
+use super::args::Reservation;
+use super::{Deciding, Subject};
+use crate::code::RejectionCode;
+use crate::rejection::Refusal;
+use crate::settings::ProposalSettings;
+
+/// Reason on record of a call that lacks a required proposal.
+pub(crate) const NO_PROPOSAL: &str = "no proposal came with the call";
+
+/// Strictest impact, and the verified proposal if one came.
+pub(crate) struct Backing<'d> {
+    pub(crate) impact: ImpactClass,
+    pub(crate) proposal: Option<(VerifiedProposal, &'d ProposalSettings)>,
+}
+
+/// Step 8: requires a proposal where the tool's rule or an impact does, and verifies every one that comes. `clock` counts for
+/// the evidence, whose reading takes its time.
+pub(crate) fn check_evidence<'d>(
+    deciding: &mut Deciding<'d>,
+    subject: &Subject<'_>,
+    reservation: &mut Reservation<'_>,
+    clock: &dyn Clock,
+) -> Result<Backing<'d>, Refusal> {
+    let of_registry = subject.rules.entry().impact();
+    let Some(settings) = &deciding.terms.proposals else {
+        takes_no_proposals(subject.rules)?;
+        if deciding.call.proposal.is_some_and(|json| !json.trim_ascii_start().starts_with(b"{")) {
+            return Err(Refusal::new(
+                RejectionCode::PicInvalidRequest,
+                "what came as a proposal is no object",
+            ));
+        }
+        return Ok(Backing { impact: of_registry, proposal: None });
+    };
+    let by_policy = settings.verifier.policy().impact_of(subject.tool.name().as_str());
+    let impact = by_policy.map_or(of_registry, |impact| impact.max(of_registry));
+    if impact > of_registry {
+        deciding.findings.note_effective_impact(impact);
+    }
+    let Some(json) = subject.proposal else {
+        // A policy that requires a proposal for one impact need not require it for a stricter one, so each counts by itself.
+        let mut impacts = std::iter::once(of_registry).chain(by_policy);
+        let is_required = impacts.any(|impact| settings.verifier.requires_proposal(impact));
+        came_without_proposal(subject.rules, is_required)?;
+        return Ok(Backing { impact, proposal: None });
+    };
+    // why: evidence is read and signatures are verified even for a worthless proposal.
+    reservation.charge();
+    // Resolvers are the embedder's code.
+    let verified = catch_unwind(AssertUnwindSafe(|| {
+        let proposal = settings.verifier.parse(json).map_err(|error| refused(&error))?;
+        deciding.findings.note_proposal(&proposal);
+        verify(deciding, settings, proposal, subject, clock)
+    }))
+    .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "verifying the proposal panicked")))?;
+    deciding.findings.note_verified(&verified);
+    check_not_revoked(&verified, &settings.verifier, deciding.view)?;
+    Ok(Backing { impact: impact.max(verified.impact()), proposal: Some((verified, settings)) })
+}
+
+/// Returns `true` if the tool's rule requires evidence whatever the impact.
+fn requires_evidence(rules: &ToolRules) -> bool {
+    rules.entry().evidence() != EvidenceRule::NotRequired
+}
+
+pub(crate) fn takes_no_proposals(rules: &ToolRules) -> Result<(), Refusal> {
+    if requires_evidence(rules) {
+        return Err(Refusal::new(RejectionCode::PicEvidenceFailed, "this gate takes no proposals"));
+    }
+    Ok(())
+}
+
+pub(crate) fn came_without_proposal(rules: &ToolRules, is_required: bool) -> Result<(), Refusal> {
+    if is_required || requires_evidence(rules) {
+        return Err(Refusal::new(RejectionCode::PicInvalidRequest, NO_PROPOSAL));
+    }
+    Ok(())
+}
+
+fn refused(error: &ProposalError) -> Refusal {
+    Refusal::new(error.code().into(), error.detail())
+}
+
+/// Verifies the proposal against the call as the gate knows it.
+pub(super) fn verify(
+    deciding: &Deciding<'_>,
+    settings: &ProposalSettings,
+    proposal: ActionProposal,
+    subject: &Subject<'_>,
+    clock: &dyn Clock,
+) -> Result<VerifiedProposal, Refusal> {
+    let Deciding { terms, view, .. } = deciding;
+    let mut call = ProposedCall::new(subject.tool.name())
+        .server(subject.tool.server())
+        .args(subject.args.digest())
+        .impact(subject.rules.entry().impact())
+        .call_id(subject.call_id)
+        .principal(&terms.principal)
+        .agent(&terms.agent)
+        .session(&terms.session)
+        .registry_version(view.snapshot().version());
+    if requires_evidence(subject.rules) {
+        call = call.evidence_required();
+    }
+    if let Some(ask) = terms.goal {
+        call = call.ask(ask);
+    }
+    if let Some(root) = subject.plan() {
+        call = call.plan(root);
+    }
+    proposal.verify(&settings.verifier, &call, clock).map_err(|error| refused(&error))
+}
+
+/// Looks up signers and endorsers among the revoked keys of this decision's registry: the verifier is older than it. A key
+/// can be revoked by its id in the keyring, too.
+pub(super) fn check_not_revoked(
+    verified: &VerifiedProposal,
+    verifier: &ProposalVerifier,
+    view: &RegistryView,
+) -> Result<(), Refusal> {
+    let failed = |reason| Err(Refusal::new(RejectionCode::PicEvidenceFailed, reason));
+    let is_revoked = |key: &VerifyingKey| view.is_key_revoked(&key.key_id());
+    let is_id_revoked = |id: &str| KeyId::new(id).is_ok_and(|id| view.is_key_revoked(&id));
+    let mut signers = verified.evidence().iter().filter_map(VerifiedEvidence::signer);
+    if signers.any(|(id, key)| is_id_revoked(id) || is_revoked(key)) {
+        return failed("the registry revokes a key that signed");
+    }
+    let is_endorsed = verified.evidence().iter().any(VerifiedEvidence::endorsed);
+    if is_endorsed && !verifier.endorsed().is_some_and(|endorsed| endorsed.still_counts(&is_revoked)) {
+        return failed("the registry revokes a key that endorsed");
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Step 0: is the call well formed and within limits?
+
+use std::borrow::Cow;
+
+use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, ValueRef, read};
+use countersign_committed_plan::{PlanLimits, PlanProblem, StepProof};
+use countersign_core::{CallId, IdError, RequestId, ServerName, ToolName};
+
+use super::{Deciding, ParsedCall};
+use crate::call::{ARGS_RECIPE, ToolCall};
+use crate::code::RejectionCode;
+use crate::findings::Findings;
+use crate::rejection::Refusal;
+
+/// The member of the arguments that a proposal travels as.
+pub const PROPOSAL_MEMBER: &str = "__pic";
+
+/// The member of the arguments by which the agent's side correlates the request.
+pub const REQUEST_ID_MEMBER: &str = "__pic_request_id";
+
+/// Strips the reserved members from the arguments of a call. Tool, schemas, approvals, proposals and records see the rest.
+/// Members of those names further down are the tool's own.
+///
+/// ```
+/// use countersign_canonical_json::{Limits, Recipe, read};
+/// let sent = br#"{"to":"bob","__pic_request_id":"r-7","__pic":{"protocol":"PIC/1.0"}}"#;
+/// let sent = read(sent, Recipe::Jcs1, &Limits::default())?;
+/// assert_eq!(countersign_tool_gate::own_arguments(sent).as_str(), r#"{"to":"bob"}"#);
+/// # Ok::<(), countersign_canonical_json::JsonError>(())
+/// ```
+#[must_use]
+pub fn own_arguments(sent: Canonical) -> Canonical {
+    sent.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER])
+}
+
+/// Id and names of a call.
+pub(crate) struct CallNames {
+    call_id: CallId,
+    server: Option<ServerName>,
+    name: ToolName,
+}
+
+fn malformed(reason: impl Into<Cow<'static, str>>) -> Refusal {
+    Refusal::new(RejectionCode::MalformedCall, reason)
+}
+
+/// Step 0, first part: are ids and names well formed?
+pub(crate) fn read_ids(call: &ToolCall<'_>, findings: &mut Findings) -> Result<CallNames, Refusal> {
+    let id_error = |error: IdError| malformed(error.to_string());
+    let call_id = CallId::new(call.call_id).map_err(id_error)?;
+    findings.request_id = call.request_id.map(RequestId::new).transpose().map_err(id_error)?;
+    let server = call.server.map(ServerName::new).transpose().map_err(id_error)?;
+    let name = ToolName::new(call.name).map_err(id_error)?;
+    Ok(CallNames { call_id, server, name })
+}
+
+/// Step 0, second part, asked after step 1: is all the rest well formed and within limits?
+pub(crate) fn read_call(deciding: &mut Deciding<'_>, names: CallNames) -> Result<ParsedCall, Refusal> {
+    let Deciding { terms, call, findings, .. } = deciding;
+    if call.approvals.len() > terms.limits.approvals {
+        return Err(Refusal::new(RejectionCode::LimitExceeded, "too many approvals came with the call"));
+    }
+    let sent = read(call.args, ARGS_RECIPE, &terms.limits.args).map_err(|error| {
+        use JsonErrorKind::{TooDeep, TooLarge, TooWide};
+        let too_much = matches!(error.kind(), TooLarge | TooDeep | TooWide);
+        let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
+        Refusal::new(code, format!("arguments: {error}"))
+    })?;
+    let mut reserved = Reserved::of(&sent);
+    let args = own_arguments(sent);
+    findings.args = Some(args.digest());
+    if args.value().kind() != Kind::Object {
+        return Err(malformed("arguments are not an object"));
+    }
+    let among =
+        reserved.request_id.take().transpose().map_err(|()| malformed("`__pic_request_id` is not an id"))?;
+    findings.request_id = findings.request_id.take().or(among);
+    if call.proposal.is_some() && reserved.proposal.is_some() {
+        return Err(malformed("a proposal came beside the arguments and another among them"));
+    }
+    let proof = call.plan_proof.map(read_proof).transpose()?;
+    let CallNames { call_id, server, name } = names;
+    Ok(ParsedCall { call_id, server, name, args, reserved_proposal: reserved.proposal, proof })
+}
+
+fn read_proof(json: &[u8]) -> Result<StepProof, Refusal> {
+    StepProof::from_json(json, &PlanLimits::default()).map_err(|error| {
+        let too_much = error.problem() == PlanProblem::Limit;
+        let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
+        Refusal::new(code, format!("plan proof: {error}"))
+    })
+}
+
+/// Reserved members of the arguments, which are not the tool's.
+struct Reserved {
+    /// The proposal's canonical text.
+    proposal: Option<String>,
+    /// An error where it is malformed.
+    request_id: Option<Result<RequestId, ()>>,
+}
+
+impl Reserved {
+    fn of(sent: &Canonical) -> Self {
+        let member = |name| sent.value().get(name);
+        let read = |id: ValueRef<'_>| id.as_str().and_then(|id| RequestId::new(id).ok()).ok_or(());
+        Self {
+            proposal: member(PROPOSAL_MEMBER).map(ValueRef::canonical_text),
+            request_id: member(REQUEST_ID_MEMBER).map(read),
+        }
+    }
+}

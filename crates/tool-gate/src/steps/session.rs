@@ -1,0 +1,113 @@
+//! Steps 1 and 2: may the session act now, and is the tool one of its own?
+
+use countersign_core::{AgentId, Digest, ServerName, Timestamp, ToolId, ToolName};
+use countersign_registry::{AgentEntry, AgentError, ContractError, RegistryView, SessionContract, ToolRules};
+
+use super::{Deciding, ParsedCall};
+use crate::code::RejectionCode;
+use crate::rejection::Refusal;
+use crate::rows::Rows;
+
+/// Step 1: is the contract alive, the registry fresh, the agent neither revoked nor quarantined now?
+pub(crate) fn check_agent<'v>(
+    agent: &AgentId,
+    rows: &Rows,
+    contract: &SessionContract,
+    view: &'v RegistryView,
+    now: Timestamp,
+) -> Result<&'v AgentEntry, Refusal> {
+    check_contract(contract, view, now)?;
+    rows.check(now)?;
+    view.snapshot().agent(agent).ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
+}
+
+/// Step 1 except quarantine: is the contract alive under this registry?
+pub(crate) fn check_contract(
+    contract: &SessionContract,
+    view: &RegistryView,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    contract.check(view, now).map_err(|error| Refusal::new(contract_code(error), error.to_string()))
+}
+
+pub(crate) const fn contract_code(error: ContractError) -> RejectionCode {
+    match error {
+        ContractError::Agent(error) => agent_code(error),
+        ContractError::Expired | ContractError::Superseded | _ => RejectionCode::ContractExpired,
+    }
+}
+
+pub(crate) const fn agent_code(error: AgentError) -> RejectionCode {
+    match error {
+        AgentError::Freshness(_) => RejectionCode::RegistryStale,
+        AgentError::NotRegistered => RejectionCode::AgentNotRegistered,
+        AgentError::Revoked => RejectionCode::AgentRevoked,
+        _ => RejectionCode::ContractExpired,
+    }
+}
+
+/// Step 2: is the tool disclosed, then and now?
+pub(crate) fn disclosed_tool<'d>(
+    deciding: &mut Deciding<'d>,
+    parsed: &ParsedCall,
+) -> Result<(ToolId, &'d ToolRules), Refusal> {
+    let Deciding { in_force, view, findings, .. } = deciding;
+    let tool = meant_tool(&in_force.contract, parsed.server.as_ref(), &parsed.name)?;
+    findings.tool = Some(tool.clone());
+    let rules = listed_tool(&in_force.contract, view, &tool)?;
+    findings.impact = Some(rules.entry().impact());
+    Ok((tool, rules))
+}
+
+/// Returns the tool that the call names. Without a server, the name must be unique among the disclosed tools.
+pub(crate) fn meant_tool(
+    contract: &SessionContract,
+    server: Option<&ServerName>,
+    name: &ToolName,
+) -> Result<ToolId, Refusal> {
+    let unclear = || Refusal::new(RejectionCode::UndisclosedTool, "no one server discloses the name");
+    match server {
+        Some(server) => Ok(ToolId::from_names(server.clone(), name.clone())),
+        None => only_tool(contract.tools(), name).cloned().ok_or_else(unclear),
+    }
+}
+
+/// Returns the tool of this name, if exactly one server has it.
+pub(crate) fn only_tool<'a>(
+    tools: impl IntoIterator<Item = &'a ToolId>,
+    name: &ToolName,
+) -> Option<&'a ToolId> {
+    let mut named = tools.into_iter().filter(|tool| tool.name() == name);
+    let found = named.next()?;
+    if named.next().is_some() { None } else { Some(found) }
+}
+
+pub(crate) fn listed_tool<'v>(
+    contract: &SessionContract,
+    view: &'v RegistryView,
+    tool: &ToolId,
+) -> Result<&'v ToolRules, Refusal> {
+    contract.disclosed(view, tool).ok_or_else(|| {
+        let listed_once = contract.discloses(tool);
+        let reason = if listed_once { "no longer listed for the agent" } else { "not in the contract" };
+        Refusal::new(RejectionCode::UndisclosedTool, reason)
+    })
+}
+
+/// Step 2: is the definition the pinned one?
+pub(crate) fn check_definition(rules: &ToolRules, seen: Option<Digest>) -> Result<(), Refusal> {
+    use RejectionCode::{ToolDefinitionChanged, ToolDefinitionUnknown};
+    match (rules.entry().definition(), seen) {
+        (Some(pinned), Some(seen)) if pinned == seen => Ok(()),
+        (Some(_), Some(_)) => {
+            Err(Refusal::new(ToolDefinitionChanged, "the server's definition is another one"))
+        }
+        (Some(_), None) => Err(Refusal::new(ToolDefinitionUnknown, "the server's definition was not seen")),
+        (None, _) => Ok(()),
+    }
+}
+
+/// Returns `true` if a tool of this name is disclosed, on any server.
+pub(crate) fn is_name_disclosed(contract: &SessionContract, name: &str) -> bool {
+    contract.tools().iter().any(|tool| tool.name().as_str() == name)
+}

@@ -1,0 +1,110 @@
+//! Steps 9 and 10: do the embedder's checks agree, and are evidence and approval spent?
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use countersign_action_proposal::{ProposalSpendError, SpentProposal, VerifiedProposal};
+use countersign_approval_token::{Approval, SpentApproval};
+use countersign_core::{Clock, ImpactClass, SpendError, Timestamp};
+
+use super::Subject;
+use crate::code::RejectionCode;
+use crate::findings::Findings;
+use crate::rejection::{Refusal, UsedUp};
+use crate::settings::{ApprovalSettings, ProposalSettings};
+use crate::terms::GateTerms;
+use crate::user_check::CheckedCall;
+
+/// Step 9: do the embedder's own checks agree?
+pub(crate) fn check_user_checks(
+    terms: &GateTerms,
+    subject: &Subject<'_>,
+    impact: ImpactClass,
+) -> Result<(), Refusal> {
+    let checked = CheckedCall {
+        call_id: subject.call_id,
+        tool: subject.tool,
+        args: subject.args,
+        impact,
+        agent: &terms.agent,
+        session: &terms.session,
+        principal: &terms.principal,
+    };
+    for (name, check) in &terms.checks {
+        match catch_unwind(AssertUnwindSafe(|| check.check(&checked))) {
+            Ok(Ok(())) => {}
+            Ok(Err(reason)) => {
+                return Err(Refusal::new(RejectionCode::CheckRefused, format!("{name}: {reason}")));
+            }
+            Err(_) => return Err(Refusal::new(RejectionCode::CheckRefused, format!("{name}: panicked"))),
+        }
+    }
+    Ok(())
+}
+
+/// Step 10: are attestations, endorsements and approval unspent, and now spent, durably?
+///
+/// The proposal's evidence goes first: a call that fails there has cost no approval, and the code of step 8 still comes before
+/// the one of step 10. A call that fails at its approval has used up its attestations, which were good for this call alone,
+/// and one use of each endorsement.
+pub(crate) fn spend(
+    clock: &dyn Clock,
+    proposal: Option<(VerifiedProposal, &ProposalSettings)>,
+    approval: Option<(Approval, &ApprovalSettings)>,
+    findings: &mut Findings,
+) -> Result<(Option<SpentProposal>, Option<SpentApproval>), Refusal> {
+    if proposal.is_none() && approval.is_none() {
+        return Ok((None, None));
+    }
+    // Evidence and the embedder's checks may have taken their time.
+    let now = clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    let proposal = match proposal {
+        None => None,
+        Some((verified, settings)) => {
+            let spent = verified.spend(&*settings.spent, now, settings.skew);
+            let spent = spent.map_err(|error| {
+                let (what, code) = match &error {
+                    ProposalSpendError::Endorsement { evidence, .. } => {
+                        findings.note_evidence(evidence);
+                        ("endorsement", RejectionCode::PicVerifierFailed)
+                    }
+                    ProposalSpendError::Attestation(_) | _ => {
+                        ("attestation", RejectionCode::PicEvidenceFailed)
+                    }
+                };
+                spend_refusal(error.cause(), what, [code; 2])
+            })?;
+            findings.note_evidence(spent.evidence());
+            Some(spent)
+        }
+    };
+    findings.used = UsedUp::of(None, proposal.as_ref());
+    let approval = match approval {
+        None => None,
+        Some((approval, settings)) => Some(spend_approval(approval, settings, now)?),
+    };
+    findings.used = UsedUp::of(approval.as_ref(), proposal.as_ref());
+    Ok((proposal, approval))
+}
+
+pub(crate) fn spend_approval(
+    approval: Approval,
+    settings: &ApprovalSettings,
+    now: Timestamp,
+) -> Result<SpentApproval, Refusal> {
+    let codes = [RejectionCode::ApprovalSpent, RejectionCode::ApprovalExpired];
+    approval
+        .spend(&*settings.spent, now, settings.verify.skew)
+        .map_err(|error| spend_refusal(&error, "approval", codes))
+}
+
+/// Refusal of step 10, with a code for a token spent before and a code for an expired one.
+fn spend_refusal(error: &SpendError, what: &str, [spent, expired]: [RejectionCode; 2]) -> Refusal {
+    let code = match error {
+        SpendError::Spent => spent,
+        SpendError::Expired => expired,
+        SpendError::ClockAhead => RejectionCode::StoreClockAhead,
+        SpendError::TooNew => RejectionCode::StoreTooNew,
+        SpendError::Unavailable(_) | _ => RejectionCode::StoreUnavailable,
+    };
+    Refusal::new(code, format!("{what}: {error}"))
+}
