@@ -8,7 +8,7 @@ use countersign_canonical_json::Canonical;
 use countersign_core::{CallId, ImpactClass, Timestamp, ToolId};
 
 use crate::code::RejectionCode;
-use crate::decide::{Basis, check_still_stands};
+use crate::decide::{CallBasis, check_still_stands};
 use crate::parts::GateParts;
 use crate::plan::AcceptedStep;
 use crate::rejection::UsedUp;
@@ -39,7 +39,7 @@ pub struct AcceptedCall {
     pub(crate) impact: ImpactClass,
     pub(crate) approval: Option<SpentApproval>,
     pub(crate) proposal: Option<SpentProposal>,
-    pub(crate) basis: Basis,
+    pub(crate) basis: CallBasis,
     pub(crate) in_flight: InFlight,
 }
 
@@ -225,7 +225,7 @@ impl InFlight {
     }
 
     /// Whether the call may be run now: what it was accepted under still stands, and it was not held too long.
-    fn may_run(&self, tool: &ToolId, basis: &Basis) -> Result<(), RejectionCode> {
+    fn may_run(&self, tool: &ToolId, basis: &CallBasis) -> Result<(), RejectionCode> {
         let look = || {
             let now = self.gate.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
             let (terms, view) = (self.gate.progress.in_force(), self.gate.terms.view(now));

@@ -26,13 +26,13 @@ pub struct ToolCall<'a> {
     pub(crate) request_id: Option<&'a str>,
     pub(crate) plan_step: Option<u64>,
     pub(crate) plan_proof: Option<&'a [u8]>,
-    pub(crate) denied: Option<Denial<'a>>,
+    pub(crate) denied: Option<CallDenial<'a>>,
     pub(crate) trace: Option<&'a str>,
 }
 
 /// A person's no to exactly this call.
 #[derive(Clone, Copy)]
-pub(crate) struct Denial<'a> {
+pub(crate) struct CallDenial<'a> {
     pub(crate) by: Option<&'a str>,
     /// What the person was asked; without it, the host knows that it was this call.
     pub(crate) asked: Option<&'a CallBinding>,
@@ -118,14 +118,14 @@ impl<'a> ToolCall<'a> {
     /// the host's word can only tighten.
     #[must_use]
     pub const fn denied(mut self) -> Self {
-        self.denied = Some(Denial { by: None, asked: None });
+        self.denied = Some(CallDenial { by: None, asked: None });
         self
     }
 
     /// Says so of the person with that name, which goes on record. At most 256 bytes of it, hidden characters spelled out.
     #[must_use]
     pub const fn denied_by(mut self, person: &'a str) -> Self {
-        self.denied = Some(Denial { by: Some(person), asked: None });
+        self.denied = Some(CallDenial { by: Some(person), asked: None });
         self
     }
 
@@ -135,7 +135,7 @@ impl<'a> ToolCall<'a> {
     /// [`ApprovalRequest::binding`]: crate::ApprovalRequest::binding
     #[must_use]
     pub const fn denied_as(mut self, asked: &'a CallBinding, person: &'a str) -> Self {
-        self.denied = Some(Denial { by: Some(person), asked: Some(asked) });
+        self.denied = Some(CallDenial { by: Some(person), asked: Some(asked) });
         self
     }
 

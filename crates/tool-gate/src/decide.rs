@@ -33,12 +33,12 @@ pub(crate) struct Cleared<'g> {
     pub(crate) proposal: Option<SpentProposal>,
     pub(crate) reservation: Reservation<'g>,
     pub(crate) step: Option<HeldStep<'g>>,
-    pub(crate) basis: Basis,
+    pub(crate) basis: CallBasis,
 }
 
 /// Registry and contract of the decision. They must still stand when the call runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Basis {
+pub(crate) struct CallBasis {
     version: u64,
     /// Fingerprint of the tool's entry.
     entry: Digest,
@@ -93,7 +93,7 @@ pub(crate) fn decide<'g>(
     check_user_checks(terms, &subject, backing.impact)?;
     check_still_free(progress.plan.get(), step.as_ref())?;
     let (proposal, approval) = spend(clock, backing.proposal, approval, deciding.findings)?;
-    let basis = Basis {
+    let basis = CallBasis {
         version: view.snapshot().version(),
         entry: rules.entry().fingerprint(),
         has_approval: approval.is_some(),
@@ -106,7 +106,12 @@ pub(crate) fn decide<'g>(
 }
 
 /// Repeats step 1 and 2 right before the record: user checks and stores may have taken their time.
-fn last_look(gate: &GateParts, tool: &ToolId, basis: &Basis, findings: &mut Findings) -> Result<(), Refusal> {
+fn last_look(
+    gate: &GateParts,
+    tool: &ToolId,
+    basis: &CallBasis,
+    findings: &mut Findings,
+) -> Result<(), Refusal> {
     let GateParts { terms, progress, .. } = gate;
     let now =
         progress.clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
@@ -124,7 +129,7 @@ pub(crate) fn check_still_stands(
     gate: &GateParts,
     contract: &SessionContract,
     tool: &ToolId,
-    basis: &Basis,
+    basis: &CallBasis,
     view: &RegistryView,
     now: Timestamp,
 ) -> Result<(), Refusal> {

@@ -7,9 +7,9 @@ use countersign_canonical_json::Canonical;
 use countersign_committed_plan::PlanRoot;
 use countersign_core::{Digest, ImpactClass, OperatorId, RequestId, Timestamp, TokenId, ToolId};
 
-use crate::call::{ARGS_RECIPE, Denial, ToolCall};
+use crate::call::{ARGS_RECIPE, CallDenial, ToolCall};
 use crate::code::RejectionCode;
-use crate::plan_approval::PlanApproval;
+use crate::plan_approval::SpentPlanApproval;
 use crate::probing::{Probe, call_key};
 use crate::recorded_fields::RecordedFields;
 use crate::rejection::UsedUp;
@@ -86,7 +86,7 @@ impl Findings {
     }
 
     /// Notes the person who denied the call.
-    pub(crate) fn note_denial(&mut self, denial: Denial<'_>) {
+    pub(crate) fn note_denial(&mut self, denial: CallDenial<'_>) {
         self.denied_by = denial.by.map(Escaped::new);
     }
 
@@ -100,7 +100,7 @@ impl Findings {
     }
 
     /// Notes the approval of the plan, which counts for this call.
-    pub(crate) fn note_plan_approval(&mut self, approval: &PlanApproval) {
+    pub(crate) fn note_plan_approval(&mut self, approval: &SpentPlanApproval) {
         self.approval = Some((approval.token_id.clone(), approval.approver.clone()));
     }
 

@@ -9,15 +9,15 @@ use parking_lot::Mutex;
 
 use crate::code::RejectionCode;
 use crate::findings::Findings;
-use crate::plan_approval::PlanApproval;
+use crate::plan_approval::SpentPlanApproval;
 use crate::plan_error::{FinishPlanError, StartPlanError};
-use crate::plan_walk::{Committed, PlannedChange, Walk};
+use crate::plan_walk::{OfferedCommit, PlanWalk, PlannedChange};
 use crate::rejection::Refusal;
 
 /// A plan that the gate holds its calls to. Once a gate has one, it never has none.
 #[derive(Debug)]
 pub(crate) struct RunningPlan {
-    state: Mutex<State>,
+    state: Mutex<PlanState>,
 }
 
 /// What came of a halt.
@@ -35,15 +35,15 @@ const BY_HOST: &str = "by-host";
 
 /// Root, approval and place change together.
 #[derive(Debug)]
-struct State {
+struct PlanState {
     root: PlanRoot,
-    approval: Option<Arc<PlanApproval>>,
-    walk: Walk,
+    approval: Option<Arc<SpentPlanApproval>>,
+    walk: PlanWalk,
 }
 
 impl RunningPlan {
-    pub(crate) fn new(root: PlanRoot, approval: Option<PlanApproval>, walk: Walk) -> Self {
-        Self { state: Mutex::new(State { root, approval: approval.map(Arc::new), walk }) }
+    pub(crate) fn new(root: PlanRoot, approval: Option<SpentPlanApproval>, walk: PlanWalk) -> Self {
+        Self { state: Mutex::new(PlanState { root, approval: approval.map(Arc::new), walk }) }
     }
 
     pub(crate) fn root(&self) -> PlanRoot {
@@ -80,7 +80,11 @@ impl RunningPlan {
     }
 
     /// Says whether an amendment could be taken now.
-    pub(crate) fn can_amend(&self, plan: &Committed, context: &PlanContext) -> Result<(), StartPlanError> {
+    pub(crate) fn can_amend(
+        &self,
+        plan: &OfferedCommit,
+        context: &PlanContext,
+    ) -> Result<(), StartPlanError> {
         if plan.header().amends().is_none() {
             return Err(StartPlanError::Started);
         }
@@ -90,7 +94,7 @@ impl RunningPlan {
     /// Holds the turn for an amendment, while its approval is verified and spent and it goes on record.
     pub(crate) fn hold_amendment(
         &self,
-        plan: Committed,
+        plan: OfferedCommit,
         context: &PlanContext,
     ) -> Result<HeldAmendment<'_>, StartPlanError> {
         let planned = self.state.lock().walk.check_amendment(plan, context)?;
@@ -99,7 +103,7 @@ impl RunningPlan {
 
     /// Keeps what came of a step for the trace. The cursor knows its own runs, so it cannot refuse one.
     pub(crate) fn observe(&self, step: AcceptedStep, observation: Vec<u8>, record: u64) {
-        if let (Some(run), Walk::Whole(cursor)) = (step.run, &mut self.state.lock().walk) {
+        if let (Some(run), PlanWalk::Whole(cursor)) = (step.run, &mut self.state.lock().walk) {
             let _known = cursor.observe(run, observation, record);
         }
     }
@@ -117,15 +121,15 @@ impl RunningPlan {
     pub(crate) fn finish(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
         let mut state = self.state.lock();
         match &state.walk {
-            Walk::Whole(cursor) => cursor.is_complete()?,
-            Walk::Root(_) => return Err(FinishPlanError::RootOnly),
-            Walk::Finished => return Err(FinishPlanError::NoPlan),
+            PlanWalk::Whole(cursor) => cursor.is_complete()?,
+            PlanWalk::Root(_) => return Err(FinishPlanError::RootOnly),
+            PlanWalk::Finished => return Err(FinishPlanError::NoPlan),
         }
-        let walk = std::mem::replace(&mut state.walk, Walk::Finished);
+        let walk = std::mem::replace(&mut state.walk, PlanWalk::Finished);
         drop(state);
         match walk {
-            Walk::Whole(cursor) => Ok(cursor.finish()?),
-            Walk::Root(_) | Walk::Finished => Err(FinishPlanError::NoPlan),
+            PlanWalk::Whole(cursor) => Ok(cursor.finish()?),
+            PlanWalk::Root(_) | PlanWalk::Finished => Err(FinishPlanError::NoPlan),
         }
     }
 }
@@ -148,7 +152,7 @@ pub(crate) struct HeldStep<'g> {
     plan: &'g RunningPlan,
     root: PlanRoot,
     /// The approval of the very plan whose turn is held.
-    approval: Option<Arc<PlanApproval>>,
+    approval: Option<Arc<SpentPlanApproval>>,
     planned: Option<PlannedCall>,
 }
 
@@ -157,7 +161,7 @@ impl HeldStep<'_> {
         self.root
     }
 
-    pub(crate) fn approval(&self) -> Option<&PlanApproval> {
+    pub(crate) fn approval(&self) -> Option<&SpentPlanApproval> {
         self.approval.as_deref()
     }
 
@@ -189,7 +193,7 @@ pub(crate) struct HeldAmendment<'g> {
 
 impl HeldAmendment<'_> {
     /// Goes on by the amendment, whose approval is spent and which is on record, unless the plan was halted meanwhile.
-    pub(crate) fn keep(mut self, approval: Option<PlanApproval>) -> Result<(), StartPlanError> {
+    pub(crate) fn keep(mut self, approval: Option<SpentPlanApproval>) -> Result<(), StartPlanError> {
         let approval = approval.ok_or(RejectionCode::Internal)?;
         let planned = self.planned.take().ok_or(RejectionCode::Internal)?;
         let mut state = self.plan.state.lock();

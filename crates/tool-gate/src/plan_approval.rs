@@ -59,13 +59,13 @@ pub(crate) fn definition(seen: Option<Digest>, rules: &ToolRules) -> Option<Dige
 
 /// Names the approval under which a whole plan runs, which is spent.
 #[derive(Debug)]
-pub(crate) struct PlanApproval {
+pub(crate) struct SpentPlanApproval {
     pub(crate) token_id: TokenId,
     pub(crate) approver: OperatorId,
     definitions: Definitions,
 }
 
-impl PlanApproval {
+impl SpentPlanApproval {
     pub(crate) fn new(spent: &SpentApproval, definitions: Definitions) -> Self {
         Self { token_id: spent.token_id().clone(), approver: spent.approver().clone(), definitions }
     }

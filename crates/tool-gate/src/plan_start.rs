@@ -17,12 +17,12 @@ use crate::code::RejectionCode;
 use crate::gate::ToolGate;
 use crate::parts::GateParts;
 use crate::plan::{HeldAmendment, RunningPlan};
-use crate::plan_approval::{Definitions, PLAN_TOOL, PlanApproval, binding};
+use crate::plan_approval::{Definitions, PLAN_TOOL, SpentPlanApproval, binding};
 use crate::plan_commit::{Allowed, commit_plan};
 use crate::plan_entry::plan_entry;
 use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offer, Offered, PlanRootSettings, PlanSettings};
-use crate::plan_walk::{Committed, Walk};
+use crate::plan_walk::{OfferedCommit, PlanWalk};
 use crate::rejection::ApprovalRequest;
 use crate::rejection::Refusal;
 use crate::steps::approval::verify_one;
@@ -143,7 +143,7 @@ impl ToolGate {
             }
             let committed = change.commit(offer)?;
             let definitions = definitions(change.inner, &change.allowed(), &committed);
-            let walk = Walk::start(committed, &change.context()?, change.inner.terms.on_breach)?;
+            let walk = PlanWalk::start(committed, &change.context()?, change.inner.terms.on_breach)?;
             if let Some(token) = approval {
                 change.approve(&token, definitions)?;
             }
@@ -166,11 +166,11 @@ impl ToolGate {
     /// Prepares a change of the plan, puts it on record, and makes it.
     fn change_plan<'g>(
         &'g self,
-        prepare: impl FnOnce(&mut Change<'g>) -> Result<Next<'g>, StartPlanError>,
+        prepare: impl FnOnce(&mut PlanChange<'g>) -> Result<Next<'g>, StartPlanError>,
     ) -> Result<PlanRoot, StartPlanError> {
         let inner = self.parts();
         let _one_at_a_time = inner.progress.changing_plan.lock();
-        let mut change = Change::new(inner);
+        let mut change = PlanChange::new(inner);
         // The stores are the embedder's.
         let prepared = catch_unwind(AssertUnwindSafe(|| {
             change.begin()?;
@@ -196,7 +196,7 @@ impl ToolGate {
             None => unrecorded(()),
         })?;
         let internal = StartPlanError::Refused(RejectionCode::Internal);
-        let Change { now, root: Some(root), approval, .. } = change else {
+        let PlanChange { now, root: Some(root), approval, .. } = change else {
             return Err(internal);
         };
         let id =
@@ -216,24 +216,24 @@ impl ToolGate {
 
 /// What becomes of the gate's plan once that is on record.
 enum Next<'g> {
-    Start(Walk),
+    Start(PlanWalk),
     Amend(HeldAmendment<'g>),
 }
 
 /// What is known of a plan that is to be started or amended, for its record.
-struct Change<'g> {
+struct PlanChange<'g> {
     inner: &'g Arc<GateParts>,
     terms: Arc<InForce>,
     view: Arc<RegistryView>,
     now: Timestamp,
     args: Option<Canonical>,
     root: Option<PlanRoot>,
-    approval: Option<PlanApproval>,
+    approval: Option<SpentPlanApproval>,
     /// What is wrong with the approval, where something is.
     reason: Option<Cow<'static, str>>,
 }
 
-impl<'g> Change<'g> {
+impl<'g> PlanChange<'g> {
     fn new(inner: &'g Arc<GateParts>) -> Self {
         let (terms, view, now) =
             (inner.progress.in_force(), inner.terms.registry.view(), inner.progress.clock.latest());
@@ -258,7 +258,7 @@ impl<'g> Change<'g> {
         Allowed { contract: &self.terms.contract, view: &self.view }
     }
 
-    fn commit(&mut self, offer: Offer) -> Result<Committed, StartPlanError> {
+    fn commit(&mut self, offer: Offer) -> Result<OfferedCommit, StartPlanError> {
         self.terms.contract.check(&self.view, self.now)?;
         self.inner.recorder.rows.check(self.now).map_err(|refusal| {
             self.reason = Some(refusal.reason);
@@ -283,7 +283,7 @@ impl<'g> Change<'g> {
         let spent = verify_one(token, settings, PARTIAL, &binding, view, *now)
             .and_then(|approval| spend_approval(approval, settings, *now));
         match spent {
-            Ok(spent) => self.approval = Some(PlanApproval::new(&spent, definitions)),
+            Ok(spent) => self.approval = Some(SpentPlanApproval::new(&spent, definitions)),
             Err(Refusal { code, reason, .. }) => {
                 self.reason = Some(reason);
                 return Err(code.into());
@@ -318,17 +318,17 @@ pub(crate) fn context(inner: &GateParts, view: &RegistryView) -> Result<PlanCont
 }
 
 /// Commits a plan that was made for this session, this goal and this registry, or verifies that the root is that of one.
-fn commit(inner: &GateParts, offer: Offer, allowed: &Allowed<'_>) -> Result<Committed, StartPlanError> {
+fn commit(inner: &GateParts, offer: Offer, allowed: &Allowed<'_>) -> Result<OfferedCommit, StartPlanError> {
     let context = context(inner, allowed.view)?;
     Ok(match offer {
         Offer::Whole(plan) => {
             plan.header().check(&context)?;
-            Committed::Whole(Box::new(commit_plan(plan, allowed.contract, allowed.view)?))
+            OfferedCommit::Whole(Box::new(commit_plan(plan, allowed.contract, allowed.view)?))
         }
         Offer::Root(root, header) => {
             let verified = header.verify(&root)?;
             verified.header().check(&context)?;
-            Committed::Root(verified)
+            OfferedCommit::Root(verified)
         }
     })
 }
@@ -344,10 +344,10 @@ fn canonical(offer: &Offer) -> Result<Canonical, StartPlanError> {
 }
 
 /// The definitions of the plan's tools; of all tools of the session, where nobody here knows which of them the plan has.
-fn definitions(inner: &GateParts, allowed: &Allowed<'_>, plan: &Committed) -> Definitions {
+fn definitions(inner: &GateParts, allowed: &Allowed<'_>, plan: &OfferedCommit) -> Definitions {
     let seen = |tool: &ToolId| inner.progress.definition(tool);
     match plan {
-        Committed::Whole(plan) => Definitions::of(seen, allowed, plan.steps().iter().map(Step::tool)),
-        Committed::Root(_) => Definitions::of(seen, allowed, allowed.contract.tools().iter()),
+        OfferedCommit::Whole(plan) => Definitions::of(seen, allowed, plan.steps().iter().map(Step::tool)),
+        OfferedCommit::Root(_) => Definitions::of(seen, allowed, allowed.contract.tools().iter()),
     }
 }

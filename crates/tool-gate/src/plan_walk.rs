@@ -9,12 +9,12 @@ use crate::code::RejectionCode;
 use crate::plan_error::StartPlanError;
 
 /// A plan that may be started, or taken as an amendment: what it says of itself is true of its root.
-pub(crate) enum Committed {
+pub(crate) enum OfferedCommit {
     Whole(Box<CommittedPlan>),
     Root(VerifiedHeader),
 }
 
-impl Committed {
+impl OfferedCommit {
     pub(crate) const fn root(&self) -> &PlanRoot {
         match self {
             Self::Whole(plan) => plan.root(),
@@ -34,7 +34,7 @@ impl Committed {
 const FINISHED: PlanBreach = PlanBreach::Exhausted { reason: "the plan is finished" };
 
 #[derive(Debug)]
-pub(crate) enum Walk {
+pub(crate) enum PlanWalk {
     Whole(Box<PlanCursor<Vec<u8>>>),
     Root(Box<RootCursor>),
     /// The trace was given out.
@@ -48,17 +48,17 @@ pub(crate) enum PlannedChange {
     Root(Box<PlannedRoot>),
 }
 
-impl Walk {
+impl PlanWalk {
     pub(crate) fn start(
-        plan: Committed,
+        plan: OfferedCommit,
         context: &PlanContext,
         on_breach: OnBreach,
     ) -> Result<Self, PlanUseError> {
         Ok(match plan {
-            Committed::Whole(plan) => {
+            OfferedCommit::Whole(plan) => {
                 Self::Whole(Box::new(PlanCursor::start(*plan, context)?.on_breach(on_breach)))
             }
-            Committed::Root(plan) => {
+            OfferedCommit::Root(plan) => {
                 Self::Root(Box::new(RootCursor::start(plan, context)?.on_breach(on_breach)))
             }
         })
@@ -118,10 +118,14 @@ impl Walk {
         };
     }
 
-    pub(crate) fn can_amend(&self, plan: &Committed, context: &PlanContext) -> Result<(), StartPlanError> {
+    pub(crate) fn can_amend(
+        &self,
+        plan: &OfferedCommit,
+        context: &PlanContext,
+    ) -> Result<(), StartPlanError> {
         match (self, plan) {
-            (Self::Whole(cursor), Committed::Whole(plan)) => Ok(cursor.can_amend(plan, context)?),
-            (Self::Root(cursor), Committed::Root(plan)) => Ok(cursor.can_amend(plan, context)?),
+            (Self::Whole(cursor), OfferedCommit::Whole(plan)) => Ok(cursor.can_amend(plan, context)?),
+            (Self::Root(cursor), OfferedCommit::Root(plan)) => Ok(cursor.can_amend(plan, context)?),
             (Self::Finished, _) => Err(StartPlanError::NoPlan),
             (Self::Whole(_) | Self::Root(_), _) => Err(PlanUseError::Link.into()),
         }
@@ -129,14 +133,14 @@ impl Walk {
 
     pub(crate) fn check_amendment(
         &mut self,
-        plan: Committed,
+        plan: OfferedCommit,
         context: &PlanContext,
     ) -> Result<PlannedChange, StartPlanError> {
         Ok(match (self, plan) {
-            (Self::Whole(cursor), Committed::Whole(plan)) => {
+            (Self::Whole(cursor), OfferedCommit::Whole(plan)) => {
                 PlannedChange::Whole(Box::new(cursor.check_amendment(*plan, context)?))
             }
-            (Self::Root(cursor), Committed::Root(plan)) => {
+            (Self::Root(cursor), OfferedCommit::Root(plan)) => {
                 PlannedChange::Root(Box::new(cursor.check_amendment(plan, context)?))
             }
             (Self::Finished, _) => return Err(StartPlanError::NoPlan),

@@ -5,7 +5,7 @@ use countersign_core::{Digest, Timestamp};
 use countersign_registry::{ApprovalRule, RegistryView};
 
 use super::{Deciding, Subject};
-use crate::call::{ARGS_RECIPE, Denial};
+use crate::call::{ARGS_RECIPE, CallDenial};
 use crate::code::RejectionCode;
 use crate::plan::HeldStep;
 use crate::plan_approval::definition;
@@ -61,7 +61,7 @@ pub(crate) fn check_approval<'d>(
     Err(refusal)
 }
 
-impl Denial<'_> {
+impl CallDenial<'_> {
     /// Returns `true` if the person was asked about this call, whose approval would need this binding.
     fn is_of(&self, call: impl FnOnce() -> Option<CallBinding>) -> bool {
         self.asked.is_none_or(|asked| call().is_some_and(|call| call.act() == asked.act()))

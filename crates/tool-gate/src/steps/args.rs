@@ -25,16 +25,16 @@ pub(crate) fn check_args(rules: &ToolRules, args: &Canonical) -> Result<(), Refu
 /// Counts the calls that one session has used up, in all and per tool. A tool gets a row when it is first used, and
 /// only disclosed tools get this far, so the rows are bounded by the contract.
 #[derive(Debug, Default)]
-pub(crate) struct Usage(Mutex<Rows>);
+pub(crate) struct Usage(Mutex<UsedCalls>);
 
 #[derive(Debug, Default)]
-struct Rows {
-    session: Row,
-    tools: BTreeMap<ToolId, Row>,
+struct UsedCalls {
+    session: UsedSlots,
+    tools: BTreeMap<ToolId, UsedSlots>,
 }
 
 #[derive(Debug, Default)]
-struct Row {
+struct UsedSlots {
     calls: u64,
     /// When the calls within the rate's span were made; never more than the rate allows.
     recent: VecDeque<Timestamp>,
@@ -62,7 +62,7 @@ impl Usage {
         tool_limits: &Limits,
     ) -> Result<Reservation<'_>, RejectionCode> {
         let mut rows = self.0.lock();
-        let Rows { session, tools } = &mut *rows;
+        let UsedCalls { session, tools } = &mut *rows;
         let row = tools.entry(tool.clone()).or_default();
         session.has_room(session_limits, time)?;
         row.has_room(tool_limits, time)?;
@@ -73,7 +73,7 @@ impl Usage {
     }
 }
 
-impl Row {
+impl UsedSlots {
     fn has_room(&mut self, limits: &Limits, now: Timestamp) -> Result<(), RejectionCode> {
         if limits.max_calls().is_some_and(|most| self.calls >= u64::from(most)) {
             return Err(RejectionCode::CallLimit);

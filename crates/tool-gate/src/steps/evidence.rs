@@ -19,7 +19,7 @@ use crate::settings::ProposalSettings;
 pub(crate) const NO_PROPOSAL: &str = "no proposal came with the call";
 
 /// Strictest impact, and the verified proposal if one came.
-pub(crate) struct Backing<'d> {
+pub(crate) struct CheckedEvidence<'d> {
     pub(crate) impact: ImpactClass,
     pub(crate) proposal: Option<(VerifiedProposal, &'d ProposalSettings)>,
 }
@@ -31,7 +31,7 @@ pub(crate) fn check_evidence<'d>(
     subject: &Subject<'_>,
     reservation: &mut Reservation<'_>,
     clock: &dyn Clock,
-) -> Result<Backing<'d>, Refusal> {
+) -> Result<CheckedEvidence<'d>, Refusal> {
     let of_registry = subject.rules.entry().impact();
     let Some(settings) = &deciding.terms.proposals else {
         takes_no_proposals(subject.rules)?;
@@ -41,7 +41,7 @@ pub(crate) fn check_evidence<'d>(
                 "what came as a proposal is no object",
             ));
         }
-        return Ok(Backing { impact: of_registry, proposal: None });
+        return Ok(CheckedEvidence { impact: of_registry, proposal: None });
     };
     let by_policy = settings.verifier.policy().impact_of(subject.tool.name().as_str());
     let impact = by_policy.map_or(of_registry, |impact| impact.max(of_registry));
@@ -53,7 +53,7 @@ pub(crate) fn check_evidence<'d>(
         let mut impacts = std::iter::once(of_registry).chain(by_policy);
         let is_required = impacts.any(|impact| settings.verifier.requires_proposal(impact));
         came_without_proposal(subject.rules, is_required)?;
-        return Ok(Backing { impact, proposal: None });
+        return Ok(CheckedEvidence { impact, proposal: None });
     };
     // why: evidence is read and signatures are verified even for a worthless proposal.
     reservation.charge();
@@ -66,7 +66,7 @@ pub(crate) fn check_evidence<'d>(
     .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "verifying the proposal panicked")))?;
     deciding.findings.note_verified(&verified);
     check_not_revoked(&verified, &settings.verifier, deciding.view)?;
-    Ok(Backing { impact: impact.max(verified.impact()), proposal: Some((verified, settings)) })
+    Ok(CheckedEvidence { impact: impact.max(verified.impact()), proposal: Some((verified, settings)) })
 }
 
 /// Returns `true` if the tool's rule requires evidence whatever the impact.
