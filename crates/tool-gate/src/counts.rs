@@ -4,7 +4,7 @@ use countersign_core::{Millis, Timestamp};
 
 use crate::code::RejectionCode;
 use crate::recent::{Recent, WINDOW_CAPACITY, told};
-use crate::snapshot::CountsSnapshot;
+use crate::snapshot::{CountsSnapshot, share};
 
 /// How many codes there are.
 pub(crate) const CODES: usize = RejectionCode::ALL.len();
@@ -143,11 +143,6 @@ fn tally(recent: impl Iterator<Item = (Timestamp, bool)>) -> (u64, u64) {
     recent.fold((0, 0), |(accepted, all): (u64, u64), (_, passed)| {
         (accepted.saturating_add(u64::from(passed)), all.saturating_add(1).min(WINDOW_CAPACITY))
     })
-}
-
-pub(crate) fn share(accepted: u64, decided: u64) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "a ratio; counts above 2^53 are out of reach")]
-    (decided > 0).then(|| accepted as f64 / decided as f64)
 }
 
 /// Finds a code's counter. `ALL` is in the order of declaration (tested), so its discriminant is its place.

@@ -13,8 +13,9 @@ use countersign_audit_log::{
 use countersign_core::{AgentId, SessionId};
 use countersign_registry::RegistryView;
 
+use self::answer::End;
 pub use self::answer::{Answer, Basis, HostChecks, Missing, Simulated};
-use self::redecide::{End, Redecision};
+use self::redecide::Redecision;
 use self::session::{Gates, History, Session};
 use crate::code::RejectionCode;
 use crate::snapshot::Standing;

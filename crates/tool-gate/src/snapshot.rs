@@ -3,7 +3,6 @@ use countersign_core::{AgentId, Timestamp, ToolId};
 
 use crate::alarm::{AlarmRule, AlarmState};
 use crate::code::RejectionCode;
-use crate::counts::share;
 use crate::histogram::HistogramSnapshot;
 
 /// Everything that is counted, at one moment, as plain data for whoever shows or exports it. It is made by
@@ -134,4 +133,10 @@ impl CountsSnapshot {
         let (accepted, decided) = self.recent;
         share(accepted, decided)
     }
+}
+
+/// Share of accepted calls; `None` before the first decision.
+pub(crate) fn share(accepted: u64, decided: u64) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "a ratio; counts above 2^53 are out of reach")]
+    (decided > 0).then(|| accepted as f64 / decided as f64)
 }

@@ -1,6 +1,7 @@
 use std::fmt;
 
 use crate::code::RejectionCode;
+use crate::rejection::Refusal;
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -155,4 +156,23 @@ pub enum HostChecks {
     Perhaps,
     /// There were none.
     None,
+}
+
+/// Where a call's way through the steps ends before the last one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    Refused(RejectionCode),
+    Unknown(Missing),
+}
+
+impl From<Refusal> for End {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal.code)
+    }
+}
+
+impl From<RejectionCode> for End {
+    fn from(code: RejectionCode) -> Self {
+        Self::Refused(code)
+    }
 }

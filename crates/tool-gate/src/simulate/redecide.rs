@@ -7,11 +7,10 @@ use countersign_canonical_json::{Canonical, Limits, read};
 use countersign_core::{ServerName, ToolId, ToolName};
 use countersign_registry::{AgentEntry, RegistrySnapshot, RegistryView, SessionContract, ToolRules};
 
-use super::answer::{HostChecks, Missing};
+use super::answer::{End, HostChecks, Missing};
 use super::session::{Gates, History, Parents, Session};
 use crate::call::ARGS_RECIPE;
 use crate::code::RejectionCode;
-use crate::rejection::Refusal;
 use crate::snapshot::Standing;
 use crate::steps::args::{Reservation, check_args};
 use crate::steps::evidence::{NO_PROPOSAL, came_without_proposal, takes_no_proposals};
@@ -22,25 +21,6 @@ use crate::steps::session::{
 
 /// The last step that is asked before the record.
 const LAST_STEP: u8 = 10;
-
-/// Where a call's way through the steps ends before the last one.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum End {
-    Refused(RejectionCode),
-    Unknown(Missing),
-}
-
-impl From<Refusal> for End {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal.code)
-    }
-}
-
-impl From<RejectionCode> for End {
-    fn from(code: RejectionCode) -> Self {
-        Self::Refused(code)
-    }
-}
 
 /// What the record says of one step.
 enum Then {

@@ -6,8 +6,7 @@ use countersign_registry::{
     AgentEntry, NegotiateError, NegotiationRequest, RegistrySnapshot, RegistryView, SessionContract, Wanted,
 };
 
-use super::answer::Missing;
-use super::redecide::End;
+use super::answer::{End, Missing};
 use crate::code::RejectionCode;
 use crate::steps::args::Usage;
 use crate::steps::session::{agent_code, contract_code};
