@@ -16,7 +16,7 @@ use countersign_registry::RegistryView;
 use self::answer::End;
 pub use self::answer::{Answer, Basis, HostChecks, Missing, Simulated};
 use self::redecide::Redecision;
-use self::session::{Gates, History, Session};
+use self::session::{CallHistory, Gates, Session};
 use crate::code::RejectionCode;
 use crate::snapshot::Standing;
 
@@ -142,7 +142,7 @@ impl Simulation {
             return None;
         }
         if let Some(session) = self.sessions.get_mut(&sum.session) {
-            session.note(History::Unclear);
+            session.note(CallHistory::Unclear);
         }
         Some(Simulated::Undetermined(Missing::Sum))
     }
@@ -191,7 +191,8 @@ impl Simulation {
         let version = registry.snapshot().version();
         let same_version = call.registry_version == version;
         // The same questions of the same registry: if the answer is another one, the reason is not on record.
-        let same_gate = same_version && session.version == version && session.history == History::AsRecorded;
+        let same_gate =
+            same_version && session.version == version && session.history == CallHistory::AsRecorded;
         let simulated = match Recorded::of(call) {
             Recorded::Anyway(missing) => Simulated::Same(Basis::Carried(missing)),
             Recorded::Unclear(missing) => Simulated::Undetermined(missing),
@@ -232,9 +233,9 @@ impl Simulation {
         };
         let simulated = if same_gate { simulated.as_recorded() } else { simulated };
         session.note(match simulated {
-            Simulated::Same(_) => History::AsRecorded,
-            Simulated::Changed { .. } => History::Changed,
-            Simulated::Undetermined(_) => History::Unclear,
+            Simulated::Same(_) => CallHistory::AsRecorded,
+            Simulated::Changed { .. } => CallHistory::Changed,
+            Simulated::Undetermined(_) => CallHistory::Unclear,
         });
         simulated
     }

@@ -8,7 +8,7 @@ use countersign_core::{ServerName, ToolId, ToolName};
 use countersign_registry::{AgentEntry, RegistrySnapshot, RegistryView, SessionContract, ToolRules};
 
 use super::answer::{End, HostChecks, Missing};
-use super::session::{Gates, History, Parents, Session};
+use super::session::{CallHistory, Gates, Parents, Session};
 use crate::call::ARGS_RECIPE;
 use crate::code::RejectionCode;
 use crate::snapshot::Standing;
@@ -242,7 +242,7 @@ impl<'a> Redecision<'a> {
     /// Step 4.
     fn place(&self, agent: &AgentEntry, rules: &ToolRules) -> Result<Reservation<'a>, End> {
         let (of_agent, of_tool) = (agent.limits(), rules.entry().limits());
-        let is_unclear = self.session.history == History::Unclear
+        let is_unclear = self.session.history == CallHistory::Unclear
             || (self.session.gates == Gates::Several && !self.same_gate);
         if is_unclear && !(of_agent.is_none() && of_tool.is_none()) {
             return Err(End::Unknown(Missing::EarlierCall));
@@ -399,7 +399,7 @@ impl<'a> Redecision<'a> {
         match self.then(10) {
             Then::Passed => Ok(()),
             // Another call that would have been refused has not used it up.
-            Then::Refused(_) if self.session.history != History::AsRecorded => {
+            Then::Refused(_) if self.session.history != CallHistory::AsRecorded => {
                 Err(End::Unknown(Missing::Store))
             }
             Then::Refused(_) | Then::NotAsked => self.stands(10, Missing::Store),

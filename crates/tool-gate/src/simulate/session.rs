@@ -30,7 +30,7 @@ pub(super) struct Session {
     pub(super) more: BTreeSet<ToolId>,
     pub(super) gates: Gates,
     pub(super) usage: Usage,
-    pub(super) history: History,
+    pub(super) history: CallHistory,
 }
 
 /// What is known of the sessions that led to one, under the other registry.
@@ -53,7 +53,7 @@ pub(super) enum Gates {
 
 /// What is known of a session's calls so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum History {
+pub(super) enum CallHistory {
     /// Each got the answer on record.
     AsRecorded,
     /// One got another answer.
@@ -99,7 +99,7 @@ impl Session {
             line,
             gates: Gates::One,
             usage: Usage::default(),
-            history: History::AsRecorded,
+            history: CallHistory::AsRecorded,
         }
     }
 
@@ -110,7 +110,7 @@ impl Session {
         *self = Self { opened, gates, history, usage, ..later };
     }
 
-    pub(super) fn note(&mut self, history: History) {
+    pub(super) fn note(&mut self, history: CallHistory) {
         self.history = self.history.max(history);
     }
 }
