@@ -1,11 +1,12 @@
-//! The approval of a whole plan: what it binds, and what it counts for.
+//! The approval of a whole plan, and the entry on record about a plan.
 
 use std::collections::BTreeMap;
 
 use countersign_approval_token::{CallBinding, SpentApproval};
+use countersign_audit_log::{CallRecord, RecordedTool, Verdict};
 use countersign_canonical_json::{Canonical, to_canonical};
 use countersign_committed_plan::PlanRoot;
-use countersign_core::{CallId, Digest, OperatorId, TokenId, ToolId};
+use countersign_core::{CallId, Digest, OperatorId, Timestamp, TokenId, ToolId};
 use countersign_registry::{RegistryView, ToolRules};
 
 use crate::call::ARGS_RECIPE;
@@ -102,4 +103,24 @@ pub(crate) fn binding(
         Some(ask) => binding.with_ask(ask),
         None => binding,
     })
+}
+
+/// Call id on record of a plan without a root. Other plans have their root as id.
+const NO_ROOT: &str = "plan";
+
+/// Makes an entry about a plan itself, without the optional members.
+pub(crate) fn plan_entry(
+    terms: &GateTerms,
+    time: Timestamp,
+    root: Option<Digest>,
+    what: &str,
+    verdict: Verdict,
+    registry_version: u64,
+) -> CallRecord {
+    let id = root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
+    let tool = RecordedTool::new(PLAN_TOOL.0, what);
+    let mut record = terms.entry(time, &id, tool, verdict, registry_version);
+    record.plan = root;
+    record.about_plan = true;
+    record
 }

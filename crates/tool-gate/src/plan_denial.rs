@@ -9,7 +9,7 @@ use crate::code::RejectionCode;
 use crate::gate::ToolGate;
 use crate::parts::GateParts;
 use crate::plan_approval::PLAN_TOOL;
-use crate::plan_entry::plan_entry;
+use crate::plan_approval::plan_entry;
 use crate::plan_error::StartPlanError;
 use crate::rejection::ApprovalRequest;
 

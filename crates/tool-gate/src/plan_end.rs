@@ -11,7 +11,7 @@ use crate::code::RejectionCode;
 use crate::gate::ToolGate;
 use crate::parts::GateParts;
 use crate::plan::Halting;
-use crate::plan_entry::plan_entry;
+use crate::plan_approval::plan_entry;
 use crate::plan_error::{FinishPlanError, HaltPlanError};
 
 /// What the end of a plan is on record as.

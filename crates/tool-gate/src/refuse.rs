@@ -10,8 +10,7 @@ use crate::code::RejectionCode;
 use crate::findings::Findings;
 use crate::parts::GateParts;
 use crate::probing::Probe;
-use crate::question::{ApprovalDesk, NotFiled};
-use crate::rejection::{ApprovalRequest, Refusal, Rejection, UsedUp};
+use crate::rejection::{ApprovalDesk, ApprovalRequest, NotFiled, Refusal, Rejection, UsedUp};
 use crate::steps::session::only_tool;
 
 impl GateParts {
