@@ -21,6 +21,7 @@ const FLOORS: [(&str, u8); 17] = [
     ("mcp", 5),
     ("sqlite", 5),
     ("plan-runner", 5),
+    ("pic-conformance", 5),
     ("cli", 6),
 ];
 

@@ -9,7 +9,7 @@ use crate::key_scope::{KeyScope, ScopeError};
 use crate::keyring::{EvidenceKey, EvidenceKeyring, InactiveKey, KeyStatus, WireKey};
 use crate::keyring_error::KeyringError;
 use crate::public_key;
-use crate::rfc3339::{self, Offset};
+use countersign_core::rfc3339::{self, Offset};
 
 /// Largest keyring file, in bytes.
 const MAX_BYTES: usize = 1 << 20;

@@ -54,7 +54,6 @@ mod proposal;
 mod provenance;
 mod public_key;
 mod resolver;
-mod rfc3339;
 mod schema;
 mod settings;
 mod trust;

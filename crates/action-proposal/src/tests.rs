@@ -22,7 +22,6 @@ mod policy;
 #[cfg(unix)]
 mod race;
 mod reference;
-mod rfc3339;
 mod schema;
 mod signature;
 mod signing;

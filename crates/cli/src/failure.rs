@@ -1,6 +1,6 @@
-use std::error::Error;
 use std::fmt;
 
+pub(crate) use countersign_core::error_chain as chain;
 use countersign_core::escape_hidden;
 
 /// How the process ends.
@@ -150,70 +150,7 @@ from_coded!(
     countersign_tool_gate::QuarantineError,
 );
 
-/// An error and its sources in one line: `outer: inner: innermost`. Where one and its source say the same, as the errors
-/// of some libraries do, it is said once, in the longer words.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut said = vec![error.to_string()];
-    let mut next = error.source();
-    while let Some(source) = next {
-        let text = source.to_string();
-        if said.last().is_some_and(|last| ends_in(&text, last)) {
-            said.pop();
-        }
-        if !said.last().is_some_and(|last| ends_in(last, &text)) {
-            said.push(text);
-        }
-        next = source.source();
-    }
-    said.join(": ")
-}
-
-/// Says whether `part` is the text, or what stands in it after a colon.
-fn ends_in(text: &str, part: &str) -> bool {
-    text.strip_suffix(part).is_some_and(|before| before.is_empty() || before.ends_with(": "))
-}
-
 /// Text as one line: line ends and blanks in a row become one blank, hidden characters are spelled out.
 pub(crate) fn one_line(text: &str) -> String {
     escape_hidden(&text.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::error::Error;
-    use std::fmt;
-
-    use super::chain;
-
-    #[derive(Debug)]
-    struct Layer(&'static str, Option<Box<Self>>);
-
-    impl fmt::Display for Layer {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(self.0)
-        }
-    }
-
-    impl Error for Layer {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            self.1.as_deref().map(|layer| layer as &dyn Error)
-        }
-    }
-
-    fn said(layers: &[&'static str]) -> String {
-        let (first, rest) = layers.split_first().unwrap();
-        let nest = |inner: Option<Box<Layer>>, text: &&'static str| Some(Box::new(Layer(text, inner)));
-        chain(&Layer(first, rest.iter().rev().fold(None, nest)))
-    }
-
-    #[test]
-    fn a_source_that_only_says_the_same_again_is_left_out() {
-        assert_eq!(said(&["outer", "inner", "innermost"]), "outer: inner: innermost");
-        let disk = ["the store failed", "disk I/O error", "Error code 778: disk I/O error"];
-        assert_eq!(said(&disk), "the store failed: Error code 778: disk I/O error");
-        assert_eq!(said(&["cannot write: no space", "no space"]), "cannot write: no space");
-        assert_eq!(said(&["a", "a", "a"]), "a");
-        // The end of a word is not the same text.
-        assert_eq!(said(&["unable", "able"]), "unable: able");
-    }
 }

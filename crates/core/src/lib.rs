@@ -6,8 +6,10 @@
 
 mod clock;
 mod digest;
+mod error_chain;
 mod id;
 mod impact;
+pub mod rfc3339;
 mod spent;
 mod text;
 mod time;
@@ -18,6 +20,7 @@ mod tests;
 
 pub use clock::{Clock, ClockError, ManualClock, SystemClock};
 pub use digest::{Digest, DigestBuilder, DigestError};
+pub use error_chain::error_chain;
 pub use id::{
     AgentId, Audience, CallId, IdError, KeyId, OperatorId, OutputTag, Principal, RequestId, RunId, SessionId,
     StoreId, TokenId,

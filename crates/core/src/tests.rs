@@ -1,3 +1,5 @@
+mod rfc3339;
+
 use crate::*;
 
 #[test]

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::bind::is_nonce;
 use super::members::ATTESTATION_VERSION;
-use crate::rfc3339::is_sayable;
 use crate::{ActionProposal, HashEntry, ProposalLimits, ProposedCall};
+use countersign_core::rfc3339::is_sayable;
 
 /// Failure to sign an attestation.
 #[derive(Debug, thiserror::Error)]

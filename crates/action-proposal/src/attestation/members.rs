@@ -2,7 +2,7 @@ use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{Digest, Timestamp};
 
 use crate::HashEntry;
-use crate::rfc3339::{self, Offset};
+use countersign_core::rfc3339::{self, Offset};
 
 /// Version of the attestation object (PIC/1.0, *Evidence*, section 6).
 pub const ATTESTATION_VERSION: &str = "PIC-ATT/1.0";

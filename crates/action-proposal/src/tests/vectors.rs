@@ -21,11 +21,11 @@ use countersign_test_vectors::{Vectors, numbered};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::rfc3339::{self, Offset};
 use crate::{
     EndorsedDigests, EvidenceKeyring, MemoryEvidence, Profile, ProposalCode, ProposalLimits, ProposalPolicy,
     ProposalVerifier, ProposedCall,
 };
+use countersign_core::rfc3339::{self, Offset};
 
 /// Result of a vector: its verdict, its code, and the place of a failure.
 type Came = (&'static str, Option<&'static str>, Option<String>);

@@ -5,7 +5,7 @@ use countersign_canonical_json::{
     Canonical, JsonError, JsonErrorKind, Kind, Limits, Recipe, ValueRef, read, write_string,
 };
 use countersign_core::Digest;
-use countersign_tool_gate::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER};
+use countersign_tool_gate::own_arguments;
 use serde_json::{Value, json};
 
 use crate::command::json::malformed;
@@ -17,9 +17,6 @@ const PROPOSAL_BYTES: usize = 64_000;
 
 /// The most bytes of a call's arguments.
 pub(super) const ARGS_BYTES: u64 = 1 << 20;
-
-/// What travels beside the arguments and is none of them: the proposal itself, and the request's id.
-const BESIDE_ARGS: [&str; 2] = [PROPOSAL_MEMBER, REQUEST_ID_MEMBER];
 
 /// The limits that a proposal in a file is read under.
 pub(super) fn limits() -> ProposalLimits {
@@ -74,13 +71,7 @@ pub(super) fn read_args(from: &Source) -> Result<Digest, Failure> {
     if args.value().kind() != Kind::Object {
         return Err(Failure::new("ARGS_NOT_OBJECT", "a tool's arguments are a JSON object").about("--args"));
     }
-    Ok(args_digest(args.value()))
-}
-
-/// SHA-256 over the canonical arguments, without what travels beside them.
-pub(super) fn args_digest(args: ValueRef<'_>) -> Digest {
-    let own = args.members().filter(|(name, _)| !BESIDE_ARGS.contains(name));
-    Digest::of(object(own.map(|(name, value)| (name, value.canonical_text()))).as_bytes())
+    Ok(own_arguments(args).digest())
 }
 
 /// The proposal's text with these evidence entries and no others. No digest of the rest changes: they are all over

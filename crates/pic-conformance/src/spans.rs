@@ -10,11 +10,11 @@ use serde::de::{Deserialize, IgnoredAny};
 
 /// An object, each member with its own text. A name stands once.
 #[derive(Debug, Default)]
-pub(super) struct Spans<'a>(HashMap<String, &'a str>);
+pub(crate) struct Spans<'a>(HashMap<String, &'a str>);
 
 impl<'a> Spans<'a> {
     /// Splits an object that is the whole text, which is known to be JSON.
-    pub(super) fn split(text: &'a str) -> Result<Self, String> {
+    pub(crate) fn split(text: &'a str) -> Result<Self, String> {
         let mut members = HashMap::new();
         let mut rest = text.trim_ascii().strip_prefix('{').ok_or("not an object")?.trim_ascii_start();
         while rest != "}" {
@@ -33,12 +33,12 @@ impl<'a> Spans<'a> {
     }
 
     /// The text of a member.
-    pub(super) fn text(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&'a str> {
         self.0.get(name).copied()
     }
 
     /// A member that is an object, split; without members where there is none.
-    pub(super) fn object(&self, name: &str) -> Result<Self, String> {
+    pub(crate) fn object(&self, name: &str) -> Result<Self, String> {
         self.text(name).filter(|text| *text != "null").map_or_else(|| Ok(Self::default()), Self::split)
     }
 }

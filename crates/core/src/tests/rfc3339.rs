@@ -1,6 +1,6 @@
-use countersign_core::Timestamp;
 use proptest::prelude::*;
 
+use crate::Timestamp;
 use crate::rfc3339::{Offset, TimeTextError, parse, parse_bound};
 
 fn millis(text: &str) -> Result<u64, TimeTextError> {

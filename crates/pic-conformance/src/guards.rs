@@ -1,13 +1,13 @@
 use serde::Deserialize;
 
-use super::manifest::{Entry, Mode};
-use super::report::Fault;
-use super::vector::{Vector, invalid};
+use crate::manifest::{Entry, Mode};
+use crate::report::Fault;
+use crate::vector::{Vector, invalid};
 
 impl Vector<'_> {
     /// The guards of the reference's runner: a vector must show what its mode is for, and nothing must be looked for
     /// outside of it.
-    pub(super) fn check_shape(&self, entry: &Entry) -> Result<(), Fault> {
+    pub(crate) fn check_shape(&self, entry: &Entry) -> Result<(), Fault> {
         if !matches!(entry.mode, Mode::Evidence | Mode::TrustSanitization) {
             return Ok(());
         }

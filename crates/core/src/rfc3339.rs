@@ -1,24 +1,35 @@
-use countersign_core::Timestamp;
+//! Times as text: RFC 3339, in one spelling.
+
+use crate::Timestamp;
 
 /// 9999-12-31T23:59:59.999Z, the last millisecond that RFC 3339 can express in UTC.
 const LAST_MILLIS: i64 = 253_402_300_799_999;
 
 /// Returns whether the year has four digits, as RFC 3339 requires.
-pub(crate) fn is_sayable(time: Timestamp) -> bool {
+#[must_use]
+pub fn is_sayable(time: Timestamp) -> bool {
     i64::try_from(time.as_millis()).is_ok_and(|millis| millis <= LAST_MILLIS)
 }
 
 /// Whether a text without an offset is read, as UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offset {
+#[expect(clippy::exhaustive_enums, reason = "there is no third answer")]
+pub enum Offset {
+    /// The text ends in `Z` or an offset.
     Required,
+    /// A text without an offset is in UTC.
     OrUtc,
 }
 
 /// Failure to read a time. A time before 1970 is a separate case, because its meaning differs between callers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeTextError {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TimeTextError {
+    /// The text is not RFC 3339, or not in the one spelling that is read.
+    #[error("not a time of RFC 3339")]
     Malformed,
+    /// A time before 1970.
+    #[error("a time before 1970")]
     BeforeEpoch,
 }
 
@@ -26,7 +37,11 @@ pub(crate) enum TimeTextError {
 /// with `+01:00` in place of `Z`. Capital `T` and `Z`, no blanks, no leap second, years 0000 to 9999.
 ///
 /// Digits beyond milliseconds are truncated.
-pub(crate) fn parse(text: &str, offset: Offset) -> Result<Timestamp, TimeTextError> {
+///
+/// # Errors
+///
+/// Fails if the text has another form, or names a time before 1970.
+pub fn parse(text: &str, offset: Offset) -> Result<Timestamp, TimeTextError> {
     let millis = parse_millis(text.as_bytes(), offset).ok_or(TimeTextError::Malformed)?;
     if millis > LAST_MILLIS {
         return Err(TimeTextError::Malformed);
@@ -37,7 +52,8 @@ pub(crate) fn parse(text: &str, offset: Offset) -> Result<Timestamp, TimeTextErr
 
 /// Reads an expiry or a start of validity. A time before 1970 becomes 1970, which no clock precedes: an expiry then
 /// has passed, and a start has begun.
-pub(crate) fn parse_bound(text: &str, offset: Offset) -> Option<Timestamp> {
+#[must_use]
+pub fn parse_bound(text: &str, offset: Offset) -> Option<Timestamp> {
     match parse(text, offset) {
         Ok(time) => Some(time),
         Err(TimeTextError::BeforeEpoch) => Some(Timestamp::EPOCH),

@@ -7,40 +7,65 @@ use countersign_action_proposal::{
     ProposalVerifier, ProposalVerifierBuilder,
 };
 use countersign_canonical_json::{Limits, Recipe, read};
-use countersign_core::{Audience, Clock, ManualClock, Millis, SystemClock};
+use countersign_core::rfc3339::{self, Offset};
+use countersign_core::{Audience, Clock, ManualClock, Millis, SystemClock, error_chain as chain};
 use countersign_keys::TrustRoot;
 
-use super::call::Facts;
-use super::manifest::{Entry, Expected, Mode, within};
-use super::report::{Fault, Outcome, Verdict};
-use super::vector::{Vector, invalid};
-use crate::failure::chain;
-use crate::files::read_file;
-use crate::proposals::open_folder;
-use crate::time::moment;
+use crate::call::StatedCall;
+use crate::files::{SuiteFileError, read_file};
+use crate::manifest::{Entry, Expected, Manifest, Mode, within};
+use crate::report::{Fault, Filter, Outcome, Report, Verdict};
+use crate::vector::{Vector, invalid};
+
+/// The most bytes of a manifest.
+const MANIFEST_BYTES: u64 = 64 << 20;
 
 /// The most bytes of a vector file.
 const VECTOR_BYTES: u64 = 8 << 20;
 
-/// So long that no verdict depends on how fast the machine is.
+/// Long enough that no verdict depends on the speed of the machine.
 const NO_HURRY: Millis = Millis::from_secs(60 * 60);
+
+/// Runs the vectors of a suite that the filter selects.
+///
+/// A manifest that cannot be used is no error: the report names it as its [`diagnostic`](Report::diagnostic). The files
+/// of a suite are read within its folder, and no symbolic link is followed. The manifest has at most 64 MiB, a vector
+/// at most 8 MiB.
+#[must_use]
+pub fn run_suite(suite: &Path, profile: Profile, filter: &Filter) -> Report {
+    let manifest = match read_manifest(suite) {
+        Ok(manifest) => manifest,
+        Err(message) => return Report::invalid(profile, &message),
+    };
+    let total = manifest.entries.len();
+    let mut runner = Runner::new(suite, profile);
+    let selected = manifest.entries.iter().filter(|entry| filter.selects(entry));
+    let results = selected.map(|entry| runner.run(entry)).collect();
+    Report::of(profile, manifest.version, total, filter, results)
+}
+
+fn read_manifest(suite: &Path) -> Result<Manifest, String> {
+    let path = within(suite, "manifest.json")?;
+    let bytes = read_file(&path, MANIFEST_BYTES).map_err(|error| error.to_string())?;
+    Manifest::read(&bytes)
+}
 
 /// Runs the vectors of one suite.
 #[derive(Debug)]
-pub(super) struct Runner {
+struct Runner {
     folder: PathBuf,
     profile: Profile,
-    /// The evidence folders that were opened. None for one that is not there: then no file of it is.
+    /// The evidence folders that were opened; `None` for a missing one.
     folders: HashMap<String, Option<Arc<dyn EvidenceResolver>>>,
 }
 
 impl Runner {
-    pub(super) fn new(folder: &Path, profile: Profile) -> Self {
+    fn new(folder: &Path, profile: Profile) -> Self {
         Self { folder: folder.to_owned(), profile, folders: HashMap::new() }
     }
 
     /// Runs one vector. The file is read when its turn comes.
-    pub(super) fn run(&mut self, entry: &Entry) -> Outcome {
+    fn run(&mut self, entry: &Entry) -> Outcome {
         match self.judge(entry) {
             Ok(Some(verdict)) => Outcome::judged(entry, verdict),
             Ok(None) => Outcome::passed(entry),
@@ -51,9 +76,11 @@ impl Runner {
     /// The verdict on a proposal; nothing for a canonical form that is as it should be.
     fn judge(&mut self, entry: &Entry) -> Result<Option<Verdict>, Fault> {
         let path = within(&self.folder, &entry.file).map_err(invalid)?;
-        let bytes = read_file(&path, VECTOR_BYTES).map_err(|failure| {
-            let said = failure.message().to_owned();
-            if failure.code() == "FILE_MISSING" { Fault::Drift(said) } else { Fault::Vector(said) }
+        let bytes = read_file(&path, VECTOR_BYTES).map_err(|error| match error {
+            SuiteFileError::Missing { .. } => Fault::Drift(error.to_string()),
+            SuiteFileError::Unreadable { .. } | SuiteFileError::TooLarge { .. } => {
+                Fault::Vector(error.to_string())
+            }
         })?;
         let vector = Vector::read(&bytes, entry, self.profile)?;
         if entry.mode == Mode::Canonicalization {
@@ -92,7 +119,10 @@ impl Runner {
         builder = builder.high(vector.said.high.iter().copied().collect());
         let clock: Box<dyn Clock> = match &vector.said.now {
             None => Box::new(SystemClock::new()),
-            Some(now) => Box::new(ManualClock::new(moment(now).map_err(Fault::Vector)?)),
+            Some(now) => {
+                let now = rfc3339::parse(now, Offset::Required);
+                Box::new(ManualClock::new(now.map_err(|error| Fault::Vector(error.to_string()))?))
+            }
         };
         if let Some((envelope, root)) = vector.endorsed() {
             let root = TrustRoot::from_json(root).map_err(|error| Fault::Vector(chain(&error)))?;
@@ -102,10 +132,10 @@ impl Runner {
         }
         let builder = self.set_trust(builder, vector);
         let verifier = builder.build().map_err(|error| Fault::Runner(error.to_string()))?;
-        Facts::read(vector)?.judge(vector, &verifier, &*clock)
+        StatedCall::read(vector)?.judge(vector, &verifier, &*clock)
     }
 
-    /// What the vector asks for, or else what the reference of that time did. Strict rules cannot be weakened.
+    /// Applies the options of the vector, or the reference's defaults of that version. `strict` cannot be weakened.
     fn set_trust(&self, builder: ProposalVerifierBuilder, vector: &Vector<'_>) -> ProposalVerifierBuilder {
         if self.profile == Profile::Strict {
             return builder;
@@ -128,17 +158,13 @@ impl Runner {
         }
         let path = within(&self.folder, "artifacts").and_then(|artifacts| within(&artifacts, below));
         let path = path.map_err(invalid)?;
-        let opened = if path.is_dir() {
-            Some(open_folder(&path).map_err(|failure| Fault::Runner(failure.message().to_owned()))?)
-        } else {
-            None
-        };
+        let opened = if path.is_dir() { Some(open_folder(&path)?) } else { None };
         self.folders.insert(below.to_owned(), opened.clone());
         Ok(opened)
     }
 }
 
-/// The reference looks at sizes only where it is told to; the time never counts, unless the vector says so.
+/// The reference checks sizes only where a vector asks for it, and the time only where a vector states a budget.
 fn limits(vector: &Vector<'_>) -> ProposalLimits {
     let options = vector.said.options.as_ref();
     let mut limits = ProposalLimits::default()
@@ -190,6 +216,19 @@ fn check_canonical(vector: &Vector<'_>, expected: Expected) -> Result<(), Fault>
     Ok(())
 }
 
-pub(super) fn parse<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Fault> {
+pub(crate) fn parse<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Fault> {
     text.parse().map_err(|_| Fault::Vector(format!("{what} is not a valid one")))
+}
+
+/// Opens the folder of evidence files.
+#[cfg(unix)]
+fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Fault> {
+    let folder = countersign_action_proposal::EvidenceFolder::open(path)
+        .map_err(|error| Fault::Runner(format!("`{}`: {}", path.display(), chain(&error))))?;
+    Ok(Arc::new(folder))
+}
+
+#[cfg(not(unix))]
+fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Fault> {
+    Err(Fault::Runner(format!("`{}`: evidence folders need a Unix system", path.display())))
 }

@@ -1,40 +1,64 @@
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
 
-use clap::ValueEnum;
 use serde::Deserialize;
 
-/// Which files a suite has, and what should come of each.
+/// The vectors of a suite and the expected result of each.
 #[derive(Debug)]
-pub(super) struct Manifest {
-    pub(super) version: String,
-    pub(super) entries: Vec<Entry>,
+pub(crate) struct Manifest {
+    pub(crate) version: String,
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// One vector of a suite.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Entry {
-    pub(super) id: String,
-    pub(super) file: String,
-    pub(super) mode: Mode,
-    pub(super) expected: Expected,
-    pub(super) expected_error_code: Option<String>,
-    pub(super) matrix_id: Option<String>,
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) file: String,
+    pub(crate) mode: Mode,
+    pub(crate) expected: Expected,
+    pub(crate) expected_error_code: Option<String>,
+    pub(crate) matrix_id: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+/// Subject of a vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
-pub(super) enum Mode {
+#[non_exhaustive]
+pub enum Mode {
+    /// The canonical form of an input.
     Canonicalization,
+    /// Schema, binding and policy.
     Core,
+    /// Signatures and files.
     Evidence,
+    /// Trust levels that a proposal claims.
     TrustSanitization,
 }
 
+/// The text names no mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a mode of a conformance vector")]
+#[non_exhaustive]
+pub struct ModeError;
+
+impl FromStr for Mode {
+    type Err = ModeError;
+
+    fn from_str(text: &str) -> Result<Self, ModeError> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or(ModeError)
+    }
+}
+
 impl Mode {
-    pub(super) const fn as_str(self) -> &'static str {
+    /// Every mode, in the order of the specification.
+    pub const ALL: [Self; 4] = [Self::Canonicalization, Self::Core, Self::Evidence, Self::TrustSanitization];
+
+    /// The name in a manifest.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Canonicalization => "canonicalization",
             Self::Core => "core",
@@ -44,10 +68,10 @@ impl Mode {
     }
 }
 
-/// What should come of a vector. The last two are of this project's own suites.
+/// Expected result of a vector. The last two are used by this project's own suites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Expected {
+pub(crate) enum Expected {
     CanonicalMatch,
     CanonicalReject,
     Allow,
@@ -57,7 +81,7 @@ pub(super) enum Expected {
 }
 
 impl Expected {
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::CanonicalMatch => "canonical_match",
             Self::CanonicalReject => "canonical_reject",
@@ -82,7 +106,7 @@ struct Wire {
 
 impl Manifest {
     /// Reads a manifest: nothing unknown in it, no id twice, no file outside of the suite.
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let wire: Wire = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if wire.version.is_empty() {
             return Err("the version is empty".to_owned());
@@ -126,17 +150,16 @@ impl Entry {
     }
 }
 
-/// Says whether a path is made of names alone, so that it stays within the folder that it is added to.
-pub(super) fn is_plain(path: &str) -> bool {
+/// Returns whether a path consists of names alone. Such a path stays within the folder that it is added to.
+pub(crate) fn is_plain(path: &str) -> bool {
     let names = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
     !path.is_empty() && !path.contains(['\\', '\0']) && names(Path::new(path))
 }
 
-/// The path of what is named, by a plain path, within the suite. Nothing on the way there is a link, so that a suite
-/// shows no more than what is in it, whoever made it. What is not there is no link.
+/// The path of a file within the suite. A symbolic link on the way is refused: a suite reads its own files only.
 ///
-/// It does not protect against whoever changes the suite while it runs.
-pub(super) fn within(suite: &Path, plain: &str) -> Result<PathBuf, &'static str> {
+/// This does not protect against changes of the suite during the run.
+pub(crate) fn within(suite: &Path, plain: &str) -> Result<PathBuf, &'static str> {
     let mut path = suite.to_owned();
     for name in Path::new(plain).components() {
         path.push(name);

@@ -3,17 +3,17 @@ use countersign_core::{Digest, ImpactClass, Millis};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use super::manifest::{Entry, Expected, Mode, is_plain};
-use super::report::Fault;
-use super::spans::Spans;
+use crate::manifest::{Entry, Expected, Mode, is_plain};
+use crate::report::Fault;
+use crate::spans::Spans;
 
 /// The folder that evidence is in, as vectors name it from the root of the reference's repository.
 const ARTIFACTS: &str = "conformance/artifacts";
 
 /// One vector file. What it holds besides is documentation.
 #[derive(Debug)]
-pub(super) struct Vector<'a> {
-    pub(super) said: Said,
+pub(crate) struct Vector<'a> {
+    pub(crate) said: Said,
     /// Every member as the text that it is.
     spans: Spans<'a>,
     /// The same for those of `options` and `call`.
@@ -23,72 +23,72 @@ pub(super) struct Vector<'a> {
 
 /// What is read as values.
 #[derive(Debug, Deserialize)]
-pub(super) struct Said {
+pub(crate) struct Said {
     id: String,
     mode: Option<Mode>,
     expected: Option<Expected>,
     expected_error_code: Option<String>,
     /// Which profile the vector is for; the run's is another one when it differs.
     profile: Option<String>,
-    pub(super) expected_canonical_bytes_hex: Option<String>,
-    pub(super) expected_sha256_hex: Option<String>,
-    pub(super) options: Option<Options>,
+    pub(crate) expected_canonical_bytes_hex: Option<String>,
+    pub(crate) expected_sha256_hex: Option<String>,
+    pub(crate) options: Option<Options>,
     proposal_text: Option<String>,
     keyring_text: Option<String>,
     policy_text: Option<String>,
     live_args_text: Option<String>,
-    pub(super) call: Option<Call>,
-    pub(super) audience: Option<String>,
-    pub(super) now: Option<String>,
+    pub(crate) call: Option<Call>,
+    pub(crate) audience: Option<String>,
+    pub(crate) now: Option<String>,
     #[serde(default)]
-    pub(super) limits: Sizes,
+    pub(crate) limits: Sizes,
     #[serde(default)]
-    pub(super) high: Vec<ImpactClass>,
+    pub(crate) high: Vec<ImpactClass>,
 }
 
 /// Limits other than PIC/1.0's own.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Sizes {
-    pub(super) proposal_bytes: Option<usize>,
-    pub(super) items: Option<usize>,
-    pub(super) payload_bytes: Option<usize>,
-    pub(super) file_bytes: Option<u64>,
-    pub(super) total_bytes: Option<u64>,
+pub(crate) struct Sizes {
+    pub(crate) proposal_bytes: Option<usize>,
+    pub(crate) items: Option<usize>,
+    pub(crate) payload_bytes: Option<usize>,
+    pub(crate) file_bytes: Option<u64>,
+    pub(crate) total_bytes: Option<u64>,
 }
 
 /// What the reference's pipeline is called with, and nothing else.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Options {
+pub(crate) struct Options {
     verify_evidence: Option<bool>,
     strict_trust: Option<bool>,
     expected_tool: Option<String>,
     tool_name: Option<String>,
     #[serde(rename = "policy")]
     _policy: Option<IgnoredAny>,
-    pub(super) limits: Option<bool>,
+    pub(crate) limits: Option<bool>,
     #[serde(default, deserialize_with = "present")]
     evidence_root_dir: Option<String>,
-    pub(super) time_budget_ms: Option<Millis>,
+    pub(crate) time_budget_ms: Option<Millis>,
 }
 
 /// What the gate would know of the call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Call {
-    pub(super) tool: Option<String>,
-    pub(super) server: Option<String>,
+pub(crate) struct Call {
+    pub(crate) tool: Option<String>,
+    pub(crate) server: Option<String>,
     #[serde(rename = "args")]
     _args: Option<IgnoredAny>,
-    pub(super) impact: Option<ImpactClass>,
-    pub(super) call_id: Option<String>,
-    pub(super) principal: Option<String>,
-    pub(super) agent: Option<String>,
-    pub(super) session: Option<String>,
-    pub(super) registry_version: Option<u64>,
-    pub(super) ask: Option<Digest>,
-    pub(super) plan: Option<Digest>,
+    pub(crate) impact: Option<ImpactClass>,
+    pub(crate) call_id: Option<String>,
+    pub(crate) principal: Option<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) session: Option<String>,
+    pub(crate) registry_version: Option<u64>,
+    pub(crate) ask: Option<Digest>,
+    pub(crate) plan: Option<Digest>,
 }
 
 /// A member that is there, `null` or not.
@@ -98,7 +98,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Op
 
 impl<'a> Vector<'a> {
     /// Reads a vector file and holds it against its entry in the manifest.
-    pub(super) fn read(bytes: &'a [u8], entry: &Entry, profile: Profile) -> Result<Self, Fault> {
+    pub(crate) fn read(bytes: &'a [u8], entry: &Entry, profile: Profile) -> Result<Self, Fault> {
         let text = std::str::from_utf8(bytes).map_err(|_| invalid("not UTF-8"))?;
         let said: Said = serde_json::from_str(text).map_err(|error| Fault::Vector(error.to_string()))?;
         let spans = Spans::split(text).map_err(Fault::Vector)?;
@@ -113,38 +113,38 @@ impl<'a> Vector<'a> {
     }
 
     /// The input of a canonicalization vector.
-    pub(super) fn input(&self) -> Option<&[u8]> {
+    pub(crate) fn input(&self) -> Option<&[u8]> {
         self.spans.text("input").map(str::as_bytes)
     }
 
     /// The proposal's bytes as they were received, if there is a proposal.
-    pub(super) fn proposal(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn proposal(&self) -> Result<Option<&[u8]>, Fault> {
         one_of(self.spans.text("proposal"), self.said.proposal_text.as_deref(), "proposal")
     }
 
     /// The keyring's bytes, if there is one.
-    pub(super) fn keyring(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn keyring(&self) -> Result<Option<&[u8]>, Fault> {
         one_of(unless_null(self.spans.text("embedded_keyring")), self.said.keyring_text.as_deref(), "keyring")
     }
 
     /// The policy's bytes, if there is one.
-    pub(super) fn policy(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn policy(&self) -> Result<Option<&[u8]>, Fault> {
         one_of(unless_null(self.options.text("policy")), self.said.policy_text.as_deref(), "policy")
     }
 
     /// The envelope of endorsed digests and the trust root that it is for, if there is one.
-    pub(super) fn endorsed(&self) -> Option<(&[u8], &[u8])> {
+    pub(crate) fn endorsed(&self) -> Option<(&[u8], &[u8])> {
         let (envelope, root) = self.spans.text("endorsed").zip(self.spans.text("trust_root"))?;
         Some((envelope.as_bytes(), root.as_bytes()))
     }
 
     /// The live call's arguments as they were received, if there is a live call.
-    pub(super) fn live_args(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn live_args(&self) -> Result<Option<&[u8]>, Fault> {
         one_of(self.spans.text("live_args"), self.said.live_args_text.as_deref(), "live_args")
     }
 
     /// The arguments that the gate would bind: those of `call`, or else the live ones.
-    pub(super) fn args(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn args(&self) -> Result<Option<&[u8]>, Fault> {
         match self.call.text("args") {
             Some(args) => Ok(Some(args.as_bytes())),
             None => self.live_args(),
@@ -152,7 +152,7 @@ impl<'a> Vector<'a> {
     }
 
     /// The tool that is called.
-    pub(super) fn tool(&self) -> Option<&str> {
+    pub(crate) fn tool(&self) -> Option<&str> {
         let named = self.said.call.as_ref().and_then(|call| call.tool.as_deref());
         named.or_else(|| {
             let options = self.said.options.as_ref()?;
@@ -161,17 +161,17 @@ impl<'a> Vector<'a> {
     }
 
     /// Whether evidence is verified, where the vector says.
-    pub(super) fn verify_evidence(&self) -> Option<bool> {
+    pub(crate) fn verify_evidence(&self) -> Option<bool> {
         self.said.options.as_ref()?.verify_evidence
     }
 
     /// Whether claimed trust is set aside, where the vector says.
-    pub(super) fn strict_trust(&self) -> Option<bool> {
+    pub(crate) fn strict_trust(&self) -> Option<bool> {
         self.said.options.as_ref()?.strict_trust
     }
 
     /// The folder of the evidence, from the suite's artifacts on: empty for the artifacts' own.
-    pub(super) fn evidence_folder(&self) -> Result<Option<&str>, Fault> {
+    pub(crate) fn evidence_folder(&self) -> Result<Option<&str>, Fault> {
         let Some(named) = self.said.options.as_ref().and_then(|options| options.evidence_root_dir.as_deref())
         else {
             return Ok(None);
@@ -199,7 +199,7 @@ fn one_of<'v>(value: Option<&'v str>, text: Option<&'v str>, what: &str) -> Resu
     Ok(value.or(text).map(str::as_bytes))
 }
 
-pub(super) fn invalid(what: &str) -> Fault {
+pub(crate) fn invalid(what: &str) -> Fault {
     Fault::Vector(what.to_owned())
 }
 

@@ -1,40 +1,40 @@
 use countersign_action_proposal::{Profile, ProposalCode, ProposalError, ProposalVerifier, ProposedCall};
 use countersign_canonical_json::{Kind, Limits, Recipe, read};
-use countersign_core::{Clock, Digest, ImpactClass};
+use countersign_core::{AgentId, CallId, Clock, Digest, ImpactClass, Principal, ServerName, SessionId};
+use countersign_tool_gate::own_arguments;
 
-use super::report::{Fault, Verdict};
-use super::run::parse;
-use super::vector::Vector;
-use crate::command::proposal::facts::Bound;
-use crate::command::proposal::read::{args_digest, code_of};
+use crate::report::{Fault, Verdict};
+use crate::run::parse;
+use crate::vector::Vector;
 
-/// What the vector says of the call, as the types that the library takes.
+/// The call that a vector states, in the library's types.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(crate) struct StatedCall {
     args: Option<Digest>,
-    bound: Bound,
+    server: Option<ServerName>,
+    call_id: Option<CallId>,
+    principal: Option<Principal>,
+    agent: Option<AgentId>,
+    session: Option<SessionId>,
 }
 
-impl Facts {
-    pub(super) fn read(vector: &Vector<'_>) -> Result<Self, Fault> {
+impl StatedCall {
+    pub(crate) fn read(vector: &Vector<'_>) -> Result<Self, Fault> {
         let args = vector.args()?.map(digest_of);
         let Some(call) = &vector.said.call else {
             return Ok(Self { args, ..Self::default() });
         };
-        let bound = Bound {
+        Ok(Self {
+            args,
             server: optional(call.server.as_deref(), "server")?,
             call_id: optional(call.call_id.as_deref(), "call_id")?,
             principal: optional(call.principal.as_deref(), "principal")?,
             agent: optional(call.agent.as_deref(), "agent")?,
             session: optional(call.session.as_deref(), "session")?,
-            registry_version: call.registry_version,
-            ask: call.ask,
-            plan: call.plan,
-        };
-        Ok(Self { args, bound })
+        })
     }
 
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &self,
         vector: &Vector<'_>,
         verifier: &ProposalVerifier,
@@ -51,7 +51,7 @@ impl Facts {
         let proposal = match verifier.parse(proposal) {
             Ok(proposal) => proposal,
             Err(error) => {
-                let code = if live { error.code() } else { code_of(&error) };
+                let code = if live { error.code() } else { without_call(error.code()) };
                 return Ok(Verdict::Block { code: code.as_str(), detail: error.detail() });
             }
         };
@@ -76,8 +76,37 @@ impl Facts {
         if let Some(impact) = said.impact {
             call = call.impact(impact);
         }
-        self.bound.add_to(call)
+        if let Some(server) = &self.server {
+            call = call.server(server);
+        }
+        if let Some(id) = &self.call_id {
+            call = call.call_id(id);
+        }
+        if let Some(principal) = &self.principal {
+            call = call.principal(principal);
+        }
+        if let Some(agent) = &self.agent {
+            call = call.agent(agent);
+        }
+        if let Some(session) = &self.session {
+            call = call.session(session);
+        }
+        if let Some(version) = said.registry_version {
+            call = call.registry_version(version);
+        }
+        if let Some(ask) = said.ask {
+            call = call.ask(ask);
+        }
+        if let Some(plan) = said.plan {
+            call = call.plan(plan);
+        }
+        call
     }
+}
+
+/// The code of a proposal that stands alone. A missing proposal needs a call: without one, the schema is not met.
+fn without_call(code: ProposalCode) -> ProposalCode {
+    if code == ProposalCode::InvalidRequest { ProposalCode::SchemaInvalid } else { code }
 }
 
 /// A call that comes without a proposal: allowed only where nothing asks for one.
@@ -101,10 +130,10 @@ fn block(error: &ProposalError) -> Verdict {
     Verdict::Block { code: error.code().as_str(), detail: error.detail() }
 }
 
-/// The digest of the live arguments. What cannot be read has one that no arguments have.
+/// Digest of the live arguments, or zeros, which match no arguments, where they cannot be read.
 fn digest_of(args: &[u8]) -> Digest {
     match read(args, Recipe::PicCjson1, &Limits::hard_caps()) {
-        Ok(args) if args.value().kind() == Kind::Object => args_digest(args.value()),
+        Ok(args) if args.value().kind() == Kind::Object => own_arguments(args).digest(),
         Ok(_) | Err(_) => Digest::from_bytes([0; 32]),
     }
 }

@@ -1,16 +1,14 @@
-use std::collections::HashSet;
-
 use countersign_action_proposal::Profile;
 use serde::Serialize;
 
-use super::manifest::{Entry, Expected, Mode};
+use crate::manifest::{Entry, Expected, Mode};
 
-/// What became of a vector, as programs that compare suites read it.
+/// Result of one vector.
 #[derive(Debug, Serialize)]
-pub(super) struct Outcome {
+pub struct Outcome {
     id: String,
     mode: &'static str,
-    pub(super) passed: bool,
+    passed: bool,
     reason_code: Option<&'static str>,
     message: Option<String>,
     /// `allow`, `block`, `keyring_refused` or `policy_refused`; nothing where the vector was not judged.
@@ -23,9 +21,9 @@ pub(super) struct Outcome {
     detail: Option<String>,
 }
 
-/// What a verification of a vector came to.
+/// Verdict on a vector.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Allow,
     Block { code: &'static str, detail: String },
     KeyringRefused { code: &'static str, detail: String },
@@ -34,8 +32,8 @@ pub(super) enum Verdict {
 
 /// Why a vector did not pass: the reason codes of the reference's runner.
 #[derive(Debug)]
-pub(super) enum Fault {
-    /// The canonical form is another one, or there is one where there should be none.
+pub(crate) enum Fault {
+    /// The canonical form differs, or exists where none should.
     Canonicalization(String),
     /// The file is not the one that the manifest speaks of.
     Drift(String),
@@ -62,11 +60,11 @@ impl Outcome {
         }
     }
 
-    pub(super) fn passed(entry: &Entry) -> Self {
+    pub(crate) fn passed(entry: &Entry) -> Self {
         Self::new(entry, None)
     }
 
-    pub(super) fn fault(entry: &Entry, fault: Fault) -> Self {
+    pub(crate) fn fault(entry: &Entry, fault: Fault) -> Self {
         let (code, message) = match fault {
             Fault::Canonicalization(message) => ("canonicalization_mismatch", message),
             Fault::Drift(message) => ("manifest_drift", message),
@@ -77,7 +75,7 @@ impl Outcome {
     }
 
     /// Holds a verdict against what the manifest expects.
-    pub(super) fn judged(entry: &Entry, verdict: Verdict) -> Self {
+    pub(crate) fn judged(entry: &Entry, verdict: Verdict) -> Self {
         let (came, code, detail) = match verdict {
             Verdict::Allow => (Expected::Allow, None, None),
             Verdict::Block { code, detail } => (Expected::Block, Some(code), Some(detail)),
@@ -104,8 +102,15 @@ impl Outcome {
         }
     }
 
-    /// One line for a person.
-    pub(super) fn line(&self) -> String {
+    /// Whether the verdict is the expected one.
+    #[must_use]
+    pub const fn is_passed(&self) -> bool {
+        self.passed
+    }
+
+    /// One line for people: `PASS` or `FAIL`, the id and the reason. Ids and details are not escaped.
+    #[must_use]
+    pub fn line(&self) -> String {
         match &self.message {
             None => format!("PASS  {}", self.id),
             Some(message) => {
@@ -124,15 +129,14 @@ fn said(verdict: Expected, code: Option<&str>) -> String {
     }
 }
 
-/// The whole result, in the members of the reference's runner.
+/// Results of a suite. Serialises with the members of the reference's runner, and `profile`.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    /// Ours: under which rules.
+pub struct Report {
     profile: &'static str,
     manifest_version: Option<String>,
     selection: Selection,
-    pub(super) results: Vec<Outcome>,
-    pub(super) summary: Summary,
+    results: Vec<Outcome>,
+    summary: Summary,
     exit_code: u8,
 }
 
@@ -145,39 +149,42 @@ struct Selection {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Summary {
-    pub(super) total: usize,
-    pub(super) passed: usize,
-    pub(super) failed: usize,
+struct Summary {
+    total: usize,
+    passed: usize,
+    failed: usize,
     all_passed: bool,
     diagnostic: Option<&'static str>,
-    pub(super) message: Option<String>,
+    message: Option<String>,
 }
 
-/// Which vectors were asked for. None named means all.
-#[derive(Debug)]
-pub(super) struct Filter<'a> {
-    modes: &'a [Mode],
-    ids: &'a [String],
-    wanted: HashSet<&'a str>,
+/// Selects vectors of a suite: those of a named mode and those of a named id. The default selects all.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Filter {
+    /// Modes of which every vector is selected.
+    pub modes: Vec<Mode>,
+    /// Ids of the vectors that are selected.
+    pub ids: Vec<String>,
 }
 
-impl<'a> Filter<'a> {
-    pub(super) fn new(modes: &'a [Mode], ids: &'a [String]) -> Self {
-        Self { modes, ids, wanted: ids.iter().map(String::as_str).collect() }
+impl Filter {
+    /// A filter of these modes and ids. With both empty it selects all.
+    #[must_use]
+    pub const fn new(modes: Vec<Mode>, ids: Vec<String>) -> Self {
+        Self { modes, ids }
     }
 
-    /// One named mode or one named id is enough.
-    pub(super) fn takes(&self, entry: &Entry) -> bool {
+    pub(crate) fn selects(&self, entry: &Entry) -> bool {
         (self.modes.is_empty() && self.ids.is_empty())
             || self.modes.contains(&entry.mode)
-            || self.wanted.contains(entry.id.as_str())
+            || self.ids.contains(&entry.id)
     }
 }
 
 impl Report {
     /// The report of a manifest that cannot be used.
-    pub(super) fn invalid(profile: Profile, message: &str) -> Self {
+    pub(crate) fn invalid(profile: Profile, message: &str) -> Self {
         Self::new(
             profile,
             None,
@@ -188,21 +195,21 @@ impl Report {
     }
 
     /// The report of the vectors that were run.
-    pub(super) fn of(
+    pub(crate) fn of(
         profile: Profile,
         version: String,
         total: usize,
-        filter: &Filter<'_>,
+        filter: &Filter,
         results: Vec<Outcome>,
     ) -> Self {
-        // A suite of nothing has not shown anything.
+        // A run of no vectors shows nothing.
         let diagnostic =
             results.is_empty().then(|| ("no_vectors_selected", "no vector was selected".to_owned()));
         let selection = Selection {
             total_in_manifest: total,
             selected: results.len(),
             filter_modes: filter.modes.iter().map(|mode| mode.as_str()).collect(),
-            filter_ids: filter.ids.to_vec(),
+            filter_ids: filter.ids.clone(),
         };
         Self::new(profile, Some(version), selection, results, diagnostic)
     }
@@ -227,8 +234,33 @@ impl Report {
         Self { profile: profile.as_str(), manifest_version, selection, results, summary, exit_code }
     }
 
-    /// What kept every vector from being run.
-    pub(super) fn diagnostic(&self) -> Option<(&'static str, &str)> {
+    /// Results of the selected vectors, in the order of the manifest.
+    #[must_use]
+    pub fn results(&self) -> &[Outcome] {
+        &self.results
+    }
+
+    /// Number of selected vectors.
+    #[must_use]
+    pub const fn total(&self) -> usize {
+        self.summary.total
+    }
+
+    /// Number of vectors that passed.
+    #[must_use]
+    pub const fn passed(&self) -> usize {
+        self.summary.passed
+    }
+
+    /// Number of vectors that failed.
+    #[must_use]
+    pub const fn failed(&self) -> usize {
+        self.summary.failed
+    }
+
+    /// Why no vector was run: `manifest_invalid` or `no_vectors_selected`, and a text.
+    #[must_use]
+    pub fn diagnostic(&self) -> Option<(&'static str, &str)> {
         self.summary.diagnostic.zip(self.summary.message.as_deref())
     }
 }
