@@ -88,14 +88,13 @@ impl Traces {
             .with_scheduled_delay(PAUSE)
             .build();
         let counted = Counted { exporter, tally: Arc::clone(&tally) };
-        let name = part.service_name.clone().unwrap_or_else(|| env!("CARGO_BIN_NAME").to_owned());
+        let name = part.service_name.clone().unwrap_or_else(|| "countersign".to_owned());
         Ok(Self { provider: provider(name, BatchSpanProcessor::new(counted, config)), tally })
     }
 
     /// The sink, with a span made of each call that it keeps.
     pub(crate) fn around(&self, sink: Arc<dyn AuditSink>) -> Arc<dyn AuditSink> {
-        let scope =
-            InstrumentationScope::builder(env!("CARGO_BIN_NAME")).with_version(env!("CARGO_PKG_VERSION"));
+        let scope = InstrumentationScope::builder("countersign").with_version(env!("CARGO_PKG_VERSION"));
         let tracer = self.provider.tracer_with_scope(scope.build());
         Arc::new(Spans::new(sink, tracer, Arc::clone(&self.tally)))
     }

@@ -1,0 +1,41 @@
+//! The `countersign` command line: every verb of Countersign for people and scripts.
+//!
+//! It decides nothing itself: it reads files and options, passes them to the crates below and prints their answers. Results go to
+//! standard output, one-line errors to standard error; the exit code is 0 for done or allowed, 1 when it could not be
+//! done, 2 for wrong usage and 3 for refused. The `proposal` verbs have PIC/1.0's own codes instead.
+
+mod cli;
+mod command;
+mod config;
+mod demo;
+mod export;
+mod failure;
+mod files;
+mod follow;
+#[cfg(any(feature = "otel", feature = "witness"))]
+mod http;
+mod interrupt;
+mod lines;
+mod marks;
+mod minting;
+mod output;
+mod proposals;
+mod random;
+mod record;
+mod recorded;
+mod server;
+mod session;
+mod shown;
+mod signals;
+mod time;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs the command line with these arguments; the first one is the program's name. The exit code is that of the verb.
+///
+/// Reads standard input and writes to standard output and standard error.
+#[must_use]
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    cli::run(arguments)
+}
