@@ -3,7 +3,7 @@ use countersign_canonical_json::{Kind, Limits, Recipe, read};
 use countersign_core::{AgentId, CallId, Clock, Digest, ImpactClass, Principal, ServerName, SessionId};
 use countersign_tool_gate::own_arguments;
 
-use crate::report::{Fault, Verdict};
+use crate::report::{Fault, VectorVerdict};
 use crate::run::parse;
 use crate::vector::Vector;
 
@@ -39,7 +39,7 @@ impl StatedCall {
         vector: &Vector<'_>,
         verifier: &ProposalVerifier,
         clock: &dyn Clock,
-    ) -> Result<Verdict, Fault> {
+    ) -> Result<VectorVerdict, Fault> {
         let call = self.call(vector);
         let live = vector.live_args()?.is_some();
         let proposal = match vector.proposal()? {
@@ -52,11 +52,11 @@ impl StatedCall {
             Ok(proposal) => proposal,
             Err(error) => {
                 let code = if live { error.code() } else { without_call(error.code()) };
-                return Ok(Verdict::Block { code: code.as_str(), detail: error.detail() });
+                return Ok(VectorVerdict::Block { code: code.as_str(), detail: error.detail() });
             }
         };
         Ok(match proposal.verify(verifier, &call, clock) {
-            Ok(_) => Verdict::Allow,
+            Ok(_) => VectorVerdict::Allow,
             Err(error) => block(&error),
         })
     }
@@ -110,7 +110,7 @@ fn without_call(code: ProposalCode) -> ProposalCode {
 }
 
 /// A call that comes without a proposal: allowed only where nothing asks for one.
-fn without_proposal(vector: &Vector<'_>, verifier: &ProposalVerifier) -> Verdict {
+fn without_proposal(vector: &Vector<'_>, verifier: &ProposalVerifier) -> VectorVerdict {
     let listed = vector.tool().and_then(|tool| verifier.policy().impact_of(tool));
     let needed = if verifier.profile() == Profile::Strict {
         let said = vector.said.call.as_ref().and_then(|call| call.impact);
@@ -120,14 +120,14 @@ fn without_proposal(vector: &Vector<'_>, verifier: &ProposalVerifier) -> Verdict
         listed.is_some_and(|impact| verifier.policy().requires_proposal(impact))
     };
     if !needed {
-        return Verdict::Allow;
+        return VectorVerdict::Allow;
     }
     let code = ProposalCode::InvalidRequest;
-    Verdict::Block { code: code.as_str(), detail: code.message().to_owned() }
+    VectorVerdict::Block { code: code.as_str(), detail: code.message().to_owned() }
 }
 
-fn block(error: &ProposalError) -> Verdict {
-    Verdict::Block { code: error.code().as_str(), detail: error.detail() }
+fn block(error: &ProposalError) -> VectorVerdict {
+    VectorVerdict::Block { code: error.code().as_str(), detail: error.detail() }
 }
 
 /// Digest of the live arguments, or zeros, which match no arguments, where they cannot be read.

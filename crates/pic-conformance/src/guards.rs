@@ -1,13 +1,13 @@
 use serde::Deserialize;
 
-use crate::manifest::{Entry, Mode};
+use crate::manifest::{Mode, VectorEntry};
 use crate::report::Fault;
 use crate::vector::{Vector, invalid};
 
 impl Vector<'_> {
     /// The guards of the reference's runner: a vector must show what its mode is for, and nothing must be looked for
     /// outside of it.
-    pub(crate) fn check_shape(&self, entry: &Entry) -> Result<(), Fault> {
+    pub(crate) fn check_shape(&self, entry: &VectorEntry) -> Result<(), Fault> {
         if !matches!(entry.mode, Mode::Evidence | Mode::TrustSanitization) {
             return Ok(());
         }
@@ -36,7 +36,7 @@ impl Vector<'_> {
     }
 
     /// A cell of the trust matrix is named after its coordinates.
-    fn check_cell(&self, entry: &Entry) -> Result<(), Fault> {
+    fn check_cell(&self, entry: &VectorEntry) -> Result<(), Fault> {
         let (Some(strict), Some(verify)) = (self.strict_trust(), self.verify_evidence()) else {
             return Err(invalid("a vector of trust_sanitization sets strict_trust and verify_evidence"));
         };

@@ -6,15 +6,15 @@ use serde::Deserialize;
 
 /// The vectors of a suite and the expected result of each.
 #[derive(Debug)]
-pub(crate) struct Manifest {
+pub(crate) struct SuiteManifest {
     pub(crate) version: String,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<VectorEntry>,
 }
 
 /// One vector of a suite.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub(crate) struct VectorEntry {
     pub(crate) id: String,
     pub(crate) file: String,
     pub(crate) mode: Mode,
@@ -101,10 +101,10 @@ impl Expected {
 #[serde(deny_unknown_fields)]
 struct Wire {
     version: String,
-    vectors: Vec<Entry>,
+    vectors: Vec<VectorEntry>,
 }
 
-impl Manifest {
+impl SuiteManifest {
     /// Reads a manifest: nothing unknown in it, no id twice, no file outside of the suite.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let wire: Wire = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
@@ -122,7 +122,7 @@ impl Manifest {
     }
 }
 
-impl Entry {
+impl VectorEntry {
     fn check(&self) -> Result<(), &'static str> {
         if self.id.is_empty() {
             return Err("the id is empty");

@@ -1,7 +1,7 @@
 use countersign_action_proposal::Profile;
 use serde::Serialize;
 
-use crate::manifest::{Entry, Expected, Mode};
+use crate::manifest::{Expected, Mode, VectorEntry};
 
 /// Result of one vector.
 #[derive(Debug, Serialize)]
@@ -21,9 +21,9 @@ pub struct Outcome {
     detail: Option<String>,
 }
 
-/// Verdict on a vector.
+/// VectorVerdict on a vector.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum VectorVerdict {
     Allow,
     Block { code: &'static str, detail: String },
     KeyringRefused { code: &'static str, detail: String },
@@ -44,7 +44,7 @@ pub(crate) enum Fault {
 }
 
 impl Outcome {
-    fn new(entry: &Entry, fault: Option<(&'static str, String)>) -> Self {
+    fn new(entry: &VectorEntry, fault: Option<(&'static str, String)>) -> Self {
         let passed = fault.is_none();
         let (reason_code, message) = fault.unzip();
         Self {
@@ -60,11 +60,11 @@ impl Outcome {
         }
     }
 
-    pub(crate) fn passed(entry: &Entry) -> Self {
+    pub(crate) fn passed(entry: &VectorEntry) -> Self {
         Self::new(entry, None)
     }
 
-    pub(crate) fn fault(entry: &Entry, fault: Fault) -> Self {
+    pub(crate) fn fault(entry: &VectorEntry, fault: Fault) -> Self {
         let (code, message) = match fault {
             Fault::Canonicalization(message) => ("canonicalization_mismatch", message),
             Fault::Drift(message) => ("manifest_drift", message),
@@ -75,12 +75,16 @@ impl Outcome {
     }
 
     /// Holds a verdict against what the manifest expects.
-    pub(crate) fn judged(entry: &Entry, verdict: Verdict) -> Self {
+    pub(crate) fn judged(entry: &VectorEntry, verdict: VectorVerdict) -> Self {
         let (came, code, detail) = match verdict {
-            Verdict::Allow => (Expected::Allow, None, None),
-            Verdict::Block { code, detail } => (Expected::Block, Some(code), Some(detail)),
-            Verdict::KeyringRefused { code, detail } => (Expected::KeyringRefused, Some(code), Some(detail)),
-            Verdict::PolicyRefused { code, detail } => (Expected::PolicyRefused, Some(code), Some(detail)),
+            VectorVerdict::Allow => (Expected::Allow, None, None),
+            VectorVerdict::Block { code, detail } => (Expected::Block, Some(code), Some(detail)),
+            VectorVerdict::KeyringRefused { code, detail } => {
+                (Expected::KeyringRefused, Some(code), Some(detail))
+            }
+            VectorVerdict::PolicyRefused { code, detail } => {
+                (Expected::PolicyRefused, Some(code), Some(detail))
+            }
         };
         let wanted = entry.expected_error_code.as_deref();
         let fault = if came != entry.expected {
@@ -175,7 +179,7 @@ impl Filter {
         Self { modes, ids }
     }
 
-    pub(crate) fn selects(&self, entry: &Entry) -> bool {
+    pub(crate) fn selects(&self, entry: &VectorEntry) -> bool {
         (self.modes.is_empty() && self.ids.is_empty())
             || self.modes.contains(&entry.mode)
             || self.ids.contains(&entry.id)

@@ -13,8 +13,8 @@ use countersign_keys::TrustRoot;
 
 use crate::call::StatedCall;
 use crate::files::{SuiteFileError, read_file};
-use crate::manifest::{Entry, Expected, Manifest, Mode, within};
-use crate::report::{Fault, Filter, Outcome, Report, Verdict};
+use crate::manifest::{Expected, Mode, SuiteManifest, VectorEntry, within};
+use crate::report::{Fault, Filter, Outcome, Report, VectorVerdict};
 use crate::vector::{Vector, invalid};
 
 /// The most bytes of a manifest.
@@ -44,10 +44,10 @@ pub fn run_suite(suite: &Path, profile: Profile, filter: &Filter) -> Report {
     Report::of(profile, manifest.version, total, filter, results)
 }
 
-fn read_manifest(suite: &Path) -> Result<Manifest, String> {
+fn read_manifest(suite: &Path) -> Result<SuiteManifest, String> {
     let path = within(suite, "manifest.json")?;
     let bytes = read_file(&path, MANIFEST_BYTES).map_err(|error| error.to_string())?;
-    Manifest::read(&bytes)
+    SuiteManifest::read(&bytes)
 }
 
 /// Runs the vectors of one suite.
@@ -65,7 +65,7 @@ impl Runner {
     }
 
     /// Runs one vector. The file is read when its turn comes.
-    fn run(&mut self, entry: &Entry) -> Outcome {
+    fn run(&mut self, entry: &VectorEntry) -> Outcome {
         match self.judge(entry) {
             Ok(Some(verdict)) => Outcome::judged(entry, verdict),
             Ok(None) => Outcome::passed(entry),
@@ -74,7 +74,7 @@ impl Runner {
     }
 
     /// The verdict on a proposal; nothing for a canonical form that is as it should be.
-    fn judge(&mut self, entry: &Entry) -> Result<Option<Verdict>, Fault> {
+    fn judge(&mut self, entry: &VectorEntry) -> Result<Option<VectorVerdict>, Fault> {
         let path = within(&self.folder, &entry.file).map_err(invalid)?;
         let bytes = read_file(&path, VECTOR_BYTES).map_err(|error| match error {
             SuiteFileError::Missing { .. } => Fault::Drift(error.to_string()),
@@ -90,13 +90,13 @@ impl Runner {
         self.verify(&vector).map(Some)
     }
 
-    fn verify(&mut self, vector: &Vector<'_>) -> Result<Verdict, Fault> {
+    fn verify(&mut self, vector: &Vector<'_>) -> Result<VectorVerdict, Fault> {
         let mut builder = ProposalVerifier::builder(self.profile).limits(limits(vector));
         if let Some(keyring) = vector.keyring()? {
             match EvidenceKeyring::from_json(keyring) {
                 Ok(keyring) => builder = builder.keyring(keyring),
                 Err(error) => {
-                    return Ok(Verdict::KeyringRefused { code: error.code(), detail: chain(&error) });
+                    return Ok(VectorVerdict::KeyringRefused { code: error.code(), detail: chain(&error) });
                 }
             }
         }
@@ -104,7 +104,7 @@ impl Runner {
             match ProposalPolicy::from_json(policy) {
                 Ok(policy) => builder = builder.policy(policy),
                 Err(error) => {
-                    return Ok(Verdict::PolicyRefused { code: error.code(), detail: chain(&error) });
+                    return Ok(VectorVerdict::PolicyRefused { code: error.code(), detail: chain(&error) });
                 }
             }
         }

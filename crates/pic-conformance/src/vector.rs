@@ -3,7 +3,7 @@ use countersign_core::{Digest, ImpactClass, Millis};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use crate::manifest::{Entry, Expected, Mode, is_plain};
+use crate::manifest::{Expected, Mode, VectorEntry, is_plain};
 use crate::report::Fault;
 use crate::spans::Spans;
 
@@ -98,7 +98,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Op
 
 impl<'a> Vector<'a> {
     /// Reads a vector file and holds it against its entry in the manifest.
-    pub(crate) fn read(bytes: &'a [u8], entry: &Entry, profile: Profile) -> Result<Self, Fault> {
+    pub(crate) fn read(bytes: &'a [u8], entry: &VectorEntry, profile: Profile) -> Result<Self, Fault> {
         let text = std::str::from_utf8(bytes).map_err(|_| invalid("not UTF-8"))?;
         let said: Said = serde_json::from_str(text).map_err(|error| Fault::Vector(error.to_string()))?;
         let spans = Spans::split(text).map_err(Fault::Vector)?;
@@ -204,7 +204,7 @@ pub(crate) fn invalid(what: &str) -> Fault {
 }
 
 impl Said {
-    fn check(&self, entry: &Entry) -> Result<(), &'static str> {
+    fn check(&self, entry: &VectorEntry) -> Result<(), &'static str> {
         if self.id != entry.id {
             return Err("the file has another id than the manifest");
         }
