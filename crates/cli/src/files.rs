@@ -173,7 +173,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(code, error.to_string()).about(path.display())
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::AlreadyExists {
         return exists(path);
     }

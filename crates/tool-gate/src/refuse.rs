@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_audit_log::{CallRecord, RecordedTool};
+use countersign_audit_log::{CallRecord, ProposalRecord, RecordedTool};
 use countersign_core::{ServerName, Timestamp, TokenId, ToolId, ToolName};
 
 use crate::call::ToolCall;
@@ -45,7 +45,11 @@ impl GateParts {
         // A refusal without a question counts among the others.
         let is_question = asks && approval_request.is_some();
         // why: what was used up, and a person's denial, are nowhere else on record.
-        let is_lasting = used != UsedUp::default() || record.denied_by.is_some();
+        let takes_use =
+            |proposal: &ProposalRecord| proposal.evidence().iter().any(|it| it.endorsement.is_some());
+        let is_lasting = used != UsedUp::default()
+            || record.denied_by.is_some()
+            || record.proposal.as_deref().is_some_and(takes_use);
         let is_own = is_question
             || is_lasting
             || (approval_request.is_none() && self.recorder.rows.refused.takes(time));

@@ -9,7 +9,7 @@ use countersign_registry::RegistrySnapshot;
 use countersign_tool_gate::{METRIC_NAMES, RejectionCode};
 
 use super::health::RECORD_METRICS;
-use super::metrics::WRITTEN;
+use super::metrics::{ANSWER_TIME, WRITTEN};
 use crate::files::read_file;
 
 /// Most bytes of a file that is read back.
@@ -77,12 +77,40 @@ pub(super) fn read_back(path: &Path, registry: &RegistrySnapshot) -> Result<Fami
         if !names.insert(family.name.clone()) {
             return Err(Damaged("it has a metric twice"));
         }
+        if family.kind != Kind::of(&family.name) {
+            return Err(Damaged("it has a metric of another type"));
+        }
         if family.kind != Kind::Gauge {
             family.check(registry).ok_or(Damaged("it has a sample that the gateway does not write"))?;
         }
     }
     read.0.retain(|family| family.kind != Kind::Gauge && !family.samples.is_empty());
     Ok(read)
+}
+
+impl Kind {
+    /// Type of a metric of the gateway's.
+    fn of(name: &str) -> Self {
+        if name == ANSWER_TIME {
+            Self::Histogram
+        } else if name.ends_with("_total") {
+            Self::Counter
+        } else {
+            Self::Gauge
+        }
+    }
+}
+
+/// Labels of a counter, sorted.
+fn labels_of(name: &str) -> &'static [&'static str] {
+    match name {
+        "countersign_answers_total" => &["agent", "code", "server", "tool"],
+        "countersign_outcomes_total" => &["outcome"],
+        "countersign_summed_refusals_total" => &["agent", "of"],
+        "countersign_unavailable_total" => &["agent", "code"],
+        "countersign_undisclosed_attempts_total" => &["agent"],
+        _ => &[],
+    }
 }
 
 impl Families {
@@ -185,7 +213,12 @@ impl Family {
             if !seen.insert(series.as_str()) {
                 return None;
             }
-            if is_known(&labels(within)?, registry)? {
+            let labels = labels(within)?;
+            let expected = if suffix == "_bucket" { &["le"] } else { labels_of(name) };
+            if !labels.keys().eq(expected) {
+                return None;
+            }
+            if is_known(&labels, registry)? {
                 kept.push((series.clone(), value.clone()));
             }
         }

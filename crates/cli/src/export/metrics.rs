@@ -1,13 +1,16 @@
 //! Metrics in Prometheus' text format: scraped, or in a file for a node exporter's textfile collector.
 
+use std::ffi::OsString;
+use std::fs::{OpenOptions, TryLockError};
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use countersign_core::{AgentId, Millis};
+use countersign_keys::trusted::open_regular_with;
 use countersign_registry::RegistrySnapshot;
 use countersign_tool_gate::{CallStats, Ticks};
 use metrics::{Gauge, Unit, describe_gauge, gauge};
@@ -19,19 +22,22 @@ use super::health::Health;
 use super::scrape::{Hosts, serve};
 use crate::config::Span;
 use crate::failure::Failure;
-use crate::files::{Replace, write_file};
+use crate::files::{Replace, unwritable, write_file};
 use crate::output::{internal, note};
 use crate::record::ToldLog;
 use crate::time::now;
 
 /// The one metric that is a histogram.
-const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
+pub(super) const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
 /// When the metrics were written, or were scraped.
 pub(super) const WRITTEN: &str = "countersign_written_seconds";
 /// How often the file is written, without a word about it, in seconds.
 const INTERVAL_SECONDS: u32 = 15;
 /// Samples of histograms are gathered this often, whether anybody reads them or not.
 const UPKEEP: Duration = Duration::from_secs(5);
+/// How often the lock of the file is tried, and the pause before it is tried again: an earlier gateway may be at its end.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The metrics' part of a configuration.
 #[derive(Debug, Deserialize)]
@@ -89,6 +95,8 @@ pub(crate) struct Metrics {
     listener: Option<TcpListener>,
     file: Option<File>,
     keeper: Option<Keeper>,
+    /// Lock of the file. It is released behind the last write.
+    lock: Option<std::fs::File>,
 }
 
 /// Renders the metrics, with the time at which that is done.
@@ -149,12 +157,13 @@ impl Metrics {
             .map_err(|_| internal("there is a recorder of metrics already"))?;
         let file = part.file.clone().map(|path| File { path, interval, earlier: Families::default() });
         let rendering = Rendering { handle, written: Arc::default(), health: Arc::default() };
-        Ok(Self { rendering, listener, file, keeper: None })
+        Ok(Self { rendering, listener, file, keeper: None, lock: None })
     }
 
-    /// Goes on from the file's counts, writes it, which shows whether it can be written, and begins to answer.
+    /// Locks the file, goes on from its counts, writes it, which shows whether it can be written, and begins to answer.
     pub(crate) fn begin(&mut self, registry: &RegistrySnapshot) -> Result<(), Failure> {
         if let Some(file) = &mut self.file {
+            self.lock = Some(lock(&file.path)?);
             file.earlier = read_back(&file.path, registry).unwrap_or_else(|Damaged(why)| {
                 let path = file.path.display();
                 note(&format!("warning METRICS_RESTARTED: {path}: {why}; its counters begin at zero"));
@@ -226,6 +235,28 @@ impl Drop for Metrics {
             tell(&failure);
         }
     }
+}
+
+/// Acquires the lock beside the file: two gateways that write one file lose each other's counts.
+fn lock(path: &Path) -> Result<std::fs::File, Failure> {
+    let mut beside = OsString::from(path);
+    beside.push(".lock");
+    let options = &mut OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false);
+    let (lock, _) =
+        open_regular_with(Path::new(&beside), options).map_err(|error| unwritable(path, &error))?;
+    for tries_left in (0..LOCK_TRIES).rev() {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if tries_left > 0 => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                let text = "another gateway writes its metrics there; give each gateway a file of its own";
+                return Err(Failure::new("METRICS_LOCKED", text).about(path.display()));
+            }
+            Err(TryLockError::Error(error)) => return Err(unwritable(path, &error)),
+        }
+    }
+    Ok(lock)
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {

@@ -282,6 +282,12 @@ fn a_damaged_metrics_file_restarts_the_counters() {
         with_attempts(&attempts.repeat(2)),
         with_attempts("countersign_undisclosed_attempts_total{agent=\"bot} 3\n"),
         with_attempts("countersign_undisclosed_attempts_total{agent=\"bot\",pod=\"x\"} 3\n"),
+        with_attempts("countersign_undisclosed_attempts_total{agent=\"bot\",of=\"calls\"} 3\n"),
+        with_attempts("countersign_undisclosed_attempts_total 3\n"),
+        good.replace("undisclosed_attempts_total counter", "undisclosed_attempts_total gauge"),
+        with_attempts(&format!(
+            "{attempts}# TYPE countersign_alarm_raised counter\ncountersign_alarm_raised 1\n"
+        )),
         with_attempts("node_load1 3\n"),
         good.replace("undisclosed_attempts_total", "no_such_total"),
         good.replace("_duration_seconds_count 4", "_duration_seconds_count 5"),
@@ -298,6 +304,20 @@ fn a_damaged_metrics_file_restarts_the_counters() {
     bench.write("out.prom", good);
     session(&bench, 1);
     assert_eq!(value(&bench, ATTEMPTS).as_deref(), Some("4"));
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn second_gateway_of_a_metrics_file_is_refused() {
+    let bench = gateway();
+    with(&bench, "[metrics]\nfile = \"out.prom\"\ninterval = \"1h\"");
+    let first = crate::mcp::Client::start(&bench);
+    let before = bench.read("out.prom");
+    let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
+    assert!(run.code == 1 && run.err.starts_with("error METRICS_LOCKED: "), "{run:?}");
+    assert_eq!(bench.read("out.prom"), before);
+    first.end();
+    session(&bench, 1);
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub(crate) fn spend(
                 let (what, code) = match &error {
                     ProposalSpendError::Endorsement { evidence, .. } => {
                         findings.note_evidence(evidence);
+                        // Attestations are spent before endorsements.
+                        findings.used.attestation = evidence.iter().any(|it| it.attestation().is_some());
                         ("endorsement", RejectionCode::PicVerifierFailed)
                     }
                     ProposalSpendError::Attestation(_) | _ => {

@@ -6,7 +6,9 @@ use std::task::{Context, Poll, Waker};
 
 use countersign_audit_log::{MemorySink, OutcomeRecord, Record, StandingChange, StandingRecord};
 use countersign_core::*;
+use serde_json::json;
 
+use super::proposal_backing::*;
 use super::proposal_world::*;
 use super::world::*;
 use crate::RejectionCode::*;
@@ -122,6 +124,35 @@ fn attestation_spent_before_a_spent_approval_is_reported() {
     let second = world.attested(&gate, "c", "refund", draft(), "n2");
     let no = gate.check(&refund("c").approval(token.as_str()).proposal(&second)).unwrap_err();
     assert_eq!((no.code(), no.approval_spent(), no.attestation_spent()), (ApprovalSpent, false, true));
+}
+
+#[test]
+fn attestation_spent_before_a_used_up_endorsement_is_reported() {
+    let world = World::new();
+    let gate = world.full().proposals(world.proposals(endorsing_payments(1))).open().unwrap();
+    let endorsed = file_of_the_invoice(Draft::wire()).json();
+    assert!(gate.check(&wire("c").proposal(&endorsed)).is_ok());
+    let mut both = Draft::wire();
+    both.0["claims"][0]["evidence"] = json!(["mail", "invoice"]);
+    let file =
+        json!({"id": "mail", "type": "hash", "ref": "file://invoice.txt", "sha256": Digest::of(INVOICE)});
+    let attested = world.attested(&gate, "d", "wire", both.with(&file.to_string()), "n1");
+    let no = gate.check(&wire("d").proposal(&attested)).unwrap_err();
+    assert_eq!((no.code(), no.attestation_spent()), (PicVerifierFailed, true));
+}
+
+#[test]
+fn refusal_that_took_an_endorsement_use_has_an_entry() {
+    let (world, trap) = (Arc::new(World::new()), Arc::new(Trap::default()));
+    let store = SlowStore(Arc::clone(&trap), Arc::clone(&world.spent) as Arc<dyn SpentTokens>);
+    let settings = ProposalSettings::new(Arc::new(endorsing_payments(1).build().unwrap()), Arc::new(store));
+    let rate = RefusalRate::new(1, 1).unwrap();
+    let gate = world.bare().pinned_ask(world.pin()).proposals(settings).refused_calls(rate).open().unwrap();
+    assert!(gate.refuse_malformed("b", "the last token").sequence().is_some());
+    *trap.0.lock() = Some((Arc::clone(&world), gate.clone(), QUARANTINED));
+    let endorsed = file_of_the_invoice(Draft::wire()).json();
+    let no = gate.check(&wire("c").proposal(&endorsed)).unwrap_err();
+    assert_eq!((no.code(), no.sequence().is_some()), (AgentQuarantined, true));
 }
 
 #[test]
