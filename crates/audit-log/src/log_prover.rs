@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Arc;
 
 use countersign_merkle::{ConsistencyProof, Frontier, InclusionProof, LeafHash, TreeHead};
@@ -8,7 +9,9 @@ use crate::segment::{
     segment_name,
 };
 use crate::side_files::{RebuiltSide, SideFiles};
-use crate::{Checkpoint, Disk, Escaped, LogEntries, LogEntry, LogError, LogKey, Place, Record, verify_disk};
+use crate::{
+    Checkpoint, Disk, Escaped, FolderDisk, LogEntries, LogEntry, LogError, LogKey, Place, Record, verify_disk,
+};
 
 /// How much of the end of a log is read at once. A line is shorter.
 const BLOCK: u64 = 128 << 10;
@@ -317,6 +320,33 @@ impl LogProver {
         let place = if seq > last { None } else { Some(self.sides.place(&*disk, seq).ok()?) };
         LogEntries::between(disk, self.sides.segments().to_vec(), place, seq, last).ok()
     }
+}
+
+/// Proves that a record is in a log as it was when it had so many, by a [`LogProver`] of its own. That one also tells which side
+/// files were made anew.
+///
+/// # Errors
+/// As [`LogProver::open`] and [`LogProver::prove_inclusion`].
+pub fn prove_inclusion(
+    folder: impl AsRef<Path>,
+    key: &LogKey,
+    seq: u64,
+    size: u64,
+) -> Result<InclusionProof, LogError> {
+    LogProver::open(FolderDisk::existing(folder)?, key, &[])?.prove_inclusion(seq, size)
+}
+
+/// Proves that a log, when it had `new_size` records, went on from what it was at `old_size`, by a [`LogProver`] of its own.
+///
+/// # Errors
+/// As [`LogProver::open`] and [`LogProver::prove_consistency`].
+pub fn prove_consistency(
+    folder: impl AsRef<Path>,
+    key: &LogKey,
+    old_size: u64,
+    new_size: u64,
+) -> Result<ConsistencyProof, LogError> {
+    LogProver::open(FolderDisk::existing(folder)?, key, &[])?.prove_consistency(old_size, new_size)
 }
 
 /// The last checkpoint of a log, as its last segment has it.

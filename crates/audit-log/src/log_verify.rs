@@ -1,10 +1,9 @@
 use std::path::Path;
 
 use countersign_core::Timestamp;
-use countersign_merkle::{ConsistencyProof, InclusionProof};
 
 use crate::segment::{Scanner, list_segments};
-use crate::{Checkpoint, Disk, FolderDisk, LogError, LogKey, LogProver};
+use crate::{Checkpoint, Disk, FolderDisk, LogError, LogKey};
 
 /// What a log holds, once all of it was read and found to be what its checkpoints were signed for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,31 +108,4 @@ fn walk(scanner: &mut Scanner<'_>, disk: &dyn Disk, key: &LogKey) -> Result<LogS
     let summary = summary.ok_or(LogError::Missing)?;
     scanner.finish(summary.records)?;
     Ok(summary)
-}
-
-/// Proves that a record is in a log as it was when it had so many, by a [`LogProver`] of its own. That one also tells which side
-/// files were made anew.
-///
-/// # Errors
-/// As [`LogProver::open`] and [`LogProver::prove_inclusion`].
-pub fn prove_inclusion(
-    folder: impl AsRef<Path>,
-    key: &LogKey,
-    seq: u64,
-    size: u64,
-) -> Result<InclusionProof, LogError> {
-    LogProver::open(FolderDisk::existing(folder)?, key, &[])?.prove_inclusion(seq, size)
-}
-
-/// Proves that a log, when it had `new_size` records, went on from what it was at `old_size`, by a [`LogProver`] of its own.
-///
-/// # Errors
-/// As [`LogProver::open`] and [`LogProver::prove_consistency`].
-pub fn prove_consistency(
-    folder: impl AsRef<Path>,
-    key: &LogKey,
-    old_size: u64,
-    new_size: u64,
-) -> Result<ConsistencyProof, LogError> {
-    LogProver::open(FolderDisk::existing(folder)?, key, &[])?.prove_consistency(old_size, new_size)
 }

@@ -1,12 +1,12 @@
-mod output;
+mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead as _, BufReader, Read};
 
 use countersign_merkle::{Frontier, LeafHash, NodeHash, StoredNodes};
 
-use self::output::Output;
-pub(crate) use self::output::open_side;
+use self::writer::SideWriter;
+pub(crate) use self::writer::open_side;
 use crate::Disk;
 use crate::line::record_prefix;
 use crate::segment::{
@@ -437,7 +437,7 @@ impl Side {
 
     /// Writes what the file lacks behind the records here, and gives its size.
     fn complete(&self, disk: &dyn Disk, start: &Start, end: u64, is_closed: bool) -> io::Result<u64> {
-        let mut out = Output::open(disk, self.first)?;
+        let mut out = SideWriter::open(disk, self.first)?;
         out.put(&start.header)?;
         out.go_on_at(self.on_disk)?;
         self.read_on(disk, start, end, |bytes| out.put(bytes))?;

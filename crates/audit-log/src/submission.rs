@@ -1,5 +1,7 @@
+use std::fmt;
+
 use countersign_keys::note::{NoteError, SignedNote};
-use countersign_merkle::MerkleTree;
+use countersign_merkle::{ConsistencyProof, MerkleTree};
 
 use crate::checkpoint::parse_decimal;
 use crate::cosignature::signer_of;
@@ -16,7 +18,7 @@ pub enum SubmissionError {
     /// The note is no checkpoint of the log.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The tree did not have the checkpoint's root at its size.
+    /// The tree did not have the checkpoint's root at its size, or there was no proof from another size to that.
     #[error("the tree is not that of the checkpoint")]
     Tree,
     /// The witness does not cosign. [`WitnessRefusal::Proof`], and [`WitnessRefusal::Conflict`] of the very size that was
@@ -90,9 +92,9 @@ impl SubmissionError {
 /// assert_eq!(asked.answer(200, line.as_bytes())?, Some(line));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
 pub struct Submission<'a> {
-    tree: &'a MerkleTree,
+    /// Proves that the checkpoint goes on from that size.
+    prove: Box<dyn FnMut(u64) -> Option<ConsistencyProof> + 'a>,
     note: &'a str,
     witness: &'a WitnessKey,
     size: u64,
@@ -105,6 +107,12 @@ pub struct Submission<'a> {
 enum Turn {
     First,
     Last,
+}
+
+impl fmt::Debug for Submission<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Submission").field("size", &self.size).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Submission<'a> {
@@ -122,15 +130,32 @@ impl<'a> Submission<'a> {
         cosigned: u64,
     ) -> Result<Self, SubmissionError> {
         let checkpoint = Checkpoint::verify(note, log)?;
-        if tree.head_at(checkpoint.size()).ok().as_ref() != Some(checkpoint.head()) {
+        let size = checkpoint.size();
+        if tree.head_at(size).ok().as_ref() != Some(checkpoint.head()) {
             return Err(SubmissionError::Tree);
         }
-        let size = checkpoint.size();
+        let prove = move |old| tree.prove_consistency_at(old, size).ok();
+        Self::with_proofs(prove, note, log, witness, cosigned)
+    }
+
+    /// As [`new`](Self::new), with a function in the place of the tree, such as one that asks a [`LogProver`](crate::LogProver): it
+    /// proves that the checkpoint goes on from a size.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`SubmissionError::Tree`] also where there is no such proof.
+    pub fn with_proofs(
+        mut prove: impl FnMut(u64) -> Option<ConsistencyProof> + 'a,
+        note: &'a str,
+        log: &LogKey,
+        witness: &'a WitnessKey,
+        cosigned: u64,
+    ) -> Result<Self, SubmissionError> {
+        let size = Checkpoint::verify(note, log)?.size();
         if cosigned > size {
             return Err(SubmissionError::Ahead);
         }
-        let request = request(tree, note, cosigned, size)?;
-        Ok(Self { tree, note, witness, size, cosigned, request, turn: Turn::First })
+        let request = request(&mut prove, note, cosigned, size)?;
+        Ok(Self { prove: Box::new(prove), note, witness, size, cosigned, request, turn: Turn::First })
     }
 
     /// The body of the request.
@@ -206,16 +231,22 @@ impl<'a> Submission<'a> {
         if self.turn == Turn::Last {
             return Err(SubmissionError::Busy);
         }
-        self.request = request(self.tree, self.note, size, self.size)?;
+        self.request = request(&mut *self.prove, self.note, size, self.size)?;
         self.turn = Turn::Last;
         Ok(())
     }
 }
 
-fn request(tree: &MerkleTree, note: &str, old: u64, size: u64) -> Result<AddCheckpoint, SubmissionError> {
+fn request(
+    prove: &mut dyn FnMut(u64) -> Option<ConsistencyProof>,
+    note: &str,
+    old: u64,
+    size: u64,
+) -> Result<AddCheckpoint, SubmissionError> {
     if old == 0 {
         return AddCheckpoint::first(note).map_err(|error| CheckpointError::Note(error).into());
     }
-    let proof = tree.prove_consistency_at(old, size).map_err(|_| SubmissionError::Tree)?;
+    let is_due = |proof: &ConsistencyProof| proof.old_size() == old && proof.new_size() == size;
+    let proof = prove(old).filter(is_due).ok_or(SubmissionError::Tree)?;
     AddCheckpoint::new(&proof, note).map_err(|error| CheckpointError::Note(error).into())
 }

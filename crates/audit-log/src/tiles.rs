@@ -7,6 +7,9 @@ use crate::{Checkpoint, CheckpointError, LogKey};
 /// How many hashes or entries a full tile has.
 const WIDTH: usize = 256;
 
+/// Bytes of a hash.
+const NODE: usize = 32;
+
 /// Why a log cannot be written as tiles.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -96,6 +99,62 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
     #[must_use]
     pub const fn new(write: W) -> Self {
         Self { write, size: 0, levels: Vec::new(), bundle: Vec::new(), state: State::Whole }
+    }
+
+    /// Goes on behind an earlier export of the log, of which `read` gives the files. `None` where they do not hash to its
+    /// checkpoint: the last bundle of entries and the last tile of each level are read and verified, the full ones are not.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use countersign_audit_log::{Checkpoint, LogKey, TileWriter};
+    /// use countersign_keys::{SigningKey, note::KeyName};
+    /// use countersign_merkle::{LeafHash, MerkleTree};
+    /// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
+    /// let tree: MerkleTree = [LeafHash::of(b"{}")].into_iter().collect();
+    /// let earlier = Checkpoint::new(origin.clone(), tree.head());
+    /// let mut files = BTreeMap::new();
+    /// let mut tiles = TileWriter::new(|path: &str, bytes: &[u8]| Ok(drop(files.insert(path.to_owned(), bytes.to_vec()))));
+    /// tiles.append(b"{}")?;
+    /// tiles.finish(&earlier.sign(&key), &LogKey::new(origin, key.verifying_key()))?;
+    /// let tiles = TileWriter::resume(|_: &str, _: &[u8]| Ok(()), &earlier, |path| files.get(path).cloned());
+    /// assert_eq!(tiles.map(|tiles| tiles.size()), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn resume(
+        write: W,
+        earlier: &Checkpoint,
+        mut read: impl FnMut(&str) -> Option<Vec<u8>>,
+    ) -> Option<Self> {
+        let mut this = Self { size: earlier.size(), ..Self::new(write) };
+        let mut there = this.size;
+        for at in 0.. {
+            if there == 0 {
+                break;
+            }
+            let full = there.unbounded_shr(WIDTH.ilog2());
+            let partial = there.saturating_sub(full.saturating_mul(WIDTH as u64));
+            let mut hashes = Vec::new();
+            if partial > 0 && at == 0 {
+                this.bundle = read(&format!("tile/entries/{}.p/{partial}", number(full)))?;
+                hashes = leaves_of(&this.bundle)?;
+            } else if partial > 0 {
+                let tile = read(&format!("tile/{at}/{}.p/{partial}", number(full)))?;
+                hashes = tile.chunks(NODE).map(node).collect::<Option<_>>()?;
+            }
+            if hashes.len() as u64 != partial {
+                return None;
+            }
+            this.levels.push(Level { full, hashes });
+            there = full;
+        }
+        (this.frontier()?.head() == *earlier.head()).then_some(this)
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
     }
 
     /// Takes the next entry of the log: the line of a record, without its newline.
@@ -191,6 +250,33 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
             TilesError::Write(error)
         })
     }
+}
+
+/// The full files of an export of so many entries, which no later export changes.
+pub fn full_tiles(size: u64) -> impl Iterator<Item = String> {
+    let bundles =
+        (0..size.unbounded_shr(WIDTH.ilog2())).map(|index| format!("tile/entries/{}", number(index)));
+    let levels = (0..8_u32).flat_map(move |level| {
+        let full = size.unbounded_shr(level.saturating_add(1).saturating_mul(WIDTH.ilog2()));
+        (0..full).map(move |index| format!("tile/{level}/{}", number(index)))
+    });
+    bundles.chain(levels)
+}
+
+/// The hashes of the entries in a bundle.
+fn leaves_of(mut bundle: &[u8]) -> Option<Vec<NodeHash>> {
+    let mut leaves = Vec::new();
+    while !bundle.is_empty() {
+        let (length, rest) = bundle.split_first_chunk()?;
+        let (entry, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        leaves.push(LeafHash::of(entry).into());
+        bundle = rest;
+    }
+    Some(leaves)
+}
+
+fn node(bytes: &[u8]) -> Option<NodeHash> {
+    bytes.try_into().ok()
 }
 
 /// The number of a tile in its path: three digits a part, an `x` before every part but the last.

@@ -208,6 +208,22 @@ fn nothing_is_asked_for_a_note_that_is_not_the_logs_or_a_tree_that_is_not_the_no
 }
 
 #[test]
+fn submission_needs_a_proof_of_the_sizes_it_asks_for() {
+    let (tree, witness) = (tree(20), witness());
+    let note = note(&tree, 12);
+    let begin = |proof: Option<(u64, u64)>| {
+        let prove = |_| proof.map(|(old, new)| tree.prove_consistency_at(old, new).unwrap());
+        Submission::with_proofs(prove, &note, &log_key(), &witness, 5).map(|asked| asked.body())
+    };
+    assert!(begin(Some((5, 12))).unwrap().starts_with("old 5\n"));
+    for wrong in [None, Some((4, 12)), Some((5, 13))] {
+        assert_eq!(begin(wrong), Err(SubmissionError::Tree));
+    }
+    let ahead = Submission::with_proofs(|_| None, &note, &log_key(), &witness, 13);
+    assert_eq!(ahead.map(drop), Err(SubmissionError::Ahead));
+}
+
+#[test]
 fn every_trouble_with_a_witness_has_a_stable_code_and_one_plain_line() {
     for (error, code) in [
         (SubmissionError::Checkpoint(CheckpointError::Origin), "CHECKPOINT_ORIGIN"),
@@ -242,7 +258,7 @@ proptest! {
         let mut asked = Submission::new(&tree, &note, &log_key(), &witness, 0).unwrap();
         if let Ok(Some(line)) = asked.answer(status, &body) {
             let whole = attach_cosignatures(&note, &line, std::slice::from_ref(&witness)).unwrap();
-            let read = WitnessedCheckpoint::verify(&whole, &log_key(), &[witness]).unwrap();
+            let read = WitnessedCheckpoint::verify(&whole, &log_key(), std::slice::from_ref(&witness)).unwrap();
             prop_assert_eq!((status, read.witnesses()), (200, 1));
         }
     }

@@ -286,3 +286,65 @@ fn every_tiles_error_has_a_stable_code_and_one_plain_line() {
         assert!(!error.to_string().contains('\n'));
     }
 }
+
+/// Exports a log as it was at one size, and then goes on from there in the same files.
+fn export_in_two(old: u64, new: u64) -> Files {
+    let (earlier, mut files) = (tree(old), export(&tree(old)));
+    let checkpoint = Checkpoint::new(name(ORIGIN), earlier.head());
+    let there = files.clone();
+    let write = |path: &str, bytes: &[u8]| {
+        files.insert(path.to_owned(), bytes.to_vec());
+        Ok(())
+    };
+    let mut writer = TileWriter::resume(write, &checkpoint, |path| there.get(path).cloned()).unwrap();
+    assert_eq!(writer.size(), old);
+    (old..new).for_each(|index| writer.append(&entry(index)).unwrap());
+    writer.finish(&note(&tree(new), new), &log_key()).unwrap();
+    files
+}
+
+#[test]
+fn resumed_export_has_the_files_of_a_whole_one() {
+    for (old, new) in
+        [(0, 3), (1, 1), (5, 256), (255, 300), (256, 257), (300, 900), (512, 512), (65_537, 65_800)]
+    {
+        let (whole, resumed) = (export(&tree(new)), export_in_two(old, new));
+        for (path, bytes) in whole {
+            assert!(resumed.get(&path) == Some(&bytes), "{path} of {old}, {new}");
+        }
+    }
+}
+
+#[test]
+fn resumed_export_needs_the_files_of_its_checkpoint() {
+    let (earlier, files) = (tree(700), export(&tree(700)));
+    let checkpoint = Checkpoint::new(name(ORIGIN), earlier.head());
+    let resume = |files: &Files, checkpoint: &Checkpoint| {
+        TileWriter::resume(|_: &str, _: &[u8]| Ok(()), checkpoint, |path| files.get(path).cloned()).is_some()
+    };
+    assert!(resume(&files, &checkpoint));
+    let other = Checkpoint::new(name(ORIGIN), super::checkpoint::tree(700).head());
+    assert!(!resume(&files, &other));
+    for path in ["tile/entries/002.p/188", "tile/1/000.p/2"] {
+        let mut wrong = files.clone();
+        wrong.remove(path);
+        assert!(!resume(&wrong, &checkpoint), "{path}");
+        for change in [|bytes: &mut Vec<u8>| bytes[5] ^= 1, |bytes: &mut Vec<u8>| bytes.truncate(31)] {
+            let mut wrong = files.clone();
+            change(wrong.get_mut(path).unwrap());
+            assert!(!resume(&wrong, &checkpoint), "{path}");
+        }
+    }
+}
+
+#[test]
+fn full_tiles_are_those_without_a_width() {
+    for size in [0, 5, 256, 700, 66_000] {
+        let files = export(&tree(size));
+        let full: Vec<_> =
+            files.keys().filter(|path| !path.contains(".p/") && *path != "checkpoint").collect();
+        let mut said: Vec<_> = full_tiles(size).collect();
+        said.sort();
+        assert!(full.into_iter().eq(&said), "{size}");
+    }
+}

@@ -148,3 +148,15 @@ fn checkpoint_before_the_archive_is_named_as_such() {
     let run = decide(&bench, "c", 1, "--record-checkpoint kept");
     assert!(run.err.starts_with("error AUDIT_ARCHIVED: `log`: the kept checkpoint is older "), "{run:?}");
 }
+
+#[test]
+fn export_goes_on_behind_archived_segments() {
+    let (bench, last) = filled();
+    let export = "audit export log --key log.vkey --tiles tiles";
+    bench.ok(export);
+    bench.ok(&format!("{ARCHIVE} --before {last}"));
+    decide(&bench, "b", 2, SMALL);
+    bench.ok(export);
+    assert_eq!(bench.read("tiles/checkpoint"), bench.ok("audit checkpoint log --key log.vkey"));
+    bench.fails("audit export log --key log.vkey --tiles other", 1, "AUDIT_ARCHIVED");
+}

@@ -204,6 +204,41 @@ fn a_log_is_written_as_tiles_that_hash_to_its_checkpoint_and_the_next_export_add
     assert_eq!(bench.read("out/tiles/checkpoint"), bench.ok("audit checkpoint log --key log.vkey"));
 }
 
+/// Changes the id of the first call in the log to another of the same length.
+fn swap(bench: &Bench, from: &str, to: &str) {
+    bench.write(FIRST, bench.read(FIRST).replacen(from, to, 1));
+}
+
+#[test]
+fn next_export_reads_no_entry_of_an_earlier_one() {
+    let bench = open();
+    log(&bench, "a", 130);
+    bench.ok(EXPORT);
+    log(&bench, "b", 1);
+    // Only the log as a whole tells.
+    swap(&bench, "\"a1\"", "\"x1\"");
+    bench.fails("audit verify log --key log.vkey", 3, "AUDIT_CORRUPT");
+    let told = bench.run(&format!("{EXPORT} --json")).value();
+    assert_eq!((&told["files_kept"], &told["files_written"]), (&json!(3), &json!(3)), "{told}");
+    assert_eq!(bench.read("out/tiles/checkpoint").lines().nth(1), Some("268"));
+
+    // A tile that is gone is made of its entries again.
+    std::fs::remove_file(bench.path("out/tiles/tile/0/000")).unwrap();
+    bench.fails(EXPORT, 3, "AUDIT_CORRUPT");
+    assert!(!bench.path("out/tiles/tile/0/000").exists());
+    swap(&bench, "\"x1\"", "\"a1\"");
+    assert!(bench.ok(EXPORT).contains(": 1 files written, "));
+}
+
+#[test]
+fn damaged_entry_is_not_exported() {
+    let bench = open();
+    log(&bench, "a", 130);
+    swap(&bench, "\"a1\"", "\"x1\"");
+    bench.fails(EXPORT, 3, "AUDIT_CORRUPT");
+    assert!(!bench.path("out").exists(), "nothing is written");
+}
+
 #[test]
 fn an_export_replaces_nothing_that_is_not_its_own() {
     let bench = open();

@@ -13,7 +13,7 @@ use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 use serde_json::json;
 
-use crate::audit_log::{copy, decide, log};
+use crate::audit_log::{FIRST, copy, decide, log};
 use crate::bench::Bench;
 use crate::desk::open;
 
@@ -207,6 +207,38 @@ fn of_several_witnesses_a_quorum_is_enough_and_the_others_are_told() {
     let ahead = Server::says(409, "99\n");
     let both = format!("{} --witness {} --witness-key {}", with(&gone), ahead.url(), vkey(3));
     bench.fails(&both, 3, "WITNESS_QUORUM");
+}
+
+#[test]
+fn witness_is_asked_without_reading_older_entries() {
+    let bench = open();
+    log(&bench, "a", 150);
+    let one = witness(&bench, 1);
+    bench.ok(&format!("{} --state s", ask(&one, 1)));
+    log(&bench, "b", 1);
+    // Only the log as a whole tells.
+    let changed = bench.read(FIRST).replacen("\"a1\"", "\"x1\"", 1);
+    bench.write(FIRST, changed);
+    bench.fails("audit verify log --key log.vkey", 3, "AUDIT_CORRUPT");
+    bench.ok(&format!("{} --state s", ask(&one, 1)));
+    assert_eq!(olds(&one), ["old 0", "old 303"]);
+}
+
+#[test]
+fn witness_before_an_archived_segment_gets_no_proof() {
+    let bench = open();
+    log(&bench, "a", 1);
+    let (early, late) = (witness(&bench, 1), witness(&bench, 2));
+    bench.ok(&ask(&early, 1));
+    decide(&bench, "b", 300, "--record-segment 65536");
+    bench.ok(&ask(&late, 2));
+    let names = std::fs::read_dir(bench.path("log")).unwrap().map(|file| file.unwrap().file_name());
+    let names = names.filter_map(|name| name.to_str()?.strip_suffix(".jsonl")?.parse::<u64>().ok());
+    let last = names.max().unwrap();
+    bench.ok(&format!("audit archive log --key log.key --to archive --before {last}"));
+    let run = bench.run(&format!("{} --out a.note", ask(&early, 1)));
+    assert!(run.code == 1 && run.err.starts_with("error AUDIT_ARCHIVED: `w1.example`: "), "{run:?}");
+    bench.ok(&ask(&late, 2));
 }
 
 #[test]

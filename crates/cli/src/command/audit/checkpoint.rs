@@ -14,14 +14,14 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let verified = self.log.verify_to_give_out(&[])?;
+        let verified = self.log.verify_to_give_out()?;
         let summary = &verified.summary;
         if out.is_json() {
             out.json(&json!({
                 "ok": true,
                 "origin": verified.key.origin().as_str(),
                 "size": summary.records,
-                "root": root_of(summary),
+                "root": root_of(&summary.checkpoint),
                 "note": summary.note,
             }))?;
         } else {

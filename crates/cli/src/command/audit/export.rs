@@ -2,15 +2,20 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use countersign_audit_log::{LogNumber, TileWriter, TilesError, list_logs};
+use countersign_audit_log::{
+    Checkpoint, LogEntries, LogNumber, TileWriter, TilesError, full_tiles, list_logs,
+};
 use serde_json::{Value, json};
 
 use super::choice::LogChoice;
-use super::log::{Kept, LogArgs, VerifiedLog};
+use super::log::{Kept, LogArgs, ProvableLog, changed};
 use super::verify::root_of;
 use crate::failure::{Exit, Failure};
-use crate::files::{Replace, read_file, write_file};
+use crate::files::{Replace, read_file, read_text_file, write_file};
 use crate::output::Output;
+
+/// The most bytes of a tile: a bundle of 256 entries.
+const TILE_BYTES: u64 = 256 * (65_535 + 2);
 
 /// The file that says what is there, written last.
 const CHECKPOINT: &str = "checkpoint";
@@ -27,6 +32,12 @@ pub(crate) struct Export {
     tiles: PathBuf,
 }
 
+/// An export that goes on behind an earlier one, and the entries that it lacks.
+struct PendingExport {
+    earlier: Option<Checkpoint>,
+    entries: LogEntries,
+}
+
 /// How many files were written, and how many were there already.
 #[derive(Debug, Default)]
 struct Count {
@@ -38,11 +49,13 @@ impl Export {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         self.must_lie_apart()?;
         // What was published once, the log has to go on from.
-        let logs = self.log.verify_chosen(self.choice, &self.earlier()?)?;
+        let mut logs = self.log.provable(self.choice, &self.earlier()?)?;
+        // Nothing is written before all that is to be written was verified.
+        let pending = logs.iter_mut().map(|log| self.pending(log)).collect::<Result<Vec<_>, _>>()?;
         let mut reports = Vec::new();
-        for log in &logs {
+        for (log, pending) in logs.iter().zip(pending) {
             log.make_durable()?;
-            reports.push(self.export(log)?);
+            reports.push(self.export(log, pending)?);
         }
         if out.is_json() {
             let reports: Vec<_> = reports.into_iter().map(|(report, _)| report).collect();
@@ -82,30 +95,57 @@ impl Export {
         number.folder_in(&self.tiles)
     }
 
-    /// Writes the tiles of one log; returns the report of it, as JSON and as text.
-    fn export(&self, log: &VerifiedLog) -> Result<(Value, String), Failure> {
+    /// Verifies the entries of a log that its folder of tiles lacks: all of them, where an earlier export is not whole.
+    fn pending(&self, log: &mut ProvableLog) -> Result<PendingExport, Failure> {
         let folder = self.folder_of(log.number);
-        let mut count = Count::default();
+        let note = Some(folder.join(CHECKPOINT)).filter(|path| path.symlink_metadata().is_ok());
+        let note = note.map(|path| read_text_file(&path)).transpose()?;
+        // The log was found to go on from it.
+        let earlier = note.and_then(|note| Checkpoint::verify(&note, &log.key).ok());
+        let is_whole = |earlier: &Checkpoint| {
+            resume(&folder, earlier, |_, _| Ok(())).is_some()
+                && full_tiles(earlier.size()).all(|path| folder.join(path).is_file())
+        };
+        let earlier = earlier.filter(is_whole);
+        let first = earlier.as_ref().map_or(0, Checkpoint::size).saturating_add(1);
+        let entries = log.prover.entries_from(first).map_err(|error| log.failure(error))?;
+        Ok(PendingExport { earlier, entries })
+    }
+
+    /// Writes the tiles of one log; returns the report of it, as JSON and as text.
+    fn export(&self, log: &ProvableLog, pending: PendingExport) -> Result<(Value, String), Failure> {
+        let folder = self.folder_of(log.number);
+        let PendingExport { earlier, mut entries } = pending;
+        let there = earlier.as_ref().map_or(0, |earlier| full_tiles(earlier.size()).count());
+        let mut count = Count { kept: there as u64, ..Count::default() };
         let mut failed = None;
         {
-            let mut tiles = TileWriter::new(|path: &str, bytes: &[u8]| {
+            let write = |path: &str, bytes: &[u8]| {
                 put(&folder, path, bytes, &mut count).map_err(|failure| {
                     failed = Some(failure);
                     io::ErrorKind::Other.into()
                 })
-            });
-            log.each(|entry| Ok(tiles.append(entry.line())?))
-                .and_then(|()| Ok(tiles.finish(&log.summary.note, &log.key)?))
-                .map(drop)
+            };
+            let tiles = match &earlier {
+                Some(earlier) => resume(&folder, earlier, write),
+                None => Some(TileWriter::new(write)),
+            };
+            let changed = || changed().about(log.folder.display());
+            tiles.ok_or_else(changed).and_then(|mut tiles| {
+                entries.try_for_each(|entry| {
+                    Ok::<_, Failure>(tiles.append(entry.map_err(|_| changed())?.line())?)
+                })?;
+                Ok(tiles.finish(log.prover.note(), &log.key)?)
+            })
         }
         .map_err(|failure| failed.unwrap_or(failure))?;
         let Count { written, kept } = count;
-        let (records, folder) = (log.summary.records, folder.display());
+        let (records, folder) = (log.records(), folder.display());
         let mut report = json!({
             "ok": true,
             "origin": log.key.origin().as_str(),
             "size": records,
-            "root": root_of(&log.summary),
+            "root": root_of(log.prover.checkpoint()),
             "out": folder.to_string(),
             "files_written": written,
             "files_kept": kept,
@@ -136,6 +176,15 @@ impl Export {
         }
         Ok(())
     }
+}
+
+/// Goes on behind an earlier export in a folder, if the last tiles of that lead to its checkpoint.
+fn resume<W: FnMut(&str, &[u8]) -> io::Result<()>>(
+    folder: &Path,
+    earlier: &Checkpoint,
+    write: W,
+) -> Option<TileWriter<W>> {
+    TileWriter::resume(write, earlier, |path| read_file(&folder.join(path), TILE_BYTES).ok())
 }
 
 /// Writes a file whole, and leaves one alone that has the same content.

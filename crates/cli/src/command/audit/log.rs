@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{MapValueParser, OsStringValueParser, TypedValueParser as _, ValueParserFactory};
 use countersign_audit_log::{
-    Checkpoint, FolderDisk, KnownLog, LogEntry, LogError, LogKey, LogNumber, LogProver, LogStateFile,
-    LogStates, LogSummary, RebuiltSide, key_of_log, list_logs, read_log, verify_log,
+    Checkpoint, FolderDisk, KnownLog, LogError, LogKey, LogNumber, LogProver, LogStateFile, LogStates,
+    LogSummary, RebuiltSide, key_of_log, list_logs, verify_log,
 };
 use countersign_keys::note::VerifierKeyError;
-use countersign_merkle::MerkleTree;
 
 use super::choice::LogChoice;
 use super::durable::make_durable;
@@ -76,39 +75,30 @@ impl LogArgs {
         verify_all(&self.folder, &self.key.read()?, &self.kept(&[]), states.as_ref())
     }
 
-    /// Verifies the logs of the folder that are to be read, which have to go on from these checkpoints too.
-    pub(super) fn verify_chosen(
-        &self,
-        choice: LogChoice,
-        more: &[Kept],
-    ) -> Result<Vec<VerifiedLog>, Failure> {
-        let (key, kept) = (self.key.read()?, self.kept(more));
-        let Some(number) = choice.number() else { return verify_all(&self.folder, &key, &kept, None) };
-        let folder = number.folder_in(&self.folder);
-        let kept: Vec<_> = kept.into_iter().map(|(_, path)| path).collect();
-        let key = number.key(&key_of_log(&self.folder, &key))?;
-        let Verified { key, summary } = verify_known(&folder, &key, &kept, None)?;
-        let kept = kept.len();
-        Ok(vec![VerifiedLog { number, name: Some(number), folder, key, summary, kept, state: None }])
-    }
-
     /// Reads the ends of the logs of the folder that are to be read, which have to go on from these checkpoints too.
     pub(super) fn provable(&self, choice: LogChoice, more: &[Kept]) -> Result<Vec<ProvableLog>, Failure> {
-        let (key, kept) = (self.key.read()?, self.kept(more));
-        let open = |found: FoundLog<'_>| {
-            let FoundLog { number, name, folder, key, kept, .. } = found;
-            let known = kept.iter().map(|path| read_checkpoint(path, &key)).collect::<Result<Vec<_>, _>>()?;
-            let disk = FolderDisk::existing(&folder).map_err(LogError::from);
-            let prover = disk.and_then(|disk| LogProver::open(disk, &key, &known));
-            let prover = prover.map_err(|error| of_known(error, &known, &folder))?;
-            Ok(ProvableLog { number, name, folder, key, prover })
+        let Some(number) = choice.number() else {
+            let (key, kept) = (self.key.read()?, self.kept(more));
+            return each_log(&self.folder, &key, &kept, None, ProvableLog::open);
         };
-        let Some(number) = choice.number() else { return each_log(&self.folder, &key, &kept, None, open) };
-        let kept: Vec<_> = kept.into_iter().map(|(_, path)| path).collect();
-        let key = number.key(&key_of_log(&self.folder, &key))?;
+        self.provable_one(number, Some(number), more).map(|log| vec![log])
+    }
+
+    /// As [`provable`](Self::provable), of the log in the folder itself.
+    pub(super) fn provable_own(&self, more: &[Kept]) -> Result<ProvableLog, Failure> {
+        self.provable_one(LogNumber::FIRST, None, more)
+    }
+
+    fn provable_one(
+        &self,
+        number: LogNumber,
+        name: Option<LogNumber>,
+        more: &[Kept],
+    ) -> Result<ProvableLog, Failure> {
+        let kept: Vec<_> = self.kept(more).into_iter().map(|(_, path)| path).collect();
+        let key = number.key(&key_of_log(&self.folder, &self.key.read()?))?;
         let folder = number.folder_in(&self.folder);
-        open(FoundLog { number, name: Some(number), folder, key, kept: &kept, known: None })
-            .map(|log| vec![log])
+        ProvableLog::open(FoundLog { number, name, folder, key, kept: &kept, known: None })
     }
 
     fn kept(&self, more: &[Kept]) -> Vec<Kept> {
@@ -116,40 +106,25 @@ impl LogArgs {
         given.chain(more.iter().cloned()).collect()
     }
 
-    /// Verifies the log, which has to go on from these checkpoints too.
-    pub(super) fn verify_with(&self, more: &[PathBuf]) -> Result<Verified, Failure> {
-        let key = self.key.read()?;
-        let kept: Vec<_> = self.checkpoint.iter().chain(more).cloned().collect();
-        verify(&self.folder, &key, &kept)
-    }
-
-    /// The same, for what is given out of it. Somebody else keeps that, so the log may not lose it: not even with the power,
-    /// when its writer has not synced it yet.
-    pub(super) fn verify_to_give_out(&self, more: &[PathBuf]) -> Result<Verified, Failure> {
-        let verified = self.verify_with(more)?;
+    /// Verifies the log in the folder itself, for what is given out of it. Somebody else keeps that, so the log may not lose it: not
+    /// even with the power, when its writer has not synced it yet.
+    pub(super) fn verify_to_give_out(&self) -> Result<Verified, Failure> {
+        let verified = verify(&self.folder, &self.key.read()?, &self.checkpoint)?;
         make_durable(&self.folder).map_err(|error| failure(error.into()).about(self.folder.display()))?;
         Ok(verified)
-    }
-
-    /// The tree of all entries, which is compared with the one that was verified.
-    pub(super) fn tree(&self, verified: &Verified) -> Result<MerkleTree, Failure> {
-        tree(&self.folder, &verified.summary, |_| Ok(()))
-    }
-}
-
-impl VerifiedLog {
-    /// Makes the log outlive a loss of power, before a proof of it is given out.
-    pub(super) fn make_durable(&self) -> Result<(), Failure> {
-        make_durable(&self.folder).map_err(|error| failure(error.into()).about(self.folder.display()))
-    }
-
-    /// Hands over every entry under the last checkpoint, from the first that the log ever had.
-    pub(super) fn each(&self, take: impl FnMut(&LogEntry) -> Result<(), Failure>) -> Result<(), Failure> {
-        each(&self.folder, &self.summary, take)
     }
 }
 
 impl ProvableLog {
+    fn open(found: FoundLog<'_>) -> Result<Self, Failure> {
+        let FoundLog { number, name, folder, key, kept, .. } = found;
+        let known = kept.iter().map(|path| read_checkpoint(path, &key)).collect::<Result<Vec<_>, _>>()?;
+        let disk = FolderDisk::existing(&folder).map_err(LogError::from);
+        let prover = disk.and_then(|disk| LogProver::open(disk, &key, &known));
+        let prover = prover.map_err(|error| of_known(error, &known, &folder))?;
+        Ok(Self { number, name, folder, key, prover })
+    }
+
     /// How many entries are under the last checkpoint.
     pub(super) const fn records(&self) -> u64 {
         self.prover.checkpoint().size()
@@ -189,38 +164,6 @@ pub(crate) fn side_rebuilt(folder: &Path, side: &RebuiltSide) -> String {
     let path = folder.join(&side.file);
     let failure = side.failure.as_ref().map(|error| format!(", and cannot be written: {error}"));
     one_line(&format!("side file `{}` made anew{}", path.display(), failure.unwrap_or_default()))
-}
-
-fn tree(
-    folder: &Path,
-    summary: &LogSummary,
-    mut take: impl FnMut(&LogEntry) -> Result<(), Failure>,
-) -> Result<MerkleTree, Failure> {
-    let mut tree = MerkleTree::new();
-    each(folder, summary, |entry| {
-        tree.extend([entry.leaf()]);
-        take(entry)
-    })?;
-    if tree.head() != *summary.checkpoint.head() {
-        return Err(changed().about(folder.display()));
-    }
-    Ok(tree)
-}
-
-/// Hands over every entry of a log that was verified, from the first that it ever had. What comes behind its last checkpoint
-/// is not looked at.
-fn each(
-    folder: &Path,
-    summary: &LogSummary,
-    mut take: impl FnMut(&LogEntry) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let about = |error| failure(error).about(folder.display());
-    require_all(folder, summary)?;
-    let mut entries = read_log(folder).map_err(about)?;
-    for _ in 0..summary.records {
-        take(&entries.next().ok_or_else(changed)?.map_err(about)?)?;
-    }
-    Ok(())
 }
 
 /// Refuses a log of which the oldest segments are not here.

@@ -56,11 +56,12 @@ pub(crate) enum Audit {
     /// Verify a log and print its last signed checkpoint, to be kept elsewhere.
     #[command(after_help = "Example:\n  countersign audit checkpoint log/ --key log.vkey > kept.note")]
     Checkpoint(checkpoint::Checkpoint),
-    /// Verify a log and have its last checkpoint cosigned by witnesses (C2SP tlog-witness): prints it, to be kept elsewhere.
+    /// Have a log's last checkpoint cosigned by witnesses (C2SP tlog-witness): prints it, to be kept elsewhere.
     ///
     /// A witness is somebody else's service that remembers the latest checkpoint of the log, and cosigns only one that goes on
-    /// from it. Sent are the signed checkpoint and a proof made of hashes, and nothing that entries hold. Exit code 3 when
-    /// a witness has seen another past of the log.
+    /// from it. Sent are the signed checkpoint and a proof made of hashes, and nothing that entries hold. The proof
+    /// is verified under the checkpoint; other entries are not read: `audit verify` does that. Exit code 3 when a witness has seen
+    /// another past of the log.
     #[cfg(feature = "witness")]
     #[command(
         after_help = "Example:\n  countersign audit witness log/ --key log.vkey --witness https://witness.example \\\n    \
@@ -95,11 +96,12 @@ pub(crate) enum Audit {
     /// exit code 1, with RECEIPT_SPELLING.
     #[command(after_help = "Example:\n  countersign audit verify-receipt c7.receipt --key log.vkey")]
     VerifyReceipt(receipt::Verify),
-    /// Verify a log and write it as files that any web server can serve (C2SP tlog-tiles).
+    /// Write a log as files that any web server can serve (C2SP tlog-tiles).
     ///
     /// Where several logs lie in the folder, all are written, each numbered one into a subfolder of its number.
     /// The folder is made if it is not there. An earlier export of the same log may be in it: files that are there stay as they
-    /// are, and only `checkpoint` is replaced, last of all. A file with other content is never replaced. The log's own folder, one
+    /// are, and only `checkpoint` is replaced, last of all. A file with other content is never replaced. The entries that are
+    /// written are verified first; those of an earlier export are not read again, nor are its full tiles. The log's own folder, one
     /// within it and one that it lies in are refused: whoever is served the tiles is not to be served the log.
     #[command(after_help = "Example:\n  countersign audit export log/ --key log.vkey --tiles public/")]
     Export(export::Export),

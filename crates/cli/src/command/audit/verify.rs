@@ -3,7 +3,9 @@ use std::path::PathBuf;
 
 use base64ct::{Base64, Encoding as _};
 use clap::Args;
-use countersign_audit_log::{JoinedDisk, LogError, LogNumber, LogSummary, signed_key, verify_disk};
+use countersign_audit_log::{
+    Checkpoint, JoinedDisk, LogError, LogNumber, LogSummary, signed_key, verify_disk,
+};
 use serde_json::{Value, json};
 
 use super::log::{LogArgs, VerifiedLog};
@@ -120,7 +122,7 @@ fn report(log: &VerifiedLog) -> Value {
         "entries": {"first": first, "last": last, "missing": missing(summary), "unsigned": summary.unsigned},
         "segments": summary.segments,
         "checkpoints": summary.checkpoints,
-        "root": root_of(summary),
+        "root": root_of(&summary.checkpoint),
         "note": summary.note,
         "tail_bytes": summary.tail_bytes,
         "kept_elsewhere": kept,
@@ -147,7 +149,7 @@ fn tell(out: &mut Output, log: &VerifiedLog) -> Result<(), Failure> {
             if missing == 1 { "1 is".to_owned() } else { format!("1 to {missing} are") }
         ),
     })?;
-    out.line(&format!("root {}", root_of(summary)))?;
+    out.line(&format!("root {}", root_of(&summary.checkpoint)))?;
     if let (Some(first), Some(last)) = (summary.first, summary.last) {
         out.line(&format!("from {first}\nto   {last}"))?;
     }
@@ -179,8 +181,8 @@ fn tell(out: &mut Output, log: &VerifiedLog) -> Result<(), Failure> {
 }
 
 /// The root under the last checkpoint, as the checkpoint has it.
-pub(super) fn root_of(summary: &LogSummary) -> String {
-    Base64::encode_string(summary.checkpoint.root().as_bytes())
+pub(super) fn root_of(checkpoint: &Checkpoint) -> String {
+    Base64::encode_string(checkpoint.root().as_bytes())
 }
 
 fn entries(count: u64) -> String {

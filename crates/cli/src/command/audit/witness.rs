@@ -7,11 +7,10 @@ use countersign_audit_log::{
     Submission, SubmissionError, WitnessKey, WitnessRefusal, WitnessedCheckpoint, attach_cosignatures,
 };
 use countersign_core::{Millis, Timestamp};
-use countersign_merkle::MerkleTree;
 use serde_json::{Value, json};
 
 use self::post::{Endpoint, Post};
-use super::log::{LogArgs, Verified};
+use super::log::{LogArgs, ProvableLog};
 use super::receipt::quorum;
 use super::verify::root_of;
 use crate::failure::{Exit, Failure};
@@ -57,15 +56,16 @@ impl Witness {
         }
         let state =
             self.state.iter().filter(|path| path.symlink_metadata().is_ok()).cloned().collect::<Vec<_>>();
-        let verified = self.log.verify_to_give_out(&state)?;
-        let tree = self.log.tree(&verified)?;
-        let kept = state.first().map(|path| self.kept(path, &verified)).transpose()?;
+        let known: Vec<_> = state.iter().map(|path| (None, path.clone())).collect();
+        let mut log = self.log.provable_own(&known)?;
+        log.make_durable()?;
+        let kept = state.first().map(|path| self.kept(path, &log)).transpose()?;
         let answers: Vec<Answer> = self
             .witness_key
             .iter()
             .zip(&posts)
             .map(|(witness, post)| {
-                ask(post, &verified, &tree, witness, cosigned(kept.as_ref(), witness))
+                ask(post, &mut log, witness, cosigned(kept.as_ref(), witness))
                     .map_err(|failure| failure.about(witness.name()))
             })
             .collect();
@@ -73,7 +73,7 @@ impl Witness {
             return Err(self.too_few(answers, quorum));
         }
         let lines: String = answers.iter().flatten().map(String::as_str).collect();
-        let whole = attach_cosignatures(&verified.summary.note, &lines, &self.witness_key)
+        let whole = attach_cosignatures(log.prover.note(), &lines, &self.witness_key)
             .map_err(|error| Failure::refused(error.code(), error.to_string()))?;
         // Where the first cannot be written, nothing is.
         if let Some(path) = &self.out {
@@ -82,7 +82,7 @@ impl Witness {
         if let Some(path) = &self.state {
             write_file(path, whole.as_bytes(), Replace::Allowed)?;
         }
-        self.tell(out, &verified, &whole, &answers)?;
+        self.tell(out, &log, &whole, &answers)?;
         Ok(Exit::Done)
     }
 
@@ -105,8 +105,8 @@ impl Witness {
     }
 
     /// What was cosigned at an earlier run. That it is the log's, and the log goes on from it, is verified already.
-    fn kept(&self, path: &Path, verified: &Verified) -> Result<WitnessedCheckpoint, Failure> {
-        WitnessedCheckpoint::verify(&read_text_file(path)?, &verified.key, &self.witness_key)
+    fn kept(&self, path: &Path, log: &ProvableLog) -> Result<WitnessedCheckpoint, Failure> {
+        WitnessedCheckpoint::verify(&read_text_file(path)?, &log.key, &self.witness_key)
             .map_err(|error| Failure::refused(error.code(), error.to_string()).about(path.display()))
     }
 
@@ -130,7 +130,7 @@ impl Witness {
     fn tell(
         &self,
         out: &mut Output,
-        verified: &Verified,
+        log: &ProvableLog,
         whole: &str,
         answers: &[Answer],
     ) -> Result<(), Failure> {
@@ -138,27 +138,27 @@ impl Witness {
             note(&format!("note: {}: {}", failure.code(), failure.line()));
         }
         if out.is_json() {
-            return out.json(&self.report(verified, whole, answers)?);
+            return out.json(&self.report(log, whole, answers)?);
         }
         let Some(path) = &self.out else {
             return out.bytes(whole.as_bytes());
         };
-        for cosignature in read_back(whole, verified, &self.witness_key)?.cosignatures() {
+        for cosignature in read_back(whole, log, &self.witness_key)?.cosignatures() {
             let at = Timestamp::from_millis(cosignature.seconds.saturating_mul(1_000))
                 .map_or_else(|_| format!("second {}", cosignature.seconds), |time| time.to_string());
             out.line(&format!("cosigned by {} at {at}", cosignature.witness.name()))?;
         }
         out.line(&format!(
             "checkpoint of {} entries, cosigned by {} of {} witnesses, in {}",
-            verified.summary.records,
+            log.records(),
             answers.iter().flatten().count(),
             answers.len(),
             path.display()
         ))
     }
 
-    fn report(&self, verified: &Verified, whole: &str, answers: &[Answer]) -> Result<Value, Failure> {
-        let read = read_back(whole, verified, &self.witness_key)?;
+    fn report(&self, log: &ProvableLog, whole: &str, answers: &[Answer]) -> Result<Value, Failure> {
+        let read = read_back(whole, log, &self.witness_key)?;
         let witnesses: Vec<Value> = self
             .witness_key
             .iter()
@@ -172,9 +172,9 @@ impl Witness {
             .collect();
         Ok(json!({
             "ok": true,
-            "origin": verified.key.origin().as_str(),
-            "size": verified.summary.records,
-            "root": root_of(&verified.summary),
+            "origin": log.key.origin().as_str(),
+            "size": log.records(),
+            "root": root_of(log.prover.checkpoint()),
             "note": whole,
             "out": self.out.as_ref().map(|path| path.display().to_string()),
             "witnesses": witnesses,
@@ -188,9 +188,20 @@ fn cosigned(kept: Option<&WitnessedCheckpoint>, witness: &WitnessKey) -> u64 {
         .map_or(0, |kept| kept.checkpoint().size())
 }
 
-/// Asks one witness, twice at most.
-fn ask(post: &Post, verified: &Verified, tree: &MerkleTree, witness: &WitnessKey, cosigned: u64) -> Answer {
-    let mut asked = Submission::new(tree, &verified.summary.note, &verified.key, witness, cosigned)?;
+/// Asks one witness, twice at most. A proof that the log does not give is a failure of the log.
+fn ask(post: &Post, log: &mut ProvableLog, witness: &WitnessKey, cosigned: u64) -> Answer {
+    let (note, key, size) = (log.prover.note().to_owned(), log.key.clone(), log.records());
+    let mut failed = None;
+    let prove = |old| log.prover.prove_consistency(old, size).map_err(|error| failed = Some(error)).ok();
+    let answer = ask_with(post, Submission::with_proofs(prove, &note, &key, witness, cosigned));
+    match failed {
+        Some(error) => Err(log.failure(error)),
+        None => answer,
+    }
+}
+
+fn ask_with(post: &Post, submission: Result<Submission<'_>, SubmissionError>) -> Answer {
+    let mut asked = submission?;
     loop {
         let (status, body) = post.send(asked.body())?;
         match asked.answer(status, &body) {
@@ -207,10 +218,10 @@ fn ask(post: &Post, verified: &Verified, tree: &MerkleTree, witness: &WitnessKey
 /// The note that was made, as its readers will find it.
 fn read_back(
     whole: &str,
-    verified: &Verified,
+    log: &ProvableLog,
     witnesses: &[WitnessKey],
 ) -> Result<WitnessedCheckpoint, Failure> {
-    WitnessedCheckpoint::verify(whole, &verified.key, witnesses)
+    WitnessedCheckpoint::verify(whole, &log.key, witnesses)
         .map_err(|error| Failure::refused(error.code(), error.to_string()))
 }
 

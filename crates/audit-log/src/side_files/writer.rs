@@ -17,13 +17,13 @@ pub(crate) fn open_side(disk: &dyn Disk, first: u64) -> io::Result<Box<dyn DiskF
 
 /// A side file that is written in order.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct SideWriter {
     file: Box<dyn DiskFile>,
     at: u64,
     buffer: Vec<u8>,
 }
 
-impl Output {
+impl SideWriter {
     pub(super) fn open(disk: &dyn Disk, first: u64) -> io::Result<Self> {
         Ok(Self { file: open_side(disk, first)?, at: 0, buffer: Vec::new() })
     }
