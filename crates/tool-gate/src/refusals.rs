@@ -219,30 +219,36 @@ impl Refusals {
     /// [`AuditError`] of the sink.
     pub fn write(&self, now: Timestamp) -> Result<(), AuditError> {
         let _writing = self.writing.lock();
-        // The one that failed before, and what came since.
-        while let Some(mut sum) = self.take(now) {
-            sum.time = now.max(sum.to);
-            let record = Record::Refused(sum);
-            // why: without the lock, so that no refusal waits for a sync.
-            let recorded = catch_unwind(AssertUnwindSafe(|| self.sink.record(&record)));
-            let result = recorded.unwrap_or(Err(AuditError::Poisoned)).map(drop);
-            if let (Err(_), Record::Refused(sum)) = (&result, record) {
-                let due = self.reading(now).saturating_add(RETRY_AFTER);
-                let mut sums = self.sums.lock();
-                (sums.failed, sums.due) = (Some(sum), due);
-                return result;
-            }
+        // why: no loop. A flood that goes on meanwhile makes the next sum, which has its own time.
+        if let Some(failed) = self.take_failed() {
+            self.record(failed, now)?;
         }
-        Ok(())
+        self.take(now).map_or(Ok(()), |sum| self.record(sum, now))
     }
 
-    /// Takes the next sum to be recorded.
+    fn record(&self, mut sum: RefusedRecord, now: Timestamp) -> Result<(), AuditError> {
+        sum.time = now.max(sum.to);
+        let record = Record::Refused(sum);
+        // why: without the lock, so that no refusal waits for a sync.
+        let recorded = catch_unwind(AssertUnwindSafe(|| self.sink.record(&record)));
+        let result = recorded.unwrap_or(Err(AuditError::Poisoned)).map(drop);
+        if let (Err(_), Record::Refused(sum)) = (&result, record) {
+            let due = self.reading(now).saturating_add(RETRY_AFTER);
+            let mut sums = self.sums.lock();
+            (sums.failed, sums.due) = (Some(sum), due);
+        }
+        result
+    }
+
+    /// Takes the sum whose record failed.
+    fn take_failed(&self) -> Option<RefusedRecord> {
+        self.sums.lock().failed.take()
+    }
+
+    /// Takes the sum of what came since.
     fn take(&self, now: Timestamp) -> Option<RefusedRecord> {
         let now = self.reading(now);
         let mut sums = self.sums.lock();
-        if let Some(failed) = sums.failed.take() {
-            return Some(failed);
-        }
         let is_due = sums.is_due(now);
         let mut sum = sums.sum.take()?;
         let rows = sum.rows.iter().filter(|row| row.tool.is_some()).count();

@@ -1,7 +1,7 @@
 //! Refusals beyond their rate: a sum on record, and no counter less.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::world::*;
 use crate::RejectionCode::*;
@@ -438,4 +438,32 @@ fn servers_minute_of_refused_messages_adds_little() {
     let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
     let added: u64 = files.sum();
     assert!(added < 256 << 10, "{added}");
+}
+
+/// Adds a refusal during each record, as a flood does.
+#[derive(Debug, Default)]
+struct InAFlood {
+    refusals: OnceLock<Weak<Refusals>>,
+    records: AtomicUsize,
+}
+
+impl AuditSink for InAFlood {
+    fn record(&self, _: &Record) -> Result<u64, AuditError> {
+        let refusals = self.refusals.get().and_then(Weak::upgrade).unwrap();
+        if self.records.fetch_add(1, Ordering::SeqCst) < 100 {
+            refusals.add(start(), RefusedRow::new("MALFORMED_CALL"), None);
+        }
+        Ok(1)
+    }
+}
+
+#[test]
+fn write_ends_while_a_flood_goes_on() {
+    let sink = Arc::new(InAFlood::default());
+    let session = SessionId::new("s").unwrap();
+    let refusals = Arc::new(Refusals::new(Arc::clone(&sink) as _, session, None, RefusalRate::MESSAGES));
+    sink.refusals.set(Arc::downgrade(&refusals)).unwrap();
+    refusals.add(start(), RefusedRow::new("MALFORMED_CALL"), None);
+    refusals.write(start()).unwrap();
+    assert_eq!(sink.records.load(Ordering::SeqCst), 1);
 }
