@@ -25,6 +25,7 @@ mod gap_record;
 mod lifecycle;
 mod line;
 mod log;
+mod log_behind;
 mod log_error;
 mod log_files;
 mod log_number;
@@ -65,6 +66,7 @@ pub use lifecycle::{ArchivedRecord, BeganRecord};
 pub use log::{
     CutBytes, Durability, Log, LogOptions, LogStart, Pending, RetireError, RetireWhich, Retired, retire_log,
 };
+pub use log_behind::{LogBehind, read_log_behind};
 pub use log_error::{LogError, Place};
 pub use log_files::FileSum;
 pub use log_number::{LogNumber, OpenLogError, key_of_log, list_logs, signed_key};

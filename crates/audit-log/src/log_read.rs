@@ -119,6 +119,21 @@ impl LogEntries {
         Ok(Self { disk, segments, input, place, due: first, last: Some(last), over })
     }
 
+    /// Reads from a byte of a segment on, where the record `due` begins or checkpoints stand before it.
+    pub(crate) fn from_place(
+        disk: Arc<dyn Disk>,
+        segments: &[u64],
+        segment: u64,
+        byte: u64,
+        due: u64,
+    ) -> Result<Self, LogError> {
+        let input = disk.read(&segment_name(segment), byte)?;
+        let input = Some(BufReader::with_capacity(64 << 10, input));
+        let segments = segments.iter().rev().copied().take_while(|first| *first > segment).collect();
+        let place = Place { segment, line: 1, byte, entry: due };
+        Ok(Self { disk, segments, input, place, due, last: None, over: false })
+    }
+
     /// The sequence number of the record that comes next: at first, that of the first segment's first record.
     #[must_use]
     pub const fn next_seq(&self) -> u64 {

@@ -141,7 +141,7 @@ impl RefusedRecord {
 ///
 /// A sum whose sync failed is recorded again, and the log may have kept the first one all the same. Both have the same number, the
 /// same session and the same beginning. At most 256 sums may lie between the two.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SeenSums(VecDeque<SumKey>);
 
 /// Session, agent, beginning and number of a sum.
@@ -161,7 +161,7 @@ impl SeenSums {
         if self.0.contains(&key) {
             return false;
         }
-        if self.0.len() == MAX_SEEN {
+        if self.0.len() >= MAX_SEEN {
             self.0.pop_front();
         }
         self.0.push_back(key);

@@ -3,6 +3,7 @@ mod closing_vectors;
 mod log;
 mod log_archive;
 mod log_batch;
+mod log_behind;
 mod log_cut;
 mod log_faults;
 mod log_fork;

@@ -1,6 +1,7 @@
 //! Where a session's record goes: nowhere, or to a log.
 
 mod health;
+mod logs;
 mod told;
 
 use std::path::{Path, PathBuf};
@@ -9,17 +10,17 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use countersign_audit_log::{
-    AnswerRecord, AuditError, AuditSink as _, Durability, Log, LogError, LogKey, LogNumber, LogOptions,
-    LogStart, OpenLogError, Record, list_logs, verify_log,
+    AnswerRecord, AuditError, AuditSink as _, Durability, Log, LogKey, LogNumber, LogOptions, LogStart,
+    OpenLogError, Record,
 };
 use countersign_core::Timestamp;
 use countersign_keys::TrustRoot;
 use countersign_keys::file::read_log_key;
 use countersign_keys::note::{KeyName, VerifierKeyError};
+use countersign_merkle::TreeHead;
 use countersign_tool_gate::{RecordedFields, RefusalRate, RefusalRateError};
 use serde::Deserialize;
 
-use crate::command::audit::Entries;
 use crate::command::audit::side_rebuilt;
 use crate::failure::{Failure, one_line};
 use crate::files::read_text_file;
@@ -29,6 +30,7 @@ use crate::recorded::{ArgumentOption, ArgumentsPart, fields_of};
 
 #[cfg(feature = "prometheus")]
 pub(crate) use health::RecordHealth;
+pub(crate) use logs::{RecordLogs, ReplayedLog};
 pub(crate) use told::ToldLog;
 use told::report_cuts;
 
@@ -67,8 +69,8 @@ pub(crate) struct OpenRecord {
     /// The folder of all logs, and the key of the first.
     parent: PathBuf,
     first_key: LogKey,
-    /// How many entries it had when it was opened, which verifies them: the last checkpoint is behind them.
-    size: u64,
+    /// The entries that it had when it was opened.
+    head: TreeHead,
     /// The files that were made for it, and the folder that they lie in last.
     made: Vec<PathBuf>,
 }
@@ -294,13 +296,13 @@ impl PreparedRecord {
         let (is_fresh, first_key) = (folder.symlink_metadata().is_err(), options.log_key());
         let (log, number) = Log::open_shared(&folder, options.verify_older_later())
             .map_err(|error| open_failure(&folder, error))?;
-        let size = log.head().size();
+        let head = log.head();
         // Another process may have made it meanwhile, and left entries in it.
-        let is_ours = size == 0 && (is_fresh || number != LogNumber::FIRST);
+        let is_ours = head.size() == 0 && (is_fresh || number != LogNumber::FIRST);
         let (parent, folder) = (folder.clone(), number.folder_in(&folder));
         let made = if is_ours { files_of_new_log(&folder) } else { Vec::new() };
         let log = Arc::new(ToldLog::new(log, folder.clone(), kept));
-        Ok(OpenRecord { log, number, folder, parent, first_key, size, made })
+        Ok(OpenRecord { log, number, folder, parent, first_key, head, made })
     }
 
     /// Records a person's answer in a numbered log, and syncs it: it counts once this returns.
@@ -334,10 +336,6 @@ fn open_failure(folder: &Path, error: OpenLogError) -> Failure {
     log_failure(folder, log, source)
 }
 
-fn verify_failure(folder: &Path, error: LogError) -> Failure {
-    Failure::from(error).about(folder.display())
-}
-
 fn log_failure(folder: &Path, log: LogNumber, error: AuditError) -> Failure {
     Failure::from(error).about(log.folder_in(folder).display())
 }
@@ -351,24 +349,9 @@ impl OpenRecord {
         self.log
     }
 
-    /// The entries that were there when it was opened, of this log and of all others in the folder, merged by time, one at a
-    /// time. This log was verified then, and the others are now. All are read a second time, when it is only looked at that
-    /// there are as many: whoever can write the folder meanwhile can change them.
-    ///
-    /// What other processes append from here on is left out.
-    pub(crate) fn earlier(&self) -> Result<impl Iterator<Item = Result<Record, Failure>> + use<>, Failure> {
-        let mut logs = vec![(self.folder.clone(), self.size)];
-        let there = list_logs(&self.parent).map_err(|error| verify_failure(&self.parent, error))?;
-        for number in there.into_iter().filter(|number| *number != self.number) {
-            let folder = number.folder_in(&self.parent);
-            match verify_log(&folder, &number.key(&self.first_key)?, &[]) {
-                Ok(log) => logs.push((folder, log.records.saturating_add(log.unsigned))),
-                // It is being begun.
-                Err(LogError::Missing) => {}
-                Err(error) => return Err(verify_failure(&folder, error)),
-            }
-        }
-        Ok(Entries::up_to(logs)?.map(|read| read.map(|entry| entry.record)))
+    /// The logs of the folder, for an alarm that is replayed from them.
+    pub(crate) fn logs(&self) -> RecordLogs {
+        RecordLogs::new(Arc::clone(&self.log), self.number, &self.parent, self.first_key.clone(), self.head)
     }
 
     /// Takes away again what was made in vain.
@@ -394,107 +377,4 @@ fn files_of_new_log(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use countersign_audit_log::{AuditSink as _, Direction, GatewayRecord, LogKey, Record, verify_log};
-    use countersign_keys::SigningKey;
-
-    use super::{Durability, KeyName, LogOptions, OpenRecord, PreparedRecord, Timestamp};
-    use crate::failure::Failure;
-
-    fn open(folder: &std::path::Path) -> OpenRecord {
-        let origin = KeyName::new("example.com/log").unwrap();
-        let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::Group);
-        PreparedRecord { folder: folder.to_owned(), options, kept: Vec::new() }.open().unwrap()
-    }
-
-    fn entry(code: &str) -> Record {
-        Record::Gateway(GatewayRecord::new(Timestamp::EPOCH, Direction::ToServer, code))
-    }
-
-    fn earlier(record: &OpenRecord) -> Result<Vec<Record>, Failure> {
-        record.earlier()?.collect()
-    }
-
-    #[test]
-    fn what_comes_after_its_end_is_refused_and_a_checkpoint_counts_all_that_came_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().join("log");
-        let origin = KeyName::new("example.com/log").unwrap();
-        let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::System);
-        let record = PreparedRecord { folder: folder.clone(), options, kept: Vec::new() }.open().unwrap();
-        record.log.record(&entry("A")).unwrap();
-        // Somebody who is never done holds it.
-        let held = Arc::clone(&record.log);
-        record.log.end().unwrap();
-        assert_eq!(held.record(&entry("late")).unwrap_err().code(), "AUDIT_UNAVAILABLE");
-        let key = LogKey::new(
-            KeyName::new("example.com/log").unwrap(),
-            SigningKey::from_seed([7; 32]).verifying_key(),
-        );
-        let told = verify_log(&folder, &key, &[]).unwrap();
-        assert_eq!((told.records, told.tail_bytes), (1, 0));
-        held.end().unwrap();
-    }
-
-    #[test]
-    fn earlier_entries_are_those_that_were_verified_when_the_log_was_opened() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().join("log");
-        let record = open(&folder);
-        record.log.record(&entry("A")).unwrap();
-        assert_eq!(earlier(&record).unwrap(), []);
-        record.log.record(&entry("B")).unwrap();
-        drop(record);
-        let record = open(&folder);
-        record.log.record(&entry("C")).unwrap();
-        assert_eq!(earlier(&record).unwrap(), [entry("A"), entry("B")]);
-    }
-
-    #[test]
-    fn a_log_of_which_the_head_of_its_last_segment_is_left_has_no_entries_to_go_on_from() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().join("log");
-        let open = || {
-            let origin = KeyName::new("example.com/log").unwrap();
-            // Each entry has a segment of its own.
-            let options = LogOptions::new(origin, SigningKey::from_seed([7; 32]));
-            // The oldest segment is moved away, and the last one cut.
-            let options = options.segment_bytes(1).dangerous_without_state();
-            PreparedRecord { folder: folder.clone(), options, kept: Vec::new() }.open().unwrap()
-        };
-        let record = open();
-        record.log.record(&entry("A")).unwrap();
-        record.log.record(&entry("lost")).unwrap();
-        drop(record);
-        let last = folder.join("000000000002.jsonl");
-        let text = std::fs::read_to_string(&last).unwrap();
-        std::fs::write(&last, format!("{}\n", text.lines().next().unwrap())).unwrap();
-        std::fs::remove_file(folder.join("000000000001.jsonl")).unwrap();
-        let record = open();
-        assert_eq!((record.size, earlier(&record).unwrap()), (1, vec![]));
-        record.log.record(&entry("B")).unwrap();
-        assert_eq!(earlier(&record).unwrap(), []);
-        drop(record);
-        assert_eq!(earlier(&open()).unwrap(), [entry("B")]);
-    }
-
-    #[test]
-    fn a_log_that_lost_entries_since_it_was_opened_is_no_past_to_go_on_from() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().join("log");
-        let record = open(&folder);
-        record.log.record(&entry("A")).unwrap();
-        record.log.record(&entry("B")).unwrap();
-        drop(record);
-        let record = open(&folder);
-        let segment = folder.join("000000000001.jsonl");
-        let text = std::fs::read_to_string(&segment).unwrap();
-        let upto = text.find("{\"seq\":2").unwrap();
-        std::fs::write(&segment, text.get(..upto).unwrap()).unwrap();
-        assert_eq!(earlier(&record).unwrap_err().code(), "AUDIT_CORRUPT");
-        std::fs::remove_file(&segment).unwrap();
-        assert!(earlier(&record).is_err());
-    }
-}
+mod tests;

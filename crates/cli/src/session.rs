@@ -22,8 +22,7 @@ use countersign_registry::{
 };
 use countersign_sqlite::{OpenError as StoreError, SqliteStore};
 use countersign_tool_gate::{
-    ApprovalSettings, CallStats, ProposalSettings, Quarantines, RecordedFields, RefusalRate, StartPlanError,
-    ToolGate,
+    ApprovalSettings, CallStats, ProposalSettings, RecordedFields, RefusalRate, StartPlanError, ToolGate,
 };
 
 use crate::command::json::malformed;
@@ -38,7 +37,7 @@ use crate::marks::LateMarks;
 use crate::proposals::{ProposalPlan, warn_of_older_than_store};
 use crate::record::{OpenRecord, PreparedRecord, RecordPlan, ToldLog};
 use crate::recorded::recorded_failure;
-use crate::signals::SignalsPlan;
+use crate::signals::{AlarmKeeper, SignalsPlan};
 use crate::time::now;
 
 /// Everything that a session is opened with.
@@ -127,6 +126,8 @@ pub(crate) struct OpenSession {
     pub(crate) sink: Arc<dyn AuditSink>,
     /// The log that is behind the sink, where there is one.
     pub(crate) log: Option<Arc<ToldLog>>,
+    /// Keeps the state of the agent's alarm, where that goes on over sessions.
+    alarm: Option<Arc<AlarmKeeper>>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Pending approvals, where approvals are taken.
     pub(crate) pending: Option<Arc<SqliteStore>>,
@@ -140,12 +141,14 @@ pub(crate) struct OpenSession {
 pub(crate) struct SessionEnd {
     gate: ToolGate,
     log: Option<Arc<ToldLog>>,
+    alarm: Option<Arc<AlarmKeeper>>,
     reason: EndReason,
 }
 
 impl SessionEnd {
     pub(crate) fn new(session: &OpenSession) -> Self {
-        Self { gate: session.gate.clone(), log: session.log.clone(), reason: EndReason::Error }
+        let (log, alarm) = (session.log.clone(), session.alarm.clone());
+        Self { gate: session.gate.clone(), log, alarm, reason: EndReason::Error }
     }
 
     pub(crate) const fn set(&mut self, reason: EndReason) {
@@ -153,10 +156,19 @@ impl SessionEnd {
     }
 
     /// Records the end, and puts the log's last checkpoint behind it.
-    pub(crate) fn end(self) -> Result<(), Failure> {
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
         // The log tells the operator why it fails.
         let _ = self.gate.end_session(self.reason);
-        self.log.as_ref().map_or(Ok(()), |log| log.end())
+        let ended = self.log.as_ref().map_or(Ok(()), |log| log.end());
+        self.keep_alarm();
+        ended
+    }
+
+    /// Brings the alarm's state up to the end of the log.
+    fn keep_alarm(&mut self) {
+        if let Some(alarm) = self.alarm.take() {
+            alarm.keep();
+        }
     }
 }
 
@@ -166,6 +178,7 @@ impl Drop for SessionEnd {
         if let Some(log) = &self.log {
             log.end_reported();
         }
+        self.keep_alarm();
     }
 }
 
@@ -174,7 +187,11 @@ struct Files {
     log: Option<Arc<ToldLog>>,
     stores: Stores,
     stats: Arc<CallStats>,
+    alarm: Option<Arc<AlarmKeeper>>,
 }
+
+/// The stores, the agent's counts, and the keeper of its alarm.
+type WatchedStores = (Stores, Arc<CallStats>, Option<AlarmKeeper>);
 
 /// Where spent tokens are remembered.
 struct Stores {
@@ -183,7 +200,7 @@ struct Stores {
     /// Those of attestations.
     attestations: Option<Arc<dyn SpentTokens>>,
     /// Which agents are quarantined.
-    quarantines: Option<Arc<dyn Quarantines>>,
+    quarantines: Option<Arc<SqliteStore>>,
 }
 
 impl PreparedSession {
@@ -233,7 +250,7 @@ impl PreparedSession {
 
     /// The same, with what is exported around the record.
     pub(crate) fn open_watched(mut self, exports: &Exports) -> Result<OpenSession, Failure> {
-        let Files { log, stores, stats } = self.files()?;
+        let Files { log, stores, stats, alarm } = self.files()?;
         let sink = log.clone().map_or_else(|| Arc::new(MemorySink::keeping(0)) as _, |log| log as _);
         let sink = exports.around(sink);
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
@@ -270,7 +287,7 @@ impl PreparedSession {
         for (tool, definition) in self.definitions {
             builder = builder.definition(tool, definition);
         }
-        Ok(OpenSession { gate: builder.open()?, sink, log, clock, pending: stores.approvals })
+        Ok(OpenSession { gate: builder.open()?, sink, log, alarm, clock, pending: stores.approvals })
     }
 
     /// Opens the record and the stores, and takes up what they say of the agent. A record that was made in vain is taken away
@@ -278,7 +295,11 @@ impl PreparedSession {
     fn files(&mut self) -> Result<Files, Failure> {
         let record = self.record.take().map(PreparedRecord::open).transpose()?;
         match self.watched_stores(record.as_ref()) {
-            Ok((stores, stats)) => Ok(Files { log: record.map(OpenRecord::in_use), stores, stats }),
+            Ok((stores, stats, alarm)) => {
+                let (log, alarm) = (record.map(OpenRecord::in_use), alarm.map(Arc::new));
+                alarm.iter().for_each(AlarmKeeper::watch);
+                Ok(Files { log, stores, stats, alarm })
+            }
             Err(failure) => {
                 if let Some(record) = record {
                     record.unmake();
@@ -288,10 +309,11 @@ impl PreparedSession {
         }
     }
 
-    fn watched_stores(&self, record: Option<&OpenRecord>) -> Result<(Stores, Arc<CallStats>), Failure> {
+    fn watched_stores(&self, record: Option<&OpenRecord>) -> Result<WatchedStores, Failure> {
         let stores = self.stores()?;
-        let stats = self.signals.stats(stores.quarantines.clone(), self.contract.agent(), record)?;
-        Ok((stores, stats))
+        let agent = self.contract.agent();
+        let (stats, alarm) = self.signals.stats(stores.quarantines.clone(), agent, record)?;
+        Ok((stores, stats, alarm))
     }
 
     /// Opens the stores; those that are one file are one store.
@@ -321,7 +343,7 @@ impl PreparedSession {
             }
         };
         let quarantines = self.signals.store.as_deref().map(&mut open).transpose()?;
-        Ok(Stores { approvals, attestations, quarantines: quarantines.map(|store| store as _) })
+        Ok(Stores { approvals, attestations, quarantines })
     }
 }
 

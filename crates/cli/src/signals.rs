@@ -1,11 +1,14 @@
 //! How a session's agent is watched: its drop alarm, its quarantine, and how long answers take.
 
+mod replay;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_audit_log::{Signal, StandingChange, StandingRecord};
 use countersign_core::AgentId;
+use countersign_sqlite::SqliteStore;
 use countersign_tool_gate::{
     AlarmAction, AlarmRule, AlarmState, CallStats, KeptStanding, Quarantines, SignalRule, Standing,
     SystemTicks, ToolGate,
@@ -18,6 +21,8 @@ use crate::output::note;
 use crate::record::OpenRecord;
 use crate::shown::{shown_id, shown_name};
 use crate::time::now;
+
+pub(crate) use replay::AlarmKeeper;
 
 /// The signals' part of a configuration.
 #[derive(Debug, Deserialize)]
@@ -134,30 +139,36 @@ impl SignalsPart {
 }
 
 impl SignalsPlan {
-    /// The counts of this process, which times its answers. The agent's alarm goes on where the record ends.
+    /// The counts of this process, which times its answers. The agent's alarm goes on where the record ends; with a store, its
+    /// state is kept there.
     pub(crate) fn stats(
         &self,
-        store: Option<Arc<dyn Quarantines>>,
+        store: Option<Arc<SqliteStore>>,
         agent: &AgentId,
         record: Option<&OpenRecord>,
-    ) -> Result<Arc<CallStats>, Failure> {
+    ) -> Result<(Arc<CallStats>, Option<AlarmKeeper>), Failure> {
         let stats = CallStats::new()
             .alarm(self.rule, self.action)
             .signal(Signal::Asked, self.asked)
             .signal(Signal::Undisclosed, self.undisclosed)
             .ticks(Arc::new(SystemTicks::new()));
-        let record = record.filter(|_| self.past == Past::TakenUp);
-        if let (Some(store), Some(_)) = (&store, record) {
-            tell_of_lift_ahead(&**store, agent)?;
-        }
-        let stats = match store {
+        let stats = Arc::new(match store.clone() {
             Some(store) => stats.kept_in(store),
             None => stats,
+        });
+        let record = record.filter(|_| self.past == Past::TakenUp);
+        let keeper = match (store, record) {
+            (_, None) => None,
+            (None, Some(record)) => {
+                replay::replay_all(&stats, agent, &record.logs())?;
+                None
+            }
+            (Some(store), Some(record)) => {
+                tell_of_lift_ahead(&*store, agent)?;
+                Some(AlarmKeeper::start(Arc::clone(&stats), agent, store, record.logs())?)
+            }
         };
-        if let Some(record) = record {
-            stats.take_up(agent, record.earlier()?)?;
-        }
-        Ok(Arc::new(stats))
+        Ok((stats, keeper))
     }
 }
 

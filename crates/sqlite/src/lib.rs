@@ -3,7 +3,7 @@
 //! [`SqliteStore`] implements [`SpentTokens`], [`PendingApprovals`] and [`Quarantines`]. A spend is one unique insert in one
 //! transaction that is synced before it counts (`WAL`, `synchronous=FULL`): of all who try, in whatever thread or
 //! process, one succeeds, and a `kill -9` or a power cut afterwards does not undo it. A store that is full, damaged,
-//! read-only, replaced or locked for too long refuses.
+//! read-only, replaced or locked for too long refuses. [`SqliteStore::alarm_state`] keeps an agent's drop alarm over processes.
 //!
 //! What it does not do: it decides nothing about approvals, reads no clock, and does not work across machines (SQLite's
 //! locks do not hold on network file systems). Whoever can write the file can bring a spent token back; that is why
@@ -16,6 +16,7 @@
 //! [`PendingApprovals`]: countersign_approval_token::PendingApprovals
 //! [`Quarantines`]: countersign_tool_gate::Quarantines
 
+mod alarm;
 mod error;
 mod open;
 mod pending;

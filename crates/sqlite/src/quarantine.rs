@@ -28,7 +28,7 @@ impl Quarantines for SqliteStore {
     }
 }
 
-fn unavailable(trouble: Trouble) -> QuarantineError {
+pub(crate) fn unavailable(trouble: Trouble) -> QuarantineError {
     QuarantineError::Unavailable(Box::new(trouble))
 }
 

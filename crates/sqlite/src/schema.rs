@@ -8,15 +8,14 @@ use crate::store::sql_time;
 const APPLICATION_ID: i64 = 0x4353_474e;
 
 /// The version of the schema below (`PRAGMA user_version`).
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
-/// The version that is upgraded in place: it has the first [`OLDER_OBJECTS`] of the schema.
-const OLDER_VERSION: i64 = 2;
-const OLDER_OBJECTS: usize = 7;
+/// Versions that are upgraded in place, and how many objects of the schema each has: the first ones.
+const OLDER: [(i64, usize); 2] = [(2, 7), (3, 10)];
 
 /// What a store holds. The statements are compared with what the file says, so that a trigger or a looser table is
 /// noticed. New ones come last, which is where an upgrade adds them.
-const SCHEMA: [(&str, &str); 10] = [
+const SCHEMA: [(&str, &str); 11] = [
     (
         "spent",
         "CREATE TABLE spent (id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32), \
@@ -62,6 +61,11 @@ const SCHEMA: [(&str, &str); 10] = [
         "CREATE TABLE reason (act BLOB PRIMARY KEY NOT NULL CHECK (length(act) = 32), \
          text TEXT NOT NULL) STRICT, WITHOUT ROWID",
     ),
+    (
+        "alarm",
+        "CREATE TABLE alarm (agent TEXT NOT NULL, record TEXT NOT NULL, \
+         state TEXT NOT NULL CHECK (length(state) <= 1048576), PRIMARY KEY (agent, record)) STRICT, WITHOUT ROWID",
+    ),
 ];
 
 /// What a database is, as far as its header and the names of its tables say.
@@ -69,8 +73,8 @@ const SCHEMA: [(&str, &str); 10] = [
 pub(crate) enum Found {
     /// Nothing was written into it yet.
     Empty,
-    /// A store of [`OLDER_VERSION`].
-    Older,
+    /// A store of an [`OLDER`] version, with so many objects.
+    Older(usize),
     /// A store of this version.
     Ours,
 }
@@ -89,8 +93,12 @@ pub(crate) fn look(db: &Connection) -> Result<Found, OpenError> {
     match (pragma(db, "application_id")?, pragma(db, "user_version")?, tables) {
         (0, 0, 0) => Ok(Found::Empty),
         (APPLICATION_ID, VERSION, _) => Ok(Found::Ours),
-        (APPLICATION_ID, OLDER_VERSION, _) => Ok(Found::Older),
-        (APPLICATION_ID, found, _) => Err(OpenError::Version { found, expected: VERSION }),
+        (APPLICATION_ID, found, _) => {
+            let older = OLDER.iter().find(|(version, _)| *version == found);
+            older
+                .map(|(_, objects)| Found::Older(*objects))
+                .ok_or(OpenError::Version { found, expected: VERSION })
+        }
         _ => Err(OpenError::Corrupt),
     }
 }
@@ -100,18 +108,20 @@ pub(crate) fn make(tx: &Transaction<'_>, created: Timestamp) -> Result<(), OpenE
     let (there, created) = match look(tx)? {
         Found::Ours => return Ok(()),
         Found::Empty => (0, Some(sql_time(created))),
-        Found::Older => {
-            compare(tx, OLDER_OBJECTS)?;
-            (OLDER_OBJECTS, None)
+        Found::Older(objects) => {
+            compare(tx, objects)?;
+            (objects, None)
         }
     };
-    for (_, statement) in SCHEMA.iter().skip(there) {
+    for (name, statement) in SCHEMA.iter().skip(there) {
         tx.execute(statement, [])?;
+        if *name == "identity" {
+            tx.execute(
+                "INSERT INTO identity (one, id, created) VALUES (1, lower(hex(randomblob(16))), ?1)",
+                [created],
+            )?;
+        }
     }
-    tx.execute(
-        "INSERT INTO identity (one, id, created) VALUES (1, lower(hex(randomblob(16))), ?1)",
-        [created],
-    )?;
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     tx.pragma_update(None, "user_version", VERSION)?;
     Ok(())

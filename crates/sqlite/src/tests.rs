@@ -1,5 +1,6 @@
 #![expect(clippy::arithmetic_side_effects, reason = "an overflow in a test is a failure of the test")]
 
+mod alarm;
 mod open;
 mod pending;
 mod processes;

@@ -2,17 +2,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_audit_log::{Record, Signal, StandingChange, StandingRecord};
+use countersign_audit_log::{Signal, StandingChange, StandingRecord};
 use countersign_core::{AgentId, Timestamp};
 use parking_lot::Mutex;
 
 use crate::alarm::{Alarm, AlarmAction, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
-use crate::conduct::Past;
 use crate::counts::Counts;
 use crate::metrics::AgentMetrics;
 use crate::probing::{Probe, Probing, SignalRule};
 use crate::quarantine::{BY_ALARM, BY_SIGNAL, KeptStanding, QuarantineError, Quarantines};
+use crate::replay::AgentReplay;
 use crate::snapshot::{AgentSnapshot, Standing};
 
 /// What is counted and known of one agent over all its sessions.
@@ -227,24 +227,26 @@ impl AgentRow {
         Ok(latest)
     }
 
-    /// Goes on where earlier processes left off, whose records these are.
-    pub(crate) fn take_up<E: From<QuarantineError>>(
-        &self,
-        store: Option<&dyn Quarantines>,
-        records: impl IntoIterator<Item = Result<Record, E>>,
-    ) -> Result<(), E> {
+    /// Begins a replay of the agent's records by the rules that hold now.
+    pub(crate) fn replay(&self, store: Option<&dyn Quarantines>) -> Result<AgentReplay, QuarantineError> {
         let latest = store.map(|store| self.latest(store)).transpose()?.flatten();
         let lift = latest.filter(|latest| Standing::after(latest.change.standing) == Standing::Free);
         let (rule, probing) = {
             let watch = self.watch.lock();
             (*watch.alarm.rule(), watch.probing.clone())
         };
-        let mut past = Past::new(rule, probing, lift.as_ref().map(|lift| lift.change.time));
-        for record in records {
-            past.add(&self.agent, &record?);
-        }
+        Ok(AgentReplay::new(self.agent.clone(), rule, probing, lift))
+    }
+
+    /// Goes on where earlier processes left off, whose records were replayed.
+    pub(crate) fn take_up(
+        &self,
+        store: Option<&dyn Quarantines>,
+        replay: AgentReplay,
+    ) -> Result<(), QuarantineError> {
+        let lift = replay.lift.clone();
         let mut kept = self.kept.lock();
-        if !self.go_on(past, lift.as_ref()) {
+        if !self.go_on(replay, lift.as_ref()) {
             return Ok(());
         }
         // It is taken into account already, and is not to start the alarm anew once more.
@@ -253,11 +255,11 @@ impl AgentRow {
             self.sync_held(store, &mut kept)?;
         }
         self.settle(store.is_some());
-        Ok(store.map_or(Ok(()), |store| self.sync_held(store, &mut kept))?)
+        store.map_or(Ok(()), |store| self.sync_held(store, &mut kept))
     }
 
     /// Says whether it does: an alarm that has been counting stays.
-    fn go_on(&self, past: Past, lift: Option<&KeptStanding>) -> bool {
+    fn go_on(&self, past: AgentReplay, lift: Option<&KeptStanding>) -> bool {
         let mut watch = self.watch.lock();
         // Each answer is counted before it comes to the alarm, for which it needs the lock.
         if self.counts.total() > 0 {

@@ -1,5 +1,6 @@
 use countersign_audit_log::{RefusedRecord, SeenSums};
 use countersign_core::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Millionths of a nat, the unit in which evidence is added up.
 const MICRO: f64 = 1e6;
@@ -179,6 +180,21 @@ pub struct Alarm {
     sums: SeenSums,
 }
 
+/// Saved state of an [`Alarm`], with its rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedAlarm {
+    /// Weights of a rejected and an accepted call, threshold and evidence, in millionths of a nat.
+    rejected: u64,
+    accepted: u64,
+    threshold: u64,
+    score: u64,
+    let_out: bool,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    lifted: Option<Timestamp>,
+    sums: SeenSums,
+}
+
 impl Alarm {
     /// Starts without any evidence.
     #[must_use]
@@ -231,6 +247,19 @@ impl Alarm {
     /// may have recorded that first.
     pub(crate) fn counts(&mut self, sum: &RefusedRecord) -> bool {
         self.lifted.is_none_or(|lifted| sum.to >= lifted) && self.sums.is_new(sum)
+    }
+
+    pub(crate) fn save(&self) -> SavedAlarm {
+        let Self { rule: AlarmRule { rejected, accepted, threshold, .. }, score, let_out, lifted, ref sums } =
+            *self;
+        SavedAlarm { rejected, accepted, threshold, score, let_out, lifted, sums: sums.clone() }
+    }
+
+    /// Alarm of this rule as it was saved; `None` where another rule was followed.
+    pub(crate) fn resumed(&self, saved: &SavedAlarm) -> Option<Self> {
+        let SavedAlarm { score, let_out, lifted, ref sums, .. } = *saved;
+        let resumed = Self { rule: self.rule, score, let_out, lifted, sums: sums.clone() };
+        (resumed.save() == *saved && saved.score <= self.rule.threshold).then_some(resumed)
     }
 
     /// The rule that it follows.

@@ -1,9 +1,7 @@
 use countersign_audit_log::{CallRecord, Record, RefusedRecord, RefusedRow, StandingChange, Verdict};
-use countersign_core::{AgentId, Timestamp};
 
-use crate::alarm::{Alarm, AlarmRule, AlarmState};
+use crate::alarm::{Alarm, AlarmState};
 use crate::code::RejectionCode;
-use crate::probing::{Probe, Probing};
 
 impl RejectionCode {
     /// Returns `true` for an outage of the host: a registry that is too old, a store or a record that fails, a fault.
@@ -98,77 +96,6 @@ impl Alarm {
 /// Whether the refusals of a row are conduct of the agent.
 fn is_conduct_row(row: &RefusedRow) -> bool {
     !row.about_plan && RejectionCode::from_code(row.code.as_str()).is_some_and(RejectionCode::is_conduct)
-}
-
-/// What earlier processes put on record of one agent, as far as a new one goes on with it.
-pub(crate) struct Past {
-    pub(crate) alarm: Alarm,
-    pub(crate) probing: Probing,
-    /// When the alarm was raised, if it was in the last session.
-    pub(crate) raised: Option<Timestamp>,
-    /// When the quarantine was put on record that the record ends with, if it does.
-    pub(crate) quarantined: Option<Timestamp>,
-    /// When it was let out last, as its store has it.
-    lifted: Option<Timestamp>,
-}
-
-impl Past {
-    /// Starts by these rules, with no evidence.
-    pub(crate) fn new(rule: AlarmRule, mut probing: Probing, lifted: Option<Timestamp>) -> Self {
-        probing.reset();
-        Self { alarm: Alarm::new(rule), probing, raised: None, quarantined: None, lifted }
-    }
-
-    /// Takes one entry into account; those of other agents say nothing.
-    pub(crate) fn add(&mut self, agent: &AgentId, entry: &Record) {
-        match entry {
-            // What the alarm led to in one session is over with it, or is in the store: it begins anew with the next.
-            Record::Session(session)
-                if session.agent == *agent && session.code.is_none() && !session.renewed =>
-            {
-                if self.raised.take().is_some() {
-                    self.alarm.reset();
-                }
-                self.probing.reset_raised();
-            }
-            Record::Decision(call) if call.agent == *agent && self.counts(call.time) => {
-                if self.alarm.replay(entry) == AlarmState::Raised {
-                    self.raised.get_or_insert(call.time);
-                }
-                if let Some(probe) = Probe::of_record(call) {
-                    self.probing.observe(call.time, probe);
-                }
-            }
-            Record::Refused(sum) if sum.agent.as_ref() == Some(agent) && self.counts(sum.to) => {
-                if self.alarm.replay(entry) == AlarmState::Raised {
-                    self.raised.get_or_insert(sum.time);
-                }
-            }
-            Record::Standing(change) if change.agent == *agent => {
-                if self.alarm.replay(entry) == AlarmState::Steady {
-                    self.raised = None;
-                }
-                let is_lifted = change.standing == StandingChange::Lifted;
-                if is_lifted && self.quarantined.is_some() {
-                    self.probing.reset();
-                }
-                self.quarantined = (!is_lifted).then_some(change.time);
-            }
-            Record::Session(_)
-            | Record::Decision(_)
-            | Record::Standing(_)
-            | Record::Refused(_)
-            | Record::Outcome(_)
-            | Record::Gateway(_)
-            | Record::Recovered(_)
-            | _ => {}
-        }
-    }
-
-    /// What came before the agent was let out is not held against it.
-    fn counts(&self, time: Timestamp) -> bool {
-        self.lifted.is_none_or(|lifted| time > lifted)
-    }
 }
 
 /// What a decision tells of its agent: whether its call was accepted. Nothing where it is no decision, or is not about what

@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use countersign_audit_log::{CallRecord, Signal, Verdict};
 use countersign_core::{Digest, Millis, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::alarm::AlarmAction;
 use crate::code::RejectionCode;
@@ -156,6 +157,23 @@ struct Tracker {
     raised: Option<Timestamp>,
 }
 
+/// Saved state of all signals, with their rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedProbing {
+    asked: SavedTracker,
+    undisclosed: SavedTracker,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedTracker {
+    count: u32,
+    within: Millis,
+    calls: VecDeque<(Timestamp, Option<Digest>)>,
+    raised: Option<Timestamp>,
+}
+
 impl Probing {
     pub(crate) const fn new(asked: SignalRule, undisclosed: SignalRule) -> Self {
         Self { asked: Tracker::new(asked), undisclosed: Tracker::new(undisclosed) }
@@ -182,6 +200,16 @@ impl Probing {
         (*rule, *raised)
     }
 
+    pub(crate) fn save(&self) -> SavedProbing {
+        SavedProbing { asked: self.asked.save(), undisclosed: self.undisclosed.save() }
+    }
+
+    /// Signals of these rules as they were saved; `None` where other rules were followed.
+    pub(crate) fn resumed(&self, saved: &SavedProbing) -> Option<Self> {
+        let asked = self.asked.resumed(&saved.asked)?;
+        Some(Self { asked, undisclosed: self.undisclosed.resumed(&saved.undisclosed)? })
+    }
+
     /// Starts all signals anew.
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.asked.rule, self.undisclosed.rule);
@@ -198,6 +226,18 @@ impl Probing {
 impl Tracker {
     const fn new(rule: SignalRule) -> Self {
         Self { rule, calls: VecDeque::new(), raised: None }
+    }
+
+    fn save(&self) -> SavedTracker {
+        let SignalRule { count, within, .. } = self.rule;
+        SavedTracker { count, within, calls: self.calls.clone(), raised: self.raised }
+    }
+
+    fn resumed(&self, saved: &SavedTracker) -> Option<Self> {
+        let is_same = (saved.count, saved.within) == (self.rule.count, self.rule.within);
+        let is_steady = u32::try_from(saved.calls.len()).is_ok_and(|calls| calls < self.rule.count);
+        let resumed = Self { rule: self.rule, calls: saved.calls.clone(), raised: saved.raised };
+        (is_same && is_steady).then_some(resumed)
     }
 
     /// Counts a call. Returns `true` if it raises the signal.

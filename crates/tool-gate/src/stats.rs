@@ -12,6 +12,7 @@ use crate::histogram::{Histogram, Ticks};
 use crate::metrics::ProcessMetrics;
 use crate::probing::{Probing, SignalRule};
 use crate::quarantine::{QuarantineError, Quarantines};
+use crate::replay::{AgentReplay, SavedReplay};
 use crate::snapshot::{Standing, StatsSnapshot};
 
 /// Counts answers over all sessions, per agent and per tool, times them, watches each agent's acceptance, and holds
@@ -147,7 +148,40 @@ impl CallStats {
         agent: &AgentId,
         entries: impl IntoIterator<Item = Result<Record, E>>,
     ) -> Result<(), E> {
-        self.agent_row(agent).take_up(self.store(), entries)
+        let mut replay = self.replay(agent)?;
+        for entry in entries {
+            replay.add(&entry?);
+        }
+        Ok(self.take_up_replay(replay)?)
+    }
+
+    /// Begins a replay of the agent's records, by the agent's rules and the last lift in the [store](Self::kept_in).
+    ///
+    /// # Errors
+    /// [`QuarantineError`] where the store fails.
+    pub fn replay(&self, agent: &AgentId) -> Result<AgentReplay, QuarantineError> {
+        self.agent_row(agent).replay(self.store())
+    }
+
+    /// Resumes a replay that was saved. Returns `None` where it does not fit, so that all entries are to be replayed: it is
+    /// of another agent or other rules, or counts entries from before the agent was last let out beside later ones.
+    ///
+    /// # Errors
+    /// [`QuarantineError`] where the store fails.
+    pub fn resume_replay(
+        &self,
+        agent: &AgentId,
+        saved: &SavedReplay,
+    ) -> Result<Option<AgentReplay>, QuarantineError> {
+        Ok(self.replay(agent)?.resumed(saved))
+    }
+
+    /// Has the alarm of the replay's agent go on from it, as [`take_up`](Self::take_up) does.
+    ///
+    /// # Errors
+    /// [`QuarantineError`] where the store fails. No gate is to be opened then.
+    pub fn take_up_replay(&self, replay: AgentReplay) -> Result<(), QuarantineError> {
+        self.agent_row(&replay.agent).take_up(self.store(), replay)
     }
 
     /// The counts over all agents.

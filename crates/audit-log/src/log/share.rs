@@ -5,7 +5,7 @@ use super::Log;
 use super::keeper::Keeper;
 use super::options::LogOptions;
 use crate::closing::is_closed;
-use crate::{AuditError, FolderDisk, LogNumber, OpenLogError};
+use crate::{AuditError, FolderDisk, LogNumber, LogStates, OpenLogError};
 
 impl Log {
     /// Opens the first log of a folder that no other writer has: the folder's own, or else the numbered one with the smallest
@@ -30,6 +30,22 @@ impl Log {
         options: LogOptions,
     ) -> Result<(Self, LogNumber), OpenLogError> {
         open_from(folder.as_ref(), options, LogNumber::second())
+    }
+}
+
+impl Log {
+    /// The signed note of the last checkpoint that is synced.
+    #[must_use]
+    pub fn synced_checkpoint(&self) -> String {
+        self.state.lock().synced_note.to_string()
+    }
+
+    /// All logs of the log's state; empty where it has none.
+    ///
+    /// # Errors
+    /// [`AuditError::State`].
+    pub fn known_logs(&self) -> Result<LogStates, AuditError> {
+        self.keeper.as_ref().map_or_else(|| Ok(LogStates::default()), Keeper::states)
     }
 }
 

@@ -82,6 +82,11 @@ impl ToldLog {
         &self.log
     }
 
+    /// Returns `true` once nothing is recorded any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.life.read().unwrap_or_else(PoisonError::into_inner) == Life::Ended
+    }
+
     /// Saves the log's state every few seconds, for as long as the log is in use.
     pub(crate) fn keep_state(this: &Arc<Self>) {
         let weak = Arc::downgrade(this);

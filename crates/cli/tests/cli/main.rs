@@ -11,6 +11,7 @@
     reason = "a helper of tests fails by panicking"
 )]
 
+mod alarm_state;
 mod answers;
 mod archive;
 mod ask;

@@ -146,7 +146,9 @@ fn a_store_that_is_gone_refuses_every_call_and_the_record_says_why() {
     assert_eq!(search(&mut client), Value::Null);
     std::fs::rename(bench.path(STORE), bench.path("elsewhere")).unwrap();
     assert_eq!(search(&mut client), "AGENT_QUARANTINED");
-    assert_eq!(client.end(), (0, String::new()));
+    let (code, told) = client.end();
+    let wanted = "warning STORE_UNAVAILABLE: the alarm's state of agent bot is not kept, ";
+    assert!(code == 0 && told.starts_with(wanted) && told.lines().count() == 1, "{told}");
     let entries = bench.entries();
     let refused = entries.iter().find(|entry| entry["code"] == "AGENT_QUARANTINED").unwrap();
     let reason = refused["reason"].as_str().unwrap();

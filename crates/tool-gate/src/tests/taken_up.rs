@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::quarantines::Unsteady;
-use super::signals::{agent, misfit};
+use super::signals::{agent, capped, misfit};
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
 use countersign_audit_log::StandingChange::{Lifted, Quarantined};
 use countersign_audit_log::{AuditSink, MemorySink, Record, StandingChange, StandingRecord};
 use countersign_core::*;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 /// One log and one store, which sessions use one after the other.
@@ -18,6 +19,8 @@ pub(super) struct Host {
     pub(super) sink: Arc<MemorySink>,
     pub(super) store: Option<Arc<Unsteady>>,
     pub(super) action: AlarmAction,
+    /// The last saved replay, and how many records it is of.
+    pub(super) saved: Mutex<Option<(usize, SavedReplay)>>,
 }
 
 /// A process with its session.
@@ -29,7 +32,7 @@ pub(super) struct Process {
 impl Host {
     pub(super) fn new(action: AlarmAction) -> Self {
         let (sink, store) = (Arc::new(MemorySink::keeping(100_000)), Some(Arc::default()));
-        Self { world: World::new(), sink, store, action }
+        Self { world: World::new(), sink, store, action, saved: Mutex::default() }
     }
 
     pub(super) fn store(&self) -> &Arc<Unsteady> {
@@ -49,9 +52,32 @@ impl Host {
     }
 
     pub(super) fn try_take_up(&self) -> Result<CallStats, QuarantineError> {
-        let stats = self.stats();
-        stats.take_up(&agent(), self.records().into_iter().map(Ok::<_, QuarantineError>))?;
+        let (stats, records) = (self.stats(), self.records());
+        let mut whole = stats.replay(&agent())?;
+        records.iter().for_each(|record| whole.add(record));
+        let mut saved = self.saved.lock();
+        let resumed = saved.as_ref().map(|(size, saved)| {
+            let resumed = stats.resume_replay(&agent(), saved).unwrap()?;
+            Some((*size, resumed))
+        });
+        let replay = match resumed.flatten() {
+            Some((size, mut replay)) => {
+                records[size..].iter().for_each(|record| replay.add(record));
+                // While it is quarantined, the evidence from before a lift is of no account.
+                if !self.is_quarantined() {
+                    assert_eq!(replay.save(), whole.save());
+                }
+                replay
+            }
+            None => whole,
+        };
+        *saved = Some((records.len(), replay.save()));
+        stats.take_up_replay(replay)?;
         Ok(stats)
+    }
+
+    fn is_quarantined(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| !store.list().unwrap().is_empty())
     }
 
     fn start(&self) -> Process {
@@ -366,4 +392,54 @@ fn where_nothing_was_on_record_the_alarm_starts_without_evidence() {
     stats.take_up(&agent(), std::iter::empty::<Result<Record, QuarantineError>>()).unwrap();
     assert_eq!(stats.snapshot().agents[0].alarm_level, 0.0);
     assert_eq!(stats.agents(), [agent()]);
+}
+
+#[test]
+fn saved_replay_is_resumed_from_its_text() {
+    let host = Host::new(AlarmAction::Flag);
+    drop(host.session(5));
+    let stats = host.stats();
+    let mut replay = stats.replay(&agent()).unwrap();
+    host.records().iter().for_each(|record| replay.add(record));
+    let text = serde_json::to_string(&replay.save()).unwrap();
+    let saved: SavedReplay = serde_json::from_str(&text).unwrap();
+    stats.take_up_replay(stats.resume_replay(&agent(), &saved).unwrap().unwrap()).unwrap();
+    assert!((stats.snapshot().agents[0].alarm_level - level(5)).abs() < 1e-9);
+    assert!(serde_json::from_str::<SavedReplay>(&text.replacen('{', "{\"more\":1,", 1)).is_err());
+}
+
+#[test]
+fn replay_of_other_rules_is_not_resumed() {
+    let host = Host::new(AlarmAction::Flag);
+    drop(host.session(5));
+    let saved = host.try_take_up().map(|_| host.saved.lock().clone().unwrap().1).unwrap();
+    let resumes = |stats: CallStats| stats.resume_replay(&agent(), &saved).unwrap().is_some();
+    let rule = |count, secs| SignalRule::new(count, Millis::from_secs(secs), AlarmAction::Flag).unwrap();
+    assert!(resumes(host.stats().alarm(AlarmRule::default(), AlarmAction::Quarantine)));
+    assert!(!resumes(host.stats().alarm(AlarmRule::new(0.9, 0.7, 9_999).unwrap(), AlarmAction::Flag)));
+    assert!(!resumes(host.stats().alarm(AlarmRule::new(0.9, 0.6, 10_000).unwrap(), AlarmAction::Flag)));
+    assert!(resumes(host.stats().signal(Signal::Asked, rule(32, 600))));
+    assert!(!resumes(host.stats().signal(Signal::Asked, rule(31, 600))));
+    assert!(!resumes(host.stats().signal(Signal::Undisclosed, rule(20, 601))));
+    assert!(host.stats().resume_replay(&capped(), &saved).unwrap().is_none());
+}
+
+#[test]
+fn saved_evidence_around_a_lift_is_not_resumed() {
+    let host = Host::new(AlarmAction::Quarantine);
+    drop(host.session(9));
+    drop(host.start());
+    host.operator(Lifted);
+    assert!(host.start().level().abs() < 1e-9);
+    // One by a clock that is behind is of the middle of the evidence.
+    drop(host.session(3));
+    drop(host.start());
+    let (behind, _) = (host.world.clock.now().unwrap(), drop(host.session(2)));
+    drop(host.start());
+    for change in [Quarantined, Lifted] {
+        host.store().change(&StandingRecord::new(behind, agent(), change, "ada")).unwrap();
+    }
+    let saved = host.saved.lock().clone().unwrap().1;
+    assert!(host.stats().resume_replay(&agent(), &saved).unwrap().is_none(), "all is to be replayed");
+    assert!((host.start().level() - level(2)).abs() < 1e-9);
 }

@@ -62,18 +62,40 @@ struct OneLog {
     name: Option<LogNumber>,
     folder: PathBuf,
     entries: LogEntries,
-    /// The last entry that is read; all without it. It has to be there.
-    end: Option<u64>,
-    /// The tree that was verified of all up to there; without it, what is read is not held to it.
+    end: ReadTo,
+    /// The tree of the entries that were read; without it, entries are not compared with checkpoints.
     check: Option<Check>,
     next: Option<Result<(u64, Record), Failure>>,
 }
 
-/// Holds what is read to what was verified.
+/// How far a log is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadTo {
+    /// To its end.
+    End,
+    /// To this entry, which has to be there.
+    Entry(u64),
+    /// As far as it can be read: a crash may have left anything behind the last checkpoint.
+    Torn,
+}
+
+/// Compares entries with checkpoints.
 #[derive(Debug)]
 struct Check {
     frontier: Frontier,
-    head: TreeHead,
+    heads: Vec<TreeHead>,
+}
+
+/// A part of a log that is to be read.
+#[derive(Debug)]
+pub(crate) struct LogPart {
+    pub(crate) folder: PathBuf,
+    pub(crate) entries: LogEntries,
+    /// The tree before the part.
+    pub(crate) frontier: Frontier,
+    /// Heads of checkpoints, which the tree has to have at their sizes.
+    pub(crate) heads: Vec<TreeHead>,
+    pub(crate) end: ReadTo,
 }
 
 impl Entries {
@@ -86,7 +108,7 @@ impl Entries {
                 "warning AUDIT_MISSING: {folder}: the folder's own log is gone, and numbered ones are left"
             ));
         }
-        let logs = logs.each().map(|(_, name, folder)| OneLog::read(name, folder, None, None));
+        let logs = logs.each().map(|(_, name, folder)| OneLog::read(name, folder, ReadTo::End, None));
         Ok(Self { logs: logs.collect::<Result<_, _>>()? })
     }
 
@@ -98,18 +120,27 @@ impl Entries {
         let open = |log: VerifiedLog| {
             require_all(&log.folder, &log.summary)?;
             let head = *log.summary.checkpoint.head();
-            let check = Check { frontier: Frontier::new(), head };
-            OneLog::read(log.name, log.folder, Some(log.summary.records), Some(check))
+            let check = Check { frontier: Frontier::new(), heads: vec![head] };
+            OneLog::read(log.name, log.folder, ReadTo::Entry(log.summary.records), Some(check))
         };
         Ok(Self { logs: verified.into_iter().map(open).collect::<Result<_, Failure>>()? })
     }
 
-    /// Reads logs that were verified, each up to an entry and from the first that is here. It is not checked again that they
-    /// are the same.
-    pub(crate) fn up_to(logs: impl IntoIterator<Item = (PathBuf, u64)>) -> Result<Self, Failure> {
-        let logs = logs.into_iter().filter(|(_, end)| *end > 0);
-        let logs = logs.map(|(folder, end)| OneLog::read(None, folder, Some(end), None));
-        Ok(Self { logs: logs.collect::<Result<_, _>>()? })
+    /// Reads parts of logs, and compares each with its checkpoints.
+    pub(crate) fn of_parts(parts: impl IntoIterator<Item = LogPart>) -> Self {
+        let open = |part: LogPart| {
+            let LogPart { folder, entries, frontier, heads, end } = part;
+            OneLog::of(None, folder, entries, end, Some(Check { frontier, heads }))
+        };
+        Self { logs: parts.into_iter().map(open).collect() }
+    }
+
+    /// Reads on in logs of which all was read, each to another end.
+    pub(crate) fn read_on(&mut self, ends: impl IntoIterator<Item = ReadTo>) {
+        for (log, end) in self.logs.iter_mut().zip(ends) {
+            log.end = end;
+            log.advance();
+        }
     }
 }
 
@@ -117,13 +148,23 @@ impl OneLog {
     fn read(
         name: Option<LogNumber>,
         folder: PathBuf,
-        end: Option<u64>,
+        end: ReadTo,
         check: Option<Check>,
     ) -> Result<Self, Failure> {
         let entries = read_log(&folder).map_err(|error| Failure::from(error).about(folder.display()))?;
+        Ok(Self::of(name, folder, entries, end, check))
+    }
+
+    fn of(
+        name: Option<LogNumber>,
+        folder: PathBuf,
+        entries: LogEntries,
+        end: ReadTo,
+        check: Option<Check>,
+    ) -> Self {
         let mut log = Self { name, folder, entries, end, check, next: None };
         log.advance();
-        Ok(log)
+        log
     }
 
     /// Reads the next entry, and gives the one before it.
@@ -134,17 +175,19 @@ impl OneLog {
 
     fn read_next(&mut self) -> Option<Result<(u64, Record), Failure>> {
         // All that was there up to the end may be archived.
-        if self.end.is_some_and(|end| self.entries.next_seq() > end) {
+        if matches!(self.end, ReadTo::Entry(end) if self.entries.next_seq() > end) {
             return None;
         }
-        let entry = match self.entries.next() {
-            Some(Ok(entry)) => entry,
-            Some(Err(error)) => return Some(Err(error.into())),
-            None => return self.end.map(|_| Err(changed())),
+        let entry = match (self.entries.next(), self.end) {
+            (Some(Ok(entry)), _) => entry,
+            (Some(Err(error)), ReadTo::End | ReadTo::Entry(_)) => return Some(Err(error.into())),
+            (None, ReadTo::Entry(_)) => return Some(Err(changed())),
+            (Some(Err(_)) | None, _) => return None,
         };
-        if let Some(check) = &mut self.check {
-            let appended = check.frontier.append(entry.leaf()).is_ok();
-            if !appended || (self.end == Some(entry.seq()) && check.frontier.head() != check.head) {
+        if let Some(Check { frontier, heads }) = &mut self.check {
+            let appended = frontier.append(entry.leaf()).is_ok();
+            let differs = |head: &TreeHead| head.size() == frontier.size() && *head != frontier.head();
+            if !appended || heads.iter().any(differs) {
                 return Some(Err(changed()));
             }
         }

@@ -17,7 +17,7 @@ mod verify;
 #[cfg(feature = "witness")]
 mod witness;
 
-pub(crate) use entries::{Entries, Entry};
+pub(crate) use entries::{Entries, Entry, LogPart, ReadTo};
 pub(crate) use follow::Followers;
 pub(crate) use log::{KeySource, side_rebuilt};
 

@@ -56,13 +56,13 @@ pub(super) struct Report {
     pub(super) total: Row,
     pub(super) gateway_refusals: u64,
     #[serde(flatten)]
-    pub(super) gaps: Gaps,
+    pub(super) gaps: GapCounts,
     alarm_rule: Rule,
 }
 
 /// Outages of the record, of which entries `gap` tell.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Gaps {
+pub(super) struct GapCounts {
     pub(super) gaps: u64,
     /// Answers that have no entry.
     #[serde(rename = "unrecorded")]
@@ -94,7 +94,7 @@ pub(super) struct Count {
     open: BTreeMap<DecisionPlace, Option<(String, String)>>,
     total: Row,
     gateway_refusals: u64,
-    gaps: Gaps,
+    gaps: GapCounts,
     sums: SeenSums,
 }
 
@@ -103,7 +103,7 @@ impl Count {
     pub(super) fn new(rule: AlarmRule, since: Option<Timestamp>) -> Self {
         let (agents, tools, total) = (BTreeMap::new(), BTreeMap::new(), Row::default());
         let (listed, open) = (BTreeSet::new(), BTreeMap::new());
-        let (gateway_refusals, gaps, sums) = (0, Gaps::default(), SeenSums::new());
+        let (gateway_refusals, gaps, sums) = (0, GapCounts::default(), SeenSums::new());
         Self { rule, since, agents, tools, listed, open, total, gateway_refusals, gaps, sums }
     }
 
@@ -276,7 +276,7 @@ fn add_code(codes: &mut BTreeMap<String, u64>, code: &str, answers: u64) {
     *count = count.saturating_add(answers);
 }
 
-impl Gaps {
+impl GapCounts {
     fn add(&mut self, gap: &GapRecord) {
         self.gaps = self.gaps.saturating_add(1);
         for row in &gap.answers {

@@ -5,7 +5,7 @@ use countersign_tool_gate::RejectionCode;
 
 use super::By;
 use super::alarm::Found;
-use super::count::{Gaps, Report, Row, percent};
+use super::count::{GapCounts, Report, Row, percent};
 use super::graph::signals;
 
 /// The table that was asked for, and what belongs to none.
@@ -17,7 +17,7 @@ pub(super) fn table(report: &Report, by: By) -> String {
     if report.gateway_refusals > 0 {
         text.push_str(&format!("\nmessages that a gateway refused: {}", report.gateway_refusals));
     }
-    let Gaps { gaps, answers, by_code } = &report.gaps;
+    let GapCounts { gaps, answers, by_code } = &report.gaps;
     if *gaps > 0 {
         let codes: Vec<_> = by_code.iter().map(|(code, count)| format!("{code} {count}")).collect();
         let codes = if codes.is_empty() { String::new() } else { format!(" ({})", codes.join(", ")) };

@@ -1,0 +1,100 @@
+//! Reading a log behind a part of it that is known.
+
+use std::fs;
+use std::path::Path;
+
+use countersign_merkle::{Frontier, TreeHead};
+
+use super::log_support::{fill, key, options, place, segment};
+use crate::*;
+
+/// The heads of a log at every size.
+fn heads(folder: &Path) -> Vec<TreeHead> {
+    let mut tree = Frontier::new();
+    let later = read_log(folder).unwrap().map(|entry| {
+        tree.append(entry.unwrap().leaf()).unwrap();
+        tree.head()
+    });
+    [Frontier::new().head()].into_iter().chain(later.collect::<Vec<_>>()).collect()
+}
+
+/// Reads behind a known part to the end; the first record that came, and the head at the end.
+fn behind(folder: &Path, known: &TreeHead) -> Option<(u64, TreeHead)> {
+    let (entries, mut tree) = read_log_behind(folder, known).unwrap().found?;
+    let first = entries.next_seq();
+    for entry in entries {
+        let entry = entry.unwrap();
+        assert_eq!(Some(entry.seq()), tree.size().checked_add(1));
+        tree.append(entry.leaf()).unwrap();
+    }
+    Some((first, tree.head()))
+}
+
+fn log_of_segments(folder: &Path) -> Vec<TreeHead> {
+    let log = Log::open(folder, options().segment_bytes(8_192)).unwrap();
+    fill(&log, 90, 7);
+    fill(&log, 10, 1);
+    log.close().unwrap();
+    heads(folder)
+}
+
+#[test]
+fn any_known_part_leads_to_the_rest_of_the_log() {
+    let (_keep, folder) = place();
+    let heads = log_of_segments(&folder);
+    for known in &heads {
+        assert_eq!(behind(&folder, known), Some((known.size() + 1, heads[100])), "{}", known.size());
+    }
+    // Also while the side files are gone.
+    for file in fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
+        if file.extension().is_some_and(|kind| kind == "side") {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    for known in &heads {
+        assert_eq!(behind(&folder, known), Some((known.size() + 1, heads[100])), "{}", known.size());
+    }
+}
+
+#[test]
+fn archived_part_is_not_read_behind() {
+    let (_keep, folder) = place();
+    let heads = log_of_segments(&folder);
+    let first = read_dir_segments(&folder)[1];
+    fs::remove_file(segment(&folder, 1)).unwrap();
+    assert_eq!(behind(&folder, &heads[0]), Some((first, heads[100])), "what is here");
+    for known in &heads[1..] {
+        let wanted = (known.size() + 1 >= first).then_some((known.size() + 1, heads[100]));
+        assert_eq!(behind(&folder, known), wanted, "{}", known.size());
+    }
+}
+
+fn read_dir_segments(folder: &Path) -> Vec<u64> {
+    let names = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut first: Vec<u64> = names.filter_map(|name| name.strip_suffix(".jsonl")?.parse().ok()).collect();
+    first.sort_unstable();
+    first
+}
+
+#[test]
+fn part_of_another_log_is_not_read_behind() {
+    let (_keep, folder) = place();
+    let heads = log_of_segments(&folder);
+    let (_other, forked) = place();
+    let log = Log::open(&forked, options()).unwrap();
+    fill(&log, 50, 1);
+    log.close().unwrap();
+    for known in &self::heads(&forked)[5..] {
+        assert_eq!(behind(&folder, known), None, "{}", known.size());
+    }
+    // One that the log has not come to.
+    fill(&Log::open(&folder, options()).unwrap(), 5, 5);
+    let longer = *self::heads(&folder).last().unwrap();
+    let cut = fs::read_to_string(segment(&folder, *read_dir_segments(&folder).last().unwrap())).unwrap();
+    let line = cut.find(&format!("{{\"seq\":{},", heads[100].size() + 1)).unwrap();
+    fs::write(segment(&folder, *read_dir_segments(&folder).last().unwrap()), cut.get(..line).unwrap())
+        .unwrap();
+    assert_eq!(behind(&folder, &longer), None);
+    assert_eq!(behind(&folder, &heads[100]), Some((101, heads[100])));
+    verify_log(&folder, &key(), &[]).unwrap();
+}

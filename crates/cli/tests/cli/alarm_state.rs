@@ -1,0 +1,190 @@
+//! The state of the drop alarm in the signals store, and the replay behind it.
+
+#![cfg(unix)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use countersign_audit_log::{
+    AuditSink as _, CallRecord, Durability, Log, LogOptions, Record, RecordedTool, Verdict,
+};
+use countersign_core::{AgentId, Principal, SessionId, Timestamp};
+use countersign_keys::file::read_log_key;
+use countersign_keys::note::KeyName;
+use countersign_sqlite::SqliteStore;
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::mcp::{Client, decision, gateway};
+use crate::quarantine::signals;
+
+const STORE: &str = "signals.sqlite";
+const ORIGIN: &str = "example.com/log";
+const QUARANTINED: &str = "warning AGENT_QUARANTINED: agent bot is quarantined\n";
+
+fn quarantining() -> Bench {
+    let bench = gateway();
+    signals(&bench, &format!("store = \"{STORE}\"\non_drop = \"quarantine\""));
+    bench
+}
+
+fn refused(client: &mut Client, times: u32) {
+    for _ in 0..times {
+        assert_eq!(decision(&client.call("wipe", json!({})))["code"], "UNDISCLOSED_TOOL");
+    }
+}
+
+/// One session of so many refused calls. Returns its standard error.
+fn session(bench: &Bench, times: u32) -> String {
+    let mut client = Client::start(bench);
+    refused(&mut client, times);
+    let (code, told) = client.end();
+    assert_eq!(code, 0, "{told}");
+    told
+}
+
+fn store(bench: &Bench) -> SqliteStore {
+    SqliteStore::open_existing(bench.path(STORE)).unwrap()
+}
+
+fn state_text(bench: &Bench) -> String {
+    store(bench).alarm_state(&AgentId::new("bot").unwrap(), ORIGIN).unwrap().unwrap()
+}
+
+fn state(bench: &Bench) -> Value {
+    serde_json::from_str(&state_text(bench)).unwrap()
+}
+
+/// Number of entries that the state is of.
+fn entries_in(state: &Value) -> u64 {
+    state["logs"][ORIGIN]["size"].as_u64().unwrap_or_default()
+}
+
+fn put(bench: &Bench, text: &str) {
+    let before = state_text(bench);
+    let bot = AgentId::new("bot").unwrap();
+    assert!(store(bench).keep_alarm_state(&bot, ORIGIN, Some(&before), text).unwrap());
+}
+
+#[test]
+fn alarm_goes_on_from_its_state() {
+    let bench = quarantining();
+    assert_eq!(session(&bench, 5), "");
+    let mut kept = state(&bench);
+    assert_eq!(entries_in(&kept), bench.verified()["records"], "all of the log");
+    // Evidence that no entry explains.
+    kept["replay"]["alarm"]["score"] = json!(9_000_000);
+    put(&bench, &kept.to_string());
+    assert_eq!(session(&bench, 1), QUARANTINED);
+    assert_eq!(entries_in(&state(&bench)), bench.verified()["records"]);
+}
+
+#[test]
+fn state_that_does_not_fit_is_replaced_by_all_entries() {
+    let bench = quarantining();
+    assert_eq!(session(&bench, 5), "");
+    let good = state(&bench);
+    let size = entries_in(&good);
+    let changed = |path: &str, value: Value| {
+        let mut changed = good.clone();
+        *changed.pointer_mut(path).unwrap() = value;
+        changed.to_string()
+    };
+    let (rules, malformed, forked) = ("of other rules", "malformed", "does not go on from the alarm's state");
+    let place = "/logs/example.com~1log";
+    for (text, reason) in [
+        ("no JSON".to_owned(), malformed),
+        (changed("/format", json!("countersign-alarm-2")), malformed),
+        (good.to_string().replacen('{', "{\"more\":1,", 1), malformed),
+        (changed("/replay/alarm/threshold", json!(9_000_000)), rules),
+        (changed("/replay/alarm/score", json!(9_999_999)), rules),
+        (changed("/replay/signals/undisclosed/count", json!(7)), rules),
+        (changed("/replay/agent", json!("reader")), rules),
+        (changed(&format!("{place}/size"), json!(size - 1)), forked),
+        (changed(&format!("{place}/size"), json!(size + 1)), forked),
+        (changed(&format!("{place}/root"), json!("00".repeat(32))), forked),
+    ] {
+        put(&bench, &text);
+        let told = session(&bench, 0);
+        assert!(told.starts_with("alarm of agent bot replayed from all "), "{text}: {told}");
+        assert!(told.contains(reason) && told.lines().count() == 1, "{text}: {told}");
+        let kept = state(&bench);
+        assert_eq!(kept["replay"]["alarm"], good["replay"]["alarm"], "{text}");
+        put(&bench, &good.to_string());
+        assert_eq!(session(&bench, 0), "", "{text}");
+    }
+    assert_eq!(session(&bench, 4), QUARANTINED);
+}
+
+#[test]
+fn state_is_kept_while_the_gateway_runs() {
+    let bench = quarantining();
+    let mut client = Client::start(&bench);
+    refused(&mut client, 5);
+    // A session, and its decisions.
+    let is_kept = (0..1_200).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        entries_in(&state(&bench)) >= 6
+    });
+    assert!(is_kept, "{}", state(&bench));
+    refused(&mut client, 3);
+    client.kill();
+    let known: Value = serde_json::from_str(&bench.read("record.state")).unwrap();
+    assert!(
+        entries_in(&state(&bench)) <= known["logs"][0]["size"].as_u64().unwrap(),
+        "no more than is synced"
+    );
+    assert_eq!(session(&bench, 1), QUARANTINED);
+}
+
+#[test]
+fn state_of_a_log_that_lost_its_end_is_not_resumed() {
+    let bench = quarantining();
+    assert_eq!(session(&bench, 2), "");
+    let mut copy = std::process::Command::new("cp");
+    copy.args(["-r", "log", "older"]).current_dir(bench.folder());
+    assert!(copy.status().unwrap().success());
+    assert_eq!(session(&bench, 3), "");
+    std::fs::remove_dir_all(bench.path("log")).unwrap();
+    std::fs::rename(bench.path("older"), bench.path("log")).unwrap();
+    std::fs::remove_file(bench.path("record.state")).unwrap();
+    let told = session(&bench, 6);
+    assert!(told.contains("the log does not go on from the alarm's state"), "{told}");
+    assert!(!told.contains(QUARANTINED), "two of them are left: {told}");
+    assert!(session(&bench, 1).ends_with(QUARANTINED));
+}
+
+/// Run it in release, on a machine that is idle: `cargo test --release -p countersign-cli --test cli million -- --ignored`.
+#[test]
+#[ignore = "takes a minute, and is to be run in release"]
+#[expect(clippy::disallowed_methods, reason = "it measures")]
+fn gateway_answers_soon_over_a_million_records() {
+    let bench = quarantining();
+    write_million(&bench);
+    // The first start replays all, and keeps the state.
+    let told = session(&bench, 0);
+    assert!(told.contains("replayed from all 1000000 entries"), "{told}");
+    let mut millis = Vec::new();
+    for _ in 0..5 {
+        let start = Instant::now();
+        let client = Client::start(&bench);
+        millis.push(start.elapsed().as_millis());
+        assert_eq!(client.end().0, 0);
+    }
+    eprintln!("first answers after {millis:?} ms");
+    assert!(millis.iter().min().is_some_and(|least| *least < 250), "{millis:?}");
+}
+
+fn write_million(bench: &Bench) {
+    let key = read_log_key(Path::new(&bench.path("log.key"))).unwrap();
+    let options = LogOptions::new(KeyName::new(ORIGIN).unwrap(), key).state(bench.path("record.state"));
+    let log = Log::open(bench.path("log"), options.durability(Durability::System)).unwrap();
+    for at in 0..1_000_000 {
+        let (session, agent) = (SessionId::new("earlier").unwrap(), AgentId::new("bot").unwrap());
+        let (time, tool) = (Timestamp::from_millis(at).unwrap(), RecordedTool::new("desk", "search"));
+        let (principal, id) = (Principal::new("alice").unwrap(), format!("call-{at}"));
+        let call = CallRecord::new(time, session, agent, principal, &id, tool, Verdict::Accept, 1);
+        log.record(&Record::Decision(call)).unwrap();
+    }
+    log.close().unwrap();
+}
