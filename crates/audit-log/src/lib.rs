@@ -70,7 +70,7 @@ pub use log_behind::{LogBehind, read_log_behind};
 pub use log_error::{LogError, Place};
 pub use log_files::FileSum;
 pub use log_number::{LogNumber, OpenLogError, key_of_log, list_logs, signed_key};
-pub use log_prover::{LogProver, prove_consistency, prove_inclusion};
+pub use log_prover::{LogProver, VerifiedEntries, prove_consistency, prove_inclusion};
 pub use log_read::{LogEntries, LogEntry, read_disk, read_log};
 pub use log_state::{KnownLog, LogStateError, LogStateFile, LogStates};
 pub use log_verify::{LogSummary, verify_disk, verify_log};

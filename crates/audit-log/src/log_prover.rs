@@ -177,23 +177,27 @@ impl LogProver {
         self.proved(|this| this.head(size))
     }
 
-    /// Reads the records from one on to the last under the checkpoint. All of them were verified before the first one is given, so
-    /// they are read twice; others are not read.
+    /// Reads the records from one on to the last under the checkpoint, and no others. All of them are verified before the first one is
+    /// given, and once more while they are given: [`VerifiedEntries`] ends with an error if the log was changed in between.
     ///
     /// # Errors
     /// As [`head_at`](Self::head_at) of the size before them, and as [`verify_disk`].
-    pub fn entries_from(&mut self, seq: u64) -> Result<LogEntries, LogError> {
+    pub fn entries_from(&mut self, seq: u64) -> Result<VerifiedEntries, LogError> {
         let (size, before) = (self.checkpoint.size(), seq.checked_sub(1).ok_or(LogError::NoSuchSize)?);
         if before > size {
             return Err(LogError::NoSuchSize);
         }
         self.require_here(before, self.sides.archived())?;
         self.proved(|this| {
-            let mut tree = this.frontier(before)?;
+            let head = *this.checkpoint.head();
+            let first = this.frontier(before)?;
+            let mut tree = first.clone();
             for entry in this.entries(seq)? {
                 tree.append(entry.ok()?.leaf()).ok()?;
             }
-            if tree.head() == *this.checkpoint.head() { this.entries(seq) } else { None }
+            let place = Place { segment: seq, line: 1, byte: 0, entry: seq };
+            let entries = this.entries(seq)?;
+            (tree.head() == head).then_some(VerifiedEntries { entries, tree: first, head, place })
         })
     }
 
@@ -319,6 +323,33 @@ impl LogProver {
         let (disk, last) = (Arc::clone(&self.disk), self.checkpoint.size());
         let place = if seq > last { None } else { Some(self.sides.place(&*disk, seq).ok()?) };
         LogEntries::between(disk, self.sides.segments().to_vec(), place, seq, last).ok()
+    }
+}
+
+/// Entries of a log that were verified under its checkpoint, by [`LogProver::entries_from`].
+#[derive(Debug)]
+pub struct VerifiedEntries {
+    entries: LogEntries,
+    /// Tree of the entries before the next one.
+    tree: Frontier,
+    head: TreeHead,
+    place: Place,
+}
+
+impl Iterator for VerifiedEntries {
+    type Item = Result<LogEntry, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let changed = LogError::Root(self.place);
+        match self.entries.next() {
+            Some(Ok(entry)) => Some(self.tree.append(entry.leaf()).map(|_| entry).map_err(|_| changed)),
+            Some(failed) => Some(failed),
+            None if self.tree.head() == self.head => None,
+            None => {
+                self.head = self.tree.head();
+                Some(Err(changed))
+            }
+        }
     }
 }
 

@@ -31,7 +31,8 @@ pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option
     let mut open = match kept {
         None if bytes.is_empty() => return Ok(None),
         None => disk.create(&file)?,
-        Some(_) => disk.open(&file)?,
+        // Not through a second name: a link planted here leads to another file.
+        Some(_) => disk.open_only(&file)?,
     };
     let (kept, size) = (kept.unwrap_or_default(), bytes.len() as u64);
     let at = if kept >= size && holds(disk, &file, kept.saturating_sub(size), bytes)? {

@@ -177,6 +177,20 @@ fn entries_from_a_number_are_all_that_is_read() {
 }
 
 #[test]
+fn entries_that_change_while_they_are_given_end_in_an_error() {
+    let (_keep, folder) = log_of(50);
+    let mut entries = prover(&folder).entries_from(1).unwrap();
+    let path = segment(&folder, 1);
+    let text = fs::read_to_string(&path).unwrap();
+    let changed = text.replacen("\"call_id\":\"", "\"call_id\":\"x", 1);
+    assert_ne!(changed, text);
+    fs::write(&path, changed).unwrap();
+    let failed = entries.find_map(Result::err).unwrap();
+    assert_eq!(failed.code(), "AUDIT_CORRUPT");
+    assert!(entries.next().is_none());
+}
+
+#[test]
 fn entries_behind_archived_segments_are_read() {
     let (_keep, folder) = log_of(2_000);
     fs::remove_file(segment(&folder, 1)).unwrap();

@@ -3,7 +3,7 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use countersign_audit_log::{
-    Checkpoint, LogEntries, LogNumber, TileWriter, TilesError, full_tiles, list_logs,
+    Checkpoint, VerifiedEntries, LogNumber, TileWriter, TilesError, full_tiles, list_logs,
 };
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub(crate) struct Export {
 /// An export that goes on behind an earlier one, and the entries that it lacks.
 struct PendingExport {
     earlier: Option<Checkpoint>,
-    entries: LogEntries,
+    entries: VerifiedEntries,
 }
 
 /// How many files were written, and how many were there already.
