@@ -3,7 +3,7 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use countersign_audit_log::{
-    Checkpoint, VerifiedEntries, LogNumber, TileWriter, TilesError, full_tiles, list_logs,
+    Checkpoint, LogNumber, TileWriter, TilesError, VerifiedEntries, full_tiles, list_logs,
 };
 use serde_json::{Value, json};
 
