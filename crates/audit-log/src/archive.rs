@@ -1,17 +1,21 @@
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use countersign_canonical_json::to_canonical;
 use countersign_core::Timestamp;
+use countersign_keys::state_file::LockWait;
 
 use crate::closing::parent_of_numbered;
 use crate::disk::sync_folder;
+use crate::log::Stand;
 use crate::log_files::{FileSum, copy_file, remove, step, write_bytes};
+use crate::log_state::StateStore;
 use crate::segment::{list_segments, read_head, segment_name};
 use crate::{
-    ArchivedRecord, AuditError, AuditSink as _, FolderDisk, Log, LogError, LogOptions, Record, read_log,
-    verify_log,
+    ArchivedRecord, AuditError, AuditSink as _, FolderDisk, KnownLog, Log, LogError, LogKey, LogOptions,
+    LogStateError, LogStateFile, LogStates, Record, read_log, verify_log,
 };
 
 /// Name of the manifest's format.
@@ -99,6 +103,9 @@ struct Manifest<'a> {
 /// records that ([`ArchivedRecord`]), sets the state's first entry, and only then removes them, the oldest first. The segment that is
 /// being written stays. After an interruption the same call finishes it.
 ///
+/// `options` has the state of the log's writers. The log has to go on from each of the `others` that knows it, too, and these are
+/// brought up to date.
+///
 /// The archive verifies by itself: [`verify_log`](crate::verify_log) takes its folder.
 ///
 /// # Errors
@@ -106,6 +113,7 @@ struct Manifest<'a> {
 pub fn archive_log(
     folder: impl AsRef<Path>,
     options: LogOptions,
+    others: &[LogStateFile],
     before: ArchiveBefore,
     to: impl AsRef<Path>,
     now: Timestamp,
@@ -116,8 +124,9 @@ pub fn archive_log(
         return Err(unread(LogError::Missing));
     }
     require_apart(folder, to)?;
-    let log = Log::open(folder, options)?;
+    let log = Log::open_existing(source.clone(), options)?;
     verify_log(folder, &log.key(), &[]).map_err(unread)?;
+    let others = others_that_know(others, folder, &log.key())?;
     let segments = list_segments(&source).map_err(AuditError::Unavailable)?;
     let past = past(folder, before)?;
     let (whole, next) = whole_segments(&segments, past.limit).ok_or(ArchiveError::Nothing)?;
@@ -152,6 +161,13 @@ pub fn archive_log(
     log.checkpoint()?;
     step().map_err(failed(&name))?;
     log.begin_at(next)?;
+    for (other, known) in others {
+        let gap = known.gap.filter(|gap| !past.gaps.contains(&gap.from));
+        let stand = Stand { gap, ..log.stand() };
+        let set = &mut |states: &mut LogStates| states.set(log.key().origin(), next, &stand);
+        other.update(LockWait::Start, set).map_err(state_failed(other))?;
+        step().map_err(failed(&name))?;
+    }
     step().map_err(failed(&name))?;
     for file in &files {
         remove_segment(folder, &file.name).map_err(failed(&file.name))?;
@@ -161,11 +177,35 @@ pub fn archive_log(
     Ok(Archived { first, last, files, manifest })
 }
 
-/// What the log's entries say of earlier archives, and where those that are to be archived end.
+/// Those of other states that know the log, which has to go on from them.
+fn others_that_know<'a>(
+    others: &'a [LogStateFile],
+    folder: &Path,
+    key: &LogKey,
+) -> Result<Vec<(&'a LogStateFile, KnownLog)>, ArchiveError> {
+    let mut knowing = Vec::new();
+    for other in others {
+        let states = StateStore::read(other).and_then(|states| states.log(key));
+        let Some(known) = states.map_err(state_failed(other))? else { continue };
+        verify_log(folder, key, std::slice::from_ref(&known.checkpoint))
+            .map_err(|source| AuditError::NotContinued { state: other.name(), source: Box::new(source) })?;
+        knowing.push((other, known));
+    }
+    Ok(knowing)
+}
+
+fn state_failed(state: &LogStateFile) -> impl FnOnce(LogStateError) -> AuditError + use<> {
+    let state = state.name();
+    |source| AuditError::State { state, source }
+}
+
+/// What the log's entries say of earlier archives and gaps, and where those that are to be archived end.
 struct Past {
     /// Sequence number before which entries may be archived.
     limit: u64,
     archived: Vec<ArchivedRecord>,
+    /// The beginnings of all gaps.
+    gaps: BTreeSet<Timestamp>,
 }
 
 impl Past {
@@ -187,11 +227,13 @@ fn manifest_name(first: u64, last: u64) -> String {
 
 /// Reads the entries, which were verified when the log was opened.
 fn past(folder: &Path, before: ArchiveBefore) -> Result<Past, ArchiveError> {
-    let (mut limit, mut archived) = (None, Vec::new());
+    let (mut limit, mut archived, mut gaps) = (None, Vec::new(), BTreeSet::new());
     for entry in read_log(folder).map_err(unread)? {
         let entry = entry.map_err(unread)?;
         if let Record::Archived(record) = entry.record() {
             archived.push(record.clone());
+        } else if let Record::Gap(gap) = entry.record() {
+            gaps.insert(gap.from);
         }
         match before {
             ArchiveBefore::Time(time) if entry.record().time() >= time => {
@@ -204,7 +246,7 @@ fn past(folder: &Path, before: ArchiveBefore) -> Result<Past, ArchiveError> {
         ArchiveBefore::Entry(seq) => seq,
         ArchiveBefore::Time(_) => limit.unwrap_or(u64::MAX),
     };
-    Ok(Past { limit, archived })
+    Ok(Past { limit, archived, gaps })
 }
 
 /// The oldest segments that hold entries before the limit alone, and the first one that stays.

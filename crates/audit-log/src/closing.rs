@@ -1,15 +1,15 @@
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
-use countersign_core::{Digest, Timestamp};
+use countersign_core::{Digest, Timestamp, escape_hidden};
 use countersign_keys::SigningKey;
 use countersign_keys::note::{NoteError, SignedNote, sign};
 use serde::Deserialize as _;
 
 use crate::log_files::{FileSum, read_small};
-use crate::{LogKey, LogNumber};
+use crate::{AuditError, LogKey, LogNumber};
 
 /// Name of the note's format.
 const FORMAT: &str = "countersign-closing-1";
@@ -17,10 +17,15 @@ const FORMAT: &str = "countersign-closing-1";
 /// Name of the note's file in the folder that it closes.
 pub(crate) const CLOSING: &str = "closing";
 
-/// Whether a log's folder has a closing note, or is that of a numbered log beside one: the logs of a folder are closed together.
-pub(crate) fn is_closed(folder: &Path) -> bool {
-    let has_note = |folder: &Path| folder.join(CLOSING).symlink_metadata().is_ok();
-    has_note(folder) || parent_of_numbered(folder).is_some_and(|parent| has_note(&parent))
+/// Refuses a log's folder that has a closing note, or is that of a numbered log beside one: the logs of a folder are closed together.
+pub(crate) fn require_not_closed(folder: &Path) -> Result<(), AuditError> {
+    let is_closed = has_note(folder) || parent_of_numbered(folder).is_some_and(|parent| has_note(&parent));
+    if is_closed { Err(AuditError::Closed) } else { Ok(()) }
+}
+
+/// Whether a folder has a closing note of its own.
+pub(crate) fn has_note(folder: &Path) -> bool {
+    folder.join(CLOSING).symlink_metadata().is_ok()
 }
 
 /// The folder that a numbered log lies in, by the name of the log's own folder.
@@ -127,17 +132,17 @@ impl ClosingNote {
         origin: &str,
         next: &LogKey,
         logs: Vec<ClosedLog>,
-        sums: &[FileSum],
+        sums: &FolderSums,
         time: Timestamp,
     ) -> Self {
         Self {
-            bytes: sums.iter().map(|sum| sum.bytes).fold(0, u64::saturating_add),
-            files: sums.len() as u64,
+            bytes: sums.files.iter().map(|sum| sum.bytes).fold(0, u64::saturating_add),
+            files: sums.files.len() as u64,
             format: FORMAT.to_owned(),
             logs,
             next: next.to_string(),
             origin: origin.to_owned(),
-            sums: Digest::of(sums_text(sums).as_bytes()),
+            sums: Digest::of(sums.to_text().as_bytes()),
             time,
         }
     }
@@ -182,14 +187,14 @@ pub fn verify_closing(folder: impl AsRef<Path>, key: &LogKey) -> Result<ClosingN
     if Digest::of(&text) != closing.sums {
         return Err(ClosingError::Changed { name: SUMS.to_owned() });
     }
-    let found = sum_files(folder)?;
-    let text = String::from_utf8(text).map_err(|_| ClosingError::Malformed)?;
-    let (now, then) = (sums_text(&found), text);
+    let then = String::from_utf8(text).map_err(|_| ClosingError::Malformed)?;
+    let now = FolderSums::of(folder)?.to_text();
     if now != then {
         let mut differing = now.lines().filter(|line| !then.lines().any(|other| other == *line));
         let mut gone = then.lines().filter(|line| !now.lines().any(|other| other == *line));
         let line = gone.next().or_else(|| differing.next()).unwrap_or_default();
-        let name = line.split_once("  ").map_or(line, |(_, name)| name);
+        let summed = || line.split_once("  ").map_or(line, |(_, name)| name);
+        let name = line.strip_prefix(UNSUMMED).unwrap_or_else(summed);
         return Err(ClosingError::Changed { name: name.to_owned() });
     }
     Ok(closing)
@@ -209,40 +214,97 @@ pub(crate) fn read_closing(
     Ok(Some((note, closing)))
 }
 
-/// Sums of all files of a folder and of the numbered logs in it, by name, but for locks, side files and the note's own.
-pub(crate) fn sum_files(folder: &Path) -> io::Result<Vec<FileSum>> {
-    let mut sums = Vec::new();
-    for name in names_in(folder)? {
-        if name.parse::<LogNumber>().is_ok() && folder.join(&name).is_dir() {
-            for file in names_in(&folder.join(&name))? {
-                sums.extend(sum_of(folder, &format!("{name}/{file}"))?);
+/// Sums of a folder's files.
+#[derive(Debug)]
+pub(crate) struct FolderSums {
+    /// One for each regular file, by name, but for locks, side files and the note's own.
+    pub(crate) files: Vec<FileSum>,
+    /// Names of links, folders and all else that has no sum, escaped.
+    unsummed: Vec<String>,
+}
+
+impl FolderSums {
+    /// Reads all files of a folder and of the numbered logs in it.
+    pub(crate) fn of(folder: &Path) -> io::Result<Self> {
+        let (mut files, mut unsummed) = (Vec::new(), Vec::new());
+        for (name, kind) in names_in(folder)? {
+            match kind {
+                Kind::Log | Kind::LeftOut => {}
+                Kind::Summed => files.push(FileSum::of(folder, &name)?),
+                Kind::Unsummed => unsummed.push(name),
             }
-        } else {
-            sums.extend(sum_of(folder, &name)?);
         }
+        files.sort_by(|one, other| one.name.cmp(&other.name));
+        unsummed.sort();
+        Ok(Self { files, unsummed })
     }
-    sums.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(sums)
+
+    /// The lines of `closing.sha256`: sums as `sha256sum` writes them, and what has none in comments, which it skips.
+    pub(crate) fn to_text(&self) -> String {
+        let sums = self.files.iter().map(|sum| format!("{}  {}\n", sum.sha256, sum.name));
+        let unsummed = self.unsummed.iter().map(|name| format!("{UNSUMMED}{name}\n"));
+        sums.chain(unsummed).collect()
+    }
 }
 
-fn sum_of(folder: &Path, name: &str) -> io::Result<Option<FileSum>> {
+/// How a line of `closing.sha256` begins that names what has no sum.
+const UNSUMMED: &str = "# no sum: ";
+
+/// Names in a folder, and in those of the numbered logs in it, that have no sum in its `closing.sha256`, escaped: links, folders
+/// and names that cannot stand there. Locks, side files and the note's own are left out. They were there when the folder was closed
+/// if [`verify_closing`] says so, but what they are was not recorded.
+///
+/// # Errors
+/// As the system reports them.
+pub fn unsummed_names(folder: impl AsRef<Path>) -> io::Result<Vec<String>> {
+    let names = names_in(folder.as_ref())?.into_iter();
+    let mut unsummed: Vec<_> =
+        names.filter(|(_, kind)| *kind == Kind::Unsummed).map(|(name, _)| name).collect();
+    unsummed.sort();
+    Ok(unsummed)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Folder of a numbered log.
+    Log,
+    Summed,
+    LeftOut,
+    Unsummed,
+}
+
+/// All names in a folder and in those of its numbered logs, as paths within it; escaped where they have no sum.
+fn names_in(folder: &Path) -> io::Result<Vec<(String, Kind)>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (name, kind) = name_and_kind(&entry, true)?;
+        if kind == Kind::Log {
+            for file in fs::read_dir(entry.path())? {
+                let (file, kind) = name_and_kind(&file?, false)?;
+                let kind = if kind == Kind::Log { Kind::Unsummed } else { kind };
+                names.push((format!("{name}/{file}"), kind));
+            }
+        }
+        names.push((name, kind));
+    }
+    Ok(names)
+}
+
+fn name_and_kind(entry: &DirEntry, is_top: bool) -> io::Result<(String, Kind)> {
+    let (name, about) = (entry.file_name(), entry.file_type()?);
+    // A name with a line end cannot stand in a list, and `sha256sum` escapes a backslash.
+    let Some(name) = name.to_str().filter(|name| !name.contains(['\n', '\r', '\\'])) else {
+        return Ok((escape_hidden(&name.to_string_lossy()), Kind::Unsummed));
+    };
     // why: side files can be made anew, also by readers.
-    let is_own = [CLOSING, SUMS].contains(&name) || name.ends_with(".part") || name.ends_with(".side");
-    let is_lock = name == "lock" || name.ends_with("/lock");
-    if is_own || is_lock || !folder.join(name).symlink_metadata()?.is_file() {
-        return Ok(None);
-    }
-    FileSum::of(folder, name).map(Some)
-}
-
-/// Names in a folder. One with a newline cannot stand in a list.
-fn names_in(folder: &Path) -> io::Result<Vec<String>> {
-    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string()));
-    let names = names.filter_map(|name: io::Result<_>| name.map(Result::ok).transpose());
-    names.filter(|name| name.as_ref().is_ok_and(|name| !name.contains(['\n', '\r', '\\']))).collect()
-}
-
-/// The sums as `sha256sum` writes them.
-pub(crate) fn sums_text(sums: &[FileSum]) -> String {
-    sums.iter().map(|sum| format!("{}  {}\n", sum.sha256, sum.name)).collect()
+    let is_own = is_top && [CLOSING, SUMS].contains(&name);
+    let is_left_out = is_own || name == "lock" || name.ends_with(".part") || name.ends_with(".side");
+    let kind = match (about.is_file(), about.is_dir()) {
+        (true, _) if is_left_out => Kind::LeftOut,
+        (true, _) => Kind::Summed,
+        (_, true) if name.parse::<LogNumber>().is_ok() => Kind::Log,
+        _ => return Ok((escape_hidden(name), Kind::Unsummed)),
+    };
+    Ok((name.to_owned(), kind))
 }

@@ -56,7 +56,7 @@ pub use answer::{AnswerRecord, AnswerVerdict};
 pub use archive::{ArchiveBefore, ArchiveError, Archived, archive_log};
 pub use call_record::{CallRecord, RecordedTool, Verdict};
 pub use checkpoint::{Checkpoint, CheckpointError, LogKey};
-pub use closing::{ClosedLog, ClosingError, ClosingNote, verify_closing};
+pub use closing::{ClosedLog, ClosingError, ClosingNote, unsummed_names, verify_closing};
 pub use cosignature::{Cosignature, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
 pub use disk::{Disk, DiskFile, FolderDisk, JoinedDisk};
 pub use end_record::{EndReason, EndRecord};
@@ -64,7 +64,8 @@ pub use error::AuditError;
 pub use gap_record::{GapRecord, GapRow, UnrecordedAnswer};
 pub use lifecycle::{ArchivedRecord, BeganRecord};
 pub use log::{
-    CutBytes, Durability, Log, LogOptions, LogStart, Pending, RetireError, RetireWhich, Retired, retire_log,
+    CutBytes, Durability, Log, LogOptions, LogStart, Pending, RetireError, RetireWhich, Retired,
+    interrupted_retirement, retire_log,
 };
 pub use log_behind::{LogBehind, read_log_behind};
 pub use log_error::{LogError, Place};

@@ -20,7 +20,7 @@ pub use cut::CutBytes;
 pub use keeper::LogStart;
 pub(crate) use keeper::Stand;
 pub use options::{Durability, LogOptions};
-pub use retire::{RetireError, RetireWhich, Retired, retire_log};
+pub use retire::{RetireError, RetireWhich, Retired, interrupted_retirement, retire_log};
 
 use std::fmt;
 use std::io;
@@ -36,7 +36,7 @@ use countersign_keys::state_file::LockWait;
 use countersign_merkle::{MAX_SIZE, TreeHead};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::closing::is_closed;
+use crate::closing::require_not_closed;
 use crate::disk::Disk;
 use crate::line::{LINE, MAX_PREFIX, record_body};
 use crate::segment::{MAX_LINE, call_tag};
@@ -155,12 +155,8 @@ impl Log {
         if let Some(keeper) = &keeper {
             keeper.require_log(folder.as_ref())?;
         }
-        if is_closed(folder.as_ref()) {
-            return Err(AuditError::Closed);
-        }
-        let disk = FolderDisk::create(folder).map_err(AuditError::Unavailable)?;
-        let opened = open::open(&disk, &options, keeper)?;
-        Ok(Self::ready(Box::new(disk), options, opened))
+        require_not_closed(folder.as_ref())?;
+        Self::open_in(FolderDisk::create(folder).map_err(AuditError::Unavailable)?, options, keeper)
     }
 
     /// As [`open`](Self::open), on any disk. It has a state only where the options name one.
@@ -169,7 +165,7 @@ impl Log {
     /// As [`open`](Self::open).
     pub fn open_on(disk: impl Disk + 'static, options: LogOptions) -> Result<Self, AuditError> {
         let keeper = Keeper::new(&options, None)?;
-        let opened = open::open(&disk, &options, keeper)?;
+        let opened = open::open(&disk, &options, keeper, || Ok(()))?;
         Ok(Self::ready(Box::new(disk), options, opened))
     }
 
@@ -352,11 +348,14 @@ impl Log {
     /// Saves the last synced checkpoint in the state.
     fn save(&self, wait: LockWait) -> Result<(), AuditError> {
         let Some(keeper) = &self.keeper else { return Ok(()) };
-        keeper.save(wait, || {
-            let state = self.state.lock();
-            let (size, note) = (state.synced_size, Arc::clone(&state.synced_note));
-            Stand { size, note, settled: state.calls.settled(size), gap: state.gaps.open() }
-        })
+        keeper.save(wait, || self.stand())
+    }
+
+    /// How far the log has come, for a state.
+    pub(crate) fn stand(&self) -> Stand {
+        let state = self.state.lock();
+        let (size, note) = (state.synced_size, Arc::clone(&state.synced_note));
+        Stand { size, note, settled: state.calls.settled(size), gap: state.gaps.open() }
     }
 
     /// Lets the writer work while others have the state. A disk that panics has failed: who waits must not wait for ever.

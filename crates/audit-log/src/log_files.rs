@@ -125,21 +125,34 @@ pub(crate) use stop::step;
 
 #[cfg(test)]
 pub(crate) mod stop {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
     use std::io;
 
     thread_local! {
         static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+        static THEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
     }
 
     /// Stops at the step behind so many, and never for `None`.
     pub(crate) fn stop_after(steps: Option<u32>) {
         LEFT.set(steps);
+        THEN.take();
+    }
+
+    /// Does something else at the step behind so many, and goes on.
+    pub(crate) fn pause_after(steps: u32, then: impl FnOnce() + 'static) {
+        LEFT.set(Some(steps));
+        THEN.set(Some(Box::new(then)));
     }
 
     pub(crate) fn step() -> io::Result<()> {
         match LEFT.get() {
-            Some(0) => Err(io::Error::other("stopped")),
+            Some(0) => {
+                let Some(then) = THEN.take() else { return Err(io::Error::other("stopped")) };
+                LEFT.set(None);
+                then();
+                Ok(())
+            }
             Some(left) => {
                 LEFT.set(left.checked_sub(1));
                 Ok(())

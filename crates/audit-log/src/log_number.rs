@@ -138,28 +138,48 @@ pub fn key_of_log(folder: impl AsRef<Path>, given: &LogKey) -> LogKey {
     derived.unwrap_or_else(|| given.clone())
 }
 
-/// Key of the log in a folder, whole or damaged: the given key under the origin of the last checkpoint in it that the key signed.
-/// `None` where it signed none.
+/// Key of the log in a folder, whole or damaged: the given key under the origin that the log begins with.
+///
+/// Where the log's first line is damaged, that is the origin of all checkpoints in it that the key signed. `None` where it signed
+/// none, or some under another origin: a line that was added says nothing of the log.
 ///
 /// # Errors
 /// [`LogError::Io`].
 pub fn signed_key(folder: impl AsRef<Path>, key: &VerifyingKey) -> Result<Option<LogKey>, LogError> {
-    let signed = last_signed(&FolderDisk::existing(folder)?, key)?;
-    Ok(signed.map(|(checkpoint, _)| LogKey::new(checkpoint.origin().clone(), *key)))
+    let disk = FolderDisk::existing(folder)?;
+    let segments = list_segments(&disk)?;
+    let Some(first) = segments.first() else { return Ok(None) };
+    match read_head(&disk, *first) {
+        Err(LogError::Io(error)) => return Err(error.into()),
+        Ok(head) => {
+            if let Some(found) = signed_by(&head.checkpoint, key) {
+                return Ok(Some(LogKey::new(found.origin().clone(), *key)));
+            }
+        }
+        Err(_) => {}
+    }
+    let mut origin: Option<KeyName> = None;
+    for segment in segments {
+        for found in read_notes(&disk, segment)?.iter().filter_map(|note| signed_by(note, key)) {
+            if origin.get_or_insert_with(|| found.origin().clone()) != found.origin() {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(origin.map(|origin| LogKey::new(origin, *key)))
 }
 
-/// The last checkpoint in the segments that the key signed, under whichever origin, and its note.
-pub(crate) fn last_signed(
-    disk: &dyn Disk,
-    key: &VerifyingKey,
-) -> Result<Option<(Checkpoint, String)>, LogError> {
+/// The checkpoint of a note that the key signed, under the origin that the note has.
+fn signed_by(note: &str, key: &VerifyingKey) -> Option<Checkpoint> {
+    let origin = KeyName::new(note.lines().next()?).ok()?;
+    Checkpoint::verify(note, &LogKey::new(origin, *key)).ok()
+}
+
+/// Note of the last checkpoint in the segments that is the log's.
+pub(crate) fn last_signed(disk: &dyn Disk, key: &LogKey) -> Result<Option<String>, LogError> {
     for segment in list_segments(disk)?.into_iter().rev() {
-        let verified = |note: &String| {
-            let origin = KeyName::new(note.lines().next()?).ok()?;
-            Checkpoint::verify(note, &LogKey::new(origin, *key)).ok()
-        };
         let notes = read_notes(disk, segment)?;
-        let last = notes.into_iter().rev().find_map(|note| verified(&note).map(|found| (found, note)));
+        let last = notes.into_iter().rev().find(|note| Checkpoint::verify(note, key).is_ok());
         if last.is_some() {
             return Ok(last);
         }

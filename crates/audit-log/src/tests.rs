@@ -4,6 +4,7 @@ mod log;
 mod log_archive;
 mod log_batch;
 mod log_behind;
+mod log_closing;
 mod log_cut;
 mod log_faults;
 mod log_fork;

@@ -50,6 +50,11 @@ impl FolderDisk {
         Self::existing(path)
     }
 
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn options() -> OpenOptions {
         let mut options = OpenOptions::new();
         options.read(true).write(true);

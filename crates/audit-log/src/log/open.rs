@@ -12,6 +12,7 @@ use super::side::Side;
 use super::writer::{Writer, sign};
 use crate::closing::CLOSING;
 use crate::disk::{Disk, DiskFile};
+use crate::log_files::step;
 use crate::log_state::require_segments;
 use crate::segment::{Scan, Scanner, list_segments, read_range, segment_name};
 use crate::{AuditError, Checkpoint, LogError, RebuiltSide};
@@ -32,19 +33,23 @@ pub(super) struct Opened {
 }
 
 /// Takes the lock, verifies what is there, also against the log's state, cuts what was not acknowledged, and stands ready behind
-/// it.
+/// it. `require` is asked under the lock, before anything is written.
 pub(super) fn open(
     disk: &dyn Disk,
     options: &LogOptions,
     mut keeper: Option<Keeper>,
+    require: impl FnOnce() -> Result<(), AuditError>,
 ) -> Result<Opened, AuditError> {
     let mut lock = disk.lock(LOCK).map_err(AuditError::Unavailable)?.ok_or(AuditError::Locked)?;
-    // Another writer may have moved it between opening and locking.
-    if lock.size_in_place().map_err(AuditError::Unavailable)?.is_none() {
-        return Err(AuditError::Replaced);
-    }
+    step().map_err(AuditError::Unavailable)?;
     if disk.list().map_err(AuditError::Unavailable)?.iter().any(|name| name == CLOSING) {
         return Err(AuditError::Closed);
+    }
+    require()?;
+    // INVARIANT: last. As long as the path leads to what is locked, all that was found before is of this folder; and who closes it
+    // writes the note before looking for locks.
+    if lock.size_in_place().map_err(AuditError::Unavailable)?.is_none() {
+        return Err(AuditError::Replaced);
     }
     let key = options.log_key();
     let verified = options.known.iter().map(|note| Checkpoint::verify(note, &key));
@@ -93,6 +98,7 @@ pub(super) fn open(
     let time = options.opened_at.or(time).unwrap_or(Timestamp::EPOCH);
     writer.record_cut(disk, options, time)?;
     let calls = recovery::recover(disk, options, &mut writer, kept.as_ref(), time)?;
+    step().map_err(AuditError::Unavailable)?;
     if let Some(keeper) = &mut keeper {
         keeper.begin(segments.first().copied().unwrap_or(1), &writer, &calls)?;
     }

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use countersign_keys::{SigningKey, VerifyingKey};
 use super::keeper::Keeper;
 use super::open::LOCK;
 use super::{Log, LogOptions};
-use crate::closing::{CLOSING, ClosedLog, SUMS, read_closing, sum_files, sums_text};
+use crate::closing::{CLOSING, ClosedLog, FolderSums, SUMS, has_note, read_closing};
 use crate::disk::{DiskFile, sync_folder};
 use crate::log_files::{read_small, remove, step, write_bytes};
 use crate::log_number::last_signed;
@@ -53,6 +53,14 @@ pub enum RetireError {
     /// The log cannot be read, is in use, or does not verify where it has to; or the new one cannot be opened.
     #[error(transparent)]
     Log(#[from] AuditError),
+    /// The state is damaged where it speaks of a log of the folder, or has a checkpoint of it that another key signed.
+    #[error("log `{origin}`")]
+    State {
+        /// Origin of the log.
+        origin: KeyName,
+        /// The reason.
+        source: AuditError,
+    },
     /// The folder has a closing note that does not hold.
     #[error(transparent)]
     Closing(#[from] ClosingError),
@@ -65,7 +73,9 @@ pub enum RetireError {
     )]
     Numbered,
     /// The new origin is or was a log's.
-    #[error("the origin `{origin}` is or was a log's: two logs under one origin are a fork")]
+    #[error(
+        "the origin `{origin}` is or was a log's, and two logs under one origin are a fork: choose another"
+    )]
     Origin {
         /// The origin.
         origin: KeyName,
@@ -91,7 +101,7 @@ impl RetireError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Log(error) => error.code(),
+            Self::Log(error) | Self::State { source: error, .. } => error.code(),
             Self::Closing(error) => error.code(),
             Self::Key => "AUDIT_SIGNATURE",
             Self::Numbered => "RETIRE_NUMBERED",
@@ -119,9 +129,8 @@ pub fn retire_log(
     now: Timestamp,
 ) -> Result<Retired, RetireError> {
     let folder = Folder::of(folder.as_ref())?;
-    let (public, next_key) = (key.verifying_key(), next.log_key());
-    let moved = match folder.find_moved(&public, &next_key)? {
-        Some(moved) => moved,
+    let (moved, _locks) = match folder.find_moved(&key.verifying_key(), &next.log_key())? {
+        Some(moved) => (moved, Locks::new()),
         None => folder.close(key, &next, which, now)?,
     };
     let (path, note, closing) = moved;
@@ -134,6 +143,24 @@ pub fn retire_log(
     log.checkpoint()?;
     Ok(Retired { folder: path, closing, digest, seq })
 }
+
+/// Finds the log that an interrupted [`retire_log`] closed and moved, by its key and that of the log that goes on. That one may
+/// not be begun yet, or not be known to the state.
+///
+/// # Errors
+/// [`RetireError`].
+pub fn interrupted_retirement(
+    folder: impl AsRef<Path>,
+    key: &VerifyingKey,
+    next: &LogKey,
+) -> Result<Option<LogKey>, RetireError> {
+    let moved = Folder::of(folder.as_ref())?.find_moved(key, next)?;
+    let origin = moved.and_then(|(_, _, closing)| KeyName::new(&closing.origin).ok());
+    Ok(origin.map(|origin| LogKey::new(origin, *key)))
+}
+
+/// Locks of the logs in a folder.
+type Locks = BTreeMap<LogNumber, Box<dyn DiskFile>>;
 
 /// Where a closed folder lies, the note and what it says.
 type Moved = (PathBuf, String, ClosingNote);
@@ -162,35 +189,61 @@ impl Folder {
 
     /// Finds the closed folder that an interrupted call moved. Refuses the origin of one that was retired before.
     fn find_moved(&self, key: &VerifyingKey, next: &LogKey) -> Result<Option<Moved>, RetireError> {
-        let prefix = format!("{}.retired-", self.name);
-        let io = || failed(&self.parent.display().to_string());
-        for entry in fs::read_dir(&self.parent).map_err(io())? {
-            let entry = entry.map_err(io())?;
-            if !entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
-                continue;
-            }
-            let Some((note, closing)) = read_any_closing(&entry.path(), key) else { continue };
-            if closing.next == next.to_string() {
-                return Ok(Some((entry.path(), note, closing)));
-            }
-            if closing.logs.iter().any(|log| log.origin == next.origin().as_str()) {
-                return Err(RetireError::Origin { origin: next.origin().clone() });
-            }
+        let is_used =
+            |(_, _, closing): &Moved| closing.logs.iter().any(|log| log.origin == next.origin().as_str());
+        let goes_on = |moved: &Moved| moved.2.next == next.to_string() && Self::is_of_its_log(moved, key);
+        let retired = self.retired(key)?;
+        if retired.iter().any(is_used) {
+            return Err(RetireError::Origin { origin: next.origin().clone() });
         }
-        Ok(None)
+        // why: what lies beside a folder that was not moved yet is a copy of it.
+        let Some(moved) = retired.into_iter().find(goes_on).filter(|_| !has_note(&self.path)) else {
+            return Ok(None);
+        };
+        let here = if self.path.symlink_metadata().is_ok() { signed_key(&self.path, key) } else { Ok(None) };
+        match here.map_err(AuditError::from)? {
+            Some(here) if here != *next => Err(RetireError::Origin { origin: next.origin().clone() }),
+            _ => Ok(Some(moved)),
+        }
     }
 
-    /// Writes the note and moves the folder.
+    /// Whether the note of a closed folder is signed under the origin that the folder's first log begins with.
+    fn is_of_its_log((path, _, closing): &Moved, key: &VerifyingKey) -> bool {
+        let first = Self::of(path).and_then(|folder| folder.first_key(key));
+        first.is_ok_and(|first| first.origin().as_str() == closing.origin)
+    }
+
+    /// The folders beside this one that were moved there under a note of the key, and copies of them.
+    fn retired(&self, key: &VerifyingKey) -> Result<Vec<Moved>, RetireError> {
+        let prefix = format!("{}.retired-", self.name);
+        let io = || failed(&self.parent.display().to_string());
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.parent).map_err(io())? {
+            let entry = entry.map_err(io())?;
+            if entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
+                let closing = read_any_closing(&entry.path(), key);
+                found.extend(closing.map(|(note, closing)| (entry.path(), note, closing)));
+            }
+        }
+        // The one that was moved has a shorter name than its copies.
+        found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        Ok(found)
+    }
+
+    /// Writes the note and moves the folder. Its logs stay locked.
     fn close(
         &self,
         key: &SigningKey,
         next: &LogOptions,
         which: RetireWhich,
         now: Timestamp,
-    ) -> Result<Moved, RetireError> {
+    ) -> Result<(Moved, Locks), RetireError> {
+        // A folder that is none of the key's is left as it is, without a lock in it.
+        self.first_key(&key.verifying_key())?;
+        let mut locks = Locks::new();
+        self.lock(&mut locks)?;
         let first = self.first_key(&key.verifying_key())?;
         let logs = self.logs()?;
-        let _locks = self.lock(&logs)?;
         let next_key = next.log_key();
         let (note, closing) = match read_closing(&self.path, &first)? {
             Some((_, closing)) if closing.next != next_key.to_string() => {
@@ -199,9 +252,7 @@ impl Folder {
             Some(closed) => closed,
             None => {
                 let keeper = Keeper::new(next, Some(&self.path))?;
-                let states = keeper.as_ref().map_or(Ok(LogStates::default()), Keeper::states)?;
-                require_new(&first, next_key.origin(), &states)?;
-                let closed = self.survey(&first, &logs, &states, which)?;
+                let closed = self.survey(&first, &next_key, &logs, keeper.as_ref(), which)?;
                 self.write_note(&first, key, &next_key, closed, now)?
             }
         };
@@ -210,26 +261,35 @@ impl Folder {
             let _ = remove(&self.path.join(CLOSING));
             error
         };
-        // A process may have begun a numbered log before it could see the note.
-        if self.logs()? != logs {
+        // why: a process may have begun a numbered log, or have locked its folder, before it could see the note.
+        self.lock(&mut locks).map_err(undo)?;
+        if self.logs().map_err(undo)? != logs {
             return Err(undo(AuditError::Locked.into()));
         }
-        let digest = Digest::of(note.as_bytes()).to_string();
-        let name = format!("{}.retired-{}", self.name, digest.get(..12).unwrap_or(&digest));
-        let moved = self.parent.join(&name);
-        let free = moved.symlink_metadata().is_err();
-        let renamed =
-            if free { fs::rename(&self.path, &moved) } else { Err(io::ErrorKind::AlreadyExists.into()) };
-        renamed.map_err(|source| undo(RetireError::File { name: name.clone(), source }))?;
+        let moved = self.free_name(Digest::of(note.as_bytes()));
+        let name = moved.display().to_string();
+        step().map_err(failed(&name))?;
+        fs::rename(&self.path, &moved)
+            .map_err(|source| undo(RetireError::File { name: name.clone(), source }))?;
         sync_folder(&self.parent).and_then(|()| step()).map_err(failed(&name))?;
-        Ok((moved, note, closing))
+        Ok(((moved, note, closing), locks))
+    }
+
+    /// Place to move the folder to: its name with the beginning of the note's digest, and a number where a copy has that.
+    fn free_name(&self, note: Digest) -> PathBuf {
+        let digest = note.to_string();
+        let name = format!("{}.retired-{}", self.name, digest.get(..12).unwrap_or(&digest));
+        let others = (2_u64..).map(|copy| format!("{name}-{copy}"));
+        let all = std::iter::once(name.clone()).chain(others).map(|name| self.parent.join(name));
+        let mut free = all.filter(|path| path.symlink_metadata().is_err());
+        free.next().unwrap_or_else(|| self.parent.join(&name))
     }
 
     fn logs(&self) -> Result<Vec<LogNumber>, RetireError> {
         Ok(list_logs(&self.path).map_err(AuditError::from)?)
     }
 
-    /// Key of the folder's first log, by a checkpoint of any log in it.
+    /// Key of the folder's first log, by the checkpoint that it begins with, or that of another log in it.
     fn first_key(&self, key: &VerifyingKey) -> Result<LogKey, RetireError> {
         for number in self.logs()? {
             let found = signed_key(number.folder_in(&self.path), key).map_err(AuditError::from)?;
@@ -251,25 +311,38 @@ impl Folder {
         Err(RetireError::Key)
     }
 
-    /// Locks every log of the folder against writers.
-    fn lock(&self, logs: &[LogNumber]) -> Result<Vec<Box<dyn DiskFile>>, RetireError> {
-        let all: BTreeSet<_> = logs.iter().copied().chain([LogNumber::FIRST]).collect();
-        let lock = |number: LogNumber| {
-            let disk = FolderDisk::existing(number.folder_in(&self.path));
-            let lock = disk.and_then(|disk| disk.lock(LOCK)).map_err(AuditError::Unavailable)?;
-            Ok(lock.ok_or(AuditError::Locked)?)
-        };
-        all.into_iter().map(lock).collect()
+    /// Locks every log of the folder against writers, and every numbered folder in which one can be begun.
+    fn lock(&self, locks: &mut Locks) -> Result<(), RetireError> {
+        let names = FolderDisk::existing(&self.path).and_then(|disk| disk.list());
+        let names = names.map_err(AuditError::Unavailable)?;
+        let numbered = names.iter().filter_map(|name| name.parse::<LogNumber>().ok());
+        for number in std::iter::once(LogNumber::FIRST).chain(numbered) {
+            let path = number.folder_in(&self.path);
+            if locks.contains_key(&number) || !path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
+                continue;
+            }
+            let lock = FolderDisk::existing(path).and_then(|disk| disk.lock(LOCK));
+            let mut lock = lock.map_err(AuditError::Unavailable)?.ok_or(AuditError::Locked)?;
+            // Another call may have moved it between opening and locking.
+            if lock.size_in_place().map_err(AuditError::Unavailable)?.is_none() {
+                return Err(AuditError::Replaced.into());
+            }
+            locks.insert(number, lock);
+        }
+        Ok(())
     }
 
     /// Judges each log that is there or that the state knows.
     fn survey(
         &self,
         first: &LogKey,
+        next: &LogKey,
         logs: &[LogNumber],
-        states: &LogStates,
+        keeper: Option<&Keeper>,
         which: RetireWhich,
     ) -> Result<Vec<ClosedLog>, RetireError> {
+        let states = &keeper.map_or(Ok(LogStates::default()), Keeper::states)?;
+        require_new(first, next.origin(), states)?;
         let mut due: BTreeSet<_> = logs.iter().copied().collect();
         for origin in states.origins() {
             let number = LogNumber::of_note(origin, first.origin());
@@ -280,8 +353,13 @@ impl Folder {
         let mut closed = Vec::new();
         for number in due {
             let key = number.key(first).map_err(|_| LogError::Missing).map_err(AuditError::from)?;
-            // A state that is not signed by the key says nothing of this log.
-            let known = states.log(&key).ok().flatten();
+            let known = states.log(&key).map_err(|source| {
+                let state = keeper.map(Keeper::name).unwrap_or_default();
+                RetireError::State {
+                    origin: key.origin().clone(),
+                    source: AuditError::State { state, source },
+                }
+            })?;
             let disk = FolderDisk::existing(number.folder_in(&self.path));
             let (log, result) = judge(disk.ok().as_ref(), number, &key, known.as_ref(), states)?;
             if let (RetireWhich::Sound, Err(error)) = (which, result) {
@@ -301,8 +379,8 @@ impl Folder {
         now: Timestamp,
     ) -> Result<(String, ClosingNote), RetireError> {
         let name = self.path.display().to_string();
-        let sums = sum_files(&self.path).map_err(failed(&name))?;
-        for sum in &sums {
+        let sums = FolderSums::of(&self.path).map_err(failed(&name))?;
+        for sum in &sums.files {
             // A process that was killed may not have synced all that a read shows.
             let synced = File::open(self.path.join(&sum.name)).and_then(|file| file.sync_all());
             synced.map_err(failed(&sum.name))?;
@@ -312,7 +390,7 @@ impl Folder {
         let write = || {
             remove(&self.path.join(SUMS))?;
             step()?;
-            write_bytes(&self.path, SUMS, sums_text(&sums).as_bytes())?;
+            write_bytes(&self.path, SUMS, sums.to_text().as_bytes())?;
             step()?;
             write_bytes(&self.path, CLOSING, note.as_bytes())?;
             step()
@@ -342,8 +420,7 @@ fn judge(
             .and_then(|()| verify_disk(disk, key, checkpoints).map(drop));
         result = result.and(goes_on);
     }
-    let signed = last_signed(disk, key.verifying_key()).map_err(AuditError::from)?;
-    let latest = signed.filter(|(found, _)| found.origin() == key.origin()).map(|(_, note)| note);
+    let latest = last_signed(disk, key).map_err(AuditError::from)?;
     Ok((closed(number, key, states, checkpoint, latest, result.as_ref().err()), result))
 }
 

@@ -4,8 +4,12 @@ use std::path::Path;
 use super::Log;
 use super::keeper::Keeper;
 use super::options::LogOptions;
-use crate::closing::is_closed;
-use crate::{AuditError, FolderDisk, LogNumber, LogStates, OpenLogError};
+use crate::closing::require_not_closed;
+use crate::log_files::step;
+use crate::segment::{list_segments, read_head};
+use crate::{
+    AuditError, Checkpoint, FolderDisk, LogError, LogKey, LogNumber, LogStates, OpenLogError, Place,
+};
 
 impl Log {
     /// Opens the first log of a folder that no other writer has: the folder's own, or else the numbered one with the smallest
@@ -31,6 +35,21 @@ impl Log {
     ) -> Result<(Self, LogNumber), OpenLogError> {
         open_from(folder.as_ref(), options, LogNumber::second())
     }
+
+    /// As [`open`](Self::open), of a folder that is there.
+    pub(crate) fn open_existing(disk: FolderDisk, options: LogOptions) -> Result<Self, AuditError> {
+        let keeper = Keeper::new(&options, Some(disk.path()))?;
+        Self::open_in(disk, options, keeper)
+    }
+
+    pub(super) fn open_in(
+        disk: FolderDisk,
+        options: LogOptions,
+        keeper: Option<Keeper>,
+    ) -> Result<Self, AuditError> {
+        let opened = super::open::open(&disk, &options, keeper, || require_not_closed(disk.path()))?;
+        Ok(Self::ready(Box::new(disk), options, opened))
+    }
 }
 
 impl Log {
@@ -54,17 +73,24 @@ fn open_from(
     mut options: LogOptions,
     from: LogNumber,
 ) -> Result<(Log, LogNumber), OpenLogError> {
-    if is_closed(folder) {
-        return Err(OpenLogError { log: from, source: AuditError::Closed });
-    }
-    let (first, known) = (options.origin.clone(), std::mem::take(&mut options.known));
+    let failed_first = |source| OpenLogError { log: from, source };
+    require_not_closed(folder).map_err(failed_first)?;
+    let first_key = options.log_key();
+    let first_keeper = Keeper::new(&options, Some(folder)).map_err(failed_first)?;
+    // why: where no state knows the log, a folder that is retired from here on would be begun anew.
+    let may_make = first_keeper.is_some() || folder.symlink_metadata().is_err();
+    let require_first = || {
+        require_not_closed(folder)?;
+        require_first(folder, &first_key, first_keeper.as_ref())
+    };
+    let known = std::mem::take(&mut options.known);
     let mut last = from;
     for log in from.and_later() {
         last = log;
         let failed = |source| OpenLogError { log, source };
-        let origin = log.origin(&first).map_err(io::Error::other);
+        let origin = log.origin(first_key.origin()).map_err(io::Error::other);
         options.origin = origin.map_err(|error| failed(AuditError::Unavailable(error)))?;
-        let of_log = |note: &&String| LogNumber::of_note(note, &first) == log;
+        let of_log = |note: &&String| LogNumber::of_note(note, first_key.origin()) == log;
         options.known = known.iter().filter(of_log).cloned().collect();
         if log != LogNumber::FIRST
             && log.folder_in(folder).symlink_metadata().is_ok_and(|about| about.is_symlink())
@@ -78,11 +104,18 @@ fn open_from(
         if let Some(keeper) = &keeper {
             keeper.require_log(&log.folder_in(folder)).map_err(failed)?;
         }
-        let disk = FolderDisk::create(folder).and_then(|disk| {
+        if log != LogNumber::FIRST {
+            require_first().map_err(|source| OpenLogError { log: LogNumber::FIRST, source })?;
+        }
+        let disk = step().and_then(|()| {
+            let disk = if may_make { FolderDisk::create(folder) } else { FolderDisk::existing(folder) }?;
             if log == LogNumber::FIRST { Ok(disk) } else { FolderDisk::create(log.folder_in(folder)) }
         });
         let disk = disk.map_err(|error| failed(AuditError::Unavailable(error)))?;
-        match super::open::open(&disk, &options, keeper) {
+        let opened = super::open::open(&disk, &options, keeper, || {
+            if log == LogNumber::FIRST { Ok(()) } else { require_first() }
+        });
+        match opened {
             Ok(opened) => return Ok((Log::ready(Box::new(disk), options, opened), log)),
             Err(AuditError::Locked) => {}
             // Its last writer took it away again in this moment: it had made it in vain.
@@ -91,4 +124,24 @@ fn open_from(
         }
     }
     Err(OpenLogError { log: last, source: AuditError::Locked })
+}
+
+/// Refuses a folder whose own log is gone, or has another key or origin than the one that a numbered log's is derived from. One
+/// that is being begun, or has not been, is no hindrance.
+fn require_first(folder: &Path, key: &LogKey, keeper: Option<&Keeper>) -> Result<(), AuditError> {
+    if let Some(keeper) = keeper {
+        keeper.require_log(folder)?;
+    }
+    let disk = FolderDisk::existing(folder);
+    let first = disk.and_then(|disk| Ok(list_segments(&disk)?.first().map(|first| (disk, *first))));
+    let first = match first {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        first => first.map_err(AuditError::Unavailable)?,
+    };
+    let Some((disk, first)) = first else { return Ok(()) };
+    // Damage is found by who reads that log.
+    let Ok(head) = read_head(&disk, first) else { return Ok(()) };
+    let at = Place { segment: first, line: 1, byte: 0, entry: first };
+    let signed = Checkpoint::verify(&head.checkpoint, key);
+    Ok(signed.map(drop).map_err(|source| LogError::Signature { at, source })?)
 }

@@ -31,7 +31,7 @@ impl Scene {
     }
 
     fn archive(&self, before: ArchiveBefore) -> Result<Archived, ArchiveError> {
-        archive_log(&self.log, options(), before, &self.to, at(99))
+        archive_log(&self.log, options(), &[], before, &self.to, at(99))
     }
 
     fn segments(&self, folder: &Path) -> Vec<u64> {
@@ -182,6 +182,43 @@ fn refused_archive_removes_nothing() {
         drop(held);
     }
     let scene = Scene::new();
-    let within = archive_log(&scene.log, options(), entry(9), scene.log.join("old"), at(99));
+    let within = archive_log(&scene.log, options(), &[], entry(9), scene.log.join("old"), at(99));
     assert_eq!(within.unwrap_err().code(), "ARCHIVE_FOLDER");
+}
+
+#[test]
+fn other_state_knows_the_archive() {
+    for steps in 0.. {
+        let scene = Scene::new();
+        let (aside, state) = (scene.place.path().join("aside.state"), scene.place.path().join("log.state"));
+        let with = |path: &Path| options().state(path);
+        // The other one lags behind, and the first of its entries are about to go.
+        fs::copy(&state, &aside).unwrap();
+        drop(Log::open(&scene.log, options()).unwrap());
+        let other = [LogStateFile::new(&aside)];
+        let archive = || archive_log(&scene.log, options(), &other, entry(9), &scene.to, at(99));
+        stop_after(Some(steps));
+        let result = archive();
+        stop_after(None);
+        for path in [&state, &aside] {
+            let log = Log::open(&scene.log, with(path)).unwrap_or_else(|error| panic!("{steps}: {error:?}"));
+            assert_eq!(log.start(), LogStart::Resumed, "{steps}");
+        }
+        if result.is_ok() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn log_that_left_another_state_is_not_archived() {
+    let scene = Scene::new();
+    let aside = scene.place.path().join("aside.state");
+    fs::copy(scene.place.path().join("log.state"), &aside).unwrap();
+    fs::remove_file(segment(&scene.log, 13)).unwrap();
+    fs::remove_file(scene.place.path().join("log.state")).unwrap();
+    let other = [LogStateFile::new(&aside)];
+    let result = archive_log(&scene.log, options(), &other, entry(9), &scene.to, at(99));
+    assert_eq!(result.unwrap_err().code(), "AUDIT_ROLLED_BACK");
+    assert_eq!(scene.segments(&scene.log), [1, 5, 9]);
 }
