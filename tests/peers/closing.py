@@ -16,8 +16,11 @@ Needs Python 3.10 or newer and the package `cryptography`. Written from docs/log
 import base64
 import hashlib
 import json
+import os
+import re
 import sys
 import tempfile
+import unicodedata
 from pathlib import Path
 
 from log import Damage
@@ -25,6 +28,7 @@ from receipt import LOG, Key, Refused, open_note
 
 MAX_LOGS = 1_024
 OWN = ("closing", "closing.sha256")
+DRAWN_AS_NOTHING = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef]")
 
 
 def sha256_of(path):
@@ -36,15 +40,34 @@ def is_number(name):
     return name.isascii() and name.isdigit() and str(int(name)) == name and 1 <= int(name) <= MAX_LOGS
 
 
+def escaped(name):
+    """Section 6.1 of docs/log-format.md."""
+    hidden = lambda c: unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") or DRAWN_AS_NOTHING.match(c)
+    return "".join("\\\\" if c == "\\" else f"\\u{{{ord(c):x}}}" if hidden(c) else c for c in name)
+
+
+def names_in(folder, prefix=""):
+    """Paths within the folder: of files with a sum, and, escaped, of all that has none."""
+    files, others = [], []
+    for entry in os.scandir(os.fsencode(folder)):
+        name = entry.name.decode("utf-8", errors="replace")
+        is_file, is_folder = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
+        if name.encode("utf-8") != entry.name or any(c in name for c in "\n\r\\"):
+            others.append(prefix + escaped(name))
+        elif is_folder and not prefix and is_number(name):
+            inner = names_in(folder / name, f"{name}/")
+            files, others = files + inner[0], others + inner[1]
+        elif not is_file:
+            others.append(prefix + escaped(name))
+        elif name != "lock" and not name.endswith((".part", ".side")) and (prefix or name not in OWN):
+            files.append(prefix + name)
+    return sorted(files), sorted(others)
+
+
 def sums_of(folder):
     """The file of sums as it has to be."""
-    paths = [path for path in folder.iterdir() if path.name not in OWN]
-    for path in list(paths):
-        if path.is_dir() and is_number(path.name):
-            paths.extend(path.iterdir())
-    files = [path for path in paths if path.is_file() and not path.is_symlink()]
-    names = sorted(path.relative_to(folder).as_posix() for path in files if path.name != "lock" and path.suffix not in (".part", ".side"))
-    return "".join(f"{sha256_of(folder / name)}  {name}\n" for name in names)
+    files, others = names_in(folder)
+    return "".join([f"{sha256_of(folder / name)}  {name}\n" for name in files] + [f"# no sum: {name}\n" for name in others])
 
 
 def verify_closing(folder, vkey):

@@ -21,7 +21,7 @@ use countersign_merkle::TreeHead;
 use countersign_tool_gate::{RecordedFields, RefusalRate, RefusalRateError};
 use serde::Deserialize;
 
-use crate::command::audit::side_rebuilt;
+use crate::command::audit::{other_states, side_rebuilt};
 use crate::failure::{Failure, one_line};
 use crate::files::read_text_file;
 use crate::interrupt::outlive_file_limit;
@@ -320,15 +320,20 @@ impl PreparedRecord {
 /// Names a log on standard error that was begun, or that was there without a state. Later ones go on from here.
 fn announce(log: &Log, folder: &Path) {
     log.rebuilt_sides().iter().for_each(|side| note(&side_rebuilt(folder, side)));
-    let (key, folder) = (log.key(), folder.display());
+    let (key, path, folder) = (log.key(), folder, folder.display());
     let how = match log.start() {
         LogStart::Begun => "begun".to_owned(),
         LogStart::Adopted => format!("adopted without a state, at {} entries", log.head().size()),
         LogStart::Resumed | _ => return,
     };
-    let state =
-        log.state_name().map_or_else(String::new, |state| format!(", its state is kept in `{state}`"));
-    note(&one_line(&format!("log `{folder}` ({}) {how}{state}", key.origin())));
+    let state = log.state_name().unwrap_or_default();
+    // A state that cannot be read is a matter of its own writers.
+    let others = other_states(path, &key, Path::new(&state)).unwrap_or_default();
+    let kept = if state.is_empty() { String::new() } else { format!(", its state is kept in `{state}`") };
+    let other = others.first().map_or_else(String::new, |other| {
+        format!("; `{}` knows the log, too: give all its writers one state (docs/record.md)", other.display())
+    });
+    note(&one_line(&format!("log `{folder}` ({}) {how}{kept}{other}", key.origin())));
 }
 
 fn open_failure(folder: &Path, error: OpenLogError) -> Failure {

@@ -11,9 +11,17 @@ use crate::*;
 
 /// A folder with a log of several segments, closed: sound, or with a bit of its first segment flipped.
 fn closed(is_sound: bool) -> Files {
+    closed_with(is_sound, &[])
+}
+
+/// As [`closed`], with more files of these names.
+fn closed_with(is_sound: bool, more: &[&str]) -> Files {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("log");
     log_in(&folder, 1_000);
+    for name in more {
+        fs::write(folder.join(name), "x").unwrap();
+    }
     if !is_sound {
         let path = folder.join("000000000001.jsonl");
         let mut bytes = fs::read(&path).unwrap();
@@ -61,6 +69,14 @@ pub(super) fn accepted() -> Vec<(&'static str, Value)> {
         (
             "log_with_archived",
             case("an entry about an archive", &[], Ok(()), &written(&[&archived], &signing_key())),
+        ),
+        (
+            "closing_with_odd_names",
+            of_closing(
+                "a closed folder with names that have no sum",
+                "ok",
+                &closed_with(true, &["two\nlines", "back\\slash"]),
+            ),
         ),
     ]
 }
@@ -113,6 +129,12 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
             files.insert("closing".to_owned(), note.into_bytes());
             of_closing("a checkpoint in the place of the note", "AUDIT_CORRUPT", &files)
         }),
+        (
+            "closing_odd_name_added",
+            corrupt("a file more, of a name that has no sum", |files| {
+                drop(files.insert("two\nlines".to_owned(), vec![1]));
+            }),
+        ),
     ]
 }
 

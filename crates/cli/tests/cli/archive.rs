@@ -160,3 +160,18 @@ fn export_goes_on_behind_archived_segments() {
     assert_eq!(bench.read("tiles/checkpoint"), bench.ok("audit checkpoint log --key log.vkey"));
     bench.fails("audit export log --key log.vkey --tiles other", 1, "AUDIT_ARCHIVED");
 }
+
+#[test]
+fn archive_is_known_to_both_states_beside_the_log() {
+    let (bench, last) = filled();
+    decide(&bench, "b", 1, "--record-state record.state");
+    decide(&bench, "c", 1, "");
+    bench.fails(&format!("{ARCHIVE} --before {last}"), 1, "AUDIT_STATE");
+    let done = bench.run(&format!("{ARCHIVE} --before {last} --state log.state --json")).value();
+    let other = done["other_states"][0].as_str().unwrap();
+    assert!(done["state"] == "log.state" && other.ends_with("/record.state"), "{done}");
+    for state in ["log.state", "record.state"] {
+        let run = decide(&bench, "d", 1, &format!("--record-state {state}"));
+        assert_eq!((run.code, run.err.as_str()), (3, ""), "{state}: {run:?}");
+    }
+}

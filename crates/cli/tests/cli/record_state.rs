@@ -87,7 +87,7 @@ fn a_verb_does_not_begin_over_a_log_that_changed() {
     copy(&bench.path("whole"), &bench.path("log"));
     assert_eq!(check(&bench, "").code, 0);
     let text = bench.ok("audit verify log --key log.vkey --state log.state");
-    assert!(text.contains("goes on from its state, at 16 entries"), "{text}");
+    assert!(text.contains("goes on from its state `log.state`, at 16 entries"), "{text}");
 }
 
 #[test]
@@ -149,4 +149,16 @@ mod gateway {
         }
         assert_eq!(Client::start(&bench).end(), (0, String::new()));
     }
+}
+
+#[test]
+fn adopted_log_names_the_state_of_other_writers() {
+    let bench = open();
+    assert_eq!(check(&bench, "--record-state record.state").code, 0);
+    let run = check(&bench, "");
+    let other = bench.path("record.state").canonicalize().unwrap();
+    let named = format!("; `{}` knows the log, too: give all its writers one state", other.display());
+    assert!(run.code == 0 && run.err.contains(" adopted without a state, at 2 entries"), "{run:?}");
+    assert!(run.err.contains(&named) && run.err.contains("/log.state`;"), "{run:?}");
+    assert_eq!(check(&bench, "").err, "");
 }

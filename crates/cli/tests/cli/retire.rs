@@ -167,3 +167,59 @@ fn interrupted_rename_is_finished() {
     assert_eq!(bench.run(&format!("{RETIRE} --json")).value(), done);
     assert_eq!(bench.entries().len(), 1);
 }
+
+/// Takes the log that goes on out of the state, as if the process had been killed before that was saved.
+fn forget_next(bench: &Bench) {
+    let mut state: Value = serde_json::from_str(&bench.read("log.state")).unwrap();
+    let logs = state["logs"].as_array_mut().unwrap();
+    logs.retain(|log| log["origin"] != "example.com/next");
+    bench.write("log.state", state.to_string());
+}
+
+#[test]
+fn retirement_that_its_state_missed_is_finished() {
+    let rotate = "audit rotate-key log --key log.key --new-key next.key --origin example.com/next";
+    for verb in [RETIRE, rotate] {
+        let bench = open();
+        log(&bench, "a", 2);
+        bench.ok("keys generate --kind log --origin example.com/next --out next.key");
+        bench.write("record.state", r#"{"format":"countersign-record-state-1","logs":[]}"#);
+        let done = bench.run(&format!("{verb} --json")).value();
+        let head = format!("{}\n", bench.read(FIRST).lines().next().unwrap());
+        bench.write(FIRST, head);
+        forget_next(&bench);
+        assert_eq!(bench.run(&format!("{verb} --json")).value(), done);
+        assert_eq!(bench.entries()[0]["type"], "began");
+        assert!(bench.read("log.state").contains("example.com/next"));
+    }
+}
+
+#[test]
+fn two_states_of_a_log_are_named() {
+    let bench = open();
+    log(&bench, "a", 2);
+    bench.write("record.state", bench.read("log.state"));
+    bench.mode("record.state", 0o600);
+    let run = bench.run(RETIRE);
+    assert!(run.code == 1 && run.err.starts_with("error AUDIT_STATE: `log`: two states beside "), "{run:?}");
+    for state in ["log.state`", "record.state`", "(--state)"] {
+        assert!(run.err.contains(state), "{state}: {run:?}");
+    }
+    let told = bench.ok(&format!("{RETIRE} --state record.state"));
+    assert!(told.contains("\nits state is kept in `record.state`\n"), "{told}");
+}
+
+#[test]
+fn file_without_a_sum_is_named() {
+    let bench = open();
+    log(&bench, "a", 2);
+    std::fs::create_dir(bench.path("log/more")).unwrap();
+    let done = bench.run(&format!("{RETIRE} --json")).value();
+    assert_eq!(done["no_sum"], json!(["more"]));
+    let verify = format!("audit verify-closing {} --key log.vkey", done["retired"].as_str().unwrap());
+    let told = bench.ok(&verify);
+    assert!(told.contains("\nno sum, since ") && told.contains(": more\n"), "{told}");
+    assert_eq!(bench.run(&format!("{verify} --json")).value()["no_sum"], json!(["more"]));
+    bench.write(&format!("{}/a\nb", done["retired"].as_str().unwrap()), "x");
+    bench.fails(&verify, 3, "AUDIT_CORRUPT");
+}

@@ -2,10 +2,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use countersign_audit_log::{ArchiveBefore, ArchiveError, AuditError, archive_log};
+use countersign_audit_log::{ArchiveBefore, ArchiveError, AuditError, LogStateFile, archive_log};
 use serde_json::json;
 
-use super::own::{OwnLog, not_its_key, options};
+use super::own::{OwnLog, not_its_key, options, state_line};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::time::{Since, now};
@@ -48,8 +48,10 @@ impl Archive {
         let key = self.log.key()?;
         let Some(log) = self.log.verifier()? else { return Err(not_its_key(folder)) };
         let state = self.log.state(Some(&log))?;
+        let others = self.log.other_states(&log, state.as_deref())?;
+        let other_files: Vec<_> = others.iter().map(LogStateFile::new).collect();
         let options = options(log.origin().clone(), key, state.as_deref(), now);
-        let done = archive_log(folder, options, before, &self.to, now);
+        let done = archive_log(folder, options, &other_files, before, &self.to, now);
         let done = done.map_err(|error| {
             let is_no =
                 matches!(error, ArchiveError::Log(AuditError::Log(_) | AuditError::NotContinued { .. }));
@@ -65,14 +67,19 @@ impl Archive {
             "files": done.files,
             "manifest": done.manifest,
             "to": to,
+            "state": state,
+            "other_states": others,
         });
         let segments = match done.files.len() {
             1 => "1 segment".to_owned(),
             count => format!("{count} segments"),
         };
         let text = format!(
-            "entries {first} to {last} archived in {to}: {segments}, manifest {}, sha-256 {}",
-            done.manifest.name, done.manifest.sha256
+            "entries {first} to {last} archived in {to}: {segments}, manifest {}, sha-256 {}{}{}",
+            done.manifest.name,
+            done.manifest.sha256,
+            state_line(state.as_deref()),
+            others.iter().map(|other| state_line(Some(other))).collect::<String>()
         );
         out.result(&report, &text)?;
         Ok(Exit::Done)

@@ -20,6 +20,7 @@ mod witness;
 pub(crate) use entries::{Entries, Entry, LogPart, ReadTo};
 pub(crate) use follow::Followers;
 pub(crate) use log::{KeySource, side_rebuilt};
+pub(crate) use own::other_states;
 
 use clap::Subcommand;
 
@@ -109,7 +110,7 @@ pub(crate) enum Audit {
     ///
     /// The log is verified first. Each segment is copied, synced and read back before it is removed; the segment that is being
     /// written stays. The archive's folder gets a manifest, and the log an entry `archived` with its digest. The log's state
-    /// learns its new first entry. After an interruption the same command finishes it. Refused while a process writes the log.
+    /// learns its new first entry, as do other states beside the folder that know the log. After an interruption the same command finishes it. Refused while a process writes the log.
     #[command(
         after_help = "Examples:\n  countersign audit archive log/ --key log.key.json --before 90d --to archive/\n  \
         countersign audit verify archive/ --key log.vkey\n  \
@@ -135,6 +136,9 @@ pub(crate) enum Audit {
         countersign audit rotate-key log/ --key log.key.json --new-key log-2.key.json --origin example.com/log-2")]
     RotateKey(retire::RotateKey),
     /// Verify the note of a retired folder, and every file in it: exit code 0 when all is as it was closed, 3 when not.
+    ///
+    /// Links, folders and files whose names cannot stand in a list have no sum: they are named. One that was not there when the folder
+    /// was closed is refused.
     #[command(
         after_help = "Example:\n  countersign audit verify-closing log.retired-0123456789ab/ --key log.vkey"
     )]

@@ -53,49 +53,75 @@ impl OwnLog {
         }
         let mut found = match &self.state {
             Some(path) => vec![path.clone()],
-            None => self.states_beside(log)?,
+            None => states_beside(&self.folder, log)?,
         };
         if let Some(log) = log {
-            let mut knowing = Vec::new();
-            for path in found {
-                let states = LogStateFile::new(&path).read();
-                let known = states.and_then(|states| states.map_or(Ok(None), |states| states.log(log)));
-                if known.map_err(|error| Failure::from(error).about(path.display()))?.is_some() {
-                    knowing.push(path);
-                }
-            }
-            found = knowing;
+            found = knowing(found, log)?;
         }
         let text = match (found.pop(), found.pop()) {
             (Some(state), None) => return Ok(Some(state)),
-            (None, _) if self.state.is_some() => "the state does not know the log",
+            (None, _) if self.state.is_some() => "the state does not know the log".to_owned(),
             (None, _) => {
                 "no state beside the folder knows the log: name that of its writers (--state), or say that there is none \
                  (--no-state)"
+                    .to_owned()
             }
-            (Some(_), Some(_)) => {
-                "two states beside the folder know the log: name that of its writers (--state)"
-            }
+            (Some(second), Some(first)) => format!(
+                "two states beside the folder are its writers', `{}` and `{}`: name the one that they go on with (--state)",
+                first.display(),
+                second.display()
+            ),
         };
         Err(Failure::new("AUDIT_STATE", text).about(self.folder.display()))
     }
 
-    /// States where writers keep them unless they are set up otherwise.
-    fn states_beside(&self, log: Option<&LogKey>) -> Result<Vec<PathBuf>, Failure> {
-        let folder = std::path::absolute(&self.folder);
-        let mut folder = folder.map_err(|error| Failure::new("AUDIT_UNAVAILABLE", error.to_string()))?;
-        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let number = name.parse::<LogNumber>().is_ok()
-            && log.is_some_and(|log| log.origin().as_str().ends_with(&format!("/{name}")));
-        if number {
-            // The state is that of all logs of the folder that it lies in.
-            folder.pop();
-        }
-        let mut beside = folder.file_name().unwrap_or_default().to_owned();
-        beside.push(".state");
-        let paths = [folder.with_file_name(beside), folder.with_file_name("record.state")];
-        Ok(paths.into_iter().filter(|path| path.is_file()).collect())
+    /// Other states beside the folder that know the log.
+    pub(super) fn other_states(&self, log: &LogKey, used: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
+        used.map_or(Ok(Vec::new()), |used| other_states(&self.folder, log, used))
     }
+}
+
+/// States beside a log's folder that know the log, but for this one.
+pub(crate) fn other_states(folder: &Path, log: &LogKey, used: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let used = used.canonicalize().ok();
+    let mut others = states_beside(folder, Some(log))?;
+    others.retain(|path| path.canonicalize().ok() != used);
+    knowing(others, log)
+}
+
+/// Those of the states that know the log.
+fn knowing(states: Vec<PathBuf>, log: &LogKey) -> Result<Vec<PathBuf>, Failure> {
+    let mut knowing = Vec::new();
+    for path in states {
+        let states = LogStateFile::new(&path).read();
+        let known = states.and_then(|states| states.map_or(Ok(None), |states| states.log(log)));
+        if known.map_err(|error| Failure::from(error).about(path.display()))?.is_some() {
+            knowing.push(path);
+        }
+    }
+    Ok(knowing)
+}
+
+/// States where writers keep them unless they are set up otherwise.
+fn states_beside(folder: &Path, log: Option<&LogKey>) -> Result<Vec<PathBuf>, Failure> {
+    let folder = std::path::absolute(folder);
+    let mut folder = folder.map_err(|error| Failure::new("AUDIT_UNAVAILABLE", error.to_string()))?;
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let number = name.parse::<LogNumber>().is_ok()
+        && log.is_some_and(|log| log.origin().as_str().ends_with(&format!("/{name}")));
+    if number {
+        // The state is that of all logs of the folder that it lies in.
+        folder.pop();
+    }
+    let mut beside = folder.file_name().unwrap_or_default().to_owned();
+    beside.push(".state");
+    let paths = [folder.with_file_name(beside), folder.with_file_name("record.state")];
+    Ok(paths.into_iter().filter(|path| path.is_file()).collect())
+}
+
+/// Names the state that a verb used, on a line of its own.
+pub(super) fn state_line(state: Option<&Path>) -> String {
+    state.map_or_else(String::new, |state| format!("\nits state is kept in `{}`", state.display()))
 }
 
 /// Options of a log that a verb opens for some entries of its own.

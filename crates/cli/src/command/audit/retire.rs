@@ -1,15 +1,16 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_audit_log::{
-    AuditError, ClosingNote, RetireError, RetireWhich, Retired, retire_log, verify_closing,
+    AuditError, ClosingError, ClosingNote, LogKey, RetireError, RetireWhich, Retired, interrupted_retirement,
+    retire_log, unsummed_names, verify_closing,
 };
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 use serde_json::json;
 
 use super::log::KeySource;
-use super::own::{OwnLog, options, read_key};
+use super::own::{OwnLog, options, read_key, state_line};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::time::now;
@@ -69,7 +70,12 @@ fn run(
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     let (key, now, folder) = (log.key()?, now()?, log.folder());
-    let state = log.state(log.verifier()?.as_ref())?;
+    let next_key = LogKey::new(origin.clone(), next.verifying_key());
+    let closed = interrupted_retirement(folder, &key.verifying_key(), &next_key)
+        .map_err(|error| Failure::from(error).about(folder.display()))?;
+    // The state may not know the log that an interrupted run began.
+    let closed = closed.map_or_else(|| log.verifier(), |closed| Ok(Some(closed)))?;
+    let state = log.state(closed.as_ref())?;
     let next = options(origin.clone(), next, state.as_deref(), now);
     let done = retire_log(folder, &key, next, which, now).map_err(|error| {
         let is_no = matches!(
@@ -81,6 +87,7 @@ fn run(
     })?;
     let Retired { closing, digest, seq, .. } = &done;
     let retired = folder.with_file_name(done.folder.file_name().unwrap_or_default());
+    let unsummed = unsummed(&retired)?;
     let retired = retired.display();
     let report = json!({
         "ok": true,
@@ -89,12 +96,16 @@ fn run(
         "note": closing,
         "next": closing.next,
         "seq": seq,
+        "no_sum": unsummed,
+        "state": state,
     });
     let (old, folder, next) = (&closing.origin, folder.display(), &closing.next);
     let text = format!(
-        "{}\nlog `{folder}` begins as {origin}, its key is {next}\nset this origin wherever the log is written, and take away \
+        "{}{}\nlog `{folder}` begins as {origin}, its key is {next}{}\nset this origin wherever the log is written, and take away \
          checkpoints that were kept of {old}",
-        described(closing, &retired.to_string(), &format!("note sha-256 {digest}"))
+        described(closing, &retired.to_string(), &format!("note sha-256 {digest}")),
+        unsummed_line(&unsummed),
+        state_line(state.as_deref()),
     );
     out.result(&report, &text)?;
     Ok(Exit::Done)
@@ -112,6 +123,22 @@ fn described(closing: &ClosingNote, folder: &str, digest: &str) -> String {
     format!("{origin} closed in `{folder}`: {files}, {bytes} bytes, {digest}{logs}")
 }
 
+/// Names of what has no sum in a closed folder.
+fn unsummed(folder: &Path) -> Result<Vec<String>, Failure> {
+    let names = unsummed_names(folder);
+    names.map_err(|error| Failure::from(ClosingError::from(error)).about(folder.display()))
+}
+
+fn unsummed_line(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\nno sum, since they are no plain files or have names that a list cannot hold: {}",
+        names.join(", ")
+    )
+}
+
 impl VerifyClosing {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let about = |failure: Failure| failure.about(self.folder.display());
@@ -120,14 +147,16 @@ impl VerifyClosing {
             let failure = about(error.into());
             if is_mishap { failure } else { failure.into_refusal() }
         })?;
-        let report = json!({"ok": true, "note": closing});
+        let unsummed = unsummed(&self.folder)?;
+        let report = json!({"ok": true, "note": closing, "no_sum": unsummed});
         let text = format!(
-            "{}\nthe log that goes on: {}",
+            "{}{}\nthe log that goes on: {}",
             described(
                 &closing,
                 &self.folder.display().to_string(),
                 &format!("sums sha-256 {}", closing.sums)
             ),
+            unsummed_line(&unsummed),
             closing.next
         );
         out.result(&report, &text)?;

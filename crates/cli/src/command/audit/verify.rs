@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base64ct::{Base64, Encoding as _};
 use clap::Args;
@@ -51,7 +51,7 @@ impl Verify {
             return Ok(Exit::Done);
         }
         for log in &logs {
-            tell(out, log)?;
+            tell(out, log, self.state.as_deref())?;
         }
         if is_several(&logs) {
             out.line(&format!("{} logs verified", logs.len()))?;
@@ -134,7 +134,7 @@ fn report(log: &VerifiedLog) -> Value {
     })
 }
 
-fn tell(out: &mut Output, log: &VerifiedLog) -> Result<(), Failure> {
+fn tell(out: &mut Output, log: &VerifiedLog, state_file: Option<&Path>) -> Result<(), Failure> {
     let VerifiedLog { key, summary, kept, state, .. } = log;
     let (origin, segments) = (key.origin(), counted(summary.segments, "segment"));
     let checkpoints = counted(summary.checkpoints, "checkpoint");
@@ -153,8 +153,8 @@ fn tell(out: &mut Output, log: &VerifiedLog) -> Result<(), Failure> {
     if let (Some(first), Some(last)) = (summary.first, summary.last) {
         out.line(&format!("from {first}\nto   {last}"))?;
     }
-    if let Some(size) = state {
-        out.line(&format!("goes on from its state, at {size} entries"))?;
+    if let (Some(size), Some(file)) = (state, state_file) {
+        out.line(&format!("goes on from its state `{}`, at {size} entries", file.display()))?;
     }
     match u64::try_from(*kept).unwrap_or(u64::MAX) {
         0 if state.is_some() => {}
