@@ -239,7 +239,7 @@ impl FolderSums {
         Ok(Self { files, unsummed })
     }
 
-    /// The lines of `closing.sha256`: sums as `sha256sum` writes them, and what has none in comments, which it skips.
+    /// The lines of `closing.sha256`: sums as `sha256sum` writes them, and all other names in comments, which it skips.
     pub(crate) fn to_text(&self) -> String {
         let sums = self.files.iter().map(|sum| format!("{}  {}\n", sum.sha256, sum.name));
         let unsummed = self.unsummed.iter().map(|name| format!("{UNSUMMED}{name}\n"));
@@ -247,12 +247,12 @@ impl FolderSums {
     }
 }
 
-/// How a line of `closing.sha256` begins that names what has no sum.
+/// Beginning of a line of `closing.sha256` that names a file without a sum.
 const UNSUMMED: &str = "# no sum: ";
 
 /// Names in a folder, and in those of the numbered logs in it, that have no sum in its `closing.sha256`, escaped: links, folders
 /// and names that cannot stand there. Locks, side files and the note's own are left out. They were there when the folder was closed
-/// if [`verify_closing`] says so, but what they are was not recorded.
+/// if [`verify_closing`] succeeds; their content was not recorded.
 ///
 /// # Errors
 /// As the system reports them.

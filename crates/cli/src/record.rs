@@ -94,7 +94,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "BYTES", requires = "record")]
     record_segment: Option<SegmentBytes>,
     /// Where the log's last synced checkpoint is kept: a log that was deleted or cut, or an older copy, is not opened; the
-    /// folder's name with `.state` behind it without this.
+    /// folder's name with `.state` behind it without this. Where a gateway writes the log, name the gateway's: a log needs one state.
     #[arg(long, value_name = "FILE", requires = "record")]
     record_state: Option<PathBuf>,
     /// A checkpoint of the log that was kept elsewhere: the log has to go on from it. May be used several times.

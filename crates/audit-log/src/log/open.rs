@@ -46,8 +46,8 @@ pub(super) fn open(
         return Err(AuditError::Closed);
     }
     require()?;
-    // INVARIANT: last. As long as the path leads to what is locked, all that was found before is of this folder; and who closes it
-    // writes the note before looking for locks.
+    // INVARIANT: the last check. The path still leads to the locked file, so all that was found before is of this folder. A retirement
+    // writes its note before it looks for locks.
     if lock.size_in_place().map_err(AuditError::Unavailable)?.is_none() {
         return Err(AuditError::Replaced);
     }

@@ -238,7 +238,7 @@ impl Folder {
         which: RetireWhich,
         now: Timestamp,
     ) -> Result<(Moved, Locks), RetireError> {
-        // A folder that is none of the key's is left as it is, without a lock in it.
+        // A folder that another key signed is left as it is, without a lock in it.
         self.first_key(&key.verifying_key())?;
         let mut locks = Locks::new();
         self.lock(&mut locks)?;
@@ -258,7 +258,7 @@ impl Folder {
         };
         let undo = |error| {
             // The log goes on as it was.
-            let _ = remove(&self.path.join(CLOSING));
+            let _ = remove(&self.path.join(CLOSING)).and_then(|()| remove(&self.path.join(SUMS)));
             error
         };
         // why: a process may have begun a numbered log, or have locked its folder, before it could see the note.

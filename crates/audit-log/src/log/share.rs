@@ -139,7 +139,7 @@ fn require_first(folder: &Path, key: &LogKey, keeper: Option<&Keeper>) -> Result
         first => first.map_err(AuditError::Unavailable)?,
     };
     let Some((disk, first)) = first else { return Ok(()) };
-    // Damage is found by who reads that log.
+    // Damage in that log is found by its readers.
     let Ok(head) = read_head(&disk, first) else { return Ok(()) };
     let at = Place { segment: first, line: 1, byte: 0, entry: first };
     let signed = Checkpoint::verify(&head.checkpoint, key);

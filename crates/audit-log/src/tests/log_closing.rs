@@ -183,7 +183,8 @@ fn folder_that_is_locked_behind_the_survey_is_not_moved() {
         *lock.borrow_mut() = Some(file);
     });
     assert_eq!(retire(&folder, NEXT).unwrap_err().code(), "AUDIT_LOCKED");
-    assert!(held.take().is_some() && !folder.join("closing").exists());
+    assert!(held.take().is_some());
+    assert!(!folder.join("closing").exists() && !folder.join("closing.sha256").exists());
     require_one_log(&folder, &retire(&folder, NEXT).unwrap());
 }
 
@@ -238,7 +239,8 @@ fn copy_of_a_closed_folder_does_not_hinder() {
     };
     let (place, folder) = (0..).find_map(stopped).unwrap();
     let note = countersign_core::Digest::of(&fs::read(folder.join("closing")).unwrap()).to_string();
-    let due = place.path().join(format!("log.retired-{}", &note[..12]));
+    let note = note.get(..12).unwrap();
+    let due = place.path().join(format!("log.retired-{note}"));
     for copied in [due.clone(), place.path().join("log.retired-copy")] {
         fs::create_dir(&copied).unwrap();
         for name in ["000000000001.jsonl", "closing", "closing.sha256"] {
@@ -246,7 +248,7 @@ fn copy_of_a_closed_folder_does_not_hinder() {
         }
     }
     let done = retire(&folder, NEXT).unwrap();
-    assert_eq!(done.folder, due.with_file_name(format!("log.retired-{}-2", &note[..12])));
+    assert_eq!(done.folder, due.with_file_name(format!("log.retired-{note}-2")));
     require_one_log(&folder, &done);
 }
 
@@ -291,10 +293,9 @@ fn added_link_or_odd_name_is_found() {
         let (_place, folder) = scene();
         let done = retire(&folder, NEXT).unwrap();
         add(&done.folder);
-        match verify_closing(&done.folder, &key()).unwrap_err() {
-            ClosingError::Changed { name: found } => assert_eq!(found, name),
-            other => panic!("{name}: {other:?}"),
-        }
+        let error = verify_closing(&done.folder, &key()).unwrap_err();
+        let ClosingError::Changed { name: found } = error else { panic!("{name}: {error:?}") };
+        assert_eq!(found, name);
         assert_eq!(unsummed_names(&done.folder).unwrap(), [name]);
         // Before it, where that is no link in a log's place.
         let (_place, folder) = scene();

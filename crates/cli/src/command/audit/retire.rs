@@ -123,7 +123,7 @@ fn described(closing: &ClosingNote, folder: &str, digest: &str) -> String {
     format!("{origin} closed in `{folder}`: {files}, {bytes} bytes, {digest}{logs}")
 }
 
-/// Names of what has no sum in a closed folder.
+/// Names of files without a sum in a closed folder.
 fn unsummed(folder: &Path) -> Result<Vec<String>, Failure> {
     let names = unsummed_names(folder);
     names.map_err(|error| Failure::from(ClosingError::from(error)).about(folder.display()))
