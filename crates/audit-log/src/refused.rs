@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use countersign_core::{AgentId, SessionId, Timestamp};
+use countersign_core::{AgentId, Digest, SessionId, Timestamp};
 
 use crate::{Direction, Escaped, RecordedTool};
 
@@ -139,13 +139,10 @@ impl RefusedRecord {
 
 /// The sums of a log that were read last, to recognise one that is in it twice.
 ///
-/// A sum whose sync failed is recorded again, and the log may have kept the first one all the same. Both have the same number, the
-/// same session and the same beginning. At most 256 sums may lie between the two.
+/// A sum whose sync failed is recorded again, and the log may have kept the first one all the same. Both are equal in all but the
+/// time of the record. At most 256 sums may lie between the two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct SeenSums(VecDeque<SumKey>);
-
-/// Session, agent, beginning and number of a sum.
-type SumKey = (SessionId, Option<AgentId>, Timestamp, u64);
+pub struct SeenSums(VecDeque<Digest>);
 
 impl SeenSums {
     /// Nothing read yet.
@@ -156,8 +153,13 @@ impl SeenSums {
 
     /// Returns `false` if the sum was read before. One without a number is always new.
     pub fn is_new(&mut self, sum: &RefusedRecord) -> bool {
-        let Some(number) = sum.number else { return true };
-        let key = (sum.session.clone(), sum.agent.clone(), sum.from, number);
+        if sum.number.is_none() {
+            return true;
+        }
+        // why: the whole sum. Two gates of one session may begin a sum of one number in the same millisecond.
+        let untimed = RefusedRecord { time: sum.from, ..sum.clone() };
+        let Ok(text) = serde_json::to_vec(&untimed) else { return true };
+        let key = Digest::of(&text);
         if self.0.contains(&key) {
             return false;
         }

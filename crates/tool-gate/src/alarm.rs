@@ -1,5 +1,5 @@
 use countersign_audit_log::{RefusedRecord, SeenSums};
-use countersign_core::Timestamp;
+use countersign_core::{SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Millionths of a nat, the unit in which evidence is added up.
@@ -176,9 +176,14 @@ pub struct Alarm {
     let_out: bool,
     /// Time of the record by which it was let out last.
     lifted: Option<Timestamp>,
+    /// Sessions of the sums that were replayed since, the first 64.
+    since: Vec<SessionId>,
     /// Sums that were replayed.
     sums: SeenSums,
 }
+
+/// The most sessions of which the first sum behind a lift is looked at.
+const MAX_SINCE: usize = 64;
 
 /// Saved state of an [`Alarm`], with its rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,6 +197,8 @@ pub(crate) struct SavedAlarm {
     let_out: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     lifted: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    since: Vec<SessionId>,
     sums: SeenSums,
 }
 
@@ -199,7 +206,7 @@ impl Alarm {
     /// Starts without any evidence.
     #[must_use]
     pub const fn new(rule: AlarmRule) -> Self {
-        Self { rule, score: 0, let_out: false, lifted: None, sums: SeenSums::new() }
+        Self { rule, score: 0, let_out: false, lifted: None, since: Vec::new(), sums: SeenSums::new() }
     }
 
     /// Takes one more decision into account.
@@ -235,30 +242,55 @@ impl Alarm {
     }
 
     /// Takes into account what a record says of how the agent stands.
-    pub(crate) const fn stands(&mut self, let_out: bool, time: Timestamp) {
+    pub(crate) fn stands(&mut self, let_out: bool, time: Timestamp) {
         if let_out && !self.let_out {
             self.reset();
             self.lifted = Some(time);
+            self.since.clear();
         }
         self.let_out = let_out;
     }
 
     /// Returns whether a sum counts: not one that was replayed before, nor one that was over when the agent was let out. Another gate
     /// may have recorded that first.
+    ///
+    /// Only the first sum of a session behind the lift can be such a one. The next ones count, whatever their times: the clock may
+    /// have been ahead at the lift.
     pub(crate) fn counts(&mut self, sum: &RefusedRecord) -> bool {
-        self.lifted.is_none_or(|lifted| sum.to >= lifted) && self.sums.is_new(sum)
+        let is_first = self.since.len() < MAX_SINCE && !self.since.contains(&sum.session);
+        let was_over = is_first && self.lifted.is_some_and(|lifted| sum.to < lifted);
+        if is_first && self.lifted.is_some() {
+            self.since.push(sum.session.clone());
+        }
+        self.sums.is_new(sum) && !was_over
     }
 
     pub(crate) fn save(&self) -> SavedAlarm {
-        let Self { rule: AlarmRule { rejected, accepted, threshold, .. }, score, let_out, lifted, ref sums } =
-            *self;
-        SavedAlarm { rejected, accepted, threshold, score, let_out, lifted, sums: sums.clone() }
+        let Self {
+            rule: AlarmRule { rejected, accepted, threshold, .. },
+            score,
+            let_out,
+            lifted,
+            ref since,
+            ref sums,
+        } = *self;
+        SavedAlarm {
+            rejected,
+            accepted,
+            threshold,
+            score,
+            let_out,
+            lifted,
+            since: since.clone(),
+            sums: sums.clone(),
+        }
     }
 
     /// Alarm of this rule as it was saved; `None` where another rule was followed.
     pub(crate) fn resumed(&self, saved: &SavedAlarm) -> Option<Self> {
-        let SavedAlarm { score, let_out, lifted, ref sums, .. } = *saved;
-        let resumed = Self { rule: self.rule, score, let_out, lifted, sums: sums.clone() };
+        let SavedAlarm { score, let_out, lifted, ref since, ref sums, .. } = *saved;
+        let (since, sums) = (since.clone(), sums.clone());
+        let resumed = Self { rule: self.rule, score, let_out, lifted, since, sums };
         (resumed.save() == *saved && saved.score <= self.rule.threshold).then_some(resumed)
     }
 

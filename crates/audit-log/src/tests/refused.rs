@@ -58,7 +58,10 @@ fn sum_that_is_recorded_twice_is_recognised() {
     assert!(!seen.is_new(&RefusedRecord { time: at(9), ..numbered(Some(1), 1) }));
     let other = RefusedRecord { session: SessionId::new("s2").unwrap(), ..numbered(Some(1), 1) };
     let of_messages = RefusedRecord { agent: None, ..numbered(Some(1), 1) };
-    for new in [numbered(Some(2), 1), numbered(Some(1), 2), other, of_messages] {
+    // Another gate of the session began a sum in the same millisecond.
+    let mut larger = numbered(Some(1), 1);
+    larger.add(RefusedRow::new("ARGS_SCHEMA"));
+    for new in [numbered(Some(2), 1), numbered(Some(1), 2), other, of_messages, larger] {
         assert!(seen.is_new(&new), "{new:?}");
     }
 }

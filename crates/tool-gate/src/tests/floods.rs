@@ -294,6 +294,23 @@ fn sum_from_before_a_lift_does_not_count_behind_it() {
 }
 
 #[test]
+fn sums_count_after_a_lift_by_a_clock_that_was_ahead() {
+    let (session, agent) = (SessionId::new("s-2").unwrap(), AgentId::new("bot").unwrap());
+    let at = |seconds| start().saturating_add(Millis::from_secs(seconds));
+    let standing =
+        |time, change| Record::Standing(StandingRecord::new(at(time), agent.clone(), change, "ada"));
+    let mut alarm = Alarm::new(AlarmRule::default());
+    alarm.replay(&standing(3_600, StandingChange::Quarantined));
+    alarm.replay(&standing(3_601, StandingChange::Lifted));
+    for from in [4, 5] {
+        let mut sum = RefusedRecord::new(session.clone(), Some(agent.clone()), at(from));
+        sum.add(RefusedRow::new("ARGS_SCHEMA"));
+        alarm.replay(&Record::Refused(sum));
+    }
+    assert!(alarm.level() > 0.0);
+}
+
+#[test]
 fn plans_that_are_refused_are_summed_apart_from_calls() {
     let world = World::new();
     let gate = slow_gate(&world, 1);

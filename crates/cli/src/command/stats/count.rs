@@ -118,7 +118,13 @@ impl Count {
         match record {
             Record::Decision(call) if counts => self.decision(seq, record, call),
             Record::Gateway(_) if counts => self.gateway_refusals = self.gateway_refusals.saturating_add(1),
-            Record::Refused(sum) if counts => self.refused(seq, record, sum),
+            Record::Refused(sum) => {
+                // why: also before `since`. The same sum may be recorded again behind it.
+                let is_new = self.sums.is_new(sum);
+                if counts && is_new {
+                    self.refused(seq, record, sum);
+                }
+            }
             Record::Standing(change) => self.agent(change.agent.as_str()).1.add(seq, record),
             Record::Signal(raised) if counts => {
                 let times =
@@ -130,7 +136,6 @@ impl Count {
             Record::Outcome(end) => self.ended((log, end.decision), end, counts),
             Record::Decision(_)
             | Record::Gateway(_)
-            | Record::Refused(_)
             | Record::Signal(_)
             | Record::Gap(_)
             | Record::Recovered(_)
@@ -190,11 +195,8 @@ impl Count {
         self.tool(Some(&call.tool), code).add(code, 1);
     }
 
-    /// Counts a sum of refusals, once where the log has it twice.
+    /// Counts a sum of refusals.
     fn refused(&mut self, seq: u64, record: &Record, sum: &RefusedRecord) {
-        if !self.sums.is_new(sum) {
-            return;
-        }
         let Some(agent) = &sum.agent else {
             self.gateway_refusals = self.gateway_refusals.saturating_add(sum.total());
             return;
