@@ -31,13 +31,13 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The whole tree of verbs, for shell completions.
+    /// Returns the full command tree, for shell completions.
     pub(crate) fn tree() -> clap::Command {
         Self::command()
     }
 }
 
-/// Reads the command line, runs one verb, and says how it went.
+/// Parses the command line, runs one verb and reports the result.
 pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     let asked_for_json = args.iter().take_while(|arg| *arg != OsStr::new("--")).any(|arg| arg == "--json");
     match Cli::try_parse_from(args) {
@@ -64,7 +64,7 @@ fn end(out: &mut Output, ended: Result<Exit, Failure>) -> ExitCode {
     failure.exit().into()
 }
 
-/// What clap has to say: help and version are results, everything else is one line about wrong usage.
+/// Prints clap's output: help and version are results, everything else is a usage error on one line.
 fn explain(out: &mut Output, error: &clap::Error) -> Result<Exit, Failure> {
     let text = error.to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {

@@ -23,10 +23,10 @@ use crate::session::open_existing_store;
 use crate::shown::{shown_id, shown_json};
 use crate::time::now;
 
-/// The fewest letters of an id that can stand for all of it.
+/// Fewest characters of an id prefix that can name a call.
 const MIN_PREFIX: usize = 4;
 
-/// The answers that a person can type.
+/// Answers accepted at the prompt.
 const CHOICES: &str = "[y: approve, n: deny, anything else: leave it waiting]";
 
 /// Approve a call, or a plan, that waits at a gateway, or deny it.
@@ -116,7 +116,7 @@ impl Approve {
         }
         let is_open = match state {
             PendingState::Waiting => true,
-            // An approval that was not used can be taken back.
+            // An unused approval can be withdrawn.
             PendingState::Approved(_) => self.deny,
             PendingState::Denied | PendingState::Used | _ => false,
         };
@@ -143,14 +143,14 @@ impl Approve {
         self.approve(out, approval, &store, &pending, record)
     }
 
-    /// Finds the id that is meant: the whole id, whatever its state, or else the only one that begins so. Of several, one that
-    /// waits is meant.
+    /// Resolves the given id: a full id in any state, or else a unique prefix. Calls that wait take precedence over
+    /// closed ones.
     fn find(&self, store: &SqliteStore, now: Timestamp) -> Result<CallId, Failure> {
         let whole = CallId::new(&self.id).map_or(Ok(None), |id| store.get(&id))?;
         let (waiting, closed) = store.ids_beginning_with(&self.id, now)?;
         if let Some((pending, state)) = whole {
-            // A client can name its call as the beginning of another's id, and with --yes no one sees which call it is. No client's
-            // id has a `/`: behind one are the steps of the plan that the whole id names.
+            // why: a client can choose an id that is a prefix of another call's id, and `--yes` shows the call to no
+            // one. A client's id contains no `/`; the ids with a `/` are steps of the plan that the full id names.
             let is_longer = |id: &CallId| {
                 id.as_str()
                     .strip_prefix(&self.id)
@@ -261,7 +261,7 @@ fn show(
 
 fn list(out: &mut Output, approval: &ApprovalPart, all: bool) -> Result<Exit, Failure> {
     let (mut waiting, mut ended) = (Vec::new(), Vec::new());
-    // Before the first call there is no store, and looking makes none.
+    // Before the first call the store is missing; listing must not create it.
     if approval.store.exists() {
         let (store, now) = (open_existing(approval)?, now()?);
         waiting = store.list(now)?;
@@ -323,7 +323,7 @@ fn report(pending: &PendingApproval) -> Value {
     report
 }
 
-/// What became of the question so far.
+/// Returns the state of the question in one word.
 fn named(state: &PendingState, pending: &PendingApproval, now: Timestamp) -> &'static str {
     match state {
         PendingState::Waiting if pending.expires() <= now => "over",
@@ -341,15 +341,15 @@ fn ask(pending: &PendingApproval, goal: Option<&str>) -> Result<TypedAnswer, Fai
     Ok(TypedAnswer::of(&ask_at_terminal(&question)?))
 }
 
-/// The goal's words, where the configuration has those that the approval binds the digest of.
+/// Returns the goal's text if the configuration's goal has the digest that the approval binds.
 fn goal_of(config: &Config, binding: &CallBinding) -> Option<String> {
     let (session, bound) = binding.session().zip(binding.ask())?;
     let goal = config.plan(session.clone()).ok()?.goal?;
     (goal_digest(&goal, session).ok()? == *bound).then_some(goal)
 }
 
-/// The exact call, or the whole plan, for a person: all that the approval binds, and what came of the call's proposal. Ids
-/// hold nothing hidden; the goal, the arguments and the proposal are shown with it spelled out.
+/// Describes the exact call or plan for a person: everything that the approval binds, and the result of the call's
+/// proposal. Ids contain no invisible characters; those in the goal, the arguments and the proposal are escaped.
 fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
     let binding = pending.binding();
     let plan = WaitingPlan::of(pending);
@@ -371,7 +371,7 @@ fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
     if let Some(goal) = goal {
         text.push_str(&format!("\n           {}", spelled(goal)));
     }
-    // The title of a plan says its root.
+    // A plan's title contains its root.
     if let Some(root) = binding.plan().filter(|_| plan.is_none()) {
         text.push_str(&format!("\nin plan    {root}"));
     }
@@ -398,7 +398,7 @@ fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
     text
 }
 
-/// The question names the call again: long arguments may have scrolled it away.
+/// Builds the question, which repeats the call: long arguments may have scrolled it off the screen.
 fn question(pending: &PendingApproval) -> String {
     let binding = pending.binding();
     let (kind, what) = match WaitingPlan::of(pending) {

@@ -70,7 +70,7 @@ impl Json {
 impl Input {
     fn bytes(&self) -> Result<(Vec<u8>, Limits), Failure> {
         let limits = self.limits().map_err(|error| Failure::usage(error.to_string()))?;
-        // One more than the reader takes, so that what is too large is refused with the reader's own code.
+        // One byte more than the reader accepts, so that the reader refuses oversized input with its own code.
         let cap = u64::try_from(self.max_bytes).unwrap_or(u64::MAX).saturating_add(1);
         Ok((self.file.read_prefix(cap)?, limits))
     }
@@ -88,7 +88,7 @@ impl Input {
     }
 }
 
-/// The failure for JSON that is not what it should be. The code stands in front already.
+/// Failure for invalid JSON. Its text omits the code, which is printed before it.
 pub(crate) fn malformed(error: &JsonError) -> Failure {
     let text = error.to_string();
     let place = text.strip_prefix(&format!("`{}` ", error.code())).unwrap_or(&text);

@@ -21,8 +21,8 @@ use clap::Subcommand;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Makes the list of verbs: each is a file in this folder, whose type says its help and has a method `run`. A comment
-/// on a row would take the place of that help.
+/// Generates the list of verbs. Each verb is a file in this folder with a type that has the help text and a method
+/// `run`. A comment on a row would replace that help text.
 macro_rules! verbs {
     ($($(#[$attribute:meta])* $name:ident($verb:ty),)+) => {
         #[derive(Debug, Subcommand)]
@@ -32,7 +32,7 @@ macro_rules! verbs {
         }
 
         impl Verb {
-            /// Runs the verb that was asked for.
+            /// Runs the requested verb.
             pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
                 match self {
                     $(Self::$name(verb) => verb.run(out),)+

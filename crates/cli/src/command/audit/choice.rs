@@ -25,10 +25,10 @@ fn name(text: &str) -> Result<LogNumber, String> {
     text.parse().map_err(|_| "neither a dot nor the number of a log".to_owned())
 }
 
-/// Returns the one log that has an entry or a size.
+/// Returns the one log that contains an entry or a size.
 ///
 /// # Errors
-/// `AUDIT_SEVERAL_LOGS` where several have it, and that of `none` where no log has it.
+/// `AUDIT_SEVERAL_LOGS` if several logs contain it; the failure of `none` if no log does.
 pub(super) fn only_one(
     logs: Vec<ProvableLog>,
     has: impl Fn(&ProvableLog) -> bool,

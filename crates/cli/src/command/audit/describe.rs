@@ -6,8 +6,8 @@ use countersign_audit_log::{
 
 use crate::shown::{quoted, shown_id, shown_line, shown_name, shown_tool};
 
-/// One entry for a person. What agents wrote was escaped when it was recorded; here no name, reason or
-/// value can look like what is not its part.
+/// Describes one entry on one line for a person. Text from agents was escaped when it was recorded; here names, reasons
+/// and values are also quoted so that none can imitate another part of the line.
 pub(super) fn describe(seq: u64, record: &Record) -> String {
     format!("{seq:>6} {} {}", record.time(), what(record))
 }
@@ -180,7 +180,7 @@ fn session(r: &SessionRecord) -> String {
     )
 }
 
-/// What an agent claimed that the registry does not say.
+/// Lists the claims of an agent that differ from the registry.
 fn claims(record: &ClaimsRecord) -> String {
     let mut names: Vec<_> = record.differing().iter().map(quoted).collect();
     if record.omitted() > 0 {
@@ -214,23 +214,23 @@ fn decision(r: &CallRecord) -> String {
     )
 }
 
-/// A reason is partly what an agent wrote: names in its arguments, for one.
+/// Quotes the reason: it may contain text from the agent, such as names in its arguments.
 fn because(reason: Option<&Escaped<512>>) -> String {
     reason.map(|reason| format!(": {}", quoted(reason))).unwrap_or_default()
 }
 
-/// The empty one stands for all of the arguments.
+/// Returns the pointer. The empty pointer stands for all arguments.
 fn pointer(pointer: &Escaped<256>) -> String {
     if pointer.as_str().is_empty() { String::new() } else { shown_name(pointer) }
 }
 
-/// A value as JSON, and as far as it is on record. Its escapes are undone first: a quote in a text, with its backslash doubled,
-/// would look like the end of the text.
+/// Shows a recorded value as JSON, or marks it as cut. Its escapes are undone first: a quote with a doubled backslash
+/// before it would look like the end of the text.
 fn shown<const MAX: usize>(value: &Escaped<MAX>) -> String {
     value.unescape().map_or_else(|| format!("{} (cut)", quoted(value)), |json| shown_line(&json))
 }
 
-/// How a proposal was judged and what of it verified; nothing where none was read.
+/// Describes the profile of a proposal and its verified evidence; empty if no proposal was read.
 fn backing(record: &ProposalRecord) -> String {
     if record.digest.is_none() {
         return String::new();

@@ -2,12 +2,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Makes the segments of a log that was read outlive a loss of power, as their writer may not have done yet.
+/// Syncs the segments of a log that was read. Their writer may not have synced them yet.
 pub(super) fn make_durable(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
-        // Opening a FIFO would wait for its writer.
+        // Opening a FIFO would block until its writer opens it.
         if path.extension().is_some_and(|kind| kind == "jsonl") && entry.file_type()?.is_file() {
             open_to_sync(&path)?.sync_all()?;
         }

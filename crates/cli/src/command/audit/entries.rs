@@ -9,16 +9,16 @@ use super::log::{VerifiedLog, changed, require_all, verify_all};
 use crate::failure::Failure;
 use crate::output::{Output, note};
 
-/// One entry as it stands in a log.
+/// One entry of a log.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// The log, where the folder has several.
+    /// Number of the log, if the folder has several.
     pub(crate) log: Option<LogNumber>,
     pub(crate) seq: u64,
     pub(crate) record: Record,
 }
 
-/// The logs that are to be read of a folder: all that lie in it, or the folder's own where it has no other.
+/// The logs of a folder: all that exist, or the folder's own if it has none.
 #[derive(Debug)]
 pub(crate) struct Logs {
     folder: PathBuf,
@@ -32,7 +32,7 @@ impl Logs {
         Ok(Self { folder: folder.to_owned(), numbers })
     }
 
-    /// Each log: its number, its name, where entries have to say it, and its folder.
+    /// Iterates over the logs: number, name (only if entries must name their log) and folder.
     pub(crate) fn each(&self) -> impl Iterator<Item = (LogNumber, Option<LogNumber>, PathBuf)> {
         self.numbers.iter().map(|number| {
             let name = self.is_several().then_some(*number);
@@ -40,18 +40,18 @@ impl Logs {
         })
     }
 
-    /// Returns whether the folder's own log is gone, while numbered ones are left.
+    /// Returns `true` if the folder's own log is missing.
     fn lacks_first(&self) -> bool {
         !self.numbers.contains(&LogNumber::FIRST)
     }
 
-    /// Says whether entries have to name their log.
+    /// Returns `true` if entries must name their log.
     pub(crate) fn is_several(&self) -> bool {
         self.numbers != [LogNumber::FIRST]
     }
 }
 
-/// The entries of all logs of a folder, merged by their times; those of one log stay in their order.
+/// The entries of all logs of a folder, merged by time. Entries of one log keep their order.
 #[derive(Debug)]
 pub(crate) struct Entries {
     logs: Vec<OneLog>,
@@ -63,19 +63,19 @@ struct OneLog {
     folder: PathBuf,
     entries: LogEntries,
     end: ReadTo,
-    /// The tree of the entries that were read; without it, entries are not compared with checkpoints.
+    /// Tree over the entries read so far; without it, entries are not compared with checkpoints.
     check: Option<Check>,
     next: Option<Result<(u64, Record), Failure>>,
 }
 
-/// How far a log is read.
+/// The end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadTo {
-    /// To its end.
+    /// The end of the log.
     End,
-    /// To this entry, which has to be there.
+    /// This entry, which must exist.
     Entry(u64),
-    /// As far as it can be read: a crash may have left anything behind the last checkpoint.
+    /// The last readable entry: after a crash, anything may follow the last checkpoint.
     Torn,
 }
 
@@ -86,20 +86,20 @@ struct Check {
     heads: Vec<TreeHead>,
 }
 
-/// A part of a log that is to be read.
+/// The part of a log to read.
 #[derive(Debug)]
 pub(crate) struct LogPart {
     pub(crate) folder: PathBuf,
     pub(crate) entries: LogEntries,
-    /// The tree before the part.
+    /// Tree over the entries before the part.
     pub(crate) frontier: Frontier,
-    /// Heads of checkpoints, which the tree has to have at their sizes.
+    /// Heads of checkpoints; the tree must match each at its size.
     pub(crate) heads: Vec<TreeHead>,
     pub(crate) end: ReadTo,
 }
 
 impl Entries {
-    /// Reads them as they stand. Nothing is verified.
+    /// Reads all logs of the folder without verifying anything.
     pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
         let logs = Logs::of(folder)?;
         if logs.lacks_first() {
@@ -112,8 +112,8 @@ impl Entries {
         Ok(Self { logs: logs.collect::<Result<_, _>>()? })
     }
 
-    /// Verifies all logs, and then reads what is under their last checkpoints. Whether that is what was verified is known at the
-    /// end.
+    /// Verifies all logs, then reads the entries under their last checkpoints. The entries are known to be the verified
+    /// ones only after the last one was read.
     pub(crate) fn verified(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Self, Failure> {
         let kept: Vec<_> = kept.iter().map(|path| (None, path.clone())).collect();
         let verified = verify_all(folder, key, &kept, None)?;
@@ -126,7 +126,7 @@ impl Entries {
         Ok(Self { logs: verified.into_iter().map(open).collect::<Result<_, Failure>>()? })
     }
 
-    /// Reads parts of logs, and compares each with its checkpoints.
+    /// Reads parts of logs and compares each part with its checkpoints.
     pub(crate) fn of_parts(parts: impl IntoIterator<Item = LogPart>) -> Self {
         let open = |part: LogPart| {
             let LogPart { folder, entries, frontier, heads, end } = part;
@@ -135,7 +135,7 @@ impl Entries {
         Self { logs: parts.into_iter().map(open).collect() }
     }
 
-    /// Reads on in logs of which all was read, each to another end.
+    /// Continues to read fully read logs, each up to its new end.
     pub(crate) fn read_on(&mut self, ends: impl IntoIterator<Item = ReadTo>) {
         for (log, end) in self.logs.iter_mut().zip(ends) {
             log.end = end;
@@ -167,14 +167,14 @@ impl OneLog {
         log
     }
 
-    /// Reads the next entry, and gives the one before it.
+    /// Reads one entry ahead and returns the entry before it.
     fn advance(&mut self) -> Option<Result<(u64, Record), Failure>> {
         let next = self.read_next().map(|read| read.map_err(|failure| failure.about(self.folder.display())));
         std::mem::replace(&mut self.next, next)
     }
 
     fn read_next(&mut self) -> Option<Result<(u64, Record), Failure>> {
-        // All that was there up to the end may be archived.
+        // All entries up to the end may be archived.
         if matches!(self.end, ReadTo::Entry(end) if self.entries.next_seq() > end) {
             return None;
         }
@@ -200,7 +200,7 @@ impl Iterator for Entries {
 
     fn next(&mut self) -> Option<Self::Item> {
         let due = |log: &&mut OneLog| match &log.next {
-            // What cannot be read is reported at once.
+            // A read failure is reported first.
             Some(Err(_)) => (0, None),
             Some(Ok((_, record))) => (1, Some(record.time())),
             None => (2, None),
@@ -212,7 +212,7 @@ impl Iterator for Entries {
     }
 }
 
-/// One entry as a record has it.
+/// JSON form of one entry.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,7 +222,7 @@ struct Line<'a> {
     record: &'a Record,
 }
 
-/// Prints one entry in the form that the user asked for.
+/// Prints one entry in the requested output format.
 pub(super) fn print(out: &mut Output, entry: &Entry) -> Result<(), Failure> {
     let Entry { log, seq, record } = entry;
     if out.is_json() {

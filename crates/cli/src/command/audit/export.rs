@@ -14,10 +14,10 @@ use crate::failure::{Exit, Failure};
 use crate::files::{Replace, read_file, read_text_file, write_file};
 use crate::output::Output;
 
-/// The most bytes of a tile: a bundle of 256 entries.
+/// Most bytes of a tile: a bundle of 256 entries.
 const TILE_BYTES: u64 = 256 * (65_535 + 2);
 
-/// The file that says what is there, written last.
+/// Name of the checkpoint file, which is written last.
 const CHECKPOINT: &str = "checkpoint";
 
 #[derive(Debug, Args)]
@@ -32,13 +32,13 @@ pub(crate) struct Export {
     tiles: PathBuf,
 }
 
-/// An export that goes on behind an earlier one, and the entries that it lacks.
+/// A verified export that is ready to write: the earlier export that it resumes, if any, and the missing entries.
 struct PendingExport {
     earlier: Option<Checkpoint>,
     entries: VerifiedEntries,
 }
 
-/// How many files were written, and how many were there already.
+/// Number of files written, and of files that existed already.
 #[derive(Debug, Default)]
 struct Count {
     written: u64,
@@ -48,9 +48,9 @@ struct Count {
 impl Export {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         self.must_lie_apart()?;
-        // What was published once, the log has to go on from.
+        // The log must be an extension of every checkpoint that was published before.
         let mut logs = self.log.provable(self.choice, &self.earlier()?)?;
-        // Nothing is written before all that is to be written was verified.
+        // All entries are verified before the first file is written.
         let pending = logs.iter_mut().map(|log| self.pending(log)).collect::<Result<Vec<_>, _>>()?;
         let mut reports = Vec::new();
         for (log, pending) in logs.iter().zip(pending) {
@@ -70,7 +70,7 @@ impl Export {
         Ok(Exit::Done)
     }
 
-    /// The checkpoints of earlier exports, each of the log whose tiles lie beside it.
+    /// Finds the checkpoints of earlier exports, each with the number of its log.
     fn earlier(&self) -> Result<Vec<Kept>, Failure> {
         let mut numbers = vec![LogNumber::FIRST];
         match self.choice.number() {
@@ -90,17 +90,17 @@ impl Export {
         Ok(kept.filter(|(_, path)| path.symlink_metadata().is_ok()).collect())
     }
 
-    /// Where the tiles of a log lie: as the logs do, each numbered one in a subfolder.
+    /// Folder of a log's tiles: the tiles folder itself, or a subfolder for a numbered log.
     fn folder_of(&self, number: LogNumber) -> PathBuf {
         number.folder_in(&self.tiles)
     }
 
-    /// Verifies the entries of a log that its folder of tiles lacks: all of them, where an earlier export is not whole.
+    /// Verifies the entries that a log's tiles lack: all entries if the earlier export is incomplete.
     fn pending(&self, log: &mut ProvableLog) -> Result<PendingExport, Failure> {
         let folder = self.folder_of(log.number);
         let note = Some(folder.join(CHECKPOINT)).filter(|path| path.symlink_metadata().is_ok());
         let note = note.map(|path| read_text_file(&path)).transpose()?;
-        // The log was found to go on from it.
+        // The log was verified to extend this checkpoint.
         let earlier = note.and_then(|note| Checkpoint::verify(&note, &log.key).ok());
         let is_whole = |earlier: &Checkpoint| {
             resume(&folder, earlier, |_, _| Ok(())).is_some()
@@ -112,7 +112,7 @@ impl Export {
         Ok(PendingExport { earlier, entries })
     }
 
-    /// Writes the tiles of one log; returns the report of it, as JSON and as text.
+    /// Writes the tiles of one log and returns the report as JSON and as text.
     fn export(&self, log: &ProvableLog, pending: PendingExport) -> Result<(Value, String), Failure> {
         let folder = self.folder_of(log.number);
         let PendingExport { earlier, mut entries } = pending;
@@ -159,7 +159,8 @@ impl Export {
         Ok((report, text))
     }
 
-    /// Whatever serves the tiles would serve the log with them, and the log would hold files that are none of its own.
+    /// Refuses a tiles folder that overlaps the log's folder: a server of the tiles would also serve the log, and the
+    /// log's folder would contain foreign files.
     fn must_lie_apart(&self) -> Result<(), Failure> {
         let (mut log, tiles) = (resolved(self.log.folder()), resolved(&self.tiles));
         let is_numbered = log
@@ -178,7 +179,7 @@ impl Export {
     }
 }
 
-/// Goes on behind an earlier export in a folder, if the last tiles of that lead to its checkpoint.
+/// Resumes an earlier export in a folder, if its last tiles lead to its checkpoint.
 fn resume<W: FnMut(&str, &[u8]) -> io::Result<()>>(
     folder: &Path,
     earlier: &Checkpoint,
@@ -187,7 +188,7 @@ fn resume<W: FnMut(&str, &[u8]) -> io::Result<()>>(
     TileWriter::resume(write, earlier, |path| read_file(&folder.join(path), TILE_BYTES).ok())
 }
 
-/// Writes a file whole, and leaves one alone that has the same content.
+/// Writes a file atomically; skips a file that already has this content.
 fn put(folder: &Path, path: &str, bytes: &[u8], count: &mut Count) -> Result<(), Failure> {
     let is_checkpoint = path == CHECKPOINT;
     let path = folder.join(path);
@@ -199,13 +200,13 @@ fn put(folder: &Path, path: &str, bytes: &[u8], count: &mut Count) -> Result<(),
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
     }
-    // An older checkpoint was verified to be one of this log's.
+    // An existing checkpoint was verified to belong to this log.
     write_file(&path, bytes, Replace::from(is_checkpoint))?;
     count.written = count.written.saturating_add(1);
     Ok(())
 }
 
-/// Where a path leads, whether all of it is there yet or not. What is not there is made as folders, so that `..` leads back.
+/// Resolves a path, even if parts of it are missing. Missing parts are treated as folders, so that `..` leads back.
 fn resolved(path: &Path) -> PathBuf {
     let mut at = PathBuf::new();
     for part in std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).components() {
@@ -219,7 +220,7 @@ fn resolved(path: &Path) -> PathBuf {
     at
 }
 
-/// Makes a folder, and those that it lies in, each so that it outlives a crash.
+/// Creates a folder and its missing parents, and syncs each parent so that the new name survives a crash.
 fn make_folder(folder: &Path) -> Result<(), Failure> {
     if folder.is_dir() {
         return Ok(());

@@ -8,13 +8,13 @@ use serde::Deserialize;
 use super::entries::Entry;
 use crate::failure::Failure;
 
-/// The longest line that is read, its end included.
+/// Most bytes of a line, including its line feed.
 const MAX_LINE: u64 = 1 << 16;
 
-/// What the lines of a log begin with that are no entries: its checkpoints, and the heads of its segments.
+/// Prefixes of lines that are not entries: checkpoints and segment heads.
 const NO_ENTRIES: [&[u8]; 2] = [b"{\"checkpoint\":", b"{\"segment\":"];
 
-/// Follows all logs of a folder, those too that are begun meanwhile. What is there is merged by time.
+/// Follows all logs of a folder, including logs that begin later. Available entries are merged by time.
 #[derive(Debug)]
 pub(crate) struct Followers {
     folder: PathBuf,
@@ -29,20 +29,20 @@ struct Followed {
 }
 
 impl Followers {
-    /// Goes on behind what these have given.
+    /// Continues after the entries that these followers returned.
     pub(crate) fn after(folder: &Path, each: Vec<(LogNumber, Follower)>) -> Self {
         let each = each.into_iter().map(|(number, follower)| Followed { number, follower, next: None });
         Self { folder: folder.to_owned(), each: each.collect() }
     }
 
-    /// Starts with the first entry of each log.
+    /// Starts at the first entry of each log.
     pub(crate) fn start(folder: &Path) -> Result<Self, Failure> {
         let mut all = Self::after(folder, Vec::new());
         all.look()?;
         if all.each.is_empty() { Err(Follower::no_log()) } else { Ok(all) }
     }
 
-    /// Takes up the logs that were begun since this was asked last.
+    /// Adds the logs that began since the last call.
     fn look(&mut self) -> Result<(), Failure> {
         for number in list_logs(&self.folder)? {
             if self.each.iter().all(|followed| followed.number != number) {
@@ -55,7 +55,7 @@ impl Followers {
         Ok(())
     }
 
-    /// The next entry of all that are there.
+    /// Returns the earliest available entry of all logs, if there is one.
     pub(crate) fn next_entry(&mut self) -> Result<Option<Entry>, Failure> {
         for followed in &mut self.each {
             if followed.next.is_none() {
@@ -74,7 +74,8 @@ impl Followers {
     }
 }
 
-/// The first numbers of the segments in a log's folder, in order. Each is the name of a file, in twelve digits or more.
+/// Returns the first entry numbers of the segments in a log's folder, in order. Each is a file name of twelve or more
+/// digits.
 pub(crate) fn segments(folder: &Path) -> Result<Vec<u64>, Failure> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
@@ -90,25 +91,25 @@ fn segment_name(first: u64) -> String {
     format!("{first:012}.jsonl")
 }
 
-/// Reads the entries of a log that is being written: those that are there, and when asked again, those that came since.
-/// Verifies nothing, but that the last entry that was given out is still there.
+/// Reads the entries of a log that is being written: first those that exist, then, on later calls, new ones. The only
+/// check is that the last returned entry still exists.
 #[derive(Debug)]
 pub(crate) struct Follower {
     path: PathBuf,
     input: BufReader<File>,
-    /// How much of the file was read, in whole lines.
+    /// Number of bytes read from the file, in whole lines.
     read: u64,
-    /// The line that was read last.
+    /// The last line that was read.
     line: Vec<u8>,
-    /// The line of the last entry that the file gave, and where it ends.
+    /// Line of the last entry that this file returned, and the offset of its end.
     given: (Vec<u8>, u64),
-    /// The number of the last entry; none before the first.
+    /// Number of the last returned entry; `None` before the first.
     last: Option<u64>,
-    /// Nothing more was there when it was asked for: what was given out may have been cut since.
+    /// The last call found no entry; the last returned entry may have been cut since.
     waited: bool,
     folder: PathBuf,
     segment: u64,
-    /// The segment that comes next, where it is there already.
+    /// The next segment, if it exists already.
     next: Option<u64>,
 }
 
@@ -120,7 +121,7 @@ struct Line {
 }
 
 impl Follower {
-    /// Starts with the first entry of a segment.
+    /// Starts at the first entry of a segment.
     pub(crate) fn start(folder: &Path, segment: u64) -> Result<Self, Failure> {
         let path = folder.join(segment_name(segment));
         Ok(Self {
@@ -137,8 +138,8 @@ impl Follower {
         })
     }
 
-    /// Starts some entries before the end of a segment, where its side file names their place, and otherwise with its first entry.
-    /// Also returns whether that is where it starts. `next` is the segment behind it.
+    /// Starts about `entries` entries before the end of a segment if its side file has the offset, and otherwise at its
+    /// first entry. Returns `true` in the second case. `next` is the segment that follows.
     pub(crate) fn near_end(
         folder: &Path,
         segment: u64,
@@ -159,12 +160,12 @@ impl Follower {
         Ok((follower, false))
     }
 
-    /// That there are no segments.
+    /// Failure for a folder without segments.
     pub(crate) fn no_log() -> Failure {
         LogError::Missing.into()
     }
 
-    /// The next entry, if it is there.
+    /// Returns the next entry, if it is available.
     pub(crate) fn next_entry(&mut self) -> Result<Option<(u64, Record)>, Failure> {
         if std::mem::take(&mut self.waited) {
             self.go_back()?;
@@ -187,7 +188,7 @@ impl Follower {
         Ok(None)
     }
 
-    /// Reads on to the end of a line, into the next segment where there is one.
+    /// Reads a complete line, if necessary from the next segment; returns `false` if there is none yet.
     fn has_line(&mut self) -> Result<bool, Failure> {
         loop {
             self.line.clear();
@@ -200,14 +201,14 @@ impl Follower {
             if self.line.len() as u64 >= MAX_LINE {
                 return Err(self.cut_or_damaged());
             }
-            // A line without an end may never get one: who writes the log cuts what was not finished.
+            // A partial line may never be completed: the next writer cuts it.
             self.go_back()?;
             let Some(next) = self.next.take() else {
                 self.next = segments(&self.folder)?.into_iter().find(|segment| *segment > self.segment);
                 if self.next.is_none() {
                     return Ok(false);
                 }
-                // What was written to this segment before the next one was begun may have come just now.
+                // The writer may have added lines to this segment just before it began the next one.
                 continue;
             };
             self.segment = next;
@@ -218,8 +219,8 @@ impl Follower {
         }
     }
 
-    /// Goes back behind the last entry that was given out, which has to be there still. All that comes behind it is read
-    /// again, since it may be another.
+    /// Seeks to the end of the last returned entry and checks that the entry still exists. Everything after it is read
+    /// again, since it may have changed.
     fn go_back(&mut self) -> Result<(), Failure> {
         let (line, end) = &self.given;
         let cut = std::fs::metadata(&self.path).map_err(unreadable)?.len() < *end;
@@ -231,13 +232,13 @@ impl Follower {
             let text = "the record was cut: what was shown last may not have been kept";
             return Err(Failure::new("AUDIT_REPLACED", text));
         }
-        // What was read ahead is let go: it may be cut before it is looked at.
+        // Seeking discards the read-ahead buffer: the file may be cut before those bytes are used.
         self.input.seek(SeekFrom::Start(*end)).map_err(unreadable)?;
         self.read = *end;
         Ok(())
     }
 
-    /// Why what was read is not the next entry.
+    /// Returns the failure for bytes that are not the next entry: a cut log or a damaged one.
     fn cut_or_damaged(&mut self) -> Failure {
         let damaged = || Failure::new("AUDIT_CORRUPT", "what comes next is not the next entry");
         self.go_back().err().unwrap_or_else(damaged)

@@ -30,33 +30,34 @@ pub(super) struct LogArgs {
     checkpoint: Vec<PathBuf>,
 }
 
-/// A log that was verified, and all it takes to prove what is in it.
+/// Result of verifying a log: its key and its summary.
 pub(crate) struct Verified {
     pub(super) key: LogKey,
     pub(super) summary: LogSummary,
 }
 
-/// A checkpoint that was kept elsewhere, and the log that it has to be of; without one, its origin says of which it is.
+/// A file with a checkpoint from elsewhere, and the number of its log. Without a number, the checkpoint's origin names
+/// the log.
 pub(super) type Kept = (Option<LogNumber>, PathBuf);
 
-/// One log of a folder that was verified.
+/// One verified log of a folder.
 pub(crate) struct VerifiedLog {
     pub(super) number: LogNumber,
-    /// The log's name, where its folder has several.
+    /// The log's name, if its folder has several.
     pub(super) name: Option<LogNumber>,
     pub(super) folder: PathBuf,
     pub(super) key: LogKey,
     pub(super) summary: LogSummary,
-    /// How many checkpoints of it that were kept elsewhere were given.
+    /// Number of checkpoints from elsewhere that it was compared with.
     pub(super) kept: usize,
-    /// How many entries it had by its state, where that was given.
+    /// Number of entries that its state recorded, if a state was given.
     pub(super) state: Option<u64>,
 }
 
-/// One log of a folder of which entries can be proved.
+/// One log of a folder, ready to prove its entries.
 pub(super) struct ProvableLog {
     pub(super) number: LogNumber,
-    /// The log's name, where its folder has several.
+    /// The log's name, if its folder has several.
     pub(super) name: Option<LogNumber>,
     pub(super) folder: PathBuf,
     pub(super) key: LogKey,
@@ -64,18 +65,18 @@ pub(super) struct ProvableLog {
 }
 
 impl LogArgs {
-    /// The log's folder.
+    /// Returns the log's folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Verifies every log of the folder, also against the state in this file.
+    /// Verifies every log of the folder, and against the state in this file if one is given.
     pub(super) fn verify_all(&self, state: Option<&Path>) -> Result<Vec<VerifiedLog>, Failure> {
         let states = state.map(read_state).transpose()?;
         verify_all(&self.folder, &self.key.read()?, &self.kept(&[]), states.as_ref())
     }
 
-    /// Reads the ends of the logs of the folder that are to be read, which have to go on from these checkpoints too.
+    /// Opens the chosen logs of the folder for proofs. Each must also extend the checkpoints in `more`.
     pub(super) fn provable(&self, choice: LogChoice, more: &[Kept]) -> Result<Vec<ProvableLog>, Failure> {
         let Some(number) = choice.number() else {
             let (key, kept) = (self.key.read()?, self.kept(more));
@@ -84,7 +85,7 @@ impl LogArgs {
         self.provable_one(number, Some(number), more).map(|log| vec![log])
     }
 
-    /// As [`provable`](Self::provable), of the log in the folder itself.
+    /// Opens the folder's own log, as [`provable`](Self::provable) does.
     pub(super) fn provable_own(&self, more: &[Kept]) -> Result<ProvableLog, Failure> {
         self.provable_one(LogNumber::FIRST, None, more)
     }
@@ -106,8 +107,8 @@ impl LogArgs {
         given.chain(more.iter().cloned()).collect()
     }
 
-    /// Verifies the log in the folder itself, for what is given out of it. Somebody else keeps that, so the log may not lose it: not
-    /// even with the power, when its writer has not synced it yet.
+    /// Verifies the folder's own log before data of it is given to another party. why: the other party keeps that data,
+    /// so the log must not lose it in a power failure. The writer may not have synced it yet.
     pub(super) fn verify_to_give_out(&self) -> Result<Verified, Failure> {
         let verified = verify(&self.folder, &self.key.read()?, &self.checkpoint)?;
         make_durable(&self.folder).map_err(|error| failure(error.into()).about(self.folder.display()))?;
@@ -125,12 +126,12 @@ impl ProvableLog {
         Ok(Self { number, name, folder, key, prover })
     }
 
-    /// How many entries are under the last checkpoint.
+    /// Returns the number of entries under the last checkpoint.
     pub(super) const fn records(&self) -> u64 {
         self.prover.checkpoint().size()
     }
 
-    /// Makes the log outlive a loss of power, before a proof of it is given out.
+    /// Syncs the log before a proof of it is given to another party.
     pub(super) fn make_durable(&self) -> Result<(), Failure> {
         make_durable(&self.folder).map_err(|error| self.failure(error.into()))
     }
@@ -139,7 +140,7 @@ impl ProvableLog {
         failure(error).about(self.folder.display())
     }
 
-    /// That there is no such entry, or no such size, among so many.
+    /// Returns the failure for a missing entry or size: the log has only `size`.
     pub(super) fn no_such_size(&self, asked: u64, size: u64) -> Failure {
         let text = if asked == 0 {
             "entries and sizes are counted from 1 on".to_owned()
@@ -150,7 +151,7 @@ impl ProvableLog {
     }
 }
 
-/// Side files are made anew where they are found to be wrong, also by a command that fails then.
+/// Reports the side files that were rebuilt, also by a command that fails.
 impl Drop for ProvableLog {
     fn drop(&mut self) {
         for side in self.prover.take_rebuilt() {
@@ -159,14 +160,14 @@ impl Drop for ProvableLog {
     }
 }
 
-/// Names a side file on standard error that was missing, short or wrong.
+/// Builds the line that reports a side file that was missing, short or wrong.
 pub(crate) fn side_rebuilt(folder: &Path, side: &RebuiltSide) -> String {
     let path = folder.join(&side.file);
     let failure = side.failure.as_ref().map(|error| format!(", and cannot be written: {error}"));
     one_line(&format!("side file `{}` made anew{}", path.display(), failure.unwrap_or_default()))
 }
 
-/// Refuses a log of which the oldest segments are not here.
+/// Refuses a log whose oldest segments are missing.
 pub(super) fn require_all(folder: &Path, summary: &LogSummary) -> Result<(), Failure> {
     match summary.first_here {
         first if first > 1 => {
@@ -177,17 +178,18 @@ pub(super) fn require_all(folder: &Path, summary: &LogSummary) -> Result<(), Fai
     }
 }
 
-/// What was read the second time is not what was verified the first time.
+/// Failure for a log whose second reading differs from the verified one.
 pub(super) fn changed() -> Failure {
     Failure::refused("AUDIT_CORRUPT", "the log was changed while it was read")
 }
 
-/// Verifies a log against its key, or that of the folder that it is a numbered log of, and the checkpoints in these files.
+/// Verifies a log against its key and the checkpoints in these files. For a numbered log, `key` may be the key of its
+/// parent folder's log.
 pub(crate) fn verify(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Verified, Failure> {
     verify_known(folder, &key_of_log(folder, key), kept, None)
 }
 
-/// As [`verify`], against the log as its state knows it, too.
+/// Verifies a log as [`verify`] does, and against its state.
 fn verify_known(
     folder: &Path,
     key: &LogKey,
@@ -202,7 +204,7 @@ fn verify_known(
     kept.extend(known);
     let summary = verify_log(folder, &key, &kept).map_err(|error| {
         let error = match (error, in_state) {
-            // A segment without a head is there.
+            // The segment exists, but its head does not.
             (LogError::Missing, Some(known))
                 if list_logs(folder).is_ok_and(|logs| logs.contains(&LogNumber::FIRST)) =>
             {
@@ -220,9 +222,9 @@ fn verify_known(
     Ok(Verified { key, summary })
 }
 
-/// The failure of a log of which these checkpoints are known.
+/// Maps a log error to a failure, given the known checkpoints of the log.
 fn of_known(error: LogError, known: &[Checkpoint], folder: &Path) -> Failure {
-    // Once there were entries.
+    // The log had entries once.
     let gone = matches!(error, LogError::Missing | LogError::Gone { .. })
         && known.iter().any(|known| known.size() > 0);
     let failure = failure(error).about(folder.display());
@@ -235,15 +237,15 @@ fn read_state(path: &Path) -> Result<LogStates, Failure> {
     states.ok_or_else(|| Failure::new("FILE_MISSING", "file not found").about(path.display()))
 }
 
-/// The log as the state knows it, which has to know it.
+/// Returns the log's entry in the state, which must exist.
 fn known_log(states: &LogStates, key: &LogKey) -> Result<KnownLog, Failure> {
     let known = states.log(key).map_err(|error| Failure::from(error).into_refusal())?;
     known.ok_or_else(|| Failure::refused("AUDIT_STATE", "the state does not know the log"))
 }
 
-/// Verifies every log of a folder by the key of its first, each against those of the checkpoints that are of it, and against its
-/// state. Where any fails,
-/// all failures are reported, and one of them is returned: a log that does not verify before one that cannot be read.
+/// Verifies every log of a folder by the key of its first log: each against its own checkpoints and its state. All
+/// failures are reported and one is returned: the failure of a log that does not verify before that of a log that
+/// cannot be read.
 pub(crate) fn verify_all(
     folder: &Path,
     key: &LogKey,
@@ -258,7 +260,7 @@ pub(crate) fn verify_all(
     })
 }
 
-/// One log of a folder that is to be verified.
+/// One log of a folder, to be verified.
 struct FoundLog<'a> {
     number: LogNumber,
     name: Option<LogNumber>,
@@ -268,7 +270,7 @@ struct FoundLog<'a> {
     known: Option<KnownLog>,
 }
 
-/// As [`verify_all`], by this function.
+/// Runs `verify` on every log of a folder, with the failures of [`verify_all`].
 fn each_log<T>(
     folder: &Path,
     key: &LogKey,
@@ -290,7 +292,7 @@ fn each_log<T>(
     } else {
         Logs::of(folder)?.each().map(|(number, ..)| number).collect()
     };
-    // A numbered log begins beside the folder's own.
+    // A numbered log begins only beside the folder's own.
     let mut due: BTreeSet<_> =
         there.iter().chain(kept_of.keys()).copied().chain([LogNumber::FIRST]).collect();
     let in_state = states.into_iter().flat_map(LogStates::origins);
@@ -337,7 +339,8 @@ fn read_checkpoint(path: &Path, key: &LogKey) -> Result<Checkpoint, Failure> {
         .map_err(|error| failure(LogError::Known(error)).about(path.display()))
 }
 
-/// What does not verify is an answer; what cannot be looked at is a mishap.
+/// Maps a log error to a failure: a log that does not verify is refused (exit 3), a log that cannot be read is an error
+/// (exit 1).
 fn failure(error: LogError) -> Failure {
     let mishap = matches!(
         error,
@@ -347,17 +350,17 @@ fn failure(error: LogError) -> Failure {
     if mishap { failure } else { failure.into_refusal() }
 }
 
-/// Where the public key of a log comes from.
+/// Source of a log's public key.
 #[derive(Clone, Debug)]
 pub(crate) enum KeySource {
     Given(LogKey),
-    /// Not read as a key, which may be because it is none.
+    /// A file, and the error from reading its name as a key.
     File(PathBuf, VerifierKeyError),
 }
 
 impl From<OsString> for KeySource {
     fn from(given: OsString) -> Self {
-        // A file may have a name that is no text; a key has not.
+        // A file name may be other than UTF-8; a key is text.
         let key = given.to_str().ok_or(VerifierKeyError::Malformed).and_then(str::parse);
         key.map_or_else(|error| Self::File(given.into(), error), Self::Given)
     }

@@ -37,7 +37,8 @@ impl OwnLog {
         read_key(&self.key)
     }
 
-    /// Key of the log by which it is verified, where its folder has a checkpoint that is signed by its key.
+    /// Returns the key that verifies the log, if a checkpoint in the folder is signed by its key. `None` if the folder
+    /// is missing.
     pub(super) fn verifier(&self) -> Result<Option<LogKey>, Failure> {
         let key = self.key()?.verifying_key();
         match signed_key(&self.folder, &key) {
@@ -46,7 +47,7 @@ impl OwnLog {
         }
     }
 
-    /// The state of the log's writers, which has to know the log.
+    /// Returns the state of the log's writers. It must contain the log.
     pub(super) fn state(&self, log: Option<&LogKey>) -> Result<Option<PathBuf>, Failure> {
         if self.no_state {
             return Ok(None);
@@ -75,13 +76,13 @@ impl OwnLog {
         Err(Failure::new("AUDIT_STATE", text).about(self.folder.display()))
     }
 
-    /// Other states beside the folder that know the log.
+    /// Lists other states beside the folder that contain the log.
     pub(super) fn other_states(&self, log: &LogKey, used: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
         used.map_or(Ok(Vec::new()), |used| other_states(&self.folder, log, used))
     }
 }
 
-/// States beside a log's folder that know the log, but for this one.
+/// Lists the states beside a log's folder that contain the log, except `used`.
 pub(crate) fn other_states(folder: &Path, log: &LogKey, used: &Path) -> Result<Vec<PathBuf>, Failure> {
     let used = used.canonicalize().ok();
     let mut others = states_beside(folder, Some(log))?;
@@ -89,7 +90,7 @@ pub(crate) fn other_states(folder: &Path, log: &LogKey, used: &Path) -> Result<V
     knowing(others, log)
 }
 
-/// Those of the states that know the log.
+/// Keeps the states that contain the log.
 fn knowing(states: Vec<PathBuf>, log: &LogKey) -> Result<Vec<PathBuf>, Failure> {
     let mut knowing = Vec::new();
     for path in states {
@@ -102,7 +103,7 @@ fn knowing(states: Vec<PathBuf>, log: &LogKey) -> Result<Vec<PathBuf>, Failure> 
     Ok(knowing)
 }
 
-/// States where writers keep them unless they are set up otherwise.
+/// Lists the existing states at the default places of a log's writers.
 fn states_beside(folder: &Path, log: Option<&LogKey>) -> Result<Vec<PathBuf>, Failure> {
     let folder = std::path::absolute(folder);
     let mut folder = folder.map_err(|error| Failure::new("AUDIT_UNAVAILABLE", error.to_string()))?;
@@ -110,7 +111,7 @@ fn states_beside(folder: &Path, log: Option<&LogKey>) -> Result<Vec<PathBuf>, Fa
     let number = name.parse::<LogNumber>().is_ok()
         && log.is_some_and(|log| log.origin().as_str().ends_with(&format!("/{name}")));
     if number {
-        // The state is that of all logs of the folder that it lies in.
+        // One state covers all logs of the parent folder.
         folder.pop();
     }
     let mut beside = folder.file_name().unwrap_or_default().to_owned();
@@ -119,14 +120,14 @@ fn states_beside(folder: &Path, log: Option<&LogKey>) -> Result<Vec<PathBuf>, Fa
     Ok(paths.into_iter().filter(|path| path.is_file()).collect())
 }
 
-/// Names the state that a verb used, on a line of its own.
+/// Builds the line that names the state that a verb used.
 pub(super) fn state_line(state: Option<&Path>) -> String {
     state.map_or_else(String::new, |state| format!("\nits state is kept in `{}`", state.display()))
 }
 
-/// Options of a log that a verb opens for some entries of its own.
+/// Options of a log that a verb opens to write entries of its own.
 pub(super) fn options(origin: KeyName, key: SigningKey, state: Option<&Path>, now: Timestamp) -> LogOptions {
-    // why: `system` keeps whole entries behind the last checkpoint, of which no writer may have been refused.
+    // why: `system` keeps complete entries after the last checkpoint; their writers may have received a success.
     let options = LogOptions::new(origin, key).durability(Durability::System).opened_at(now);
     match state {
         Some(path) => options.state(path),
@@ -138,7 +139,7 @@ pub(super) fn read_key(path: &Path) -> Result<SigningKey, Failure> {
     read_log_key(path).map_err(|error| Failure::from(error).about(path.display()))
 }
 
-/// The log has no checkpoint that is signed by its key.
+/// Failure for a log without a checkpoint that is signed by its key.
 pub(super) fn not_its_key(folder: &Path) -> Failure {
     let text = "no checkpoint in the folder is signed by the key";
     Failure::refused("AUDIT_SIGNATURE", text).about(folder.display())

@@ -30,7 +30,7 @@ pub(crate) struct Prove {
 }
 
 impl Prove {
-    /// What is printed is what the verifying verbs of `merkle` read, in either form of output.
+    /// Prints the proof as JSON in either output format: the verifying verbs of `merkle` read it.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let logs = self.log.provable(self.choice, &[])?;
         let mut log = only_one(
@@ -62,13 +62,13 @@ impl Prove {
         Ok(consistency_report(&proof, &prover.head_at(least)?, &head))
     }
 
-    /// The size of the tree, and the entry or the older size.
+    /// Returns the size of the tree, and the entry or the older size.
     fn sizes(&self, log: &ProvableLog) -> (u64, u64) {
         let size = self.size.or(self.to).unwrap_or(log.records());
         (size, self.seq.or(self.from).unwrap_or_default())
     }
 
-    /// A number that is asked for and that the log does not reach, and the largest that would do.
+    /// Returns a requested number that the log does not reach, and the largest valid one.
     fn excess(&self, log: &ProvableLog) -> Option<(u64, u64)> {
         let (size, least) = self.sizes(log);
         let pairs = [(size, log.records()), (least, size)];

@@ -17,10 +17,10 @@ use crate::files::{Replace, must_be_free, read_file, read_text_file, write_file}
 use crate::output::{Output, internal};
 use crate::shown::{shown_id, shown_tool};
 
-/// The most decisions on one call id that are listed.
+/// Most decisions on one call id that are listed.
 const MOST_CALLS: usize = 64;
 
-/// One decision of several on a call id: its number, its log where the folder has several, time, tool and verdict.
+/// Describes one of several decisions on a call id: number, log (if the folder has several), time, tool and verdict.
 fn row(log: Option<LogNumber>, seq: u64, record: &Record) -> String {
     let seq = log.map_or_else(|| seq.to_string(), |log| format!("{seq} of log {log}"));
     let Record::Decision(call) = record else { return seq };
@@ -52,7 +52,7 @@ pub(crate) struct Make {
     out: Option<PathBuf>,
 }
 
-/// A receipt, its entry, and the log where the folder has several.
+/// A receipt, the number of its entry, and its log if the folder has several.
 struct Made {
     log: Option<LogNumber>,
     seq: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Verify {
 }
 
 impl Make {
-    /// What is printed without `--out` is the receipt itself, in either form of output.
+    /// Without `--out`, prints the receipt itself in either output format.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         if let Some(path) = &self.out {
             must_be_free(path, Replace::Never)?;
@@ -112,9 +112,9 @@ impl Make {
         report
     }
 
-    /// Makes the receipts, and names the log of each where the folder has several.
+    /// Makes the receipts; each names its log if the folder has several.
     fn make(&self) -> Result<Vec<Made>, Failure> {
-        // The log goes on from the cosigned checkpoint, or there is no receipt under it.
+        // The log must extend the cosigned checkpoint; otherwise it has no receipt under it.
         let cosigned: Vec<_> = self.cosigned.iter().map(|path| (None, path.clone())).collect();
         let mut logs = self.log.provable(self.choice, &cosigned)?;
         let note = self.cosigned.as_deref().map(read_text_file).transpose()?;
@@ -136,7 +136,7 @@ impl Make {
     }
 }
 
-/// Size of the checkpoint that stands in the receipt.
+/// Returns the size of the checkpoint that the receipt contains.
 fn size_of(log: &ProvableLog, note: Option<&str>) -> u64 {
     let signed = note.map(|note| Checkpoint::verify(note, &log.key));
     signed.map_or_else(|| log.records(), |signed| signed.map_or(0, |checkpoint| checkpoint.size()))
@@ -151,7 +151,7 @@ fn receipt_of(log: &mut ProvableLog, seq: u64, note: Option<&str>) -> Result<Mad
     Ok(Made { log: log.name, seq, receipt })
 }
 
-/// The receipt of the one decision on a call id.
+/// Makes the receipt of the only decision on a call id.
 fn decision_on(logs: &mut [ProvableLog], id: &str, note: Option<&str>) -> Result<Made, Failure> {
     let (mut count, mut rows, mut found) = (0_usize, Vec::new(), None);
     let is_several = logs.iter().any(|log| log.name.is_some());
@@ -187,11 +187,11 @@ impl Verify {
         let bytes = read_file(&self.file, most)?;
         let refused = |error: ReceiptError| {
             let failure = Failure::from(error).about(self.file.display());
-            // A receipt that was formatted anew is no forgery.
+            // A reformatted receipt is malformed, not forged.
             if error == ReceiptError::Spelling { failure } else { failure.into_refusal() }
         };
         let receipt = Receipt::from_json(&bytes).map_err(refused)?;
-        // The key may be that of the first log of a folder, and the receipt of another.
+        // The key may be that of the folder's first log, and the receipt of another log.
         let key = LogNumber::of_note(receipt.unverified_checkpoint(), key.origin()).key(&key)?;
         let verified = receipt.verify_witnessed(&key, &self.witness, quorum).map_err(refused)?;
         if out.is_json() {
@@ -203,7 +203,8 @@ impl Verify {
     }
 }
 
-/// How many of these witnesses have to have cosigned: all of them, if it is not said. Those that share a key are one.
+/// Returns the number of cosignatures required: by default, one of every witness. Witnesses that share a key count
+/// once.
 pub(super) fn quorum(said: Option<usize>, witnesses: &[WitnessKey]) -> Result<usize, Failure> {
     let keys = witnesses.iter().map(|witness| witness.verifier_key().verifying_key());
     let all = keys.collect::<BTreeSet<_>>().len();
@@ -248,7 +249,7 @@ fn tell(out: &mut Output, receipt: &VerifiedReceipt) -> Result<(), Failure> {
     receipt.decision().map_or(Ok(()), |call| details(out, call))
 }
 
-/// What a decision was bound to, as far as it was to anything.
+/// Prints the values that the decision was bound to.
 fn details(out: &mut Output, call: &CallRecord) -> Result<(), Failure> {
     let text = |value: Option<&dyn std::fmt::Display>| value.map(ToString::to_string);
     let proposal = call.proposal.as_deref();

@@ -73,7 +73,7 @@ fn run(
     let next_key = LogKey::new(origin.clone(), next.verifying_key());
     let closed = interrupted_retirement(folder, &key.verifying_key(), &next_key)
         .map_err(|error| Failure::from(error).about(folder.display()))?;
-    // The state may not know the log that an interrupted run began.
+    // The state may lack the log that an interrupted run began.
     let closed = closed.map_or_else(|| log.verifier(), |closed| Ok(Some(closed)))?;
     let state = log.state(closed.as_ref())?;
     let next = options(origin.clone(), next, state.as_deref(), now);
@@ -123,7 +123,7 @@ fn described(closing: &ClosingNote, folder: &str, digest: &str) -> String {
     format!("{origin} closed in `{folder}`: {files}, {bytes} bytes, {digest}{logs}")
 }
 
-/// Names of files without a sum in a closed folder.
+/// Lists the files without a checksum in a closed folder.
 fn unsummed(folder: &Path) -> Result<Vec<String>, Failure> {
     let names = unsummed_names(folder);
     names.map_err(|error| Failure::from(ClosingError::from(error)).about(folder.display()))

@@ -50,7 +50,7 @@ impl Show {
     }
 }
 
-/// Somebody may think that what is shown of a log was verified.
+/// Warns that the displayed entries were not verified.
 pub(super) fn say_unverified() {
     note("note: nothing was verified; `audit verify` does that, with the log's public key");
 }

@@ -12,7 +12,7 @@ use super::show::{Wanted, say_unverified};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// How long to wait before looking for more.
+/// Pause between two polls.
 const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ impl Tail {
         }
     }
 
-    /// The last entries of all logs that are wanted, merged by time, and where to go on behind them.
+    /// Returns the last wanted entries of all logs, merged by time, and the followers that continue after them.
     fn last_of_all(&self) -> Result<(Vec<Entry>, Followers), Failure> {
         let (mut logs, mut followers, mut last) = (Vec::new(), Vec::new(), Vec::new());
         for (number, name, folder) in Logs::of(&self.folder)?.each() {
@@ -59,7 +59,7 @@ impl Tail {
             logs.push((name, of_log));
             followers.push((number, follower));
         }
-        // Entries of one log stay in their order, even where a clock was set back.
+        // Entries of one log keep their order, even if a clock was set back.
         let time = |(_, entries): &&mut (_, VecDeque<(u64, Record)>)| {
             entries.front().map(|(_, record)| record.time())
         };
@@ -73,7 +73,8 @@ impl Tail {
         Ok((last, Followers::after(&self.folder, followers)))
     }
 
-    /// The last entries of one log that are wanted, and where to go on behind them. No more of it is read than it takes.
+    /// Returns the last wanted entries of one log and a follower that continues after them. Reads as few segments as
+    /// possible.
     fn last(&self, folder: &Path) -> Result<(VecDeque<(u64, Record)>, Follower), Failure> {
         let mut segments = segments(folder)?;
         let mut first = segments.pop().ok_or_else(Follower::no_log)?;
@@ -89,7 +90,8 @@ impl Tail {
         Ok((last, follower))
     }
 
-    /// As [`last`](Self::last), of one segment. Begins as near to its end as it can, and farther ahead where too few are wanted.
+    /// Returns the last wanted entries of one segment, as [`last`](Self::last) does. Starts near the end, and further
+    /// back if it finds too few.
     fn last_of_segment(
         &self,
         folder: &Path,
@@ -107,7 +109,7 @@ impl Tail {
         }
     }
 
-    /// Reads on to the end, or to the entry with that number; gives the last ones that are wanted.
+    /// Reads to the end of the log or up to entry `end`, and returns the last wanted entries.
     fn last_before(&self, follower: &mut Follower, end: u64) -> Result<VecDeque<(u64, Record)>, Failure> {
         let mut last = VecDeque::new();
         while let Some((seq, record)) = follower.next_entry()?.filter(|(seq, _)| *seq < end) {

@@ -61,7 +61,7 @@ impl Verify {
 }
 
 impl Verify {
-    /// Verifies logs once more that have archives, together with those.
+    /// Verifies each log that has archives once more, together with its archives.
     fn join(&self, logs: &mut [VerifiedLog]) -> Result<(), Failure> {
         let mut archives_of: BTreeMap<LogNumber, Vec<&PathBuf>> = BTreeMap::new();
         for archive in &self.archive {
@@ -91,7 +91,7 @@ fn is_several(logs: &[VerifiedLog]) -> bool {
     logs.iter().any(|log| log.name.is_some())
 }
 
-/// Refuses a log of which entries are not here, or not under a checkpoint.
+/// Refuses a log with missing entries, or with entries after its last checkpoint.
 fn require_complete(log: &VerifiedLog) -> Result<(), Failure> {
     let LogSummary { first_here, tail_bytes, .. } = log.summary;
     let text = match (missing(&log.summary), tail_bytes) {
@@ -102,12 +102,12 @@ fn require_complete(log: &VerifiedLog) -> Result<(), Failure> {
     Err(Failure::refused("AUDIT_INCOMPLETE", text).about(log.folder.display()))
 }
 
-/// How many entries are not here.
+/// Returns the number of missing entries.
 const fn missing(summary: &LogSummary) -> u64 {
     summary.first_here.saturating_sub(1)
 }
 
-/// The first and the last entry that were verified.
+/// Returns the first and the last verified entry.
 fn verified(summary: &LogSummary) -> Option<(u64, u64)> {
     (summary.first_here <= summary.records).then_some((summary.first_here, summary.records))
 }
@@ -180,7 +180,7 @@ fn tell(out: &mut Output, log: &VerifiedLog, state_file: Option<&Path>) -> Resul
     Ok(())
 }
 
-/// The root under the last checkpoint, as the checkpoint has it.
+/// Returns the root of a checkpoint in Base64, as its note has it.
 pub(super) fn root_of(checkpoint: &Checkpoint) -> String {
     Base64::encode_string(checkpoint.root().as_bytes())
 }

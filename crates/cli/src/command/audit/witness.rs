@@ -45,7 +45,7 @@ pub(crate) struct Witness {
     dangerous_plain_http: bool,
 }
 
-/// What one witness said: its cosignature as a line, or why there is none.
+/// Result of one witness: its cosignature line, or the failure.
 type Answer = Result<String, Failure>;
 
 impl Witness {
@@ -75,7 +75,7 @@ impl Witness {
         let lines: String = answers.iter().flatten().map(String::as_str).collect();
         let whole = attach_cosignatures(log.prover.note(), &lines, &self.witness_key)
             .map_err(|error| Failure::refused(error.code(), error.to_string()))?;
-        // Where the first cannot be written, nothing is.
+        // If `--out` cannot be written, the state file stays as it is.
         if let Some(path) = &self.out {
             write_file(path, whole.as_bytes(), Replace::Never)?;
         }
@@ -86,7 +86,7 @@ impl Witness {
         Ok(Exit::Done)
     }
 
-    /// A way to each witness.
+    /// Makes a client for each witness.
     fn posts(&self) -> Result<Vec<Post>, Failure> {
         if self.witness.len() != self.witness_key.len() {
             return Err(Failure::usage("every --witness takes one --witness-key, in the same order"));
@@ -104,7 +104,7 @@ impl Witness {
         quorum(self.quorum, &self.witness_key)
     }
 
-    /// What was cosigned at an earlier run. That it is the log's, and the log goes on from it, is verified already.
+    /// Reads the checkpoint that an earlier run had cosigned. The log was verified to extend it.
     fn kept(&self, path: &Path, log: &ProvableLog) -> Result<WitnessedCheckpoint, Failure> {
         WitnessedCheckpoint::verify(&read_text_file(path)?, &log.key, &self.witness_key)
             .map_err(|error| Failure::refused(error.code(), error.to_string()).about(path.display()))
@@ -182,13 +182,13 @@ impl Witness {
     }
 }
 
-/// The size of the checkpoint that was kept, if this witness cosigned it.
+/// Returns the size of the kept checkpoint if this witness cosigned it, else 0.
 fn cosigned(kept: Option<&WitnessedCheckpoint>, witness: &WitnessKey) -> u64 {
     kept.filter(|kept| kept.cosignatures().iter().any(|one| &one.witness == witness))
         .map_or(0, |kept| kept.checkpoint().size())
 }
 
-/// Asks one witness, twice at most. A proof that the log does not give is a failure of the log.
+/// Asks one witness, twice at most. A proof that the log cannot provide is a failure of the log.
 fn ask(post: &Post, log: &mut ProvableLog, witness: &WitnessKey, cosigned: u64) -> Answer {
     let (note, key, size) = (log.prover.note().to_owned(), log.key.clone(), log.records());
     let mut failed = None;
@@ -215,7 +215,7 @@ fn ask_with(post: &Post, submission: Result<Submission<'_>, SubmissionError>) ->
     }
 }
 
-/// The note that was made, as its readers will find it.
+/// Verifies the new note as its readers will.
 fn read_back(
     whole: &str,
     log: &ProvableLog,
@@ -226,7 +226,8 @@ fn read_back(
 }
 
 impl From<SubmissionError> for Failure {
-    /// That two histories do not go together, or a cosignature does not verify, is an answer; that there is none, a mishap.
+    /// Diverging histories and an invalid cosignature are refusals (exit 3); a missing cosignature is an error (exit
+    /// 1).
     fn from(error: SubmissionError) -> Self {
         let mishap = matches!(
             error,

@@ -4,7 +4,7 @@ use countersign_canonical_json::{Canonical, Kind, ValueRef};
 use countersign_core::Digest;
 use countersign_tool_gate::{PROPOSAL_MEMBER, own_arguments};
 
-/// One call as a line of input states it. Nothing in it is checked but its form.
+/// One call as a line of input states it. Only the form is checked.
 #[derive(Debug)]
 pub(crate) struct CallLine<'a> {
     pub(crate) call_id: &'a str,
@@ -17,7 +17,7 @@ pub(crate) struct CallLine<'a> {
     pub(crate) plan_step: Option<u64>,
 }
 
-/// A line that states no call.
+/// A line that is not a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadLine<'a> {
     pub(crate) call_id: Option<&'a str>,
@@ -25,8 +25,8 @@ pub(crate) struct BadLine<'a> {
 }
 
 impl<'a> CallLine<'a> {
-    /// Reads the members `call_id`, `tool` and `args`, and perhaps `server`, `ask`, `approval`, `proposal` and `plan_step`; there
-    /// may be no others.
+    /// Reads the members `call_id`, `tool` and `args`, and optionally `server`, `ask`, `approval`, `proposal` and
+    /// `plan_step`. Any other member is an error.
     pub(crate) fn read(line: &'a Canonical) -> Result<Self, BadLine<'a>> {
         let value = line.value();
         let call_id = value.get("call_id").and_then(ValueRef::as_str);
@@ -66,12 +66,12 @@ impl<'a> CallLine<'a> {
         })
     }
 
-    /// The digest of what the tool would get.
+    /// Returns the digest of the arguments that the tool would receive.
     pub(crate) fn args_digest(&self) -> Digest {
         own_arguments(self.args.clone()).digest()
     }
 
-    /// Says whether a proposal came among the arguments.
+    /// Returns `true` if the arguments contain a proposal.
     pub(crate) fn has_proposal_among_args(&self) -> bool {
         self.args.value().get(PROPOSAL_MEMBER).is_some()
     }

@@ -28,9 +28,10 @@ use options::Options;
 use plan::{PlanOptions, start};
 pub(crate) use proposals::beside;
 
-/// The longest line: arguments at their limit, a goal at its, a token, and what their JSON escapes add.
+/// Most bytes of a line: arguments and goal at their limits, a token, and JSON escapes.
 const LINE_BYTES: usize = 8 << 20;
-/// How much deeper than arguments a line may nest: it has a proposal, that an action, and that the arguments once more.
+/// Extra nesting depth of a line beyond arguments: a proposal contains an action, and the action contains the arguments
+/// again.
 const PROPOSAL_DEPTH: usize = 3;
 
 /// Decide about calls that come as lines of JSON on standard input.
@@ -79,10 +80,10 @@ struct Decision<'a> {
     retry: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unlock: Option<&'static str>,
-    /// `spent` where the call used up its approval before it was refused.
+    /// `spent` if the call used up its approval before it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<&'static str>,
-    /// `spent` where the call used up its attestations before it was refused.
+    /// `spent` if the call used up its attestations before it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     attestation: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,12 +98,12 @@ struct Decision<'a> {
     mint: Option<String>,
 }
 
-/// One piece of evidence that verified.
+/// One verified piece of evidence.
 #[derive(Debug, Serialize)]
 struct Evidence<'a> {
     id: &'a str,
     sha256: Digest,
-    /// Id of the endorsement of which the call took a use, and which use.
+    /// Id of the endorsement that the call used; `endorsement_use` is the number of the use.
     #[serde(skip_serializing_if = "Option::is_none")]
     endorsement: Option<Digest>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,14 +122,14 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Where answers go, and what all of them say.
+/// Destination of the answers, and the settings that all of them share.
 struct Answers<'o> {
     out: &'o mut Output,
     profile: Option<Profile>,
     minting: Option<Minting>,
 }
 
-/// How an approval is minted for a call that needs one.
+/// Settings of the command that mints an approval.
 #[derive(Debug)]
 struct Minting {
     key_file: String,
@@ -137,8 +138,8 @@ struct Minting {
 }
 
 impl Minting {
-    /// The line for a POSIX shell that mints the token with every binding. The arguments are in it, with hidden characters
-    /// escaped as JSON does.
+    /// Builds the POSIX shell line that mints the token with every binding. It contains the arguments, with invisible
+    /// characters in JSON escapes.
     fn line(&self, request: &ApprovalRequest) -> String {
         let args = shell_word(&shown_line(request.args().as_str()));
         let words = mint_words(&self.key_file, &self.run, self.ttl, request.binding(), "-");
@@ -198,7 +199,8 @@ impl Check {
         Ok(signal.map_or(exit, Exit::from))
     }
 
-    /// `proposal` is that of the calls that bring none of their own.
+    /// Decides one call and answers it; returns `true` if it was accepted. `proposal` is for calls without a proposal
+    /// of their own.
     fn decide(
         &self,
         answers: &mut Answers<'_>,
@@ -210,14 +212,14 @@ impl Check {
             Ok(call) => call,
             Err(bad) => {
                 let rejection = gate.refuse_malformed(bad.call_id.unwrap_or("-"), &bad.reason);
-                // The operator reads why; the agent gets the code alone.
+                // The operator sees the reason; the agent receives only the code.
                 note(&format!("{}: {}", shown_id(rejection.call_id()), one_line(&bad.reason)));
                 answers.refuse(&rejection, bad.call_id, None)?;
                 return Ok(false);
             }
         };
         let args_digest = call.args_digest();
-        // What the gate reads, within its own limits, is the canonical text of this one reading of the line.
+        // The gate reads the canonical text of this reading of the line, within its own limits.
         let args = call.args.bytes();
         let mut asked = match call.server.or_else(|| self.default_server(gate, call.tool)) {
             Some(server) => ToolCall::new(call.call_id, server, call.tool, args),
@@ -240,7 +242,8 @@ impl Check {
         match gate.check(&asked) {
             Ok(accepted) => {
                 answers.accept(call.call_id, &accepted)?;
-                // Whoever asked runs it now, and does not say here how it ended: unknown is what goes on record.
+                // The caller runs the tool now and does not report the outcome here, so the outcome is recorded as
+                // unknown.
                 drop(accepted);
                 Ok(true)
             }
@@ -251,7 +254,7 @@ impl Check {
         }
     }
 
-    /// The server of a line that names none, where the tool's name alone would be nobody's: `--server`.
+    /// Returns `--server` for a line without a server, if several disclosed tools have the given name.
     fn default_server(&self, gate: &ToolGate, tool: &str) -> Option<&str> {
         let named = |id: &&ToolId| id.name().as_str() == tool;
         let several = gate.contract().tools().iter().filter(named).count() > 1;
@@ -259,11 +262,11 @@ impl Check {
     }
 }
 
-/// Reads standard input in a thread, since reading cannot be interrupted. A signal puts an end behind what was read.
+/// Reads standard input in a thread, because a read cannot be interrupted. A signal queues an end of input.
 fn read_lines(interrupt: &Interrupt) -> Result<Receiver<io::Result<Option<Line>>>, Failure> {
     let (sender, lines) = sync_channel(1);
     let waker = sender.clone();
-    // Where there is no room, a line is there to be received, and no reader sleeps.
+    // If the channel is full, a line is waiting and the receiver is awake.
     interrupt.on_signal(move || drop(waker.try_send(Ok(None))));
     let read = move || {
         let mut input = io::stdin().lock();
@@ -281,7 +284,7 @@ fn read_lines(interrupt: &Interrupt) -> Result<Receiver<io::Result<Option<Line>>
     }
 }
 
-/// The next line; nothing at the end of the input, and once a signal came.
+/// Returns the next line; `None` at the end of the input or after a signal.
 fn next(lines: &Receiver<io::Result<Option<Line>>>, interrupt: &Interrupt) -> Result<Option<Line>, Failure> {
     let line = lines.recv().unwrap_or(Ok(None));
     if interrupt.signal().is_some() {
@@ -316,7 +319,7 @@ impl Answers<'_> {
         call_id: Option<&str>,
         args_digest: Option<Digest>,
     ) -> Result<(), Failure> {
-        // An id that is none comes back with what hides in it spelled out.
+        // An invalid id is returned with its invisible characters escaped.
         let call_id = call_id.map(|id| if CallId::new(id).is_ok() { id } else { rejection.call_id() });
         let wanted =
             rejection.approval_request().filter(|_| rejection.code() == RejectionCode::ApprovalRequired);
@@ -341,7 +344,7 @@ impl Answers<'_> {
         })
     }
 
-    /// Each answer goes out at once: the other side waits for it.
+    /// Writes and flushes one answer: the peer waits for it.
     fn tell(&mut self, decision: &Decision<'_>) -> Result<(), Failure> {
         self.out.json(decision)?;
         self.out.flush()

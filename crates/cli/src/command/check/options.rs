@@ -86,13 +86,13 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// How a call's approval is minted, where approvals are taken.
+    /// Returns the settings of the minting command, if approvals are accepted.
     pub(crate) fn minting(&self) -> Option<Minting> {
         let key_file = self.approval_key.as_ref()?.display().to_string();
         Some(Minting { key_file, run: self.run.to_string(), ttl: minted_ttl(self.approval_ttl) })
     }
 
-    /// Makes the plan of the session out of the options.
+    /// Builds the session plan from the options.
     pub(crate) fn plan(&self) -> Result<SessionPlan, Failure> {
         if self.goal.as_deref() == Some("-") {
             return Err(Failure::usage("--goal cannot be `-`: standard input holds the calls"));

@@ -1,4 +1,4 @@
-//! A plan that the session is held to.
+//! The plan that a session follows.
 
 use std::path::PathBuf;
 
@@ -27,8 +27,8 @@ pub(super) struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// Prepares the session, and the plan that it starts with where there is one. Where the session was not `named`, it is the one that
-    /// the plan says it is for. No file is made.
+    /// Prepares the session and its first plan, if there is one. Without a `named` session, the plan's own session is
+    /// used. Creates no file.
     pub(super) fn prepare(
         &self,
         mut session: SessionPlan,
@@ -58,12 +58,12 @@ impl PlanOptions {
     }
 }
 
-/// Starts the plan. That it starts, or why it does not, is on record.
+/// Starts the plan. The gate records the start or the reason for a refusal.
 pub(super) fn start(gate: &ToolGate, plan: PlanSettings) -> Result<(), Failure> {
     gate.start_plan(plan).map(drop).map_err(|error| failure(&error))
 }
 
-/// The plan, if the session may start it.
+/// Returns the plan if the session may start it.
 fn checked(file: PlanFile, session: &PreparedSession) -> Result<Plan, Failure> {
     let plan = plan_for(file, session)?;
     commit_plan(plan.clone(), session.contract(), &session.registry().view())

@@ -41,7 +41,7 @@ pub(crate) struct ProposalOptions {
 }
 
 impl ProposalOptions {
-    /// Whether proposals are looked at, and how they are judged then.
+    /// Returns the profile by which proposals are judged; `None` if they are ignored.
     pub(crate) fn profile(&self) -> Option<Profile> {
         let asked_for = self.proposal.is_some()
             || self.profile.is_some()
@@ -54,13 +54,13 @@ impl ProposalOptions {
         asked_for.then(|| self.profile.unwrap_or_default())
     }
 
-    /// The proposal of the calls that bring none of their own, as it is in its file.
+    /// Reads the proposal for calls without one of their own, unparsed.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, Failure> {
         self.proposal.as_deref().map(|path| read_file(path, TEXT_BYTES)).transpose()
     }
 
-    /// Makes the plan out of the options. Attestations and endorsements are spent in `spent`; without it beside the keyring,
-    /// and without that beside the endorsed digests.
+    /// Builds the proposal plan from the options. Attestations and endorsements are spent in the store `spent`; by
+    /// default in a file beside the keyring, or else beside the endorsed digests.
     pub(crate) fn plan(&self, audience: &Audience, spent: Option<PathBuf>) -> Option<ProposalPlan> {
         let profile = self.profile()?;
         Some(ProposalPlan {
@@ -77,7 +77,7 @@ impl ProposalOptions {
     }
 }
 
-/// What is used once is used up in whatever process: it is remembered where the key is.
+/// Returns the path of the store beside a key file. why: a single-use item is used up for every process with that key.
 pub(crate) fn beside(key: &Path) -> PathBuf {
     let mut name = OsString::from(key);
     name.push(".spent.sqlite");

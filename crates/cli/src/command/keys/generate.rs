@@ -52,7 +52,7 @@ impl Generate {
         }
     }
 
-    /// Makes a key, and writes both halves, or neither.
+    /// Generates a key and writes both halves, or neither.
     fn pair(
         &self,
         write_secret: impl Fn(&Path, &SigningKey) -> Result<(), KeyFileError>,
@@ -71,7 +71,7 @@ impl Generate {
         write_secret(&self.out, &key).map_err(|error| about(&self.out, error))?;
         if let Some(path) = &self.public_out {
             write_public(path, &key).inspect_err(|_| {
-                // Half a pair is no result: the secret half was made just now and nobody has it.
+                // Half a pair is useless: no one has the secret half yet.
                 let _ = std::fs::remove_file(&self.out);
             })?;
         }

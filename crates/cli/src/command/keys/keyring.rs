@@ -11,7 +11,7 @@ use crate::files::{TEXT_BYTES, read_trusted_file};
 use crate::output::{Output, internal};
 use crate::time::{moment, now};
 
-/// What a keyring can say. Its keys are none: it is refused until they are replaced.
+/// Example of a keyring. Its keys are placeholders, so it is refused until they are replaced.
 const EXAMPLE: &str = r#"{
   "trusted_keys": {
     "assistant-1": "PUBLIC KEY: base64, 64 hexadecimal digits, or PEM",
@@ -84,7 +84,7 @@ fn named_file(text: &str) -> Result<(String, PathBuf), &'static str> {
     Ok((id.to_owned(), file.into()))
 }
 
-/// The keyring's text with more keys in it: read back as any other, so that nothing is printed that would be refused.
+/// Returns the keyring's text with more keys. It is parsed again, so that no invalid keyring is printed.
 fn with_keys(
     keyring: &EvidenceKeyring,
     more: &[(String, PathBuf)],
@@ -109,8 +109,7 @@ fn with_keys(
     Ok(text)
 }
 
-/// Reads the keyring that evidence is verified with. One that cannot be used, whatever the reason, ends the run as
-/// PIC/1.0's own verb does.
+/// Reads the keyring that verifies evidence. Any failure exits with PIC/1.0's own code for keyrings.
 pub(crate) fn read_evidence_keyring(path: &Path, now: Timestamp) -> Result<EvidenceKeyring, Failure> {
     let bytes = read_trusted_file(path, TEXT_BYTES).map_err(|failure| failure.ending(Exit::Keyring))?;
     EvidenceKeyring::from_json_at(&bytes, now).map_err(|error| {
@@ -176,7 +175,7 @@ fn tell(out: &mut Output, keyring: &EvidenceKeyring, now: Timestamp) -> Result<(
     Ok(())
 }
 
-/// The parts of a scope that are stated. One that is not allows everything.
+/// Returns the stated parts of a scope. A part that is not stated allows everything.
 fn scope(scope: &KeyScope) -> impl Iterator<Item = (&'static str, Vec<String>)> {
     let tools = scope.tools().map(|tools| tools.map(str::to_owned).collect());
     let servers = scope.servers().map(|servers| servers.map(ToString::to_string).collect());

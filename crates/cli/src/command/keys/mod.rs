@@ -62,7 +62,7 @@ impl Keys {
     }
 }
 
-/// Reads the signing keys that an option names.
+/// Reads the signing keys of an option.
 pub(crate) fn read_signers(paths: &[PathBuf]) -> Result<Vec<SigningKey>, Failure> {
     paths.iter().map(|path| read_signer(path)).collect()
 }

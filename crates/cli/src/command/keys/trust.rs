@@ -123,7 +123,7 @@ impl Verify {
         let bytes = read_file(&self.file, REGISTRY_BYTES)?;
         let envelope = Envelope::from_json(&bytes, bytes.len())
             .map_err(|error| Failure::from(error).about(self.file.display()).into_refusal())?;
-        // No registry is at hand here that could have revoked a key; a gate that holds one asks it.
+        // This verb has no registry that could revoke a key; a gate with a registry asks it.
         let next = now
             .update(&envelope, &|_| false)
             .map_err(|error| Failure::from(error).about(self.file.display()).into_refusal())?;
@@ -134,7 +134,7 @@ impl Verify {
     }
 }
 
-/// Reads the file that says whose signatures count.
+/// Reads a trust root file.
 pub(crate) fn read_trust_root(path: &Path) -> Result<TrustRoot, Failure> {
     let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
     TrustRoot::from_json(&bytes).map_err(|error| Failure::from(error).about(path.display()))

@@ -1,4 +1,4 @@
-//! Signs of life of a session, by which its questions are known to be of use.
+//! Heartbeats of a session: they show whether its questions still need an answer.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,19 +13,19 @@ use crate::failure::Failure;
 use crate::output::note;
 use crate::time::now;
 
-/// Time between two signs of life. A session counts as ended after three of these.
+/// Time between two heartbeats. A session without one for three periods counts as ended.
 const BEAT: Duration = Duration::from_secs(5);
 
-/// Reports the life of a session to the store of its questions, in a thread of its own, and its end when dropped.
+/// Reports a session as alive to its store of questions from its own thread, and as ended when dropped.
 pub(super) struct LiveSession {
     store: Arc<SqliteStore>,
     session: SessionId,
-    /// Dropped to stop the thread.
+    /// Dropping it stops the thread.
     _running: Sender<()>,
 }
 
 impl LiveSession {
-    /// Begins with the first sign.
+    /// Starts with the first heartbeat.
     pub(super) fn begin(
         store: Arc<SqliteStore>,
         session: SessionId,
@@ -54,7 +54,8 @@ impl LiveSession {
 
 impl Drop for LiveSession {
     fn drop(&mut self) {
-        // A late sign does not bring an ended session back. Where this fails, the session counts as ended a little later.
+        // A late heartbeat does not revive an ended session. If this call fails, the session counts as ended a little
+        // later.
         let _ = self.store.end_session(&self.session);
     }
 }

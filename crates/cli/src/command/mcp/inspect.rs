@@ -64,7 +64,8 @@ impl Inspect {
         }
         let draft = self.draft(&tools, self.server_entry(hello.value())?.as_ref());
         RegistryDraft::from_json(draft.to_string().as_bytes())?;
-        // What a server says of its tools is shown here first: nothing hides in it, and the JSON is the same.
+        // Text from the server is first displayed here, so invisible characters are escaped; the JSON value is
+        // unchanged.
         let text = draft.to_string();
         if out.is_json() {
             out.line(&shown_line(&text))?;
@@ -78,8 +79,8 @@ impl Inspect {
         Ok(Exit::Done)
     }
 
-    /// The server's name, version and instructions, for the operator to read. Instructions that a registry cannot hold are left
-    /// out, and so are not pinned.
+    /// Builds the entry with the server's name, version and instructions, for the operator to read. Instructions that a
+    /// registry cannot hold are left out and so are not pinned.
     fn server_entry(&self, hello: ValueRef<'_>) -> Result<Option<ServerEntry>, Failure> {
         let mut entry = ServerEntry::new(self.name.clone());
         if let Some(info) = hello.pointer("/result/serverInfo").filter(|info| info.kind() == Kind::Object) {
@@ -107,7 +108,7 @@ impl Inspect {
         Ok(Some(entry).filter(|entry| entry.info().is_some() && holds(entry).is_ok()))
     }
 
-    /// One tool as tight as can be: lowering it is for the operator to do, on purpose.
+    /// Builds the entry of a tool with the strictest rules. The operator has to relax them deliberately.
     fn entry(&self, tool: ValueRef<'_>) -> Result<Value, Failure> {
         let definition = definition_digest(tool)?;
         let name = tool.get("name").and_then(ValueRef::as_str).unwrap_or_default();
@@ -149,7 +150,7 @@ impl Inspect {
         json!({
             "format": FORMAT,
             "version": 1,
-            // A registry holds no agent without tools.
+            // A registry cannot contain an agent without tools.
             "agents": Some(agent).filter(|_| !ids.is_empty()).into_iter().collect::<Vec<_>>(),
             "tools": tools,
             "servers": server.into_iter().collect::<Vec<_>>(),

@@ -35,7 +35,7 @@ impl Mcp {
     }
 }
 
-/// What `mcp run --help` ends with. The configuration in it is read by a test.
+/// End of the help of `mcp run`. A test reads the configuration in it.
 const RUN_HELP: &str = "\
 Example:
   countersign mcp run --config gateway.toml -- npx -y @modelcontextprotocol/server-filesystem /srv/docs

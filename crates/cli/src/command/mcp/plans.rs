@@ -1,4 +1,4 @@
-//! How a gateway's session is held to plans: what the operator says, and the plan that is there from the start.
+//! How a gateway's session follows plans: the operator's settings, and the plan at the start.
 
 use std::path::PathBuf;
 
@@ -61,12 +61,12 @@ pub(crate) struct BreachFlags {
 }
 
 impl BreachFlags {
-    /// Whether any of it is said.
+    /// Returns `true` if any of the options is given.
     pub(crate) const fn is_given(self) -> bool {
         self.on_breach.is_some() || self.breaches.is_some()
     }
 
-    /// The plan's response to breaches.
+    /// Returns the plan's response to breaches.
     pub(crate) fn on_breach(self) -> Result<OnBreach, Failure> {
         on_breach(self.on_breach.unwrap_or_default(), self.breaches)
     }
@@ -87,7 +87,7 @@ fn on_breach(what: Breach, breaches: Option<u32>) -> Result<OnBreach, Failure> {
     }
 }
 
-/// The configuration's `[plan]`.
+/// The `[plan]` table of the configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlanPart {
@@ -126,7 +126,7 @@ pub(crate) struct PlanFlags {
     breach: BreachFlags,
 }
 
-/// What else the configuration says that plans depend on.
+/// Other settings of the configuration that plans depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
     pub(crate) has_goal: bool,
@@ -134,7 +134,7 @@ pub(crate) struct Around {
     pub(crate) names_session: bool,
 }
 
-/// A plan that the session starts with, checked against what the session may do.
+/// The first plan of a session, checked against the session's contract.
 #[derive(Debug)]
 pub(crate) struct FirstPlan {
     pub(crate) plan: Plan,
@@ -142,12 +142,12 @@ pub(crate) struct FirstPlan {
 }
 
 impl PlanPart {
-    /// Every path in it.
+    /// Iterates over all paths in it.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         [&mut self.file, &mut self.approval_file].into_iter().flatten()
     }
 
-    /// The same with what the command line says instead.
+    /// Overrides the settings by those of the command line.
     #[must_use]
     pub(crate) fn or(self, flags: &PlanFlags) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl PlanPart {
         }
     }
 
-    /// Refuses what cannot be meant together.
+    /// Refuses settings that contradict each other.
     pub(crate) fn check(&self, around: &Around) -> Result<(), Failure> {
         let conflict = |text: &str| Err(Failure::new("CONFIG_CONFLICT", text));
         let no_approvals = |text: &str| Err(Failure::new("CONFIG_NO_APPROVALS", text));
@@ -194,17 +194,17 @@ impl PlanPart {
         }
     }
 
-    /// The plan's response to calls that are not its next one.
+    /// Returns the plan's response to calls other than its next one.
     pub(crate) fn on_breach(&self) -> Result<OnBreach, Failure> {
         on_breach(self.on_breach, self.breaches)
     }
 
-    /// Says whether every call needs a plan.
+    /// Returns the rule: which calls need a plan.
     pub(crate) const fn rule(&self) -> Rule {
         self.rule
     }
 
-    /// The gateway's settings with what the client may do about plans.
+    /// Adds the rules for plans that the client submits to the gateway's settings.
     pub(crate) fn settings(&self, settings: GatewaySettings) -> Result<GatewaySettings, Failure> {
         if !self.submit {
             return Ok(settings);
@@ -215,7 +215,7 @@ impl PlanPart {
         })?)
     }
 
-    /// Reads the plan that the session starts with, and checks it as the gate will. No file is made.
+    /// Reads the first plan and checks it as the gate will. Creates no file.
     pub(crate) fn prepare(
         &self,
         session: &PreparedSession,
@@ -234,7 +234,7 @@ impl PlanPart {
     }
 }
 
-/// The plan, if the session may start it.
+/// Returns the plan if the session may start it.
 fn checked(bytes: &[u8], session: &PreparedSession, server: &ServerName) -> Result<Plan, StartPlanError> {
     let context = session.plan_context()?;
     let plan = read_plan(bytes, server, context.clone())?;
@@ -246,7 +246,8 @@ fn checked(bytes: &[u8], session: &PreparedSession, server: &ServerName) -> Resu
     Ok(plan)
 }
 
-/// A plan that is malformed is a mishap; one that the session may not start is a refusal.
+/// Maps an error to a failure: a malformed plan is an error (exit 1), a plan that the session may not start is refused
+/// (exit 3).
 pub(crate) fn failure(error: &StartPlanError) -> Failure {
     let text = chain(error);
     if matches!(error, StartPlanError::Plan(_)) {

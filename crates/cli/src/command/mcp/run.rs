@@ -50,7 +50,7 @@ impl Run {
         let mut server = Server::start(&self.server, &interrupt)?;
         exports.begin(prepared.registry())?;
         let session = prepared.open_watched(&exports)?;
-        // Behind it nothing is recorded: until the gateway runs, a failure ends the session.
+        // Nothing is recorded after the session's end. A failure before the gateway runs ends the session.
         let at_end = SessionEnd::new(&session);
         exports.opened(session.gate.contract().agent(), session.log.as_ref());
         let watch = Arc::new(Watch::new(session.gate.clone()));
@@ -107,7 +107,7 @@ impl Run {
     }
 }
 
-/// A gateway ends in order when its client does.
+/// Maps the end of the gateway: it is orderly only if the client ended first.
 fn in_order(ended: Result<GatewayEnd, GatewayError>) -> Result<Exit, Failure> {
     if ended? == GatewayEnd::ServerEnded {
         return Err(Failure::new("SERVER_ENDED", "the server ended before its client did"));

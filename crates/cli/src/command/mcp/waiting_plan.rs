@@ -1,4 +1,4 @@
-//! A plan that waits for its approval, for a person's eyes.
+//! A plan that waits for its approval, displayed to a person.
 
 use countersign_approval_token::PendingApproval;
 use countersign_canonical_json::to_canonical;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::command::plan::unchecked;
 use crate::shown::shown_json;
 
-/// A pending approval of a whole plan, read from the arguments that the approval binds.
+/// A pending approval of a whole plan, parsed from the arguments that the approval binds.
 #[derive(Debug)]
 pub(crate) struct WaitingPlan {
     plan: Plan,
@@ -17,26 +17,26 @@ pub(crate) struct WaitingPlan {
 }
 
 impl WaitingPlan {
-    /// The plan, if it is one that would be approved: what is shown has the root that is signed.
+    /// Returns the plan if the approval is of one, and if the root to display equals the root to sign.
     pub(crate) fn of(pending: &PendingApproval) -> Option<Self> {
         let binding = pending.binding();
         if (binding.tool().server().as_str(), binding.tool().name().as_str()) != PLAN_TOOL {
             return None;
         }
         let plan = Plan::from_json(pending.args().as_bytes(), &PlanLimits::default()).ok()?;
-        // Whether it may run was asked before anybody was asked to approve it, and is asked again when it starts.
+        // The gate checked whether the plan may run before it asked for the approval, and checks it again at the start.
         let root = *unchecked(plan.clone()).ok()?.root();
         (binding.plan() == Some(&root.digest())).then_some(Self { plan, root })
     }
 
-    /// What it is, in a few words.
+    /// Returns a short title.
     pub(crate) fn title(&self) -> String {
         let steps = self.plan.steps().len();
         let kind = if self.plan.header().amends().is_some() { "amendment" } else { "plan" };
         format!("{kind} of {steps} {}, root {}", if steps == 1 { "step" } else { "steps" }, self.root)
     }
 
-    /// The same for programs. The steps are in the arguments.
+    /// Returns the summary as JSON. The steps are in the arguments.
     pub(crate) fn report(&self) -> Value {
         let amends = self.plan.header().amends();
         json!({
@@ -46,7 +46,7 @@ impl WaitingPlan {
         })
     }
 
-    /// Every step, with what is left open and what hides in the arguments spelled out.
+    /// Describes every step with its open places; invisible characters in the arguments are escaped.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
         if let Some(old) = self.plan.header().amends() {
@@ -78,7 +78,7 @@ fn described(at: u64, step: &Step) -> String {
     text
 }
 
-/// Text that is not ours, as JSON spells it, so that it cannot be taken for ours.
+/// Returns untrusted text as a JSON string, so that it cannot be mistaken for the program's own output.
 pub(crate) fn spelled(text: &str) -> String {
     to_canonical(&text).map_or_else(|_| String::from("(not shown)"), |text| shown_json(text.as_str()))
 }

@@ -1,11 +1,11 @@
-//! The action proposal that came with a call that waits, for the person who is asked.
+//! The action proposal of a call that waits, displayed to the approver.
 
 use countersign_approval_token::{ClaimSummary, EvidenceSummary, ProposalSummary};
 
 use super::waiting_plan::spelled;
 
-/// Claims, evidence and signers in lines, each of which begins on a line of its own. The agent's text is in quotes, with
-/// invisible characters escaped.
+/// Describes claims, evidence and signers, each from the start of a line. The agent's text is in quotes, with invisible
+/// characters escaped.
 pub(crate) fn describe(proposal: &ProposalSummary) -> String {
     let verdict = match (proposal.code(), proposal.effective_impact()) {
         (Some(code), _) => format!("NOT VERIFIED by {}: {code}", proposal.profile()),

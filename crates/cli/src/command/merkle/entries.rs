@@ -10,9 +10,9 @@ use crate::failure::Failure;
 use crate::files::Source;
 use crate::lines::{Line, next_line};
 
-/// The most bytes of a list of entries that is one JSON text, which is read as a whole.
+/// Most bytes of a JSON list of entries, which is read as a whole.
 const LIST_BYTES: u64 = 64 << 20;
-/// The longest line that can be an entry.
+/// Most bytes of a line.
 const LINE_BYTES: usize = 16 << 20;
 
 /// Where entries come from.
@@ -25,7 +25,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Hands over the hash of each entry, in order.
+    /// Passes the hash of each entry to `take`, in order.
     pub(super) fn each(&self, mut take: impl FnMut(LeafHash) -> Result<(), Failure>) -> Result<(), Failure> {
         match &self.lines {
             None => list()?.iter().try_for_each(|entry| take(LeafHash::of(&decode(entry)?))),
@@ -68,7 +68,7 @@ fn list() -> Result<Vec<String>, Failure> {
     serde_json::from_slice(&bytes).map_err(|error| malformed("not an array of texts", &error))
 }
 
-/// Why input cannot be read, and where, with nothing of what it says: that may be long, and somebody else's.
+/// Failure for malformed input with its line and column. It omits the content, which may be long or untrusted.
 pub(super) fn malformed(what: &str, error: &serde_json::Error) -> Failure {
     let why = if error.is_data() { what } else { "not JSON" };
     let text = format!("{why}, at line {} column {}", error.line(), error.column());
@@ -80,13 +80,13 @@ fn unreadable(name: &str, error: &io::Error) -> Failure {
     Failure::new(code, error.to_string()).about(name)
 }
 
-/// Reads standard Base64, with padding, in its one spelling.
+/// Decodes standard Base64 with padding, in canonical form.
 pub(super) fn decode(text: &str) -> Result<Vec<u8>, Failure> {
     Base64::decode_vec(text)
         .map_err(|_| Failure::new("MERKLE_BASE64", "a text is not standard Base64 with padding"))
 }
 
-/// Writes a hash as it is read.
+/// Encodes a hash in the form that [`decode`] reads.
 pub(super) fn encode(hash: &[u8; 32]) -> String {
     Base64::encode_string(hash)
 }

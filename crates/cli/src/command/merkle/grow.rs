@@ -31,7 +31,7 @@ pub(crate) struct Prove {
 
 impl Root {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        // The list may be larger than memory; a frontier grows with its logarithm.
+        // The list may exceed memory; a frontier grows with the logarithm of its size.
         let mut tree = Frontier::new();
         self.entries.each(|leaf| tree.append(leaf).map(drop).map_err(|error| failure(&error)))?;
         let head = tree.head();
@@ -43,7 +43,7 @@ impl Root {
 }
 
 impl Prove {
-    /// What is printed is what the verifying verbs read, in either form of output.
+    /// Prints the proof as JSON in either output format: the verifying verbs read it.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let mut tree = MerkleTree::new();
         self.entries.each(|leaf| tree.append(leaf).map(drop).map_err(|error| failure(&error)))?;
@@ -69,7 +69,7 @@ fn consistency(tree: &MerkleTree, old_size: u64, size: u64) -> Result<Value, Tre
     Ok(consistency_report(&proof, &tree.head_at(old_size)?, &tree.head_at(size)?))
 }
 
-/// A proof that a leaf is in a tree, as the verifying verb reads it.
+/// Returns an inclusion proof in the form that the verifying verb reads.
 pub(crate) fn inclusion_report(proof: &InclusionProof, leaf: &LeafHash, head: &TreeHead) -> Value {
     json!({
         "leafIdx": proof.index(),
@@ -80,7 +80,7 @@ pub(crate) fn inclusion_report(proof: &InclusionProof, leaf: &LeafHash, head: &T
     })
 }
 
-/// A proof that a tree goes on from another, as the verifying verb reads it.
+/// Returns a consistency proof in the form that the verifying verb reads.
 pub(crate) fn consistency_report(proof: &ConsistencyProof, old: &TreeHead, new: &TreeHead) -> Value {
     json!({
         "size1": proof.old_size(),

@@ -36,7 +36,7 @@ struct InclusionInput {
     _want_err: IgnoredAny,
 }
 
-/// What `verify-consistency` reads.
+/// Input of `verify-consistency`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConsistencyInput {
@@ -54,7 +54,7 @@ struct ConsistencyInput {
     _want_err: IgnoredAny,
 }
 
-/// A member that may be null, and has to be there all the same.
+/// Deserializes a required member that may be null.
 fn perhaps<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(from)
 }
@@ -95,7 +95,8 @@ const fn is_same_size(old: u64, new: u64) -> bool {
     old == new && old > 0 && new <= MAX_SIZE
 }
 
-/// Two roots of trees of one size are only compared, so their bytes need not be those of a hash. No bytes are no root.
+/// Compares the roots of two trees of the same size. They are only compared, so their bytes need not have the length of
+/// a hash. An empty root is refused.
 fn is_same_root(old: &[u8], new: &[u8]) -> Result<(), Failure> {
     for root in [old, new] {
         if root.is_empty() {
@@ -105,14 +106,15 @@ fn is_same_root(old: &[u8], new: &[u8]) -> Result<(), Failure> {
     if old == new { Ok(()) } else { Err(refused(ProofError::Root)) }
 }
 
-/// Reads one strict object: each member once, of its kind and known. Sizes are exact up to the last integer of 64 bits.
+/// Reads one strict object: every member known, of the right type and at most once. Sizes are exact up to the largest
+/// 64-bit integer.
 fn input<T: DeserializeOwned>() -> Result<T, Failure> {
     let bytes = Source::Stdin.read_prefix(TEXT_BYTES.saturating_add(1))?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > TEXT_BYTES) {
         return Err(Failure::new("FILE_TOO_LARGE", "a proof has at most 1 MiB"));
     }
     let what = "a member is missing, unknown, there twice or of the wrong kind";
-    // Where an object is due, the reader would take a list of what its members hold as well.
+    // `serde_json` would also accept an array of the members' values.
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(Failure::new("MERKLE_INPUT", "not an object in JSON"));
     }
@@ -136,7 +138,7 @@ fn head(size: u64, root: &[u8]) -> Result<TreeHead, Failure> {
     TreeHead::new(size, root).map_err(|error: HeadError| Failure::refused(error.code(), error.to_string()))
 }
 
-/// What is not a hash cannot lead to a root: the answer is no.
+/// Refuses bytes that are not a hash: they cannot lead to a root.
 fn no_hash(error: HashError) -> Failure {
     Failure::refused(error.code(), error.to_string())
 }

@@ -9,21 +9,22 @@ use ureq::http::Uri;
 use crate::failure::{Exit, Failure, chain};
 use crate::http::{Address, PlainHttp};
 
-/// Where a witness takes checkpoints.
+/// URL to which a witness accepts checkpoints.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint(Address);
 
 impl FromStr for Endpoint {
     type Err = &'static str;
 
-    /// Reads the URL that `/add-checkpoint` follows. The message holds none of it: a path may be a secret.
+    /// Parses the base URL, to which `/add-checkpoint` is appended. The error message omits the URL: a path may be a
+    /// secret.
     fn from_str(base: &str) -> Result<Self, Self::Err> {
         let address = Address::read(&format!("{}/add-checkpoint", base.trim_end_matches('/')));
         address.map(Self).ok_or("not a URL like https://witness.example/path")
     }
 }
 
-/// Posts to one witness. Neither the time nor the bytes of an answer are without an end.
+/// HTTP client of one witness. Each answer is limited in time and in bytes.
 #[derive(Debug)]
 pub(super) struct Post {
     agent: Agent,
@@ -39,14 +40,14 @@ impl Post {
         Ok(Self { agent, uri: to.0.uri().clone() })
     }
 
-    /// Sends a body and gives the answer's status, and its body where the protocol has one.
+    /// Sends a body and returns the status of the answer, and its body for the statuses that the protocol gives one.
     pub(super) fn send(&self, body: String) -> Result<(u16, Vec<u8>), Failure> {
         let mut response = self.agent.post(self.uri.clone()).send(body).map_err(|error| failed(&error))?;
         let status = response.status().as_u16();
         if !matches!(status, 200 | 409) {
             return Ok((status, Vec::new()));
         }
-        // One byte more than may come, so that the reader of the answer can tell that it is too long.
+        // Reads beyond the limit, so that the parser can detect an answer that is too long.
         let limit = u64::try_from(MAX_WITNESS_ANSWER_BYTES).unwrap_or(u64::MAX).saturating_add(2);
         let body = response.body_mut().with_config().limit(limit).read_to_vec();
         body.map(|body| (status, body)).map_err(|error| failed(&error))
