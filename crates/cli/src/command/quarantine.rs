@@ -112,7 +112,7 @@ impl Change {
     }
 }
 
-/// Looking makes no store: a path that was mistyped does not answer that nobody is in quarantine.
+/// Opens a store without creating it: a mistyped path must not report that no agent is in quarantine.
 fn open_existing(path: &Path) -> Result<SqliteStore, Failure> {
     open_existing_store(path)
 }

@@ -24,7 +24,7 @@ use crate::random;
 use crate::session::open_existing_store;
 use crate::time::now;
 
-/// The run whose keys are used where none is named.
+/// Default run, whose keys are used if none is named.
 pub(crate) const DEFAULT_RUN: &str = "check";
 
 /// Mint and verify approvals of one exact call.
@@ -221,7 +221,7 @@ impl Verify {
     }
 }
 
-/// Why a token is refused. Once its tag has verified, who runs this holds its key, and learns what differs.
+/// Returns why a token is refused. Once its tag has verified, the caller has its key and may learn the difference.
 fn differing(error: &ApprovalError) -> Failure {
     let what = match error.reason() {
         "shape" | "tag" | "expired" => return Failure::new(error.code(), error.to_string()),
@@ -296,7 +296,7 @@ impl Bindings {
     }
 }
 
-/// Refuses a tool that the registry does not list, or not for the agent that the token binds.
+/// Refuses a tool that the registry does not list, or does not list for the bound agent.
 fn check_listed(binding: &CallBinding, registry: &Path, root: &Path) -> Result<(), Failure> {
     let root = read_trust_root(root)?;
     let bytes = read_trusted_file(registry, REGISTRY_BYTES)?;

@@ -13,28 +13,28 @@ use crate::output::{Output, note};
 use crate::shown::shown_json;
 use crate::time::now;
 
-/// How an approval can be had that is missing.
+/// How a missing approval can be obtained.
 #[derive(Debug)]
 pub(super) enum Asking {
-    /// It cannot: no approval is taken.
+    /// Not at all: the session accepts no approvals.
     Nobody,
     /// By minting a token with the gate's key file.
     Minting { key_file: PathBuf, run: RunId, ttl: Millis },
-    /// By approving what is filed in the configuration's store.
+    /// By approving the question filed in the configuration's store.
     Filing { config: PathBuf, ttl: Millis },
 }
 
-/// Something that has to be approved: the plan, or one of its calls.
+/// A subject of approval: the plan, or one of its calls.
 #[derive(Debug)]
 pub(super) struct Question {
-    /// What it is about, for a person.
+    /// Description for a person.
     pub(super) what: String,
     pub(super) request: ApprovalRequest,
-    /// The token that came with the command line for exactly this, and verified.
+    /// Verified token from the command line for this subject.
     pub(super) given: Option<String>,
-    /// A file that holds the arguments, if there is one.
+    /// File that contains the arguments, if there is one.
     pub(super) args_file: Option<String>,
-    /// Whether another call of the plan is the same act: only what was said to this very id counts then.
+    /// Another call of the plan is the same act. Then only a decision on this exact id counts.
     pub(super) is_one_of_several: bool,
 }
 
@@ -49,35 +49,35 @@ impl Question {
     }
 }
 
-/// What somebody has said.
+/// Decision on a question.
 #[derive(Debug)]
 pub(super) enum Answer {
     Yes(Yes),
-    /// No, and who said so.
+    /// Denial, with the operator who denied.
     No(OperatorId),
 }
 
-/// An approval that nobody has used here yet.
+/// Approval that is still unused here.
 #[derive(Debug)]
 pub(super) struct Yes {
     pub(super) token: String,
-    /// The id that it binds, where it was found in the store.
+    /// Id that the approval binds, if it came from the store.
     filed: Option<CallId>,
 }
 
 impl Yes {
-    /// The id that it binds.
+    /// Returns the id that the approval binds.
     pub(super) fn call_id<'a>(&'a self, question: &'a Question) -> &'a CallId {
         self.filed.as_ref().unwrap_or_else(|| question.request.binding().call_id())
     }
 }
 
-/// Finds approvals that were given, and says what has to be approved where there is none.
+/// Looks up approvals and asks for missing ones.
 #[derive(Debug)]
 pub(super) struct Approvals {
     asking: Asking,
     store: Option<Arc<SqliteStore>>,
-    /// Whether whoever runs the plan knows the session's id and can come again with it.
+    /// The operator knows the session's id and can run the plan again with it.
     session_is_named: bool,
 }
 
@@ -86,7 +86,7 @@ impl Approvals {
         Self { asking, store, session_is_named }
     }
 
-    /// What was said to exactly this. A no that was filed comes before any yes.
+    /// Returns the decision on exactly this question. A filed denial takes precedence over any approval.
     pub(super) fn answer(&self, question: &Question) -> Result<Option<Answer>, Failure> {
         let binding = question.request.binding();
         let store = self.store.as_ref().filter(|_| self.are_filed());
@@ -104,8 +104,8 @@ impl Approvals {
         Ok(found.map(|(id, token)| Answer::Yes(Yes { token: token.as_str().to_owned(), filed: Some(id) })))
     }
 
-    /// Says what has to be approved, and files it where it can be filed: everything that is missing at once, for nothing begins
-    /// before all of it is there.
+    /// Prints the missing approvals and, if possible, files them. It asks for all of them at once: nothing starts
+    /// before the last one is given.
     pub(super) fn ask(&self, out: &mut Output, missing: &[&Question]) -> Result<(), Failure> {
         if !self.session_is_named {
             let text = "an approval is for one session, and the next run has another: name it with --session";
@@ -124,17 +124,17 @@ impl Approvals {
         Ok(())
     }
 
-    /// Whether questions are filed, where others can answer them.
+    /// Returns `true` if questions are filed in a store, where others can answer them.
     pub(super) const fn are_filed(&self) -> bool {
         matches!(self.asking, Asking::Filing { .. })
     }
 
-    /// Whether the session takes approvals at all.
+    /// Returns `true` if the session accepts approvals.
     pub(super) const fn are_taken(&self) -> bool {
         self.store.is_some()
     }
 
-    /// Checks that a token could be spent now, and spends nothing.
+    /// Checks that a token could be spent now, without spending it.
     pub(super) fn check_unspent(&self, ticket: &Ticket) -> Result<Result<(), RejectionCode>, Failure> {
         let Some(store) = &self.store else { return Ok(Ok(())) };
         Ok(match store.can_spend(ticket, now()?) {
@@ -146,8 +146,8 @@ impl Approvals {
         })
     }
 
-    /// Takes an approval out of the store that has been used or can never be. What keeps it from being used twice is the
-    /// gate's own store of spent tokens, not this: where it fails, the run goes on.
+    /// Marks a filed approval as used if it was used or can no longer be. The gate's own store of spent tokens prevents
+    /// a second use, so a failure here does not end the run.
     pub(super) fn retire(&self, yes: &Yes, refused: Option<RejectionCode>) {
         let Some(id) = &yes.filed else { return };
         let is_over = refused.is_none_or(|code| {
@@ -161,7 +161,7 @@ impl Approvals {
         });
         let Some(store) = self.store.as_ref().filter(|_| is_over) else { return };
         match store.mark_used(id) {
-            // Somebody else may have tried it as well.
+            // Another process may have marked it already.
             Ok(()) | Err(PendingError::Decided) => {}
             Err(error) => {
                 note(&format!(
@@ -189,7 +189,7 @@ impl Approvals {
         out.line(&text)
     }
 
-    /// The command that approves it. Where approvals are filed, it is filed first.
+    /// Returns the command that approves the request. If approvals are filed, files the request first.
     fn command(&self, request: &ApprovalRequest, args_file: &str) -> Result<Option<Vec<String>>, Failure> {
         match (&self.asking, &self.store) {
             (Asking::Nobody, _) | (_, None) => Ok(None),
@@ -233,7 +233,8 @@ fn report(request: &ApprovalRequest) -> serde_json::Value {
     })
 }
 
-/// What has to be approved, for a person. Ids hold nothing hidden; the arguments are shown with it spelled out.
+/// Describes the subject of approval for a person. Ids contain no invisible characters; those in the arguments are
+/// escaped.
 fn describe(what: &str, request: &ApprovalRequest) -> String {
     let mut text = format!("{what} must be approved:");
     for (name, value) in bound(request.binding()) {

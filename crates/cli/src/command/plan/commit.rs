@@ -97,7 +97,7 @@ impl Commit {
     }
 }
 
-/// The steps to tools with that rule.
+/// Returns the steps whose tools have this approval rule.
 pub(super) fn needing(
     steps: &[Step],
     contract: &SessionContract,

@@ -9,36 +9,36 @@ use super::failure;
 use crate::failure::Failure;
 use crate::files::Source;
 
-/// What a plan's file holds. Nothing of it is checked but its form.
+/// Content of a plan file. Only the form is checked.
 #[derive(Debug)]
 pub(crate) enum PlanFile {
-    /// A plan that says what it is for, and whether it is spelled as it is committed.
+    /// A plan with its context, and whether its text is the committed text.
     Whole(Plan, Spelling),
-    /// Steps alone.
+    /// Steps without a context.
     Steps(Vec<Step>),
 }
 
-/// How a whole plan is written.
+/// Spelling of a whole plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spelling {
-    /// Its canonical JSON is what is committed.
+    /// Its canonical JSON is the text that is committed.
     AsCommitted,
-    /// Something in it can be said in other ways, and was.
+    /// Equivalent, but written in another of the permitted ways.
     Other,
 }
 
 impl PlanFile {
-    /// Reads a plan's file strictly, in whichever of its forms.
+    /// Reads a plan file strictly, in either form.
     pub(crate) fn read(from: &Source) -> Result<Self, Failure> {
         let limits = PlanLimits::default();
-        // One more than the reader takes, so that what is too large is refused with the reader's own code.
+        // One byte more than the reader accepts, so that the reader refuses oversized input with its own code.
         let cap = u64::try_from(limits.max_bytes()).unwrap_or(u64::MAX).saturating_add(1);
         let bytes = from.read_prefix(cap)?;
         Self::parse(&bytes, &limits).map_err(|error| failure(error.code(), &error))
     }
 
     fn parse(bytes: &[u8], limits: &PlanLimits) -> Result<Self, PlanError> {
-        // Which form it is: what cannot be read here is for the reader of whole plans to refuse.
+        // Determines the form. Input that cannot be read here is left for the reader of whole plans to refuse.
         let Ok(json) = read(bytes, Recipe::Jcs1, &Limits::hard_caps()) else {
             return Ok(Self::Whole(Plan::from_json(bytes, limits)?, Spelling::Other));
         };
@@ -52,7 +52,7 @@ impl PlanFile {
         }
     }
 
-    /// The steps.
+    /// Returns the steps.
     pub(super) fn steps(&self) -> &[Step] {
         match self {
             Self::Whole(plan, _) => plan.steps(),
@@ -60,12 +60,12 @@ impl PlanFile {
         }
     }
 
-    /// Whether the file's canonical JSON is what an approval of the whole plan binds as arguments.
+    /// Returns `true` if the file's canonical JSON is the text that an approval of the whole plan binds as arguments.
     pub(super) const fn is_as_committed(&self) -> bool {
         matches!(self, Self::Whole(_, Spelling::AsCommitted))
     }
 
-    /// What the plan says that it is for.
+    /// Returns the plan's own context.
     pub(super) fn context(&self) -> Option<&PlanContext> {
         match self {
             Self::Whole(plan, _) => Some(plan.header().context()),
@@ -73,12 +73,12 @@ impl PlanFile {
         }
     }
 
-    /// The session that the plan says it is for.
+    /// Returns the session in the plan's own context.
     pub(crate) fn session(&self) -> Option<&SessionId> {
         self.context().map(PlanContext::session)
     }
 
-    /// Makes the plan for a session, a goal and a registry, or sees that it is for them.
+    /// Makes the plan for a session, a goal and a registry, or checks that a whole plan is for them.
     pub(super) fn for_context(self, context: PlanContext) -> Result<Plan, Failure> {
         match self {
             Self::Whole(plan, _) => {
@@ -92,13 +92,13 @@ impl PlanFile {
     }
 }
 
-/// The list of steps, where the file is one, or an object that has it and nothing else.
+/// Returns the list of steps if the value is one, or an object with `steps` as its only member.
 fn list_of(value: ValueRef<'_>) -> Option<ValueRef<'_>> {
     let list = if value.kind() == Kind::Object && value.len() == 1 { value.get("steps")? } else { value };
     Some(list).filter(|list| list.kind() == Kind::Array)
 }
 
-/// The list with each tool that is named `server:name` as server and name. What is wrong with a step is found by its reader.
+/// Rewrites each tool `server:name` in the list as an object. Malformed steps are left for the reader to refuse.
 fn spelled_out(list: ValueRef<'_>) -> String {
     let step = |step: ValueRef<'_>| {
         if step.kind() != Kind::Object {
@@ -117,7 +117,7 @@ fn spelled_out(list: ValueRef<'_>) -> String {
     format!("[{}]", list.elements().map(step).collect::<Vec<_>>().join(","))
 }
 
-/// Commits a plan as it stands, for its tree alone: nobody has said that any of it is allowed, and nothing runs by it.
+/// Commits a plan only to build its tree. No contract is checked, and nothing may run by the result.
 pub(crate) fn unchecked(plan: Plan) -> Result<CommittedPlan, Failure> {
     plan.commit(&Unchecked).map_err(|error| failure(error.code(), &error))
 }

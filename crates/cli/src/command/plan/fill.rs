@@ -9,24 +9,24 @@ use crate::failure::Failure;
 use crate::files::Source;
 use crate::session::PreparedSession;
 
-/// One call of a plan that is to be made.
+/// One call that the run makes.
 #[derive(Debug)]
 pub(super) struct PlannedRun {
     pub(super) step: u64,
     pub(super) tool: ToolId,
     pub(super) call_id: String,
-    /// The arguments, with every open place filled.
+    /// Arguments with every open place filled.
     pub(super) args: Canonical,
 }
 
 impl PlannedRun {
-    /// The step that it is a call of, for a person.
+    /// Names the step for a person.
     pub(super) fn of_step(&self) -> String {
         format!("step {} ({})", self.step, self.tool)
     }
 }
 
-/// Reads what the open places are filled with: an object from step numbers to arguments.
+/// Reads the values of the open places: an object from step numbers to arguments.
 pub(super) fn read_fill(from: Option<&Source>) -> Result<Option<Canonical>, Failure> {
     let Some(from) = from else {
         return Ok(None);
@@ -41,10 +41,10 @@ pub(super) fn read_fill(from: Option<&Source>) -> Result<Option<Canonical>, Fail
     Ok(Some(fill))
 }
 
-/// Every call of the plan, in order: one for each step, or one for each object of a list of them.
+/// Lists every call of the plan in order: one per step, or one per object if a step's value is a list.
 ///
-/// A call's id is the plan's root and the step: the root is that of one session, so no two sessions ask about the same id, and
-/// the same plan that is run again in its session asks under the ids that it had.
+/// A call's id consists of the plan's root and the step. why: the root depends on the session, so calls of different
+/// sessions have different ids, and a plan that runs again in its session asks with the same ids.
 pub(super) fn runs(plan: &CommittedPlan, fill: Option<&Canonical>) -> Result<Vec<PlannedRun>, Failure> {
     let (root, steps) = (plan.root(), plan.steps());
     let given = fill.map(Canonical::value);
@@ -87,8 +87,8 @@ pub(super) fn runs(plan: &CommittedPlan, fill: Option<&Canonical>) -> Result<Vec
     Ok(runs)
 }
 
-/// Sees that every call's arguments, with what was filled in, are what the registry allows its tool: what the gate would refuse in
-/// the middle of the plan is refused before anything of it is started.
+/// Checks every call's filled arguments against the registry. why: the gate would refuse such a call in the middle of
+/// the plan; here nothing has started.
 pub(super) fn check_args(runs: &[PlannedRun], session: &PreparedSession) -> Result<(), Failure> {
     let view = session.registry().view();
     for run in runs {
@@ -103,8 +103,8 @@ pub(super) fn check_args(runs: &[PlannedRun], session: &PreparedSession) -> Resu
 const MISSING: (&str, &str) = ("FILL_MISSING", "an argument that is left open is not given");
 const NOT_OPEN: (&str, &str) = ("FILL_NOT_OPEN", "an argument is given that the plan does not leave open");
 
-/// Writes a planned value with its open places filled. It recurses as deep as the plan's value nests, which the reader
-/// bounds.
+/// Writes a planned value with its open places filled. The recursion depth is that of the planned value, which the
+/// reader limits.
 fn merge(
     out: &mut String,
     planned: ValueRef<'_>,

@@ -22,7 +22,7 @@ pub(crate) struct Lint {
     session: SessionOptions,
 }
 
-/// One step that is not allowed.
+/// One step that the contract does not allow.
 #[derive(Debug, Serialize)]
 struct Finding {
     step: u64,
@@ -68,10 +68,10 @@ impl Lint {
     }
 }
 
-/// Every step that the session's contract does not allow: each is committed as if it were alone.
+/// Finds the steps that the session's contract does not allow. Each step is committed as a plan of its own.
 fn findings(steps: &[Step], session: &PreparedSession) -> Result<Vec<Finding>, Failure> {
     let view = session.registry().view();
-    // What a step may be does not depend on the goal.
+    // The result does not depend on the goal.
     let context =
         PlanContext::new(Digest::of(b""), session.contract().session().clone(), view.snapshot().version());
     let context = context.map_err(|error| failure(error.code(), &error))?;
@@ -87,7 +87,7 @@ fn findings(steps: &[Step], session: &PreparedSession) -> Result<Vec<Finding>, F
     Ok(findings)
 }
 
-/// What is wrong, with the places that it is about, and never a value.
+/// Describes the error with the affected places, but without values.
 fn message(error: &CommitError, step: &Step, session: &PreparedSession) -> String {
     let places: Vec<_> = step.open().iter().map(OpenPlace::as_str).collect();
     match error {

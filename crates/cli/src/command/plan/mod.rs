@@ -99,12 +99,12 @@ impl Plan {
     }
 }
 
-/// The failure for what the crates of plans say.
+/// Failure for an error of the plan crates.
 fn failure(code: &'static str, error: &dyn Error) -> Failure {
     Failure::new(code, chain(error))
 }
 
-/// So many of them, as people write it.
+/// Formats a count with its noun in the singular or plural.
 fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -35,7 +35,7 @@ pub(super) struct PlainPlan {
 }
 
 impl PlainPlan {
-    /// Reads the plan and makes its tree; gives the plan's whole text as well. Whether any of it is allowed is not looked at.
+    /// Reads the plan and builds its tree; also returns the plan's full text. Checks no permissions.
     pub(super) fn commit(&self) -> Result<(CommittedPlan, String), Failure> {
         let plan = self.read()?;
         let whole = plan.to_json();
@@ -66,7 +66,7 @@ impl PlainPlan {
     }
 }
 
-/// The digest that a goal has when it is pinned to a session. How long the pin counts is none of it.
+/// Returns the digest that a goal has when it is pinned to a session. It does not depend on how long the pin counts.
 pub(crate) fn goal_digest(goal: &str, session: &SessionId) -> Result<Digest, Failure> {
     Ok(PinnedAsk::pin(goal, session, Millis::from_secs(1), now()?)?.digest())
 }
@@ -104,13 +104,13 @@ pub(super) struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// Whether there is a registry to go by.
+    /// Returns `true` if a registry is given.
     pub(super) const fn has_registry(&self) -> bool {
         self.registry.is_some()
     }
 
-    /// Makes the plan of a session that neither takes approvals nor keeps a record, and whose agent is watched for its session
-    /// alone.
+    /// Builds the plan of a session without approvals and without a record. The session's agent is watched for this
+    /// session only.
     pub(super) fn session_plan(
         &self,
         session: SessionId,
@@ -145,12 +145,12 @@ impl SessionOptions {
         })
     }
 
-    /// Whether the session's id is one that the next run has as well.
+    /// Returns `true` if the next run will have the same session id.
     pub(super) fn names_session(&self, file: &PlanFile) -> bool {
         self.session.is_some() || file.session().is_some()
     }
 
-    /// The session's id: what was asked for, or the plan's own, or a fresh one.
+    /// Returns the session's id: the given one, else the plan's own, else a fresh one.
     pub(super) fn session_of(&self, file: &PlanFile) -> Result<SessionId, Failure> {
         match self.session.as_ref().or_else(|| file.session()) {
             Some(session) => Ok(session.clone()),
@@ -158,13 +158,13 @@ impl SessionOptions {
         }
     }
 
-    /// Reads and checks what a session is made from, for its contract alone: it decides no call, and no file is made.
+    /// Prepares a session for its contract only: it decides no call and creates no file.
     pub(super) fn prepare(&self, file: &PlanFile) -> Result<PreparedSession, Failure> {
         self.session_plan(self.session_of(file)?, None)?.prepare()
     }
 }
 
-/// Makes the plan for a session. Where no goal was given, a whole plan's own is not compared with any.
+/// Makes the plan for a session. Without a given goal, a whole plan keeps its own goal, unchecked.
 pub(crate) fn plan_for(file: PlanFile, session: &PreparedSession) -> Result<Plan, Failure> {
     let context = match (session.plan_context(), file.context()) {
         (Ok(context), _) => context,

@@ -18,7 +18,7 @@ pub(crate) struct Prove {
 }
 
 impl Prove {
-    /// What is printed is what `plan verify` and a gate read, in either form of output.
+    /// Prints the proof in either output format in the form that `plan verify` and a gate read.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let (plan, _) = self.plan.commit()?;
         match self.step {

@@ -1,5 +1,5 @@
-//! Everything of a plan that has to be approved: found, or asked for, before any of it begins. A run that asked in the middle would
-//! have to begin again, and make its first calls twice.
+//! All approvals that a plan needs: they are found or requested before any of its calls begins. A run that asked in the
+//! middle would have to start over and repeat its first calls.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -17,22 +17,22 @@ use super::run::refusal;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// The tokens that came with the command line.
+/// Approval tokens from the command line.
 pub(super) struct Tokens<'a> {
     pub(super) plan: Option<String>,
-    /// Those of single calls, by step.
+    /// Tokens of single calls, each with its step.
     pub(super) steps: &'a [(u64, String)],
 }
 
-/// What has to be approved of one plan.
+/// Approvals that one plan needs.
 #[derive(Debug)]
 pub(super) struct Questions {
     plan: Option<Question>,
-    /// One place for each call, empty where it needs no approval of its own.
+    /// One item for each call; `None` if it needs no approval of its own.
     calls: Vec<Option<Question>>,
 }
 
-/// What was said, all in all.
+/// Denied and missing approvals.
 #[derive(Default)]
 struct Said<'q> {
     no: Vec<(&'q Question, OperatorId)>,
@@ -40,7 +40,8 @@ struct Said<'q> {
 }
 
 impl Questions {
-    /// Finds out what has to be approved. `plan_file` is a file that holds the plan as it is committed, if there is one.
+    /// Collects the approvals that the plan needs. `plan_file` is a file with the committed text of the plan, if there
+    /// is one.
     pub(super) fn of(
         gate: &ToolGate,
         plan: &Plan,
@@ -80,8 +81,8 @@ impl Questions {
         Ok(questions)
     }
 
-    /// Gives every token of a step to the call that it approves. One that approves none is refused before anything begins: it would
-    /// be the agent's failure at the gate, and is the operator's.
+    /// Assigns every step token to a call that it approves. A token that approves none is refused before the plan
+    /// starts: at the gate it would count as the agent's failure, but it is the operator's.
     fn hand_out(
         &mut self,
         gate: &ToolGate,
@@ -115,7 +116,7 @@ impl Questions {
         Ok(())
     }
 
-    /// Marks the calls that are the same act as another of the plan.
+    /// Marks the calls that are the same act as another call of the plan.
     fn mark_acts(&mut self) {
         let mut counts = HashMap::new();
         for question in self.calls.iter().flatten() {
@@ -128,17 +129,17 @@ impl Questions {
         }
     }
 
-    /// What has to be approved of the plan as a whole.
+    /// Returns the question about the whole plan.
     pub(super) const fn plan(&self) -> Option<&Question> {
         self.plan.as_ref()
     }
 
-    /// What has to be approved of the call at that place among all.
+    /// Returns the question about the call at this position.
     pub(super) fn call(&self, at: usize) -> Option<&Question> {
         self.calls.get(at)?.as_ref()
     }
 
-    /// Gives nothing but a refusal unless every question has a yes. What lacks one is asked.
+    /// Succeeds if every question is approved; otherwise asks for the missing approvals.
     pub(super) fn settle(
         &self,
         out: &mut Output,
@@ -154,7 +155,7 @@ impl Questions {
             self.check_acts()?;
         }
         let asked = approvals.ask(out, &said.missing);
-        // Somebody may have said something while the questions were printed.
+        // An operator may have decided while the questions were printed.
         let again = self.said(approvals);
         if let Ok(again) = &again {
             again.end_at_no(gate)?;
@@ -180,7 +181,7 @@ impl Questions {
         Ok(said)
     }
 
-    /// Sees that what is to be filed is about different acts: of one act the store has one question at a time.
+    /// Checks that the questions to be filed are about different acts: the store has at most one question per act.
     fn check_acts(&self) -> Result<(), Failure> {
         let open = |question: &&Question| question.is_one_of_several && question.given.is_none();
         let mut acts = HashSet::new();
@@ -200,19 +201,19 @@ impl Questions {
 }
 
 impl Said<'_> {
-    /// Ends the run where somebody said no. Every no goes on record.
+    /// Ends the run after a denial. Every denial is recorded.
     fn end_at_no(&self, gate: &ToolGate) -> Result<(), Failure> {
         let refused: Vec<_> = self.no.iter().map(|(question, by)| denied(gate, question, by)).collect();
         refused.into_iter().next().map_or(Ok(()), Err)
     }
 }
 
-/// The refusal of what nobody has approved.
+/// Refusal for a missing approval.
 pub(super) fn unapproved(what: &str) -> Failure {
     Failure::refused("APPROVAL_REQUIRED", format!("{what} must be approved"))
 }
 
-/// Puts a no on record, and says it.
+/// Records a denial and returns it as a failure.
 pub(super) fn denied(gate: &ToolGate, question: &Question, by: &OperatorId) -> Failure {
     let refused = gate.refuse_plan(&question.request, Some(by.as_str()));
     if !matches!(refused, StartPlanError::Refused(RejectionCode::ApprovalDenied)) {
@@ -223,7 +224,7 @@ pub(super) fn denied(gate: &ToolGate, question: &Question, by: &OperatorId) -> F
     Failure::refused(refused.code(), text)
 }
 
-/// What an approval of the call has to bind, as things are now.
+/// Builds the approval request for the call under the current registry and definitions.
 pub(super) fn request_of(
     gate: &ToolGate,
     committed: &CommittedPlan,
@@ -233,7 +234,7 @@ pub(super) fn request_of(
     gate.step_approval_request(committed, run.step, &call_id, &own_arguments(run.args.clone()))
 }
 
-/// Which call of the plan it is, for a person.
+/// Names the call for a person.
 fn what(run: &PlannedRun, runs: &[PlannedRun]) -> String {
     let mut of_step = runs.iter().filter(|other| other.step == run.step);
     match of_step.clone().count() {
@@ -245,7 +246,7 @@ fn what(run: &PlannedRun, runs: &[PlannedRun]) -> String {
     }
 }
 
-/// Whether the token approves it, and was not used yet as far as can be told.
+/// Checks that the token approves the request and is not known to be used.
 fn check_token(
     gate: &ToolGate,
     approvals: &Approvals,
@@ -258,7 +259,7 @@ fn check_token(
     })
 }
 
-/// What keeps a question from being asked keeps the plan from being started, and that goes on record.
+/// Records why an approval cannot be requested. A plan starts only if its approvals can be requested.
 fn on_record(gate: &ToolGate, plan: &Plan, token: Option<&str>, error: &StartPlanError) -> Failure {
     let mut settings = PlanSettings::new(plan.clone());
     if let Some(token) = token {
@@ -266,7 +267,7 @@ fn on_record(gate: &ToolGate, plan: &Plan, token: Option<&str>, error: &StartPla
     }
     match gate.start_plan(settings) {
         Err(refused) => refusal(&refused),
-        // It is halted, as every plan that does not come to its end.
+        // The caller halts it, as it does every plan that ends early.
         Ok(_) => refusal(error),
     }
 }

@@ -83,7 +83,7 @@ pub(crate) struct Run {
     command: Vec<OsString>,
 }
 
-/// What is run, and in which session.
+/// A plan that is ready to run, and its session.
 struct Opening {
     plan: Plan,
     committed: CommittedPlan,
@@ -94,7 +94,7 @@ struct Opening {
     asking: Asking,
     session_is_named: bool,
     approval: Option<String>,
-    /// A file that holds the plan as it is committed, if there is one.
+    /// File with the committed text of the plan, if there is one.
     plan_file: Option<String>,
 }
 
@@ -110,7 +110,7 @@ impl Run {
         ended.map(|()| Exit::Done)
     }
 
-    /// Reads and checks everything that can be before the server is started.
+    /// Reads and checks as much as possible before the server starts.
     fn opening(&self) -> Result<Opening, Failure> {
         let from_stdin = [self.file == Source::Stdin, self.fill == Some(Source::Stdin)];
         let from_stdin = from_stdin.into_iter().chain([self.approval.as_deref() == Some("-")]);
@@ -136,11 +136,11 @@ impl Run {
         };
         let session_is_named = self.session.names_session(&file);
         let plan = plan_for(file, &session)?;
-        // The gate does this again; here it comes before anything is started.
+        // The gate repeats this check; here it precedes every side effect.
         let committed = commit_plan(plan.clone(), session.contract(), &session.registry().view())
             .map_err(|error| failure(error.code(), &error).into_refusal())?;
         let runs = runs(&committed, fill.as_ref())?;
-        // And this it asks of a step when its turn has come, which is after the plan's approval was used up.
+        // The gate checks a step's arguments only when the step is due, after the plan's approval was spent.
         check_args(&runs, &session)?;
         let approval = self.approval.as_deref().map(read_text).transpose()?;
         Ok(Opening {
@@ -193,7 +193,7 @@ impl Run {
         Ok((plan, Asking::Minting { key_file: key.clone(), run, ttl: minted_ttl(self.approval_ttl) }))
     }
 
-    /// Opens the session, starts the plan, runs its calls and gives out what came of them.
+    /// Opens the session, starts the plan, runs its calls and prints the trace.
     fn walk(&self, out: &mut Output, opening: Opening, client: &mut Client) -> Result<(), Failure> {
         let Opening { plan, committed, runs, session, server, goal, asking, .. } = opening;
         let session = session.open()?;
@@ -236,7 +236,7 @@ impl Run {
     }
 }
 
-/// For the record: whoever reads it sees that the plan is over, and why. Where it never started, there is nothing to halt.
+/// Halts the plan, so that the record shows its end and the reason. A plan that never started needs no halt.
 fn halt(gate: &ToolGate, why: &Failure) {
     if let Err(error @ HaltPlanError::Unrecorded) = gate.halt_plan(why.code()) {
         note(&format!("warning {}: {error}", error.code()));
@@ -278,7 +278,7 @@ fn start(
     out.flush()
 }
 
-/// What was said to the plan, which was yes a moment ago.
+/// Returns the approval of the plan, which existed a moment ago.
 fn yes_to(gate: &ToolGate, approvals: &Approvals, question: &Question) -> Result<Yes, Failure> {
     match approvals.answer(question)? {
         Some(Answer::Yes(yes)) => Ok(yes),
@@ -287,7 +287,7 @@ fn yes_to(gate: &ToolGate, approvals: &Approvals, question: &Question) -> Result
     }
 }
 
-/// The one server that all steps are for.
+/// Returns the one server that all steps are for.
 fn server_of(steps: &[Step], named: Option<&ServerName>) -> Result<ServerName, Failure> {
     let server = named.or_else(|| steps.first().map(|step| step.tool().server()));
     let server = server.ok_or_else(|| internal("a plan has no steps"))?;

@@ -95,21 +95,21 @@ fn text(plan: &CommittedPlan, tree: &Node) -> String {
     text
 }
 
-/// A text in quotes, with nothing in it that hides.
+/// Quotes text, with invisible characters escaped.
 fn quoted(text: &str) -> String {
     let mut json = String::new();
     write_string(&mut json, text);
     shown_json(&json)
 }
 
-/// The arguments whose values are fixed: their places, as JSON Pointers, and their canonical text.
+/// Lists the fixed arguments: JSON Pointer and canonical text of each.
 fn fixed(step: &Step) -> Vec<(String, String)> {
     let mut found = Vec::new();
     collect(step.args().value(), String::new(), &mut found);
     found
 }
 
-/// It recurses as deep as the arguments nest, which the reader bounds.
+/// Collects the fixed values. The recursion depth is that of the arguments, which the reader limits.
 fn collect(value: ValueRef<'_>, at: String, found: &mut Vec<(String, String)>) {
     if value.as_str() == Some(DYNAMIC) {
         return;

@@ -14,20 +14,20 @@ use crate::output::{Output, internal};
 use crate::server::{CallEnd, Client};
 use crate::shown::shown_json;
 
-/// A plan under way: its gate, its server, and where approvals of single calls come from.
+/// A plan that runs: its gate, its server, and the source of approvals for single calls.
 pub(super) struct Steps<'a> {
     pub(super) gate: &'a ToolGate,
     pub(super) client: &'a mut Client,
     pub(super) server: &'a ServerName,
-    /// The session's goal, which is restated with every call: whoever runs the plan has stated it.
+    /// The session's goal, which every call restates: the operator who runs the plan stated it.
     pub(super) goal: Option<&'a str>,
     pub(super) committed: &'a CommittedPlan,
     pub(super) approvals: &'a Approvals,
 }
 
 impl Steps<'_> {
-    /// Has the gate know what the server says now that its tools are. Where it does not say it clearly, the gate knows nothing,
-    /// and refuses a tool whose definition is signed.
+    /// Reports the definitions that the server lists now to the gate. If a tool's definition is missing, ambiguous or
+    /// malformed, the gate forgets it and refuses the tool if its definition is signed.
     pub(super) fn note_definitions(&mut self) -> Result<(), Failure> {
         let pages = self.client.list_tools()?;
         let listed: Vec<_> = pages
@@ -39,7 +39,7 @@ impl Steps<'_> {
         let contract = self.gate.contract();
         for tool in contract.tools().iter().filter(|tool| tool.server() == self.server) {
             let mut named = listed.iter().filter(|(name, _)| *name == tool.name().as_str());
-            // Which of two definitions a call would reach, nobody can say.
+            // With two definitions of one name, it is unknown which one a call would reach.
             let one = named.next().filter(|_| named.next().is_none());
             match one.and_then(|(_, one)| definition_digest(*one).ok()) {
                 Some(definition) => self.gate.note_definition(tool, definition),
@@ -49,7 +49,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Runs every call of the plan, one after another, and stops at the first that is refused or fails.
+    /// Runs the calls of the plan in order and stops at the first one that is refused or fails.
     pub(super) fn run(
         &mut self,
         out: &mut Output,
@@ -66,7 +66,7 @@ impl Steps<'_> {
             tell_verified(out, &accepted, run, steps)?;
             let tool = accepted.tool().clone();
             let (args, in_flight) = accepted.dispatch().map_err(|rejection| refused(run, &rejection))?;
-            // Whatever ends the wait for an answer, what came of the call is not known then, and dropping says so.
+            // If the answer does not arrive, the outcome is unknown; dropping `in_flight` records that.
             match self.client.call(tool.name(), &args)? {
                 CallEnd::Returned(result) => in_flight.observe(result),
                 CallEnd::Failed => {
@@ -80,8 +80,8 @@ impl Steps<'_> {
     }
 
     fn check(&self, run: &PlannedRun, question: Option<&Question>) -> Result<AcceptedCall, Failure> {
-        // A server may have changed its tool meanwhile: what was approved is not what would be called, and that is no failure of the
-        // agent's.
+        // why: the server may have changed its tool since the approval. The approval then covers another call, and the
+        // agent is not to blame for that.
         let question = question.filter(|question| {
             let now = request_of(self.gate, self.committed, run);
             now.is_ok_and(|now| now.binding() == question.request.binding())
@@ -99,7 +99,7 @@ impl Steps<'_> {
                 let call = self.call(run, &run.call_id);
                 self.gate.check(&call.denied_as(question.request.binding(), by.as_str()))
             }
-            // No approval is needed, or it was there when the plan began: the gate's no goes on record then.
+            // No approval is needed, or an earlier one is gone; then the gate records its refusal.
             (_, None) | (None, _) => self.gate.check(&self.call(run, &run.call_id)),
         };
         decision.map_err(|rejection| refused(run, &rejection))
@@ -141,7 +141,7 @@ fn tell_verified(
     out.flush()
 }
 
-/// Shows what ran and what came of it.
+/// Prints the steps that ran and their results.
 pub(super) fn tell_trace(out: &mut Output, trace: &VerifiedTrace<Vec<u8>>) -> Result<(), Failure> {
     let returned =
         |observation: &[u8]| String::from_utf8(observation.to_vec()).map_err(|_| internal("not UTF-8"));

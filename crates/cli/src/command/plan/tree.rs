@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::internal;
 
-/// How many hexadecimal digits of a hash a drawing has.
+/// Number of hexadecimal digits of a hash in a drawing.
 const SHOWN_DIGITS: usize = 12;
 
-/// A node of a plan's tree with everything beneath it.
+/// A node of a plan's tree with its subtree.
 #[derive(Debug, Serialize)]
 pub(super) struct Node {
     hash: NodeHash,
@@ -22,8 +22,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Builds the tree again from the plan's own text (recipes `plan-1` and `plan-step-1`), and sees that it has the plan's
-    /// root.
+    /// Rebuilds the tree from the plan's own text (recipes `plan-1` and `plan-step-1`) and checks that it has the
+    /// plan's root.
     pub(super) fn of(plan: &CommittedPlan, whole: &str) -> Result<Self, Failure> {
         let json = read(whole.as_bytes(), Recipe::Jcs1, &Limits::hard_caps())
             .map_err(|_| internal("a plan's own text cannot be read"))?;
@@ -43,8 +43,8 @@ impl Node {
         }
     }
 
-    /// RFC 9162, section 2.1.1: the left half is the largest power of two below the number of leaves. It recurses as deep
-    /// as the tree, which has at most a million leaves.
+    /// Builds the tree over these leaves (RFC 9162, section 2.1.1): the left half is the largest power of two below the
+    /// number of leaves. The recursion depth is that of the tree, which has at most a million leaves.
     fn over(first: u64, leaves: &[NodeHash]) -> Option<Self> {
         if let [leaf] = leaves {
             return Some(Self { hash: *leaf, first, last: first, halves: None });
@@ -57,7 +57,7 @@ impl Node {
         Some(Self { hash, first, last, halves: Some(Box::new([left, right])) })
     }
 
-    /// Draws the tree, a line for each node; what stands beside a leaf is for `label` to say.
+    /// Draws the tree with one line per node. `label` supplies the text beside a leaf.
     pub(super) fn draw(&self, label: &impl Fn(u64) -> String) -> String {
         let mut text = String::new();
         self.draw_below(&mut text, "", "", label);

@@ -126,7 +126,7 @@ fn tell_header(out: &mut Output, root: &PlanRoot, header: &PlanHeader) -> Result
     Ok(Exit::Done)
 }
 
-/// Whether the proof is that of a header, by what it has.
+/// Returns `true` if the proof has a `header` member.
 fn is_header(bytes: &[u8]) -> bool {
     let limits = Limits::hard_caps();
     read(bytes, Recipe::Jcs1, &limits).is_ok_and(|json| json.value().get("header").is_some())
@@ -138,7 +138,7 @@ fn read_args(from: &Source) -> Result<Canonical, Failure> {
     read(&from.read_prefix(cap)?, Recipe::Jcs1, &limits).map_err(|error| malformed(&error).about("--args"))
 }
 
-/// Reads a tool's id, server:name.
+/// Parses a tool id `server:name`.
 fn tool(text: &str) -> Result<ToolId, String> {
     let (server, name) = text.split_once(':').ok_or_else(|| "not server:name".to_owned())?;
     ToolId::new(server, name).map_err(|error| error.to_string())

@@ -19,7 +19,7 @@ use crate::random;
 use crate::shown::shown_json;
 use crate::time::{moment, now};
 
-/// The most lines of an evidence file that are shown, and the most characters of them.
+/// Most lines and characters of an evidence file that are displayed.
 const SHOWN_LINES: usize = 5;
 const SHOWN_CHARS: usize = 400;
 
@@ -91,7 +91,7 @@ impl Attest {
         if let Some(audience) = &self.audience {
             draft = draft.audience(audience);
         }
-        // What cannot be signed is told before anybody reads what it would be.
+        // A proposal that cannot be signed fails before anything is displayed.
         let payload = draft.payload(&self.key_id)?;
         let missing = self.missing();
         if !missing.is_empty() && !self.unbound {
@@ -107,7 +107,7 @@ impl Attest {
         self.write(out, &canonical, &signed, expires)
     }
 
-    /// Opens every file among the evidence and holds it against its digest. Gives how each of them begins.
+    /// Opens every evidence file and checks its digest. Returns the first lines of each.
     fn open_files(&self, proposal: &ActionProposal) -> Result<Vec<String>, Failure> {
         let entries = proposal.evidence().iter().filter_map(|entry| {
             if let EvidenceEntry::Hash(file) = entry { Some((entry.id(), file)) } else { None }
@@ -129,7 +129,8 @@ impl Attest {
         entries.into_iter().map(|(id, entry)| open_file(&*folder, id, entry, &mut budget)).collect()
     }
 
-    /// Shows what is signed: the proposal's own values, of which the payload has the digests, and the payload itself.
+    /// Prints the content to be signed: the proposal's values, whose digests the payload contains, and the payload
+    /// itself.
     fn show(&self, proposal: &ActionProposal, files: &[String], payload: &str, expires: Timestamp) {
         let mut lines = vec![
             format!("tool       {}", shown_text(proposal.tool())),
@@ -140,7 +141,7 @@ impl Attest {
             let cited: Vec<_> = claim.evidence().map(shown_text).collect();
             lines.push(format!("claim      {} by {}", shown_text(claim.text()), cited.join(", ")));
         }
-        // The files are named in what is signed, and no others can stand beside it.
+        // The signed payload names these files; no other file can be added to it.
         lines.extend(files.iter().cloned());
         lines.push(format!("raises     {}", shown_text(&self.evidence_id)));
         let session = self.bound.session.as_ref();
@@ -158,7 +159,7 @@ impl Attest {
         note(&lines.join("\n"));
     }
 
-    /// What a strict verifier asks for and is not there.
+    /// Lists the facts that a strict verifier requires and that are missing.
     fn missing(&self) -> Vec<&'static str> {
         let bound = &self.bound;
         let all = [
@@ -181,7 +182,7 @@ impl Attest {
         expires: Timestamp,
     ) -> Result<Exit, Failure> {
         let entry = signed.to_entry_json();
-        // Put together as text: a number that is read and written again could come out as another one.
+        // Built as text: a number that is parsed and printed again could change.
         let report =
             |more: &str| format!(r#"{{"ok":true,"expires":{},"entry":{entry}{more}}}"#, expires.as_millis());
         let Some(into) = &self.into else {
@@ -191,7 +192,7 @@ impl Attest {
         let mut entries = evidence_texts(proposal);
         entries.push(entry.clone());
         let whole = with_evidence(proposal, &entries);
-        // What nobody could verify is not written: with the entry in it, the proposal may be over a limit.
+        // A proposal that no verifier accepts is not written: with the entry in it, it may exceed a limit.
         ActionProposal::parse(whole.as_bytes(), &limits()).map_err(|error| refusal(&error, true))?;
         let (more, text) = match into {
             Source::Stdin => (format!(r#","proposal":{whole}"#), whole),
@@ -208,7 +209,7 @@ impl Attest {
     }
 }
 
-/// What the evidence files of one proposal may be: what verifiers take, with time for a person's disk.
+/// Limits of a proposal's evidence files: the sizes that verifiers accept, and enough time for a slow disk.
 struct FileLimits {
     file: u64,
     total: u64,
@@ -244,7 +245,7 @@ fn open_file(
     Ok(shown)
 }
 
-/// How a file begins, with what hides spelled out. What is no text is shown as far as it can be.
+/// Returns the first lines of a file with invisible characters escaped. Bytes that are not UTF-8 are replaced.
 fn first_lines(bytes: &[u8]) -> Vec<String> {
     let start = bytes.get(..SHOWN_CHARS * 4).unwrap_or(bytes);
     let text = String::from_utf8_lossy(start);
@@ -267,7 +268,7 @@ fn ask() -> Result<(), Failure> {
     }
 }
 
-/// A text in quotation marks, in which nothing hides.
+/// Quotes text, with invisible characters escaped.
 fn shown_text(text: &str) -> String {
     let mut quoted = String::new();
     write_string(&mut quoted, text);

@@ -29,11 +29,11 @@ pub(super) struct BoundOptions {
     max: Vec<(String, String)>,
 }
 
-/// The arguments that an endorsement is for, read.
+/// The arguments that an endorsement binds.
 pub(super) enum Binding {
     None,
     Exact(Canonical),
-    /// The rules by place: the name of the rule's member, and its value in canonical form.
+    /// Rules by pointer: member name and canonical value of each rule.
     Within(BTreeMap<String, Vec<(&'static str, String)>>),
 }
 
@@ -62,7 +62,7 @@ impl Binding {
         !matches!(self, Self::None)
     }
 
-    /// The members of an entry that bind the arguments, each behind a comma.
+    /// Returns the members of an entry that bind the arguments, each with a comma before it.
     pub(super) fn members(&self) -> String {
         match self {
             Self::None => String::new(),
@@ -74,7 +74,7 @@ impl Binding {
         }
     }
 
-    /// The same for a person, in lines.
+    /// Describes the binding in lines for a person.
     pub(super) fn shown(&self) -> Vec<String> {
         match self {
             Self::None => vec!["arguments  any".to_owned()],
@@ -102,7 +102,7 @@ impl Binding {
     }
 }
 
-/// One bound, as an entry states it.
+/// Returns one bound as an entry has it.
 fn bound(pointer: &str, rules: &[(&'static str, String)]) -> String {
     let mut text = r#"{"pointer":"#.to_owned();
     write_string(&mut text, pointer);
@@ -113,7 +113,7 @@ fn bound(pointer: &str, rules: &[(&'static str, String)]) -> String {
     text
 }
 
-/// A call's arguments, without what travels beside them, read as a gate reads them.
+/// Reads a call's arguments as a gate reads them, without reserved members.
 fn read_exact(from: &Source) -> Result<Canonical, Failure> {
     let bytes = from.read_prefix(ARGS_BYTES.saturating_add(1))?;
     let sent =
@@ -140,7 +140,7 @@ fn equals(text: &str) -> Result<(String, String), String> {
     let (pointer, value) = place_and_value(text)?;
     let canonical = match json(value) {
         Some(value) => value.as_str().to_owned(),
-        // why: a missing quotation mark or bracket is a slip, and would bind a text that no call has.
+        // why: a missing quotation mark or bracket is a typing error, and would bind a text that no call has.
         None if value.trim_start().starts_with(['"', '{', '[']) => {
             return Err("a value that begins like JSON has to be JSON".to_owned());
         }

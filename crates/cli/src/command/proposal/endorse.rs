@@ -15,7 +15,7 @@ use crate::output::{Output, internal, note};
 use crate::shown::shown_line;
 use crate::time::{moment, now};
 
-/// The most bytes of an evidence file: what verifiers take.
+/// Most bytes of an evidence file that verifiers accept.
 const FILE_BYTES: u64 = 5 * 1_024 * 1_024;
 
 #[derive(Debug, Args)]
@@ -85,7 +85,7 @@ impl Endorse {
         let binding = self.bounds.read()?;
         let entries: Vec<_> =
             digests.iter().map(|digest| self.entry(digest, &binding, issued, expires)).collect();
-        // Put together as text: a number that is read and written again could come out as another one.
+        // Built as text: a number that is parsed and printed again could change.
         let list = format!(
             r#"{{"format":"countersign-evidence-digests-1","issued":{},"expires":{},"digests":[{}]}}"#,
             issued.as_millis(),
@@ -95,7 +95,7 @@ impl Endorse {
         let draft = EndorsementDraft::from_json(list.as_bytes()).map_err(usage)?;
         let own = draft.entries().len();
         let draft = self.carry_over(draft, &keys)?;
-        // Its own come first.
+        // The new entries come first.
         self.show(draft.entries().get(..own).unwrap_or_default(), &binding, expires);
         if let Some(path) = &self.earlier {
             let carried = draft.entries().len().saturating_sub(own);
@@ -113,7 +113,7 @@ impl Endorse {
     }
 
     fn entry(&self, digest: &Digest, binding: &Binding, issued: Timestamp, expires: Timestamp) -> String {
-        // A scope that is stated allows nothing else, so what was not given is not stated.
+        // A stated scope allows nothing else, so an omitted option is left out.
         let parts = [
             ("tools", json!(self.tools), self.tools.is_empty()),
             ("servers", json!(self.servers), self.servers.is_empty()),
@@ -127,7 +127,7 @@ impl Endorse {
         text.push_str(&binding.members());
         let uses = self.uses.or(binding.is_bound().then_some(1));
         if let Some(uses) = uses {
-            // Times of its own: its uses are counted in every list that it is signed in again.
+            // The entry has times of its own: its uses are counted across every list that contains it.
             let (issued, expires) = (issued.as_millis(), expires.as_millis());
             text.push_str(&format!(r#","uses":{uses},"issued":{issued},"expires":{expires}"#));
         }
@@ -135,17 +135,17 @@ impl Endorse {
         text
     }
 
-    /// Adds what has not ended of the earlier list.
+    /// Adds the entries of the earlier list that have not expired.
     fn carry_over(&self, draft: EndorsementDraft, keys: &[SigningKey]) -> Result<EndorsementDraft, Failure> {
         let Some(path) = &self.earlier else { return Ok(draft) };
-        // why: of the same keys, so that no one has an operator sign entries that are another's.
+        // why: only entries signed by the same keys, so that no one can make an operator sign another's entries.
         let root = TrustRoot::new(1, keys.len(), keys.iter().map(SigningKey::verifying_key))?;
         draft
             .carry_over(&read_file(path, REGISTRY_BYTES)?, &root)
             .map_err(|error| Failure::from(error).about(path.display()).into_refusal())
     }
 
-    /// Shows the signed entries on standard error.
+    /// Prints the signed entries on standard error.
     fn show(&self, entries: &[EndorsedDigest], binding: &Binding, expires: Timestamp) {
         let mut lines: Vec<_> =
             entries.iter().map(|entry| format!("file       {}", entry.digest())).collect();
@@ -169,14 +169,14 @@ impl Endorse {
     }
 }
 
-/// What the options cannot mean together is their fault.
+/// Maps contradictory options to a usage error (exit 2).
 fn usage(error: EndorsementError) -> Failure {
     let is_usage = matches!(error, EndorsementError::Bounds | EndorsementError::Uses);
     let failure = Failure::from(error);
     if is_usage { failure.ending(Exit::Usage) } else { failure }
 }
 
-/// A text in quotation marks, in which nothing hides.
+/// Quotes text, with invisible characters escaped.
 fn shown_text(text: &str) -> String {
     let mut quoted = String::new();
     write_string(&mut quoted, text);

@@ -21,7 +21,7 @@ pub(crate) struct Evidence {
     facts: Facts,
 }
 
-/// One entry and what came of it.
+/// One entry and its result.
 struct Looked {
     id: String,
     kind: &'static str,
@@ -57,7 +57,7 @@ impl Evidence {
             let verdict = if whole.is_ok() {
                 Ok(())
             } else {
-                // A file says nothing of the others. An attestation names the files, so they stay, behind it.
+                // A file depends on no other entry. An attestation names the files, so they stay, after it.
                 let beside = if is_file(kind) { &[][..] } else { &files };
                 let first: Vec<_> = [text].iter().chain(beside).map(|text| (*text).clone()).collect();
                 let first = with_evidence(&canonical, &first);
@@ -71,7 +71,7 @@ impl Evidence {
         self.tell(out, &looked, whole.is_ok())
     }
 
-    /// Verifies a proposal as far as its evidence goes: whether a claim is backed by it is not asked here.
+    /// Verifies the evidence of a proposal. Whether it supports a claim is ignored here.
     fn judge(
         &self,
         proposal: ActionProposal,
@@ -124,12 +124,12 @@ impl Looked {
     }
 }
 
-/// Whether it is an entry behind the first that fails: entries are looked at in their order, so the first has passed.
+/// Returns `true` if an entry after the first failed. Entries are verified in order, so the first one passed.
 fn is_of_another(error: &ProposalError) -> bool {
     error.place().starts_with("/evidence/") && !error.place().starts_with("/evidence/0/")
 }
 
-/// Where in the entry it fails.
+/// Returns the place of the failure within the entry.
 fn member(error: &ProposalError) -> &str {
     error.place().strip_prefix("/evidence/0/").unwrap_or_default()
 }

@@ -55,17 +55,17 @@ pub(super) struct Bound {
 }
 
 impl Facts {
-    /// Says whether the arguments come from standard input.
+    /// Returns `true` if the arguments come from standard input.
     pub(super) fn takes_stdin(&self) -> bool {
         self.args == Some(Source::Stdin)
     }
 
-    /// The digest of the call's arguments, where they are given.
+    /// Returns the digest of the call's arguments, if they are given.
     pub(super) fn read_args(&self) -> Result<Option<Digest>, Failure> {
         self.args.as_ref().map(read_args).transpose()
     }
 
-    /// The call, with what is known of it.
+    /// Builds the call from the known facts.
     pub(super) fn call<'a>(&'a self, args: Option<Digest>, proposal: &ActionProposal) -> ProposedCall<'a> {
         let mut call = match &self.tool {
             Some(tool) => ProposedCall::to_tool_named(tool),

@@ -1,4 +1,4 @@
-//! Reading a proposal, and saying how it was judged.
+//! Reads proposals and reports verdicts on them.
 
 use countersign_action_proposal::{ActionProposal, ProposalCode, ProposalError, ProposalLimits};
 use countersign_canonical_json::{
@@ -12,20 +12,20 @@ use crate::command::json::malformed;
 use crate::failure::{Exit, Failure};
 use crate::files::Source;
 
-/// The most bytes of a proposal, PIC/1.0's own limit.
+/// Most bytes of a proposal: PIC/1.0's own limit.
 const PROPOSAL_BYTES: usize = 64_000;
 
-/// The most bytes of a call's arguments.
+/// Most bytes of a call's arguments.
 pub(super) const ARGS_BYTES: u64 = 1 << 20;
 
-/// The limits that a proposal in a file is read under.
+/// Limits for a proposal in a file.
 pub(super) fn limits() -> ProposalLimits {
     ProposalLimits::default().proposal_bytes(PROPOSAL_BYTES)
 }
 
-/// A proposal's bytes. What is no JSON at all is a file that cannot be read; what is JSON is left to be judged.
+/// Reads the bytes of a proposal. Input that is not JSON is an unreadable file; any JSON is left for the verifier.
 pub(super) fn read_bytes(from: &Source) -> Result<Vec<u8>, Failure> {
-    // One more than is taken, so that what is too large is refused with the proposal's own code.
+    // One byte more than is accepted, so that oversized input is refused with the proposal's own code.
     let bytes = from.read_prefix((PROPOSAL_BYTES as u64).saturating_add(1))?;
     if bytes.len() > PROPOSAL_BYTES {
         return Ok(bytes);
@@ -36,7 +36,7 @@ pub(super) fn read_bytes(from: &Source) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Says whether some reader may take for JSON what the strict one refused.
+/// Returns `true` if another reader might accept the input as JSON that the strict reader refused.
 const fn is_json(error: &JsonError) -> bool {
     matches!(
         error.kind(),
@@ -51,7 +51,7 @@ const fn is_json(error: &JsonError) -> bool {
     )
 }
 
-/// Reads a file that has to be a proposal.
+/// Reads a file that must be a proposal.
 pub(super) fn read_proposal(
     from: &Source,
     parse: impl FnOnce(&[u8]) -> Result<ActionProposal, ProposalError>,
@@ -63,7 +63,7 @@ pub(super) fn read_proposal(
     Ok((proposal, canonical))
 }
 
-/// The digest of a call's arguments, without what travels beside them.
+/// Returns the digest of a call's arguments without reserved members.
 pub(super) fn read_args(from: &Source) -> Result<Digest, Failure> {
     let bytes = from.read_prefix(ARGS_BYTES.saturating_add(1))?;
     let args = read(&bytes, Recipe::PicCjson1, &Limits::default())
@@ -74,7 +74,7 @@ pub(super) fn read_args(from: &Source) -> Result<Digest, Failure> {
     Ok(own_arguments(args).digest())
 }
 
-/// The proposal's text with these evidence entries and no others. No digest of the rest changes: they are all over
+/// Returns the proposal's text with exactly these evidence entries. Other digests stay the same: they are computed over
 /// canonical text.
 pub(super) fn with_evidence(proposal: &Canonical, entries: &[String]) -> String {
     let others = proposal.value().members().filter(|(name, _)| *name != "evidence");
@@ -83,7 +83,7 @@ pub(super) fn with_evidence(proposal: &Canonical, entries: &[String]) -> String 
     object(others.chain([("evidence", list)]))
 }
 
-/// The evidence entries of a proposal, each as its own text.
+/// Returns the text of each evidence entry of a proposal.
 pub(super) fn evidence_texts(proposal: &Canonical) -> Vec<String> {
     let list = proposal.value().get("evidence");
     list.iter().flat_map(|list| list.elements()).map(ValueRef::canonical_text).collect()
@@ -103,14 +103,14 @@ fn object<'a>(members: impl Iterator<Item = (&'a str, String)>) -> String {
     text
 }
 
-/// The code as these verbs say it. In a file there is no call that could lack its proposal: what is no object is not of
-/// the schema.
+/// Returns the code that these verbs report. A file has no call whose proposal could be missing, so a value that is not
+/// an object is a schema error.
 pub(super) fn code_of(error: &ProposalError) -> ProposalCode {
     let code = error.code();
     if code == ProposalCode::InvalidRequest { ProposalCode::SchemaInvalid } else { code }
 }
 
-/// How a run ends with a refusal.
+/// Returns the exit code for a refusal.
 pub(super) const fn exit_of(code: ProposalCode) -> Exit {
     if matches!(code, ProposalCode::SchemaInvalid) {
         Exit::Schema
@@ -121,7 +121,8 @@ pub(super) const fn exit_of(code: ProposalCode) -> Exit {
     }
 }
 
-/// A refusal for a person: the code's sentence, and with `debug` the place and the rule; without, how to have them.
+/// Formats a refusal for a person: the code's message, then the place and the rule with `debug`, or else a hint at
+/// `--debug`.
 pub(super) fn refusal(error: &ProposalError, debug: bool) -> Failure {
     let code = code_of(error);
     let more = if debug { error.detail() } else { "--debug says where, and by which rule".to_owned() };
@@ -129,7 +130,7 @@ pub(super) fn refusal(error: &ProposalError, debug: bool) -> Failure {
     Failure::refused(code.as_str(), message).ending(exit_of(code))
 }
 
-/// A refusal for a program.
+/// Returns a refusal as JSON.
 pub(super) fn refusal_json(error: &ProposalError, debug: bool) -> Value {
     let code = code_of(error);
     if debug {

@@ -72,7 +72,7 @@ pub(super) struct Weakening {
 }
 
 impl Weakening {
-    /// Evidence is verified, and that is all.
+    /// Verifies evidence, with no other change.
     pub(super) fn verifying() -> Self {
         Self { verify_evidence: true, ..Self::default() }
     }
@@ -83,7 +83,7 @@ impl Rules {
         self.profile
     }
 
-    /// Reads every file that is named and makes the verifier.
+    /// Reads every named file and builds the verifier.
     pub(super) fn verifier(
         &self,
         proposal: &Source,
@@ -130,7 +130,7 @@ impl Rules {
         builder.build().map_err(|error| Failure::from(error).ending(Exit::Usage))
     }
 
-    /// Says whether evidence is looked at. Whoever names keys or files means them to be used.
+    /// Returns `true` if evidence is verified. Naming keys or files implies it.
     pub(super) const fn verifies(&self, weakening: &Weakening) -> bool {
         let asked = weakening.verify_evidence
             || self.keyring.is_some()
@@ -139,7 +139,8 @@ impl Rules {
         matches!(self.profile, Profile::Strict) || (asked && !weakening.no_verify_evidence)
     }
 
-    /// Where evidence files are: beside the proposal for the profiles that follow the reference.
+    /// Returns the folder of evidence files: by default, the proposal's own folder for the profiles that follow the
+    /// reference.
     fn folder(&self, proposal: &Source) -> Option<PathBuf> {
         if self.evidence_root.is_some() || self.profile == Profile::Strict {
             return self.evidence_root.clone();
@@ -164,7 +165,7 @@ impl Rules {
         self.clock().now().map_err(|error| Failure::new("CLOCK_UNAVAILABLE", error.to_string()))
     }
 
-    /// The clock to judge by. Where a moment was named it stands there, and no verification takes any time.
+    /// Returns the clock for the verification. With a given time it stands still, so no verification takes any time.
     pub(super) fn clock(&self) -> Box<dyn Clock> {
         match self.now {
             Some(moment) => Box::new(ManualClock::new(moment)),

@@ -26,10 +26,10 @@ pub(crate) struct Verify {
     facts: Facts,
 }
 
-/// What came of one verification.
+/// Result of one verification.
 struct Judged {
     verdict: Result<VerifiedProposal, ProposalError>,
-    /// What is known of the impact when the answer is no.
+    /// Known impact if the proposal is refused.
     impact: Option<ImpactClass>,
     /// Ids and kinds of the evidence entries.
     entries: Vec<(String, &'static str)>,
@@ -95,7 +95,7 @@ fn judge<'a>(
 }
 
 impl Judged {
-    /// The entries as far as they were looked at: the first that fails ends the verification.
+    /// Reports the entries that were verified: the first failure ends the verification.
     fn evidence(&self, looked_at: bool) -> Vec<Value> {
         let (verified, failed) = match &self.verdict {
             Ok(verified) => (verified.evidence(), None),
@@ -112,10 +112,10 @@ impl Judged {
     }
 }
 
-/// What a file is called as evidence.
+/// Kind of a file as evidence.
 pub(super) const FILE: &str = "hash";
 
-/// The kind of an entry, as PIC/1.0 names it.
+/// Returns PIC/1.0's name of an entry's kind.
 pub(super) const fn kind(entry: &EvidenceEntry) -> &'static str {
     match entry {
         EvidenceEntry::Hash(_) => FILE,
@@ -124,7 +124,7 @@ pub(super) const fn kind(entry: &EvidenceEntry) -> &'static str {
     }
 }
 
-/// Which evidence entry a refusal is about.
+/// Returns the index of the evidence entry that caused a refusal.
 fn failing_entry(error: &ProposalError) -> Option<usize> {
     if !matches!(error.code(), ProposalCode::EvidenceFailed | ProposalCode::LimitExceeded) {
         return None;
@@ -153,7 +153,7 @@ fn allowed(verified: &VerifiedProposal, entries: &[(String, &'static str)]) -> S
     text
 }
 
-/// One piece of evidence that verified, in words.
+/// Describes one verified piece of evidence.
 fn said(evidence: &VerifiedEvidence, kind: &str) -> String {
     let by = match evidence.signer() {
         Some((key_id, _)) => format!(" by `{}`", escape_hidden(key_id)),

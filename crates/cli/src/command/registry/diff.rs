@@ -18,7 +18,7 @@ pub(crate) struct Diff {
     new: PathBuf,
 }
 
-/// One thing that is there, gone or other than before.
+/// One addition, removal or change.
 #[derive(Debug, Serialize)]
 struct Change {
     /// `added`, `removed` or `changed`.
@@ -64,8 +64,8 @@ impl Diff {
 
 type Entries = BTreeMap<(&'static str, String), Value>;
 
-/// Everything that a registry lists, by kind and name. Taken from the draft's own spelling, so that what was left out
-/// and what was written as its default are the same.
+/// Lists the content of a registry by kind and name. It is taken from the draft's own text, so that an omitted value
+/// equals its explicit default.
 fn entries(seen: &Seen) -> Result<Entries, Failure> {
     let text = seen.draft.to_json()?;
     let json: Value =
@@ -101,7 +101,7 @@ fn changes(old: &Seen, new: &Seen) -> Result<Vec<Change>, Failure> {
     Ok(keys.into_iter().filter_map(change).collect())
 }
 
-/// What an added entry lets a model read, which its name does not tell.
+/// Returns the members of an added entry that a model reads: its name does not show them.
 fn shown_members(new: &Value) -> BTreeMap<String, OldNew> {
     let mut shown = members(&Value::Null, new);
     shown.retain(|name, _| matches!(name.as_str(), "as_listed" | "info" | "instructions"));
@@ -119,7 +119,7 @@ fn members(old: &Value, new: &Value) -> BTreeMap<String, OldNew> {
         .collect()
 }
 
-/// One line for a member; of a tool as it is listed, one for each part that a model reads.
+/// Returns one line per member; for `as_listed`, one line per part that a model reads.
 fn lines<'a>(name: &'a str, sides: &'a OldNew) -> Vec<(&'a str, &'a Value, &'a Value)> {
     if name != "as_listed" {
         return vec![(name, &sides.old, &sides.new)];

@@ -9,32 +9,33 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::files::{REGISTRY_BYTES, read_file, read_trusted_file};
 
-/// A registry as a file has it, signed or not. Nothing is verified.
+/// A registry from a file, signed or not, unverified.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    /// What it says, as a draft that was checked like one.
+    /// Its content as a draft, checked like one.
     pub(crate) draft: RegistryDraft,
-    /// The same as JSON, with the times if there are any.
+    /// Its content as JSON, with its times if it has them.
     pub(crate) json: Value,
-    /// The ids of the keys that say they signed it; nothing for a draft.
+    /// Ids of the keys that claim to have signed it; `None` for a draft.
     pub(crate) key_ids: Option<Vec<String>>,
 }
 
-/// Reads a draft's file.
+/// Reads a draft.
 pub(crate) fn read_draft(path: &Path) -> Result<RegistryDraft, Failure> {
     let bytes = read_file(path, REGISTRY_BYTES)?;
     RegistryDraft::from_json(&bytes).map_err(|error| Failure::from(error).about(path.display()))
 }
 
-/// Reads a signed registry's file, unverified.
+/// Reads a signed registry without verifying it.
 pub(crate) fn read_envelope(path: &Path) -> Result<Envelope, Failure> {
     let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
     Envelope::from_json(&bytes, bytes.len()).map_err(|error| Failure::from(error).about(path.display()))
 }
 
-/// Reads a draft or a signed registry, whichever the file holds.
+/// Reads a draft or a signed registry, whichever the file contains.
 ///
-/// why: its mode is not checked. What it holds is shown and nothing is decided by it, and a draft has no signature.
+/// why: the file's mode is not checked. Its content is only displayed and decides nothing, and a draft has no
+/// signature.
 pub(crate) fn read_either(path: &Path) -> Result<Seen, Failure> {
     let bytes = read_file(path, REGISTRY_BYTES)?;
     let about = |failure: Failure| failure.about(path.display());
@@ -49,7 +50,7 @@ pub(crate) fn read_either(path: &Path) -> Result<Seen, Failure> {
     Ok(Seen { draft, json, key_ids: Some(key_ids) })
 }
 
-/// What was signed as a draft, and as JSON with its times.
+/// Splits a signed payload into its draft, and JSON that includes the times.
 pub(crate) fn parts(payload: &[u8]) -> Result<(RegistryDraft, Value), Failure> {
     let json = json_of(payload)?;
     let mut timeless = json.clone();

@@ -105,7 +105,7 @@ impl Cosign {
                 Failure::new("REGISTRY_PAYLOAD_TYPE", "not a signed registry").about(self.file.display())
             );
         }
-        // What is signed is what can be read as a registry, and no other bytes.
+        // Only bytes that parse as a registry are signed.
         let (draft, json) =
             parts(envelope.unverified_payload()).map_err(|failure| failure.about(self.file.display()))?;
         let time = |name: &str| {
@@ -133,7 +133,8 @@ impl Revoke {
         let keys = read_signers(&self.signing.keys)?;
         let root = match &self.trust_root {
             Some(path) => read_trust_root(path)?,
-            // Nobody's content is signed unseen: without a trust root, one of the signers must have signed it before.
+            // why: no foreign content is signed unseen. Without a trust root, one of the signers must have signed the
+            // registry before.
             None => TrustRoot::new(1, 1, keys.iter().map(SigningKey::verifying_key))?,
         };
         let verified = read_envelope(&self.file)?

@@ -26,7 +26,7 @@ pub(crate) struct Verify {
     max_age: Millis,
 }
 
-/// How old a registry may be unless the operator says otherwise: as long as `registry sign` makes it last.
+/// Default limit on the age of a registry: the default lifetime of `registry sign`.
 pub(crate) const DEFAULT_MAX_AGE: &str = "30d";
 
 impl Verify {

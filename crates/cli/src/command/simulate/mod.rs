@@ -121,13 +121,13 @@ impl Simulate {
         Ok(if failed { Exit::Refused } else { Exit::Done })
     }
 
-    /// Nothing was looked at, so nothing was found: whoever asks must not take that for an answer.
+    /// Failure for a record without calls. why: an empty result must not pass for a result without changes.
     fn no_calls(&self) -> Failure {
         let of = self.agent.as_ref().map(|agent| format!(" of agent `{agent}`")).unwrap_or_default();
         Failure::new("NO_CALLS_ON_RECORD", format!("no call{of} is on record")).about(self.folder.display())
     }
 
-    /// Loads a registry as it was when it was issued: it may have expired since.
+    /// Loads a registry as of its time of issue: it may have expired since.
     fn load(&self, path: &Path) -> Result<Arc<RegistryView>, Failure> {
         let root = read_trust_root(&self.trust_root)?;
         let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
@@ -138,7 +138,7 @@ impl Simulate {
             .map_err(|error| registry_failure(error).about(path.display()))
     }
 
-    /// Hands over every entry: with a key, those that were verified, and whether they are is known at the end.
+    /// Passes every entry to `take`. With a key, the entries are known to be verified only after the last one.
     fn each(&self, mut take: impl FnMut(u64, &Record)) -> Result<(), Failure> {
         let entries = match &self.key {
             Some(key) => Entries::verified(&self.folder, &key.read()?, &self.checkpoint)?,
@@ -152,7 +152,8 @@ impl Simulate {
     }
 }
 
-/// When a registry says that it was issued. Nothing is verified yet, and what cannot be read will not load at any time.
+/// Returns the claimed time of issue of an unverified registry. A registry that cannot be read fails to load at any
+/// time.
 fn issued(bytes: &[u8]) -> Timestamp {
     let envelope = Envelope::from_json(bytes, bytes.len()).ok();
     envelope

@@ -11,25 +11,25 @@ use serde_json::{Value, json};
 
 use crate::shown::{shown_id, shown_tool};
 
-/// The most rows; what comes beyond has one together.
+/// Most rows; further calls share one row.
 const MAX_ROWS: usize = 1_024;
 const OTHERS: &str = "(others)";
 
-/// The row of every tool that no registry here lists: an agent can make up any number of them.
+/// Row of all tools that no given registry lists: an agent can invent any number of them.
 const UNKNOWN: &str = "(unknown)";
 
-/// Whose calls a row counts, in the order of the rows.
+/// The calls that a row counts, in the order of the rows.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Calls {
-    /// Those that came when there was no row left.
+    /// Calls that found no free row.
     Others,
-    /// Those of an agent, of a tool or of all that no registry lists.
+    /// Calls of an agent to one tool, or to all tools that no registry lists.
     Of(AgentId, Option<ToolId>),
 }
 
 impl Calls {
-    /// Agent and tool for a program. The tool's two names tell those apart that are joined alike, and are null where there
-    /// is no one tool.
+    /// Returns agent and tool as JSON. `server` and `name` distinguish tools with equal joined names; they are null if
+    /// the row has no single tool.
     fn to_json(&self, counts: &Row) -> Value {
         let (agent, tool, names) = match self {
             Self::Others => (OTHERS, OTHERS.to_owned(), None),
@@ -42,7 +42,7 @@ impl Calls {
         json!({"agent": agent, "tool": tool, "server": server, "name": name, "counts": counts})
     }
 
-    /// Both for a person.
+    /// Formats agent and tool for a person.
     fn shown(&self) -> String {
         match self {
             Self::Others => format!("{OTHERS}  {OTHERS}"),
@@ -54,20 +54,20 @@ impl Calls {
     }
 }
 
-/// What was counted, of one tool of one agent or of all.
+/// Counts of one agent and tool, or of all.
 #[derive(Debug, Default, Serialize)]
 struct Row {
-    /// Decided again, with the answer on record.
+    /// Decided again with the recorded answer.
     same: u64,
-    /// With the answer on record, since nothing differs that it depends on; by what is missing.
+    /// Not decided again, but nothing that the answer depends on differs; by the missing input.
     carried: BTreeMap<&'static str, u64>,
-    /// By the code that there is now.
+    /// By the new code.
     accepted_to_refused: BTreeMap<&'static str, u64>,
-    /// By the code on record.
+    /// By the recorded code.
     refused_to_accepted: BTreeMap<&'static str, u64>,
-    /// By the code on record and the one that there is now.
+    /// By the recorded and the new code.
     other_code: BTreeMap<String, u64>,
-    /// By what is missing.
+    /// By the missing input.
     undetermined: BTreeMap<&'static str, u64>,
 }
 
@@ -107,7 +107,7 @@ fn sum(counts: &BTreeMap<&'static str, u64>) -> u64 {
     counts.values().copied().fold(0, u64::saturating_add)
 }
 
-/// One call whose answer is another one.
+/// One call whose answer changes.
 #[derive(Debug, Serialize)]
 struct Change {
     seq: u64,
@@ -118,12 +118,12 @@ struct Change {
     tool: RecordedTool,
     recorded: &'static str,
     now: &'static str,
-    /// What had to be carried over for it.
+    /// Missing input that was carried over from the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     carried: Option<&'static str>,
 }
 
-/// Both names of a tool, and what they are together.
+/// Serializes a tool's joined name and both of its names.
 fn apart<S: Serializer>(tool: &RecordedTool, s: S) -> Result<S::Ok, S::Error> {
     let RecordedTool { server, name, .. } = tool;
     let mut members = s.serialize_map(None)?;
@@ -133,13 +133,13 @@ fn apart<S: Serializer>(tool: &RecordedTool, s: S) -> Result<S::Ok, S::Error> {
     members.end()
 }
 
-/// What a simulation said, by agent and tool.
+/// Result of a simulation, by agent and tool.
 pub(super) struct Report {
     registry: Arc<RegistryView>,
     was: Vec<Arc<RegistryView>>,
     rows: BTreeMap<Calls, Row>,
     total: Row,
-    /// The first ones.
+    /// The first changes, up to `max_changes`.
     changes: Vec<Change>,
     max_changes: usize,
 }
@@ -171,7 +171,7 @@ impl Report {
         }
     }
 
-    /// Counts a row of a sum of refusals.
+    /// Counts one row of a sum of refusals.
     pub(super) fn add_row(&mut self, agent: &AgentId, row: &RefusedRow, simulated: Simulated) {
         self.count(agent, row.tool.as_ref(), simulated, row.count);
     }
@@ -185,7 +185,7 @@ impl Report {
         self.rows.entry(key).or_default().add(simulated, calls);
     }
 
-    /// The tool, if a registry lists it.
+    /// Returns the tool if a registry lists it.
     fn listed(&self, tool: &RecordedTool) -> Option<ToolId> {
         let names = (ServerName::new(tool.server.as_str()), ToolName::new(tool.name.as_str()));
         let (Ok(server), Ok(name)) = names else { return None };
@@ -194,7 +194,7 @@ impl Report {
         self.was.iter().chain([&self.registry]).any(is_listed).then_some(tool)
     }
 
-    /// Whether there was no call at all.
+    /// Returns `true` if there were no calls.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -269,7 +269,7 @@ impl Report {
     }
 }
 
-/// The kinds of change with their numbers.
+/// Lists the kinds of change with their counts.
 fn kinds(row: &Row) -> Vec<String> {
     let refused = row.accepted_to_refused.iter().map(|(code, count)| format!("ACCEPTED -> {code} {count}"));
     let accepted = row.refused_to_accepted.iter().map(|(code, count)| format!("{code} -> ACCEPTED {count}"));

@@ -27,32 +27,32 @@ impl RuleArgs {
     }
 }
 
-/// What the gate's own alarm says when it is fed with one agent's decisions on record.
+/// Replays the gate's own alarm over one agent's recorded decisions.
 #[derive(Debug)]
 pub(super) struct Replay {
     alarm: Alarm,
     raised: Option<Raised>,
     times: u64,
-    /// The last change of the agent's standing.
+    /// Last change of the agent's standing.
     standing: Option<StandingChange>,
 }
 
-/// Where the alarm was raised last.
+/// The last time that the alarm was raised.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Raised {
     pub(super) time: Timestamp,
     pub(super) seq: u64,
 }
 
-/// What a [`Replay`] came to.
+/// Result of a [`Replay`].
 #[derive(Debug, Serialize)]
 pub(super) struct Found {
-    /// From 0, no evidence for a drop, to 1, raised.
+    /// From 0 (no evidence of a drop) to 1 (raised).
     pub(super) level: f64,
     pub(super) raised: Option<Raised>,
-    /// How often it was raised.
+    /// Number of times that it was raised.
     times: u64,
-    /// Whether the last entry about the agent's standing says so.
+    /// `true` if the last entry about the agent's standing is a quarantine.
     pub(super) quarantined: bool,
 }
 
@@ -61,7 +61,7 @@ impl Replay {
         Self { alarm: Alarm::new(rule), raised: None, times: 0, standing: None }
     }
 
-    /// Takes an entry about the agent into account.
+    /// Replays an entry about the agent.
     pub(super) fn add(&mut self, seq: u64, entry: &Record) {
         match (self.alarm.replay(entry), self.raised) {
             (AlarmState::Raised, None) => {
@@ -86,7 +86,7 @@ impl Replay {
     }
 }
 
-/// The code that a call was refused with, if it is one that this version knows.
+/// Returns the code of a refusal, if this version knows it.
 pub(super) fn code_of(call: &CallRecord) -> Option<RejectionCode> {
     RejectionCode::from_code(call.code.as_ref()?.as_str())
 }

@@ -10,43 +10,43 @@ use serde::Serialize;
 
 use super::alarm::{Found, Replay};
 
-/// The most agents, tools and codes that are counted each by itself; a log with more has the rest in one row.
+/// Most rows and codes that are counted separately; the rest of a log shares one row.
 const MAX_ROWS: usize = 1_024;
 const MAX_CODES: usize = 64;
 pub(super) const OTHERS: &str = "(others)";
 
-/// The most tools of sessions that are remembered; of any other, a call shows that it is there.
+/// Most tools of sessions that are remembered; any further tool needs a call that proves it exists.
 const MAX_LISTED: usize = 16_384;
 
-/// The most accepted calls whose outcome is waited for; the oldest is forgotten when there is one more.
+/// Most accepted calls without an outcome; above it, the oldest is dropped.
 const MAX_OPEN: usize = 65_536;
 
-/// Where calls are counted whose tool was never found to be there.
+/// Row of the calls to tools that are not known to exist.
 const UNKNOWN: &str = "(unknown)";
 
-/// How often each signal was raised.
+/// Number of times that each signal was raised.
 pub(super) type SignalCounts = BTreeMap<&'static str, u64>;
 
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Row {
     pub(super) accepted: u64,
-    /// Those that wait for an approval among them.
+    /// Includes the calls that wait for an approval.
     rejected: u64,
     pub(super) waiting_for_approval: u64,
     pub(super) undisclosed_attempts: u64,
-    /// Accepted calls of which it is not known whether they ran.
+    /// Accepted calls with an unknown outcome.
     pub(super) unknown_outcomes: u64,
     pub(super) acceptance_rate: Option<f64>,
     pub(super) rejected_by_code: BTreeMap<String, u64>,
-    /// Signals that were raised about an agent, how often each.
+    /// Signals about an agent, with their counts.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) signals: SignalCounts,
-    /// An agent's alone, and of agents that share a row no one's.
+    /// Alarm of a single agent; missing if agents share the row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) alarm: Option<Found>,
 }
 
-/// Everything that is told.
+/// The full report.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     ok: bool,
@@ -60,11 +60,11 @@ pub(super) struct Report {
     alarm_rule: Rule,
 }
 
-/// Outages of the record, of which entries `gap` tell.
+/// Outages of the record, from its `gap` entries.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct GapCounts {
     pub(super) gaps: u64,
-    /// Answers that have no entry.
+    /// Answers without an entry.
     #[serde(rename = "unrecorded")]
     pub(super) answers: u64,
     #[serde(rename = "unrecorded_by_code")]
@@ -78,19 +78,19 @@ struct Rule {
     decisions: u64,
 }
 
-/// A decision's log, where there are several, and its number.
+/// Number of a decision, and its log if there are several.
 type DecisionPlace = (Option<LogNumber>, u64);
 
-/// Counts entries, in their order.
+/// Counts entries in order.
 #[derive(Debug)]
 pub(super) struct Count {
     rule: AlarmRule,
     since: Option<Timestamp>,
     agents: BTreeMap<String, (Row, Replay)>,
     tools: BTreeMap<String, Row>,
-    /// The tools that a session had, whenever that was.
+    /// Tools of any session, at any time.
     listed: BTreeSet<String>,
-    /// Rows of the accepted calls that have no outcome yet: agent and tool; none of a decision about a plan.
+    /// Agent and tool of each accepted call without an outcome; `None` for a decision about a plan.
     open: BTreeMap<DecisionPlace, Option<(String, String)>>,
     total: Row,
     gateway_refusals: u64,
@@ -99,7 +99,7 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Counts what is not older than `since`. How an agent stands is what was said last, whenever that was.
+    /// Counts entries since `since`. An agent's standing is its last one, at any time.
     pub(super) fn new(rule: AlarmRule, since: Option<Timestamp>) -> Self {
         let (agents, tools, total) = (BTreeMap::new(), BTreeMap::new(), Row::default());
         let (listed, open) = (BTreeSet::new(), BTreeMap::new());
@@ -107,7 +107,7 @@ impl Count {
         Self { rule, since, agents, tools, listed, open, total, gateway_refusals, gaps, sums }
     }
 
-    /// Counts an entry; `log` names its log, where there are several.
+    /// Counts an entry. `log` names its log if there are several.
     pub(super) fn add(&mut self, log: Option<LogNumber>, seq: u64, record: &Record) {
         if let Record::Decision(call) = record
             && call.verdict == Verdict::Accept
@@ -119,7 +119,7 @@ impl Count {
             Record::Decision(call) if counts => self.decision(seq, record, call),
             Record::Gateway(_) if counts => self.gateway_refusals = self.gateway_refusals.saturating_add(1),
             Record::Refused(sum) => {
-                // why: also before `since`. The same sum may be recorded again behind it.
+                // why: also before `since`. The same sum may be recorded again later.
                 let is_new = self.sums.is_new(sum);
                 if counts && is_new {
                     self.refused(seq, record, sum);
@@ -152,7 +152,7 @@ impl Count {
         }
     }
 
-    /// Counts an outcome that is not known. One of a decision that is not here, or was forgotten, is no agent's.
+    /// Counts an unknown outcome. If its decision is missing or was dropped, it belongs to no agent.
     fn ended(&mut self, decision: DecisionPlace, end: &OutcomeRecord, counts: bool) {
         let rows = self.open.remove(&decision);
         if !counts || end.outcome != OutcomeKind::Unknown {
@@ -180,7 +180,7 @@ impl Count {
     }
 
     fn decision(&mut self, seq: u64, record: &Record, call: &CallRecord) {
-        // No gate counts that either: no call was made.
+        // The gate does not count it either: it is not a call.
         if call.about_plan {
             return;
         }
@@ -210,8 +210,8 @@ impl Count {
         self.agent(agent.as_str()).1.add(seq, record);
     }
 
-    /// The row of a tool. Names that an agent made up have one row. A tool is there that a session had, and one of which a call
-    /// got as far as its arguments.
+    /// Returns the row of a tool. Invented names share one row. A tool exists if a session disclosed it, or if a call
+    /// of it reached the checks of its arguments.
     fn tool(&mut self, tool: Option<&RecordedTool>, refused: Option<&str>) -> &mut Row {
         let tool = self.tool_row(tool, refused);
         self.tools.entry(tool).or_default()
@@ -267,7 +267,7 @@ fn name_of(tool: &RecordedTool) -> String {
     format!("{}:{}", tool.server, tool.name)
 }
 
-/// The row of this name, or the one that is shared when there are too many.
+/// Returns the name of the row: the given one, or the shared one if there are too many rows.
 pub(super) fn room<'n, T>(rows: &BTreeMap<String, T>, name: &'n str) -> &'n str {
     if rows.len() < MAX_ROWS || rows.contains_key(name) { name } else { OTHERS }
 }
@@ -308,13 +308,13 @@ impl Row {
         add_code(&mut self.rejected_by_code, code, calls);
     }
 
-    /// Whether there is anything to tell: a call, or a quarantine.
+    /// Returns `true` if the row has a call, or its agent is quarantined.
     fn is_told(&self) -> bool {
         self.accepted.saturating_add(self.rejected).saturating_add(self.unknown_outcomes) > 0
             || self.alarm.as_ref().is_some_and(|alarm| alarm.quarantined)
     }
 
-    /// How many were refused for good: a call that waits for its approval is asked again, any number of times.
+    /// Returns the number of final refusals. A call that waits for its approval is asked again any number of times.
     pub(super) const fn refused(&self) -> u64 {
         self.rejected.saturating_sub(self.waiting_for_approval)
     }
@@ -324,13 +324,13 @@ impl Row {
     }
 }
 
-/// The share of what was decided that was accepted.
+/// Returns the share of accepted calls among the decided ones.
 pub(super) fn rate(accepted: u64, decided: u64) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a ratio; counts above 2^53 are out of reach")]
     (decided > 0).then(|| accepted as f64 / decided as f64)
 }
 
-/// A share for a person.
+/// Formats a share for a person.
 pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", share * 100.0))
 }

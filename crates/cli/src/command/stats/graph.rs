@@ -4,20 +4,20 @@ use super::alarm::Found;
 use super::count::{SignalCounts, percent};
 use super::history::{History, Strip, Tally};
 
-/// From none accepted to all accepted.
+/// Blocks from none accepted to all accepted.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The most columns that a name takes.
+/// Most columns of a name.
 const MAX_NAME: usize = 24;
 
-/// What comes behind the blocks: two blanks, the share, two blanks, and the alarm in as many columns as its longest word. Signals,
-/// which are rare, take theirs from the blocks.
+/// Columns after the blocks: two spaces, the share, two spaces, and the longest word of the alarm. Signals are rare and
+/// take their columns from the blocks.
 const BEHIND: usize = 2 + 6 + 2 + 11;
 
-/// Sets a row apart whose agent's alarm is raised.
+/// Escape codes for the row of an agent whose alarm is raised.
 const RED: (&str, &str) = ("\u{1b}[31m", "\u{1b}[0m");
 
-/// What there is to draw on.
+/// Size and colours of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) width: usize,
@@ -25,10 +25,10 @@ pub(super) struct Look {
     pub(super) coloured: bool,
 }
 
-/// One picture: a heading, and a row for each agent, none of them wider than the terminal. At least the last line of it is
-/// left free.
+/// Draws one picture: a heading, and a row for each agent, none wider than the terminal. The last line of the terminal
+/// stays free.
 pub(super) fn picture(history: &History, now: Timestamp, look: Look) -> Vec<String> {
-    // A full last column has some terminals begin a line by themselves.
+    // Some terminals start a new line after a full last column.
     let width = look.width.saturating_sub(1);
     let all = history.strips(width, now);
     let room = look.height.saturating_sub(2).max(1);
@@ -65,14 +65,14 @@ fn row(strip: &Strip<'_>, name: &str, blocks: usize) -> String {
     format!("{name}  {graph}  {:>6}  {alarm}{signals}", percent(share)).trim_end().to_owned()
 }
 
-/// How high a share is.
+/// Returns the block for a share.
 fn block(share: f64) -> char {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is 0 to 1")]
     let at = (share.clamp(0.0, 1.0) * 7.0).round() as usize;
     BLOCKS.get(at).copied().unwrap_or('█')
 }
 
-/// The alarm in a word.
+/// Describes the alarm in a word or two.
 pub(super) fn alarm(found: &Found) -> String {
     match (found.quarantined, found.raised) {
         (true, _) => "quarantined".to_owned(),
@@ -81,12 +81,13 @@ pub(super) fn alarm(found: &Found) -> String {
     }
 }
 
-/// The signals that were raised and how often, each behind a comma.
+/// Lists the signals and their counts, each after a comma.
 pub(super) fn signals(counts: &SignalCounts) -> String {
     counts.iter().map(|(signal, times)| format!(", {signal} {times}")).collect()
 }
 
-/// An agent's name in so many columns at most. Whatever is not ASCII is spelled out: how wide it is, is the terminal's to say.
+/// Formats an agent's name in at most `columns` columns. Characters outside ASCII are escaped, because their width
+/// depends on the terminal.
 fn name(agent: &str, columns: usize) -> String {
     let spelled: String = agent
         .chars()

@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::alarm::{Found, Replay, code_of};
 use super::count::{OTHERS, SignalCounts, rate, room};
 
-/// The most intervals that are looked back on for each agent: no terminal is wider.
+/// Most intervals that are kept for each agent: no terminal is wider.
 const MAX_INTERVALS: usize = 512;
 
-/// What was decided about each agent, by intervals of time.
+/// Decisions of each agent by time interval.
 #[derive(Debug)]
 pub(super) struct History {
     rule: AlarmRule,
@@ -21,39 +21,39 @@ pub(super) struct History {
     sums: SeenSums,
 }
 
-/// What was decided about one agent.
+/// Decisions of one agent.
 #[derive(Debug)]
 struct Seen {
-    /// By the number of the interval, counted from the epoch.
+    /// By the number of the interval since the epoch.
     intervals: BTreeMap<u64, Tally>,
-    /// Signals that were raised, by the number of the interval.
+    /// Signals by the number of the interval.
     signals: BTreeMap<u64, SignalCounts>,
-    /// What came since it was told last.
+    /// Decisions since the last report.
     fresh: Tally,
     fresh_signals: SignalCounts,
     replay: Replay,
 }
 
-/// Decisions, calls that wait for an approval left out.
+/// Numbers of decisions, without the calls that wait for an approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Tally {
     pub(super) accepted: u64,
     pub(super) decided: u64,
 }
 
-/// One agent's part of what is shown.
+/// The row of one agent.
 #[derive(Debug)]
 pub(super) struct Strip<'h> {
     pub(super) agent: &'h str,
     /// Oldest first, up to now.
     pub(super) intervals: Vec<Tally>,
     pub(super) alarm: Option<Found>,
-    /// Signals that were raised in these intervals.
+    /// Signals in these intervals.
     pub(super) signals: SignalCounts,
     is_empty: bool,
 }
 
-/// What came of one agent since it was asked for last.
+/// Changes of one agent since the last report.
 #[derive(Debug)]
 pub(super) struct Fresh<'h> {
     pub(super) agent: &'h str,
@@ -71,7 +71,7 @@ impl History {
         self.interval
     }
 
-    /// Takes one entry. Says whether it changes what is shown.
+    /// Adds one entry; returns `true` if it changes the display.
     pub(super) fn add(&mut self, seq: u64, record: &Record) -> bool {
         let counts = self.since.is_none_or(|since| record.time() >= since);
         match record {
@@ -126,7 +126,8 @@ impl History {
         }
     }
 
-    /// Takes a sum of refusals, as if all of them had come at its end. Returns `false` if it is of no agent, or was taken before.
+    /// Adds a sum of refusals as if all of them happened at its end. Returns `false` if it belongs to no agent or was
+    /// added before.
     fn refused(&mut self, seq: u64, record: &Record, sum: &RefusedRecord) -> bool {
         let number = self.number(sum.to);
         let Some(agent) = sum.agent.as_ref().filter(|_| self.sums.is_new(sum)) else { return false };
@@ -139,13 +140,13 @@ impl History {
         true
     }
 
-    /// The number of the interval that a moment is in.
+    /// Returns the number of the interval that contains a time.
     fn number(&self, time: Timestamp) -> u64 {
         time.as_millis().checked_div(self.interval.as_millis()).unwrap_or_default()
     }
 
-    /// Each agent's last intervals, as many as there are `columns`, up to the one that `now` is in. Those come first that
-    /// are to be looked at.
+    /// Returns each agent's last `columns` intervals, up to the one that contains `now`. Agents with an alarm or a
+    /// signal come first.
     pub(super) fn strips(&self, columns: usize, now: Timestamp) -> Vec<Strip<'_>> {
         let columns = u64::try_from(columns.min(MAX_INTERVALS)).unwrap_or_default();
         let end = self.number(now).saturating_add(1);
@@ -162,14 +163,14 @@ impl History {
                 signals: sum(seen.signals.range(start..end).map(|(_, counts)| counts)),
                 is_empty: seen.intervals.is_empty(),
             })
-            // How an agent stood once is nothing to draw.
+            // A former standing alone is not drawn.
             .filter(|strip| strip.is_alarming() || !strip.is_empty)
             .collect();
         strips.sort_by_key(|strip| !strip.is_alarming());
         strips
     }
 
-    /// What came since this was asked last, agent by agent, those left out about whom nothing was decided.
+    /// Returns the changes since the last call for each agent that has any.
     pub(super) fn take_fresh(&mut self) -> Vec<Fresh<'_>> {
         let agents = self.agents.iter_mut();
         agents
@@ -194,7 +195,7 @@ fn sum<'s>(parts: impl Iterator<Item = &'s SignalCounts>) -> SignalCounts {
 }
 
 impl Seen {
-    /// Counts decisions in the interval of this number.
+    /// Counts decisions in the interval with this number.
     fn decided(&mut self, number: u64, more: Tally) {
         for tally in [&mut self.fresh, self.intervals.entry(number).or_default()] {
             *tally = tally.plus(more);
@@ -219,7 +220,7 @@ impl Tally {
 }
 
 impl Strip<'_> {
-    /// Whether the alarm is raised, the agent quarantined, or a signal was raised in the intervals.
+    /// Returns `true` if the alarm is raised, the agent is quarantined, or a signal was raised in the intervals.
     pub(super) fn is_alarming(&self) -> bool {
         !self.signals.is_empty()
             || self.alarm.as_ref().is_some_and(|alarm| alarm.raised.is_some() || alarm.quarantined)

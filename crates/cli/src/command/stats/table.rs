@@ -8,7 +8,7 @@ use super::alarm::Found;
 use super::count::{GapCounts, Report, Row, percent};
 use super::graph::signals;
 
-/// The table that was asked for, and what belongs to none.
+/// Formats the requested table, and the counts that belong to no row.
 pub(super) fn table(report: &Report, by: By) -> String {
     let mut text = match by {
         By::Agent => rows("agent", &report.agents, &report.total),
@@ -67,7 +67,7 @@ fn rows(heading: &str, rows: &BTreeMap<String, Row>, total: &Row) -> String {
     text
 }
 
-/// When it was raised, or how far it has come.
+/// Formats the alarm: when it was raised, or its level.
 fn alarm(found: &Found) -> String {
     let text = match found.raised {
         Some(raised) => format!("raised {} at {}", raised.time, raised.seq),

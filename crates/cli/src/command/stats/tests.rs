@@ -29,7 +29,7 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(START + millis).unwrap()
 }
 
-/// A decision of `agent`, so many milliseconds from the start: accepted, or refused with a code.
+/// A decision of `agent`, `millis` after the start: accepted, or refused with a code.
 fn decision(millis: u64, agent: &str, tool: (&str, &str), code: Option<&str>) -> Record {
     let verdict = if code.is_none() { Verdict::Accept } else { Verdict::Reject };
     let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new(agent).unwrap());
@@ -44,7 +44,7 @@ fn standing(millis: u64, agent: &str, change: StandingChange) -> Record {
     Record::Standing(StandingRecord::new(at(millis), AgentId::new(agent).unwrap(), change, "ada"))
 }
 
-/// A session of `a` that has these tools of the desk.
+/// A session of `a` with these tools of the desk.
 fn session(millis: u64, tools: &[String]) -> Record {
     let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("a").unwrap());
     let principal = Principal::new("p").unwrap();
@@ -119,7 +119,7 @@ fn unknown_outcomes_are_counted_by_agent_and_tool() {
     let shown = table(&report, By::Agent);
     let columns: Vec<Vec<_>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((columns[0][6], columns[1][6]), ("unknown", "1"), "{shown}");
-    // One whose decision is archived is no agent's.
+    // An outcome whose decision is archived belongs to no agent.
     let told = value(&counted(&[outcome(9, OutcomeKind::Unknown)], None));
     assert_eq!(told["total"]["unknown_outcomes"], 1);
     assert_eq!(told["agents"]["(others)"]["unknown_outcomes"], 1);
@@ -129,7 +129,7 @@ fn value(report: &super::count::Report) -> Value {
     serde_json::to_value(report).unwrap()
 }
 
-/// A registry of two agents, whose tools are refused in as many ways as can be.
+/// A registry of two agents whose tools can be refused in many ways.
 fn registry(clock: &ManualClock) -> Arc<CapabilityRegistry> {
     let now = clock.now().unwrap();
     let operator = SigningKey::from_seed([7; 32]);
@@ -194,7 +194,7 @@ fn sums_count_as_their_refusals_do() {
         sum.number = Some(1);
         Record::Refused(sum)
     };
-    // The log has both twice: their records had failed, and were found whole later.
+    // The log contains both twice: writing them failed, and they were found complete later.
     let sum = Record::Refused(sum);
     let summed = [session, sum.clone(), messages.clone(), messages, sum];
     let (summed, single) = (counted(&summed, None), counted(&one_by_one, None));
@@ -208,7 +208,7 @@ fn sums_count_as_their_refusals_do() {
     assert_eq!(summed, single);
 }
 
-/// Sees to it that the replay over the record is what the gate's own alarm said, whatever was decided, quarantined and lifted.
+/// Checks that the replay over the record agrees with the gate's own alarm, after any decisions, quarantines and lifts.
 #[test]
 fn the_alarm_over_the_record_says_what_that_of_the_gates_said() {
     let (mut raised, mut lifted) = (0, 0);
@@ -242,7 +242,7 @@ fn the_alarm_over_the_record_says_what_that_of_the_gates_said() {
         for call in 0..150 {
             clock.advance(Millis::from_secs(1)).unwrap();
             let (id, gate) = (format!("c{call}"), &gates[usize::try_from(below(3)).unwrap()]);
-            // An agent that is good at first.
+            // The agent behaves well at first.
             let kind = if call < 60 && below(8) > 0 { 0 } else { below(9) };
             let (tool, args): (&str, &[u8]) = match kind {
                 0 | 1 => ("search", b"{}"),
@@ -259,7 +259,7 @@ fn the_alarm_over_the_record_says_what_that_of_the_gates_said() {
             if stats.standing(&agent) == Standing::Quarantined && below(5) == 0 {
                 let lift = StandingRecord::new(clock.now().unwrap(), agent, StandingChange::Lifted, "ada");
                 stats.set_standing(&lift).unwrap();
-                // Each gate of the agent's learns of it, and puts it on record before its next answer.
+                // Each gate of the agent notices the change and records it before its next answer.
                 for gate in &gates {
                     drop(gate.check(&ToolCall::new(&id, "desk", "search", b"{}")));
                 }
@@ -326,7 +326,7 @@ fn the_alarm_is_told_with_its_entry_and_starts_anew_once_whoever_is_let_out() {
     assert_eq!(told["agents"]["a"]["alarm"]["raised"], json!({"time": at(8), "seq": 9}), "{told}");
     let text = table(&counted(&records, None), By::Agent);
     assert!(text.contains(&format!("  raised {} at 9  ", at(8))), "{text}");
-    // Two gates learn of each change.
+    // Two gates notice each change.
     let (quarantined, lifted) = (StandingChange::Quarantined, StandingChange::Lifted);
     records.extend([quarantined, quarantined].map(|change| standing(20, "a", change)));
     assert!(table(&counted(&records, None), By::Agent).contains(" at 9, quarantined  "));
@@ -381,14 +381,14 @@ fn a_tool_that_a_session_has_is_there_though_no_call_of_it_came_far() {
             (&json!(1), &json!(1))
         );
     }
-    // A plan is no call of a tool that a session has.
+    // A plan is not a call of a session's tool.
     let mut about_plan = decision(6, "a", ("countersign", "submit_plan"), Some("AGENT_QUARANTINED"));
     if let Record::Decision(call) = &mut about_plan {
         call.about_plan = true;
     }
     let counted_of_it = value(&counted(&[about_plan], None));
     assert_eq!((&counted_of_it["tools"], &counted_of_it["agents"]), (&json!({}), &json!({})));
-    // Of more tools than are remembered, the first ones are.
+    // Of too many tools, the first ones are remembered.
     let many: Vec<_> = (0..20_000).map(|tool| format!("t{tool}")).collect();
     let refused = |at, tool: &str| decision(at, "a", ("desk", tool), Some("AGENT_QUARANTINED"));
     let records = [session(1, &many), refused(2, "t0"), refused(3, "t19999")];
@@ -457,7 +457,7 @@ fn a_picture_has_a_block_for_each_interval_as_high_as_its_share_and_now_on_the_r
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].starts_with("accepted in each 10s, newest on the right; 2023-11-14T"), "{lines:?}");
     assert!(lines[1].starts_with("a  ") && lines[1].ends_with("█▅  ▁    50.0%  alarm 24%"), "{lines:?}");
-    // Half an interval later they have moved on.
+    // Half an interval later the blocks have moved.
     let later = picture(&history, at(60_000), LOOK);
     assert!(later[1].ends_with("█▅  ▁     50.0%  alarm 24%"), "{later:?}");
     let much_later = picture(&history, at(100_000_000), LOOK);
@@ -515,7 +515,7 @@ fn signal_is_drawn_with_the_interval_in_which_it_was_raised() {
     let wanted = "100.0%  alarm 0%, asked 1, undisclosed 2\u{1b}[0m";
     assert!(lines[1].starts_with("\u{1b}[31mz ") && lines[1].ends_with(wanted), "{lines:?}");
     assert!(lines[2].starts_with("a ") && lines[2].ends_with("alarm 0%"), "{lines:?}");
-    // 80 columns are 13 minutes.
+    // 80 columns cover 13 minutes.
     let later = picture(&history(&records), at(1_000_000), look);
     assert!(later.iter().all(|line| !line.contains("asked")), "{later:?}");
 }

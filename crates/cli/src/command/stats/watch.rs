@@ -16,32 +16,32 @@ use crate::failure::{Exit, Failure};
 use crate::output::closed;
 use crate::time::now;
 
-/// How long to wait before looking for more.
+/// Pause between two polls.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What a terminal is taken for that does not say how large it is.
+/// Assumed size of a terminal that does not report its own.
 const USUAL: (usize, usize) = (80, 24);
 
-/// How the history is shown.
+/// Form of the display.
 #[derive(Debug)]
 enum Show {
-    /// One picture, drawn over the one before it, which had so many lines.
+    /// A picture, drawn over the previous one, which had `lines` lines.
     Picture { coloured: bool, lines: usize },
-    /// One line of text for each interval.
+    /// One line of text per interval.
     Lines,
-    /// One line of JSON for each interval.
+    /// One line of JSON per interval.
     Json,
 }
 
-/// Whether anybody reads on.
+/// State of the reader of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
     There,
     Gone,
 }
 
-/// Follows a log, and shows what is decided, until it is interrupted or nobody reads on. The terminal is left as it was
-/// found at any moment: nothing has to be put back.
+/// Follows a log and displays its decisions until it is interrupted or the reader closes the output. The terminal needs
+/// no restoring at any moment.
 pub(super) fn watch(
     folder: &Path,
     rule: AlarmRule,
@@ -91,7 +91,7 @@ impl Show {
                 let size = size.map_or(USUAL, |(Width(width), Height(height))| (width.into(), height.into()));
                 let look = Look { width: size.0, height: size.1, coloured: *coloured };
                 let picture = picture(history, now, look);
-                // Up over the old picture, which went no further than the terminal is high.
+                // Moves up over the old picture, at most by the height of the terminal.
                 let up = (*lines).min(size.1.saturating_sub(1));
                 let up = if up > 0 { format!("\u{1b}[{up}A") } else { String::new() };
                 *lines = picture.len();
@@ -110,7 +110,7 @@ impl Show {
     }
 }
 
-/// What was decided since the line before.
+/// Formats the decisions since the previous line.
 pub(super) fn line(history: &mut History, now: Timestamp) -> String {
     let agents: Vec<_> = history
         .take_fresh()
