@@ -3,68 +3,69 @@ use std::sync::Arc;
 
 use crate::{LogError, LogStateError};
 
-/// Why a sink could not keep a record, or could not be opened.
+/// Reason why a sink could not keep a record, or could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuditError {
-    /// The place where records go cannot be reached.
+    /// The sink's storage cannot be reached.
     #[error("the record cannot be opened")]
     Unavailable(#[source] io::Error),
-    /// Another writer has it.
+    /// Another writer has the sink.
     #[error("the record is in use by another writer")]
     Locked,
-    /// What a file has become under this writer's hands cannot be continued.
+    /// A file changed while this writer used it, and cannot be continued.
     #[error("the record is damaged at byte {at}, and is left as it is")]
     Corrupt {
-        /// Where the first byte lies that should not be there.
+        /// Offset of the first wrong byte.
         at: u64,
     },
-    /// The path no longer leads to the file that was opened, which was moved, deleted or replaced: what is written to it
-    /// would not be found. The sink refuses everything until it is back.
+    /// The path no longer leads to the open file, which was moved, deleted or replaced. Records written to that file
+    /// would be lost. The sink refuses everything until the file is back.
     #[error("the record was moved away or replaced")]
     Replaced,
-    /// The file `lock` no longer is the one that this writer has locked, so that another can write too. The sink refuses
-    /// everything until it is back.
+    /// The file `lock` is no longer the file that this writer locked, so a second writer could start. The sink refuses
+    /// everything until the file is back.
     #[error("the file `lock` of the record was deleted or replaced")]
     LockReplaced,
-    /// Writing or syncing failed. The record may be kept or not, and the next one is tried anew.
+    /// Writing or syncing failed. The record may have been kept; the next record tries again.
     #[error("the record cannot be written")]
     Write(#[source] io::Error),
-    /// The record is longer than a line may be; nothing was written.
+    /// The record is longer than a line may be. Nothing was written.
     #[error("the record is longer than a line may be")]
     TooLong,
-    /// An earlier write or sync failed, and no record came since that could have opened the log anew.
+    /// An earlier write or sync failed, and no later record has reopened the log.
     #[error("an earlier write failed, and the record was not opened anew since")]
     Poisoned,
-    /// The log does not go on from its state: it was deleted, cut, replaced by an older copy or swapped. It is left as it is.
+    /// The log does not continue from its state: it was deleted, cut, replaced by an older copy or swapped. It is left
+    /// unchanged.
     #[error(
         "the log does not go on from its state `{state}`: put it back as it was, or retire what is left with \
          `countersign audit retire` and go on under another origin (docs/runbook.md)"
     )]
     NotContinued {
-        /// The file that keeps the state.
+        /// File that holds the state.
         state: String,
-        /// The difference.
+        /// How log and state differ.
         source: Box<LogError>,
     },
     /// The log's state cannot be used, and the log is not opened without it.
     #[error("the log's state `{state}`")]
     State {
-        /// The file that keeps the state.
+        /// File that holds the state.
         state: String,
         /// The reason.
         source: LogStateError,
     },
-    /// The folder has a closing note, so that no log in it goes on.
+    /// The folder has a closing note, so no log in it may continue.
     #[error(
         "the log was closed: run `countersign audit retire` again to finish that, or name the folder of the log that goes on \
          (docs/runbook.md)"
     )]
     Closed,
-    /// The log does not verify, and is left as it is.
+    /// The log does not verify. It is left unchanged.
     #[error("{}", way_on(.0))]
     Log(#[source] Box<LogError>),
-    /// Entries from before the log was opened do not verify, which was found since.
+    /// Entries from before the log was opened do not verify. This was found after the log was opened.
     #[error(
         "older entries of the log do not verify: put it back as it was, or retire it with `countersign audit retire` and go on \
          under another origin (docs/runbook.md)"
@@ -72,7 +73,7 @@ pub enum AuditError {
     Older(#[source] Arc<LogError>),
 }
 
-/// What leads on from a log that is not opened.
+/// Returns advice for an operator whose log is not opened.
 fn way_on(error: &LogError) -> &'static str {
     if matches!(error, LogError::Archived { .. }) {
         "the kept checkpoint is older than the log here (docs/runbook.md)"

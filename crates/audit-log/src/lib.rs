@@ -1,15 +1,16 @@
-//! The record: one line for every decision, outcome, session and refused message, in a sink that keeps it. Refusals beyond a rate
-//! are counted in one line ([`RefusedRecord`]).
+//! Audit log: one line for every decision, outcome, session and refused message, in a sink that keeps it. Refusals
+//! beyond a rate are counted in one line ([`RefusedRecord`]).
 //!
-//! A record goes in through [`AuditSink::record`], which returns its sequence number once it is kept and an error
-//! otherwise; whoever asked then refuses. [`Log`] keeps records in a folder, durable, under signed checkpoints of a Merkle
-//! tree; [`verify_log`] verifies all of it, [`read_log`] reads it, [`prove_inclusion`] and [`prove_consistency`] prove it.
-//! [`MemorySink`] keeps the latest records of this process and the tree of all.
-//! [`Submission`] has a witness cosign a checkpoint, and a [`Receipt`] proves one record to who has public keys alone.
+//! [`AuditSink::record`] adds a record. It returns the sequence number once the record is kept, and an error otherwise;
+//! the caller then refuses the call. [`Log`] keeps records durably in a folder, under signed checkpoints of a Merkle
+//! tree. [`verify_log`] verifies the whole log, [`read_log`] reads it, and [`prove_inclusion`] and
+//! [`prove_consistency`] prove it. [`MemorySink`] keeps the latest records of this process and the tree of all of them.
+//! [`Submission`] has a witness cosign a checkpoint. A [`Receipt`] proves one record to a reader that has only public
+//! keys.
 //!
-//! What it does not do: it decides nothing, reads no clock, and holds no values of arguments but those that an operator named. Whoever has a log's
-//! signing key can write another log, and whoever can write its folder can cut its end: a checkpoint that was kept elsewhere
-//! finds both.
+//! Not in scope: it decides nothing, reads no clock, and stores no argument values except those that an operator named.
+//! A holder of the signing key can write another log, and a writer of the folder can cut its end. Only a checkpoint
+//! kept elsewhere reveals either.
 
 mod answer;
 mod archive;

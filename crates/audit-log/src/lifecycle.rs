@@ -2,7 +2,7 @@ use countersign_core::{Digest, Timestamp};
 
 use crate::Escaped;
 
-/// The first entry of a log that was begun in the place of another one, which was closed by a note.
+/// First entry of a log that replaced another one, which a note closed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -34,7 +34,7 @@ pub struct ArchivedRecord {
     pub first: u64,
     /// Last sequence number in them.
     pub last: u64,
-    /// SHA-256 of the archive's manifest, which has that of each file.
+    /// SHA-256 of the archive's manifest, which has the digest of each file.
     pub manifest: Digest,
 }
 

@@ -51,42 +51,45 @@ use sleepers::Sleepers;
 use state::State;
 use writer::Writer;
 
-/// How long one caller waits, before it writes, for those who were told together with it: they would fall into two crowds
-/// otherwise, and each wait for the write of the other. They are back after what it takes to wake them, if they come at all. It
-/// waits as long again while an eighth of them came, so eight times at most.
+/// Group-commit window for the callers that the last write woke. Without it they would split into two groups, each of
+/// which waits for the other's write. The window covers the time that it takes to wake them. A caller waits for another
+/// window while at least an eighth of them arrived in the last one, so at most eight windows.
 const MOMENT: Duration = Duration::from_micros(250);
 
-/// How often a caller gives way to others under [`Durability::System`] before it writes or sleeps: for some fifty microseconds
-/// where there is nobody else to run, and no longer than others run where there is.
+/// Number of times that a caller yields under [`Durability::System`] before it writes or sleeps: about fifty
+/// microseconds if no other thread can run, and otherwise only as long as others run.
 const PATIENCE: u32 = 128;
 
-/// Keeps records in a folder, so that they outlive a crash and no change of them goes unnoticed.
+/// Durable log of records in a folder. It survives a crash, and every change to its records is detected.
 ///
-/// One JSON object a line: records, whose lines are the leaves of an RFC 9162 tree, and checkpoints of that tree, signed by
-/// the log's key (C2SP tlog-checkpoint). Segments of some size follow on each other; sequence numbers run from 1 for ever.
-/// One writer has the folder, by an advisory lock that ends with the log. [`verify_log`](crate::verify_log) reads all of it
-/// back, as [`Log::open`] does.
+/// A log has one JSON object per line: records, whose lines are the leaves of an RFC 9162 tree, and checkpoints of that
+/// tree, signed by the log's key (C2SP tlog-checkpoint). The lines are split into segments. Sequence numbers start at 1
+/// and never repeat. One writer has the folder, by an advisory lock that ends with the log.
+/// [`verify_log`](crate::verify_log) reads the whole log back, as [`Log::open`] does.
 ///
-/// There is no thread: callers put their records into the open batch, and the first that finds nobody writing writes and
-/// syncs the batch for all of them ([`Durability`]). [`submit`](Self::submit) lets one thread have many in flight.
+/// There is no background thread. Callers add their records to the open batch. The first caller that finds no writer at
+/// work writes and syncs the batch for all of them ([`Durability`]). With [`submit`](Self::submit) one thread can have
+/// many records in flight.
 ///
-/// After a failed write or sync everybody who waits is refused, and the file is let go, never to be synced again. The next
-/// record first opens it anew, verifies it and goes on in a new segment; or it is refused in turn. What was acknowledged is
-/// never given up. What was refused may still be in the log: a batch that reads show whole, with its checkpoint, is kept,
-/// for a reader may have seen it; anything else that was not acknowledged is cut. Before that, the bytes are kept in a file of
-/// their own, `cut-` and the number of the record that names it.
+/// After a failed write or sync, every waiting caller is refused, and the file is closed and never synced again. The
+/// next record reopens the log, verifies it and continues in a new segment; if that fails, the record is refused too.
+/// Acknowledged records are never dropped. Refused records may still be in the log: a batch that reads back whole, with
+/// its checkpoint, is kept, because a reader may have seen it. All other unacknowledged bytes are cut. They are first
+/// copied to a file named `cut-` and the number of the record that names it.
 ///
-/// A call whose process ended before its outcome was recorded gets the outcome `unknown` when the log is opened
-/// ([`OutcomeBy::Recovery`](crate::OutcomeBy::Recovery)): each accepted decision has one in the end, unless it is in an archived segment.
+/// If a process ended before it recorded the outcome of a call, opening the log records the outcome `unknown`
+/// ([`OutcomeBy::Recovery`](crate::OutcomeBy::Recovery)). So every accepted decision gets an outcome, unless it is in
+/// an archived segment.
 ///
-/// A state beside the folder ([`LogOptions::state`]) keeps the last synced checkpoint. A folder that was deleted, cut or
-/// replaced by an older copy does not go on from it and is not opened. The state is saved when the log is opened, at every
-/// [`checkpoint`](Self::checkpoint) and at the end; and in between once it is 256 records and 64 batches behind, or 10 seconds
-/// by the records' own times. It never names a checkpoint that is not synced.
+/// A state next to the folder ([`LogOptions::state`]) keeps the last synced checkpoint. A folder that was deleted, cut
+/// or replaced by an older copy does not continue from that checkpoint and is not opened. The state is saved when the
+/// log is opened, at every [`checkpoint`](Self::checkpoint) and when the log is closed. In between it is saved once it
+/// is 256 records and 64 batches behind, or 10 seconds behind by the records' own times. It never names a checkpoint
+/// that is not synced.
 ///
-/// What it does not do: a holder of the signing key can write another log, and a writer of folder and state can
-/// replace both. Against both, keep [`checkpoint`](Self::checkpoint)s elsewhere, and
-/// give the latest one back when the log is opened ([`LogOptions::known_checkpoint`]).
+/// Not protected against: a holder of the signing key can write another log, and a writer of both folder and state can
+/// replace both. Against these, keep [`checkpoint`](Self::checkpoint)s elsewhere, and pass the latest one in when the
+/// log is opened ([`LogOptions::known_checkpoint`]).
 ///
 /// ```
 /// use countersign_audit_log::{AuditSink, Direction, GatewayRecord, Log, LogKey, LogOptions, Record, verify_log};
@@ -108,10 +111,10 @@ pub struct Log {
     keeper: Option<Keeper>,
     start: LogStart,
     state: Mutex<State>,
-    /// The last record that is acknowledged, and the life that it is of: the state's, to be read without its lock.
+    /// Last acknowledged record and its life, copied from `state` so that they can be read without its lock.
     kept: AtomicU64,
     life: AtomicU64,
-    /// Held through a record where each is synced alone.
+    /// Held for each record if every record is synced alone.
     turn: Mutex<()>,
     rebuilt: Vec<RebuiltSide>,
     /// Older entries that were not verified at opening, and the damage found in them.
@@ -119,8 +122,8 @@ pub struct Log {
     damage: OnceLock<Arc<LogError>>,
 }
 
-/// A record that has a number and waits to be kept. Dropped, it is kept with the next that is waited for, or when the log
-/// is closed.
+/// Record that has a number and waits to be kept. If dropped, it is kept together with the next record that is waited
+/// for, or when the log is closed.
 #[derive(Debug)]
 #[must_use = "a record counts once `wait` has returned"]
 pub struct Pending<'a> {
@@ -130,26 +133,28 @@ pub struct Pending<'a> {
 }
 
 impl Pending<'_> {
-    /// Waits until the record is kept, and writes it, and all others that wait, if nobody else does. Gives its number. It sleeps
-    /// by [`thread::park`], whose token it may use up or leave behind.
+    /// Waits until the record is kept and returns its number. If no other caller writes, it writes this record and all
+    /// others that wait. It sleeps in [`thread::park`], whose token it may consume or leave set.
     ///
     /// # Errors
-    /// As [`AuditSink::record`]. Also for a record that was kept, if the log has failed twice since.
+    /// As [`AuditSink::record`]. Also for a record that was kept, if the log has failed twice since then.
     pub fn wait(self) -> Result<u64, AuditError> {
         self.log.wait(self.life, self.seq).map(|()| self.seq)
     }
 }
 
 impl Log {
-    /// Opens the log in a folder to be continued, or begins one; makes the folder if it is not there.
+    /// Opens the log in a folder, or begins one. Creates the folder if it is missing.
     ///
-    /// Reads and verifies all segments that are there. What comes behind the last checkpoint nobody was told to be kept: it is
-    /// cut, and a [`RecoveredRecord`](crate::RecoveredRecord) says so. An empty folder begins a log, unless the state knows one.
+    /// Reads and verifies all segments. Bytes after the last checkpoint were never acknowledged: they are cut, and a
+    /// [`RecoveredRecord`](crate::RecoveredRecord) records that. An empty folder begins a log, unless the state knows
+    /// one.
     ///
     /// # Errors
-    /// [`AuditError::Locked`] while another writer has it; [`AuditError::Closed`] behind a closing note; [`AuditError::Log`] when it does not verify, and
-    /// [`AuditError::NotContinued`] when it does not go on from its state, which leave it as it was; [`AuditError::State`] when the
-    /// state cannot be used; [`AuditError::Unavailable`] and [`AuditError::Write`] as the system reports them.
+    /// [`AuditError::Locked`] if another writer has the folder; [`AuditError::Closed`] if it has a closing note;
+    /// [`AuditError::Log`] if the log does not verify, and [`AuditError::NotContinued`] if it does not continue from
+    /// its state, both of which leave it unchanged; [`AuditError::State`] if the state cannot be used;
+    /// [`AuditError::Unavailable`] and [`AuditError::Write`] for errors of the system.
     pub fn open(folder: impl AsRef<Path>, options: LogOptions) -> Result<Self, AuditError> {
         let keeper = Keeper::new(&options, Some(folder.as_ref()))?;
         if let Some(keeper) = &keeper {
@@ -159,7 +164,7 @@ impl Log {
         Self::open_in(FolderDisk::create(folder).map_err(AuditError::Unavailable)?, options, keeper)
     }
 
-    /// As [`open`](Self::open), on any disk. It has a state only where the options name one.
+    /// As [`open`](Self::open), on any disk. The log has a state only if the options name one.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -210,9 +215,11 @@ impl Log {
         }
     }
 
-    /// Gives a record its number and a place in the open batch. It counts once [`Pending::wait`] has returned.
+    /// Assigns a number to a record and adds it to the open batch. The record counts once [`Pending::wait`] has
+    /// returned.
     ///
-    /// Under [`Durability::Every`] it is written and synced before this returns. Where 4 MiB wait already, those come first.
+    /// Under [`Durability::Every`] it is written and synced before this returns. If 4 MiB already wait, they are
+    /// written first.
     ///
     /// # Errors
     /// As [`AuditSink::record`].
@@ -242,7 +249,7 @@ impl Log {
             } else if guard.writer.as_ref().is_some_and(Writer::is_broken) {
                 self.reopen(&mut guard, record.time())?;
             } else if guard.open.len() >= MAX_BATCH {
-                // Those who wait are told of it if this fails, and it is tried again here.
+                // If this write fails, the waiting callers are refused, and this call tries again.
                 if !Self::hash(&mut guard) {
                     self.lead_or_sleep(&mut guard, 0);
                 }
@@ -266,7 +273,8 @@ impl Log {
     }
 
     fn wait(&self, life: u64, seq: u64) -> Result<(), AuditError> {
-        // In this order: who sees what a later life has kept sees that life too; what an earlier one has kept ends before `seq`.
+        // Order: a reader that sees a later life's `kept` also sees that `life`; an earlier life's `kept` ends before
+        // `seq`.
         if self.kept.load(Ordering::Acquire) >= seq && self.life.load(Ordering::Acquire) == life {
             return Ok(());
         }
@@ -282,7 +290,7 @@ impl Log {
             let (free, early) = (state.writer.is_some(), state.is_early());
             let durability = self.options.durability;
             if durability == Durability::System && patience > 0 && (!free || early) {
-                // Somebody else's write is done sooner than a thread sleeps and wakes.
+                // Another caller's write ends sooner than a thread can sleep and wake.
                 patience = patience.saturating_sub(1);
                 MutexGuard::unlocked(&mut state, thread::yield_now);
             } else if durability == Durability::Group && free && early && state.watched {
@@ -298,12 +306,12 @@ impl Log {
         }
     }
 
-    /// Hashes some of the records that nobody hashes yet, while others have the state. Says whether there were any.
+    /// Hashes some unclaimed records of the open batch with the state unlocked. Returns `false` if there were none.
     fn hash(state: &mut MutexGuard<'_, State>) -> bool {
         let State { open, frontier, life, .. } = &mut **state;
         let (life, Some(claim)) = (*life, open.claim(frontier)) else { return false };
         let leaves = MutexGuard::unlocked(state, || claim.leaves());
-        // After a failure their numbers can be those of other records.
+        // After a failure, their numbers may belong to other records.
         if state.life == life {
             let State { open, frontier, .. } = &mut **state;
             open.put(&claim, &leaves, frontier);
@@ -311,7 +319,8 @@ impl Log {
         true
     }
 
-    /// Sleeps until the record of a number is kept, or somebody has to see to it; for 0, until the writer is back; or shorter.
+    /// Sleeps until a record is kept or this caller has to act on it; for number 0, until the writer is back. At most
+    /// for `moment`, if given.
     fn sleep(state: &mut MutexGuard<'_, State>, seq: u64, moment: Option<Duration>) {
         let this = thread::current();
         state.sleepers.add(seq, this.clone());
@@ -321,7 +330,7 @@ impl Log {
         }
     }
 
-    /// Writes the open batch if nobody writes; otherwise sleeps until somebody is done.
+    /// Writes the open batch if no other caller writes; otherwise sleeps until a write is done.
     fn lead_or_sleep(&self, state: &mut MutexGuard<'_, State>, seq: u64) {
         let Some(mut writer) = state.writer.take() else {
             Self::sleep(state, seq, None);
@@ -340,7 +349,7 @@ impl Log {
         state.batches = state.batches.saturating_add(1);
         self.settle(state, writer, written.err().map(|error| Failure::of(&error)));
         if self.keeper.is_some() && state.take_due() {
-            // Behind the batch, while others write the next one. A failure is for `save_state` to report.
+            // Done after the batch, while others write the next one. `save_state` reports a failure.
             let _ = MutexGuard::unlocked(state, || self.save(LockWait::Call));
         }
     }
@@ -351,14 +360,15 @@ impl Log {
         keeper.save(wait, || self.stand())
     }
 
-    /// How far the log has come, for a state.
+    /// Returns how far the log has come, for a state.
     pub(crate) fn stand(&self) -> Stand {
         let state = self.state.lock();
         let (size, note) = (state.synced_size, Arc::clone(&state.synced_note));
         Stand { size, note, settled: state.calls.settled(size), gap: state.gaps.open() }
     }
 
-    /// Lets the writer work while others have the state. A disk that panics has failed: who waits must not wait for ever.
+    /// Runs the writer with the state unlocked. A disk that panics counts as failed, so that no waiting caller waits
+    /// for ever.
     fn write(
         state: &mut MutexGuard<'_, State>,
         writer: &mut Writer,
@@ -374,7 +384,7 @@ impl Log {
         })
     }
 
-    /// Takes the writer back, and tells everybody how it went.
+    /// Takes the writer back and reports its result to the waiting callers.
     fn settle(&self, state: &mut MutexGuard<'_, State>, mut writer: Writer, failure: Option<Failure>) {
         state.recovered.append(&mut writer.recovered);
         state.crowd = state.in_flight();
@@ -391,14 +401,14 @@ impl Log {
             state.end_life(failure);
         }
         state.writer = Some(writer);
-        // In this order: see `wait`.
+        // Order: see `wait`.
         self.life.store(state.life, Ordering::Release);
         self.kept.store(state.kept.size(), Ordering::Release);
         let sleepers = state.wake();
         MutexGuard::unlocked(state, || sleepers.iter().for_each(Thread::unpark));
     }
 
-    /// Opens the log anew after a failure. INVARIANT: nobody waits for a record of the life that begins.
+    /// Reopens the log after a failure. INVARIANT: no caller waits for a record of the life that begins.
     fn reopen(&self, state: &mut MutexGuard<'_, State>, time: Timestamp) -> Result<(), AuditError> {
         let Some(mut writer) = state.writer.take() else { return Ok(()) };
         state.reopening = true;
@@ -416,23 +426,24 @@ impl Log {
         done
     }
 
-    /// Waits until everything that was submitted is kept, and gives the signed note of a checkpoint of it, to be kept elsewhere.
-    /// What it counts is synced, under any [`Durability`], and saved in the state, if that can be written.
+    /// Waits until all submitted records are kept, and returns the signed note of a checkpoint of them, to be kept
+    /// elsewhere. The records that it counts are synced, under any [`Durability`], and saved in the state, if the state
+    /// can be written.
     ///
     /// # Errors
     /// As [`AuditSink::record`].
     pub fn checkpoint(&self) -> Result<String, AuditError> {
         let note = self.sign_all();
-        // The state may lag behind; `save_state` reports the failure. In an outage it keeps the gap.
+        // The state may lag behind; `save_state` reports the failure. In an outage the state keeps the gap.
         let _ = self.save(LockWait::Call);
         note
     }
 
-    /// Brings the state up to the last record that is kept; under [`Durability::System`] that is first synced under a checkpoint.
-    /// Where records are rare or `System` is used, call it every few seconds.
+    /// Saves the state up to the last kept record; under [`Durability::System`] that record is first synced under a
+    /// checkpoint. Call it every few seconds if records are rare or `System` is used.
     ///
     /// # Errors
-    /// [`AuditError::State`] when the state cannot be written; the log goes on. Otherwise as [`AuditSink::record`].
+    /// [`AuditError::State`] if the state cannot be written; the log continues. Otherwise as [`AuditSink::record`].
     pub fn save_state(&self) -> Result<(), AuditError> {
         let state = self.state.lock();
         let is_behind = state.kept.size() > state.synced_size;
@@ -441,8 +452,7 @@ impl Log {
         self.save(LockWait::Call).and(signed)
     }
 
-    /// Takes the log out of its state, which then no longer knows it, and saves it no more: for a log that was begun in vain and
-    /// is about to be removed.
+    /// Removes the log from its state and stops saving it. For a new log that is rolled back and about to be removed.
     ///
     /// # Errors
     /// [`AuditError::State`].
@@ -450,28 +460,28 @@ impl Log {
         self.keeper.as_ref().map_or(Ok(()), Keeper::forget)
     }
 
-    /// Has the state name another first record: those before it are about to be removed.
+    /// Sets another first record in the state, because those before it are about to be removed.
     pub(crate) fn begin_at(&self, first: u64) -> Result<(), AuditError> {
         let Some(keeper) = &self.keeper else { return Ok(()) };
         keeper.begin_at(first);
         self.save(LockWait::Start)
     }
 
-    /// Whether the log was begun or resumed when it was opened.
+    /// Returns whether opening began or resumed the log.
     #[must_use]
     pub const fn start(&self) -> LogStart {
         self.start
     }
 
-    /// The side files that were found to be missing or wrong when the log was opened.
+    /// Side files that were missing or wrong when the log was opened.
     #[must_use]
     pub fn rebuilt_sides(&self) -> &[RebuiltSide] {
         &self.rebuilt
     }
 
-    /// Verifies what is older than the checkpoint of the log's state, if that was left for later
-    /// ([`LogOptions::verify_older_later`]). It takes as long as reading it, for which the log is not held up: a thread may do it. Where it fails,
-    /// every record is refused from then on.
+    /// Verifies the entries before the checkpoint of the log's state, if that was deferred
+    /// ([`LogOptions::verify_older_later`]). It takes as long as reading them and does not block the log, so a thread
+    /// may do it. If it fails, every later record is refused.
     ///
     /// # Errors
     /// [`AuditError::Older`].
@@ -491,7 +501,7 @@ impl Log {
         self.damage.get().map_or(Ok(()), |error| Err(AuditError::Older(Arc::clone(error))))
     }
 
-    /// The file that keeps the log's state, if one does.
+    /// Name of the file that keeps the log's state, if there is one.
     #[must_use]
     pub fn state_name(&self) -> Option<String> {
         self.keeper.as_ref().map(Keeper::name)
@@ -525,21 +535,21 @@ impl Log {
         }
     }
 
-    /// How many records are kept, and what they hash to.
+    /// Number of kept records, and their root hash.
     #[must_use]
     pub fn head(&self) -> TreeHead {
         let kept = self.state.lock().kept.clone();
         kept.head()
     }
 
-    /// Number of records that are synced under a checkpoint. Under [`Durability::System`] it may be smaller than the size of
+    /// Number of synced records under a checkpoint. Under [`Durability::System`] it may be smaller than the size of
     /// [`head`](Self::head).
     #[must_use]
     pub fn synced_size(&self) -> u64 {
         self.state.lock().synced_size
     }
 
-    /// Takes what was cut and recorded since the log was opened, that included, or since this was called last.
+    /// Takes the list of bytes that were cut and recorded, at opening or since the last call.
     pub fn take_recovered(&self) -> Vec<CutBytes> {
         std::mem::take(&mut self.state.lock().recovered)
     }
@@ -550,14 +560,14 @@ impl Log {
         self.options.log_key()
     }
 
-    /// The signed note of the last checkpoint that stands in the log. Under [`Durability::System`] it may count fewer records
-    /// than [`head`](Self::head), and be lost with them.
+    /// Signed note of the last checkpoint in the log. Under [`Durability::System`] it may count fewer records than
+    /// [`head`](Self::head), and a crash may lose it together with them.
     #[must_use]
     pub fn last_checkpoint(&self) -> String {
         self.state.lock().note.to_string()
     }
 
-    /// Writes and syncs what was submitted, with a checkpoint behind it, and ends the log.
+    /// Writes and syncs all submitted records, with a checkpoint after them, and closes the log.
     ///
     /// # Errors
     /// As [`AuditSink::record`].
@@ -571,7 +581,7 @@ impl AuditSink for Log {
         self.submit(record)?.wait()
     }
 
-    /// The first entry after the outage counts the answer, and until then the state does.
+    /// The first entry after the outage counts the answer; until then the state does.
     fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
         let mut state = self.state.lock();
         let failure = state.ended.map(|ended| ended.failure);
@@ -581,7 +591,7 @@ impl AuditSink for Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // Callers that need the result call `close`.
         let _ = self.checkpoint();
     }
 }

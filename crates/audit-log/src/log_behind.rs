@@ -8,25 +8,25 @@ use crate::segment::list_segments;
 use crate::side_files::SideFiles;
 use crate::{Disk, FolderDisk, LogEntries, LogError, RebuiltSide, read_disk};
 
-/// Records of a log behind a part of it that is known.
+/// Records of a log after a known part of it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LogBehind {
-    /// The records, and the tree of the records before them. `None` where the log does not go on from the known part, or that part
-    /// ends before the first segment that is here.
+    /// The records, and the tree of the records before them. `None` if the log does not continue from the known part,
+    /// or if that part ends before the first segment in the folder.
     pub found: Option<(LogEntries, Frontier)>,
-    /// Side files that were missing, short or wrong and are made anew.
+    /// Side files that were missing, short or wrong and have been rebuilt.
     pub rebuilt: Vec<RebuiltSide>,
 }
 
-/// Opens a log to be read from behind its first `known.size()` records on, found by the side files. It may be written at the same
-/// time. An empty tree stands for the archived part: reading begins with the first record that is here.
+/// Opens a log for reading after its first `known.size()` records, found by the side files. A writer may append at the
+/// same time. An empty tree stands for the archived part: reading begins with the first record in the folder.
 ///
-/// That the log begins with the known part is proved by its root. The records are not verified: append their leaves to the tree,
-/// and compare its head with a checkpoint's.
+/// The root proves that the log begins with the known part. The records are not verified: append their leaves to the
+/// tree, and compare its head with a checkpoint's.
 ///
 /// # Errors
-/// [`LogError`] when the folder cannot be read or holds no log.
+/// [`LogError`] if the folder cannot be read or holds no log.
 pub fn read_log_behind(folder: impl AsRef<Path>, known: &TreeHead) -> Result<LogBehind, LogError> {
     let (disk, mut rebuilt) = (FolderDisk::existing(folder)?, Vec::new());
     let segments = list_segments(&disk)?;
@@ -53,7 +53,8 @@ pub fn read_log_behind(folder: impl AsRef<Path>, known: &TreeHead) -> Result<Log
     Ok(LogBehind { found, rebuilt })
 }
 
-/// The tree of the known part, and the place behind its last record; without one it ends before the first segment.
+/// Returns the tree of the known part, and the place after its last record. Without a place, the known part ends before
+/// the first segment.
 fn find(
     disk: &dyn Disk,
     sides: &mut SideFiles,

@@ -4,17 +4,18 @@ use std::io;
 use crate::segment::segment_name;
 use crate::{AuditError, CheckpointError};
 
-/// Where in a log something lies.
+/// Position of a line in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
-    /// First sequence number of the segment, as its name has it.
+    /// First sequence number of the segment, as in its file name.
     pub segment: u64,
-    /// The line, counted from 1.
+    /// Line number in the segment, from 1.
     pub line: u64,
     /// Offset of the line's first byte.
     pub byte: u64,
-    /// Number of the entry that the line is, or that is due there; of a checkpoint, that of the last one before it.
+    /// Number of the entry on this line, or of the entry expected there. For a checkpoint, number of the last entry
+    /// before it.
     pub entry: u64,
 }
 
@@ -25,31 +26,31 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a log does not verify, or cannot be read. Never holds any of its bytes.
+/// Reason why a log does not verify or cannot be read. Never contains bytes of the log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// It cannot be read.
+    /// The log cannot be read.
     #[error("the log cannot be read")]
     Io(#[from] io::Error),
     /// The folder holds no log.
     #[error("the folder holds no log")]
     Missing,
-    /// The folder holds no log, and the log's state knows one.
+    /// The folder holds no log, although the log's state knows one.
     #[error("the log is gone, and there were {known} records once")]
     Gone {
-        /// How many there were.
+        /// Number of records in the state.
         known: u64,
     },
-    /// Older segments are not here that the log's state knows.
+    /// Older segments are missing that the log's state knows.
     #[error("the oldest records are gone, numbers {first} to {last}")]
     OldestGone {
-        /// The first of them.
+        /// Number of the first missing record.
         first: u64,
-        /// The last of them.
+        /// Number of the last missing record.
         last: u64,
     },
-    /// A line is no record, checkpoint or head, or not in the place for one.
+    /// A line is not a record, checkpoint or head, or is in the wrong place.
     #[error("{0} is not what a log holds there")]
     Malformed(Place),
     /// A line is longer than a line may be.
@@ -58,66 +59,66 @@ pub enum LogError {
     /// The sequence numbers skip or repeat.
     #[error("{at} is not record number {expected}, which is due")]
     Sequence {
-        /// Where.
+        /// Position of the line.
         at: Place,
-        /// The number that is due.
+        /// Expected sequence number.
         expected: u64,
     },
-    /// A segment that is not the last does not end with a checkpoint, or with a line.
+    /// A segment other than the last ends without a checkpoint, or without a newline.
     #[error("the segment ends without a checkpoint: {0} has none behind it")]
     Unfinished(Place),
-    /// The lines from here to the next checkpoint are not those that it was signed for.
+    /// The lines from here to the next checkpoint are not the lines that it was signed for.
     #[error("what begins with {0} is not what the next checkpoint was signed for")]
     Root(Place),
-    /// A checkpoint stands behind another one that counts as many records, or more.
+    /// A checkpoint counts no more records than an earlier one.
     #[error("the checkpoint of {at} counts {size} records, and one before it counts {last}")]
     Older {
-        /// Where.
+        /// Position of the checkpoint.
         at: Place,
-        /// How many it counts.
+        /// Number of records that it counts.
         size: u64,
-        /// How many the one before it counts.
+        /// Number of records that the earlier one counts.
         last: u64,
     },
-    /// A segment does not go on where the one before it ends: lines or a segment are missing, or there are too many.
+    /// A segment does not begin where the one before it ends: lines or a segment are missing, or there are too many.
     #[error("the segment of {0} does not begin where the one before it ends")]
     Gap(Place),
-    /// A checkpoint of the log is not signed by its key, or is of another log.
+    /// A checkpoint in the log is not signed by the log's key, or belongs to another log.
     #[error("the checkpoint of {at} is not one of this log's")]
     Signature {
-        /// Where.
+        /// Position of the checkpoint.
         at: Place,
-        /// Why.
+        /// Reason why it does not verify.
         #[source]
         source: CheckpointError,
     },
-    /// A checkpoint that was kept elsewhere is not signed by the log's key, or is of another log.
+    /// A checkpoint kept elsewhere is not signed by the log's key, or belongs to another log.
     #[error("a checkpoint that was kept elsewhere is not one of this log's")]
     Known(#[source] CheckpointError),
-    /// The log's key signed two histories: at this size, another than the one that is here.
+    /// The log's key signed two histories: at this size, one other than this log's.
     #[error("the log forked: a checkpoint of {size} records was signed over others")]
     Fork {
-        /// How many records the checkpoint counts.
+        /// Number of records that the checkpoint counts.
         size: u64,
     },
-    /// A checkpoint that was kept elsewhere counts more records than there are: the end was cut, or an older copy
+    /// A checkpoint kept elsewhere counts more records than the log has: the end was cut, or an older copy was
     /// restored.
     #[error("the log ends with record {records}, and there were {known} once")]
     RolledBack {
-        /// How many there are.
+        /// Number of records in the log.
         records: u64,
-        /// How many there were.
+        /// Number of records that the checkpoint counts.
         known: u64,
     },
-    /// A checkpoint that was kept elsewhere, or what is asked for, lies before the first segment that is here.
+    /// A checkpoint kept elsewhere, or a requested record, lies before the first segment in the folder.
     #[error("the log begins behind record {first}, and number {asked} is asked for")]
     Archived {
-        /// The last record that is not here.
+        /// Number of the last record before that segment.
         first: u64,
-        /// The number that is asked for.
+        /// Requested number.
         asked: u64,
     },
-    /// There is no such record, or no such size, under a checkpoint yet.
+    /// No such record, or no such size, is under a checkpoint yet.
     #[error("the log does not hold that much yet")]
     NoSuchSize,
 }
@@ -144,7 +145,7 @@ impl LogError {
         }
     }
 
-    /// Where the trouble begins, where it has a place.
+    /// Returns the position where the fault begins, if it has one.
     #[must_use]
     pub const fn place(&self) -> Option<Place> {
         match self {

@@ -9,14 +9,14 @@ use countersign_keys::note::{KeyName, VerifierKeyError};
 use crate::segment::{list_segments, read_head, read_notes};
 use crate::{AuditError, Checkpoint, Disk, FolderDisk, LogError, LogKey};
 
-/// The most logs that a folder holds beside its first.
+/// Most numbered logs in a folder besides its first.
 const MAX_LOGS: u16 = 1_024;
 
-/// Place of a log among those of one folder: the first lies in the folder itself, each other in a subfolder that its number
-/// names.
+/// Position of a log among the logs of one folder. The first lies in the folder itself, each other in a subfolder named
+/// after its number.
 ///
-/// All are signed by one key. Two trees under one origin would be a fork, so each numbered log has an origin of its own, the
-/// first one's with the number behind it: `example.com/log/2`.
+/// One key signs all of them. Two trees under one origin would be a fork, so each numbered log has its own origin: the
+/// first log's, followed by the number, as in `example.com/log/2`.
 ///
 /// ```
 /// use countersign_audit_log::LogNumber;
@@ -30,34 +30,34 @@ const MAX_LOGS: u16 = 1_024;
 pub struct LogNumber(u16);
 
 impl LogNumber {
-    /// The log that lies in the folder itself.
+    /// The log in the folder itself.
     pub const FIRST: Self = Self(0);
 
-    /// Every number from this one on.
+    /// Iterates over this number and all later ones.
     pub(crate) fn and_later(self) -> impl Iterator<Item = Self> {
         (self.0..=MAX_LOGS).map(Self)
     }
 
-    /// The first of the numbered logs.
+    /// First of the numbered logs.
     pub(crate) const fn second() -> Self {
         Self(1)
     }
 
-    /// Folder of the log.
+    /// Returns the folder of the log.
     #[must_use]
     pub fn folder_in(self, folder: &Path) -> PathBuf {
         if self == Self::FIRST { folder.to_owned() } else { folder.join(self.to_string()) }
     }
 
-    /// Origin of the log, where that of the first is given.
+    /// Returns the log's origin, derived from the first log's.
     ///
     /// # Errors
-    /// [`VerifierKeyError::Name`] when it would be too long for a name.
+    /// [`VerifierKeyError::Name`] if it would be too long for a name.
     pub fn origin(self, first: &KeyName) -> Result<KeyName, VerifierKeyError> {
         if self == Self::FIRST { Ok(first.clone()) } else { KeyName::new(&format!("{first}/{self}")) }
     }
 
-    /// Public key of the log, where that of the first is given.
+    /// Returns the log's public key, derived from the first log's.
     ///
     /// # Errors
     /// As [`origin`](Self::origin).
@@ -65,8 +65,8 @@ impl LogNumber {
         Ok(LogKey::new(self.origin(first.origin())?, *first.verifying_key()))
     }
 
-    /// The log of a folder that a checkpoint's note claims to be of, where the first one's origin is given. Nothing is verified;
-    /// a note of a stranger's is put down to the first.
+    /// Returns the log of a folder that a checkpoint's note claims to belong to. `first` is the first log's origin.
+    /// Nothing is verified; a note of another origin counts as the first log's.
     #[must_use]
     pub fn of_note(note: &str, first: &KeyName) -> Self {
         let origin = note.lines().next().unwrap_or_default();
@@ -75,7 +75,7 @@ impl LogNumber {
     }
 }
 
-/// Reads the number of a numbered log in its one spelling.
+/// Parses the number of a numbered log; accepts only its canonical spelling.
 impl FromStr for LogNumber {
     type Err = VerifierKeyError;
 
@@ -86,14 +86,14 @@ impl FromStr for LogNumber {
     }
 }
 
-/// As a path within the folder: a dot for the first.
+/// Path within the folder; `.` for the first log.
 impl fmt::Display for LogNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::FIRST { f.pad(".") } else { f.pad(&self.0.to_string()) }
     }
 }
 
-/// Why no log of a folder could be opened, and which it was.
+/// Reason why a log of a folder could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("the log `{log}` of the folder cannot be opened")]
 #[non_exhaustive]
@@ -104,10 +104,10 @@ pub struct OpenLogError {
     pub source: AuditError,
 }
 
-/// Lists the logs of a folder, in the order of their numbers. A subfolder without a segment is left out.
+/// Lists the logs of a folder, in the order of their numbers. Skips a subfolder without a segment.
 ///
 /// # Errors
-/// [`LogError::Io`] when the folder cannot be read, and where a link has a numbered log's name: what it leads to is no log of
+/// [`LogError::Io`] if the folder cannot be read, or if a link has a numbered log's name: its target is not a log of
 /// this folder.
 pub fn list_logs(folder: impl AsRef<Path>) -> Result<Vec<LogNumber>, LogError> {
     let folder = folder.as_ref();
@@ -130,18 +130,18 @@ pub fn list_logs(folder: impl AsRef<Path>) -> Result<Vec<LogNumber>, LogError> {
     Ok(found)
 }
 
-/// Key by which the log in a folder is to be verified, where the key of its parent folder's first log may be given instead of
-/// its own: the numbered log says by its origin which of the two it is. Nothing is verified.
+/// Returns the key to verify the log in a folder with. `given` is the log's own key, or that of the first log in its
+/// parent folder; the origin in the numbered log selects one of the two. Nothing is verified.
 #[must_use]
 pub fn key_of_log(folder: impl AsRef<Path>, given: &LogKey) -> LogKey {
     let derived = derived_key(folder.as_ref(), given);
     derived.unwrap_or_else(|| given.clone())
 }
 
-/// Key of the log in a folder, whole or damaged: the given key under the origin that the log begins with.
+/// Returns the key of the log in a folder, whole or damaged: the given key under the origin that the log begins with.
 ///
-/// Where the log's first line is damaged, that is the origin of all checkpoints in it that the key signed. `None` where it signed
-/// none, or some under another origin: a line that was added says nothing of the log.
+/// If the log's first line is damaged, the origin is that of all checkpoints in it that the key signed. Returns `None`
+/// if the key signed none, or signed some under another origin: a line that someone added does not identify the log.
 ///
 /// # Errors
 /// [`LogError::Io`].
@@ -169,13 +169,13 @@ pub fn signed_key(folder: impl AsRef<Path>, key: &VerifyingKey) -> Result<Option
     Ok(origin.map(|origin| LogKey::new(origin, *key)))
 }
 
-/// The checkpoint of a note that the key signed, under the origin that the note has.
+/// Returns the checkpoint of a note, if the key signed it under the note's own origin.
 fn signed_by(note: &str, key: &VerifyingKey) -> Option<Checkpoint> {
     let origin = KeyName::new(note.lines().next()?).ok()?;
     Checkpoint::verify(note, &LogKey::new(origin, *key)).ok()
 }
 
-/// Note of the last checkpoint in the segments that is the log's.
+/// Returns the note of the last checkpoint in the segments that verifies with the log's key.
 pub(crate) fn last_signed(disk: &dyn Disk, key: &LogKey) -> Result<Option<String>, LogError> {
     for segment in list_segments(disk)?.into_iter().rev() {
         let notes = read_notes(disk, segment)?;

@@ -13,20 +13,20 @@ use crate::{
     Checkpoint, Disk, Escaped, FolderDisk, LogEntries, LogEntry, LogError, LogKey, Place, Record, verify_disk,
 };
 
-/// How much of the end of a log is read at once. A line is shorter.
+/// Bytes read at once from the end of a log. A line is shorter.
 const BLOCK: u64 = 128 << 10;
 
-/// Proves what is in a log under its last checkpoint, in time that grows with the logarithm of its size: by the side files of its
-/// segments, which name the places of records and hold the nodes of the tree.
+/// Proves records of a log under its last checkpoint, in time that grows with the logarithm of its size. It uses the
+/// side files of the segments, which name the places of records and hold the nodes of the tree.
 ///
-/// A side file is never trusted. Whatever is given out was verified under the checkpoint, whose signature was verified. Where
-/// that fails, and where nothing is found, all of the log is verified and the side files are made anew
-/// ([`take_rebuilt`](Self::take_rebuilt)). One that is missing or short is completed from its segment.
+/// A side file is never trusted. Every result was verified under the checkpoint, and the checkpoint's signature was
+/// verified. If that fails, or nothing is found, the whole log is verified and the side files are rebuilt
+/// ([`take_rebuilt`](Self::take_rebuilt)). A side file that is missing or short is completed from its segment.
 ///
-/// The oldest segments may be gone: the head of the first one that is here stands for them.
+/// The oldest segments may be missing: the head of the first segment in the folder stands for them.
 ///
-/// What it does not do: it looks at no other records, so damage of them stays unseen, which [`verify_disk`] finds. A side file that
-/// leaves out one of several decisions on a call id is not found while another one is there.
+/// Not covered: it reads no other records, so damage in them is not noticed; [`verify_disk`] finds it. If a side file
+/// leaves out one of several decisions on a call id, that is not noticed while it still names another one.
 ///
 /// ```
 /// use countersign_audit_log::{AuditSink, Direction, FolderDisk, GatewayRecord, Log, LogOptions, LogProver, Record};
@@ -46,18 +46,18 @@ const BLOCK: u64 = 128 << 10;
 pub struct LogProver {
     disk: Arc<dyn Disk>,
     key: LogKey,
-    /// Checkpoints that the log has to go on from: those that were kept elsewhere, and the one that proofs are under.
+    /// Checkpoints that the log must continue from: those kept elsewhere, and the one that proofs are under.
     known: Vec<Checkpoint>,
     checkpoint: Checkpoint,
     note: String,
     sides: SideFiles,
-    /// All of the log was verified, and the side files are those of it.
+    /// The whole log was verified, and the side files were rebuilt from it.
     is_verified: bool,
     rebuilt: Vec<RebuiltSide>,
 }
 
 impl LogProver {
-    /// Reads the last checkpoint of a log, which has to go on from the checkpoints that were kept elsewhere.
+    /// Reads the last checkpoint of a log, which must continue from the checkpoints kept elsewhere.
     ///
     /// # Errors
     /// As [`verify_disk`].
@@ -86,7 +86,7 @@ impl LogProver {
         Ok(Self { disk, key, known, checkpoint, note, sides, is_verified: false, rebuilt })
     }
 
-    /// Takes the checkpoint at the end of the log, where the side files lead to that place and from there to the known ones.
+    /// Takes the checkpoint at the end of the log, if the side files lead to it and from there to the known ones.
     fn at_end(disk: &Arc<dyn Disk>, key: &LogKey, known: &[Checkpoint]) -> Option<Self> {
         let segments = list_segments(&**disk).ok()?;
         let last = *segments.last()?;
@@ -94,36 +94,36 @@ impl LogProver {
         let size = checkpoint.size();
         let mut prover = Self::new(Arc::clone(disk), segments, key, known, (checkpoint, note)).ok()?;
         let leads_there = match line {
-            // Behind the records that it counts, and no others.
+            // Directly after the records that it counts, with no others in between.
             Some(line) => prover.sides.line_and_end(&**disk, size).is_ok_and(|(_, end)| end == line),
             None => size == last.saturating_sub(1),
         };
         (leads_there && known.iter().all(|known| prover.goes_on_from(known))).then_some(prover)
     }
 
-    /// The last checkpoint that the log had when it was opened, under which everything is proved.
+    /// Last checkpoint of the log when it was opened. All proofs are under it.
     #[must_use]
     pub const fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
     }
 
-    /// The signed note of it.
+    /// Signed note of that checkpoint.
     #[must_use]
     pub fn note(&self) -> &str {
         &self.note
     }
 
-    /// The sequence number of the first record that is here: 1, unless older segments were archived.
+    /// Sequence number of the first record in the folder: 1, unless older segments were archived.
     #[must_use]
     pub const fn first_here(&self) -> u64 {
         self.sides.archived().saturating_add(1)
     }
 
-    /// A record under the last checkpoint.
+    /// Returns a record under the last checkpoint.
     ///
     /// # Errors
-    /// [`LogError::NoSuchSize`] when there is none of that number, and [`LogError::Archived`] when it is not here; otherwise as
-    /// [`verify_disk`].
+    /// [`LogError::NoSuchSize`] if no record has that number, and [`LogError::Archived`] if it is in an archived
+    /// segment; otherwise as [`verify_disk`].
     pub fn entry(&mut self, seq: u64) -> Result<LogEntry, LogError> {
         let size = self.checkpoint.size();
         self.require(seq, size)?;
@@ -136,7 +136,7 @@ impl LogProver {
         if found == seq { Ok(LogEntry::new(seq, line, record)) } else { Err(LogError::Malformed(place)) }
     }
 
-    /// Proves that a record is in the log as it was when it had so many.
+    /// Proves that a record was in the log when the log had `size` records.
     ///
     /// # Errors
     /// As [`entry`](Self::entry).
@@ -148,11 +148,11 @@ impl LogProver {
         })
     }
 
-    /// Proves that the log, when it had `new_size` records, went on from what it was at `old_size`.
+    /// Proves that the log at `new_size` records extends the log at `old_size`.
     ///
     /// # Errors
-    /// [`LogError::NoSuchSize`] when it has not been of these sizes, or the first is none; [`LogError::Archived`] when it was of the
-    /// first before the first segment; otherwise as [`verify_disk`].
+    /// [`LogError::NoSuchSize`] if the log never had these sizes, or `old_size` is 0; [`LogError::Archived`] if
+    /// `old_size` lies before the first segment in the folder; otherwise as [`verify_disk`].
     pub fn prove_consistency(&mut self, old_size: u64, new_size: u64) -> Result<ConsistencyProof, LogError> {
         if old_size == 0 || old_size > new_size || new_size > self.checkpoint.size() {
             return Err(LogError::NoSuchSize);
@@ -165,7 +165,7 @@ impl LogProver {
         })
     }
 
-    /// Size and root of the log as it was when it had so many records.
+    /// Returns size and root of the log when it had `size` records.
     ///
     /// # Errors
     /// As [`prove_consistency`](Self::prove_consistency).
@@ -177,8 +177,9 @@ impl LogProver {
         self.proved(|this| this.head(size))
     }
 
-    /// Reads the records from one on to the last under the checkpoint, and no others. All of them are verified before the first one is
-    /// given, and once more while they are given: [`VerifiedEntries`] ends with an error if the log was changed in between.
+    /// Reads the records from number `seq` to the last one under the checkpoint. All of them are verified before the
+    /// first one is returned, and again while they are read: [`VerifiedEntries`] ends with an error if the log changed
+    /// in between.
     ///
     /// # Errors
     /// As [`head_at`](Self::head_at) of the size before them, and as [`verify_disk`].
@@ -201,13 +202,13 @@ impl LogProver {
         })
     }
 
-    /// The decisions on a call id, in order, among the first so many records. Before it returns none, all of the log was verified
-    /// and looked at.
+    /// Returns the sequence numbers of the decisions on a call id among the first `size` records, in order. Before it
+    /// returns an empty list, it verifies and searches the whole log.
     ///
     /// # Errors
     /// As [`verify_disk`].
     pub fn decisions_on(&mut self, call_id: &str, size: u64) -> Result<Vec<u64>, LogError> {
-        // Ids are in the record with what hides in them spelled out.
+        // Ids are recorded with invisible characters escaped.
         let id = Escaped::new(call_id);
         let tag = call_tag(id.as_str());
         loop {
@@ -221,7 +222,7 @@ impl LogProver {
                     found.push(seq);
                 }
             }
-            // Where the side files were made anew meanwhile, these are asked again.
+            // If the side files were rebuilt in the meantime, ask the new ones.
             let is_settled = was_verified == self.is_verified;
             if is_settled && (was_verified || !found.is_empty()) {
                 return Ok(found);
@@ -232,7 +233,7 @@ impl LogProver {
         }
     }
 
-    /// Takes the side files that were made anew since this was asked last.
+    /// Takes the list of side files that were rebuilt since the last call.
     pub fn take_rebuilt(&mut self) -> Vec<RebuiltSide> {
         self.keep_rebuilt();
         std::mem::take(&mut self.rebuilt)
@@ -252,7 +253,7 @@ impl LogProver {
         Ok(())
     }
 
-    /// Tries by the side files, and again once all was verified and they were made anew.
+    /// Tries by the side files; if that fails, verifies the log, rebuilds them and tries once more.
     fn proved<T>(&mut self, prove: impl Fn(&mut Self) -> Option<T>) -> Result<T, LogError> {
         if let Some(proved) = prove(self) {
             return Ok(proved);
@@ -260,18 +261,18 @@ impl LogProver {
         if !self.is_verified {
             self.verify()?;
         }
-        // It was changed since it was verified.
+        // The log changed after it was verified.
         let segment = self.first_here();
         prove(self).ok_or(LogError::Root(Place { segment, line: 1, byte: 0, entry: segment }))
     }
 
-    /// Verifies all of the log, and makes the side files anew.
+    /// Verifies the whole log and rebuilds the side files.
     fn verify(&mut self) -> Result<(), LogError> {
         verify_disk(&*self.disk, &self.key, &self.known)?;
         self.rebuild()
     }
 
-    /// Makes the side files of a log anew that was verified.
+    /// Rebuilds the side files of a verified log.
     fn rebuild(&mut self) -> Result<(), LogError> {
         self.keep_rebuilt();
         self.sides = SideFiles::new(&*self.disk, list_segments(&*self.disk)?, self.checkpoint.size())?;
@@ -280,7 +281,8 @@ impl LogProver {
         Ok(())
     }
 
-    /// Keeps what was made anew until it is asked for; a file that was completed, and found to be wrong then, once.
+    /// Keeps rebuilt side files until the caller takes them. A file that was completed and then found wrong is listed
+    /// once.
     fn keep_rebuilt(&mut self) {
         for side in self.sides.take_rebuilt() {
             self.rebuilt.retain(|earlier| earlier.file != side.file);
@@ -298,13 +300,13 @@ impl LogProver {
         proof.verify(leaf, &head).is_ok().then_some(proof)
     }
 
-    /// The head of the log at a size, under the last checkpoint.
+    /// Head of the log at a size, under the last checkpoint.
     fn head(&mut self, size: u64) -> Option<TreeHead> {
         let last = *self.checkpoint.head();
         if size == last.size() { Some(last) } else { self.frontier(size).map(|tree| tree.head()) }
     }
 
-    /// The tree of the log at a size, under the last checkpoint.
+    /// Tree of the log at a size, under the last checkpoint.
     fn frontier(&mut self, size: u64) -> Option<Frontier> {
         let last = *self.checkpoint.head();
         let tree = self.sides.nodes(&*self.disk).frontier(size).ok()?;
@@ -318,7 +320,7 @@ impl LogProver {
         Some(tree)
     }
 
-    /// Reads the records from one on to the last under the checkpoint. Nothing is verified.
+    /// Reads the records from number `seq` to the last one under the checkpoint. Nothing is verified.
     fn entries(&mut self, seq: u64) -> Option<LogEntries> {
         let (disk, last) = (Arc::clone(&self.disk), self.checkpoint.size());
         let place = if seq > last { None } else { Some(self.sides.place(&*disk, seq).ok()?) };
@@ -326,7 +328,7 @@ impl LogProver {
     }
 }
 
-/// Entries of a log that were verified under its checkpoint, by [`LogProver::entries_from`].
+/// Entries of a log that were verified under its checkpoint, returned by [`LogProver::entries_from`].
 #[derive(Debug)]
 pub struct VerifiedEntries {
     entries: LogEntries,
@@ -353,8 +355,8 @@ impl Iterator for VerifiedEntries {
     }
 }
 
-/// Proves that a record is in a log as it was when it had so many, by a [`LogProver`] of its own. That one also tells which side
-/// files were made anew.
+/// Proves that a record was in a log when it had `size` records. It opens a [`LogProver`] of its own; use that type to
+/// learn which side files were rebuilt.
 ///
 /// # Errors
 /// As [`LogProver::open`] and [`LogProver::prove_inclusion`].
@@ -367,7 +369,7 @@ pub fn prove_inclusion(
     LogProver::open(FolderDisk::existing(folder)?, key, &[])?.prove_inclusion(seq, size)
 }
 
-/// Proves that a log, when it had `new_size` records, went on from what it was at `old_size`, by a [`LogProver`] of its own.
+/// Proves that a log at `new_size` records extends the log at `old_size`. It opens a [`LogProver`] of its own.
 ///
 /// # Errors
 /// As [`LogProver::open`] and [`LogProver::prove_consistency`].
@@ -380,17 +382,17 @@ pub fn prove_consistency(
     LogProver::open(FolderDisk::existing(folder)?, key, &[])?.prove_consistency(old_size, new_size)
 }
 
-/// The last checkpoint of a log, as its last segment has it.
+/// Last checkpoint of a log, as its last segment has it.
 struct LogEnd {
     checkpoint: Checkpoint,
     note: String,
-    /// Where its line begins; none where it stands in the head.
+    /// Offset of the checkpoint's line; `None` if the checkpoint is in the head.
     line: Option<u64>,
 }
 
 impl LogEnd {
-    /// Finds it, if what comes behind it is as a crash can have left it. Reads from the end, a block at a time, no farther than a
-    /// crash can reach.
+    /// Finds the last checkpoint, if a crash can have left the bytes after it. Reads from the end, a block at a time,
+    /// no farther than a crash can reach.
     fn find(disk: &dyn Disk, key: &LogKey, first: u64) -> Option<Self> {
         let size = disk.size(&segment_name(first)).ok()?;
         let mut end = size;
@@ -404,7 +406,7 @@ impl LogEnd {
                 return Self::read(line, line_at, first, key)
                     .filter(|end| end.is_last(disk, key, first, behind, size));
             }
-            // What stands before the first newline begins in an earlier block.
+            // Bytes before the first newline belong to a line that begins in an earlier block.
             let whole = bytes.iter().position(|byte| *byte == b'\n')?.saturating_add(1);
             end = from.checked_add(whole as u64).filter(|next| *next < end && from > 0)?;
         }
@@ -419,7 +421,7 @@ impl LogEnd {
         Some(Self { checkpoint: Checkpoint::verify(&note, key).ok()?, note, line })
     }
 
-    /// Returns whether a crash can have left everything behind it.
+    /// Returns whether a crash can have left everything after the checkpoint.
     fn is_last(&self, disk: &dyn Disk, key: &LogKey, first: u64, behind: u64, size: u64) -> bool {
         if size.saturating_sub(behind) > MAX_TAIL {
             return false;
@@ -430,10 +432,11 @@ impl LogEnd {
     }
 }
 
-/// The last checkpoint line of some bytes, or the head that they begin with, without its newline, and where it begins.
+/// Returns the last checkpoint line of the bytes, or the head that they begin with, without its newline, and its
+/// offset.
 fn last_signed_line(bytes: &[u8], is_start: bool) -> Option<(usize, &[u8])> {
     let newline = |upto: usize| bytes.get(..upto)?.iter().rposition(|byte| *byte == b'\n');
-    // What ends the bytes without a newline is no line.
+    // Bytes at the end without a newline are not a line.
     let mut end = newline(bytes.len())?;
     loop {
         let before = newline(end);

@@ -8,7 +8,7 @@ use crate::read::parse_line;
 use crate::segment::{Head, MAX_LINE, is_checkpoint, list_segments, segment_name};
 use crate::{Disk, FolderDisk, LogError, Place, Record};
 
-/// One record line of a log, as it stands.
+/// One record line of a log, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     seq: u64,
@@ -27,7 +27,7 @@ impl LogEntry {
         self.seq
     }
 
-    /// The exact bytes of the line, without its newline: what the leaf is the hash of.
+    /// Exact bytes of the line, without its newline: the input of the leaf hash.
     #[must_use]
     pub fn line(&self) -> &[u8] {
         &self.line
@@ -39,23 +39,23 @@ impl LogEntry {
         &self.record
     }
 
-    /// Gives the record away.
+    /// Returns the record and drops the line.
     #[must_use]
     pub fn into_record(self) -> Record {
         self.record
     }
 
-    /// The leaf of the log's tree, of index `seq - 1`.
+    /// Leaf of the log's tree, at index `seq - 1`.
     #[must_use]
     pub fn leaf(&self) -> LeafHash {
         LeafHash::of(&self.line)
     }
 }
 
-/// Opens a log to be read from its first segment on, record by record. It may be written at the same time.
+/// Opens a log for reading from its first segment, record by record. A writer may append at the same time.
 ///
 /// # Errors
-/// [`LogError`] when the folder cannot be read or holds no log.
+/// [`LogError`] if the folder cannot be read or holds no log.
 pub fn read_log(folder: impl AsRef<Path>) -> Result<LogEntries, LogError> {
     read_disk(FolderDisk::existing(folder)?)
 }
@@ -72,18 +72,19 @@ pub fn read_disk(disk: impl Disk + 'static) -> Result<LogEntries, LogError> {
     Ok(LogEntries { disk, segments, input: None, place, due, last: None, over: false })
 }
 
-/// Yields the records of a log in order, across its segments. It checks that the sequence numbers follow on each other and
-/// verifies nothing: that is for [`verify_log`](crate::verify_log). Ends after the first error. Holds one line at a time.
+/// Iterator over the records of a log in order, across its segments. It checks that the sequence numbers are
+/// consecutive and verifies nothing else: use [`verify_log`](crate::verify_log) for that. It ends after the first
+/// error. It holds one line in memory.
 ///
-/// A last line that does not end yet is the end: it is being written, or was torn.
+/// A last line without a newline ends the iteration: it is still being written, or was torn.
 pub struct LogEntries {
     disk: Arc<dyn Disk>,
-    /// What is still to be read, the next one last.
+    /// Segments still to be read, the next one last.
     segments: Vec<u64>,
     input: Option<BufReader<Box<dyn Read + Send>>>,
     place: Place,
     due: u64,
-    /// The last record, which has to be there; where it is not set, all there are.
+    /// Last record to read, which must exist; `None` reads all.
     last: Option<u64>,
     over: bool,
 }
@@ -98,8 +99,8 @@ impl std::fmt::Debug for LogEntries {
 }
 
 impl LogEntries {
-    /// From one record to another, which has to be there. The first one lies at an offset in a segment; without a place there are
-    /// none.
+    /// Reads from one record to another, which must exist. `place` is the segment and offset of the first one; without
+    /// it there are no records.
     pub(crate) fn between(
         disk: Arc<dyn Disk>,
         mut segments: Vec<u64>,
@@ -119,7 +120,7 @@ impl LogEntries {
         Ok(Self { disk, segments, input, place, due: first, last: Some(last), over })
     }
 
-    /// Reads from a byte of a segment on, where the record `due` begins or checkpoints stand before it.
+    /// Reads from an offset in a segment where the record `due` begins, or checkpoints before it.
     pub(crate) fn from_place(
         disk: Arc<dyn Disk>,
         segments: &[u64],
@@ -134,7 +135,7 @@ impl LogEntries {
         Ok(Self { disk, segments, input, place, due, last: None, over: false })
     }
 
-    /// The sequence number of the record that comes next: at first, that of the first segment's first record.
+    /// Sequence number of the next record; at first, that of the first segment's first record.
     #[must_use]
     pub const fn next_seq(&self) -> u64 {
         self.due
@@ -186,7 +187,7 @@ impl Iterator for LogEntries {
             return None;
         }
         let read = match self.read_next() {
-            // It was there before.
+            // The record existed before.
             Ok(None) if self.last.is_some() => Some(Err(LogError::Unfinished(self.place))),
             read => read.transpose(),
         };

@@ -10,41 +10,41 @@ use serde::Deserialize as _;
 use crate::log::Stand;
 use crate::{Checkpoint, CheckpointError, GapRecord, LogError, LogKey};
 
-/// Name of the file's format.
+/// Format name in the file.
 const FORMAT: &str = "countersign-record-state-1";
 
-/// The largest state that is read: some ten thousand logs.
+/// Largest state that is read: about ten thousand logs.
 const MAX_BYTES: usize = 4 << 20;
 
-/// The last synced checkpoint of each log that was ever opened with this state, by the log's origin.
+/// Last synced checkpoint of each log that was ever opened with this state, keyed by the log's origin.
 ///
-/// A log is held against its own part: a deleted, cut or older log does not go on from that. An attacker who can replace both
-/// log and state is not found by it.
+/// A log is compared with its own entry; a deleted, cut or older log does not continue from it. An attacker who can
+/// replace both log and state is not detected.
 #[derive(Clone, Debug, Default)]
 pub struct LogStates(Vec<WireLog>);
 
-/// A log as its state knows it, under a checkpoint that its key signed.
+/// A log as its state knows it, under a checkpoint signed by its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KnownLog {
-    /// Sequence number of the first record that was there: 1, unless older segments were archived.
+    /// Sequence number of the first record in the folder: 1, unless older segments were archived.
     pub first: u64,
-    /// The last checkpoint that was synced.
+    /// Last synced checkpoint.
     pub checkpoint: Checkpoint,
-    /// Number up to which each accepted decision has an outcome; 0 where that is not known.
+    /// Number up to which each accepted decision has an outcome; 0 if unknown.
     pub(crate) settled: u64,
-    /// Answers that had no entry when the log's last process ended, or when it saved the state.
+    /// Answers without an entry when the log's last process ended, or when it saved the state.
     pub(crate) gap: Option<GapRecord>,
 }
 
-/// Why a log's state cannot be used. The log is then not opened.
+/// Reason why a log's state cannot be used. The log is then not opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogStateError {
-    /// Others may have written the file.
+    /// Other users may have written the file.
     #[error(transparent)]
     Untrusted(#[from] UntrustedFile),
-    /// The file holds something else, or is damaged.
+    /// The file has another format, or is damaged.
     #[error("malformed")]
     Malformed,
     /// The checkpoint of the log is not signed by the log's key.
@@ -78,10 +78,10 @@ impl From<StateFileError> for LogStateError {
 }
 
 impl LogStates {
-    /// The log of that key; `None` where the state does not know its origin.
+    /// Returns the log of that key; `None` if the state does not know its origin.
     ///
     /// # Errors
-    /// [`LogStateError::Signature`], [`LogStateError::Malformed`] where a number differs from the checkpoint's.
+    /// [`LogStateError::Signature`]; [`LogStateError::Malformed`] if a number differs from the checkpoint's.
     pub fn log(&self, key: &LogKey) -> Result<Option<KnownLog>, LogStateError> {
         let Some(log) = self.0.iter().find(|log| log.origin == key.origin().as_str()) else {
             return Ok(None);
@@ -95,13 +95,13 @@ impl LogStates {
         }
     }
 
-    /// The note of a log's checkpoint, by any signer.
+    /// Note of a log's checkpoint, with its signature unverified.
     pub(crate) fn note_of(&self, key: &LogKey) -> Option<String> {
         let log = self.0.iter().find(|log| log.origin == key.origin().as_str());
         log.map(|log| log.checkpoint.clone())
     }
 
-    /// The origins of all logs that the state knows.
+    /// Origins of all logs that the state knows.
     pub fn origins(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|log| log.origin.as_str())
     }
@@ -136,7 +136,7 @@ impl LogStates {
     }
 }
 
-/// The state of logs in a file that several processes share: 0600, replaced by rename under a lock beside it.
+/// State of logs in a file that several processes share: mode 0600, replaced by rename under a lock file beside it.
 #[derive(Clone, Debug)]
 pub struct LogStateFile(StateFile);
 
@@ -147,13 +147,13 @@ impl LogStateFile {
         Self(StateFile::new(path))
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Reads the state; `None` where there is no such file.
+    /// Reads the state; returns `None` if the file is missing.
     ///
     /// # Errors
     /// [`LogStateError`].
@@ -163,14 +163,14 @@ impl LogStateFile {
     }
 }
 
-/// Where the state of logs is kept.
+/// Storage for the state of logs.
 pub(crate) trait StateStore: fmt::Debug + Send + Sync {
-    /// Its name in messages.
+    /// Name used in messages.
     fn name(&self) -> String;
 
     fn read(&self) -> Result<LogStates, LogStateError>;
 
-    /// Changes the state in one step, durably. After an error it is the old one or the new one.
+    /// Changes the state in one durable step. After an error it is the old state or the new one.
     fn update(&self, wait: LockWait, change: &mut dyn FnMut(&mut LogStates)) -> Result<(), LogStateError>;
 }
 
@@ -194,7 +194,7 @@ impl StateStore for LogStateFile {
     }
 }
 
-/// Refuses a log of which the state knows records that are not here. `first_here` is the first record of the first segment.
+/// Refuses a log that lacks records which the state knows. `first_here` is the first record of the first segment.
 pub(crate) fn require_segments(known: &KnownLog, first_here: Option<u64>) -> Result<(), LogError> {
     match first_here {
         None => Err(LogError::Gone { known: known.checkpoint.size() }),
@@ -209,7 +209,7 @@ pub(crate) fn require_segments(known: &KnownLog, first_here: Option<u64>) -> Res
 #[serde(deny_unknown_fields)]
 struct WireLog {
     origin: String,
-    /// Sequence number of the first record that is here.
+    /// Sequence number of the first record in the folder.
     first: u64,
     /// Number of records under the checkpoint.
     size: u64,
@@ -218,7 +218,7 @@ struct WireLog {
     /// Number up to which each accepted decision has an outcome. Older states have none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     settled: Option<u64>,
-    /// Answers without an entry, where there are any.
+    /// Answers without an entry, if there are any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     gap: Option<GapRecord>,
 }

@@ -5,31 +5,31 @@ use countersign_core::Timestamp;
 use crate::segment::{Scanner, list_segments};
 use crate::{Checkpoint, Disk, FolderDisk, LogError, LogKey};
 
-/// What a log holds, once all of it was read and found to be what its checkpoints were signed for.
+/// Contents of a log whose every line was read and verified under its checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogSummary {
-    /// The last sequence number under a checkpoint.
+    /// Last sequence number under a checkpoint.
     pub records: u64,
-    /// The sequence number of the first record that is here: 1, unless older segments were archived.
+    /// Sequence number of the first record in the folder: 1, unless older segments were archived.
     pub first_here: u64,
-    /// How many segments there are.
+    /// Number of segments.
     pub segments: u64,
-    /// How many checkpoint lines there are, each with its signature verified and its root compared.
+    /// Number of checkpoint lines. Each signature was verified and each root compared.
     pub checkpoints: u64,
-    /// How many records come behind the last checkpoint. They were not verified: no checkpoint speaks for them.
+    /// Number of records after the last checkpoint. They are not verified, because no checkpoint covers them.
     pub unsigned: u64,
     /// The last checkpoint.
     pub checkpoint: Checkpoint,
-    /// The signed note of it.
+    /// Signed note of the last checkpoint.
     pub note: String,
-    /// How many bytes come behind it: what is being written now, or what a crash left. No checkpoint speaks for them.
+    /// Number of bytes after it: the current write, or the remains of a crash. No checkpoint covers them.
     pub tail_bytes: u64,
-    /// Time of the first record that is here.
+    /// Time of the first record in the folder.
     pub first: Option<Timestamp>,
     /// Time of the last record.
     pub last: Option<Timestamp>,
-    /// How many records are older than the one before them: a clock was set back, or somebody was at work.
+    /// Number of records with a time before that of the record before them: a clock was set back, or someone tampered.
     pub time_went_back: u64,
     /// Sequence number of the first such record.
     pub first_went_back: Option<u64>,
@@ -37,20 +37,21 @@ pub struct LogSummary {
 
 /// Reads a whole log and verifies it: heads, sequence numbers, every root and every signature.
 ///
-/// It finds whatever is changed, removed, added or moved before the last checkpoint, and says on which line it noticed. A
-/// checkpoint alone can be taken out from between others unnoticed: the next one says all that it said. A log that was cut right behind one
-/// of its checkpoints, or replaced by an older copy, is only found by a checkpoint that was kept elsewhere: `known`. Whoever
-/// has the log's signing key can write another log; that too is found by such a checkpoint alone.
+/// It finds every change, removal, insertion or move before the last checkpoint, and names the line where it noticed.
+/// One exception: a checkpoint between others can be removed unnoticed, because the next one covers the same lines. If
+/// a log was cut directly after a checkpoint, or replaced by an older copy, only a checkpoint kept elsewhere (`known`)
+/// reveals it. The same holds for another log written by a holder of the signing key.
 ///
-/// While it is being written, the last checkpoint may be of a batch that is not synced yet. The log keeps what was read here,
-/// also when the sync fails, as long as the system still shows it; but a power cut can take it, and another is then signed in
-/// its place. What is given out of a log
-/// in use has to be under [`Log::checkpoint`](crate::Log::checkpoint), or [`Log::last_checkpoint`](crate::Log::last_checkpoint).
+/// While the log is being written, the last checkpoint may belong to a batch that is not synced yet. If that sync
+/// fails, the log still keeps the lines that a reader saw, as long as the system returns them. A power cut can lose
+/// them, and another checkpoint is then signed in their place. So before results of a log in use are published, they
+/// have to be under [`Log::checkpoint`](crate::Log::checkpoint) or
+/// [`Log::last_checkpoint`](crate::Log::last_checkpoint).
 ///
-/// Holds one line, one frontier and, at the end of the log, at most 16 MiB that no checkpoint speaks for.
+/// Holds one line, one frontier and, at the end of the log, at most 16 MiB that no checkpoint covers.
 ///
 /// # Errors
-/// [`LogError`] at the first thing that is not in order.
+/// [`LogError`] at the first fault.
 pub fn verify_log(
     folder: impl AsRef<Path>,
     key: &LogKey,
@@ -67,7 +68,7 @@ pub fn verify_disk(disk: &dyn Disk, key: &LogKey, known: &[Checkpoint]) -> Resul
     walk(&mut Scanner::new(disk, key, known.to_vec()), disk, key)
 }
 
-/// Verifies a log that may be damaged, and gives the note of the last checkpoint up to which it verifies.
+/// Verifies a log that may be damaged, and returns the note of the last checkpoint up to which it verifies.
 pub(crate) fn survey(disk: &dyn Disk, key: &LogKey) -> (Option<String>, Result<(), LogError>) {
     let mut scanner = Scanner::new(disk, key, Vec::new());
     let result = walk(&mut scanner, disk, key).map(drop);
@@ -82,7 +83,7 @@ fn walk(scanner: &mut Scanner<'_>, disk: &dyn Disk, key: &LogKey) -> Result<LogS
     let mut summary: Option<LogSummary> = None;
     for segment in &segments {
         let Some(scan) = scanner.segment(*segment, segment == last)? else {
-            // A crash in the making of the segment: its bytes are all there is behind the last checkpoint.
+            // A crash while the segment was created: its bytes are all that follow the last checkpoint.
             let size = disk.size(&crate::segment::segment_name(*segment))?;
             if let Some(summary) = &mut summary {
                 summary.tail_bytes = summary.tail_bytes.saturating_add(size);

@@ -5,7 +5,7 @@ use crate::{
     ServerRecord, SessionRecord,
 };
 
-/// One line of the record.
+/// One record of the log.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[non_exhaustive]
@@ -14,15 +14,15 @@ pub enum Record {
     Session(SessionRecord),
     /// A call was accepted or rejected.
     Decision(CallRecord),
-    /// An accepted call came to its end, or nobody knows whether it did.
+    /// An accepted call ended, or its outcome is unknown.
     Outcome(OutcomeRecord),
-    /// A gateway refused a message that is no call it could decide on.
+    /// A gateway refused a message that is not a call it could decide on.
     Gateway(GatewayRecord),
-    /// A log that was opened again was cut behind its last checkpoint.
+    /// Bytes after the last checkpoint were cut when the log was opened again.
     Recovered(RecoveredRecord),
-    /// An agent was put into quarantine, or let out of it.
+    /// An agent was put into quarantine, or released from it.
     Standing(StandingRecord),
-    /// A person answered a question that waited for approval.
+    /// A person answered a question about a call that waited for approval.
     Answer(AnswerRecord),
     /// Refusals of calls or messages, counted together.
     Refused(RefusedRecord),
@@ -30,18 +30,18 @@ pub enum Record {
     Signal(SignalRecord),
     /// A session's server answered the handshake.
     Server(ServerRecord),
-    /// The log was begun in the place of another one.
+    /// The log replaced another one.
     Began(BeganRecord),
     /// The oldest segments of the log were archived.
     Archived(ArchivedRecord),
-    /// A session ended in order.
+    /// A session ended normally.
     End(EndRecord),
-    /// The record works again after an outage.
+    /// The log works again after an outage.
     Gap(GapRecord),
 }
 
 impl Record {
-    /// When it happened.
+    /// Time of the event.
     #[must_use]
     pub const fn time(&self) -> Timestamp {
         match self {
@@ -68,44 +68,44 @@ impl Record {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum OutcomeKind {
-    /// The tool gave a result.
+    /// The tool returned a result.
     Returned,
-    /// The tool said that it failed.
+    /// The tool reported a failure.
     Failed,
-    /// It was dropped, cancelled or cut off: it may have run or not, and it is never run again.
+    /// The call was dropped, cancelled or cut off. It may have run or not, and it is never run again.
     Unknown,
-    /// It never began: when its turn came the gate did not allow it any more, or its host gave it up before.
+    /// The call never began: the gate no longer allowed it when its turn came, or its host gave it up before that.
     #[serde(rename = "not_run")]
     NotRun,
 }
 
-/// The end of one accepted call.
+/// End of one accepted call.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OutcomeRecord {
-    /// When it ended.
+    /// Time at which it ended.
     pub time: Timestamp,
-    /// In which session.
+    /// Session of the call.
     pub session: SessionId,
-    /// The call's id, as it was given.
+    /// The call's id, as given.
     pub call_id: Escaped<256>,
-    /// Sequence number of the decision that let it through.
+    /// Sequence number of the decision that accepted it.
     pub decision: u64,
-    /// How it ended.
+    /// How the call ended.
     pub outcome: OutcomeKind,
-    /// How long it took, or was held where it did not run.
+    /// Duration of the call; of the wait, if it did not run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub duration_ms: Option<Millis>,
     /// Code of the refusal to run it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<Escaped<64>>,
-    /// Author of the entry, where it is not the gate that accepted the call.
+    /// Author of the entry, if other than the gate that accepted the call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<OutcomeBy>,
 }
 
-/// Author of an outcome that the process of its call did not record.
+/// Author of an outcome that the call's own process did not record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -115,7 +115,7 @@ pub enum OutcomeBy {
 }
 
 impl OutcomeRecord {
-    /// Makes one without a duration and a code, by the gate.
+    /// Builds one by the gate, without a duration or code.
     #[must_use]
     pub fn new(
         time: Timestamp,
@@ -129,7 +129,7 @@ impl OutcomeRecord {
     }
 }
 
-/// Which way a message was going.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -145,42 +145,42 @@ pub enum Direction {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct GatewayRecord {
-    /// When it was refused.
+    /// Time of the refusal.
     pub time: Timestamp,
-    /// In which session, where one has begun.
+    /// Session, if one has begun.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<SessionId>,
-    /// Which way it was going.
+    /// Direction of the message.
     pub direction: Direction,
-    /// The method that it names, where it names one.
+    /// Method of the message, if it names one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub method: Option<Escaped<128>>,
     /// Code of the refusal.
     pub code: Escaped<64>,
-    /// The details that the sender was not told.
+    /// Details that were not sent to the sender.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<Escaped<512>>,
 }
 
 impl GatewayRecord {
-    /// Makes one without session, method or reason.
+    /// Builds one without session, method or reason.
     #[must_use]
     pub fn new(time: Timestamp, direction: Direction, code: &str) -> Self {
         Self { time, session: None, direction, method: None, code: code.into(), reason: None }
     }
 }
 
-/// What a log cut off when it was opened after its writer had been stopped: bytes of records that nobody had been told
-/// were kept.
+/// Bytes that a log cut when it was opened after its writer had stopped. They belong to records that were never
+/// acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RecoveredRecord {
-    /// When the log was opened, as far as its opener said; otherwise the time of the last record that was kept.
+    /// Time at which the log was opened, if the opener gave it; otherwise the time of the last kept record.
     pub time: Timestamp,
-    /// How many bytes were cut.
+    /// Number of bytes cut.
     pub bytes: u64,
-    /// SHA-256 of them.
+    /// SHA-256 of the bytes cut.
     pub digest: Digest,
     /// Name of the file in the log's folder that keeps them. Older logs have none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -188,44 +188,44 @@ pub struct RecoveredRecord {
 }
 
 impl RecoveredRecord {
-    /// Makes one that names no file.
+    /// Builds one that names no file.
     #[must_use]
     pub const fn new(time: Timestamp, bytes: u64, digest: Digest) -> Self {
         Self { time, bytes, digest, file: None }
     }
 }
 
-/// Whether an agent may call anything, as far as alarm and operators go.
+/// Whether an agent may call tools, as set by alarm and operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum StandingChange {
     /// It may call nothing from now on.
     Quarantined,
-    /// It may call again what its sessions disclose.
+    /// It may again call the tools that its sessions disclose.
     Lifted,
 }
 
-/// An agent was put into quarantine, or let out of it.
+/// An agent was put into quarantine, or released from it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StandingRecord {
-    /// When a gate learnt of it.
+    /// Time at which a gate learnt of it.
     pub time: Timestamp,
     /// The agent.
     pub agent: AgentId,
-    /// How it stands from then on.
+    /// Standing of the agent from then on.
     pub standing: StandingChange,
-    /// Who or what did it: an operator's name, or `alarm`.
+    /// Author of the change: an operator's name, or `alarm`.
     pub by: Escaped<128>,
-    /// Why.
+    /// Reason for the change.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<Escaped<512>>,
 }
 
 impl StandingRecord {
-    /// Makes one without a reason.
+    /// Builds one without a reason.
     #[must_use]
     pub fn new(time: Timestamp, agent: AgentId, standing: StandingChange, by: &str) -> Self {
         Self { time, agent, standing, by: by.into(), reason: None }
@@ -268,11 +268,11 @@ pub struct SignalRecord {
     pub session: SessionId,
     /// The agent.
     pub agent: AgentId,
-    /// Which signal.
+    /// The signal.
     pub signal: Signal,
     /// Number of calls that raise it.
     pub count: u32,
-    /// Span of time in which they came.
+    /// Span of time of those calls.
     pub within_ms: Millis,
 }
 

@@ -1,35 +1,35 @@
 use crate::Escaped;
 
-/// The most values that one record holds.
+/// Most values in one record.
 const MAX_VALUES: usize = 16;
 
-/// The most bytes that all of them take of a record's line, pointers included: 16 KiB. Everything else that a decision can
-/// hold takes less than 48 KiB, and a line has at most 65,535 bytes.
+/// Most bytes that all values take of a record's line, pointers included: 16 KiB. All other members of a decision take
+/// less than 48 KiB, and a line has at most 65,535 bytes.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// What JSON puts around one value: names, quotes, braces and a comma.
+/// Bytes of JSON around one value: names, quotes, braces and a comma.
 const AROUND: usize = r#"{"pointer":"","value":""},"#.len();
 
-/// What is left at least of every value: the mark that says that it was cut.
+/// Least size of a shortened value: the ellipsis that marks the cut.
 const MARK: usize = '\u{2026}'.len_utf8();
 
-/// The value of one argument, which the operator asked to have on record.
+/// Value of one argument that the operator configured to be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RecordedValue {
-    /// Which one, as a JSON Pointer (RFC 6901) into the arguments; empty for all of them.
+    /// JSON Pointer (RFC 6901) into the arguments; empty for all of them.
     pub pointer: Escaped<256>,
-    /// Its canonical JSON, escaped.
+    /// Canonical JSON of the value, escaped.
     pub value: Escaped<4096>,
 }
 
-/// The values of one call's arguments that are on record: at most 16, which together take at most 16 KiB of the record's
-/// line, so that no argument is so long that its call cannot be recorded.
+/// Recorded values of one call's arguments: at most 16, which together take at most 16 KiB of the record's line. So no
+/// argument is too long for its call to be recorded.
 ///
-/// A value that is longer than 4,096 bytes, or for which the others before it leave no room, is cut, and says so by an
-/// ellipsis. With the digest of the arguments beside them, a reader can prove that the value of the empty pointer, read
-/// back ([`Escaped::unescape`]), is all of the arguments.
+/// A value longer than 4,096 bytes, or one for which earlier values leave no room, is cut and ends with an ellipsis.
+/// The record also has the digest of the arguments. With it a reader can prove that the value of the empty pointer,
+/// read back ([`Escaped::unescape`]), is all of the arguments.
 ///
 /// ```
 /// use countersign_audit_log::RecordedValues;
@@ -41,14 +41,14 @@ pub struct RecordedValue {
 #[serde(try_from = "Vec<RecordedValue>")]
 pub struct RecordedValues(Vec<RecordedValue>);
 
-/// More values than a record holds, or longer ones.
+/// Error for more values, or longer ones, than a record may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a record has more values of arguments than it may hold")]
 #[non_exhaustive]
 pub struct RecordedValuesError;
 
 impl RecordedValues {
-    /// Escapes and shortens pointers with the canonical JSON that they point at. Keeps the first 16.
+    /// Escapes and shortens pairs of a pointer and the canonical JSON at that pointer. Keeps the first 16.
     #[must_use]
     pub fn new<P: AsRef<str>, V: AsRef<str>>(values: impl IntoIterator<Item = (P, V)>) -> Self {
         let values: Vec<(Escaped<256>, V)> = values
@@ -57,7 +57,7 @@ impl RecordedValues {
             .map(|(pointer, value)| (Escaped::new(pointer.as_ref()), value))
             .collect();
         let least = values.iter().map(|(pointer, _)| cost(pointer, MARK));
-        // What is left for the values when each has its pointer and its mark: 16 pointers of 512 bytes leave 7 KiB.
+        // Bytes left for the values after each has its pointer and its mark: 16 pointers of 512 bytes leave 7 KiB.
         let mut left = MAX_BYTES.saturating_sub(least.fold(0, usize::saturating_add));
         let shortened = values.into_iter().map(|(pointer, value)| {
             let value = Escaped::within(value.as_ref(), left.saturating_add(MARK));
@@ -67,24 +67,25 @@ impl RecordedValues {
         Self(shortened.collect())
     }
 
-    /// Says whether there are none.
+    /// Returns `true` if no value is recorded.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// Number of values.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The values, in the order in which the operator named them.
+    /// Values in the order in which the operator named them.
     pub fn iter(&self) -> std::slice::Iter<'_, RecordedValue> {
         self.0.iter()
     }
 
-    /// The value that a pointer was recorded with; none for a pointer so long that it was cut, since two can look alike.
+    /// Returns the value recorded for a pointer. Returns `None` for a pointer so long that it was cut, because two such
+    /// pointers can look alike.
     #[must_use]
     pub fn get(&self, pointer: &str) -> Option<&Escaped<4096>> {
         let asked = Escaped::new(pointer);
@@ -116,7 +117,7 @@ impl TryFrom<Vec<RecordedValue>> for RecordedValues {
     }
 }
 
-/// How many bytes of a line a value takes whose text takes `value`.
+/// Returns the bytes of a line that a value takes if its text takes `value`.
 fn cost(pointer: &Escaped<256>, value: usize) -> usize {
     AROUND.saturating_add(pointer.json_len()).saturating_add(value)
 }
