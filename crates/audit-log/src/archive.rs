@@ -18,16 +18,16 @@ use crate::{
     LogStateError, LogStateFile, LogStates, Record, read_log, verify_log,
 };
 
-/// Name of the manifest's format.
+/// Format name in the manifest.
 const FORMAT: &str = "countersign-archive-1";
 
-/// Entries that are to be archived, as far as whole segments hold no others.
+/// Limit of the entries to archive. Only whole segments before it are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArchiveBefore {
-    /// Those before this sequence number.
+    /// Entries before this sequence number.
     Entry(u64),
-    /// Those before the first entry of this time or later.
+    /// Entries before the first entry with this time or a later one.
     Time(Timestamp),
 }
 
@@ -45,7 +45,7 @@ pub struct Archived {
     pub manifest: FileSum,
 }
 
-/// Why segments could not be archived. None was removed that the archive does not have.
+/// Reason why segments could not be archived. No segment was removed unless the archive has it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
@@ -61,15 +61,15 @@ pub enum ArchiveError {
     /// The target has a file of that name with other content, or segments of another log.
     #[error("the target has another `{name}`")]
     Conflict {
-        /// The file.
+        /// Name of the file.
         name: String,
     },
     /// A file cannot be copied or written.
     #[error("`{name}` cannot be archived")]
     File {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// The reason.
+        /// Reason of the failure.
         source: io::Error,
     },
 }
@@ -88,7 +88,7 @@ impl ArchiveError {
     }
 }
 
-/// The manifest of an archive, as canonical JSON.
+/// Manifest of an archive, as canonical JSON.
 #[derive(serde::Serialize)]
 struct Manifest<'a> {
     checkpoint: &'a str,
@@ -99,14 +99,15 @@ struct Manifest<'a> {
     origin: &'a str,
 }
 
-/// Moves the oldest segments of a log to a folder: verifies the log, copies, syncs and reads back each segment, writes a manifest,
-/// records that ([`ArchivedRecord`]), sets the state's first entry, and only then removes them, the oldest first. The segment that is
-/// being written stays. After an interruption the same call finishes it.
+/// Moves the oldest segments of a log to another folder. It verifies the log, copies, syncs and reads back each
+/// segment, writes a manifest, adds an [`ArchivedRecord`] and sets the state's first entry. Only then does it remove
+/// the segments, the oldest first. The segment that is being written stays. After an interruption, the same call
+/// finishes the work.
 ///
-/// `options` has the state of the log's writers. The log has to go on from each of the `others` that knows it, too, and these are
-/// brought up to date.
+/// `options` name the state of the log's writers. The log must also continue from each of the `others` that know it;
+/// these states are updated too.
 ///
-/// The archive verifies by itself: [`verify_log`](crate::verify_log) takes its folder.
+/// The archive verifies on its own: pass its folder to [`verify_log`](crate::verify_log).
 ///
 /// # Errors
 /// [`ArchiveError`].
@@ -148,7 +149,7 @@ pub fn archive_log(
     let mut text = to_canonical(&manifest).map_err(|_| AuditError::TooLong)?.bytes().to_vec();
     text.push(b'\n');
     let mut manifest = FileSum::of_bytes(&manifest_name(first, last), &text);
-    // An interrupted call may have recorded it, and removed the first of the segments.
+    // An interrupted call may have recorded the manifest, and removed the first of the segments.
     if let Some(earlier) = past.earlier(first, last, to) {
         manifest = earlier;
     } else {
@@ -157,7 +158,7 @@ pub fn archive_log(
         log.record(&Record::Archived(ArchivedRecord::new(now, first, last, manifest.sha256)))?;
     }
     let name = manifest.name.clone();
-    // Under `system` nothing is synced before.
+    // Under `System` nothing is synced before this.
     log.checkpoint()?;
     step().map_err(failed(&name))?;
     log.begin_at(next)?;
@@ -177,7 +178,7 @@ pub fn archive_log(
     Ok(Archived { first, last, files, manifest })
 }
 
-/// Those of other states that know the log, which has to go on from them.
+/// Returns the other states that know the log, and checks that the log continues from them.
 fn others_that_know<'a>(
     others: &'a [LogStateFile],
     folder: &Path,
@@ -199,17 +200,17 @@ fn state_failed(state: &LogStateFile) -> impl FnOnce(LogStateError) -> AuditErro
     |source| AuditError::State { state, source }
 }
 
-/// What the log's entries say of earlier archives and gaps, and where those that are to be archived end.
+/// Findings in the log's entries: earlier archives and gaps, and the end of the entries to archive.
 struct Past {
     /// Sequence number before which entries may be archived.
     limit: u64,
     archived: Vec<ArchivedRecord>,
-    /// The beginnings of all gaps.
+    /// Begin times of all gaps.
     gaps: BTreeSet<Timestamp>,
 }
 
 impl Past {
-    /// The manifest that an earlier call wrote and recorded, of segments to that entry.
+    /// Returns the manifest of segments up to entry `last` that an earlier call wrote and recorded.
     fn earlier(&self, first: u64, last: u64, to: &Path) -> Option<FileSum> {
         self.archived.iter().filter(|record| record.last == last && record.first <= first).find_map(
             |record| {
@@ -220,12 +221,12 @@ impl Past {
     }
 }
 
-/// Name of the manifest of segments with these entries.
+/// Returns the manifest's file name for segments with these entries.
 fn manifest_name(first: u64, last: u64) -> String {
     format!("archive-{first:012}-{last:012}.json")
 }
 
-/// Reads the entries, which were verified when the log was opened.
+/// Reads the entries. They were verified when the log was opened.
 fn past(folder: &Path, before: ArchiveBefore) -> Result<Past, ArchiveError> {
     let (mut limit, mut archived, mut gaps) = (None, Vec::new(), BTreeSet::new());
     for entry in read_log(folder).map_err(unread)? {
@@ -249,18 +250,18 @@ fn past(folder: &Path, before: ArchiveBefore) -> Result<Past, ArchiveError> {
     Ok(Past { limit, archived, gaps })
 }
 
-/// The oldest segments that hold entries before the limit alone, and the first one that stays.
+/// Returns the oldest segments whose entries all lie before the limit, and the first segment that stays.
 fn whole_segments(segments: &[u64], limit: u64) -> Option<(&[u64], u64)> {
     let ends = segments.iter().skip(1).take_while(|next| **next <= limit);
     let count = ends.count();
     Some((segments.get(..count).filter(|whole| !whole.is_empty())?, *segments.get(count)?))
 }
 
-/// Leaves a file alone that the target has, and refuses one that differs.
+/// Writes a file unless the target has it, and refuses one that differs.
 fn put(sum: &FileSum, to: &Path, write: impl FnOnce() -> io::Result<()>) -> Result<(), ArchiveError> {
     match sum.is_in(to).map_err(failed(&sum.name))? {
         None => write().map_err(failed(&sum.name)),
-        // Its name, or even its content, may not be synced.
+        // Its name, or even its content, may not be synced yet.
         Some(true) => sync_file(to, &sum.name).map_err(failed(&sum.name)),
         Some(false) => Err(ArchiveError::Conflict { name: sum.name.clone() }),
     }
@@ -271,7 +272,8 @@ fn sync_file(folder: &Path, name: &str) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// Refuses a target in the folder of the log, or of all logs that belong together, or one that is a log's folder itself: readers would take its segments for that log's.
+/// Refuses a target inside the folder of the log, or of all logs that belong together, and a target that is itself a
+/// log's folder: readers would take the segments for that log's.
 fn require_apart(folder: &Path, to: &Path) -> Result<(), ArchiveError> {
     let resolved = |path: &Path| -> io::Result<PathBuf> {
         let path = std::path::absolute(path)?;
@@ -282,7 +284,7 @@ fn require_apart(folder: &Path, to: &Path) -> Result<(), ArchiveError> {
         }
         Ok(path.clone())
     };
-    // why: beside a numbered log, the target could pass for another log of the same folder.
+    // why: next to a numbered log, the target could pass for another log of the same folder.
     let logs = parent_of_numbered(folder).filter(|parent| parent.join("lock").symlink_metadata().is_ok());
     let (log, target) = (resolved(logs.as_deref().unwrap_or(folder)), resolved(to));
     let (log, target) =
@@ -297,7 +299,7 @@ fn make_folder(to: &Path) -> Result<(), ArchiveError> {
     FolderDisk::create(to).map(drop).map_err(failed(&to.display().to_string()))
 }
 
-/// Segments of two logs in one folder would verify as neither.
+/// Refuses a folder with segments of another log: together they would verify as neither.
 fn require_one_log(to: &Path, origin: &str) -> Result<(), ArchiveError> {
     let disk = FolderDisk::existing(to).map_err(failed(&to.display().to_string()))?;
     let segments = list_segments(&disk).map_err(failed(&to.display().to_string()))?;
@@ -310,7 +312,7 @@ fn require_one_log(to: &Path, origin: &str) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// Removes a segment and its side file, which is made anew where it is needed.
+/// Removes a segment and its side file, which is rebuilt where it is needed.
 fn remove_segment(folder: &Path, segment: &str) -> io::Result<()> {
     remove(&folder.join(segment).with_extension("side"))?;
     remove(&folder.join(segment))

@@ -4,18 +4,18 @@ use countersign_core::{
 
 use crate::{Escaped, ProposalRecord, RecordedValues};
 
-/// Whether a call was let through.
+/// Whether a call was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(clippy::exhaustive_enums, reason = "a third verdict has to break every match")]
 pub enum Verdict {
-    /// It may run.
+    /// The call may run.
     Accept,
-    /// It may not.
+    /// The call may not run.
     Reject,
 }
 
-/// A tool as the agent named it: perhaps one that does not exist, under a name that no tool could have.
+/// Tool as the agent named it. It may not exist, and the name may be one that no tool can have.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -40,42 +40,42 @@ impl From<&ToolId> for RecordedTool {
     }
 }
 
-/// One decision. Argument values are not in it, but for those that the operator asked for one by one.
+/// One decision. It has no argument values except those that the operator configured.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct CallRecord {
-    /// When it was decided.
+    /// Time of the decision.
     pub time: Timestamp,
-    /// In which session.
+    /// Session of the call.
     pub session: SessionId,
-    /// Which agent asked.
+    /// Agent that made the call.
     pub agent: AgentId,
-    /// On whose behalf.
+    /// Principal on whose behalf the agent acts.
     pub principal: Principal,
-    /// The call's id, as it was given.
+    /// The call's id, as given.
     pub call_id: Escaped<256>,
     /// The host's id for the request.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request_id: Option<RequestId>,
-    /// The host's place in a trace, as a W3C `traceparent`. It proves nothing.
+    /// The host's position in a trace, as a W3C `traceparent`. Unverified.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trace: Option<Escaped<64>>,
-    /// The tool, as it was named.
+    /// The tool, as the agent named it.
     pub tool: RecordedTool,
     /// Digest of the tool's definition.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub definition: Option<Digest>,
-    /// Digest of the canonical arguments; none when they could not be read.
+    /// Digest of the canonical arguments; `None` if they could not be read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub args: Option<Digest>,
     /// Recipe of that digest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub args_recipe: Option<Escaped<32>>,
-    /// The values that the operator asked for.
+    /// Argument values that the operator configured to be recorded.
     #[serde(skip_serializing_if = "RecordedValues::is_empty", default)]
     pub values: RecordedValues,
-    /// The tool's impact class, as the registry has it.
+    /// Impact class of the tool in the registry.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub impact: Option<Escaped<32>>,
     /// Accepted or rejected.
@@ -83,7 +83,7 @@ pub struct CallRecord {
     /// Code of the rejection.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<Escaped<64>>,
-    /// The details that the agent was not told.
+    /// Details that were not sent to the agent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<Escaped<512>>,
     /// Version of the registry that was used.
@@ -91,36 +91,36 @@ pub struct CallRecord {
     /// Digest of the pinned goal.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ask: Option<Digest>,
-    /// Digest of the goal that came with the call.
+    /// Digest of the goal restated in the call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ask_restated: Option<Digest>,
-    /// Root of the committed plan, where the gate has one.
+    /// Root of the committed plan, if the gate has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub plan: Option<Digest>,
-    /// Which step of the plan the call is, as the index of its leaf (from 1 on); none when it is none of them.
+    /// Step of the plan that the call is, as its leaf index from 1; `None` if the call is not a step.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub plan_step: Option<u64>,
-    /// Whether it is about a plan and no call: the plan's start, its end, another in its place, or a no to what was asked about it
-    /// before it began. No gate counts that among the agent's calls.
+    /// Whether the record is about a plan and not a call: the plan's start or end, its replacement, or a denial of its
+    /// approval before it began. Gates do not count it among the agent's calls.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub about_plan: bool,
-    /// Id of the approval token that came with the call and verified (it was used up if the call was accepted), or of the one
-    /// by which the whole plan was approved, where the call needs no other.
+    /// Id of the verified approval token of the call, which is spent if the call was accepted; or of the token that
+    /// approved the whole plan, if the call needs no other.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<TokenId>,
-    /// Who approved by that token.
+    /// Person who issued that token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approver: Option<OperatorId>,
-    /// Who said no to exactly this call, as far as the host knows.
+    /// Person who denied exactly this call, as far as the host knows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub denied_by: Option<Escaped<256>>,
-    /// The action proposal that came with the call, and how it was judged; none where no proposals are taken.
+    /// The call's action proposal and its assessment; `None` if proposals are not accepted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub proposal: Option<Box<ProposalRecord>>,
 }
 
 impl CallRecord {
-    /// Makes one with everything that is optional left out.
+    /// Builds one without any optional member.
     #[must_use]
     #[expect(
         clippy::too_many_arguments,

@@ -9,7 +9,7 @@ use countersign_merkle::{HeadError, RootHash, TreeHead};
 
 use crate::base64;
 
-/// Holds what a log's checkpoints are verified by: its origin, which is also the name of its key, and the public key.
+/// Public key of a log: its origin, which is also the name of its key, and the key that verifies its checkpoints.
 ///
 /// Its text form is the verifier key of C2SP signed-note: `origin+id+key`.
 ///
@@ -24,25 +24,25 @@ use crate::base64;
 pub struct LogKey(VerifierKey);
 
 impl LogKey {
-    /// Puts an origin and a key together.
+    /// Builds the key of an origin.
     #[must_use]
     pub const fn new(origin: KeyName, key: VerifyingKey) -> Self {
         Self(VerifierKey::new(origin, key))
     }
 
-    /// The log's origin.
+    /// Origin of the log.
     #[must_use]
     pub const fn origin(&self) -> &KeyName {
         self.0.name()
     }
 
-    /// The public key.
+    /// Public key of the log.
     #[must_use]
     pub const fn verifying_key(&self) -> &VerifyingKey {
         self.0.verifying_key()
     }
 
-    /// The key as notes have it.
+    /// The key as a verifier key of signed notes.
     #[must_use]
     pub const fn verifier_key(&self) -> &VerifierKey {
         &self.0
@@ -69,20 +69,20 @@ impl fmt::Display for LogKey {
     }
 }
 
-/// Why a note is not a checkpoint of a log's. Never holds it.
+/// Reason why a note is not a checkpoint of a log. Never contains the note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// The note cannot be read, or is not signed by the log.
+    /// The note is malformed, or not signed by the log.
     #[error(transparent)]
     Note(#[from] NoteError),
-    /// The text is not an origin, a size and a root, a line each and nothing else.
+    /// The text is not exactly an origin, a size and a root, each on its own line.
     #[error("a checkpoint is an origin, a size and a root, each on a line of its own")]
     Malformed,
-    /// The checkpoint is of another log.
+    /// The checkpoint belongs to another log.
     #[error("the checkpoint is of another log")]
     Origin,
-    /// No tree has that size and that root.
+    /// No tree has that size and root.
     #[error(transparent)]
     Head(#[from] HeadError),
 }
@@ -100,13 +100,15 @@ impl CheckpointError {
     }
 }
 
-/// Says how many records a log has and what they hash to (C2SP tlog-checkpoint, RFC 9162, section 4.9).
+/// Size and root hash of a log (C2SP tlog-checkpoint, RFC 9162, section 4.9).
 ///
-/// As text it is three lines: the origin, the size in decimal, the root in base64. Extension lines are neither made nor
-/// read: nobody could audit what they say. Signed, it is a note ([`sign`](Self::sign), [`verify`](Self::verify)).
+/// The text form has three lines: the origin, the size in decimal, and the root in base64. Extension lines are neither
+/// written nor read, because no one could audit their content. The signed form is a note ([`sign`](Self::sign),
+/// [`verify`](Self::verify)).
 ///
-/// A checkpoint that verifies shows what the log said once, not that it says so to everybody: who is shown another one
-/// of the same size, or a later one that does not go on from it, holds the proof that the log forked.
+/// A checkpoint that verifies shows what the log stated once. It does not show that every reader sees the same log. Two
+/// checkpoints of the same size with different roots, or a later one that does not continue from an earlier one, prove
+/// that the log forked.
 ///
 /// ```
 /// use countersign_audit_log::{Checkpoint, LogKey};
@@ -127,13 +129,13 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Makes one of a log's origin and the head of its tree.
+    /// Builds one from a log's origin and the head of its tree.
     #[must_use]
     pub const fn new(origin: KeyName, head: TreeHead) -> Self {
         Self { origin, head }
     }
 
-    /// Reads the three lines of a checkpoint, on nobody's word.
+    /// Reads the three lines of a checkpoint. Verifies nothing.
     ///
     /// # Errors
     /// [`CheckpointError::Malformed`], [`CheckpointError::Head`].
@@ -150,15 +152,15 @@ impl Checkpoint {
         Ok(Self { origin, head: TreeHead::new(size, RootHash::from_digest(root))? })
     }
 
-    /// The three lines, each with its newline: what is signed.
+    /// Returns the signed text: three lines, each with its newline.
     #[must_use]
     pub fn to_text(&self) -> String {
         format!("{}\n{}\n{}\n", self.origin, self.size(), base64::encode(self.root().as_bytes()))
     }
 
-    /// Signs it, under its origin as the key's name, and gives the whole note.
+    /// Signs the checkpoint, under its origin as the key's name, and returns the whole note.
     ///
-    /// A log signs no two checkpoints of which one does not go on from the other; that is for the caller to see to.
+    /// A log must never sign two checkpoints of which neither continues from the other. The caller has to ensure that.
     #[must_use]
     pub fn sign(&self, key: &SigningKey) -> String {
         let text = self.to_text();
@@ -166,15 +168,15 @@ impl Checkpoint {
         format!("{text}\n{line}")
     }
 
-    /// Reads a note and verifies that it is a checkpoint that this log signed. Signatures of others are left aside.
+    /// Reads a note and verifies that it is a checkpoint signed by this log. Ignores other signatures.
     ///
     /// # Errors
-    /// [`CheckpointError`] when it is not.
+    /// [`CheckpointError`] if it is not.
     pub fn verify(note: &str, key: &LogKey) -> Result<Self, CheckpointError> {
         Self::of_opened(&SignedNote::parse(note)?.open(std::slice::from_ref(key.verifier_key()))?, key)
     }
 
-    /// The checkpoint of a note that was opened with this log's key, perhaps among others.
+    /// Returns the checkpoint of a note that was opened with this log's key, perhaps among others.
     pub(crate) fn of_opened(note: &OpenedNote<'_>, key: &LogKey) -> Result<Self, CheckpointError> {
         if !note.signers().iter().any(|signer| &signer.key == key.verifier_key()) {
             return Err(NoteError::Unsigned.into());
@@ -183,32 +185,32 @@ impl Checkpoint {
         if &checkpoint.origin == key.origin() { Ok(checkpoint) } else { Err(CheckpointError::Origin) }
     }
 
-    /// The log's origin.
+    /// Origin of the log.
     #[must_use]
     pub const fn origin(&self) -> &KeyName {
         &self.origin
     }
 
-    /// How many records the log has.
+    /// Number of records in the log.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.head.size()
     }
 
-    /// What they hash to.
+    /// Root hash of the records.
     #[must_use]
     pub const fn root(&self) -> &RootHash {
         self.head.root()
     }
 
-    /// The size and the root.
+    /// Size and root.
     #[must_use]
     pub const fn head(&self) -> &TreeHead {
         &self.head
     }
 }
 
-/// Reads a number in decimal: digits alone, no leading zeros.
+/// Parses a decimal number: digits only, no leading zeros.
 pub(crate) fn parse_decimal(text: &str) -> Option<u64> {
     let canonical = text == "0" || !text.starts_with('0');
     if canonical && text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }

@@ -11,41 +11,43 @@ use serde::Deserialize as _;
 use crate::log_files::{FileSum, read_small};
 use crate::{AuditError, LogKey, LogNumber};
 
-/// Name of the note's format.
+/// Format name in the note.
 const FORMAT: &str = "countersign-closing-1";
 
-/// Name of the note's file in the folder that it closes.
+/// File name of the note in the folder that it closes.
 pub(crate) const CLOSING: &str = "closing";
 
-/// Refuses a log's folder that has a closing note, or is that of a numbered log beside one: the logs of a folder are closed together.
+/// Refuses a log's folder that has a closing note, or a numbered log's folder whose parent has one: the logs of a
+/// folder are closed together.
 pub(crate) fn require_not_closed(folder: &Path) -> Result<(), AuditError> {
     let is_closed = has_note(folder) || parent_of_numbered(folder).is_some_and(|parent| has_note(&parent));
     if is_closed { Err(AuditError::Closed) } else { Ok(()) }
 }
 
-/// Whether a folder has a closing note of its own.
+/// Returns whether a folder has its own closing note.
 pub(crate) fn has_note(folder: &Path) -> bool {
     folder.join(CLOSING).symlink_metadata().is_ok()
 }
 
-/// The folder that a numbered log lies in, by the name of the log's own folder.
+/// Returns the folder that contains a numbered log, judged by the name of the log's own folder.
 pub(crate) fn parent_of_numbered(folder: &Path) -> Option<PathBuf> {
-    // A path such as `.` names its folder only once it is resolved. A folder that is not there yet has its name.
+    // A path such as `.` shows the folder's name only once it is resolved. A missing folder keeps the name in its path.
     let folder = folder.canonicalize().or_else(|_| std::path::absolute(folder)).ok()?;
     folder.file_name()?.to_str()?.parse::<LogNumber>().ok()?;
     folder.parent().map(Path::to_path_buf)
 }
 
-/// Name of the file with the sums of all others, as `sha256sum` writes and checks them.
+/// Name of the file with the sums of all others, in the format of `sha256sum`.
 pub(crate) const SUMS: &str = "closing.sha256";
 
-/// The largest note that is read.
+/// Largest note that is read, in bytes.
 const MAX_NOTE: u64 = 1 << 20;
 
-/// The largest file of sums that is read.
+/// Largest file of sums that is read, in bytes.
 const MAX_SUMS: u64 = 64 << 20;
 
-/// Statement of a log's key that its folder ends here: what of it verifies, the files as they are, and the log that goes on.
+/// Statement, signed by a log's key, that its folder is closed: which part verifies, the sums of its files, and the log
+/// that continues it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -57,7 +59,7 @@ pub struct ClosingNote {
     format: String,
     /// Each log of the folder.
     pub logs: Vec<ClosedLog>,
-    /// Key of the log that goes on, with its origin.
+    /// Origin and key of the log that continues it.
     pub next: String,
     /// Origin of the folder's first log, which is the name of the signing key.
     pub origin: String,
@@ -78,10 +80,10 @@ pub struct ClosedLog {
     /// Code of the damage, if the log does not verify.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<String>,
-    /// Note of the last checkpoint in the files that the log's key signed; it may come behind the damage.
+    /// Note of the last checkpoint in the files that the log's key signed. It may come after the damage.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub latest: Option<String>,
-    /// The log's place in the folder: a dot for the first, or its number.
+    /// The log's place in the folder: `.` for the first, or its number.
     pub log: String,
     /// The log's origin.
     pub origin: String,
@@ -90,7 +92,7 @@ pub struct ClosedLog {
     pub state: Option<String>,
 }
 
-/// Why a folder's closing note does not hold.
+/// Reason why a folder's closing note does not verify.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClosingError {
@@ -103,10 +105,10 @@ pub enum ClosingError {
     /// The note has another format.
     #[error("the closing note is malformed")]
     Malformed,
-    /// A file is missing, was added or changed since the folder was closed.
+    /// A file was removed, added or changed after the folder was closed.
     #[error("`{name}` is not as it was when the log was closed")]
     Changed {
-        /// The file.
+        /// Name of the file.
         name: String,
     },
     /// The folder cannot be read.
@@ -127,7 +129,7 @@ impl ClosingError {
 }
 
 impl ClosingNote {
-    /// A note of these sums, to be signed by the key of the folder's first log.
+    /// Builds a note of these sums, to be signed by the key of the folder's first log.
     pub(crate) fn new(
         origin: &str,
         next: &LogKey,
@@ -147,7 +149,7 @@ impl ClosingNote {
         }
     }
 
-    /// Signs it. The text is one line of canonical JSON, so it cannot be taken for a checkpoint.
+    /// Signs the note. The text is one line of canonical JSON, so it cannot be mistaken for a checkpoint.
     pub(crate) fn sign(&self, log: &LogKey, key: &SigningKey) -> Result<String, ClosingError> {
         let text = to_canonical(self).map_err(|_| ClosingError::Malformed)?;
         let text = str::from_utf8(text.bytes()).map_err(|_| ClosingError::Malformed)?;
@@ -169,14 +171,14 @@ impl ClosingNote {
         if is_canonical && is_fit { Ok(closing) } else { Err(ClosingError::Malformed) }
     }
 
-    /// The folder's own log.
+    /// Returns the entry of the folder's own log.
     #[must_use]
     pub fn first(&self) -> Option<&ClosedLog> {
         self.logs.iter().find(|log| log.log == LogNumber::FIRST.to_string())
     }
 }
 
-/// Verifies the closing note of a folder, by the key of its first log, and every file of the folder by its sum.
+/// Verifies the closing note of a folder with the key of its first log, and every file of the folder by its sum.
 ///
 /// # Errors
 /// [`ClosingError`].
@@ -200,7 +202,7 @@ pub fn verify_closing(folder: impl AsRef<Path>, key: &LogKey) -> Result<ClosingN
     Ok(closing)
 }
 
-/// The closing note of a folder, verified, and its bytes; `None` where it has none.
+/// Reads and verifies the closing note of a folder, and returns it with its text; `None` if the folder has no note.
 pub(crate) fn read_closing(
     folder: &Path,
     key: &LogKey,
@@ -217,14 +219,14 @@ pub(crate) fn read_closing(
 /// Sums of a folder's files.
 #[derive(Debug)]
 pub(crate) struct FolderSums {
-    /// One for each regular file, by name, but for locks, side files and the note's own.
+    /// Sum of each regular file, sorted by name, except locks, side files and the note's own files.
     pub(crate) files: Vec<FileSum>,
-    /// Names of links, folders and all else that has no sum, escaped.
+    /// Escaped names of links, folders and all other entries without a sum.
     unsummed: Vec<String>,
 }
 
 impl FolderSums {
-    /// Reads all files of a folder and of the numbered logs in it.
+    /// Sums all files of a folder and of the numbered logs in it.
     pub(crate) fn of(folder: &Path) -> io::Result<Self> {
         let (mut files, mut unsummed) = (Vec::new(), Vec::new());
         for (name, kind) in names_in(folder)? {
@@ -239,7 +241,8 @@ impl FolderSums {
         Ok(Self { files, unsummed })
     }
 
-    /// The lines of `closing.sha256`: sums as `sha256sum` writes them, and all other names in comments, which it skips.
+    /// Returns the lines of `closing.sha256`: sums in the format of `sha256sum`, and all other names in comments, which
+    /// it skips.
     pub(crate) fn to_text(&self) -> String {
         let sums = self.files.iter().map(|sum| format!("{}  {}\n", sum.sha256, sum.name));
         let unsummed = self.unsummed.iter().map(|name| format!("{UNSUMMED}{name}\n"));
@@ -247,15 +250,15 @@ impl FolderSums {
     }
 }
 
-/// Beginning of a line of `closing.sha256` that names a file without a sum.
+/// Prefix of a line of `closing.sha256` that names a file without a sum.
 const UNSUMMED: &str = "# no sum: ";
 
-/// Names in a folder, and in those of the numbered logs in it, that have no sum in its `closing.sha256`, escaped: links, folders
-/// and names that cannot stand there. Locks, side files and the note's own are left out. They were there when the folder was closed
-/// if [`verify_closing`] succeeds; their content was not recorded.
+/// Lists the escaped names in a folder, and in its numbered logs, that have no sum in `closing.sha256`: links, folders
+/// and names that the format cannot represent. Leaves out locks, side files and the note's own files. If
+/// [`verify_closing`] succeeds, the names existed when the folder was closed; their content was not recorded.
 ///
 /// # Errors
-/// As the system reports them.
+/// Errors of the system.
 pub fn unsummed_names(folder: impl AsRef<Path>) -> io::Result<Vec<String>> {
     let names = names_in(folder.as_ref())?.into_iter();
     let mut unsummed: Vec<_> =
@@ -273,7 +276,7 @@ enum Kind {
     Unsummed,
 }
 
-/// All names in a folder and in those of its numbered logs, as paths within it; escaped where they have no sum.
+/// Returns all names in a folder and in its numbered logs, as paths within it; escaped if they have no sum.
 fn names_in(folder: &Path) -> io::Result<Vec<(String, Kind)>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -293,11 +296,11 @@ fn names_in(folder: &Path) -> io::Result<Vec<(String, Kind)>> {
 
 fn name_and_kind(entry: &DirEntry, is_top: bool) -> io::Result<(String, Kind)> {
     let (name, about) = (entry.file_name(), entry.file_type()?);
-    // A name with a line end cannot stand in a list, and `sha256sum` escapes a backslash.
+    // A list cannot contain a name with a line end, and `sha256sum` escapes a backslash.
     let Some(name) = name.to_str().filter(|name| !name.contains(['\n', '\r', '\\'])) else {
         return Ok((escape_hidden(&name.to_string_lossy()), Kind::Unsummed));
     };
-    // why: side files can be made anew, also by readers.
+    // why: side files can be rebuilt, also by readers.
     let is_own = is_top && [CLOSING, SUMS].contains(&name);
     let is_left_out = is_own || name == "lock" || name.ends_with(".part") || name.ends_with(".side");
     let kind = match (about.is_file(), about.is_dir()) {

@@ -9,10 +9,10 @@ use countersign_keys::{SigningKey, VerifyingKey};
 
 use crate::{Checkpoint, CheckpointError, LogKey};
 
-/// Holds what the cosignatures of one witness are verified by (C2SP tlog-cosignature, Ed25519): a name and a public key.
+/// Public key of a witness: the name and key that verify its cosignatures (C2SP tlog-cosignature, Ed25519).
 ///
-/// Its text form is that of [`VerifierKey`], of the kind 0x04. What a witness signs does not hold its name, so two
-/// witnesses need two keys; those that share one count as one.
+/// Its text form is that of [`VerifierKey`], of type 0x04. A cosignature does not cover the witness's name, so two
+/// witnesses need two keys; witnesses that share a key count as one.
 ///
 /// ```
 /// use countersign_audit_log::WitnessKey;
@@ -24,19 +24,19 @@ use crate::{Checkpoint, CheckpointError, LogKey};
 pub struct WitnessKey(VerifierKey);
 
 impl WitnessKey {
-    /// Puts a name and a key together.
+    /// Builds the key of a name.
     #[must_use]
     pub const fn new(name: KeyName, key: VerifyingKey) -> Self {
         Self(VerifierKey::cosigner(name, key))
     }
 
-    /// The witness's name.
+    /// Name of the witness.
     #[must_use]
     pub const fn name(&self) -> &KeyName {
         self.0.name()
     }
 
-    /// The key as notes have it.
+    /// The key as a verifier key of signed notes.
     #[must_use]
     pub const fn verifier_key(&self) -> &VerifierKey {
         &self.0
@@ -61,7 +61,7 @@ impl fmt::Display for WitnessKey {
     }
 }
 
-/// Holds a checkpoint that its log signed, and the cosignatures of known witnesses on it.
+/// Checkpoint signed by its log, with the cosignatures of known witnesses.
 ///
 /// ```
 /// use countersign_audit_log::{Checkpoint, LogKey, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
@@ -89,17 +89,17 @@ pub struct WitnessedCheckpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cosignature {
-    /// Whose it is.
+    /// Witness that cosigned.
     pub witness: WitnessKey,
-    /// When the witness says that it saw no later checkpoint of the log, in seconds since 1970.
+    /// Time, in seconds since 1970, at which the witness states that it had seen no later checkpoint of the log.
     pub seconds: u64,
 }
 
 impl WitnessedCheckpoint {
-    /// Reads a note and verifies that the log signed it, and every cosignature that is of one of these witnesses.
+    /// Reads a note and verifies that the log signed it. Verifies every cosignature of these witnesses.
     ///
     /// # Errors
-    /// As [`Checkpoint::verify`]; [`NoteError::Signature`] also when a known witness's cosignature does not verify.
+    /// As [`Checkpoint::verify`]; [`NoteError::Signature`] also if a known witness's cosignature does not verify.
     pub fn verify(note: &str, log: &LogKey, witnesses: &[WitnessKey]) -> Result<Self, CheckpointError> {
         let keys: Vec<VerifierKey> =
             [log.verifier_key()].into_iter().chain(witnesses.iter().map(|w| &w.0)).cloned().collect();
@@ -123,20 +123,20 @@ impl WitnessedCheckpoint {
         &self.checkpoint
     }
 
-    /// The cosignatures of known witnesses, in the order of the note.
+    /// Cosignatures of known witnesses, in the order of the note.
     #[must_use]
     pub fn cosignatures(&self) -> &[Cosignature] {
         &self.cosignatures
     }
 
-    /// How many witnesses cosigned, each public key counted once.
+    /// Number of witnesses that cosigned; each public key counts once.
     #[must_use]
     pub fn witnesses(&self) -> usize {
         let keys = self.cosignatures.iter().map(|c| c.witness.0.verifying_key());
         keys.collect::<std::collections::BTreeSet<_>>().len()
     }
 
-    /// How many signature lines are of nobody known, or repeat another.
+    /// Number of signature lines that belong to no known key, or repeat another line.
     pub(crate) const fn strangers(&self) -> usize {
         self.strangers
     }
@@ -149,20 +149,20 @@ impl Cosignature {
     }
 }
 
-/// Cosigns a checkpoint as a witness and gives the signature line. A witness does so only for what
-/// [`WitnessedLog::check`](crate::WitnessedLog::check) gave, after it kept that as the log's latest.
+/// Cosigns a checkpoint as a witness and returns the signature line. A witness may cosign only the result of
+/// [`WitnessedLog::check`](crate::WitnessedLog::check), after it stored that as the log's latest.
 #[must_use]
 pub fn cosign(checkpoint: &Checkpoint, name: &KeyName, key: &SigningKey, at: Timestamp) -> String {
     cosignature_line(&checkpoint.to_text(), name, key, at)
 }
 
-/// Adds to a checkpoint's note what witnesses answered: signature lines, of which those of known witnesses are verified
-/// and kept, and the others left out. Lines that are there already are not added again. Whether the log signed the note
-/// is for [`WitnessedCheckpoint::verify`] to say.
+/// Adds signature lines returned by witnesses to a checkpoint's note. Lines of known witnesses are verified and added,
+/// all others are dropped. Lines already in the note are not added again. It does not verify the log's own signature:
+/// use [`WitnessedCheckpoint::verify`].
 ///
 /// # Errors
-/// [`NoteError`] when the note or a line is malformed, a known witness's cosignature does not verify, or the note gets too
-/// long.
+/// [`NoteError`] if the note or a line is malformed, a known witness's cosignature does not verify, or the note becomes
+/// too long.
 pub fn attach_cosignatures(note: &str, lines: &str, witnesses: &[WitnessKey]) -> Result<String, NoteError> {
     let text = SignedNote::parse(note)?.unverified_text();
     let known: Vec<VerifierKey> = witnesses.iter().map(|witness| witness.0.clone()).collect();
@@ -177,7 +177,7 @@ pub fn attach_cosignatures(note: &str, lines: &str, witnesses: &[WitnessKey]) ->
     Ok(whole)
 }
 
-/// Reads one signature line under a text, its newline included, and says whose it is; `None` for a line of nobody known.
+/// Reads one signature line under a text, newline included, and returns its signer; `None` if the signer is unknown.
 pub(crate) fn signer_of(text: &str, line: &str, known: &[VerifierKey]) -> Result<Option<Signer>, NoteError> {
     match SignedNote::parse(&format!("{text}\n{line}"))?.open(known) {
         Ok(opened) => Ok(opened.signers().first().cloned()),

@@ -5,13 +5,13 @@ use countersign_core::{AgentId, SessionId, Timestamp};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum EndReason {
-    /// The client, or the host of the gate, ended it.
+    /// The client, or the host of the gate, ended the session.
     Client,
     /// The server ended.
     Server,
     /// A signal ended the process, or its host stopped it.
     Signal,
-    /// Something failed.
+    /// An error ended the session.
     Error,
 }
 
@@ -28,9 +28,9 @@ impl EndReason {
     }
 }
 
-/// End of a session. It stands behind the outcomes of its calls and its sums of refusals.
+/// End of a session. It follows the outcomes of the session's calls and its sums of refusals.
 ///
-/// A session without one was cut off, or is still open.
+/// A session without this record was cut off, or is still open.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

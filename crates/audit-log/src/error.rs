@@ -19,8 +19,8 @@ pub enum AuditError {
         /// Offset of the first wrong byte.
         at: u64,
     },
-    /// The path no longer leads to the open file, which was moved, deleted or replaced. Records written to that file
-    /// would be lost. The sink refuses everything until the file is back.
+    /// The path no longer leads to the open file, which was moved, deleted or replaced. No reader would find records
+    /// written to that file. The sink refuses everything until the file is back.
     #[error("the record was moved away or replaced")]
     Replaced,
     /// The file `lock` is no longer the file that this writer locked, so a second writer could start. The sink refuses

@@ -2,14 +2,14 @@ use countersign_core::{Timestamp, TokenId};
 
 use crate::Escaped;
 
-/// The most rows of one gap. Codes beyond share the last one.
+/// Most rows of one gap. Further codes share the last row.
 const MAX_ROWS: usize = 64;
-/// The most ids of approvals of one gap.
+/// Most approval ids of one gap.
 const MAX_APPROVALS: usize = 64;
 /// Code of the shared row.
 const OTHERS: &str = "(others)";
 
-/// An answer that was given while it could not be recorded.
+/// Answer that was given while it could not be recorded.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::exhaustive_structs,
@@ -18,20 +18,20 @@ const OTHERS: &str = "(others)";
 pub struct UnrecordedAnswer<'a> {
     /// Time of the answer.
     pub time: Timestamp,
-    /// Its code.
+    /// Code of the answer.
     pub code: &'a str,
     /// Approval that was spent for it.
     pub approval: Option<&'a TokenId>,
 }
 
-/// Outage of the record: the answers that were given meanwhile and have no entry.
+/// Outage of the log: the answers that were given in the meantime and have no entry.
 ///
-/// It is the first entry once the record works again, behind that of a cut.
+/// It is the first entry once the log works again, after the entry of a cut.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct GapRecord {
-    /// Time at which the record worked again.
+    /// Time at which the log worked again.
     pub time: Timestamp,
     /// Time of the first answer.
     pub from: Timestamp,
@@ -39,12 +39,12 @@ pub struct GapRecord {
     pub to: Timestamp,
     /// Code of the failure.
     pub reason: Escaped<64>,
-    /// Number of answers by code, in the order in which each came first.
+    /// Number of answers by code, in the order in which the codes first occurred.
     pub answers: Vec<GapRow>,
-    /// Ids of approvals that were spent, the first 64.
+    /// Ids of spent approvals, the first 64.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub approvals: Vec<TokenId>,
-    /// Number of further approvals that were spent.
+    /// Number of further spent approvals.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub omitted: u64,
 }
@@ -66,7 +66,7 @@ const fn is_zero(count: &u64) -> bool {
 }
 
 impl GapRecord {
-    /// A gap without answers that begins at `from`.
+    /// Builds a gap without answers that begins at `from`.
     #[must_use]
     pub fn new(from: Timestamp, reason: &str) -> Self {
         let (answers, approvals) = (Vec::new(), Vec::new());

@@ -8,9 +8,9 @@
 //! [`Submission`] has a witness cosign a checkpoint. A [`Receipt`] proves one record to a reader that has only public
 //! keys.
 //!
-//! Not in scope: it decides nothing, reads no clock, and stores no argument values except those that an operator named.
-//! A holder of the signing key can write another log, and a writer of the folder can cut its end. Only a checkpoint
-//! kept elsewhere reveals either.
+//! The crate decides nothing, reads no clock, and stores no argument values except those that an operator named. A
+//! holder of the signing key can write another log, and a writer of the folder can cut its end: a checkpoint kept
+//! elsewhere reveals both.
 
 mod answer;
 mod archive;

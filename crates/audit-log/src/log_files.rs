@@ -1,4 +1,4 @@
-//! Files of a log that are copied, moved and summed, each step durable before the next one.
+//! Copies, moves and sums files of a log, each step durable before the next one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::disk::sync_folder;
 
-/// How much is read at once.
+/// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
 /// Size and SHA-256 of a file.
@@ -26,7 +26,7 @@ pub struct FileSum {
 }
 
 impl FileSum {
-    /// Reads a file of a folder.
+    /// Reads and sums a file of a folder.
     pub(crate) fn of(folder: &Path, name: &str) -> io::Result<Self> {
         let path = folder.join(name);
         require_file(&path)?;
@@ -41,12 +41,12 @@ impl FileSum {
         Ok(Self { bytes, name: name.to_owned(), sha256: Digest::from_bytes(hash.finalize().into()) })
     }
 
-    /// Sum of bytes that are a file's.
+    /// Sums the bytes of a file.
     pub(crate) fn of_bytes(name: &str, bytes: &[u8]) -> Self {
         Self { bytes: bytes.len() as u64, name: name.to_owned(), sha256: Digest::of(bytes) }
     }
 
-    /// Whether the folder has this very file, and `None` where it has none of that name.
+    /// Returns whether the folder's file of that name is equal; `None` if the folder has no such file.
     pub(crate) fn is_in(&self, folder: &Path) -> io::Result<Option<bool>> {
         match Self::of(folder, &self.name) {
             Ok(there) => Ok(Some(there == *self)),
@@ -61,8 +61,8 @@ fn require_file(path: &Path) -> io::Result<()> {
     if path.symlink_metadata()?.is_file() { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
-/// Writes a file into a folder, durably, under a name that is free, with what `fill` writes: whole or not at all. A file that a
-/// process left half-written is replaced.
+/// Writes a new file into a folder, durably: `fill` writes its content, and the file appears whole or not at all. The
+/// name must be free. A half-written file of an earlier process is replaced.
 pub(crate) fn write_new(
     folder: &Path,
     name: &str,
@@ -86,18 +86,18 @@ pub(crate) fn write_new(
     sync_folder(folder)
 }
 
-/// As [`write_new`], with these bytes.
+/// As [`write_new`], with the given bytes.
 pub(crate) fn write_bytes(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     write_new(folder, name, |file| file.write_all(bytes))
 }
 
-/// Copies a file of a folder to another one, which may lie on another file system, and reads the copy back.
+/// Copies a file to another folder, possibly on another file system, and reads the copy back.
 pub(crate) fn copy_file(sum: &FileSum, from: &Path, to: &Path) -> io::Result<()> {
     write_new(to, &sum.name, |file| io::copy(&mut File::open(from.join(&sum.name))?, file).map(drop))?;
     if sum.is_in(to)? == Some(true) { Ok(()) } else { Err(io::Error::other("the copy differs")) }
 }
 
-/// Reads a regular file of so many bytes at most.
+/// Reads a regular file of at most `most` bytes.
 pub(crate) fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     require_file(path)?;
     let mut bytes = Vec::new();
@@ -105,7 +105,7 @@ pub(crate) fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file; a missing file is not an error.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -113,7 +113,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A point at which the process may be killed. Tests stop there.
+/// Point at which the process may be killed. Tests stop here.
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "tests stop here")]
 pub(crate) const fn step() -> io::Result<()> {
@@ -133,13 +133,13 @@ pub(crate) mod stop {
         static THEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
     }
 
-    /// Stops at the step behind so many, and never for `None`.
+    /// Stops at the step after `steps` others; never for `None`.
     pub(crate) fn stop_after(steps: Option<u32>) {
         LEFT.set(steps);
         THEN.take();
     }
 
-    /// Does something else at the step behind so many, and goes on.
+    /// Calls `then` at the step after `steps` others, and continues.
     pub(crate) fn pause_after(steps: u32, then: impl FnOnce() + 'static) {
         LEFT.set(Some(steps));
         THEN.set(Some(Box::new(then)));

@@ -7,15 +7,13 @@ use crate::line::{LINE, record_body, record_prefix};
 use crate::read::parse_line;
 use crate::{AuditError, AuditSink, Record};
 
-/// How many records are kept unless said otherwise: enough to look back over a few minutes of a busy host, a few
-/// megabytes at most.
+/// Number of records kept by default: a few minutes of a busy host, and a few megabytes at most.
 const DEFAULT_KEPT: usize = 4_096;
 
-/// Keeps the latest records in memory, and the exact number and the tree of all, whose leaves are the lines that a
-/// [`Log`](crate::Log) would hold. For tests and for hosts that keep no file.
+/// Keeps the latest records in memory, and the exact number and the tree of all records. The tree's leaves are the
+/// lines that a [`Log`](crate::Log) would hold. For tests and for hosts that keep no file.
 ///
-/// Nothing in it outlives the process: whoever needs to know afterwards what happened uses a
-/// [`Log`](crate::Log).
+/// Nothing in it survives the process. For records that must outlive it, use a [`Log`](crate::Log).
 ///
 /// ```
 /// use countersign_audit_log::{AuditSink, Direction, GatewayRecord, MemorySink, Record};
@@ -35,36 +33,36 @@ pub struct MemorySink {
 #[derive(Debug, Default)]
 struct State {
     frontier: Frontier,
-    /// The lines of the latest records: a copy of a record would take an allocation for each of its members.
+    /// Lines of the latest records: a copy of a record would need an allocation for each of its members.
     latest: VecDeque<Vec<u8>>,
 }
 
 impl MemorySink {
-    /// Makes one that keeps the latest 4,096 records.
+    /// Builds a sink that keeps the latest 4,096 records.
     #[must_use]
     pub fn new() -> Self {
         Self::keeping(DEFAULT_KEPT)
     }
 
-    /// Makes one that keeps the latest `kept` records.
+    /// Builds a sink that keeps the latest `kept` records.
     #[must_use]
     pub fn keeping(kept: usize) -> Self {
         Self { kept, state: Mutex::default() }
     }
 
-    /// How many records there were in all.
+    /// Number of all records so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.state.lock().frontier.size()
     }
 
-    /// How many records there were, and what they hash to.
+    /// Number of all records so far, and their root hash.
     #[must_use]
     pub fn head(&self) -> TreeHead {
         self.state.lock().frontier.head()
     }
 
-    /// The latest records with their sequence numbers, oldest first.
+    /// Latest records with their sequence numbers, oldest first.
     #[must_use]
     pub fn latest(&self) -> Vec<(u64, Record)> {
         self.state.lock().latest.iter().take(self.kept).filter_map(|line| parse_line(line)).collect()

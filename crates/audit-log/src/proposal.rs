@@ -2,25 +2,25 @@ use countersign_core::Digest;
 
 use crate::Escaped;
 
-/// The most pieces of evidence that one record holds: as many as a proposal has under its own limits.
+/// Most pieces of evidence in one record: as many as the limits of a proposal allow.
 const MAX_EVIDENCE: usize = 64;
 
-/// What backed a call: the action proposal that came with it, by digest, and the evidence that verified. In every
-/// decision of a gate that takes proposals, if only to say how they are judged there.
+/// Basis of a call: the digest of its action proposal, and the evidence that verified. Every decision of a gate that
+/// accepts proposals has one, if only for the profile.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ProposalRecord {
-    /// How proposals are judged.
+    /// Profile by which proposals are judged.
     pub profile: Escaped<32>,
-    /// Digest of the proposal; none when none was read.
+    /// Digest of the proposal; `None` if no proposal was read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub digest: Option<Digest>,
-    /// Digest of the intent that it states.
+    /// Digest of the intent stated in the proposal.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub intent: Option<Digest>,
-    /// The effective impact, the strictest that anybody says: where a proposal verified, or where the policy says more
-    /// than the registry, whether or not one came.
+    /// Effective impact: the strictest of all that apply. Set if a proposal verified, or if the policy is stricter than
+    /// the registry, with or without a proposal.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub impact: Option<Escaped<32>>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -30,7 +30,7 @@ pub struct ProposalRecord {
 }
 
 impl ProposalRecord {
-    /// Makes one that says no more than how proposals are judged.
+    /// Builds one that has only the profile.
     #[must_use]
     pub fn new(profile: &str) -> Self {
         Self {
@@ -43,9 +43,9 @@ impl ProposalRecord {
         }
     }
 
-    /// Sets the evidence: what was signed, then files, at most 64 pieces and the number of the others.
+    /// Sets the evidence: signed pieces first, then files, at most 64 pieces and the number of the rest.
     ///
-    /// The agent says in which order they come, so files alone must not push out who signed.
+    /// The agent chooses the order of pieces, so files alone must not push out the signers.
     pub fn set_evidence(&mut self, evidence: impl IntoIterator<Item = EvidenceRecord>) {
         let (signed, files): (Vec<_>, Vec<_>) =
             evidence.into_iter().partition(|piece| piece.kind == EvidenceKind::Sig);
@@ -54,13 +54,13 @@ impl ProposalRecord {
         self.omitted = all.count().try_into().unwrap_or(u64::MAX);
     }
 
-    /// The evidence that verified: what was signed, then files, each in the proposal's order, at most 64 pieces.
+    /// Evidence that verified: signed pieces first, then files, each in the proposal's order; at most 64 pieces.
     #[must_use]
     pub fn evidence(&self) -> &[EvidenceRecord] {
         &self.evidence
     }
 
-    /// How many more pieces there were.
+    /// Number of pieces left out.
     #[must_use]
     pub const fn omitted(&self) -> u64 {
         self.omitted
@@ -72,14 +72,14 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// How a piece of evidence verified.
+/// Method by which a piece of evidence verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum EvidenceKind {
-    /// A file, by the digest of its bytes.
+    /// By the digest of a file's bytes.
     Hash,
-    /// Something signed.
+    /// By a signature.
     Sig,
 }
 
@@ -88,25 +88,25 @@ pub enum EvidenceKind {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EvidenceRecord {
-    /// Its id in the proposal.
+    /// Id of the piece in the proposal.
     pub id: Escaped<128>,
-    /// How it verified.
+    /// Method by which it verified.
     pub kind: EvidenceKind,
-    /// Digest of the file, or of the bytes that were signed.
+    /// Digest of the file, or of the signed bytes.
     pub digest: Digest,
-    /// Id of the key that signed; none for a file.
+    /// Id of the signing key; `None` for a file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub key: Option<Escaped<128>>,
-    /// Id of the endorsement of which the call took a use; none where it took none.
+    /// Id of the endorsement that the call used; `None` if it used no endorsement.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub endorsement: Option<Digest>,
-    /// Which of the endorsement's uses the call took, from 1 on.
+    /// Number of the endorsement's use that the call took, from 1.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub endorsement_use: Option<u32>,
 }
 
 impl EvidenceRecord {
-    /// Makes one of a file.
+    /// Builds the record of a file.
     #[must_use]
     pub fn hash(id: &str, digest: Digest) -> Self {
         Self {
@@ -119,13 +119,13 @@ impl EvidenceRecord {
         }
     }
 
-    /// Makes one of a file for which the call took that use of an endorsement.
+    /// Builds the record of a file for which the call took a use of an endorsement.
     #[must_use]
     pub fn endorsed(id: &str, digest: Digest, endorsement: Digest, number: u32) -> Self {
         Self { endorsement: Some(endorsement), endorsement_use: Some(number), ..Self::hash(id, digest) }
     }
 
-    /// Makes one of something signed.
+    /// Builds the record of a signed piece.
     #[must_use]
     pub fn signature(id: &str, digest: Digest, key: &str) -> Self {
         Self { kind: EvidenceKind::Sig, key: Some(key.into()), ..Self::hash(id, digest) }

@@ -1,6 +1,6 @@
 use crate::Record;
 
-/// A line as `serde` writes it: the lines that are written by hand are held equal to it.
+/// A line as `serde` writes it. Tests compare it with the lines that are written by hand.
 #[cfg(test)]
 #[derive(serde::Serialize)]
 pub(crate) struct WireLine<'a> {
@@ -9,7 +9,7 @@ pub(crate) struct WireLine<'a> {
     pub(crate) record: &'a Record,
 }
 
-/// A line as it is read.
+/// A line as `serde` reads it.
 #[derive(serde::Deserialize)]
 struct ReadLine {
     seq: u64,
@@ -17,7 +17,7 @@ struct ReadLine {
     record: Record,
 }
 
-/// Reads one line, without its newline.
+/// Parses one line, without its newline.
 pub(crate) fn parse_line(line: &[u8]) -> Option<(u64, Record)> {
     serde_json::from_slice(line).ok().map(|ReadLine { seq, record }| (seq, record))
 }

@@ -4,17 +4,17 @@ use countersign_core::{AgentId, Digest, SessionId, Timestamp};
 
 use crate::{Direction, Escaped, RecordedTool};
 
-/// The most rows of one sum, unless there are more codes than that.
+/// Most rows of one sum, unless there are more codes than that.
 const MAX_ROWS: usize = 64;
-/// The most names of one sum.
+/// Most names of one sum.
 const MAX_NAMES: usize = 16;
-/// The most sums that are remembered to recognise the next one.
+/// Most sums that are remembered to recognise a repeated one.
 const MAX_SEEN: usize = 256;
 
-/// A sum of refusals that have no entries of their own: more came in a session than its rate allows.
+/// Sum of refusals without entries of their own: the session exceeded its rate.
 ///
-/// Each refusal is in one sum or has an entry of its own. A sum never counts an accepted call. A sum whose record failed is recorded
-/// again under its number; where the log then turns out to have both, [`SeenSums`] recognises the second.
+/// Each refusal is in one sum or has its own entry. A sum never counts an accepted call. If recording a sum failed, it
+/// is recorded again under the same number; if the log then has both, [`SeenSums`] recognises the second.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -23,22 +23,22 @@ pub struct RefusedRecord {
     pub time: Timestamp,
     /// Session of the refusals.
     pub session: SessionId,
-    /// Agent whose calls were refused; none where the rows count messages that are no calls.
+    /// Agent whose calls were refused; `None` if the rows count messages other than calls.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent: Option<AgentId>,
-    /// Number of the sum among those of its gate, from 1 on. None in logs of earlier versions.
+    /// Number of the sum within its gate, from 1. `None` in logs of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub number: Option<u64>,
     /// Time of the first refusal.
     pub from: Timestamp,
     /// Time of the last refusal.
     pub to: Timestamp,
-    /// Counts, in the order in which each row was counted first.
+    /// Counts, in the order in which each row was first counted.
     pub rows: Vec<RefusedRow>,
-    /// How many of them named a tool that no registry lists, or a method that the gateway does not allow.
+    /// Number of refusals that named a tool that no registry lists, or a method that the gateway does not allow.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub made_up: u64,
-    /// Such names, 16 at most: `server:name` of a tool, or the method.
+    /// Such names, at most 16: `server:name` of a tool, or the method.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub names: Vec<Escaped<256>>,
 }
@@ -50,13 +50,14 @@ pub struct RefusedRecord {
 pub struct RefusedRow {
     /// Code of the refusals.
     pub code: Escaped<64>,
-    /// Tool of the calls. None where no registry lists it, and in all rows of a sum that had too many.
+    /// Tool of the calls. `None` if no registry lists it, and in all rows of a sum that had too many rows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tool: Option<RecordedTool>,
     /// Direction of the messages.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub direction: Option<Direction>,
-    /// Whether they are about a plan and no calls, as [`CallRecord::about_plan`](crate::CallRecord::about_plan).
+    /// Whether the refusals are about a plan and not calls, as
+    /// [`CallRecord::about_plan`](crate::CallRecord::about_plan).
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub about_plan: bool,
     /// Number of refusals.
@@ -69,7 +70,7 @@ const fn is_zero(count: &u64) -> bool {
 }
 
 impl RefusedRow {
-    /// One refusal without tool or direction.
+    /// Builds a row of one refusal without tool or direction.
     #[must_use]
     pub fn new(code: &str) -> Self {
         Self { code: code.into(), tool: None, direction: None, about_plan: false, count: 1 }
@@ -84,7 +85,7 @@ impl RefusedRow {
 }
 
 impl RefusedRecord {
-    /// An empty sum that begins at `from`.
+    /// Builds an empty sum that begins at `from`.
     #[must_use]
     pub const fn new(session: SessionId, agent: Option<AgentId>, from: Timestamp) -> Self {
         Self {
@@ -100,7 +101,7 @@ impl RefusedRecord {
         }
     }
 
-    /// Counts a row. Of a sum with more than 64 rows, the tools are left out.
+    /// Counts a row. If the sum would exceed 64 rows, its tools are dropped.
     pub fn add(&mut self, row: RefusedRow) {
         if let Some(like) = self.rows.iter_mut().find(|like| like.is_like(&row)) {
             like.count = like.count.saturating_add(row.count);
@@ -115,7 +116,7 @@ impl RefusedRecord {
         self.add(RefusedRow { tool: None, ..row });
     }
 
-    /// Counts by code alone.
+    /// Drops the tools, and counts by code only.
     pub fn leave_out_tools(&mut self) {
         for row in std::mem::take(&mut self.rows) {
             self.add(RefusedRow { tool: None, ..row });
@@ -137,26 +138,27 @@ impl RefusedRecord {
     }
 }
 
-/// The sums of a log that were read last, to recognise one that is in it twice.
+/// Sums that were read last from a log, to recognise a sum that is in it twice.
 ///
-/// A sum whose sync failed is recorded again, and the log may have kept the first one all the same. Both are equal in all but the
-/// time of the record. At most 256 sums may lie between the two.
+/// A sum whose sync failed is recorded again, although the log may have kept the first one. Both are equal except for
+/// the record's time. At most 256 sums may lie between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SeenSums(VecDeque<Digest>);
 
 impl SeenSums {
-    /// Nothing read yet.
+    /// Builds an empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self(VecDeque::new())
     }
 
-    /// Returns `false` if the sum was read before. One without a number is always new.
+    /// Returns `false` if the sum was read before. A sum without a number is always new.
     pub fn is_new(&mut self, sum: &RefusedRecord) -> bool {
         if sum.number.is_none() {
             return true;
         }
-        // why: the whole sum. Two gates of one session may begin a sum of one number in the same millisecond.
+        // why: the whole sum, because two gates of one session may begin a sum of the same number in the same
+        // millisecond.
         let untimed = RefusedRecord { time: sum.from, ..sum.clone() };
         let Ok(text) = serde_json::to_vec(&untimed) else { return true };
         let key = Digest::of(&text);

@@ -2,59 +2,60 @@ use countersign_core::{AgentId, Digest, Principal, ServerName, SessionId, StoreI
 
 use crate::Escaped;
 
-/// The most names of differing claims that one record holds.
+/// Most names of differing claims in one record.
 const MAX_CLAIMS: usize = 32;
 
-/// What one session may do, as negotiated, or why it was not opened.
+/// Negotiated contract of one session, or the reason why no session was opened.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SessionRecord {
-    /// When the session began, or was renewed.
+    /// Time at which the session began or was renewed.
     pub time: Timestamp,
     /// The session.
     pub session: SessionId,
-    /// Whose session it is.
+    /// Agent of the session.
     pub agent: AgentId,
-    /// The agents whose sessions led to this one, the first of them first; none where the host started it.
+    /// Agents whose sessions led to this one, the first of them first; empty if the host started it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ancestors: Vec<AgentId>,
-    /// On whose behalf the agent acts.
+    /// Principal on whose behalf the agent acts.
     pub principal: Principal,
-    /// Version of the registry that the contract comes from.
+    /// Version of the registry that the contract was made from.
     pub registry_version: u64,
-    /// The tools that the contract discloses.
+    /// Tools that the contract discloses.
     pub tools: Vec<ToolId>,
-    /// Whether it has fewer tools than that registry lists for the agent: fewer were asked for, or a session that led to it has
-    /// no more. False where that is not known any more, because another version is in force when the session begins.
+    /// Whether the contract has fewer tools than that registry lists for the agent: fewer were requested, or a session
+    /// that led to this one has no more. `false` if that is unknown because another version is in force when the
+    /// session begins.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub narrowed: bool,
     /// Digest of the pinned goal.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ask: Option<Digest>,
-    /// When the contract ends.
+    /// Time at which the contract ends.
     pub expires: Timestamp,
-    /// What the agent claimed about itself and the registry does not say. It changed nothing else.
+    /// Claims of the agent about itself that the registry does not state. They have no other effect.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub claims: Option<ClaimsRecord>,
-    /// Code of the refusal, where no session was opened.
+    /// Code of the refusal, if no session was opened.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<Escaped<64>>,
-    /// Store that the session's approvals and attestations are spent in, where it outlives the process. Another id than the
-    /// sessions before says that the store was made anew.
+    /// Store in which the session's approvals and attestations are spent, if it outlives the process. An id other than
+    /// that of earlier sessions means that the store was created anew.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub spent_store: Option<StoreId>,
-    /// Profile that action proposals are judged by, where the session takes any.
+    /// Profile by which action proposals are judged, if the session accepts any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profile: Option<Escaped<32>>,
-    /// Whether it was open before and goes on, with all that was counted, under a contract that was negotiated anew. Its goal is
-    /// pinned until the end of this contract at least.
+    /// Whether the session was open before and continues, with all its counts, under a newly negotiated contract. Its
+    /// goal stays pinned at least until this contract ends.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub renewed: bool,
 }
 
 impl SessionRecord {
-    /// Makes one of a session that the host opened, without goal or claims.
+    /// Builds the record of a session that the host opened, without goal or claims.
     #[must_use]
     pub const fn new(
         time: Timestamp,
@@ -86,7 +87,7 @@ impl SessionRecord {
     }
 }
 
-/// What an agent claimed about itself: a digest of all of it, and the names under which it differs.
+/// Claims of an agent about itself: a digest of all of them, and the names of those that differ.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimsRecord {
@@ -96,7 +97,7 @@ pub struct ClaimsRecord {
 }
 
 impl ClaimsRecord {
-    /// Makes one. Keeps the first 32 names and the number of the others.
+    /// Builds one. Keeps the first 32 names and the number of the rest.
     #[must_use]
     pub fn new<'a>(digest: Digest, differing: impl IntoIterator<Item = &'a str>) -> Self {
         let mut names = differing.into_iter();
@@ -116,46 +117,46 @@ impl ClaimsRecord {
         &self.differing
     }
 
-    /// How many more names there were.
+    /// Number of names left out.
     #[must_use]
     pub const fn omitted(&self) -> u64 {
         self.omitted
     }
 }
 
-/// Server of a session as it described itself in the handshake, and whether its instructions reached the client.
+/// A session's server, as it described itself in the handshake, and whether its instructions reached the client.
 ///
-/// A session is recorded before its server has answered, so that this is a record of its own. Name and version are the
-/// server's own words, and prove nothing.
+/// A session is recorded before its server answers, so this is a separate record. Name and version are the server's own
+/// statements. They are unverified.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerRecord {
-    /// When the server answered.
+    /// Time of the server's answer.
     pub time: Timestamp,
     /// The session.
     pub session: SessionId,
     /// The server's name in the registry.
     pub server: ServerName,
-    /// Name that the server gives itself; none where it gives none.
+    /// Name that the server gives itself, if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub name: Option<Escaped<128>>,
-    /// Version that the server gives itself; none where it gives none.
+    /// Version that the server gives itself, if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub version: Option<Escaped<64>>,
-    /// What became of its instructions; none where it sent none.
+    /// Treatment of the server's instructions; `None` if it sent none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub instructions: Option<Instructions>,
 }
 
-/// What became of the instructions that a server sends for the model.
+/// Treatment of the instructions that a server sends for the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Instructions {
-    /// They are those that the registry pins, and reached the client.
+    /// They equal the registry's pinned instructions and reached the client.
     Passed,
-    /// The registry pins none, or others: they were cut out.
+    /// The registry pins no instructions, or different ones: they were removed.
     Dropped,
 }
 
@@ -171,7 +172,7 @@ impl Instructions {
 }
 
 impl ServerRecord {
-    /// Builds one of a server that says nothing of itself.
+    /// Builds one of a server that gave no name, version or instructions.
     #[must_use]
     pub const fn new(time: Timestamp, session: SessionId, server: ServerName) -> Self {
         Self { time, session, server, name: None, version: None, instructions: None }

@@ -2,17 +2,18 @@ use crate::{AuditError, Record, UnrecordedAnswer};
 
 /// Keeps records. A decision counts only once its record is kept.
 ///
-/// A sink numbers what it keeps from 1 upwards, without gaps. It may be called from many threads.
+/// A sink numbers its records from 1 upwards, without gaps. It may be called from many threads.
 pub trait AuditSink: Send + Sync + std::fmt::Debug {
     /// Keeps one record and returns its sequence number.
     ///
     /// # Errors
-    /// [`AuditError`] when it cannot say that the record is kept. The caller must then refuse whatever the record
-    /// allowed; it must not try the same record again.
+    /// [`AuditError`] if the sink cannot confirm that the record is kept. The caller must then refuse the action that
+    /// the record allowed, and must not submit the same record again.
     fn record(&self, record: &Record) -> Result<u64, AuditError>;
 
     /// Counts an answer that was given although [`record`](Self::record) had failed, for the entry of the outage
-    /// ([`GapRecord`](crate::GapRecord)). A sink around another one passes it on; one that keeps nothing leaves it out.
+    /// ([`GapRecord`](crate::GapRecord)). A sink that wraps another one forwards it; a sink that keeps nothing ignores
+    /// it.
     fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
         let _ = answer;
     }

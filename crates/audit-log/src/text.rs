@@ -2,25 +2,25 @@ use std::fmt;
 
 use countersign_core::{escape_hidden, is_hidden};
 
-/// Ends a text of which the rest was left out.
+/// Marks the end of a shortened text.
 const CUT: char = '\u{2026}';
 
-/// Says that a text is not in the escaped form, or too long.
+/// Error for a text that is not in the escaped form, or too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("text in the record is longer than {max} bytes or has a hidden character")]
 #[non_exhaustive]
 pub struct EscapedError {
-    /// The most bytes that the field holds.
+    /// Most bytes of the field.
     pub max: usize,
 }
 
-/// Holds text that somebody else chose, in a form that cannot break a line, move a cursor or turn text around:
-/// hidden characters and backslashes spelled out ([`escape_hidden`]), at most `MAX` bytes, the rest left out and
-/// marked with an ellipsis.
+/// Untrusted text in an escaped form that cannot break a line, move a cursor or reverse text. Invisible characters and
+/// backslashes are escaped ([`escape_hidden`]). It has at most `MAX` bytes; the rest is cut and marked with an
+/// ellipsis.
 ///
-/// Two long texts can have one such form. It is for people to read; what has to be told apart is recorded as a
-/// digest. What was not cut can be read back ([`unescape`](Self::unescape)): an ellipsis at the end always is the mark,
-/// since a text's own one there is spelled out.
+/// Two long texts can have the same form. It is for people to read; values that have to be distinguished are recorded
+/// as a digest. A text that was not cut can be read back ([`unescape`](Self::unescape)): an ellipsis at the end is
+/// always the mark, because a text's own final ellipsis is escaped.
 ///
 /// ```
 /// use countersign_audit_log::Escaped;
@@ -39,7 +39,7 @@ impl<const MAX: usize> Escaped<MAX> {
         Self::within(text, usize::MAX)
     }
 
-    /// Does so for a text that may take `most` bytes of a JSON string besides.
+    /// As [`new`](Self::new), and takes at most `most` bytes in a JSON string.
     pub(crate) fn within(text: &str, most: usize) -> Self {
         let plain = |c: char| c != '\\' && !is_hidden(c);
         if text.len() <= MAX && most == usize::MAX && text.chars().all(plain) && !text.ends_with(CUT) {
@@ -49,7 +49,7 @@ impl<const MAX: usize> Escaped<MAX> {
         let has_room = |kept: &str, json: usize, more: usize| {
             kept.len().saturating_add(more) <= MAX && json.saturating_add(more) <= most
         };
-        // How much can stay if the ellipsis has to follow.
+        // Length that can stay if the ellipsis has to follow.
         let mut end = 0;
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
@@ -76,11 +76,11 @@ impl<const MAX: usize> Escaped<MAX> {
         Self(kept.into())
     }
 
-    /// The text as it was before it was escaped; nothing where some of it was left out, or where this is no text that
-    /// [`new`](Self::new) gives.
+    /// Returns the original text; `None` if some of it was cut, or if this is not a text that [`new`](Self::new)
+    /// returns.
     #[must_use]
     pub fn unescape(&self) -> Option<String> {
-        // Where the mark has no room, nothing tells what was cut.
+        // If the mark has no room, a cut cannot be detected.
         if MAX < CUT.len_utf8() || self.0.ends_with(CUT) {
             return None;
         }
@@ -100,7 +100,7 @@ impl<const MAX: usize> Escaped<MAX> {
         (Self::new(&text) == *self).then_some(text)
     }
 
-    /// How many bytes it takes inside a JSON string.
+    /// Number of bytes that it takes in a JSON string.
     pub(crate) fn json_len(&self) -> usize {
         json_len(&self.0)
     }
@@ -112,7 +112,7 @@ impl<const MAX: usize> Escaped<MAX> {
     }
 }
 
-/// What is escaped has no control characters, which leaves these two to JSON.
+/// Returns the length in a JSON string. An escaped text has no control characters, so JSON escapes only these two.
 fn json_len(escaped: &str) -> usize {
     let spelled = escaped.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
     escaped.len().saturating_add(spelled)
@@ -142,7 +142,7 @@ impl<const MAX: usize> serde::Serialize for Escaped<MAX> {
     }
 }
 
-/// Reads what was escaped before, as it is. Escaping it again would double its backslashes.
+/// Reads an escaped text unchanged. Escaping it again would double its backslashes.
 impl<'de, const MAX: usize> serde::Deserialize<'de> for Escaped<MAX> {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(d)?;

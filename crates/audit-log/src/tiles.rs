@@ -4,29 +4,29 @@ use countersign_merkle::{Frontier, LeafHash, NodeHash};
 
 use crate::{Checkpoint, CheckpointError, LogKey};
 
-/// How many hashes or entries a full tile has.
+/// Number of hashes or entries in a full tile.
 const WIDTH: usize = 256;
 
 /// Bytes of a hash.
 const NODE: usize = 32;
 
-/// Why a log cannot be written as tiles.
+/// Reason why a log cannot be written as tiles.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TilesError {
     /// A file could not be written.
     #[error("a tile cannot be written")]
     Write(#[source] io::Error),
-    /// An earlier file could not be written, so that what is there now is not whole.
+    /// An earlier file could not be written, so the files are incomplete.
     #[error("an earlier tile could not be written")]
     Broken,
     /// The entry is longer than 65,535 bytes.
     #[error("the entry is longer than a tile can hold")]
     TooLong,
-    /// The note is not a checkpoint of the log's.
+    /// The note is not a checkpoint of the log.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The checkpoint is not of the entries that were written.
+    /// The checkpoint does not belong to the entries that were written.
     #[error("the checkpoint is not of these entries")]
     Head,
 }
@@ -44,15 +44,15 @@ impl TilesError {
     }
 }
 
-/// Turns a log into files that any web server can serve and any client of C2SP tlog-tiles can audit: `checkpoint`, tiles of
-/// hashes `tile/<level>/<index>[.p/<width>]` and bundles of entries `tile/entries/<index>[.p/<width>]`.
+/// Converts a log into files that any web server can serve and any client of C2SP tlog-tiles can audit: `checkpoint`,
+/// tiles of hashes `tile/<level>/<index>[.p/<width>]` and bundles of entries `tile/entries/<index>[.p/<width>]`.
 ///
-/// It writes no file itself: it hands every path, relative and with `/` between its parts, and the bytes to the function
-/// that it was made with. A full tile comes as soon as its last entry does and is the same in every later export, so that
-/// it need not be written again where it is already; partial ones come at the end, and `checkpoint` last of all: who
-/// replaces that file in one step never serves a checkpoint whose tiles are missing.
+/// It writes no file itself. It calls the given function with every path, relative and with `/` between its parts, and
+/// its bytes. A full tile comes with its last entry and is the same in every later export, so an existing one need not
+/// be written again. Partial tiles come at the end, and `checkpoint` comes last. A caller that replaces that file
+/// atomically never serves a checkpoint whose tiles are missing.
 ///
-/// It remembers fewer than 256 hashes of each level and one bundle, less than 17 MB.
+/// It keeps fewer than 256 hashes of each level and one bundle in memory, less than 17 MB.
 ///
 /// ```
 /// use countersign_audit_log::{Checkpoint, LogKey, TileWriter};
@@ -72,18 +72,18 @@ impl TilesError {
 #[derive(Debug)]
 pub struct TileWriter<W> {
     write: W,
-    /// How many entries there are.
+    /// Number of entries.
     size: u64,
-    /// The hashes of each level that are in no full tile yet, the leaves first.
+    /// Hashes of each level that are in no full tile yet, the leaves first.
     levels: Vec<Level>,
-    /// The entries that are in no full bundle yet, as they are written.
+    /// Entries that are in no full bundle yet, in the format of a bundle.
     bundle: Vec<u8>,
     state: State,
 }
 
 #[derive(Debug, Default)]
 struct Level {
-    /// How many full tiles there are.
+    /// Number of full tiles.
     full: u64,
     hashes: Vec<NodeHash>,
 }
@@ -101,8 +101,9 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
         Self { write, size: 0, levels: Vec::new(), bundle: Vec::new(), state: State::Whole }
     }
 
-    /// Goes on behind an earlier export of the log, of which `read` gives the files. `None` where they do not hash to its
-    /// checkpoint: the last bundle of entries and the last tile of each level are read and verified, the full ones are not.
+    /// Resumes after an earlier export of the log, whose files `read` returns. Returns `None` if they do not hash to
+    /// its checkpoint. It reads and verifies the last bundle of entries and the last tile of each level, but not the
+    /// full ones.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -151,16 +152,16 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
         (this.frontier()?.head() == *earlier.head()).then_some(this)
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Takes the next entry of the log: the line of a record, without its newline.
+    /// Appends the next entry of the log: the line of a record, without its newline.
     ///
     /// # Errors
-    /// [`TilesError::TooLong`], and nothing has happened; [`TilesError::Write`], and [`TilesError::Broken`] from then on.
+    /// [`TilesError::TooLong`], which changes nothing; [`TilesError::Write`], and [`TilesError::Broken`] from then on.
     pub fn append(&mut self, entry: &[u8]) -> Result<(), TilesError> {
         let length = u16::try_from(entry.len()).map_err(|_| TilesError::TooLong)?;
         if self.state == State::Broken {
@@ -177,12 +178,12 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
         self.push(LeafHash::of(entry).into())
     }
 
-    /// How many full tiles of leaves there are, and how many leaves are in none of them.
+    /// Returns the number of full tiles of leaves, and of leaves that are in none of them.
     fn leaves(&self) -> (u64, usize) {
         self.levels.first().map_or((0, 0), |leaves| (leaves.full, leaves.hashes.len()))
     }
 
-    /// Adds a hash to its level, and that of each full tile to the level above.
+    /// Adds a hash to its level, and the root of each full tile to the level above.
     fn push(&mut self, leaf: NodeHash) -> Result<(), TilesError> {
         let mut hash = leaf;
         for at in 0.. {
@@ -203,10 +204,10 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
         Ok(())
     }
 
-    /// Writes the partial tiles, and the checkpoint if it is of just these entries.
+    /// Writes the partial tiles, and the checkpoint if it belongs to exactly these entries.
     ///
     /// # Errors
-    /// [`TilesError`] when the note is another log's, or of other entries, or something cannot be written.
+    /// [`TilesError`] if the note belongs to another log or to other entries, or a file cannot be written.
     pub fn finish(mut self, note: &str, log: &LogKey) -> Result<Checkpoint, TilesError> {
         if self.state == State::Broken {
             return Err(TilesError::Broken);

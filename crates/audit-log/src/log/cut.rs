@@ -5,10 +5,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::disk::Disk;
 
-/// How many bytes are copied at once.
+/// Bytes copied at once.
 const CHUNK: usize = 64 << 10;
 
-/// Bytes that a log cut behind its last checkpoint, and the file that keeps them. Its record has the same.
+/// Bytes that a log cut after its last checkpoint, and the file that keeps them. The log's record of the cut has the
+/// same members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CutBytes {
@@ -20,8 +21,8 @@ pub struct CutBytes {
     pub digest: Digest,
 }
 
-/// Keeps bytes that are cut next, before the record of that number, synced, behind what was kept before that record already:
-/// by a process that ended in between. Without either there is no cut.
+/// Saves bytes that are about to be cut, before record `seq`, and syncs them. They are appended to bytes already saved
+/// before that record, by a process that ended in between. Returns `None` if there are neither.
 pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option<CutBytes>> {
     let file = format!("cut-{seq}");
     let kept = match disk.size(&file) {
@@ -31,7 +32,7 @@ pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option
     let mut open = match kept {
         None if bytes.is_empty() => return Ok(None),
         None => disk.create(&file)?,
-        // Not through a second name: a link planted here leads to another file.
+        // Not by creating a second name: a planted link leads to another file.
         Some(_) => disk.open_only(&file)?,
     };
     let (kept, size) = (kept.unwrap_or_default(), bytes.len() as u64);
@@ -42,7 +43,7 @@ pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option
     } else {
         kept
     };
-    // What a read shows need not be on the disk: all of it is written again.
+    // Bytes that a read returns may not be on the disk: all of them are written again.
     let (mut hash, mut buffer, mut written) = (Sha256::new(), vec![0; CHUNK], 0_u64);
     let mut before = if at > 0 { Some(disk.read(&file, 0)?.take(at)) } else { None };
     while let Some(before) = before.as_mut().filter(|_| written < at) {
@@ -62,14 +63,14 @@ pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option
     Ok(Some(CutBytes { file, bytes: at.saturating_add(size), digest }))
 }
 
-/// Returns whether all that the file has from an offset on is a beginning of these bytes.
+/// Returns whether the file's content from an offset is a prefix of the bytes.
 fn holds(disk: &dyn Disk, name: &str, from: u64, bytes: &[u8]) -> io::Result<bool> {
     let mut found = Vec::new();
     disk.read(name, from)?.take(bytes.len() as u64).read_to_end(&mut found)?;
     Ok(bytes.starts_with(&found))
 }
 
-/// Reads a file of so many bytes at most.
+/// Reads a file of at most `most` bytes.
 pub(super) fn read_all(disk: &dyn Disk, name: &str, most: u64) -> io::Result<Vec<u8>> {
     if disk.size(name)? > most {
         return Err(io::ErrorKind::FileTooLarge.into());

@@ -12,12 +12,12 @@ use crate::{
 };
 
 impl Log {
-    /// Opens the first log of a folder that no other writer has: the folder's own, or else the numbered one with the smallest
-    /// number. The options are those of the folder's own log; a numbered log's origin is derived from theirs ([`LogNumber`]), and
-    /// of the checkpoints that were kept elsewhere each log gets those of its origin.
+    /// Opens the first log of a folder that no other writer has: the folder's own, or else the numbered one with the
+    /// smallest number. The options are those of the folder's own log; a numbered log's origin is derived from theirs
+    /// ([`LogNumber`]). Each log gets the known checkpoints of its own origin.
     ///
     /// # Errors
-    /// [`OpenLogError`]: as [`Log::open`]; [`AuditError::Locked`] when every number is in use.
+    /// [`OpenLogError`]: as [`Log::open`]; [`AuditError::Locked`] if every number is in use.
     pub fn open_shared(
         folder: impl AsRef<Path>,
         options: LogOptions,
@@ -25,7 +25,7 @@ impl Log {
         open_from(folder.as_ref(), options, LogNumber::FIRST)
     }
 
-    /// As [`open_shared`](Self::open_shared), and leaves the folder's own log alone.
+    /// As [`open_shared`](Self::open_shared), but skips the folder's own log.
     ///
     /// # Errors
     /// As [`open_shared`](Self::open_shared).
@@ -36,7 +36,7 @@ impl Log {
         open_from(folder.as_ref(), options, LogNumber::second())
     }
 
-    /// As [`open`](Self::open), of a folder that is there.
+    /// As [`open`](Self::open), of an existing folder.
     pub(crate) fn open_existing(disk: FolderDisk, options: LogOptions) -> Result<Self, AuditError> {
         let keeper = Keeper::new(&options, Some(disk.path()))?;
         Self::open_in(disk, options, keeper)
@@ -53,13 +53,13 @@ impl Log {
 }
 
 impl Log {
-    /// The signed note of the last checkpoint that is synced.
+    /// Signed note of the last synced checkpoint.
     #[must_use]
     pub fn synced_checkpoint(&self) -> String {
         self.state.lock().synced_note.to_string()
     }
 
-    /// All logs of the log's state; empty where it has none.
+    /// Returns all logs of the log's state; empty if the log has no state.
     ///
     /// # Errors
     /// [`AuditError::State`].
@@ -77,7 +77,7 @@ fn open_from(
     require_not_closed(folder).map_err(failed_first)?;
     let first_key = options.log_key();
     let first_keeper = Keeper::new(&options, Some(folder)).map_err(failed_first)?;
-    // why: where no state knows the log, a folder that is retired from here on would be begun anew.
+    // why: if no state knows the log, a folder that is retired from here on would be begun anew.
     let may_make = first_keeper.is_some() || folder.symlink_metadata().is_err();
     let require_first = || {
         require_not_closed(folder)?;
@@ -118,7 +118,7 @@ fn open_from(
         match opened {
             Ok(opened) => return Ok((Log::ready(Box::new(disk), options, opened), log)),
             Err(AuditError::Locked) => {}
-            // Its last writer took it away again in this moment: it had made it in vain.
+            // Its last writer has just removed the log again: it rolled back a new log.
             Err(AuditError::Replaced) if log != LogNumber::FIRST => {}
             Err(error) => return Err(failed(error)),
         }
@@ -126,8 +126,8 @@ fn open_from(
     Err(OpenLogError { log: last, source: AuditError::Locked })
 }
 
-/// Refuses a folder whose own log is gone, or has another key or origin than the one that a numbered log's is derived from. One
-/// that is being begun, or has not been, is no hindrance.
+/// Refuses a folder whose own log is missing, or has a key or origin other than the one that the numbered log's is
+/// derived from. A first log that is being begun, or was not begun yet, is accepted.
 fn require_first(folder: &Path, key: &LogKey, keeper: Option<&Keeper>) -> Result<(), AuditError> {
     if let Some(keeper) = keeper {
         keeper.require_log(folder)?;
@@ -139,7 +139,7 @@ fn require_first(folder: &Path, key: &LogKey, keeper: Option<&Keeper>) -> Result
         first => first.map_err(AuditError::Unavailable)?,
     };
     let Some((disk, first)) = first else { return Ok(()) };
-    // Damage in that log is found by its readers.
+    // Readers of that log find damage in it.
     let Ok(head) = read_head(&disk, first) else { return Ok(()) };
     let at = Place { segment: first, line: 1, byte: 0, entry: first };
     let signed = Checkpoint::verify(&head.checkpoint, key);
