@@ -1,4 +1,4 @@
-//! Base64 (RFC 4648, section 4) with exactly one spelling of every byte string.
+//! Base64 (RFC 4648, section 4) with exactly one encoding of every byte string.
 
 use base64ct::{Base64, Encoding as _};
 use countersign_core::Digest;
@@ -7,7 +7,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     Base64::encode_string(bytes)
 }
 
-/// Reads the 32 bytes of a hash.
+/// Decodes the 32 bytes of a hash.
 pub(crate) fn decode_hash(text: &str) -> Option<Digest> {
     let bytes: [u8; 32] = Base64::decode_vec(text).ok()?.try_into().ok()?;
     Some(Digest::from_bytes(bytes))

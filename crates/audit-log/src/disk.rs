@@ -8,45 +8,45 @@ pub use joined::JoinedDisk;
 use std::fmt::Debug;
 use std::io;
 
-/// What a [`Log`](crate::Log) needs of the place where its segments lie: a flat folder of files that are named, grow at
-/// their end, are cut, and are synced. [`FolderDisk`] is a folder of the file system.
+/// Storage that a [`Log`](crate::Log) needs for its segments: a flat folder of named files that are appended to, cut
+/// and synced. [`FolderDisk`] is a folder of the file system.
 ///
-/// What was written may be lost, torn or reordered by a crash until [`DiskFile::sync`] returned, and the name of a new
-/// file until [`sync_folder`](Self::sync_folder) did. After a failed sync nothing may be concluded from what a read
-/// shows; the log then lets the file go and never syncs it again by the same handle.
+/// Until [`DiskFile::sync`] has returned, a crash may lose, tear or reorder written data; until
+/// [`sync_folder`](Self::sync_folder) has returned, it may lose the name of a new file. After a failed sync, a read
+/// proves nothing about the data on disk. The log then drops the handle and never syncs the file through it again.
 pub trait Disk: Debug + Send + Sync {
-    /// The names of what lies in the folder, in any order.
+    /// Lists the names in the folder, in any order.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// Errors of the system.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// How long a file is, in bytes.
+    /// Returns the size of a file in bytes.
     ///
     /// # Errors
-    /// As the system reports them; [`io::ErrorKind::InvalidInput`] for anything but a regular file.
+    /// Errors of the system; [`io::ErrorKind::InvalidInput`] for anything but a regular file.
     fn size(&self, name: &str) -> io::Result<u64>;
 
-    /// Opens a file to be read from an offset on.
+    /// Opens a file for reading from an offset.
     ///
     /// # Errors
     /// As [`size`](Self::size).
     fn read(&self, name: &str, from: u64) -> io::Result<Box<dyn io::Read + Send>>;
 
-    /// Makes a file that was not there, for its owner alone.
+    /// Creates a new file, accessible to its owner only.
     ///
     /// # Errors
-    /// As the system reports them; [`io::ErrorKind::AlreadyExists`] when there is one of that name.
+    /// Errors of the system; [`io::ErrorKind::AlreadyExists`] if the name is taken.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Opens a file that is there, to be written.
+    /// Opens an existing file for writing.
     ///
     /// # Errors
     /// As [`size`](Self::size).
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// As [`open`](Self::open), for a file that is written over without regard to its content: refused where it has a second
-    /// name, as a hard link has.
+    /// As [`open`](Self::open), for a file that is overwritten regardless of its content. Refused if the file has a
+    /// second name, such as a hard link.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -54,42 +54,42 @@ pub trait Disk: Debug + Send + Sync {
         self.open(name)
     }
 
-    /// Takes the lock of that name, which ends with what is returned. `None` while another writer has it.
+    /// Takes the lock of that name. Dropping the returned file releases it. Returns `None` while another writer has it.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// Errors of the system.
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>>;
 
-    /// Makes the names of new files outlive a crash.
+    /// Syncs the folder, so that the names of new files survive a crash.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// Errors of the system.
     fn sync_folder(&self) -> io::Result<()>;
 }
 
 /// One open file of a [`Disk`].
 pub trait DiskFile: Debug + Send {
-    /// How long the file is, in bytes, if its name still leads to it, and not to another or to none.
+    /// Returns the size of the file in bytes; `None` if its name no longer leads to it.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// Errors of the system.
     fn size_in_place(&mut self) -> io::Result<Option<u64>>;
 
     /// Writes all of the bytes at an offset.
     ///
     /// # Errors
-    /// As the system reports them; some of the bytes may have been written.
+    /// Errors of the system; some of the bytes may have been written.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Cuts the file.
+    /// Cuts the file to a size.
     ///
     /// # Errors
-    /// As the system reports them.
+    /// Errors of the system.
     fn truncate(&mut self, size: u64) -> io::Result<()>;
 
-    /// Makes what was written and cut outlive a crash.
+    /// Syncs the file, so that writes and cuts survive a crash.
     ///
     /// # Errors
-    /// As the system reports them. What was not synced before may then be lost, whatever a later sync says.
+    /// Errors of the system. Data that was not synced before may then be lost, even if a later sync succeeds.
     fn sync(&mut self) -> io::Result<()>;
 }

@@ -1,23 +1,23 @@
-//! Record lines, written by hand where they are many: `serde_json` takes about as long for one as SHA-256 does.
+//! Record lines, written by hand for the frequent types: `serde_json` takes about as long for one as SHA-256 does.
 //!
-//! INVARIANT: they are the bytes that the derived `Serialize` gives; a test holds the two equal.
+//! INVARIANT: the bytes equal those of the derived `Serialize`. A test compares the two.
 
 use countersign_core::Digest;
 
 use crate::{AuditError, CallRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict};
 
-/// How much room is made for a line at first: most are shorter.
+/// Initial capacity for a line: most lines are shorter.
 pub(crate) const LINE: usize = 768;
 
-/// How many bytes [`record_prefix`] adds at most: `{"seq":` and twenty digits.
+/// Most bytes that [`record_prefix`] adds: `{"seq":` and twenty digits.
 pub(crate) const MAX_PREFIX: usize = 27;
 
-/// Adds the beginning of a record's line to a buffer, up to its sequence number.
+/// Appends the beginning of a record's line, up to its sequence number.
 pub(crate) fn record_prefix(seq: u64, buffer: &mut Vec<u8>) {
     number(buffer, "{\"seq\":", seq);
 }
 
-/// Adds what comes behind the sequence number of a record's line to a buffer, from the comma on.
+/// Appends the rest of a record's line after the sequence number, from the comma on.
 pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), AuditError> {
     match record {
         Record::Decision(call) => decision(buffer, call),
@@ -39,7 +39,7 @@ pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), A
         | Record::Gap(_) => {
             let start = buffer.len();
             json(buffer, record)?;
-            // A record is an object: its members follow on the first one.
+            // A record is an object: its members follow the sequence number.
             if let Some(brace) = buffer.get_mut(start) {
                 *brace = b',';
             }
@@ -124,10 +124,10 @@ fn json(b: &mut Vec<u8>, value: &impl serde::Serialize) -> Result<(), AuditError
 
 fn text(b: &mut Vec<u8>, key: &str, value: &str) {
     b.extend_from_slice(key.as_bytes());
-    // Without a way out of the loop, so that it takes many bytes at a time.
+    // No early exit, so the loop vectorises.
     let escaped = |found, byte: u8| found | (byte < b' ') | (byte == b'"') | (byte == b'\\');
     if value.bytes().fold(false, escaped) {
-        // A vector takes every byte, and a text is never refused.
+        // Writing to a vector cannot fail, and a string always serializes.
         let _ = json(b, &value);
     } else {
         b.push(b'"');

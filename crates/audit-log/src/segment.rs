@@ -1,4 +1,4 @@
-//! What stands in a segment: its head, record lines and checkpoint lines, each in one spelling.
+//! Lines of a segment: its head, record lines and checkpoint lines, each with one canonical spelling.
 
 mod scan;
 mod side;
@@ -18,23 +18,23 @@ use countersign_merkle::{Frontier, NodeHash};
 
 use crate::{Disk, LogError, Place};
 
-/// The longest line, without its newline: an entry of a C2SP tlog-tiles bundle has a length of two bytes.
+/// Longest line, without its newline: the length of an entry in a C2SP tlog-tiles bundle has two bytes.
 pub(crate) const MAX_LINE: usize = 65_535;
 
 const SUFFIX: &str = ".jsonl";
 
-/// What a checkpoint line begins with.
+/// Prefix of a checkpoint line.
 const CHECKPOINT: &[u8] = b"{\"checkpoint\":";
 
-/// What it ends with, as no record does.
+/// Suffix of a checkpoint line. No record ends like that.
 const CHECKPOINT_END: &[u8] = b"\\n\"}\n";
 
-/// The name of the segment that begins with that record.
+/// Returns the name of the segment that begins with that record.
 pub(crate) fn segment_name(first: u64) -> String {
     format!("{first:012}{SUFFIX}")
 }
 
-/// The segments in a folder by their first records, in order. Other files are left aside.
+/// Lists the segments in a folder by their first records, in order. Ignores other files.
 pub(crate) fn list_segments(disk: &dyn Disk) -> io::Result<Vec<u64>> {
     let number = |name: String| {
         let first = name.strip_suffix(SUFFIX)?.parse().ok()?;
@@ -45,7 +45,7 @@ pub(crate) fn list_segments(disk: &dyn Disk) -> io::Result<Vec<u64>> {
     Ok(segments)
 }
 
-/// The checkpoint line of a note, its newline included.
+/// Returns the checkpoint line of a note, newline included.
 pub(crate) fn checkpoint_line(note: &str) -> io::Result<Vec<u8>> {
     let mut line = CHECKPOINT.to_vec();
     serde_json::to_writer(&mut line, note)?;
@@ -53,34 +53,34 @@ pub(crate) fn checkpoint_line(note: &str) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Says whether a line is to be read as a checkpoint line.
+/// Returns whether a line is a checkpoint line, judged by its prefix.
 pub(crate) fn is_checkpoint(line: &[u8]) -> bool {
     line.starts_with(CHECKPOINT)
 }
 
-/// Reads the note of a checkpoint line without its newline, if it is one in the one spelling.
+/// Reads the note of a checkpoint line without its newline, if the line has the canonical spelling.
 pub(crate) fn parse_checkpoint(line: &[u8]) -> Option<String> {
     let note: String = serde_json::from_slice(line.strip_prefix(CHECKPOINT)?.strip_suffix(b"}")?).ok()?;
     let same = checkpoint_line(&note).ok()?.strip_suffix(b"\n")? == line;
-    // Three lines, an empty one and one signature: a cosignature is not for a log to keep.
+    // Three lines, an empty one and one signature: a log does not store cosignatures.
     (same && note.bytes().filter(|b| *b == b'\n').count() == 5).then_some(note)
 }
 
-/// The first line of a segment.
+/// First line of a segment.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
     pub(crate) segment: HeadSegment,
-    /// Note of the checkpoint with which the log goes on here.
+    /// Note of the checkpoint from which the segment continues.
     pub(crate) checkpoint: String,
 }
 
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HeadSegment {
-    /// Sequence number of the first record that comes.
+    /// Sequence number of the segment's first record.
     pub(crate) first: u64,
-    /// The roots of the full subtrees that all records before it make.
+    /// Roots of the full subtrees of all records before it.
     pub(crate) peaks: Vec<NodeHash>,
 }
 
@@ -90,20 +90,20 @@ impl Head {
         Self { segment: HeadSegment { first, peaks: frontier.peaks().to_vec() }, checkpoint: note.to_owned() }
     }
 
-    /// The line, its newline included.
+    /// Returns the line, newline included.
     pub(crate) fn to_line(&self) -> io::Result<Vec<u8>> {
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');
         Ok(line)
     }
 
-    /// Reads a line without its newline, if it is a head in the one spelling.
+    /// Parses a line without its newline, if it is a head in canonical spelling.
     pub(crate) fn parse(line: &[u8]) -> Option<Self> {
         let head: Self = serde_json::from_slice(line).ok()?;
         (head.to_line().ok()?.strip_suffix(b"\n")? == line).then_some(head)
     }
 
-    /// What the line of the segment's head begins with.
+    /// Returns the prefix of the head line of the segment.
     pub(crate) fn prefix(first: u64) -> String {
         format!("{{\"segment\":{{\"first\":{first},\"peaks\":[")
     }
@@ -117,13 +117,14 @@ pub(crate) fn read_head(disk: &dyn Disk, first: u64) -> Result<Head, LogError> {
     head.ok_or(LogError::Malformed(Place { segment: first, line: 1, byte: 0, entry: first }))
 }
 
-/// The notes of the head and the checkpoint lines of a segment that may be damaged, in order. Nothing is verified.
+/// Reads the notes of the head and the checkpoint lines of a segment that may be damaged, in order. Nothing is
+/// verified.
 pub(crate) fn read_notes(disk: &dyn Disk, first: u64) -> Result<Vec<String>, LogError> {
     let (mut input, mut line, mut notes) =
         (BufReader::new(disk.read(&segment_name(first), 0)?), Vec::new(), Vec::new());
     loop {
         line.clear();
-        // No line of a log is longer; such a line is read in parts.
+        // No line of a log is longer; a longer one is read in parts.
         let most = (MAX_LINE as u64).saturating_add(1);
         if input.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
             return Ok(notes);
@@ -133,13 +134,13 @@ pub(crate) fn read_notes(disk: &dyn Disk, first: u64) -> Result<Vec<String>, Log
     }
 }
 
-/// Says whether a record line ends as an object does, and is one line of text.
+/// Returns whether a record line ends like an object and has no control character.
 pub(crate) fn is_object(line: &[u8]) -> bool {
-    // Without a way out of the loop, so that it takes many bytes at a time.
+    // No early exit, so the loop vectorises.
     line.ends_with(b"}") && line.iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= b' '
 }
 
-/// Reads the time of a record line that begins as is due, behind its sequence number.
+/// Parses the time of a record line. `rest` follows its sequence number.
 pub(crate) fn time_of(rest: &[u8]) -> Option<Timestamp> {
     let rest = rest.strip_prefix(b"\"type\":\"")?;
     let quote = rest.iter().position(|b| !b.is_ascii_lowercase())?;

@@ -14,21 +14,21 @@ use crate::segment::{
     read_node, read_u64, segment_name, side_calls, side_header, side_name, side_offset,
 };
 
-/// The most bytes of a log's last segment that its side file may lag behind: what the writer has not flushed, and a batch on its
-/// way.
+/// Most bytes by which a side file may lag behind a log's last segment: data that the writer has not flushed, and a
+/// batch in progress.
 const LAG: u64 = 8 << 20;
 
-/// How much is read at once.
+/// Bytes read at once.
 const BUFFER: usize = 64 << 10;
 
-/// The most bytes that are held of segments whose side files cannot be written, beside those of one.
+/// Most bytes kept in memory of segments whose side files cannot be written, besides those of one segment.
 const HELD: usize = 32 << 20;
 
-/// Bytes of one call in the list that ends the side file of a closed segment, and of the list's length.
+/// Sizes in bytes of one call in the list that ends the side file of a closed segment, and of the list's length.
 const CALL: u64 = 16;
 const COUNT: u64 = 8;
 
-/// A side file of a segment that was missing, short or wrong, and is made anew.
+/// Side file of a segment that was missing, short or wrong, and was rebuilt.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RebuiltSide {
@@ -38,47 +38,47 @@ pub struct RebuiltSide {
     pub failure: Option<io::Error>,
 }
 
-/// The side files of a log's segments. What one lacks is read from its segment. Nothing that they give is verified.
+/// Side files of a log's segments. Missing parts are read from the segments. Nothing that they return is verified.
 #[derive(Debug)]
 pub(crate) struct SideFiles {
-    /// The first record of each segment.
+    /// First record of each segment.
     segments: Vec<u64>,
-    /// How many records there are.
+    /// Number of records.
     size: u64,
-    /// The tree before the first segment.
+    /// Tree before the first segment.
     before: Frontier,
     sides: BTreeMap<u64, Side>,
-    /// Segments whose side files are missing or wrong, and stay so. They are read in their place.
+    /// Segments whose side files are missing or wrong and stay so. The segment is read instead.
     ignored: BTreeSet<u64>,
     rebuilt: Vec<RebuiltSide>,
 }
 
-/// The side file of one segment, as far as it is used, and what comes behind that.
+/// Side file of one segment, as far as it is used, and the data after that.
 #[derive(Debug)]
 struct Side {
     first: u64,
-    /// The record behind the last one.
+    /// Number after the last record.
     end: u64,
     on_disk: u64,
     more: Vec<u8>,
-    /// Where the list of calls begins, and how many there are.
+    /// Offset and length of the list of calls.
     calls: Option<(u64, u64)>,
 }
 
-/// What the writer of a segment goes on with.
+/// Side file with which the writer of a segment continues.
 #[derive(Debug)]
 pub(crate) struct ResumedSide {
-    /// How much of the file is good.
+    /// Bytes of the file that are valid.
     pub(crate) written: u64,
-    /// What comes behind that, up to the last record.
+    /// Data after that, up to the last record.
     pub(crate) more: Vec<u8>,
-    /// Name of the file, where it was missing or wrong.
+    /// Name of the file, if it was missing or wrong.
     pub(crate) rebuilt: Option<String>,
 }
 
-/// What begins a segment.
+/// Start of a segment.
 struct Start {
-    /// The tree before it.
+    /// Tree before the segment.
     before: Frontier,
     /// Length of the head's line.
     length: u64,
@@ -87,7 +87,7 @@ struct Start {
 }
 
 impl ResumedSide {
-    /// Takes up the side file of a segment that ends with the last record of a tree, which was verified.
+    /// Resumes the side file of a segment that ends with the last record of a verified tree.
     pub(crate) fn of(disk: &dyn Disk, first: u64, tree: &Frontier) -> io::Result<Self> {
         let (start, end) = (Start::read(disk, first)?, tree.size().saturating_add(1));
         let leads_there = |side: &mut Side| {
@@ -114,7 +114,7 @@ fn damaged() -> io::Error {
 }
 
 impl SideFiles {
-    /// Takes the segments of a log with so many records.
+    /// Builds the list for the segments of a log with `size` records.
     pub(crate) fn new(disk: &dyn Disk, segments: Vec<u64>, size: u64) -> io::Result<Self> {
         let before = Start::read(disk, *segments.first().ok_or_else(damaged)?)?.before;
         let (sides, ignored, rebuilt) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
@@ -126,12 +126,12 @@ impl SideFiles {
         self.before.size()
     }
 
-    /// The segments, by their first records.
+    /// First records of the segments.
     pub(crate) fn segments(&self) -> &[u64] {
         &self.segments
     }
 
-    /// The nodes of the log's tree.
+    /// Nodes of the log's tree.
     pub(crate) fn nodes<'a>(
         &'a mut self,
         disk: &'a dyn Disk,
@@ -147,12 +147,12 @@ impl SideFiles {
         self.side_of(disk, last)?.node(disk, level, last)
     }
 
-    /// The line of a record, without its newline, and where the next line begins.
+    /// Returns the line of a record, without its newline, and the offset of the next line.
     pub(crate) fn line_and_end(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<(Vec<u8>, u64)> {
         self.side_of(disk, seq)?.line(disk, seq)
     }
 
-    /// The segment of a record, and where its line begins there.
+    /// Returns the segment of a record, and the offset of its line.
     pub(crate) fn place(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<(u64, u64)> {
         let side = self.side_of(disk, seq)?;
         let (line, next) = side.line(disk, seq)?;
@@ -160,12 +160,12 @@ impl SideFiles {
         Ok((side.first, next.saturating_sub(length)))
     }
 
-    /// The line of a record, without its newline.
+    /// Returns the line of a record, without its newline.
     pub(crate) fn line(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<Vec<u8>> {
         self.side_of(disk, seq)?.line(disk, seq).map(|(line, _)| line)
     }
 
-    /// The records whose call has a tag, in order.
+    /// Returns the records whose call has the tag, in order.
     pub(crate) fn tagged(&mut self, disk: &dyn Disk, tag: u64) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();
         for first in self.segments_with_records() {
@@ -177,12 +177,13 @@ impl SideFiles {
         Ok(found)
     }
 
-    /// Takes the files that were made anew since the last call.
+    /// Takes the list of files that were rebuilt since the last call.
     pub(crate) fn take_rebuilt(&mut self) -> Vec<RebuiltSide> {
         std::mem::take(&mut self.rebuilt)
     }
 
-    /// The segments with records under the checkpoint, by their first ones. A crash can leave one without a head.
+    /// Returns the first records of the segments with records under the checkpoint. A crash can leave a segment without
+    /// a head.
     fn segments_with_records(&self) -> Vec<u64> {
         self.segments.iter().copied().filter(|first| *first <= self.size).collect()
     }
@@ -194,13 +195,13 @@ impl SideFiles {
         self.sides.get(&first).filter(|side| seq < side.end).ok_or_else(damaged)
     }
 
-    /// The record behind a segment, and whether another segment begins with it.
+    /// Returns the number after a segment's last record, and whether another segment begins there.
     fn end_of(&self, first: u64) -> (u64, bool) {
         let next = self.segments.get(self.segments.partition_point(|segment| *segment <= first));
         (next.copied().unwrap_or_else(|| self.size.saturating_add(1).max(first)), next.is_some())
     }
 
-    /// Reads the side file of a segment, and what it lacks from the segment.
+    /// Reads the side file of a segment, and the missing part from the segment.
     fn load(&mut self, disk: &dyn Disk, first: u64) -> io::Result<()> {
         if self.sides.contains_key(&first) {
             return Ok(());
@@ -226,7 +227,7 @@ impl SideFiles {
         Ok(())
     }
 
-    /// Makes all of them anew from the segments, which have to be verified: those that differ are written.
+    /// Rebuilds all side files from the segments, which must be verified. Only files that differ are written.
     pub(crate) fn rebuild(&mut self, disk: &dyn Disk) -> io::Result<()> {
         self.sides.clear();
         for first in self.segments_with_records() {
@@ -244,10 +245,10 @@ impl SideFiles {
         Ok(())
     }
 
-    /// Writes what a side file lacks, and gives what it then has: nothing, where it cannot be written.
+    /// Writes the missing part of a side file, and returns the completed file; an empty one if it cannot be written.
     ///
     /// # Errors
-    /// `InvalidData` where what there is does not lead on.
+    /// `InvalidData` if the existing part does not lead to the rest.
     fn complete(
         &mut self,
         disk: &dyn Disk,
@@ -271,7 +272,7 @@ impl SideFiles {
 }
 
 impl Side {
-    /// What a file of that size has of a segment's records.
+    /// Returns the part of a segment's records that a file of `size` bytes covers.
     fn on_disk(first: u64, end: u64, size: u64) -> Self {
         let (mut low, mut high) = (first, end);
         while low < high {
@@ -285,7 +286,7 @@ impl Side {
         Self { first, end: low, on_disk: side_offset(first, low), more: Vec::new(), calls: None }
     }
 
-    /// As [`on_disk`](Self::on_disk), with the list of calls of a segment behind which another one begins.
+    /// As [`on_disk`](Self::on_disk), with the list of calls if another segment follows.
     fn loaded(disk: &dyn Disk, first: u64, end: u64, size: u64, is_closed: bool) -> Self {
         let mut side = Self::on_disk(first, end, size);
         if is_closed && side.end == end {
@@ -310,7 +311,7 @@ impl Side {
         read_node(&mut self.read(disk, node_offset(self.first, last, level))?)
     }
 
-    /// The line of a record, without its newline, and where the next line begins.
+    /// Returns the line of a record, without its newline, and the offset of the next line.
     fn line(&self, disk: &dyn Disk, seq: u64) -> io::Result<(Vec<u8>, u64)> {
         let place = SidePlace::read(&mut self.read(disk, side_offset(self.first, seq))?)?;
         let mut input = BufReader::new(disk.read(&segment_name(self.first), place.offset)?);
@@ -325,7 +326,7 @@ impl Side {
                 found.extend((place.tag == tag).then_some(seq));
             });
         };
-        // In the list a tag stands before its record, where a place has offset and tag.
+        // In the list a tag comes before its record number, where a place has offset and tag.
         let call = |at: u64| {
             let offset = start.saturating_add(at.saturating_mul(CALL));
             let SidePlace { offset, tag } = SidePlace::read(&mut disk.read(&side_name(self.first), offset)?)?;
@@ -350,7 +351,7 @@ impl Side {
         Ok(())
     }
 
-    /// Reads on in the segment up to a record, and holds what the side file lacks.
+    /// Reads the segment up to a record, and keeps the data that the side file lacks.
     fn catch_up(&mut self, disk: &dyn Disk, start: &Start, end: u64) -> io::Result<()> {
         let mut more = std::mem::take(&mut self.more);
         let read = self.read_on(disk, start, end, |bytes| {
@@ -361,7 +362,7 @@ impl Side {
         read
     }
 
-    /// How many bytes the segment has behind the last record here.
+    /// Returns the bytes of the segment after the last record in the side file.
     fn lag(&self, disk: &dyn Disk) -> io::Result<u64> {
         let size = disk.size(&segment_name(self.first))?;
         let Some(before) = self.end.checked_sub(1).filter(|before| *before >= self.first) else {
@@ -370,7 +371,7 @@ impl Side {
         Ok(size.saturating_sub(self.line(disk, before)?.1))
     }
 
-    /// Reads the records behind the last one here up to another, and hands over what the side file has of them.
+    /// Reads the records after the last one here up to number `end`, and passes on their data for the side file.
     fn read_on(
         &self,
         disk: &dyn Disk,
@@ -405,7 +406,7 @@ impl Side {
         Ok(())
     }
 
-    /// The tree of all records up to the last one here.
+    /// Returns the tree of all records up to the last one here.
     fn frontier(&self, disk: &dyn Disk, start: &Start) -> io::Result<Frontier> {
         let node = |level, index| {
             let last = last_of(level, index)?;
@@ -422,7 +423,8 @@ impl Side {
         Ok(BufReader::with_capacity(BUFFER, self.read(disk, HEADER)?))
     }
 
-    /// The list that ends a file of that size, if it is as long as it says and has no more calls than the segment has records.
+    /// Returns the list that ends a file of that size, if it has its stated length and no more calls than the segment
+    /// has records.
     fn calls_on_disk(&self, disk: &dyn Disk, size: u64) -> Option<(u64, u64)> {
         let start = side_offset(self.first, self.end);
         let listed = size.checked_sub(start)?.checked_sub(COUNT)?;
@@ -435,7 +437,7 @@ impl Side {
         self.end.saturating_sub(self.first) >= LEAST
     }
 
-    /// Writes what the file lacks behind the records here, and gives its size.
+    /// Appends the missing data to the file, and returns its size.
     fn complete(&self, disk: &dyn Disk, start: &Start, end: u64, is_closed: bool) -> io::Result<u64> {
         let mut out = SideWriter::open(disk, self.first)?;
         out.put(&start.header)?;
@@ -451,10 +453,10 @@ impl Side {
         out.flush()
     }
 
-    /// Compares the file with what it should be, as far as it goes where the segment goes on.
+    /// Compares the file with the expected content; if the segment is not closed, only as far as the file goes.
     ///
     /// # Errors
-    /// `InvalidData` where it differs.
+    /// `InvalidData` if it differs.
     fn is_on(&self, disk: &dyn Disk, start: &Start, end: u64, is_closed: bool) -> io::Result<()> {
         let size = start.size_of_side(disk, self.first).ok_or_else(damaged)?;
         let whole = side_offset(self.first, end);
@@ -492,7 +494,7 @@ impl Start {
         })
     }
 
-    /// Size of the side file, if there is one that begins as this segment's.
+    /// Returns the size of the side file, if it exists and begins with this segment's header.
     fn size_of_side(&self, disk: &dyn Disk, first: u64) -> Option<u64> {
         let (name, mut found) = (side_name(first), Vec::new());
         let size = disk.size(&name).ok()?;
@@ -501,8 +503,9 @@ impl Start {
     }
 }
 
-/// The place of a record that is some records before the last one that the side file of a segment has: its number and its offset in
-/// the segment. `next` is the segment behind it. There is none without such a file, and where it names no record.
+/// Returns the number and the offset of a record near the end of a segment: `records` before the last one in the
+/// segment's side file. `next` is the next segment. Returns `None` if the side file is missing, or its place is not the
+/// start of that record.
 ///
 /// Nothing is verified.
 #[must_use]
@@ -517,29 +520,29 @@ pub fn place_before_end(disk: &dyn Disk, first: u64, next: Option<u64>, records:
     (begins && rest_of(&line, seq).is_some()).then_some((seq, place.offset))
 }
 
-/// The last record of the subtree of a level and an index.
+/// Returns the last record of a subtree, given its level and index.
 fn last_of(level: u32, index: u64) -> Option<u64> {
     index.checked_add(1)?.checked_mul(1_u64.checked_shl(level)?)
 }
 
-/// The peak of a tree that is the node of that level and index.
+/// Returns the peak of a tree that is the node of that level and index.
 fn peak(tree: &Frontier, level: u32, index: u64) -> Option<NodeHash> {
     let size = tree.size();
     let larger = size.unbounded_shr(level.saturating_add(1));
-    // A peak of each larger size comes before it.
+    // The peaks of larger subtrees come first.
     let is_peak = size.unbounded_shr(level) & 1 == 1 && larger.checked_mul(2) == Some(index);
     let at = usize::try_from(larger.count_ones()).ok()?;
     if is_peak { tree.peaks().get(at).copied() } else { None }
 }
 
-/// Reads a line without its newline; `None` where there is no whole one.
+/// Reads a line without its newline; returns `None` if there is no whole line.
 fn read_line(input: &mut impl io::BufRead) -> io::Result<Option<Vec<u8>>> {
     let (most, mut line) = ((MAX_LINE as u64).saturating_add(1), Vec::new());
     input.by_ref().take(most).read_until(b'\n', &mut line)?;
     Ok(line.pop_if(|last| *last == b'\n').map(|_| line))
 }
 
-/// What comes behind the number of a record line, if it has that number.
+/// Returns the rest of a record line after its number, if it has that number.
 pub(crate) fn rest_of(line: &[u8], seq: u64) -> Option<&[u8]> {
     let mut due = Vec::new();
     record_prefix(seq, &mut due);

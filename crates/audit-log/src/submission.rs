@@ -7,44 +7,44 @@ use crate::checkpoint::parse_decimal;
 use crate::cosignature::signer_of;
 use crate::{AddCheckpoint, Checkpoint, CheckpointError, LogKey, WitnessKey, WitnessRefusal};
 
-/// The most bytes of a witness's answer that are looked at. A cosignature takes less than 500, so that this holds those
-/// of sixteen other kinds beside it, the largest in use included.
+/// Most bytes of a witness's answer that are accepted. A cosignature takes less than 500 bytes, so this leaves room for
+/// those of sixteen other types, the largest in use included.
 pub const MAX_WITNESS_ANSWER_BYTES: usize = 64 << 10;
 
-/// Why there is no cosignature of a witness. Never holds what the witness said.
+/// Reason why there is no cosignature of a witness. Never contains the witness's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmissionError {
-    /// The note is no checkpoint of the log.
+    /// The note is not a checkpoint of the log.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The tree did not have the checkpoint's root at its size, or there was no proof from another size to that.
+    /// The tree has another root at the checkpoint's size, or there was no proof from another size to it.
     #[error("the tree is not that of the checkpoint")]
     Tree,
-    /// The witness does not cosign. [`WitnessRefusal::Proof`], and [`WitnessRefusal::Conflict`] of the very size that was
-    /// sent, say that it holds another past of the log: one of the two was forked or is wrong.
+    /// The witness does not cosign. [`WitnessRefusal::Proof`], and [`WitnessRefusal::Conflict`] with the size that was
+    /// sent, mean that it has another history of the log: one of the two was forked or is wrong.
     #[error(transparent)]
     Refused(#[from] WitnessRefusal),
-    /// The witness holds a checkpoint of more records than there are: the log's end was cut or an older copy restored, or
-    /// a later checkpoint was sent to it from elsewhere.
+    /// The witness has a checkpoint of more records than this log has: the log's end was cut, an older copy was
+    /// restored, or a later checkpoint was sent to the witness from elsewhere.
     #[error("the witness has seen more of the log than is here")]
     Ahead,
-    /// The witness holds a checkpoint of fewer records than it cosigned before.
+    /// The witness has a checkpoint of fewer records than it cosigned before.
     #[error("the witness has gone back behind what it cosigned")]
     Forgot,
     /// The witness's latest checkpoint changed between two requests.
     #[error("the witness was sent another checkpoint of the log meanwhile")]
     Busy,
-    /// The answer has a status that the protocol has no place for.
+    /// The answer has a status that the protocol does not define.
     #[error("the witness answered with a status that is none of the protocol")]
     Status,
-    /// The answer is too long, or not what its status asks for.
+    /// The answer is too long, or its body does not fit its status.
     #[error("the answer of the witness is malformed")]
     Answer,
-    /// The answer holds no cosignature by the witness's key.
+    /// The answer has no cosignature by the witness's key.
     #[error("the answer holds no cosignature by the key of the witness")]
     Key,
-    /// The cosignature is not one of the checkpoint.
+    /// The cosignature does not verify for the checkpoint.
     #[error("the cosignature of the witness does not verify")]
     Signature,
 }
@@ -68,11 +68,11 @@ impl SubmissionError {
     }
 }
 
-/// Holds what one witness is asked, and judges what it answers (C2SP tlog-witness, `add-checkpoint`). It sends nothing:
-/// whoever has a connection posts [`body`](Self::body), hands the answer to [`answer`](Self::answer), and does so once more
-/// when that says so.
+/// Builds the requests to one witness and verifies its answers (C2SP tlog-witness, `add-checkpoint`). It sends nothing.
+/// A caller with a connection posts [`body`](Self::body) and passes the answer to [`answer`](Self::answer); if that
+/// returns `None`, the caller does so once more.
 ///
-/// What a witness refuses is its bare word, as good as the connection is. What it cosigns is verified.
+/// A refusal is unsigned, and only as trustworthy as the connection. A cosignature is verified.
 ///
 /// ```
 /// use countersign_audit_log::{AddCheckpoint, Checkpoint, LogKey, Submission, WitnessKey, WitnessedLog, cosign};
@@ -93,7 +93,7 @@ impl SubmissionError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Submission<'a> {
-    /// Proves that the checkpoint goes on from that size.
+    /// Proves that the checkpoint continues from the given size.
     prove: Box<dyn FnMut(u64) -> Option<ConsistencyProof> + 'a>,
     note: &'a str,
     witness: &'a WitnessKey,
@@ -116,12 +116,12 @@ impl fmt::Debug for Submission<'_> {
 }
 
 impl<'a> Submission<'a> {
-    /// Begins with the size of the latest checkpoint that the witness is known to have cosigned, by a cosignature of its
-    /// own that verified; 0 where none is at hand, which costs one request more.
+    /// Builds the first request. `cosigned` is the size of the latest checkpoint that the witness is known to have
+    /// cosigned, by a verified cosignature of its own; 0 if there is none, which costs one more request.
     ///
     /// # Errors
-    /// [`SubmissionError::Checkpoint`]; [`SubmissionError::Tree`] when the tree, at the checkpoint's size, has another root or
-    /// is smaller; [`SubmissionError::Ahead`] when the witness cosigned more than the checkpoint counts.
+    /// [`SubmissionError::Checkpoint`]; [`SubmissionError::Tree`] if the tree has another root at the checkpoint's
+    /// size, or is smaller; [`SubmissionError::Ahead`] if the witness cosigned more than the checkpoint counts.
     pub fn new(
         tree: &'a MerkleTree,
         note: &'a str,
@@ -138,11 +138,11 @@ impl<'a> Submission<'a> {
         Self::with_proofs(prove, note, log, witness, cosigned)
     }
 
-    /// As [`new`](Self::new), with a function in the place of the tree, such as one that asks a [`LogProver`](crate::LogProver): it
-    /// proves that the checkpoint goes on from a size.
+    /// As [`new`](Self::new), with a function instead of the tree, for example one that calls a
+    /// [`LogProver`](crate::LogProver). It proves that the checkpoint continues from a size.
     ///
     /// # Errors
-    /// As [`new`](Self::new); [`SubmissionError::Tree`] also where there is no such proof.
+    /// As [`new`](Self::new); [`SubmissionError::Tree`] also if there is no such proof.
     pub fn with_proofs(
         mut prove: impl FnMut(u64) -> Option<ConsistencyProof> + 'a,
         note: &'a str,
@@ -158,18 +158,19 @@ impl<'a> Submission<'a> {
         Ok(Self { prove: Box::new(prove), note, witness, size, cosigned, request, turn: Turn::First })
     }
 
-    /// The body of the request.
+    /// Body of the request.
     #[must_use]
     pub fn body(&self) -> String {
         self.request.to_body()
     }
 
-    /// Judges the answer to the request: its status, and its body of at most [`MAX_WITNESS_ANSWER_BYTES`]. Gives the
-    /// witness's cosignature as a line that [`attach_cosignatures`](crate::attach_cosignatures) takes, the latest of several;
-    /// or `None`, once, when the witness stands at another size and the request is now another, to be sent again.
+    /// Verifies the answer to the request: its status, and its body of at most [`MAX_WITNESS_ANSWER_BYTES`]. Returns
+    /// the witness's cosignature as a line for [`attach_cosignatures`](crate::attach_cosignatures), the latest of
+    /// several. Returns `None`, at most once, if the witness is at another size: the request has changed and has to be
+    /// sent again.
     ///
     /// # Errors
-    /// [`SubmissionError`] when the witness does not cosign, or what it says cannot be relied on.
+    /// [`SubmissionError`] if the witness does not cosign, or its answer is invalid.
     pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<Option<String>, SubmissionError> {
         let text = || std::str::from_utf8(body).map_err(|_| SubmissionError::Answer);
         if body.len() > MAX_WITNESS_ANSWER_BYTES {
@@ -190,7 +191,7 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// The line by the witness's key. Lines of others are for others.
+    /// Returns the line by the witness's key. Ignores lines of other keys.
     fn cosignature(&self, lines: &str) -> Result<String, SubmissionError> {
         let text = SignedNote::parse(self.note).map_err(CheckpointError::Note)?.unverified_text();
         let keys = std::slice::from_ref(self.witness.verifier_key());
@@ -210,7 +211,7 @@ impl<'a> Submission<'a> {
         latest.map(|(_, line)| line.to_owned()).ok_or(SubmissionError::Key)
     }
 
-    /// Goes on from the size that the witness says it stands at.
+    /// Prepares the request from the size that the witness reports.
     fn again(&mut self, size: u64) -> Result<(), SubmissionError> {
         let sent = self.request.old_size();
         if size > self.size {
@@ -220,7 +221,7 @@ impl<'a> Submission<'a> {
             return Err(SubmissionError::Forgot);
         }
         if size == sent {
-            // Just what was sent. Unless the roots of that size differ, there is no conflict.
+            // The size that was sent. Unless the roots of that size differ, there is no conflict.
             let forked = size == self.size;
             return Err(if forked {
                 WitnessRefusal::Conflict { size }.into()

@@ -231,7 +231,8 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
         Ok(checkpoint)
     }
 
-    /// The tree of the entries, from what is in no full tile: the higher a level, the larger its subtrees.
+    /// Returns the tree of the entries, from the hashes that are in no full tile: the higher a level, the larger its
+    /// subtrees.
     fn frontier(&self) -> Option<Frontier> {
         let mut peaks = Vec::new();
         for level in self.levels.iter().rev() {
@@ -253,7 +254,7 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
     }
 }
 
-/// The full files of an export of so many entries, which no later export changes.
+/// Iterates over the full files of an export of `size` entries. No later export changes them.
 pub fn full_tiles(size: u64) -> impl Iterator<Item = String> {
     let bundles =
         (0..size.unbounded_shr(WIDTH.ilog2())).map(|index| format!("tile/entries/{}", number(index)));
@@ -264,7 +265,7 @@ pub fn full_tiles(size: u64) -> impl Iterator<Item = String> {
     bundles.chain(levels)
 }
 
-/// The hashes of the entries in a bundle.
+/// Returns the leaf hashes of the entries in a bundle.
 fn leaves_of(mut bundle: &[u8]) -> Option<Vec<NodeHash>> {
     let mut leaves = Vec::new();
     while !bundle.is_empty() {
@@ -280,7 +281,7 @@ fn node(bytes: &[u8]) -> Option<NodeHash> {
     bytes.try_into().ok()
 }
 
-/// The number of a tile in its path: three digits a part, an `x` before every part but the last.
+/// Returns the number of a tile as in its path: parts of three digits, with an `x` before every part but the last.
 pub(crate) fn number(index: u64) -> String {
     let mut text = format!("{:03}", index % 1_000);
     let mut rest = index / 1_000;
@@ -295,7 +296,7 @@ fn tile(hashes: &[NodeHash]) -> Vec<u8> {
     hashes.iter().flat_map(|hash| *hash.as_bytes()).collect()
 }
 
-/// The hash over as many hashes as a power of two has, pair by pair; none over none.
+/// Returns the root over a power of two of hashes, pair by pair; `None` for an empty list.
 fn root(hashes: &[NodeHash]) -> Option<NodeHash> {
     let mut row = hashes.to_vec();
     while row.len() > 1 {

@@ -4,11 +4,11 @@ use countersign_merkle::{ConsistencyProof, NodeHash, ProofError, verify_consiste
 use crate::checkpoint::parse_decimal;
 use crate::{Checkpoint, CheckpointError, LogKey, base64};
 
-/// The most hashes of a consistency proof in a request (C2SP tlog-witness).
+/// Most hashes of a consistency proof in a request (C2SP tlog-witness).
 const MAX_PROOF: usize = 63;
 
-/// Holds what a log sends to a witness: a new checkpoint, and the proof that it goes on from the one that the witness
-/// cosigned last. Its text form is the body of `POST /add-checkpoint` (C2SP tlog-witness); nothing here sends it.
+/// Request of a log to a witness: a new checkpoint, and the proof that it continues from the one that the witness
+/// cosigned last. Its text form is the body of `POST /add-checkpoint` (C2SP tlog-witness). This type does not send it.
 ///
 /// ```
 /// use countersign_audit_log::{AddCheckpoint, Checkpoint};
@@ -28,18 +28,18 @@ pub struct AddCheckpoint {
 }
 
 impl AddCheckpoint {
-    /// For a witness that has seen nothing of the log.
+    /// Builds a request to a witness that has seen nothing of the log.
     ///
     /// # Errors
-    /// [`NoteError`] when the note is none.
+    /// [`NoteError`] if the note is malformed.
     pub fn first(note: &str) -> Result<Self, NoteError> {
         Self::of_parts(0, Vec::new(), note)
     }
 
-    /// For a witness that cosigned the checkpoint of the proof's old size.
+    /// Builds a request to a witness that cosigned the checkpoint of the proof's old size.
     ///
     /// # Errors
-    /// [`NoteError`] when the note is none, or the proof is longer than a request may have it.
+    /// [`NoteError`] if the note is malformed, or the proof is too long for a request.
     pub fn new(proof: &ConsistencyProof, note: &str) -> Result<Self, NoteError> {
         Self::of_parts(proof.old_size(), proof.path().to_vec(), note)
     }
@@ -52,15 +52,16 @@ impl AddCheckpoint {
         Ok(Self { old_size, proof, note: note.to_owned() })
     }
 
-    /// Reads a body: the line `old <size>`, a line for each hash in base64, an empty line, the checkpoint's note.
+    /// Parses a body: the line `old <size>`, one line for each hash in base64, an empty line, and the checkpoint's
+    /// note.
     ///
     /// # Errors
-    /// [`NoteError`] when it is anything else.
+    /// [`NoteError`] if the body is malformed.
     pub fn from_body(body: &str) -> Result<Self, NoteError> {
         let (head, note) = body.split_once("\n\n").ok_or(NoteError::Malformed)?;
         let mut lines = head.split('\n');
         let old = lines.next().and_then(|line| line.strip_prefix("old ")).and_then(parse_decimal);
-        // One more than there may be, so that too many are still told from a malformed one, and no more are read.
+        // One more than allowed, so that too many hashes are distinguished from a malformed one, and no more are read.
         let hashes = lines.take(MAX_PROOF.saturating_add(1)).map(base64::decode_hash);
         let proof: Option<Vec<NodeHash>> = hashes.map(|hash| hash.map(NodeHash::from_digest)).collect();
         let (Some(old), Some(proof)) = (old, proof) else {
@@ -69,7 +70,7 @@ impl AddCheckpoint {
         Self::of_parts(old, proof, note)
     }
 
-    /// The body.
+    /// Returns the request's body.
     #[must_use]
     pub fn to_body(&self) -> String {
         let mut body = format!("old {}\n", self.old_size);
@@ -82,48 +83,48 @@ impl AddCheckpoint {
         body
     }
 
-    /// The size of the checkpoint that the witness is thought to have cosigned last; 0 for none.
+    /// Size of the checkpoint that the witness is assumed to have cosigned last; 0 for none.
     #[must_use]
     pub const fn old_size(&self) -> u64 {
         self.old_size
     }
 
-    /// The hashes of the consistency proof.
+    /// Hashes of the consistency proof.
     #[must_use]
     pub fn proof(&self) -> &[NodeHash] {
         &self.proof
     }
 
-    /// The new checkpoint's note, as it was sent.
+    /// Note of the new checkpoint, as sent.
     #[must_use]
     pub fn note(&self) -> &str {
         &self.note
     }
 }
 
-/// Why a witness does not cosign. Each is one answer of C2SP tlog-witness, with its HTTP status.
+/// Reason why a witness does not cosign. Each is one answer of C2SP tlog-witness, with its HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WitnessRefusal {
-    /// The note is no checkpoint.
+    /// The note is not a checkpoint.
     #[error("the request holds no checkpoint")]
     Malformed,
-    /// The checkpoint is of a log that this witness does not know.
+    /// The checkpoint belongs to a log that this witness does not know.
     #[error("the checkpoint is of another log")]
     UnknownLog,
-    /// The log's key did not sign it.
+    /// The log's key did not sign the checkpoint.
     #[error("the checkpoint is not signed by the log")]
     Unsigned,
-    /// The old size is above the new one.
+    /// The old size is larger than the new one.
     #[error("the old size is above the checkpoint's")]
     OldSize,
-    /// The witness knows another size, or another root of this size: then the log forked.
+    /// The witness has another size, or another root of this size; in the latter case the log forked.
     #[error("the latest checkpoint known here has another size or root")]
     Conflict {
-        /// How many records the latest checkpoint known here has; 0 for none.
+        /// Number of records in the latest checkpoint of the witness; 0 for none.
         size: u64,
     },
-    /// The checkpoint does not go on from the latest one, as far as the proof shows.
+    /// The proof does not show that the checkpoint continues from the latest one.
     #[error("the proof of consistency does not hold")]
     Proof,
 }
@@ -142,7 +143,7 @@ impl WitnessRefusal {
         }
     }
 
-    /// The status that a witness answers with over HTTP. With 409 its body is the size in decimal and a newline.
+    /// HTTP status of the witness's answer. The body of a 409 is the size in decimal and a newline.
     #[must_use]
     pub const fn status(&self) -> u16 {
         match self {
@@ -155,10 +156,10 @@ impl WitnessRefusal {
     }
 }
 
-/// Holds what a witness remembers of one log: its key and the latest checkpoint.
+/// State of a witness for one log: the log's key and the latest checkpoint.
 ///
-/// It is a value: whoever runs a witness keeps the checkpoint that [`check`](Self::check) gives, in one step with the
-/// check and before [`cosign`](crate::cosign) is called, or two requests at once could take the log back.
+/// This is a plain value. The witness must store the checkpoint that [`check`](Self::check) returns, atomically with
+/// the check and before it calls [`cosign`](crate::cosign); otherwise two concurrent requests could roll the log back.
 ///
 /// ```
 /// use countersign_audit_log::{AddCheckpoint, Checkpoint, LogKey, WitnessRefusal, WitnessedLog};
@@ -181,29 +182,29 @@ pub struct WitnessedLog {
 }
 
 impl WitnessedLog {
-    /// Takes up what is remembered of a log; no checkpoint for one that was never seen.
+    /// Builds the state from a log's key and latest checkpoint; `None` for a log that was never seen.
     #[must_use]
     pub const fn new(key: LogKey, latest: Option<Checkpoint>) -> Self {
         Self { key, latest }
     }
 
-    /// The log's key.
+    /// Key of the log.
     #[must_use]
     pub const fn key(&self) -> &LogKey {
         &self.key
     }
 
-    /// The latest checkpoint.
+    /// Latest checkpoint.
     #[must_use]
     pub const fn latest(&self) -> Option<&Checkpoint> {
         self.latest.as_ref()
     }
 
-    /// Says whether this checkpoint is the log's and goes on from the latest one, and gives it: what is to be kept now
-    /// as the latest, and then cosigned.
+    /// Verifies that this checkpoint belongs to the log and continues from the latest one. Returns the checkpoint,
+    /// which the caller then stores as the latest and cosigns.
     ///
     /// # Errors
-    /// [`WitnessRefusal`] when it is not, in the order that C2SP tlog-witness has.
+    /// [`WitnessRefusal`] if it does not, in the order of C2SP tlog-witness.
     pub fn check(&self, request: &AddCheckpoint) -> Result<Checkpoint, WitnessRefusal> {
         let note = SignedNote::parse(&request.note).map_err(|_| WitnessRefusal::Malformed)?;
         if note.unverified_text().split('\n').next() != Some(self.key.origin().as_str()) {
@@ -224,12 +225,12 @@ impl WitnessedLog {
         match &self.latest {
             Some(latest) if size > 0 => {
                 verify_consistency(latest.head(), new.head(), &request.proof).map_err(|error| {
-                    // Two roots of one size are a fork, and no failed proof.
+                    // Two roots of one size are a fork, not a failed proof.
                     let forked = error == ProofError::Root && size == new.size();
                     if forked { WitnessRefusal::Conflict { size } } else { WitnessRefusal::Proof }
                 })?;
             }
-            // Every tree goes on from an empty one, and no hash is needed to see it.
+            // Every tree continues from the empty one, without any hash.
             Some(_) | None if request.proof.is_empty() => {}
             Some(_) | None => return Err(WitnessRefusal::Proof),
         }

@@ -6,34 +6,35 @@ use countersign_merkle::{Frontier, LeafHash, NodeHash, TreeError};
 use crate::line::record_prefix;
 use crate::segment::SidePlace;
 
-/// How many bytes of lines a batch takes before it is written; one more line may be behind them.
+/// Bytes of lines in a batch before it is written; one more line may exceed it.
 pub(crate) const MAX_BATCH: usize = 4 << 20;
 
-/// How many bytes of lines one caller hashes at a time; one more line may be behind them.
+/// Bytes of lines that one caller hashes at a time; one more line may exceed it.
 const MAX_CLAIM: usize = 16 << 10;
 
 /// Lines that are written and synced together.
 ///
-/// A record has its place once it is pushed. Its hash may come later, from whoever claims it; all that were pushed come into the
-/// tree in their order.
+/// A record has its place once it is pushed. Its hash may come later, from the caller that claims it. All pushed
+/// records enter the tree in order.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// The record lines that are not in the tree yet, the next one first.
+    /// Record lines that are not in the tree yet, the next one first.
     due: VecDeque<Line>,
-    /// How many of them somebody has claimed, from the first on.
+    /// Number of claimed lines, from the first on.
     claimed: usize,
-    /// For the side file: where each line begins in the batch, and the nodes that those in the tree complete, in their order.
+    /// Data for the side file: the offset of each line in the batch, and the nodes completed by the lines in the tree,
+    /// in order.
     places: Vec<SidePlace>,
     nodes: Vec<NodeHash>,
 }
 
-/// Lines that somebody has claimed to be hashed.
+/// Lines that a caller has claimed for hashing.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// Number of the first one.
+    /// Number of the first line.
     first: u64,
-    /// Where in the batch the bytes are from.
+    /// Offset of the bytes in the batch.
     start: usize,
     bytes: Vec<u8>,
     lines: Vec<Range<usize>>,
@@ -46,13 +47,13 @@ impl Claim {
     }
 }
 
-/// Hashes a line of bytes that are from `start` on in the batch. INVARIANT: it lies within them.
+/// Hashes a line. `start` is the offset of `bytes` in the batch. INVARIANT: the line lies within them.
 fn leaf(bytes: &[u8], start: usize, line: &Range<usize>) -> LeafHash {
     let at = line.start.saturating_sub(start)..line.end.saturating_sub(start);
     LeafHash::of(bytes.get(at).unwrap_or_default())
 }
 
-/// Where a line stands in the batch, without its newline, and its hash if somebody has made it.
+/// Position of a line in the batch, without its newline, and its hash if computed.
 #[derive(Debug)]
 struct Line {
     at: Range<usize>,
@@ -60,8 +61,8 @@ struct Line {
 }
 
 impl Batch {
-    /// Adds the record of a number, of whose line `body` is what comes behind the number. The caller has seen to its length.
-    /// `tag` is that of the call that it decides on.
+    /// Adds a record. `body` is the rest of its line after the number; the caller has checked its length. `tag` is the
+    /// tag of the call that the record decides on.
     pub(crate) fn push(&mut self, seq: u64, body: &[u8], tag: u64) {
         let start = self.bytes.len();
         self.places.push(SidePlace { offset: start as u64, tag });
@@ -71,7 +72,7 @@ impl Batch {
         self.bytes.push(b'\n');
     }
 
-    /// Claims lines that nobody has claimed, to be hashed where nobody waits for it. The tree holds what comes before those due.
+    /// Claims unclaimed lines, to be hashed without the lock. `tree` has all records before the due ones.
     pub(crate) fn claim(&mut self, tree: &Frontier) -> Option<Claim> {
         let start = self.due.get(self.claimed)?.at.start;
         let near = |line: &&Line| line.at.start.saturating_sub(start) < MAX_CLAIM;
@@ -83,7 +84,8 @@ impl Batch {
         Some(Claim { first, start, bytes, lines })
     }
 
-    /// Takes the hashes of claimed lines, as far as they are still to come into the tree, and puts what is next into it.
+    /// Stores the hashes of claimed lines that are not in the tree yet, and appends to the tree all lines that are next
+    /// and hashed.
     pub(crate) fn put(&mut self, claim: &Claim, leaves: &[LeafHash], tree: &mut Frontier) {
         let next = tree.size().saturating_add(1);
         for (seq, leaf) in (claim.first..).zip(leaves) {
@@ -100,7 +102,7 @@ impl Batch {
         }
     }
 
-    /// Puts all into the tree, and makes the hashes that nobody has made yet.
+    /// Appends all lines to the tree, and computes the missing hashes.
     pub(crate) fn complete(&mut self, tree: &mut Frontier) -> Result<(), TreeError> {
         for line in self.due.drain(..) {
             let leaf = line.leaf.unwrap_or_else(|| leaf(&self.bytes, 0, &line.at));
@@ -109,12 +111,12 @@ impl Batch {
         Ok(())
     }
 
-    /// How many records are not in the tree yet.
+    /// Number of records that are not in the tree yet.
     pub(crate) fn due(&self) -> u64 {
         self.due.len() as u64
     }
 
-    /// Adds a line that is no record.
+    /// Adds a checkpoint line, which is not a leaf.
     pub(crate) fn push_checkpoint(&mut self, line: &[u8]) {
         self.bytes.extend_from_slice(line);
     }
@@ -131,7 +133,7 @@ impl Batch {
         &self.nodes
     }
 
-    /// How many bytes there are.
+    /// Number of bytes.
     pub(crate) const fn len(&self) -> usize {
         self.bytes.len()
     }

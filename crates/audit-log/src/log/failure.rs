@@ -2,7 +2,7 @@ use std::io;
 
 use crate::AuditError;
 
-/// What everybody who waits is told: an error that can be told many times.
+/// Error for all waiting callers. It can be copied, unlike [`AuditError`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Failure {
     Replaced,
@@ -23,7 +23,7 @@ impl Failure {
             AuditError::Write(error) | AuditError::Unavailable(error) => {
                 error.raw_os_error().map_or(Self::Write(error.kind()), Self::System)
             }
-            // Of opening, which tells the one who did it the error itself.
+            // Errors of opening. Only the caller that opened the log gets the error itself.
             AuditError::Locked
             | AuditError::Poisoned
             | AuditError::Closed

@@ -3,13 +3,13 @@ use countersign_core::Timestamp;
 use super::failure::Failure;
 use crate::{AuditError, GapRecord, Record, UnrecordedAnswer};
 
-/// The answers that have no entry since the record last worked.
+/// Answers without an entry since the log last worked.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
     gap: Option<GapRecord>,
-    /// The gap that has a number and is not synced yet. What comes meanwhile is another one.
+    /// Gap that has a number and is not synced yet. Answers in the meantime start another gap.
     written: Option<(u64, GapRecord)>,
-    /// A gap was synced, and the state may still name it.
+    /// Whether a gap was synced while the state may still name it.
     is_over: bool,
 }
 
@@ -20,7 +20,7 @@ impl Gaps {
         self.gap.get_or_insert_with(|| GapRecord::new(answer.time, code)).add(answer);
     }
 
-    /// Takes the gap as the record of that number, if there is one and none is on its way.
+    /// Takes the gap as the record with that number. Returns `None` without a gap, or while another one is unsynced.
     pub(super) fn take(&mut self, seq: u64, now: Timestamp) -> Option<Record> {
         if self.written.is_some() {
             return None;
@@ -31,27 +31,27 @@ impl Gaps {
         Some(Record::Gap(gap))
     }
 
-    /// All records up to this number are synced.
+    /// Marks all records up to this number as synced.
     pub(super) fn synced(&mut self, upto: u64) {
         if self.written.take_if(|(seq, _)| *seq <= upto).is_some() {
             self.is_over = true;
         }
     }
 
-    /// The log goes on behind this number: a gap above it is still to be recorded.
+    /// Takes back a gap above this number: the log continues after `last`, so the gap is still to be recorded.
     pub(super) fn cut_behind(&mut self, last: u64) {
         if let Some((_, gap)) = self.written.take_if(|(seq, _)| *seq > last) {
             self.gap = Some(joined(gap, self.gap.take()));
         }
     }
 
-    /// Everything that is not synced, for the log's state.
+    /// Returns all unsynced answers, for the log's state.
     pub(super) fn open(&self) -> Option<GapRecord> {
         let written = self.written.as_ref().map(|(_, gap)| gap.clone());
         written.map(|gap| joined(gap, self.gap.clone())).or_else(|| self.gap.clone())
     }
 
-    /// Says once that the state is to be saved without a gap that it may name.
+    /// Returns `true` once if the state has to be saved without a gap that it may name.
     pub(super) const fn take_over(&mut self) -> bool {
         std::mem::replace(&mut self.is_over, false)
     }

@@ -18,8 +18,8 @@ use crate::{
     AuditError, FolderDisk, GapRecord, KnownLog, LogError, LogKey, LogStateError, LogStateFile, LogStates,
 };
 
-/// The state is saved once it is that far behind: as many records and as many batches, or this time by the records' own. A
-/// save takes about as long as two batches, which of 64 is little.
+/// The state is saved once it lags by this many records and batches, or by this time as measured by the records. A save
+/// takes about as long as two batches, which is little in 64.
 const RECORDS: u64 = 256;
 const BATCHES: u64 = 64;
 const AGE: Millis = Millis::from_secs(10);
@@ -28,11 +28,11 @@ const AGE: Millis = Millis::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogStart {
-    /// The folder held no log, and no state knew one.
+    /// The log existed, and no state knew it.
     Begun,
     /// The log was there, and no state knew it.
     Adopted,
-    /// The log goes on from its state; or it was there, and it is opened without a state.
+    /// The log continues from its state; or it existed and was opened without a state.
     Resumed,
 }
 
@@ -41,13 +41,13 @@ pub enum LogStart {
 pub(super) struct Keeper {
     store: Arc<dyn StateStore>,
     key: LogKey,
-    /// The first record that is here.
+    /// First record in the folder.
     first: AtomicU64,
-    /// The last save. Locked during a save, so that no older one follows.
+    /// Last save. Locked during a save, so that no older one follows.
     saved: Mutex<Saved>,
 }
 
-/// How far a log has come, for its state.
+/// Progress of a log, for its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stand {
     /// Size and note of the last synced checkpoint.
@@ -63,11 +63,11 @@ pub(crate) struct Stand {
 enum Saved {
     Nothing,
     Stand(Stand),
-    /// The log was made in vain: nothing is saved any more.
+    /// The new log was rolled back: nothing is saved any more.
     Forgotten,
 }
 
-/// How far the log was when the state was saved, or that was tried.
+/// Progress of the log at the last attempt to save the state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tried {
     size: u64,
@@ -76,7 +76,7 @@ pub(super) struct Tried {
 }
 
 impl Keeper {
-    /// For a log in a folder, or for one on another disk.
+    /// Builds the keeper of a log in a folder, or of one on another disk; `None` if it has no state.
     pub(super) fn new(options: &LogOptions, folder: Option<&Path>) -> Result<Option<Self>, AuditError> {
         let store = match (&options.state, folder) {
             (StatePlace::Nowhere, _) | (StatePlace::Beside, None) => return Ok(None),
@@ -94,31 +94,31 @@ impl Keeper {
         self.store.name()
     }
 
-    /// All logs of the state.
+    /// Returns all logs of the state.
     pub(super) fn states(&self) -> Result<LogStates, AuditError> {
         self.store.read().map_err(|error| self.failed(error))
     }
 
-    /// The log as its state knows it.
+    /// Returns the log as its state knows it.
     pub(super) fn known(&self) -> Result<Option<KnownLog>, AuditError> {
         self.store.read().and_then(|states| states.log(&self.key)).map_err(|error| self.failed(error))
     }
 
-    /// Refuses a folder whose log is gone, before anything is made there.
+    /// Refuses a folder whose log is missing, before anything is created there.
     pub(super) fn require_log(&self, folder: &Path) -> Result<(), AuditError> {
         let Some(known) = self.known()? else { return Ok(()) };
         let segments = match FolderDisk::existing(folder).and_then(|disk| list_segments(&disk)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other.map_err(AuditError::Unavailable)?,
         };
-        // The process that began it may have taken it back meanwhile: the state first, then the segment.
+        // The process that began the log may have rolled it back in the meantime: first the state, then the segment.
         match require_segments(&known, segments.first().copied()) {
             Err(error) if self.known()?.is_some() => Err(self.not_continued(error)),
             _ => Ok(()),
         }
     }
 
-    /// As the error of a log that does not go on from its state, if that is why.
+    /// Returns the error as `NotContinued` if the state is its reason.
     pub(super) fn explain(&self, error: LogError, known: &KnownLog) -> AuditError {
         let size = known.checkpoint.size();
         let is_of_state = matches!(error, LogError::Gone { .. } | LogError::OldestGone { .. })
@@ -134,7 +134,7 @@ impl Keeper {
         AuditError::State { state: self.name(), source }
     }
 
-    /// Saves where a log stands that was just opened.
+    /// Saves the progress of a log that was just opened.
     pub(super) fn begin(&mut self, first: u64, writer: &Writer, calls: &OpenCalls) -> Result<(), AuditError> {
         *self.first.get_mut() = first;
         let Some((size, note)) = writer.synced_checkpoint() else { return Ok(()) };
@@ -146,10 +146,10 @@ impl Keeper {
         })
     }
 
-    /// INVARIANT: the latest checkpoint, its size and note, is one that is synced.
+    /// Saves the state. INVARIANT: `latest` returns a synced checkpoint, with its size and note.
     pub(super) fn save(&self, wait: LockWait, latest: impl FnOnce() -> Stand) -> Result<(), AuditError> {
         let mut saved = self.saved.lock();
-        // why: asked under the lock, or an earlier checkpoint could be saved behind a later one.
+        // why: `latest` runs under the lock; otherwise an earlier checkpoint could be saved after a later one.
         let now = Saved::Stand(latest());
         if *saved == Saved::Forgotten || *saved == now {
             return Ok(());
@@ -163,7 +163,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Sets the first record that is here, as the next save has it.
+    /// Sets the first record in the folder, for the next save.
     pub(super) fn begin_at(&self, first: u64) {
         let mut saved = self.saved.lock();
         self.first.store(first, Ordering::Relaxed);
@@ -172,7 +172,7 @@ impl Keeper {
         }
     }
 
-    /// Takes the log out of the state for good.
+    /// Removes the log from the state permanently.
     pub(super) fn forget(&self) -> Result<(), AuditError> {
         let mut saved = self.saved.lock();
         *saved = Saved::Forgotten;
@@ -182,7 +182,7 @@ impl Keeper {
 }
 
 impl State {
-    /// Says whether the state is to be saved, once: the next time is counted from here, also where it fails.
+    /// Returns `true` once if the state is due to be saved. The next interval starts here, even if the save fails.
     pub(super) fn take_due(&mut self) -> bool {
         let (tried, size) = (self.tried, self.synced_size);
         let records = size.saturating_sub(tried.size);
@@ -208,7 +208,7 @@ impl Tried {
     }
 }
 
-/// The folder's name with `.state` behind it.
+/// Returns the folder's path with `.state` appended to its name.
 fn state_beside(folder: &Path) -> io::Result<PathBuf> {
     let folder = std::path::absolute(folder)?;
     let name = folder.file_name().ok_or(io::ErrorKind::InvalidInput)?;

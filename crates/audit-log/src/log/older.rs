@@ -5,16 +5,16 @@ use crate::segment::{MAX_LINE, Mark, Scanner, Times, parse_checkpoint, read_rang
 use crate::side_files::{RebuiltSide, SideFiles, rest_of};
 use crate::{Checkpoint, LogError, LogKey};
 
-/// The part of a log up to the checkpoint of its state, which was not verified when it was opened.
+/// Part of a log up to the checkpoint of its state that was not verified at opening.
 #[derive(Debug)]
 pub(super) struct Older {
     segments: Vec<u64>,
-    /// Where the checkpoint ends in the last of them.
+    /// End of the checkpoint in the last segment.
     end: u64,
     checkpoint: Checkpoint,
 }
 
-/// Where a log goes on behind the checkpoint of its state.
+/// Place where a log continues after the checkpoint of its state.
 #[derive(Debug)]
 pub(super) struct Behind {
     pub(super) segment: u64,
@@ -25,8 +25,8 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// Finds the checkpoint of a log's state by the side files; `None` where they do not lead to it, or where the log before it
-    /// is not the one of a checkpoint that was kept elsewhere.
+    /// Finds the checkpoint of a log's state by the side files. Returns `None` if they do not lead to it, or if the log
+    /// before it does not fit a checkpoint kept elsewhere.
     pub(super) fn find(
         disk: &dyn Disk,
         key: &LogKey,
@@ -66,7 +66,7 @@ impl Behind {
 }
 
 impl Older {
-    /// Verifies it. It does not change while the log is written.
+    /// Verifies this part. It does not change while the log is written.
     pub(super) fn verify(&self, disk: &dyn Disk, key: &LogKey) -> Result<(), LogError> {
         let mut scanner = Scanner::new(disk, key, vec![self.checkpoint.clone()]);
         let mut records = 0;

@@ -17,10 +17,10 @@ use crate::log_state::require_segments;
 use crate::segment::{Scan, Scanner, list_segments, read_range, segment_name};
 use crate::{AuditError, Checkpoint, LogError, RebuiltSide};
 
-/// Name of the file whose lock makes one writer.
+/// Name of the lock file that ensures a single writer.
 pub(super) const LOCK: &str = "lock";
 
-/// A log that is ready to be written.
+/// Log that is ready for writing.
 pub(super) struct Opened {
     pub(super) writer: Writer,
     pub(super) calls: OpenCalls,
@@ -28,12 +28,12 @@ pub(super) struct Opened {
     pub(super) start: LogStart,
     /// Entries that are not verified yet.
     pub(super) older: Option<Older>,
-    /// Side files that were made anew.
+    /// Side files that were rebuilt.
     pub(super) rebuilt: Vec<RebuiltSide>,
 }
 
-/// Takes the lock, verifies what is there, also against the log's state, cuts what was not acknowledged, and stands ready behind
-/// it. `require` is asked under the lock, before anything is written.
+/// Takes the lock, verifies the log and compares it with its state, cuts unacknowledged bytes, and returns a writer
+/// after them. `require` is called under the lock, before anything is written.
 pub(super) fn open(
     disk: &dyn Disk,
     options: &LogOptions,
@@ -46,8 +46,8 @@ pub(super) fn open(
         return Err(AuditError::Closed);
     }
     require()?;
-    // INVARIANT: the last check. The path still leads to the locked file, so all that was found before is of this folder. A retirement
-    // writes its note before it looks for locks.
+    // INVARIANT: this is the last check. The path still leads to the locked file, so all earlier findings are of this
+    // folder. A retirement writes its note before it looks for locks.
     if lock.size_in_place().map_err(AuditError::Unavailable)?.is_none() {
         return Err(AuditError::Replaced);
     }
@@ -61,14 +61,14 @@ pub(super) fn open(
     let of_state = kept.as_ref().map_or(Ok(()), |kept| require_segments(kept, segments.first().copied()));
     let behind = kept.as_ref().filter(|_| options.verifies_later && of_state.is_ok());
     let behind = behind.and_then(|kept| Behind::find(disk, &key, &segments, &kept.checkpoint, &known));
-    // Whatever is wrong behind it, all of the log says where.
+    // On any fault there, a scan of the whole log reports its place.
     let behind = behind.and_then(|behind| {
         let found = scan_behind(&segments, Scanner::new(disk, &key, known.clone()), &behind).ok()?;
         Some((behind, found))
     });
     let (scanned, older, mut rebuilt, synced) = match behind {
         Some((Behind { segment, mark, older, rebuilt, .. }, end)) => {
-            // The state names nothing that is not synced.
+            // The state names only synced data.
             let synced = if segment == end.0 { mark.end } else { 0 };
             (Ok(Some(end)), Some(older), rebuilt, synced)
         }
@@ -87,7 +87,7 @@ pub(super) fn open(
         None => (begin(disk, options, lock)?, None),
     };
     if unbegun.is_some() || end.is_none() {
-        // The segment before it, where there is one, was found to end with a checkpoint.
+        // The segment before it, if there is one, ends with a checkpoint.
         writer.begin_segment(disk).map_err(AuditError::Write)?;
     }
     if let (Some((first, _)), None) = (&end, unbegun) {
@@ -110,7 +110,7 @@ pub(super) fn open(
     Ok(Opened { writer, calls, keeper, start, older, rebuilt })
 }
 
-/// Reads all segments; gives the last one that was begun.
+/// Reads all segments; returns the last one that was begun.
 fn scan(segments: &[u64], mut scanner: Scanner<'_>) -> Result<Option<(u64, Scan)>, LogError> {
     let mut end: Option<(u64, Scan)> = None;
     for segment in segments {
@@ -121,7 +121,7 @@ fn scan(segments: &[u64], mut scanner: Scanner<'_>) -> Result<Option<(u64, Scan)
     Ok(end)
 }
 
-/// As [`scan`], from the checkpoint of the log's state on.
+/// As [`scan`], starting at the checkpoint of the log's state.
 fn scan_behind(segments: &[u64], mut scanner: Scanner<'_>, behind: &Behind) -> Result<(u64, Scan), LogError> {
     let Behind { segment, mark, note, .. } = behind;
     let is_last = |first: u64| segments.last() == Some(&first);
@@ -135,7 +135,7 @@ fn scan_behind(segments: &[u64], mut scanner: Scanner<'_>, behind: &Behind) -> R
     Ok(end)
 }
 
-/// Begins a log: its first checkpoint is of no records, and its first segment is still to be begun.
+/// Begins a log: its first checkpoint counts no records, and its first segment does not exist yet.
 fn begin(disk: &dyn Disk, options: &LogOptions, lock: Box<dyn DiskFile>) -> Result<Writer, AuditError> {
     let (frontier, (note, _)) = (Frontier::new(), sign(options, &Frontier::new())?);
     let (signed_end, signed_size) = (0, 0);
@@ -157,7 +157,7 @@ fn begin(disk: &dyn Disk, options: &LogOptions, lock: Box<dyn DiskFile>) -> Resu
     })
 }
 
-/// Goes on behind what was verified.
+/// Resumes after the verified part.
 fn resume(
     disk: &dyn Disk,
     options: &LogOptions,
@@ -175,8 +175,8 @@ fn resume(
     if !cut.is_empty() {
         file.truncate(kept.end).map_err(AuditError::Write)?;
     }
-    // What a process wrote and could not sync may be what a read shows now, and not be on the disk; a sync of it would then
-    // do nothing. Only the last batch can be like that, and under `System` the whole segment. It is written again.
+    // A read may return data that a process wrote but could not sync, and that is not on the disk; syncing it now would
+    // do nothing. Only the last batch can be in that state, and under `System` the whole segment. It is written again.
     write_again(disk, &mut *file, first, if system { known_synced } else { scan.batch }, kept.end)?;
     file.sync().map_err(AuditError::Write)?;
     disk.sync_folder().map_err(AuditError::Write)?;

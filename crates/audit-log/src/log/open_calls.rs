@@ -2,23 +2,23 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::{Record, Verdict};
 
-/// The most calls that are followed at a time. The later ones wait for the next opening of the log.
+/// Most calls that are tracked at a time. Later ones wait for the next opening of the log.
 const MAX_CALLS: usize = 65_536;
 
-/// Accepted decisions whose outcome is not in the log yet, by their numbers.
+/// Numbers of accepted decisions whose outcome is not in the log yet.
 ///
-/// It may name a decision that has an outcome, and never leaves one out that has none.
+/// It may name a decision that has an outcome, but never omits one that has none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenCalls {
     open: BTreeSet<u64>,
-    /// Outcomes that are not synced yet: their numbers, in order, and those of their decisions.
+    /// Outcomes that are not synced yet, in order: the number of the outcome and of its decision.
     ended: VecDeque<(u64, u64)>,
-    /// Number of the first decision that is not followed any more.
+    /// Number of the first decision that is not tracked.
     left_out: Option<u64>,
 }
 
 impl OpenCalls {
-    /// Notes a record that has just been given a number.
+    /// Notes a record that was just numbered.
     pub(super) fn note(&mut self, seq: u64, record: &Record) {
         if let Record::Decision(call) = record
             && call.verdict == Verdict::Accept
@@ -41,31 +41,31 @@ impl OpenCalls {
         }
     }
 
-    /// Takes an outcome that is in the log and synced.
+    /// Notes an outcome that is in the log and synced.
     pub(super) fn ended(&mut self, decision: u64) {
         self.open.remove(&decision);
     }
 
-    /// All records up to this number are synced.
+    /// Marks all records up to this number as synced.
     pub(super) fn synced(&mut self, upto: u64) {
         while let Some((_, decision)) = self.ended.pop_front_if(|(seq, _)| *seq <= upto) {
             self.open.remove(&decision);
         }
     }
 
-    /// The log goes on behind this number: those above it were refused, and are given again.
+    /// Drops records above this number: they were refused, and their numbers are assigned again.
     pub(super) fn cut_behind(&mut self, last: u64) {
         self.open.split_off(&last.saturating_add(1));
         self.ended.retain(|(seq, _)| *seq <= last);
     }
 
-    /// Takes all of them: their outcomes are written and synced now.
+    /// Takes all of them: the caller writes and syncs their outcomes now.
     pub(super) fn take(&mut self) -> BTreeSet<u64> {
         self.ended.clear();
         std::mem::take(&mut self.open)
     }
 
-    /// The number up to which each accepted decision has an outcome, where so many records are synced.
+    /// Returns the number up to which each accepted decision has an outcome, given `size` synced records.
     pub(super) fn settled(&self, size: u64) -> u64 {
         let first = self.open.first().copied().into_iter().chain(self.left_out).min();
         first.map_or(size, |first| size.min(first.saturating_sub(1)))

@@ -15,13 +15,14 @@ use crate::{
     AuditError, GapRecord, KnownLog, LogError, OutcomeBy, OutcomeKind, OutcomeRecord, Place, Record,
 };
 
-/// How much is read at once.
+/// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
-/// Records what the processes before this one left: the gap that the state knows, and an unknown outcome for each accepted decision
-/// that has none. Those processes have ended: the caller has the log's lock, and nothing of its own in it.
+/// Records the remains of earlier processes: the gap in the state, and an unknown outcome for each accepted decision
+/// without an outcome. Those processes have ended: the caller has the log's lock and has written nothing yet.
 ///
-/// Reads the log from where the state says that all decisions have an outcome. It is verified, or will be behind the first answer.
+/// Reads the log from the number up to which, by the state, all decisions have an outcome. These entries are verified
+/// already, or will be after the first answer.
 pub(super) fn recover(
     disk: &dyn Disk,
     options: &LogOptions,
@@ -32,14 +33,14 @@ pub(super) fn recover(
     let (mut calls, size) = (OpenCalls::default(), writer.frontier.size());
     let settled = known.map_or(0, |known| known.settled);
     let mut gap = known.and_then(|known| Some((known.checkpoint.size(), known.gap.clone()?)));
-    // Where the last process ended in order, there is nothing to read.
+    // If the last process ended normally, there is nothing to read.
     let last = if settled < size { u64::MAX } else { 0 };
     entries(disk, settled, last, |seq, line| {
         match Trace::of(line) {
             Trace::Accepted => calls.accepted(seq),
             Trace::Ended(decision) => calls.ended(decision),
             Trace::Gap => {
-                // The state was saved before it, and not since.
+                // The state was saved before this entry, and not since.
                 let is_this = |gap: &GapRecord| matches!(parse_line(line), Some((_, Record::Gap(it))) if it.from == gap.from);
                 gap.take_if(|(size, gap)| seq > *size && is_this(gap));
             }
@@ -65,13 +66,13 @@ pub(super) fn recover(
         append(disk, options, writer, &mut batch)?;
     }
     if options.durability == Durability::System && writer.frontier.size() > size {
-        // The state may say so from here on.
+        // From here on the state may count these records.
         writer.checkpoint(options)?;
     }
     Ok(calls)
 }
 
-/// The unknown outcome of the decision that is this line.
+/// Returns the unknown outcome of the decision on this line.
 fn unknown(seq: u64, line: &[u8], time: Timestamp) -> Result<Record, AuditError> {
     let Some((_, Record::Decision(call))) = parse_line(line) else {
         return Err(LogError::Malformed(Place { segment: 0, line: 0, byte: 0, entry: seq }).into());
@@ -109,12 +110,12 @@ fn append(
     Ok(())
 }
 
-/// Part of an entry that says what an earlier process left. Entries have one spelling, and in a text no quote stands without a
-/// backslash: what is found here is no part of a text.
+/// Part of an entry that shows the remains of an earlier process. Entries have one spelling, and a quote inside a text
+/// always follows a backslash, so a match is never part of a text.
 enum Trace {
     Accepted,
     Gap,
-    /// Outcome of the decision of that number.
+    /// Outcome of the decision with that number.
     Ended(u64),
     Other,
 }
@@ -142,7 +143,7 @@ fn number_behind(line: &[u8], member: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Reads the entries behind number `behind` up to number `last`, each with its number.
+/// Reads the entries after number `behind` up to number `last`, each with its number.
 fn entries(
     disk: &dyn Disk,
     behind: u64,
@@ -158,7 +159,7 @@ fn entries(
     for first in segments.iter().skip(is_behind.saturating_sub(1)) {
         let input = disk.read(&segment_name(*first), 0).map_err(AuditError::Unavailable)?;
         let mut input = BufReader::with_capacity(BUFFER, input);
-        // The head is no entry.
+        // The head is not an entry.
         let mut seq = *first;
         for is_head in std::iter::once(true).chain(std::iter::repeat(false)) {
             line.clear();

@@ -8,24 +8,25 @@ use crate::disk::{Disk, DiskFile};
 use crate::segment::{MAX_TAIL, Scan, Scanner, list_segments, read_range, segment_name};
 use crate::{AuditError, LogError, Place};
 
-/// How many bytes are written again at once.
+/// Bytes rewritten at once.
 const CHUNK: u64 = 64 << 10;
 
-/// What of a segment was found to be as it was written. It is not read again while the file is the same and no shorter.
+/// Part of a segment that was verified as written. It is not read again while the file is the same and no shorter.
 #[derive(Debug)]
 pub(super) struct Verified {
-    /// Tells whether the file is the same. It is never written or synced.
+    /// Handle to detect whether the file is the same. It is never written or synced.
     file: Box<dyn DiskFile>,
     first: u64,
     scan: Scan,
 }
 
-/// Goes on after a failure, in a new segment, behind what was acknowledged, or behind the batch that stands whole behind that.
+/// Continues after a failure, in a new segment, after the acknowledged records, or after a whole batch that follows
+/// them.
 ///
-/// INVARIANT: a checkpoint that reads show is not cut, whoever was refused with its batch: somebody may have read it. It
-/// is written again and synced with its batch, for what a read shows now need not be on the disk.
+/// INVARIANT: a checkpoint that reads return is not cut, even if its callers were refused: a reader may have seen it.
+/// It is written again and synced with its batch, because data that a read returns may not be on the disk.
 ///
-/// `last` becomes the number of the record behind which the log goes on, also where recording the cut fails.
+/// `last` is set to the number of the record after which the log continues, even if recording the cut fails.
 pub(super) fn reopen(
     disk: &dyn Disk,
     options: &LogOptions,
@@ -36,13 +37,13 @@ pub(super) fn reopen(
     let (first, name) = (writer.first, segment_name(writer.first));
     let size = disk.size(&name).map_err(unavailable)?;
     writer.require_lock()?;
-    // No more than one batch can be there, and no more than that is read into memory.
+    // At most one batch can follow, and no more than that is read into memory.
     if size.saturating_sub(writer.end) > MAX_TAIL {
         return Err(AuditError::Corrupt { at: writer.end });
     }
     let key = options.log_key();
     let mut scanner = Scanner::new(disk, &key, Vec::new());
-    // A segment with nothing but a head in it is made again from the start, also where that was begun and has failed.
+    // A segment with only a head is created again, also if an attempt to do so failed.
     let scan = match verify(disk, &mut scanner, writer, size) {
         Ok(mut scan) => {
             scanner.go_on(first, &mut scan, size)?;
@@ -64,19 +65,19 @@ pub(super) fn reopen(
     }
     if first != due {
         writer.keep_cut(disk, &read_range(disk, first, end.min(size), size)?).map_err(unavailable)?;
-        // Also where there is nothing to cut any more: it may have been cut before, and the sync of that have failed.
+        // Also if there is nothing left to cut: an earlier cut may have failed to sync.
         file.truncate(end).map_err(AuditError::Unavailable)?;
         file.sync().map_err(AuditError::Unavailable)?;
         writer.file = Some(file);
         writer.checkpoint(options)?;
     }
     writer.begin_segment(disk).map_err(AuditError::Unavailable)?;
-    // why: the record of the cut takes the next number, which was given to a refused record before.
+    // why: the record of the cut takes the next number, which a refused record had before.
     *last = Some(records);
     writer.record_cut(disk, options, time)
 }
 
-/// Makes sure that the segment is what was written to it, up to what was acknowledged.
+/// Verifies that the segment equals the written data, up to the acknowledged end.
 fn verify(
     disk: &dyn Disk,
     scanner: &mut Scanner<'_>,
@@ -86,7 +87,7 @@ fn verify(
     if size < writer.end {
         return Err(AuditError::Corrupt { at: size });
     }
-    // What is not synced may have been lost since: a read shows it only until the system drops its pages.
+    // Unsynced data may have been lost since: a read returns it only until the system drops its pages.
     let synced = |verified: &Verified| verified.scan.whole.end <= writer.synced;
     let mut before = writer.verified.take().filter(|it| it.first == writer.first && synced(it));
     if let Some(verified) = &mut before
@@ -113,7 +114,7 @@ fn verify(
     Ok(scan)
 }
 
-/// The segment must be the last one: of those behind it only the next can be ours, which was being made.
+/// Requires the segment to be the last one. Of later segments, only the next can be this writer's, half-created.
 fn require_last(disk: &dyn Disk, first: u64, due: u64) -> Result<(), AuditError> {
     let segments = list_segments(disk).map_err(AuditError::Unavailable)?;
     if segments.iter().any(|segment| *segment > first && *segment != due) {
@@ -122,7 +123,7 @@ fn require_last(disk: &dyn Disk, first: u64, due: u64) -> Result<(), AuditError>
     Ok(())
 }
 
-/// Writes what reads show in the place where they show it.
+/// Rewrites the bytes that reads return, at the same offsets.
 pub(super) fn write_again(
     disk: &dyn Disk,
     file: &mut dyn DiskFile,

@@ -22,23 +22,23 @@ use crate::{
     LogError, LogKey, LogNumber, LogStates, Record, list_logs, read_log, signed_key, verify_disk,
 };
 
-/// Which logs are retired.
+/// Selection of logs that may be retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetireWhich {
-    /// Any log, also one that is damaged or does not go on from its state.
+    /// Any log, even a damaged one or one that does not continue from its state.
     Any,
-    /// Only a folder whose logs all verify and go on from their state.
+    /// Only a folder whose logs all verify and continue from their state.
     Sound,
 }
 
-/// A log that was retired, and the one that goes on.
+/// A retired log, and the log that continues it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retired {
-    /// Folder in which the retired log lies now.
+    /// Folder that the retired log was moved to.
     pub folder: PathBuf,
-    /// The note that closed it.
+    /// Note that closed it.
     pub closing: ClosingNote,
     /// SHA-256 of the note's file.
     pub digest: Digest,
@@ -46,25 +46,25 @@ pub struct Retired {
     pub seq: u64,
 }
 
-/// Why a log could not be retired. Its files are as they were.
+/// Reason why a log could not be retired. Its files are unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetireError {
-    /// The log cannot be read, is in use, or does not verify where it has to; or the new one cannot be opened.
+    /// The log cannot be read, is in use, or does not verify although it has to; or the new log cannot be opened.
     #[error(transparent)]
     Log(#[from] AuditError),
-    /// The state is damaged where it speaks of a log of the folder, or has a checkpoint of it that another key signed.
+    /// The state's entry of a log in the folder is damaged, or has a checkpoint that another key signed.
     #[error("log `{origin}`")]
     State {
         /// Origin of the log.
         origin: KeyName,
-        /// The reason.
+        /// Reason of the failure.
         source: AuditError,
     },
-    /// The folder has a closing note that does not hold.
+    /// The folder has a closing note that does not verify.
     #[error(transparent)]
     Closing(#[from] ClosingError),
-    /// The log has no checkpoint that the key signed.
+    /// The log has no checkpoint signed by the key.
     #[error("no checkpoint in the folder is signed by the key")]
     Key,
     /// The log is a numbered one, whose origin is derived from the first log of its folder.
@@ -72,12 +72,12 @@ pub enum RetireError {
         "a numbered log has its origin from the folder that it lies in: retire that, with all logs in it"
     )]
     Numbered,
-    /// The new origin is or was a log's.
+    /// The new origin belongs or belonged to a log.
     #[error(
         "the origin `{origin}` is or was a log's, and two logs under one origin are a fork: choose another"
     )]
     Origin {
-        /// The origin.
+        /// The new origin.
         origin: KeyName,
     },
     /// The folder was closed for another log.
@@ -89,9 +89,9 @@ pub enum RetireError {
     /// A file cannot be read, written or moved.
     #[error("`{name}` cannot be retired")]
     File {
-        /// The file or folder.
+        /// Name of the file or folder.
         name: String,
-        /// The reason.
+        /// Reason of the failure.
         source: io::Error,
     },
 }
@@ -112,12 +112,12 @@ impl RetireError {
     }
 }
 
-/// Closes a folder of logs, moves it aside and begins another log in its place, under another origin: signs a note of what verifies
-/// and of all files as they are ([`ClosingNote`]), renames the folder to its name with `.retired-` and the beginning of the note's
-/// digest behind it, and records that in the new log ([`BeganRecord`]). `key` is the old log's; `next` has the new origin and key,
-/// and the state, which keeps the old origin.
+/// Closes a folder of logs, moves it aside and begins another log in its place, under another origin. It signs a note
+/// of the verified part and of the sums of all files ([`ClosingNote`]). It renames the folder to its name followed by
+/// `.retired-` and the beginning of the note's digest. It then records that in the new log ([`BeganRecord`]). `key` is
+/// the old log's key. `next` has the new origin and key, and the state, which keeps the old origin.
 ///
-/// Nothing is removed. After an interruption the same call finishes it; until then no writer opens the log.
+/// Nothing is removed. After an interruption the same call finishes the work; until then no writer opens the log.
 ///
 /// # Errors
 /// [`RetireError`].
@@ -144,8 +144,8 @@ pub fn retire_log(
     Ok(Retired { folder: path, closing, digest, seq })
 }
 
-/// Finds the log that an interrupted [`retire_log`] closed and moved, by its key and that of the log that goes on. That one may
-/// not be begun yet, or not be known to the state.
+/// Finds the log that an interrupted [`retire_log`] closed and moved, by its key and the key of the log that continues
+/// it. That log may not exist yet, or may be unknown to the state.
 ///
 /// # Errors
 /// [`RetireError`].
@@ -162,10 +162,10 @@ pub fn interrupted_retirement(
 /// Locks of the logs in a folder.
 type Locks = BTreeMap<LogNumber, Box<dyn DiskFile>>;
 
-/// Where a closed folder lies, the note and what it says.
+/// Path of a closed folder, its note as text, and the parsed note.
 type Moved = (PathBuf, String, ClosingNote);
 
-/// The folder of a log.
+/// Folder of a log.
 struct Folder {
     path: PathBuf,
     parent: PathBuf,
@@ -187,7 +187,7 @@ impl Folder {
         Ok(Self { path, parent, name })
     }
 
-    /// Finds the closed folder that an interrupted call moved. Refuses the origin of one that was retired before.
+    /// Finds the closed folder that an interrupted call moved. Refuses an origin that was retired before.
     fn find_moved(&self, key: &VerifyingKey, next: &LogKey) -> Result<Option<Moved>, RetireError> {
         let is_used =
             |(_, _, closing): &Moved| closing.logs.iter().any(|log| log.origin == next.origin().as_str());
@@ -196,7 +196,7 @@ impl Folder {
         if retired.iter().any(is_used) {
             return Err(RetireError::Origin { origin: next.origin().clone() });
         }
-        // why: what lies beside a folder that was not moved yet is a copy of it.
+        // why: a closed folder next to one that was not moved yet is a copy of it.
         let Some(moved) = retired.into_iter().find(goes_on).filter(|_| !has_note(&self.path)) else {
             return Ok(None);
         };
@@ -207,13 +207,13 @@ impl Folder {
         }
     }
 
-    /// Whether the note of a closed folder is signed under the origin that the folder's first log begins with.
+    /// Returns whether the note of a closed folder is signed under the origin that the folder's first log begins with.
     fn is_of_its_log((path, _, closing): &Moved, key: &VerifyingKey) -> bool {
         let first = Self::of(path).and_then(|folder| folder.first_key(key));
         first.is_ok_and(|first| first.origin().as_str() == closing.origin)
     }
 
-    /// The folders beside this one that were moved there under a note of the key, and copies of them.
+    /// Lists the folders next to this one that were moved there under a note of the key, and copies of them.
     fn retired(&self, key: &VerifyingKey) -> Result<Vec<Moved>, RetireError> {
         let prefix = format!("{}.retired-", self.name);
         let io = || failed(&self.parent.display().to_string());
@@ -225,7 +225,7 @@ impl Folder {
                 found.extend(closing.map(|(note, closing)| (entry.path(), note, closing)));
             }
         }
-        // The one that was moved has a shorter name than its copies.
+        // The moved folder has a shorter name than its copies.
         found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
         Ok(found)
     }
@@ -238,7 +238,7 @@ impl Folder {
         which: RetireWhich,
         now: Timestamp,
     ) -> Result<(Moved, Locks), RetireError> {
-        // A folder that another key signed is left as it is, without a lock in it.
+        // A folder that another key signed is left unchanged, without a lock file in it.
         self.first_key(&key.verifying_key())?;
         let mut locks = Locks::new();
         self.lock(&mut locks)?;
@@ -257,11 +257,11 @@ impl Folder {
             }
         };
         let undo = |error| {
-            // The log goes on as it was.
+            // The log continues as before.
             let _ = remove(&self.path.join(CLOSING)).and_then(|()| remove(&self.path.join(SUMS)));
             error
         };
-        // why: a process may have begun a numbered log, or have locked its folder, before it could see the note.
+        // why: a process may have begun a numbered log, or locked its folder, before it could see the note.
         self.lock(&mut locks).map_err(undo)?;
         if self.logs().map_err(undo)? != logs {
             return Err(undo(AuditError::Locked.into()));
@@ -275,7 +275,8 @@ impl Folder {
         Ok(((moved, note, closing), locks))
     }
 
-    /// Place to move the folder to: its name with the beginning of the note's digest, and a number where a copy has that.
+    /// Returns the path to move the folder to: its name with the beginning of the note's digest, and a number if a copy
+    /// has that name.
     fn free_name(&self, note: Digest) -> PathBuf {
         let digest = note.to_string();
         let name = format!("{}.retired-{}", self.name, digest.get(..12).unwrap_or(&digest));
