@@ -7,44 +7,45 @@ use crate::{
     base64,
 };
 
-/// The most bytes that a receipt has.
+/// Most bytes of a receipt.
 pub const MAX_RECEIPT_BYTES: usize = 1 << 20;
 
-/// What a receipt of this form begins to say of itself.
+/// Format name in a receipt.
 const FORM: &str = "countersign-receipt-1";
 
-/// The highest index that a receipt can name, so that every reader of JSON has it exactly.
+/// Highest index that a receipt can name: every JSON reader represents it exactly.
 const MAX_INDEX: u64 = (1 << 53) - 1;
 
-/// The most hashes of an inclusion proof.
+/// Most hashes of an inclusion proof.
 const MAX_PROOF: usize = 63;
 
-/// Why a receipt cannot be read or does not hold. Never holds any of it.
+/// Reason why a receipt cannot be read or does not verify. Never contains any of the receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiptError {
-    /// Not a JSON object of just the members of a receipt.
+    /// Not a JSON object with exactly the members of a receipt.
     #[error("the receipt is malformed")]
     Malformed,
-    /// The members of a receipt in JSON that is not canonical, as a pretty-printer writes it. Nothing was verified.
+    /// JSON with the members of a receipt, but not canonical, for example written by a pretty-printer. Nothing was
+    /// verified.
     #[error("receipt not in canonical JSON (RFC 8785): it was formatted anew")]
     Spelling,
     /// The receipt is longer than [`MAX_RECEIPT_BYTES`].
     #[error("the receipt is too long")]
     TooLong,
-    /// The checkpoint is none, or is not the log's.
+    /// The checkpoint is malformed, or does not belong to the log.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The checkpoint has signatures of others than the log and the witnesses that are known, or has one twice.
+    /// The checkpoint has a signature by a key other than the log's and the known witnesses', or has one twice.
     #[error("the checkpoint of the receipt has a signature of nobody known, or one twice")]
     Stranger,
-    /// Fewer of the known witnesses cosigned the checkpoint than have to.
+    /// Too few of the known witnesses cosigned the checkpoint.
     #[error("the checkpoint of the receipt is cosigned by too few witnesses")]
     Quorum,
     /// The proof does not lead from the record to the checkpoint.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// What is in the log at that place is not a record that this version reads, or says that it is another one.
+    /// The log's entry at that index is not a record that this version reads, or has another sequence number.
     #[error("the receipt holds no record with the sequence number of its place")]
     Record,
 }
@@ -66,15 +67,15 @@ impl ReceiptError {
     }
 }
 
-/// Holds the proof that one record is in a log: the record's line as it was written, the hashes from it to a root, and a
-/// checkpoint with that root. Who has the log's public key needs nothing else, and no connection to anything.
+/// Proof that one record is in a log: the record's line as written, the hashes from it to a root, and a checkpoint with
+/// that root. A verifier needs only the log's public key, and no connection.
 ///
-/// Its text form is canonical JSON (RFC 8785, recipe `jcs-1`), and no byte of it can be changed unseen: each is in what is
-/// hashed, or signed, or has one spelling. Only cosignatures can be left out or be in another order. One newline ends it;
-/// a reader takes any JSON whitespace there, or nothing, since programs that pass text on add and strip it.
+/// Its text form is canonical JSON (RFC 8785, recipe `jcs-1`). Every changed byte is detected, because each is hashed,
+/// signed, or has only one spelling. Only cosignatures can be left out or reordered. The text ends with one newline. A
+/// reader accepts any JSON whitespace there, or none, because programs that forward text add and strip it.
 ///
-/// A receipt says what the log holds, for an accepted call as for a refused one. It does not say that the log's owner
-/// shows everybody the same log; cosignatures of witnesses do ([`verify_witnessed`](Self::verify_witnessed)).
+/// A receipt shows what the log holds, for accepted and for refused calls. It does not show that every reader sees the
+/// same log; cosignatures of witnesses do ([`verify_witnessed`](Self::verify_witnessed)).
 ///
 /// ```
 /// use countersign_audit_log::{Checkpoint, LogKey, Receipt};
@@ -99,11 +100,11 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Puts a receipt together from a line of the log without its newline, the proof of it, and the note of the checkpoint
-    /// that the proof leads to. Whether they belong together is for [`verify`](Self::verify) to say.
+    /// Builds a receipt from a line of the log without its newline, its inclusion proof, and the note of the checkpoint
+    /// that the proof leads to. [`verify`](Self::verify) checks that they belong together.
     ///
     /// # Errors
-    /// [`ReceiptError::TooLong`]; [`ReceiptError::Malformed`] when the line is not UTF-8 or the index is 2^53 or above.
+    /// [`ReceiptError::TooLong`]; [`ReceiptError::Malformed`] if the line is not UTF-8, or the index is 2^53 or above.
     pub fn new(line: &[u8], proof: &InclusionProof, note: &str) -> Result<Self, ReceiptError> {
         let line = std::str::from_utf8(line).map_err(|_| ReceiptError::Malformed)?;
         if proof.index() > MAX_INDEX {
@@ -125,7 +126,7 @@ impl Receipt {
         Ok(Self { json, record, index, proof: proof.path().to_vec(), checkpoint })
     }
 
-    /// Reads a receipt, without the whitespace behind it.
+    /// Parses a receipt. Ignores whitespace after it.
     ///
     /// # Errors
     /// [`ReceiptError::TooLong`], [`ReceiptError::Malformed`], [`ReceiptError::Spelling`].
@@ -152,32 +153,32 @@ impl Receipt {
         Some(Self { json, record: wire.record, index: wire.index, proof, checkpoint: wire.checkpoint })
     }
 
-    /// The receipt as text, its newline included.
+    /// The receipt as text, newline included.
     #[must_use]
     pub fn to_json(&self) -> &str {
         &self.json
     }
 
-    /// The note of the checkpoint, on nobody's word: for finding out which log's key is needed.
+    /// Returns the checkpoint's note, unverified, to find out which log's key is needed.
     #[must_use]
     pub fn unverified_checkpoint(&self) -> &str {
         &self.checkpoint
     }
 
-    /// Verifies it with the log's key alone. A checkpoint that others signed too is not taken: their signatures could not
-    /// be verified here, and so could be changed.
+    /// Verifies the receipt with only the log's key. Refuses a checkpoint with other signatures: they could not be
+    /// verified here, and so could be changed.
     ///
     /// # Errors
-    /// [`ReceiptError`] when it does not hold.
+    /// [`ReceiptError`] if it does not verify.
     pub fn verify(&self, log: &LogKey) -> Result<VerifiedReceipt, ReceiptError> {
         self.verify_witnessed(log, &[], 0)
     }
 
-    /// Verifies it with the log's key and the keys of witnesses: of all those at least that cosigned its checkpoint. As many of
-    /// them have to have cosigned as `quorum` says, each public key counted once.
+    /// Verifies the receipt with the log's key and the keys of witnesses, which must include all that cosigned its
+    /// checkpoint. At least `quorum` of them must have cosigned; each public key counts once.
     ///
     /// # Errors
-    /// [`ReceiptError`] when it does not hold.
+    /// [`ReceiptError`] if it does not verify.
     pub fn verify_witnessed(
         &self,
         log: &LogKey,
@@ -194,7 +195,7 @@ impl Receipt {
         let leaf = LeafHash::of(self.record.as_bytes());
         verify_inclusion(&leaf, self.index, witnessed.checkpoint().head(), &self.proof)?;
         let (sequence, record) = parse_line(self.record.as_bytes()).ok_or(ReceiptError::Record)?;
-        // A leaf that says its own place, so that the proof is not all there is to say it.
+        // The leaf states its own place, so the proof is not the only evidence of it.
         if self.index.checked_add(1) != Some(sequence) {
             return Err(ReceiptError::Record);
         }
@@ -202,7 +203,7 @@ impl Receipt {
     }
 }
 
-/// A receipt as it travels.
+/// Wire form of a receipt.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
@@ -213,9 +214,9 @@ struct Wire {
     record: String,
 }
 
-/// Holds a record that is in a log. Only [`Receipt::verify`] and [`Receipt::verify_witnessed`] give one.
+/// Record that is in a log. Only [`Receipt::verify`] and [`Receipt::verify_witnessed`] return one.
 ///
-/// Registry version, goal, plan, approval and evidence of a decision are in the record itself ([`CallRecord`]).
+/// A decision's registry version, goal, plan, approval and evidence are in the record itself ([`CallRecord`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedReceipt {
     sequence: u64,
@@ -225,7 +226,7 @@ pub struct VerifiedReceipt {
 }
 
 impl VerifiedReceipt {
-    /// The record's sequence number, from 1.
+    /// Sequence number of the record, from 1.
     #[must_use]
     pub const fn sequence(&self) -> u64 {
         self.sequence
@@ -237,25 +238,25 @@ impl VerifiedReceipt {
         &self.record
     }
 
-    /// The decision, where the record is one.
+    /// Returns the decision, if the record is one.
     #[must_use]
     pub const fn decision(&self) -> Option<&CallRecord> {
         if let Record::Decision(call) = &self.record { Some(call) } else { None }
     }
 
-    /// The record's line, as it is in the log.
+    /// The record's line, as in the log.
     #[must_use]
     pub fn line(&self) -> &str {
         &self.line
     }
 
-    /// The checkpoint under which it was verified.
+    /// Checkpoint under which the record was verified.
     #[must_use]
     pub const fn checkpoint(&self) -> &Checkpoint {
         self.witnessed.checkpoint()
     }
 
-    /// The cosignatures of known witnesses on that checkpoint.
+    /// Cosignatures of known witnesses on that checkpoint.
     #[must_use]
     pub fn cosignatures(&self) -> &[Cosignature] {
         self.witnessed.cosignatures()

@@ -6,7 +6,7 @@ use countersign_keys::trusted::{open_unfollowed_with, require_only_name};
 
 use super::{Disk, DiskFile};
 
-/// A folder of the file system.
+/// Folder of the file system.
 ///
 /// ```
 /// use countersign_audit_log::{Disk, FolderDisk};
@@ -18,15 +18,15 @@ use super::{Disk, DiskFile};
 /// ```
 #[derive(Clone, Debug)]
 pub struct FolderDisk {
-    /// Absolute: it must lead to the same folder after the process has changed its own.
+    /// Absolute, so that it leads to the same folder after the process changes its working directory.
     path: PathBuf,
 }
 
 impl FolderDisk {
-    /// Takes a folder that is there.
+    /// Opens an existing folder.
     ///
     /// # Errors
-    /// As the system reports them; [`io::ErrorKind::NotADirectory`] for anything but a folder.
+    /// Errors of the system; [`io::ErrorKind::NotADirectory`] for anything but a folder.
     pub fn existing(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         if fs::metadata(&path)?.is_dir() {
@@ -36,7 +36,7 @@ impl FolderDisk {
         }
     }
 
-    /// Takes a folder, which it makes if it is not there, for its owner alone (mode 0700). What it lies in must be there.
+    /// Opens a folder. Creates it if it is missing, for its owner only (mode 0700). Its parent must exist.
     ///
     /// # Errors
     /// As [`existing`](Self::existing).
@@ -50,7 +50,7 @@ impl FolderDisk {
         Self::existing(path)
     }
 
-    /// The folder.
+    /// Path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -63,7 +63,7 @@ impl FolderDisk {
         options
     }
 
-    /// Opens a file to be written, never through a link: what it leads to is not the log's.
+    /// Opens a file for writing, never through a link, whose target is not the log's.
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<FolderFile> {
         let path = self.path.join(name);
         let (file, about) = open_unfollowed_with(&path, options)?;
@@ -83,7 +83,8 @@ fn private_folder() -> fs::DirBuilder {
     fs::DirBuilder::new()
 }
 
-/// Opening a FIFO to read it would wait for its other end, so this is asked before, and again of the open file.
+/// Refuses anything but a regular file. Opening a FIFO for reading would block, so callers check before opening, and
+/// check the open file again.
 fn require_file(metadata: &fs::Metadata) -> io::Result<()> {
     if metadata.is_file() { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
@@ -91,7 +92,7 @@ fn require_file(metadata: &fs::Metadata) -> io::Result<()> {
 impl Disk for FolderDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         let names = fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name().into_string()));
-        // A name that is no text is none of ours.
+        // A name that is not Unicode is not the log's.
         names.filter_map(|name: io::Result<_>| name.map(Result::ok).transpose()).collect()
     }
 
@@ -187,7 +188,7 @@ fn write_all_at(file: &mut File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     io::Write::write_all(file, bytes)
 }
 
-/// Tells one file from another: its device and inode.
+/// Identity of a file: its device and inode.
 #[cfg(unix)]
 type Identity = (u64, u64);
 

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use super::{Disk, DiskFile, FolderDisk};
 
-/// A log and the archives of its oldest segments, to be read as one folder. It cannot be written.
+/// Reads a log and the archives of its oldest segments as one folder. Read-only.
 ///
-/// A file that several of the folders have is read from the first of them.
+/// If several folders have a file, it is read from the first of them.
 #[derive(Clone, Debug)]
 pub struct JoinedDisk(Vec<FolderDisk>);
 
 impl JoinedDisk {
-    /// Takes folders that are there.
+    /// Opens existing folders.
     ///
     /// # Errors
     /// As [`FolderDisk::existing`].
@@ -19,7 +19,7 @@ impl JoinedDisk {
         folders.into_iter().map(FolderDisk::existing).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Returns what the first folder gives that has the file.
+    /// Returns the result of the first folder that has the file.
     fn first<T>(&self, ask: impl Fn(&FolderDisk) -> io::Result<T>) -> io::Result<T> {
         let missing = |result: &io::Result<T>| {
             result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

@@ -290,7 +290,8 @@ impl Folder {
         Ok(list_logs(&self.path).map_err(AuditError::from)?)
     }
 
-    /// Key of the folder's first log, by the checkpoint that it begins with, or that of another log in it.
+    /// Returns the key of the folder's first log, by the checkpoint that it begins with, or by that of another log in
+    /// the folder.
     fn first_key(&self, key: &VerifyingKey) -> Result<LogKey, RetireError> {
         for number in self.logs()? {
             let found = signed_key(number.folder_in(&self.path), key).map_err(AuditError::from)?;
@@ -312,7 +313,7 @@ impl Folder {
         Err(RetireError::Key)
     }
 
-    /// Locks every log of the folder against writers, and every numbered folder in which one can be begun.
+    /// Locks every log of the folder against writers, and every numbered folder in which a log can be begun.
     fn lock(&self, locks: &mut Locks) -> Result<(), RetireError> {
         let names = FolderDisk::existing(&self.path).and_then(|disk| disk.list());
         let names = names.map_err(AuditError::Unavailable)?;
@@ -324,7 +325,7 @@ impl Folder {
             }
             let lock = FolderDisk::existing(path).and_then(|disk| disk.lock(LOCK));
             let mut lock = lock.map_err(AuditError::Unavailable)?.ok_or(AuditError::Locked)?;
-            // Another call may have moved it between opening and locking.
+            // Another call may have moved the folder between opening and locking.
             if lock.size_in_place().map_err(AuditError::Unavailable)?.is_none() {
                 return Err(AuditError::Replaced.into());
             }
@@ -333,7 +334,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Judges each log that is there or that the state knows.
+    /// Verifies each log that is in the folder or in the state.
     fn survey(
         &self,
         first: &LogKey,
@@ -382,7 +383,7 @@ impl Folder {
         let name = self.path.display().to_string();
         let sums = FolderSums::of(&self.path).map_err(failed(&name))?;
         for sum in &sums.files {
-            // A process that was killed may not have synced all that a read shows.
+            // A process that was killed may not have synced all data that a read returns.
             let synced = File::open(self.path.join(&sum.name)).and_then(|file| file.sync_all());
             synced.map_err(failed(&sum.name))?;
         }
@@ -401,7 +402,7 @@ impl Folder {
     }
 }
 
-/// How far a log verifies, and why no further.
+/// Returns how far a log verifies, and the reason why no further.
 fn judge(
     disk: Option<&FolderDisk>,
     number: LogNumber,
@@ -443,7 +444,7 @@ fn closed(
     }
 }
 
-/// Refuses an origin that a log has or had, and one that would be that of a numbered log beside it.
+/// Refuses an origin that belongs or belonged to a log, and one that a numbered log next to it would have.
 fn require_new(first: &LogKey, next: &KeyName, states: &LogStates) -> Result<(), RetireError> {
     let derived = |name: &str, of: &str| {
         name.strip_prefix(of)
@@ -458,7 +459,7 @@ fn require_new(first: &LogKey, next: &KeyName, states: &LogStates) -> Result<(),
     Ok(())
 }
 
-/// The closing note of a folder, if this key signed it, under whichever origin.
+/// Returns the closing note of a folder, if this key signed it, under any origin.
 fn read_any_closing(folder: &Path, key: &VerifyingKey) -> Option<(String, ClosingNote)> {
     #[derive(serde::Deserialize)]
     struct OfOrigin {
@@ -472,7 +473,7 @@ fn read_any_closing(folder: &Path, key: &VerifyingKey) -> Option<(String, Closin
     Some((note, closing))
 }
 
-/// Number of the entry that names the note.
+/// Returns the number of the entry that names the note.
 fn began(folder: &Path, closing: Digest) -> Result<Option<u64>, AuditError> {
     for entry in read_log(folder)? {
         let entry = entry?;

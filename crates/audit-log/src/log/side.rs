@@ -9,39 +9,40 @@ use crate::segment::{
 };
 use crate::side_files::{ResumedSide, open_side};
 
-/// Writes the side file of the segment that is being written, in pieces and without a sync. Where that fails, the segment goes
-/// without: a reader makes the file anew.
+/// Writes the side file of the current segment, in pieces and without syncing. If that fails, the segment has no side
+/// file, and a reader rebuilds it.
 ///
-/// A kill leaves a file that lacks a piece. The next reader or writer completes it from the segment. The file has every inner node:
-/// tiles of 256 hashes would halve it, but then readers would hash again.
+/// A kill leaves a file that lacks a piece. The next reader or writer completes it from the segment. The file has every
+/// inner node: tiles of 256 hashes would halve it, but readers would have to hash again.
 #[derive(Debug)]
 pub(super) struct Side {
-    /// A segment of so many records has a side file.
+    /// Least number of records of a segment with a side file.
     from: u64,
     first: u64,
-    /// The record that comes next.
+    /// Number of the next record.
     due: u64,
     /// Bytes that are not in the file yet.
     buffer: Vec<u8>,
-    /// How long the file is.
+    /// Size of the file.
     written: u64,
     file: Option<Box<dyn DiskFile>>,
     is_off: bool,
 }
 
 impl Side {
-    /// For the next segment, which has just begun with that line.
+    /// Begins the file of the next segment, whose first line is `head`.
     pub(super) fn begin(&mut self, first: u64, head: &[u8]) {
         let buffer = side_header(first, head.strip_suffix(b"\n").unwrap_or(head));
         *self = Self { from: self.from, first, due: first, buffer, written: 0, file: None, is_off: false };
     }
 
-    /// Without a side file.
+    /// Returns a state that writes no side file.
     pub(super) const fn off(from: u64) -> Self {
         Self { from, first: 0, due: 0, buffer: Vec::new(), written: 0, file: None, is_off: true }
     }
 
-    /// Goes on behind the last record of a segment, and says which file was made anew. Where that fails, the segment goes without.
+    /// Resumes after the last record of a segment, and returns the file that was rebuilt, if any. If resuming fails,
+    /// the segment has no side file.
     pub(super) fn resume(
         disk: &dyn Disk,
         first: u64,
@@ -61,7 +62,7 @@ impl Side {
         (side, Some(RebuiltSide { file, failure }))
     }
 
-    /// Adds the records of a batch that was written at `start`.
+    /// Adds the records of a batch that was written at offset `start`.
     pub(super) fn add(&mut self, start: u64, places: &[SidePlace], nodes: &[NodeHash]) {
         if self.is_off {
             return;
@@ -75,14 +76,14 @@ impl Side {
         }
     }
 
-    /// Writes what there is, once that is worth a write.
+    /// Writes the buffer once it is large enough.
     pub(super) fn flush_much(&mut self, disk: &dyn Disk) {
         if self.buffer.len() >= LEAST_BYTES {
             self.flush(disk);
         }
     }
 
-    /// Writes what there is, unless the segment is too short for a side file.
+    /// Writes the buffer, unless the segment is too short for a side file.
     pub(super) fn flush(&mut self, disk: &dyn Disk) {
         let is_due = self.written > 0 || self.due.saturating_sub(self.first) >= self.from;
         if is_due && !self.is_off && self.write(disk).is_err() {
@@ -105,7 +106,7 @@ impl Side {
         Ok(())
     }
 
-    /// Opens or makes the file, and cuts it to the bytes that are known to be good.
+    /// Opens or creates the file, and cuts it to the bytes that are known to be valid.
     fn open(&self, disk: &dyn Disk) -> io::Result<Box<dyn DiskFile>> {
         let mut file = open_side(disk, self.first)?;
         if file.size_in_place()?.is_some_and(|size| size > self.written) {
@@ -114,7 +115,7 @@ impl Side {
         Ok(file)
     }
 
-    /// Ends the file of a segment that is complete with the list of its calls.
+    /// Completes the file of a closed segment with the list of its calls.
     pub(super) fn close(&mut self, disk: &dyn Disk) {
         self.flush(disk);
         if !self.is_off && self.written == side_offset(self.first, self.due) {

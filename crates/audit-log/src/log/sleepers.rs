@@ -1,8 +1,8 @@
 use std::thread::Thread;
 
-/// Callers that sleep, each until the record of its number is kept; for 0, until somebody is done with the writer.
+/// Sleeping callers, each until the record of its number is kept; with number 0, until the writer is back.
 ///
-/// Whoever wakes for no reason and is not taken out stands here twice once it sleeps again. That costs it one more wake.
+/// A caller that wakes spuriously and is not removed is listed twice once it sleeps again. That costs one more wake.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers(Vec<(u64, Thread)>);
 
@@ -11,12 +11,12 @@ impl Sleepers {
         self.0.push((seq, thread));
     }
 
-    /// Takes out one that woke by itself. Not by its number: in a later life somebody else may have that.
+    /// Removes a caller that woke by itself. Not by number: in a later life another caller may have it.
     pub(crate) fn remove(&mut self, thread: &Thread) {
         self.0.retain(|(_, sleeper)| sleeper.id() != thread.id());
     }
 
-    /// Takes out those up to a number, and one more, who sees to the next batch.
+    /// Removes the callers up to a number, and one more that leads the next batch.
     pub(crate) fn wake(&mut self, kept: u64) -> Vec<Thread> {
         let mut next = true;
         let told = |(seq, _): &mut (u64, Thread)| *seq <= kept || std::mem::take(&mut next);

@@ -13,35 +13,35 @@ use crate::line::record_body;
 use crate::segment::{Head, MAX_LINE, MAX_TAIL, Scan, checkpoint_line, segment_name};
 use crate::{AuditError, Checkpoint, Record, RecoveredRecord};
 
-/// What is acknowledged, and the file in which it goes on.
+/// Acknowledged part of the log, and the file that continues it.
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// What makes this the only writer.
+    /// Lock that makes this the only writer.
     pub(super) lock: Box<dyn DiskFile>,
-    /// None after a failure.
+    /// `None` after a failure.
     pub(super) file: Option<Box<dyn DiskFile>>,
-    /// Number of the segment.
+    /// First record of the segment.
     pub(super) first: u64,
-    /// Where the segment ends.
+    /// Size of the segment in bytes.
     pub(super) end: u64,
-    /// All records.
+    /// Tree of all records.
     pub(super) frontier: Frontier,
-    /// Where its last checkpoint ends, and how many records that counts.
+    /// End of the segment's last checkpoint, and the number of records that it counts.
     pub(super) signed_end: u64,
     pub(super) signed_size: u64,
     /// Note of the last checkpoint.
     pub(super) note: String,
-    /// Up to where the segment is synced: all of it, but under `System` and when another sync of it has failed.
+    /// Synced size of the segment: all of it, except under `System` and after a further sync has failed.
     pub(super) synced: u64,
-    /// What was cut and is not recorded yet.
+    /// Bytes that were cut, until that is recorded.
     pub(super) cut: Option<CutBytes>,
-    /// What this writer wrote into a segment in which nothing is acknowledged yet: it may be cut without being kept.
+    /// Bytes that this writer wrote into a segment without acknowledged records: they may be cut without being saved.
     pub(super) own: Vec<u8>,
-    /// What was cut, recorded, and not asked for yet.
+    /// Cuts that were recorded and not returned to a caller yet.
     pub(super) recovered: Vec<CutBytes>,
-    /// What of it need not be read again when it is opened anew.
+    /// Part of the segment that need not be read again on reopening.
     pub(super) verified: Option<Verified>,
-    /// The segment's side file.
+    /// Side file of the segment.
     pub(super) side: Side,
 }
 
@@ -50,8 +50,8 @@ impl Writer {
         self.file.is_none()
     }
 
-    /// Writes a batch, behind which the records are those of `frontier`, and syncs it if the options say so. Leaves everything
-    /// as it was, and no file, if that fails.
+    /// Writes a batch and syncs it if the options say so. `frontier` is the tree after it. If that fails, everything
+    /// stays unchanged, except that there is no file.
     pub(super) fn append(
         &mut self,
         disk: &dyn Disk,
@@ -87,10 +87,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts a checkpoint behind the last record if there is none, and syncs what was not.
+    /// Writes a checkpoint after the last record, if it has none, and syncs the unsynced part.
     pub(super) fn checkpoint(&mut self, options: &LogOptions) -> Result<(), AuditError> {
         if self.frontier.size() == self.signed_size {
-            // Written with the last batch; under `System`, nobody has synced it.
+            // Written with the last batch; under `System` it is not synced.
             return self.write(&[], options.durability == Durability::System);
         }
         let (note, line) = sign(options, &self.frontier)?;
@@ -103,21 +103,21 @@ impl Writer {
         (self.signed_end, self.signed_size, self.note) = (self.end, self.frontier.size(), note);
     }
 
-    /// Size and note of the last checkpoint, if it is synced.
+    /// Returns size and note of the last checkpoint, if it is synced.
     pub(super) fn synced_checkpoint(&self) -> Option<(u64, &str)> {
         (self.signed_end <= self.synced).then_some((self.signed_size, self.note.as_str()))
     }
 
-    /// Refuses once another writer could take a lock of that name: the folder is another, or the lock was deleted.
+    /// Fails once another writer could take a lock of that name: the folder was replaced, or the lock was deleted.
     pub(super) fn require_lock(&mut self) -> Result<(), AuditError> {
         let size = self.lock.size_in_place().map_err(AuditError::Unavailable)?;
         size.map(drop).ok_or(AuditError::LockReplaced)
     }
 
-    /// Writes at the end. INVARIANT: there is no file until all of it has succeeded.
+    /// Appends bytes. INVARIANT: `file` is `None` until everything has succeeded.
     fn write(&mut self, bytes: &[u8], sync: bool) -> Result<(), AuditError> {
         let mut file = self.file.take().ok_or(AuditError::Poisoned)?;
-        // Where the folder is another, both are gone.
+        // If the folder was replaced, both are gone.
         let size = file.size_in_place().map_err(AuditError::Write)?.ok_or(AuditError::Replaced)?;
         self.require_lock()?;
         if size != self.end {
@@ -129,7 +129,7 @@ impl Writer {
         if sync {
             file.sync().map_err(AuditError::Write)?;
         }
-        // Whoever takes the folder over from here on finds all of it, and does not cut it.
+        // A process that takes over the folder from here on finds all of the bytes, and does not cut them.
         self.require_lock()?;
         self.end = self.end.saturating_add(bytes.len() as u64);
         if sync {
@@ -139,7 +139,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the segment with a checkpoint, synced, and begins the next one.
+    /// Ends the segment with a synced checkpoint, and begins the next one.
     fn rotate(&mut self, disk: &dyn Disk, options: &LogOptions) -> Result<(), AuditError> {
         self.checkpoint(options)?;
         self.side.close(disk);
@@ -147,14 +147,15 @@ impl Writer {
         let had_cut = self.cut.is_some();
         self.begin_segment(disk).map_err(AuditError::Write)?;
         if self.cut.is_some() && !had_cut {
-            // Its record comes first, and the batch has numbers already.
+            // The record of the cut comes first, but the batch has its numbers already.
             self.file = None;
             return Err(AuditError::Write(io::ErrorKind::AlreadyExists.into()));
         }
         Ok(())
     }
 
-    /// Begins a segment behind the last record, which a checkpoint counts. What is there under its name was never finished.
+    /// Begins a segment after the last record, which a checkpoint must count. An existing file of that name was never
+    /// completed.
     pub(super) fn begin_segment(&mut self, disk: &dyn Disk) -> io::Result<()> {
         let first = self.frontier.size().saturating_add(1);
         let name = segment_name(first);
@@ -183,11 +184,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes up that all is synced, and the batch behind a failure that ends with its checkpoint, if there is one.
+    /// Marks everything as synced. Adopts the batch after a failure that ends with its checkpoint, if there is one.
     pub(super) fn adopt(&mut self, batch: Option<Scan>) {
         if let Some(Scan { kept, note, .. }) = batch {
             if kept.frontier.size() > self.frontier.size() {
-                // While a cut is to be recorded no other record is written.
+                // Until a cut is recorded, no other record is written.
                 self.recovered.extend(self.cut.take());
             }
             (self.end, self.frontier) = (kept.end, kept.frontier);
@@ -196,7 +197,7 @@ impl Writer {
         self.synced = self.end;
     }
 
-    /// Keeps bytes that are cut next, and remembers them until they are recorded.
+    /// Saves bytes that are about to be cut, and keeps them until the cut is recorded.
     pub(super) fn keep_cut(&mut self, disk: &dyn Disk, bytes: &[u8]) -> io::Result<()> {
         if !bytes.is_empty() {
             self.cut = cut::keep(disk, self.frontier.size().saturating_add(1), bytes)?;
@@ -204,7 +205,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Records what was cut.
+    /// Records the cut, if there is one.
     pub(super) fn record_cut(
         &mut self,
         disk: &dyn Disk,
@@ -225,7 +226,7 @@ impl Writer {
     }
 }
 
-/// Signs a checkpoint: its note, and its line.
+/// Signs a checkpoint, and returns its note and its line.
 pub(super) fn sign(options: &LogOptions, frontier: &Frontier) -> Result<(String, Vec<u8>), AuditError> {
     let note = Checkpoint::new(options.origin.clone(), frontier.head()).sign(&options.key);
     let line = checkpoint_line(&note).map_err(AuditError::Write)?;

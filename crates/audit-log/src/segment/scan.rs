@@ -8,15 +8,15 @@ use super::{CHECKPOINT, Head, MAX_LINE, is_checkpoint, is_object, parse_checkpoi
 use crate::line::record_prefix;
 use crate::{Checkpoint, Disk, LogError, LogKey, Place};
 
-/// How much is read at once.
+/// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
-/// The times of records, as the records have them.
+/// Times in the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) first: Option<Timestamp>,
     pub(crate) last: Option<Timestamp>,
-    /// How many records are older than the one before them.
+    /// Number of records with a time before that of the record before them.
     pub(crate) went_back: u64,
     pub(crate) first_went_back: Option<u64>,
 }
@@ -32,44 +32,44 @@ impl Times {
     }
 }
 
-/// How far a segment goes, and what the log is up to there.
+/// Position in a segment, and the log up to there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
     /// Offset in the segment.
     pub(crate) end: u64,
     /// Lines up to there.
     pub(crate) lines: u64,
-    /// All records up to there.
+    /// Tree of all records up to there.
     pub(crate) frontier: Frontier,
     pub(crate) times: Times,
 }
 
-/// What a segment holds.
+/// Content of a segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
-    /// Up to its last checkpoint.
+    /// Position of its last checkpoint.
     pub(crate) kept: Mark,
-    /// Up to its last whole record, where nothing was lost before it; otherwise as `kept`.
+    /// Position of its last whole record, if nothing was lost before it; otherwise as `kept`.
     pub(crate) whole: Mark,
-    /// Where what that checkpoint was written with begins.
+    /// Offset of the batch that ends with that checkpoint.
     pub(crate) batch: u64,
     /// Note of that checkpoint.
     pub(crate) note: String,
-    /// How long it is.
+    /// Size of the segment in bytes.
     pub(crate) size: u64,
 }
 
-/// Reads segments one after the other, and holds one line, one frontier and no record.
+/// Reads segments in order, and keeps one line, one frontier and no record in memory.
 pub(crate) struct Scanner<'a> {
     disk: &'a dyn Disk,
     key: &'a LogKey,
-    /// Checkpoints that were kept elsewhere and are still to come, the smallest last.
+    /// Checkpoints kept elsewhere that the scan has not reached yet, the smallest last.
     known: Vec<Checkpoint>,
     most_known: u64,
-    /// A known checkpoint that the records were found to differ from. That is a fork once a checkpoint of the log is behind them;
-    /// before that they may be damaged.
+    /// Known checkpoint that the records differ from. It is a fork once a checkpoint of the log follows; before that
+    /// the records may be damaged.
     forked: Option<u64>,
-    /// Where the log has got to; none before the first segment.
+    /// Position of the scan; `None` before the first segment.
     at: Option<Mark>,
     note: String,
     pub(crate) checkpoints: u64,
@@ -88,18 +88,18 @@ impl<'a> Scanner<'a> {
         Self { disk, key, known, most_known, forked: None, at: None, note: String::new(), checkpoints: 0 }
     }
 
-    /// Note of the last checkpoint that was verified; empty before the first.
+    /// Note of the last verified checkpoint; empty before the first.
     pub(crate) fn note(&self) -> &str {
         &self.note
     }
 
-    /// Reads one segment, of which the log may end with the last one. `Ok(None)` when the last one was never begun.
+    /// Reads one segment. `last` marks the log's last segment. Returns `None` if that was never begun.
     pub(crate) fn segment(&mut self, first: u64, last: bool) -> Result<Option<Scan>, LogError> {
         let size = self.disk.size(&segment_name(first))?;
         self.segment_upto(first, last, size)
     }
 
-    /// As [`segment`](Self::segment), as if the file had that many bytes.
+    /// As [`segment`](Self::segment), as if the file had `size` bytes.
     pub(crate) fn segment_upto(
         &mut self,
         first: u64,
@@ -116,7 +116,8 @@ impl<'a> Scanner<'a> {
         self.rest(first, last, &mut lines, scan).map(Some)
     }
 
-    /// As [`segment`](Self::segment), of the first segment that is read, from behind one of its checkpoints on, which was verified.
+    /// As [`segment`](Self::segment), for the first segment to read, starting after one of its checkpoints that was
+    /// verified.
     pub(crate) fn segment_behind(
         &mut self,
         first: u64,
@@ -132,7 +133,7 @@ impl<'a> Scanner<'a> {
         self.rest(first, last, &mut lines, Scan { kept, whole, batch: mark.end, note, size })
     }
 
-    /// Reads a segment to its end.
+    /// Reads the rest of a segment.
     fn rest(&mut self, first: u64, last: bool, lines: &mut Lines, mut scan: Scan) -> Result<Scan, LogError> {
         let trouble = self.lines(lines, &mut scan)?;
         let rest = scan.size.saturating_sub(scan.kept.end);
@@ -147,7 +148,8 @@ impl<'a> Scanner<'a> {
         Ok(scan)
     }
 
-    /// Refuses what comes behind the last checkpoint unless a crash can have left it. Where it lost a page, nothing of it counts.
+    /// Refuses bytes after the last checkpoint unless a crash can have left them. If the crash lost a page, none of
+    /// them count.
     fn tail(&self, first: u64, scan: &mut Scan, trouble: Option<LogError>) -> Result<(), LogError> {
         let kept = &scan.kept;
         let bytes = read_range(self.disk, first, kept.end, scan.size)?;
@@ -157,7 +159,7 @@ impl<'a> Scanner<'a> {
         let damage = first_damage(&bytes, kept.end, due, self.key);
         match (trouble, damage) {
             (Some(trouble), Some(_)) => return Err(trouble),
-            // Only a lost page explains a line that is not as it should be.
+            // Only a lost page explains a wrong line.
             (Some(trouble), None) if !is_lost => return Err(trouble),
             (None, Some(at)) => {
                 let before = bytes.iter().take(at).filter(|byte| **byte == b'\n').count() as u64;
@@ -174,7 +176,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads on in a segment behind the last whole record of a scan, as far as all is as it should be, and moves the scan to there.
+    /// Continues after the last whole record of a scan, up to the first fault, and moves the scan there.
     pub(crate) fn go_on(&mut self, first: u64, scan: &mut Scan, size: u64) -> Result<(), LogError> {
         self.note.clone_from(&scan.note);
         scan.size = size;
@@ -182,7 +184,7 @@ impl<'a> Scanner<'a> {
         self.lines(&mut lines, scan).map(drop)
     }
 
-    /// Reads lines to the end, or to the first one that is not as it should be, which is what it gives.
+    /// Reads lines to the end, or to the first wrong one, whose error it returns.
     fn lines(&mut self, lines: &mut Lines, scan: &mut Scan) -> Result<Option<LogError>, LogError> {
         let mut mark = scan.whole.clone();
         let trouble = loop {
@@ -202,7 +204,8 @@ impl<'a> Scanner<'a> {
         Ok(trouble)
     }
 
-    /// The last segment may be all that a crash left of making it: the log then ends with the one before it.
+    /// Returns `None` if the last segment is the remains of a crash while it was created: the log then ends with the
+    /// one before it.
     fn torn_head(
         &self,
         error: LogError,
@@ -247,7 +250,7 @@ impl<'a> Scanner<'a> {
         Ok(Mark { end: lines.end, lines: 1, frontier, times })
     }
 
-    /// Nothing that was kept elsewhere may be of a time before the first segment: it could not be compared.
+    /// Refuses a known checkpoint from before the first segment: it could not be compared.
     fn begin(&mut self, frontier: &Frontier) -> Result<(), LogError> {
         if let Some(known) = self.known.last().filter(|known| known.size() < frontier.size()) {
             return Err(LogError::Archived { first: frontier.size(), asked: known.size() });
@@ -256,7 +259,7 @@ impl<'a> Scanner<'a> {
         self.require_same()
     }
 
-    /// Compares what was kept elsewhere of this very size.
+    /// Compares the known checkpoints of exactly this size.
     fn compare(&mut self, frontier: &Frontier) {
         while let Some(known) = self.known.pop_if(|known| known.size() == frontier.size()) {
             if *known.root() != frontier.root() {
@@ -302,7 +305,7 @@ impl<'a> Scanner<'a> {
         Ok(step)
     }
 
-    /// Takes up a record line, of which `rest` comes behind the sequence number. An error without a cause is its form.
+    /// Adds a record line. `rest` follows the sequence number. An error without a cause means a malformed line.
     fn record(
         &mut self,
         seq: u64,
@@ -317,7 +320,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Verifies a checkpoint line, and gives its note.
+    /// Verifies a checkpoint line, and returns its note.
     fn checkpoint(&self, line: &[u8], place: Place, mark: &Mark, scan: &Scan) -> Result<String, LogError> {
         let note = parse_checkpoint(line).ok_or(LogError::Malformed(place))?;
         let signed = Checkpoint::verify(&note, self.key)
@@ -334,7 +337,7 @@ impl<'a> Scanner<'a> {
         Ok(note)
     }
 
-    /// Says that all segments were read: what was kept elsewhere must have come by.
+    /// Ends the scan after all segments. Fails if a known checkpoint was not reached.
     pub(crate) fn finish(&self, records: u64) -> Result<(), LogError> {
         self.require_same()?;
         if self.most_known > records {
@@ -344,14 +347,14 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Reads some bytes of a segment, no more than the caller can hold.
+/// Reads a byte range of a segment. The caller limits its size.
 pub(crate) fn read_range(disk: &dyn Disk, first: u64, from: u64, to: u64) -> Result<Vec<u8>, LogError> {
     let mut bytes = Vec::new();
     disk.read(&segment_name(first), from)?.take(to.saturating_sub(from)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// What a line was.
+/// Kind of a line.
 #[derive(Clone, Copy)]
 enum Step {
     Record,
@@ -359,7 +362,7 @@ enum Step {
     End,
 }
 
-/// What there was to read.
+/// Result of reading a line.
 #[derive(Clone, Copy)]
 enum Found {
     Whole,
@@ -373,15 +376,15 @@ struct Lines {
     input: BufReader<std::io::Take<Box<dyn Read + Send>>>,
     segment: u64,
     number: u64,
-    /// Offset behind the line that was read last.
+    /// Offset after the last line that was read.
     end: u64,
     buffer: Vec<u8>,
-    /// What the next record begins with.
+    /// Prefix of the next record.
     due: Vec<u8>,
 }
 
 impl Lines {
-    /// Opens a segment from a mark on, as if it had that many bytes.
+    /// Opens a segment at a mark, as if it had `size` bytes.
     fn open(disk: &dyn Disk, segment: u64, from: &Mark, size: u64) -> Result<Self, LogError> {
         let (number, end) = (from.lines, from.end);
         let input = disk.read(&segment_name(segment), end)?.take(size.saturating_sub(end));
@@ -407,12 +410,12 @@ impl Lines {
         })
     }
 
-    /// Where the line lies that is read next.
+    /// Place of the next line.
     const fn place(&self, entry: u64) -> Place {
         Place { segment: self.segment, line: self.number.saturating_add(1), byte: self.end, entry }
     }
 
-    /// Says whether the unfinished line can be the beginning of one that is due.
+    /// Returns whether the unfinished line can be the beginning of the next one.
     fn can_be_due(&self) -> bool {
         begins_line(&self.buffer, &self.due) || begins_line(&self.buffer, CHECKPOINT)
     }

@@ -1,18 +1,19 @@
-//! Side file of a segment: where each record lies, a tag of the call that it decides on, and the nodes of the tree that it
-//! completes. It is written along and never synced, so it is never trusted: what is read from it is verified under a checkpoint.
+//! Side file of a segment. For each record it has the place, a tag of the call that the record decides on, and the
+//! nodes of the tree that it completes. It is written alongside and never synced, so it is never trusted: data read
+//! from it is verified under a checkpoint.
 
 use std::io::{self, Read};
 
 use countersign_core::Digest;
 use countersign_merkle::NodeHash;
 
-/// Number of bytes before the first record.
+/// Bytes before the first record.
 pub(crate) const HEADER: u64 = 64;
 
-/// A segment of fewer records has no side file.
+/// Least number of records of a segment with a side file.
 pub(crate) const LEAST: u64 = 256;
 
-/// The most bytes that the records of a segment of [`LEAST`] take.
+/// Most bytes that the records of a segment of [`LEAST`] take in its side file.
 pub(crate) const LEAST_BYTES: usize = 64 + 256 * (PLACE + NODE);
 
 const MAGIC: &[u8; 24] = b"countersign-side-file-1\n";
@@ -22,17 +23,17 @@ const PLACE: usize = 16;
 
 const NODE: usize = 32;
 
-/// Name of the side file of the segment that begins with that record.
+/// Returns the name of the side file of the segment that begins with that record.
 pub(crate) fn side_name(first: u64) -> String {
     format!("{first:012}.side")
 }
 
-/// Header of a side file. `head` is the segment's first line, without its newline.
+/// Returns the header of a side file. `head` is the segment's first line, without its newline.
 pub(crate) fn side_header(first: u64, head: &[u8]) -> Vec<u8> {
     [MAGIC.as_slice(), &first.to_be_bytes(), Digest::of(head).as_bytes()].concat()
 }
 
-/// Offset at which a record stands in the side file of its segment; `first` is that of the segment.
+/// Offset of a record in the side file of its segment, which begins with record `first`.
 pub(crate) const fn side_offset(first: u64, seq: u64) -> u64 {
     let (before, index) = (first.saturating_sub(1), seq.saturating_sub(1));
     let places = index.saturating_sub(before).saturating_mul(PLACE as u64);
@@ -40,13 +41,14 @@ pub(crate) const fn side_offset(first: u64, seq: u64) -> u64 {
     HEADER.saturating_add(places).saturating_add(nodes)
 }
 
-/// Offset of the node of a level that a record completes. INVARIANT: its index has as many trailing ones.
+/// Offset of the node of a level that a record completes. INVARIANT: the record's index ends in at least `level` one
+/// bits.
 pub(crate) const fn node_offset(first: u64, seq: u64, level: u32) -> u64 {
     let nodes = (level as u64).saturating_sub(1).saturating_mul(NODE as u64);
     side_offset(first, seq).saturating_add(PLACE as u64).saturating_add(nodes)
 }
 
-/// Number of nodes above the leaves that are full subtrees of so many leaves.
+/// Number of full subtrees of `leaves` leaves, without the leaves themselves.
 const fn nodes_of(leaves: u64) -> u64 {
     leaves.saturating_sub(leaves.count_ones() as u64)
 }
@@ -56,7 +58,7 @@ pub(crate) const fn completed_by(seq: u64) -> u32 {
     seq.saturating_sub(1).trailing_ones()
 }
 
-/// Where a record lies in its segment, and the tag of the call that it decides on; 0 for any other record.
+/// Offset of a record in its segment, and the tag of the call that it decides on; 0 for any other record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SidePlace {
     pub(crate) offset: u64,
@@ -86,27 +88,27 @@ pub(crate) fn read_node(from: &mut impl Read) -> io::Result<NodeHash> {
     Ok(NodeHash::from_digest(Digest::from_bytes(bytes)))
 }
 
-/// Tag of a call id, as records have it: never 0. Two ids can have one tag, so the record itself is compared.
+/// Returns the tag of a call id as recorded; never 0. Two ids can have the same tag, so the record itself is compared.
 pub(crate) fn call_tag(id: &str) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *Digest::of(id.as_bytes()).as_bytes();
     u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1)
 }
 
-/// Tag of a record line, which is of the form that the log writes.
+/// Returns the tag of a record line in the form that the log writes.
 pub(crate) fn line_tag(rest: &[u8]) -> u64 {
     const MEMBER: &[u8] = b",\"call_id\":";
     if !rest.starts_with(b"\"type\":\"decision\",") {
         return 0;
     }
-    // Within a text every quote is escaped, so this can only be the member.
+    // Inside a text every quote is escaped, so this can only be the member.
     let Some(at) = rest.windows(MEMBER.len()).position(|bytes| bytes == MEMBER) else { return 0 };
     let text = rest.get(at.saturating_add(MEMBER.len())..).unwrap_or_default();
     let id = serde_json::Deserializer::from_slice(text).into_iter::<String>().next();
     id.and_then(Result::ok).map_or(0, |id| call_tag(&id))
 }
 
-/// Reads places up to a record that is not there any more, and gives the sorted list of calls that ends a closed segment's side
-/// file: tag and number of each decision, and how many there are.
+/// Reads the places of the records before `end`, and returns the sorted list of calls that ends a closed segment's side
+/// file: tag and number of each decision, and their count.
 pub(crate) fn side_calls(from: &mut impl Read, first: u64, end: u64) -> io::Result<Vec<u8>> {
     let mut calls = Vec::new();
     each_place(from, first, end, |seq, place| {
@@ -123,10 +125,10 @@ pub(crate) fn side_calls(from: &mut impl Read, first: u64, end: u64) -> io::Resu
     Ok(bytes)
 }
 
-/// Hands over the places of the records from `first` to before `end`, which `from` begins with.
+/// Passes on the places of the records from `first` to before `end`. `from` begins with the first of them.
 ///
 /// # Errors
-/// `InvalidData` where an offset is not above the one before: an unsynced page can come back as zeros.
+/// `InvalidData` if an offset is not larger than the one before: an unsynced page can read back as zeros.
 pub(crate) fn each_place(
     from: &mut impl Read,
     first: u64,

@@ -5,17 +5,18 @@ use crate::line::record_prefix;
 use crate::read::parse_line;
 use crate::{Checkpoint, LogKey};
 
-/// The most bytes that can follow the last checkpoint: a batch takes half of it.
+/// Most bytes that can follow the last checkpoint: a batch takes half of it.
 pub(crate) const MAX_TAIL: u64 = 16 << 20;
 
-/// The smallest part of a file that a power cut loses.
+/// Smallest part of a file that a power cut loses.
 const SECTOR: u64 = 512;
 
-/// Returns the offset of the first line that no crash left, in the bytes from the last checkpoint to the end of the file, and
-/// `None` if a crash can have left them all. `start` is their offset in the file, and `due` the number of the next record.
+/// Returns the offset of the first line that a crash cannot have left, in the bytes from the last checkpoint to the end
+/// of the file; `None` if a crash can have left all of them. `start` is their offset in the file, and `due` the number
+/// of the next record.
 ///
-/// Only one batch is ever on its way to the disk. A power cut loses pages of it, which read as zeros, or its end. All else
-/// is as it was written: records in their order, then one checkpoint, which `system` leaves out.
+/// Only one batch is ever in flight to the disk. A power cut loses pages of it, which read as zeros, or its end. The
+/// rest is as written: records in order, then one checkpoint, which `system` leaves out.
 pub(crate) fn first_damage(bytes: &[u8], start: u64, due: u64, key: &LogKey) -> Option<usize> {
     if !are_lost_pages(bytes, start) {
         return Some(0);
@@ -32,9 +33,10 @@ pub(crate) fn first_damage(bytes: &[u8], start: u64, due: u64, key: &LogKey) -> 
     None
 }
 
-/// Returns whether every run of zeros begins where a page or a batch does, and ends where a page or the file does.
+/// Returns whether every run of zeros begins at a page or a batch, and ends at a page or the end of the file.
 ///
-/// `start` begins a batch. Where no checkpoint ends the file, so does each line: `system` may have written it by itself.
+/// `start` begins a batch. If no checkpoint ends the file, so does each line: `system` may have written each line
+/// separately.
 fn are_lost_pages(bytes: &[u8], start: u64) -> bool {
     let (mut at, mut begins_batch) = (start, true);
     let (is_signed, end) = (bytes.ends_with(CHECKPOINT_END), start.saturating_add(bytes.len() as u64));
@@ -46,16 +48,16 @@ fn are_lost_pages(bytes: &[u8], start: u64) -> bool {
     })
 }
 
-/// The lines behind a checkpoint, as far as they were read.
+/// Lines after a checkpoint, read so far.
 struct Tail<'a> {
-    /// Number of the next record, or, behind a lost page, the smallest that it can have.
+    /// Number of the next record; after a lost page, its lower bound.
     due: u64,
     is_exact: bool,
     key: &'a LogKey,
 }
 
 impl Tail<'_> {
-    /// Reads a line, of which pages may be lost; returns whether it is as it was written.
+    /// Reads a line that may have lost pages; returns whether the rest is as written.
     fn takes(&mut self, line: &[u8], is_last: bool) -> bool {
         let text = line.strip_suffix(b"\n");
         let (ends, text) = (text.is_some(), text.unwrap_or(line));
@@ -84,7 +86,7 @@ impl Tail<'_> {
         follows
     }
 
-    /// Returns whether a line that is due begins so.
+    /// Returns whether the next line can begin with this text.
     fn begins(&self, text: &[u8]) -> bool {
         let mut record = Vec::new();
         if self.is_exact {
@@ -96,14 +98,14 @@ impl Tail<'_> {
         text.is_empty() || begins_line(text, &record) || begins_line(text, CHECKPOINT)
     }
 
-    /// Returns the size of a checkpoint of the log.
+    /// Returns the size of a checkpoint, if the log signed it.
     fn signed(&self, text: &[u8]) -> Option<u64> {
         let note = parse_checkpoint(text)?;
         Checkpoint::verify(&note, self.key).ok().map(|signed| signed.size())
     }
 }
 
-/// Returns whether a line of this prefix can begin so. One that lacks nothing but its newline begins so too.
+/// Returns whether a line with this prefix can begin with `text`. That includes a line that lacks only its newline.
 pub(super) fn begins_line(text: &[u8], prefix: &[u8]) -> bool {
     prefix.iter().zip(text).all(|(due, found)| due == found)
         && match serde_json::from_slice::<IgnoredAny>(text) {
@@ -112,7 +114,7 @@ pub(super) fn begins_line(text: &[u8], prefix: &[u8]) -> bool {
         }
 }
 
-/// Returns whether a crash can have left a segment like this: nothing was in it yet but its head.
+/// Returns whether a crash can have left a segment like this: nothing but an incomplete head.
 pub(super) fn is_torn_head(bytes: &[u8], first: u64) -> bool {
     let ends = bytes.strip_suffix(b"\n");
     let text = ends.unwrap_or(bytes);

@@ -3,10 +3,10 @@ use std::io;
 use crate::disk::{Disk, DiskFile};
 use crate::segment::side_name;
 
-/// How much is written at once.
+/// Bytes written at once.
 const BUFFER: usize = 64 << 10;
 
-/// Opens or makes the side file of a segment, to be written: never one that has another name.
+/// Opens or creates the side file of a segment for writing. Refuses a file with a second name.
 pub(crate) fn open_side(disk: &dyn Disk, first: u64) -> io::Result<Box<dyn DiskFile>> {
     let name = side_name(first);
     match disk.create(&name) {
@@ -15,7 +15,7 @@ pub(crate) fn open_side(disk: &dyn Disk, first: u64) -> io::Result<Box<dyn DiskF
     }
 }
 
-/// A side file that is written in order.
+/// Side file that is written in order.
 #[derive(Debug)]
 pub(super) struct SideWriter {
     file: Box<dyn DiskFile>,
@@ -28,7 +28,7 @@ impl SideWriter {
         Ok(Self { file: open_side(disk, first)?, at: 0, buffer: Vec::new() })
     }
 
-    /// Goes on at an offset, up to which the file is good.
+    /// Continues at an offset up to which the file is valid.
     pub(super) fn go_on_at(&mut self, offset: u64) -> io::Result<()> {
         self.flush()?;
         self.at = offset;
@@ -40,7 +40,7 @@ impl SideWriter {
         if self.buffer.len() >= BUFFER { self.flush().map(drop) } else { Ok(()) }
     }
 
-    /// Writes what there is, and gives the offset behind it.
+    /// Writes the buffer, and returns the offset after it.
     pub(super) fn flush(&mut self) -> io::Result<u64> {
         self.file.write_at(self.at, &self.buffer)?;
         self.at = self.at.saturating_add(self.buffer.len() as u64);
@@ -48,7 +48,7 @@ impl SideWriter {
         Ok(self.at)
     }
 
-    /// Ends the file here.
+    /// Cuts the file here.
     pub(super) fn cut(&mut self) -> io::Result<()> {
         self.file.truncate(self.at)
     }
