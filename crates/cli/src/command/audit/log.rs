@@ -86,6 +86,7 @@ impl LogArgs {
     }
 
     /// Opens the folder's own log, as [`provable`](Self::provable) does.
+    #[cfg(feature = "witness")]
     pub(super) fn provable_own(&self, more: &[Kept]) -> Result<ProvableLog, Failure> {
         self.provable_one(LogNumber::FIRST, None, more)
     }
