@@ -1,4 +1,4 @@
-//! The gateway's configuration file.
+//! The configuration file of the gateway.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ use crate::record::{PreparedRecord, RecordPart};
 use crate::session::{ApprovalPlan, Bindings, SessionPlan, StoreMaking};
 use crate::signals::{SignalsPart, SignalsPlan};
 
-/// Name of a configuration where none is given.
+/// Default file name of a configuration.
 const CONFIG_NAME: &str = "gateway.toml";
 
-/// What the file says, with its paths made whole.
+/// Content of the file, with paths resolved.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
@@ -62,7 +62,7 @@ struct SessionPart {
     renew: bool,
 }
 
-/// Where approvals come from, and how long one counts.
+/// Source and lifetime of approvals.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ApprovalPart {
@@ -74,7 +74,7 @@ pub(crate) struct ApprovalPart {
     store_must_exist: bool,
 }
 
-/// How action proposals are judged.
+/// Rules by which action proposals are judged.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProposalsPart {
@@ -91,7 +91,7 @@ struct ProposalsPart {
     store: Option<PathBuf>,
 }
 
-/// A profile by its name.
+/// A profile, parsed from its name.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(try_from = "String")]
 struct ProfileName(Profile);
@@ -114,7 +114,7 @@ struct ServerPart {
     server_methods: Vec<String>,
 }
 
-/// What a peer can make the gateway hold, and how long it waits. What is left out is as [`GatewayLimits`] has it.
+/// Limits on memory and waiting times. An omitted limit is that of [`GatewayLimits`].
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LimitsPart {
@@ -147,7 +147,7 @@ impl LimitsPart {
     }
 }
 
-/// A span of time in its text form, `10m`.
+/// A time span in text form, such as `10m`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Span(Millis);
@@ -167,13 +167,13 @@ impl Span {
 }
 
 impl ApprovalPart {
-    /// How long a question may wait, and how long its answer counts.
+    /// Returns how long a question may wait, and how long its approval counts.
     pub(crate) fn ttl(&self) -> Millis {
         self.ttl.map_or(Millis::from_secs(600), |span| span.0)
     }
 }
 
-/// The configuration's file: the one that is named, or else `gateway.toml` in this folder, or else
+/// Finds the configuration file: the named one, else `gateway.toml` in the current folder, else
 /// `countersign/gateway.toml` in the user's configuration folder.
 pub(crate) fn find_config(named: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(path) = named {
@@ -191,7 +191,7 @@ pub(crate) fn find_config(named: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 impl Config {
-    /// Reads a configuration. Unknown members are errors; paths are taken from the file's own folder.
+    /// Reads a configuration. Unknown members are errors; paths are relative to the file's folder.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let text = read_trusted_text(path)?;
         let mut config: Self = toml::from_str(&text).map_err(|error| malformed(path, &text, &error))?;
@@ -218,12 +218,12 @@ impl Config {
         Ok(config)
     }
 
-    /// Where people's answers are recorded: beside the session's log, by the same key.
+    /// Prepares the record of the operators' answers: beside the session's log, with the same key.
     pub(crate) fn answer_record(&self, now: Timestamp) -> Result<PreparedRecord, Failure> {
         self.record.plan().prepare(&read_trust_root(&self.registry.trust_root)?, now)
     }
 
-    /// How the session is held to plans: what the file says, and what the command line says instead.
+    /// Returns the rules for plans: those of the file, overridden by the command line.
     pub(crate) fn plans(&self, flags: &PlanFlags, session: Option<&SessionId>) -> Result<PlanPart, Failure> {
         let plans = self.plan.clone().or(flags);
         plans.check(&Around {
@@ -234,22 +234,22 @@ impl Config {
         Ok(plans)
     }
 
-    /// How the session's agent is watched: for its session alone where the file does not say.
+    /// Returns the settings of signals; the default watches the agent for its session only.
     fn signals(&self) -> Result<SignalsPlan, Failure> {
         self.signals.as_ref().map_or_else(|| Ok(SignalsPlan::default()), SignalsPart::plan)
     }
 
-    /// What is exported beside the record.
+    /// Prepares the exports.
     pub(crate) fn exports(&self) -> Result<Exports, Failure> {
         Exports::prepare(self.metrics.as_ref(), self.traces.as_ref())
     }
 
-    /// The server's name, as the registry knows it.
+    /// Returns the server's name in the registry.
     pub(crate) const fn server(&self) -> &ServerName {
         &self.server.name
     }
 
-    /// What the gateway lets through.
+    /// Returns the gateway's settings: methods, limits and the lifetime of approvals.
     pub(crate) fn settings(&self) -> Result<GatewaySettings, Failure> {
         let limits = self.limits.limits()?;
         let mut settings = GatewaySettings::new(self.server.name.clone())
@@ -267,12 +267,12 @@ impl Config {
         })
     }
 
-    /// Whether the session is renewed when its time is over.
+    /// Returns `true` if the session is renewed when it expires.
     pub(crate) const fn renews(&self) -> bool {
         self.session.renew
     }
 
-    /// The session that the gateway opens.
+    /// Returns the plan of the gateway's session.
     pub(crate) fn plan(&self, session: SessionId) -> Result<SessionPlan, Failure> {
         let goal = match (&self.session.goal, &self.session.goal_file) {
             (Some(_), Some(_)) => {
@@ -348,7 +348,7 @@ impl Config {
         })
     }
 
-    /// This gate's name, as approvals bind it: the server's where none is given.
+    /// Returns the gate's name that approvals bind; by default the server's name.
     fn audience(&self) -> Result<Audience, Failure> {
         let named = self.approval.as_ref().and_then(|approval| approval.audience.clone());
         named.map_or_else(|| audience_of(&self.server.name), Ok)
@@ -356,7 +356,7 @@ impl Config {
 }
 
 impl ProposalsPart {
-    /// Every path in it.
+    /// Iterates over all paths in it.
     fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let paths = [
             &mut self.keyring,
@@ -369,7 +369,7 @@ impl ProposalsPart {
     }
 }
 
-/// The run whose key a gateway's approvals are minted with: the session itself, so that each has a key of its own.
+/// Returns the run whose key mints a gateway's approvals: the session itself, so that each session has its own key.
 pub(crate) fn run_of(session: &SessionId) -> Result<countersign_core::RunId, Failure> {
     session.as_str().parse().map_err(|_| crate::output::internal("a session's id is not a run's"))
 }
@@ -378,7 +378,7 @@ fn audience_of(server: &ServerName) -> Result<Audience, Failure> {
     server.as_str().parse().map_err(|_| crate::output::internal("a server's name is not an audience"))
 }
 
-/// Says what is wrong and in which line, without quoting the line.
+/// Failure for a malformed file with the line number, but without the line's text.
 fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let message = error.message();
     let line =

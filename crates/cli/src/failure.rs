@@ -3,24 +3,24 @@ use std::fmt;
 pub(crate) use countersign_core::error_chain as chain;
 use countersign_core::escape_hidden;
 
-/// How the process ends.
+/// Outcome of the process, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done, or allowed.
     Done,
     /// Could not be done.
     Failed,
-    /// The command line itself is wrong.
+    /// Wrong command line.
     Usage,
-    /// Done, and the answer is no.
+    /// Done, and refused.
     Refused,
-    /// An action proposal is not of its schema. This and the two below are PIC/1.0's own, for its verbs alone.
+    /// An action proposal violates its schema. This code and the two below are PIC/1.0's own, for its verbs only.
     Schema,
     /// An action proposal's evidence is missing or does not verify.
     Evidence,
-    /// A keyring for evidence cannot be used.
+    /// A keyring for evidence is unusable.
     Keyring,
-    /// Ended in order by a signal: 128 and its number.
+    /// Ended in order after a signal: 128 plus its number.
     Signal(u8),
 }
 
@@ -38,7 +38,7 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
-/// Why a verb ended without doing what was asked: a stable code, one line for a person, and an exit code.
+/// Reason why a verb did not succeed: a stable code, one line for a person, and an exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: &'static str,
@@ -47,35 +47,35 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// It could not be done (exit 1).
+    /// An operation that could not be done (exit 1).
     pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), exit: Exit::Failed }
     }
 
-    /// The options cannot be meant together (exit 2).
+    /// Options that contradict each other (exit 2).
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { code: "USAGE", message: message.into(), exit: Exit::Usage }
     }
 
-    /// The answer is no (exit 3).
+    /// A refusal (exit 3).
     pub(crate) fn refused(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), exit: Exit::Refused }
     }
 
-    /// The same, with what it is about in front: `` `draft.json`: .. ``.
+    /// Puts the subject in front of the message: `` `draft.json`: .. ``.
     #[must_use]
     pub(crate) fn about(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("`{what}`: {}", self.message);
         self
     }
 
-    /// The same, as an answer instead of a mishap (exit 3): what was to be verified does not verify.
+    /// Turns the error into a refusal (exit 3): the subject does not verify.
     #[must_use]
     pub(crate) const fn into_refusal(self) -> Self {
         self.ending(Exit::Refused)
     }
 
-    /// The same, ending otherwise.
+    /// Sets the exit code.
     #[must_use]
     pub(crate) const fn ending(mut self, exit: Exit) -> Self {
         self.exit = exit;
@@ -90,18 +90,18 @@ impl Failure {
         self.exit
     }
 
-    /// The message as it is, for who shows it with care.
+    /// Returns the message unescaped; the caller must escape it.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// The message as one line in which nothing hides, whatever file names and messages below held.
+    /// Returns the message on one line with invisible characters escaped, whatever file names it contains.
     pub(crate) fn line(&self) -> String {
         one_line(&self.message)
     }
 }
 
-/// Takes over code and text of the errors of the crates below.
+/// Implements the conversion from errors of the crates below, with their code and text.
 macro_rules! from_coded {
     ($($error:ty),+ $(,)?) => {$(
         impl From<$error> for Failure {
@@ -150,7 +150,7 @@ from_coded!(
     countersign_tool_gate::QuarantineError,
 );
 
-/// Text as one line: line ends and blanks in a row become one blank, hidden characters are spelled out.
+/// Joins text into one line: each run of whitespace becomes one space, invisible characters are escaped.
 pub(crate) fn one_line(text: &str) -> String {
     escape_hidden(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

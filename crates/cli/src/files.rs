@@ -7,12 +7,12 @@ use countersign_keys::trusted::{PUBLIC_MODE, open_regular, read_trusted, set_mod
 
 use crate::failure::{Failure, chain};
 
-/// The most bytes of a text that is not subject to limits of its own: a goal, a token, a configuration.
+/// Most bytes of a text without a limit of its own: a goal, a token, a configuration.
 pub(crate) const TEXT_BYTES: u64 = 1 << 20;
-/// The most bytes of a registry file: a signed snapshot or a draft.
+/// Most bytes of a registry file: a signed snapshot or a draft.
 pub(crate) const REGISTRY_BYTES: u64 = 64 << 20;
 
-/// Where input comes from: a file, or `-` for standard input.
+/// Source of input: a file, or `-` for standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Stdin,
@@ -28,8 +28,8 @@ impl FromStr for Source {
 }
 
 impl Source {
-    /// Reads the first `max` bytes, for a reader that knows its own limit. The file may be a pipe, as a shell's
-    /// process substitution makes one.
+    /// Reads the first `max` bytes, for a parser that has its own limit. The file may be a pipe, such as that of a
+    /// shell's process substitution.
     pub(crate) fn read_prefix(&self, max: u64) -> Result<Vec<u8>, Failure> {
         match self {
             Self::Stdin => take_stdin(max),
@@ -38,7 +38,7 @@ impl Source {
     }
 }
 
-/// Reads a file, of which no more than `max` bytes are ever held.
+/// Reads a regular file, and never holds more than `max` bytes plus one.
 pub(crate) fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
     let (file, about) = open_regular(path).map_err(|error| unreadable(path, &error))?;
     let name = path.display().to_string();
@@ -52,7 +52,8 @@ fn read_stdin(max: u64) -> Result<Vec<u8>, Failure> {
     within(take_stdin(max.saturating_add(1))?, max, "standard input")
 }
 
-/// Reads a file that counts for who wrote it: refused where others than root and the process's user can have.
+/// Reads a file that is trusted because of its owner: refused if anyone but root and the current user can have written
+/// it.
 pub(crate) fn read_trusted_file(path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
     read_trusted(path, max).map_err(|error| Failure::new(error.code(), chain(&error)).about(path.display()))
 }
@@ -79,8 +80,8 @@ fn within(bytes: Vec<u8>, max: u64, what: &str) -> Result<Vec<u8>, Failure> {
     if u64::try_from(bytes.len()).is_ok_and(|len| len <= max) { Ok(bytes) } else { Err(too_large(what, max)) }
 }
 
-/// Reads a text that was given on the command line, or from standard input when it is `-`. One line end at the end
-/// of standard input is not part of the text.
+/// Returns a text from the command line, or from standard input if it is `-`. One line end at the end of standard input
+/// is removed.
 pub(crate) fn read_text(given: &str) -> Result<String, Failure> {
     if given != "-" {
         return Ok(given.to_owned());
@@ -96,12 +97,12 @@ pub(crate) fn read_text(given: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Reads a file of text.
+/// Reads a UTF-8 file.
 pub(crate) fn read_text_file(path: &Path) -> Result<String, Failure> {
     text_of(path, read_file(path, TEXT_BYTES)?)
 }
 
-/// Reads a file of text that counts for who wrote it, as [`read_trusted_file`] does.
+/// Reads a UTF-8 file that is trusted because of its owner, as [`read_trusted_file`] does.
 pub(crate) fn read_trusted_text(path: &Path) -> Result<String, Failure> {
     text_of(path, read_trusted_file(path, TEXT_BYTES)?)
 }
@@ -110,7 +111,7 @@ fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::new("FILE_NOT_TEXT", "not UTF-8").about(path.display()))
 }
 
-/// Whether a file that is there may be replaced.
+/// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replace {
     Never,
@@ -123,8 +124,8 @@ impl From<bool> for Replace {
     }
 }
 
-/// Writes a file whole or not at all: into a temporary file beside it, synced, and then moved into place. Its mode is
-/// 0644 whatever the umask.
+/// Writes a file atomically: into a temporary file beside it, which is synced and then moved into place. Its mode is
+/// 0644, regardless of the umask.
 pub(crate) fn write_file(path: &Path, bytes: &[u8], replace: Replace) -> Result<(), Failure> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -145,7 +146,7 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8], replace: Replace) -> Result<
     Ok(())
 }
 
-/// Refuses early when a file is there that may not be replaced, so that nothing is done in vain.
+/// Fails early if the file exists and must not be replaced, so that no work is wasted.
 pub(crate) fn must_be_free(path: &Path, replace: Replace) -> Result<(), Failure> {
     match path.symlink_metadata() {
         Ok(_) if replace == Replace::Never => Err(exists(path)),
@@ -153,7 +154,7 @@ pub(crate) fn must_be_free(path: &Path, replace: Replace) -> Result<(), Failure>
     }
 }
 
-/// The new name is durable when the folder is. A file system without this keeps the file itself whole all the same.
+/// Syncs the folder, which makes the new name durable. On a file system without this, the file is still complete.
 fn sync_folder(folder: &Path) {
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();
@@ -177,7 +178,7 @@ pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::AlreadyExists {
         return exists(path);
     }
-    // Errors of a temporary file have its name behind them, which says nothing to anybody.
+    // Errors of a temporary file end with its name, which means nothing to the user.
     let text = error.to_string();
     let text = text.split(" at path ").next().unwrap_or_default();
     Failure::new("FILE_UNWRITABLE", text).about(path.display())

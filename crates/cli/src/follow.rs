@@ -1,4 +1,4 @@
-//! A registry that is loaded again while its session runs.
+//! Reloads the registry while its session runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::failure::{Failure, chain};
 use crate::output::note;
 use crate::time::now;
 
-/// Follows the registry's file for a session. Failures go to standard error and to the record.
+/// Follows the registry file during a session. Failures are printed on standard error and recorded.
 pub(crate) fn follow(
     registry: &CapabilityRegistry,
     path: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) fn follow(
         let mut record = GatewayRecord::new(time, Direction::ToServer, failure.code());
         record.session = Some(session.clone());
         record.reason = Some(text(failure.message()).as_str().into());
-        // A sink that fails is noticed by the gate, which then refuses the call.
+        // The gate notices a failing sink itself and refuses the call.
         let _ = sink.record(&Record::Gateway(record));
     });
 }

@@ -1,4 +1,4 @@
-//! How another service is reached over HTTP.
+//! HTTP access to other services.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::http::Uri;
 
-/// Where a service is: a URL of http or https without user information, query or fragment.
+/// Address of a service: an http or https URL without user information, query or fragment.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     uri: Uri,
@@ -14,19 +14,19 @@ pub(crate) struct Address {
     place: Place,
 }
 
-/// How it is reached.
+/// Protocol of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wire {
-    /// Encrypted, to a server whose certificate verifies.
+    /// Encrypted, with a verified server certificate.
     Https,
     /// In clear text.
     Http,
 }
 
-/// Where it is.
+/// Location of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// On this machine.
+    /// This machine.
     Here,
     Elsewhere,
 }
@@ -45,11 +45,11 @@ impl From<bool> for PlainHttp {
 }
 
 impl Address {
-    /// Reads a URL; nothing where it is none of these.
+    /// Parses a URL; `None` unless it has this form.
     pub(crate) fn read(url: &str) -> Option<Self> {
         let uri: Uri = url.parse().ok()?;
         let host = uri.host().filter(|host| !host.is_empty() && !url.contains(['?', '#', '@']))?;
-        // What follows the host is a port, or the URL would lead to another one than it says.
+        // Only a port may follow the host; otherwise the URL would lead to a host other than the one it shows.
         if uri.authority().is_none_or(|all| all.as_str() != host) && uri.port_u16().is_none() {
             return None;
         }
@@ -67,9 +67,9 @@ impl Address {
         &self.uri
     }
 
-    /// A client for this service, unless it would send clear text to another machine and may not. Certificates are verified
-    /// against the roots of Mozilla's programme, which are built in; redirects are not followed, and no answer takes longer
-    /// than this.
+    /// Makes a client for this service; `None` if it would send clear text to another machine and `plain` refuses that.
+    /// Certificates are verified against the built-in root certificates of Mozilla's programme. Redirects are not
+    /// followed, and an answer takes at most `timeout`.
     pub(crate) fn client(&self, timeout: Duration, plain: PlainHttp) -> Option<Agent> {
         if (self.wire, self.place, plain) == (Wire::Http, Place::Elsewhere, PlainHttp::Refused) {
             return None;
@@ -81,14 +81,14 @@ impl Address {
             .timeout_global(Some(timeout))
             .user_agent("countersign");
         Some(match self.place {
-            // What stays on this machine must not go through a proxy that the environment names.
+            // why: traffic within this machine must not go through a proxy from the environment.
             Place::Here => config.proxy(None).build().into(),
             Place::Elsewhere => config.build().into(),
         })
     }
 }
 
-/// Whether a host is this machine: `localhost`, or an address that leads back to it.
+/// Returns `true` if the host is this machine: `localhost` or a loopback address.
 fn is_loopback(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost") || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())

@@ -1,4 +1,4 @@
-//! Signals that end a verb in order: SIGTERM, SIGINT and SIGHUP, also where they were ignored at the start.
+//! Signals that end a verb in order: SIGTERM, SIGINT and SIGHUP, even if they were ignored at the start.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,15 +7,15 @@ use std::time::Duration;
 use crate::failure::{Exit, Failure};
 use crate::server::Group;
 
-/// How long a call in flight may take after the first signal.
+/// Time limit for a call in flight after the first signal.
 pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
-/// When the process ends after the first signal, whatever still holds it up. MCP clients send SIGKILL two seconds after
-/// SIGTERM, and nothing could end the server then.
+/// Time after the first signal at which the process ends in any case. why: MCP clients send SIGKILL two seconds after
+/// SIGTERM, and then the process could no longer end the server.
 #[cfg(unix)]
 const LAST: Duration = Duration::from_millis(1_900);
 
-/// The signals that this process got. Clones are the same.
+/// The signals that this process received. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     state: Arc<Mutex<State>>,
@@ -23,11 +23,11 @@ pub(crate) struct Interrupt {
 
 #[derive(Default)]
 struct State {
-    /// The first signal, and how many came.
+    /// The first signal, and the number of signals.
     first: Option<Signal>,
     count: u32,
     listeners: Vec<Box<dyn Fn() + Send>>,
-    /// The servers to end where the process cannot end in order.
+    /// Servers to kill if the process cannot end in order.
     groups: Vec<Arc<Group>>,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// Has a write beyond the limit of a file's size (`ulimit -f`) fail, where SIGXFSZ would end the process.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail; by default SIGXFSZ would end the process.
 pub(crate) fn outlive_file_limit() -> Result<(), Failure> {
     #[cfg(unix)]
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default())
@@ -56,7 +56,7 @@ pub(crate) fn outlive_file_limit() -> Result<(), Failure> {
 }
 
 impl Interrupt {
-    /// Takes the signals from here on, for the rest of the process.
+    /// Handles the signals from here on, for the rest of the process.
     pub(crate) fn watch() -> Result<Self, Failure> {
         let interrupt = Self::default();
         #[cfg(unix)]
@@ -92,13 +92,13 @@ impl Interrupt {
                 std::thread::sleep(LAST);
                 interrupt.force(signal);
             };
-            // Without a thread for it, the verb ends in order or not at all.
+            // Without this thread the verb may not end if it is blocked.
             drop(std::thread::Builder::new().name("countersign-last".to_owned()).spawn(last));
         }
         state.listeners.iter().for_each(|listener| listener());
     }
 
-    /// Ends the servers and the process at once. A log that is cut off here is continued by the next writer.
+    /// Kills the servers and ends the process. The next writer continues a log that is cut off here.
     #[cfg(unix)]
     fn force(&self, signal: Signal) -> ! {
         let groups = std::mem::take(&mut self.lock().groups);
@@ -106,7 +106,7 @@ impl Interrupt {
         std::process::exit(signal.status().into())
     }
 
-    /// Calls `listener` at each signal, and at once where one came already. It must not wait for anything.
+    /// Calls `listener` at each signal, and immediately if one came already. It must not block.
     pub(crate) fn on_signal(&self, listener: impl Fn() + Send + 'static) {
         let mut state = self.lock();
         if state.first.is_some() {
@@ -115,22 +115,22 @@ impl Interrupt {
         state.listeners.push(Box::new(listener));
     }
 
-    /// Has the group ended even where the process cannot end in order.
+    /// Adds a group that is killed even if the process cannot end in order.
     pub(crate) fn guard(&self, group: Arc<Group>) {
         self.lock().groups.push(group);
     }
 
-    /// The first signal that came.
+    /// Returns the first signal.
     pub(crate) fn signal(&self) -> Option<Signal> {
         self.lock().first
     }
 
-    /// Returns whether a second signal came.
+    /// Returns `true` after a second signal.
     pub(crate) fn is_repeated(&self) -> bool {
         self.lock().count > 1
     }
 
-    /// Refuses to begin anything new once a signal came.
+    /// Returns an error once a signal has come, so that no new work begins.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.signal().map_or(Ok(()), |signal| Err(signal.into()))
     }
@@ -141,7 +141,7 @@ impl Interrupt {
 }
 
 impl Signal {
-    /// The exit status of a process that the signal ended.
+    /// Returns the exit status of a process that this signal ended.
     const fn status(self) -> u8 {
         128_u8.saturating_add(self.number)
     }

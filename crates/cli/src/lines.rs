@@ -1,14 +1,14 @@
 use std::io::{self, BufRead};
 
-/// One line of input, without its end.
+/// One line of input, without its line end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Whole(Vec<u8>),
-    /// Longer than the limit. It was skipped and never held.
+    /// A line longer than the limit, skipped without being stored.
     TooLong,
 }
 
-/// Reads the next line, of which no more than `max` bytes are ever held. Nothing at the end of the input.
+/// Reads the next line and holds at most `max` bytes of it; `None` at the end of the input.
 pub(crate) fn next_line(input: &mut impl BufRead, max: usize) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     let mut too_long = false;

@@ -3,8 +3,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use countersign_registry::{FileHighWater, HighWaterStore, Mark, MarkError, MemoryHighWater};
 
-/// Keeps the high-water mark, and does not move it before the session is opened: a start that comes to nothing leaves
-/// the file as it was. What may not follow the mark is refused from the first moment on.
+/// Stores the high-water mark, but raises it only when the session opens: a start that fails leaves the file unchanged.
+/// A mark that must not follow the stored one is refused from the beginning.
 #[derive(Debug)]
 pub(crate) struct LateMarks {
     kept: Box<dyn HighWaterStore>,
@@ -17,7 +17,7 @@ enum Waiting {
     Started,
 }
 
-/// A mark to raise, and the one that its registry was verified against.
+/// A mark to raise, and the stored mark that its registry was verified against.
 #[derive(Debug)]
 struct Raise {
     seen: Option<Mark>,
@@ -37,8 +37,8 @@ impl LateMarks {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the mark to where the loaded registry stands, and every later one at once. Refuses when somebody else moved
-    /// it since the registry was loaded: a key may be revoked by now that was not when its signatures were verified.
+    /// Raises the mark to the loaded registry; later raises take effect immediately. Fails if another process moved the
+    /// mark since the registry was loaded: a key that signed it may have been revoked since.
     pub(crate) fn raise_now(&self) -> Result<(), MarkError> {
         let mut waiting = self.waiting();
         if let Waiting::ForStart(Some(raise)) = &*waiting {

@@ -3,12 +3,12 @@
 use countersign_approval_token::CallBinding;
 use countersign_core::Millis;
 
-/// How long a token counts that is minted by the command: 10 minutes, and no longer than the gate allows.
+/// Returns the lifetime of a minted token: 10 minutes, or the gate's maximum if that is shorter.
 pub(crate) fn minted_ttl(most: Millis) -> Millis {
     most.min(Millis::from_secs(600))
 }
 
-/// Everything that a token has to bind but the arguments, by the names of `token mint`.
+/// Lists the bindings of a token except the arguments, by their option names in `token mint`.
 pub(crate) fn bound(binding: &CallBinding) -> Vec<(&'static str, String)> {
     let mut bound = vec![
         ("call-id", binding.call_id().to_string()),
@@ -26,7 +26,7 @@ pub(crate) fn bound(binding: &CallBinding) -> Vec<(&'static str, String)> {
     bound
 }
 
-/// The words of the command that mints the token.
+/// Builds the command that mints the token, as words.
 pub(crate) fn mint_words(
     key_file: &str,
     run: &str,
@@ -38,16 +38,16 @@ pub(crate) fn mint_words(
     let last = [("args", args_file.to_owned()), ("ttl", ttl.to_string())];
     let options = first.into_iter().chain(bound(binding)).chain(last);
     let verb = ["countersign", "token", "mint"].map(str::to_owned).into_iter();
-    // One word for name and value: a value may begin with a dash.
+    // Name and value form one word: a value may begin with a dash.
     verb.chain(options.map(|(name, value)| format!("--{name}={value}"))).collect()
 }
 
-/// Words as one line for a POSIX shell.
+/// Joins words into one line for a POSIX shell.
 pub(crate) fn shell_line(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a POSIX shell.
 pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -5,24 +5,24 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 
-/// Standard output. A reader that went away, or a full disk behind it, is an ordinary failure.
+/// Standard output. A closed pipe and a full disk are ordinary failures.
 #[derive(Debug)]
 pub(crate) struct Output {
-    // Not locked: a verb may hand standard output to a protocol.
+    // Not locked: a verb may pass standard output to a protocol.
     to: BufWriter<Stdout>,
     json: bool,
     protocol: bool,
     reader: Reader,
 }
 
-/// Who reads.
+/// State of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
-    /// Whoever it is has to be told all.
+    /// Must receive everything: a broken pipe is an error.
     Needed,
-    /// It may go once it has seen enough.
+    /// May close the pipe once it has read enough.
     Looking,
-    /// It was looking, and went.
+    /// Has closed the pipe early, as it may.
     Gone,
 }
 
@@ -31,12 +31,13 @@ impl Output {
         Self { to: BufWriter::new(io::stdout()), json, protocol: false, reader: Reader::Needed }
     }
 
-    /// Whether the user asked for JSON.
+    /// Returns `true` if the user asked for JSON.
     pub(crate) const fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Runs what only shows what is there. A reader that has seen enough, as `head` has, ends it, and that is no failure.
+    /// Runs a verb that only displays something. If the reader closes the pipe early, as `head` does, the verb ends
+    /// without a failure.
     pub(crate) fn show(
         &mut self,
         show: impl FnOnce(&mut Self) -> Result<Exit, Failure>,
@@ -46,12 +47,12 @@ impl Output {
         if self.reader == Reader::Gone { Ok(Exit::Done) } else { ended }
     }
 
-    /// Leaves standard output to a protocol from here on: errors go to standard error in either form.
+    /// Reserves standard output for a protocol: from here on errors go to standard error in either form.
     pub(crate) const fn leave_to_protocol(&mut self) {
         self.protocol = true;
     }
 
-    /// Tells of a failure in the form that the user asked for. Nobody can be told when that fails, too.
+    /// Prints a failure in the requested format. A failure to print it is ignored.
     pub(crate) fn fail(&mut self, code: &str, message: &str) {
         let plain = format!("error {code}: {message}");
         if !self.json {
@@ -65,7 +66,7 @@ impl Output {
         }
     }
 
-    /// Writes bytes as they are.
+    /// Writes raw bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.to.write_all(bytes);
         self.written(written)
@@ -77,21 +78,21 @@ impl Output {
         self.bytes(b"\n")
     }
 
-    /// Writes one value as one line of JSON.
+    /// Writes a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(|_| internal("a result is not JSON"))?;
         self.line(&text)
     }
 
-    /// Writes the result in the form that the user asked for.
+    /// Writes the result in the requested format.
     pub(crate) fn result(&mut self, value: &impl Serialize, text: &str) -> Result<(), Failure> {
         if self.json { self.json(value) } else { self.line(text) }
     }
 
-    /// Hands everything written so far to the reader.
+    /// Flushes the buffer.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         if self.protocol {
-            // A thread that writes to a peer that does not read may hold standard output for ever.
+            // A thread blocked on a peer that does not read may hold standard output forever.
             return Ok(());
         }
         if self.reader == Reader::Gone {
@@ -111,7 +112,7 @@ impl Output {
     }
 }
 
-/// Writes one line to standard error. Nobody can be told when that fails.
+/// Writes one line to standard error. A failure is ignored.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
@@ -124,11 +125,11 @@ pub(crate) fn internal(what: &str) -> Failure {
     Failure::new("INTERNAL", what)
 }
 
-/// Asks a person at the terminal and returns the line that was typed. The question goes to standard error: standard output is for
-/// the result.
+/// Asks a person at the terminal and returns the typed line. The question goes to standard error, because standard
+/// output is for the result.
 ///
 /// # Errors
-/// `NOT_A_TERMINAL` where standard input is no terminal, or fails.
+/// `NOT_A_TERMINAL` if standard input is not a terminal, or if reading or writing fails.
 pub(crate) fn ask_at_terminal(question: &str) -> Result<String, Failure> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {

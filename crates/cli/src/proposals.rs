@@ -1,4 +1,4 @@
-//! What a session judges action proposals by: keyring, evidence folder, endorsed digests, policy.
+//! Inputs for judging a session's action proposals: keyring, evidence folder, endorsed digests, policy.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use crate::failure::{Exit, Failure, chain};
 use crate::files::{REGISTRY_BYTES, TEXT_BYTES, read_trusted_file};
 use crate::output::note;
 
-/// How proposals are judged, as the operator has it.
+/// The operator's settings for judging proposals.
 #[derive(Debug)]
 pub(crate) struct ProposalPlan {
     pub(crate) profile: Profile,
-    /// Whose signatures count; nobody's without it.
+    /// Keys whose signatures count; without it, no signature counts.
     pub(crate) keyring: Option<PathBuf>,
-    /// The folder that evidence files are read beneath; no file is read without it.
+    /// Root folder of evidence files; without it, no file is read.
     pub(crate) evidence_root: Option<PathBuf>,
-    /// Digests that the operators signed, under the registry's own trust root.
+    /// Digests signed by the operators, under the registry's own trust root.
     pub(crate) endorsed: Option<PathBuf>,
     pub(crate) policy: Option<PathBuf>,
     pub(crate) high: HighImpacts,
-    /// This gate's name, as attestations bind it.
+    /// This gate's name, which attestations bind.
     pub(crate) audience: Audience,
     pub(crate) max_attestation_age: Option<Millis>,
-    /// Where used attestations and endorsements are remembered; without it, this process alone remembers.
+    /// Store of used attestations and endorsements; without it, they are remembered only in this process.
     pub(crate) store: Option<PathBuf>,
 }
 
 impl ProposalPlan {
-    /// Reads and checks everything that proposals are judged by. It is read once: what changes later counts from the
-    /// next start on, but for the keys that the registry revokes, which the gate looks up at every call.
+    /// Reads and checks all inputs once. Later changes take effect at the next start, except for keys that the registry
+    /// revokes, which the gate looks up at every call.
     ///
-    /// Evidence is verified and no trust is taken as claimed under every profile, `pic-0.8` too: whoever puts a gate in
-    /// front of a tool means its answers.
+    /// Under every profile, including `pic-0.8`, evidence is verified and no trust is taken as claimed: a gate in front
+    /// of a tool must enforce its answers.
     pub(crate) fn prepare(
         &self,
         root: &TrustRoot,
@@ -76,7 +76,7 @@ impl ProposalPlan {
         Ok(Arc::new(builder.build()?))
     }
 
-    /// The digests that operators signed whose keys the registry has not revoked.
+    /// Loads the digests signed by operators whose keys are not revoked in the registry.
     fn read_endorsed(
         &self,
         path: &Path,
@@ -95,14 +95,14 @@ impl ProposalPlan {
     }
 }
 
-/// What a profile accepts that `strict` refuses. `None` for `strict`.
+/// Describes the inputs that a profile accepts and `strict` refuses; `None` for `strict`.
 const fn accepted_beyond_strict(profile: Profile) -> Option<&'static str> {
     match profile {
         Profile::Strict => None,
         Profile::Pic08 => Some(
             "opaque signatures, the hash of any evidence file, attestations that name no call, and any number of uses of those without a nonce",
         ),
-        // Of a later profile no more is known than that it is not strict.
+        // A later profile is only known not to be `strict`.
         Profile::Pic09 | _ => Some(
             "opaque signatures, attestations that name no call, and any number of uses of those without a nonce",
         ),
@@ -118,8 +118,7 @@ fn warn_of_unbound(endorsed: &EndorsedDigests) {
     }
 }
 
-/// Warns of endorsements that were issued before the store was made in which they are spent: an earlier one may have
-/// counted their uses.
+/// Warns of endorsements older than the store that they are spent in: an earlier store may have counted their uses.
 pub(crate) fn warn_of_older_than_store(verifier: &ProposalVerifier, created: Timestamp) {
     let is_older = |entry: &&EndorsedDigest| entry.issued().is_some_and(|issued| issued < created);
     let count = verifier.endorsed().map_or(0, |endorsed| endorsed.entries().filter(is_older).count());
@@ -130,7 +129,7 @@ pub(crate) fn warn_of_older_than_store(verifier: &ProposalVerifier, created: Tim
     }
 }
 
-/// Opens the folder that evidence files lie in.
+/// Opens the folder of evidence files.
 #[cfg(unix)]
 pub(crate) fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
     let folder = countersign_action_proposal::EvidenceFolder::open(path)
@@ -138,7 +137,7 @@ pub(crate) fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Fail
     Ok(Arc::new(folder))
 }
 
-/// There is no such folder here.
+/// Fails: evidence folders are unsupported on this platform.
 #[cfg(not(unix))]
 pub(crate) fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Failure> {
     Err(Failure::new("EVIDENCE_FOLDER", "evidence folders need a Unix system").about(path.display()))

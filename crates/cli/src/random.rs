@@ -3,7 +3,7 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 use crate::output::internal;
 
-/// Fresh secret bytes from the operating system, wiped when they are dropped.
+/// Returns fresh secret bytes from the operating system, which are wiped on drop.
 pub(crate) fn secret<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
     let mut bytes = Zeroizing::new([0; N]);
     getrandom::fill(bytes.as_mut())
@@ -11,7 +11,7 @@ pub(crate) fn secret<const N: usize>() -> Result<Zeroizing<[u8; N]>, Failure> {
     Ok(bytes)
 }
 
-/// A fresh id: a prefix and 128 random bits in hexadecimal.
+/// Returns a fresh id: a prefix and 128 random bits in hexadecimal.
 pub(crate) fn id<T: std::str::FromStr>(prefix: &str) -> Result<T, Failure> {
     let bits = u128::from_be_bytes(*secret()?);
     format!("{prefix}-{bits:032x}").parse().map_err(|_| internal("a made id is not valid"))

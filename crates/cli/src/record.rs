@@ -1,4 +1,4 @@
-//! Where a session's record goes: nowhere, or to a log.
+//! Destination of a session's record: a log, or none.
 
 mod health;
 mod logs;
@@ -34,7 +34,7 @@ pub(crate) use logs::{RecordLogs, ReplayedLog};
 pub(crate) use told::ToldLog;
 use told::report_cuts;
 
-/// A log, as it is to be opened.
+/// Settings of a log to open.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordPlan {
     folder: PathBuf,
@@ -42,22 +42,22 @@ pub(crate) struct RecordPlan {
     origin: KeyName,
     durability: Durability,
     segment: SegmentBytes,
-    /// The file that keeps the log's state; the folder's name with `.state` behind it where there is no other.
+    /// File with the log's state; by default the folder's name with `.state` appended.
     state: Option<PathBuf>,
-    /// Files with checkpoints that were kept elsewhere.
+    /// Files with checkpoints from elsewhere.
     kept: Vec<PathBuf>,
-    /// The arguments whose values go on record.
+    /// Arguments whose values are recorded.
     pub(crate) arguments: RecordedFields,
-    /// How many refused calls have an entry of their own.
+    /// Rate up to which refused calls have entries of their own.
     pub(crate) refused_calls: RefusalRate,
 }
 
-/// A log whose key and checkpoints were read. It was not opened, and nothing was made.
+/// A log whose key and checkpoints were read. It is not open yet, and no file was created.
 #[derive(Debug)]
 pub(crate) struct PreparedRecord {
     folder: PathBuf,
     options: LogOptions,
-    /// Files with checkpoints that were kept elsewhere.
+    /// Files with checkpoints from elsewhere.
     kept: Vec<PathBuf>,
 }
 
@@ -66,12 +66,12 @@ pub(crate) struct OpenRecord {
     pub(crate) log: Arc<ToldLog>,
     number: LogNumber,
     folder: PathBuf,
-    /// The folder of all logs, and the key of the first.
+    /// Folder of all logs, and the key of the first log.
     parent: PathBuf,
     first_key: LogKey,
-    /// The entries that it had when it was opened.
+    /// Tree head of the log when it was opened.
     head: TreeHead,
-    /// The files that were made for it, and the folder that they lie in last.
+    /// Files that were created for it, and last their folder.
     made: Vec<PathBuf>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct RecordArgs {
     record_argument: Vec<ArgumentOption>,
 }
 
-/// The record's part of a configuration.
+/// The `[record]` table of a configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordPart {
@@ -143,7 +143,7 @@ impl TryFrom<RateNumbers> for RatePart {
     }
 }
 
-/// Bytes of a segment after which the next one begins.
+/// Number of bytes after which a new segment begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "u64")]
 struct SegmentBytes(u64);
@@ -158,7 +158,7 @@ impl TryFrom<u64> for SegmentBytes {
     type Error = &'static str;
 
     fn try_from(bytes: u64) -> Result<Self, Self::Error> {
-        // A segment holds at least its head, and all of its tail is read into memory.
+        // A segment contains at least its head, and its whole tail is read into memory.
         let is_fit = (64 << 10..=1 << 30).contains(&bytes);
         if is_fit { Ok(Self(bytes)) } else { Err("a segment has 65536 to 1073741824 bytes") }
     }
@@ -185,7 +185,7 @@ enum When {
     System,
 }
 
-/// The name of a log's key.
+/// Name of a log's key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct Origin(KeyName);
@@ -209,7 +209,7 @@ impl From<When> for Durability {
 }
 
 impl RecordArgs {
-    /// Whether any of the options is given: all others need this one.
+    /// Returns `true` if `--record` is given, which all other options require.
     pub(crate) const fn is_given(&self) -> bool {
         self.record.is_some()
     }
@@ -234,13 +234,13 @@ impl RecordArgs {
 }
 
 impl RecordPart {
-    /// Every path in it.
+    /// Iterates over all paths in it.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let optional = self.state.iter_mut().chain(&mut self.checkpoint_file);
         [&mut self.folder, &mut self.key_file].into_iter().chain(optional)
     }
 
-    /// Keeps the log's state beside the registry's, unless the configuration names another file.
+    /// Sets the log's state to a file beside the registry's state, unless the configuration names one.
     pub(crate) fn keep_state_beside(&mut self, registry_state: &Path) {
         self.state.get_or_insert_with(|| registry_state.with_file_name("record.state"));
     }
@@ -259,14 +259,14 @@ impl RecordPart {
         }
     }
 
-    /// How many refused messages that are no calls have an entry of their own.
+    /// Returns the rate up to which refused messages other than calls have entries of their own.
     pub(crate) fn refused_messages(&self) -> RefusalRate {
         self.refused_messages.map_or(RefusalRate::MESSAGES, |rate| rate.0)
     }
 }
 
 impl RecordPlan {
-    /// Reads the log's key, which must have no part in what the trust root decides, and the checkpoints.
+    /// Reads the log's key and the checkpoints. A key of the trust root is refused.
     pub(crate) fn prepare(&self, root: &TrustRoot, now: Timestamp) -> Result<PreparedRecord, Failure> {
         let about = |failure: Failure| failure.about(self.key.display());
         let key = read_log_key(&self.key).map_err(|error| about(error.into()))?;
@@ -290,14 +290,14 @@ impl RecordPlan {
 }
 
 impl PreparedRecord {
-    /// Opens the log, or begins it; where another process writes it, a numbered one beside it.
+    /// Opens or begins the log. If another process writes it, opens a numbered log beside it.
     pub(crate) fn open(self) -> Result<OpenRecord, Failure> {
         let Self { folder, options, kept } = self;
         let (is_fresh, first_key) = (folder.symlink_metadata().is_err(), options.log_key());
         let (log, number) = Log::open_shared(&folder, options.verify_older_later())
             .map_err(|error| open_failure(&folder, error))?;
         let head = log.head();
-        // Another process may have made it meanwhile, and left entries in it.
+        // Another process may have created it since, and left entries in it.
         let is_ours = head.size() == 0 && (is_fresh || number != LogNumber::FIRST);
         let (parent, folder) = (folder.clone(), number.folder_in(&folder));
         let made = if is_ours { files_of_new_log(&folder) } else { Vec::new() };
@@ -305,7 +305,7 @@ impl PreparedRecord {
         Ok(OpenRecord { log, number, folder, parent, first_key, head, made })
     }
 
-    /// Records a person's answer in a numbered log, and syncs it: it counts once this returns.
+    /// Records an operator's answer in a numbered log and syncs it. The answer counts once this returns.
     pub(crate) fn answer(self, answer: AnswerRecord) -> Result<(), Failure> {
         let Self { folder, options, .. } = self;
         let (log, number) =
@@ -317,7 +317,7 @@ impl PreparedRecord {
     }
 }
 
-/// Names a log on standard error that was begun, or that was there without a state. Later ones go on from here.
+/// Reports on standard error a log that was begun, or adopted without a state. Later openings continue from that state.
 fn announce(log: &Log, folder: &Path) {
     log.rebuilt_sides().iter().for_each(|side| note(&side_rebuilt(folder, side)));
     let (key, path, folder) = (log.key(), folder, folder.display());
@@ -327,7 +327,7 @@ fn announce(log: &Log, folder: &Path) {
         LogStart::Resumed | _ => return,
     };
     let state = log.state_name().unwrap_or_default();
-    // A state that cannot be read is a matter of its own writers.
+    // A state that cannot be read concerns only its own writers.
     let others = other_states(path, &key, Path::new(&state)).unwrap_or_default();
     let kept = if state.is_empty() { String::new() } else { format!(", its state is kept in `{state}`") };
     let other = others.first().map_or_else(String::new, |other| {
@@ -346,7 +346,7 @@ fn log_failure(folder: &Path, log: LogNumber, error: AuditError) -> Failure {
 }
 
 impl OpenRecord {
-    /// Gives the log to its session, which was opened: announces it, and keeps its state from here on.
+    /// Passes the log to its open session: announces it, and saves its state from here on.
     pub(crate) fn in_use(self) -> Arc<ToldLog> {
         announce(self.log.log(), &self.folder);
         ToldLog::keep_state(&self.log);
@@ -354,20 +354,20 @@ impl OpenRecord {
         self.log
     }
 
-    /// The logs of the folder, for an alarm that is replayed from them.
+    /// Returns the logs of the folder, to replay an alarm from them.
     pub(crate) fn logs(&self) -> RecordLogs {
         RecordLogs::new(Arc::clone(&self.log), self.number, &self.parent, self.first_key.clone(), self.head)
     }
 
-    /// Takes away again what was made in vain.
+    /// Rolls back the opening: removes the files that it created.
     pub(crate) fn unmake(self) {
-        // The caller tells why it is in vain, and nobody misses what is gone.
+        // The caller reports the reason, and a failure to end an unused log does not matter.
         let _ = self.log.end();
         if !self.made.is_empty() {
-            // Before the files: a log that its state knows must not be missing.
+            // The state goes first: it must not name a missing log.
             let _ = self.log.log().forget_state();
         }
-        // As long as the record is open, nobody else has it.
+        // No other process uses the files while the record is open.
         for path in &self.made {
             let _ = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
         }
@@ -375,8 +375,8 @@ impl OpenRecord {
     }
 }
 
-/// The files of a log that has just begun, in the order in which they may go: its lock last, so that no other process takes the
-/// log up meanwhile; then its folder, which stays where anything else is in it.
+/// Lists the files of a log that has just begun, in the order of removal: its lock late, so that no other process opens
+/// the log meanwhile; then its folder, which stays if it contains anything else.
 fn files_of_new_log(folder: &Path) -> Vec<PathBuf> {
     ["000000000001.jsonl", "lock", ""].iter().map(|name| folder.join(name)).collect()
 }

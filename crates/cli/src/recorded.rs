@@ -1,4 +1,4 @@
-//! Which values of arguments go on record: as a table of the configuration, and as options.
+//! Selects the arguments whose values are recorded: a table of the configuration, and options.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 
-/// The table `[record.arguments]`: JSON Pointers by the tool that they are for, `"server:tool" = ["/path"]`.
+/// The table `[record.arguments]`: JSON Pointers by tool, `"server:tool" = ["/path"]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(try_from = "BTreeMap<String, Vec<String>>")]
 pub(crate) struct ArgumentsPart(RecordedFields);
@@ -40,7 +40,7 @@ impl ArgumentsPart {
     }
 }
 
-/// One argument of one tool, `server:tool=/pointer`. Nothing behind the sign stands for all of them.
+/// One argument of one tool, `server:tool=/pointer`. An empty pointer stands for all arguments.
 #[derive(Clone, Debug)]
 pub(crate) struct ArgumentOption {
     tool: ToolId,
@@ -51,7 +51,7 @@ impl FromStr for ArgumentOption {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // The sign may stand in the tool's name, and in the pointer.
+        // The tool's name and the pointer may also contain `=`.
         let (name, pointer) = match text.find("=/") {
             Some(at) => (text.get(..at), text.get(at.saturating_add(1)..)),
             None => (text.strip_suffix('='), Some("")),
@@ -61,7 +61,7 @@ impl FromStr for ArgumentOption {
     }
 }
 
-/// Puts the options together.
+/// Combines the options.
 pub(crate) fn fields_of(options: &[ArgumentOption]) -> Result<RecordedFields, Failure> {
     let one = |fields: RecordedFields, option: &ArgumentOption| {
         fields
@@ -71,7 +71,7 @@ pub(crate) fn fields_of(options: &[ArgumentOption]) -> Result<RecordedFields, Fa
     options.iter().try_fold(RecordedFields::new(), one)
 }
 
-/// Says which tool it is that the registry does not know.
+/// Names the tool that is missing from the registry in the failure.
 pub(crate) fn recorded_failure(error: RecordedFieldsError) -> Failure {
     let failure = Failure::new(error.code(), error.to_string());
     if let RecordedFieldsError::UnknownTool(tool) = error { failure.about(tool) } else { failure }

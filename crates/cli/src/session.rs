@@ -40,34 +40,34 @@ use crate::recorded::recorded_failure;
 use crate::signals::{AlarmKeeper, SignalsPlan};
 use crate::time::now;
 
-/// Everything that a session is opened with.
+/// Settings of a session.
 #[derive(Debug)]
 pub(crate) struct SessionPlan {
     pub(crate) registry: PathBuf,
     pub(crate) trust_root: PathBuf,
-    /// Where the highest registry ever accepted is remembered; without it, this process alone remembers.
+    /// File with the highest registry ever accepted; without it, the mark is remembered only in this process.
     pub(crate) state: Option<PathBuf>,
     pub(crate) max_age: Millis,
     pub(crate) session: SessionId,
     pub(crate) agent: AgentId,
     pub(crate) principal: Principal,
     pub(crate) ttl: Option<Millis>,
-    /// Names of tools, `name` or `server:name`; without them, all that the registry lists.
+    /// Names of tools, `name` or `server:name`; without them, all listed tools of the agent.
     pub(crate) tools: Option<Vec<String>>,
-    /// The server of a tool that is named without one and that several servers have.
+    /// Server of a tool that is named without one and that several servers have.
     pub(crate) server: Option<ServerName>,
     pub(crate) goal: Option<String>,
     pub(crate) approvals: Option<ApprovalPlan>,
     pub(crate) proposals: Option<ProposalPlan>,
-    /// Where the record goes; without it, nothing of the record outlives the process.
+    /// Settings of the record; without them, no record outlives the process.
     pub(crate) record: Option<RecordPlan>,
-    /// What servers say now that their tools' definitions are.
+    /// Current definitions of the servers' tools.
     pub(crate) definitions: BTreeMap<ToolId, Digest>,
-    /// How the agent is watched.
+    /// Settings for watching the agent.
     pub(crate) signals: SignalsPlan,
 }
 
-/// How approvals are taken.
+/// Settings of approvals.
 #[derive(Debug)]
 pub(crate) struct ApprovalPlan {
     pub(crate) key: PathBuf,
@@ -75,30 +75,30 @@ pub(crate) struct ApprovalPlan {
     pub(crate) audience: Audience,
     pub(crate) store: PathBuf,
     pub(crate) making: StoreMaking,
-    /// The longest that a token may count.
+    /// Longest lifetime of a token.
     pub(crate) max_lifetime: Millis,
     pub(crate) bindings: Bindings,
 }
 
-/// Whether opening a session may make the store of spent tokens.
+/// Whether opening a session may create the store of spent tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreMaking {
-    /// It may. Tokens that were issued before are refused then.
+    /// It may. Tokens issued before the creation are then refused.
     IfMissing,
     /// It may not: a missing store is an error.
     Never,
 }
 
-/// Whether a token may leave out optional bindings.
+/// Whether a token may omit optional bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bindings {
-    /// It may: it was minted with what its approver knew.
+    /// It may: it was minted with the bindings that its approver knew.
     Partial,
     /// It may not.
     Strict,
 }
 
-/// A session that could be opened: all that is read has proved good, and no file was made yet.
+/// A session that is ready to open: every input was read and checked, and no file was created.
 #[derive(Debug)]
 pub(crate) struct PreparedSession {
     registry: Arc<CapabilityRegistry>,
@@ -108,7 +108,7 @@ pub(crate) struct PreparedSession {
     principal: Principal,
     ask: Option<PinnedAsk>,
     approvals: Option<(ApprovalPlan, RunKeys)>,
-    /// What proposals are judged by, and where attestations are spent.
+    /// The verifier of proposals, and the store in which attestations are spent.
     proposals: Option<(Arc<ProposalVerifier>, Option<PathBuf>)>,
     record: Option<PreparedRecord>,
     definitions: BTreeMap<ToolId, Digest>,
@@ -119,24 +119,25 @@ pub(crate) struct PreparedSession {
     signals: SignalsPlan,
 }
 
-/// An open session with the parts that a gateway needs beside the gate.
+/// An open session with the parts that a gateway needs besides the gate.
 #[derive(Debug)]
 pub(crate) struct OpenSession {
     pub(crate) gate: ToolGate,
     pub(crate) sink: Arc<dyn AuditSink>,
-    /// The log that is behind the sink, where there is one.
+    /// The log behind the sink, if there is one.
     pub(crate) log: Option<Arc<ToldLog>>,
-    /// Keeps the state of the agent's alarm, where that goes on over sessions.
+    /// Keeper of the agent's alarm, if it continues across sessions.
     alarm: Option<Arc<AlarmKeeper>>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Pending approvals, where approvals are taken.
+    /// Pending approvals, if the session accepts approvals.
     pub(crate) pending: Option<Arc<SqliteStore>>,
 }
 
-/// Ends a session and its log when it is dropped, unless they ended before. The reason is `error` until another one is set.
+/// Ends a session and its log when it is dropped, unless they ended before. The reason is `error` until another one is
+/// set.
 ///
-/// why: a thread that verifies older entries may hold the log for longer than the process lasts, so that dropping a session
-/// does not end its log.
+/// why: dropping a session does not end its log. A thread that verifies older entries may hold the log until the
+/// process ends.
 #[derive(Debug)]
 pub(crate) struct SessionEnd {
     gate: ToolGate,
@@ -155,16 +156,16 @@ impl SessionEnd {
         self.reason = reason;
     }
 
-    /// Records the end, and puts the log's last checkpoint behind it.
+    /// Records the end and writes the log's last checkpoint after it.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
-        // The log tells the operator why it fails.
+        // The log itself reports why it fails.
         let _ = self.gate.end_session(self.reason);
         let ended = self.log.as_ref().map_or(Ok(()), |log| log.end());
         self.keep_alarm();
         ended
     }
 
-    /// Brings the alarm's state up to the end of the log.
+    /// Advances the alarm's state to the end of the log.
     fn keep_alarm(&mut self) {
         if let Some(alarm) = self.alarm.take() {
             alarm.keep();
@@ -182,7 +183,7 @@ impl Drop for SessionEnd {
     }
 }
 
-/// The files that a session writes.
+/// Files that a session writes.
 struct Files {
     log: Option<Arc<ToldLog>>,
     stores: Stores,
@@ -193,18 +194,18 @@ struct Files {
 /// The stores, the agent's counts, and the keeper of its alarm.
 type WatchedStores = (Stores, Arc<CallStats>, Option<AlarmKeeper>);
 
-/// Where spent tokens are remembered.
+/// Stores of spent tokens and quarantines.
 struct Stores {
-    /// Those of approvals, with the calls that wait for one.
+    /// Spent approvals, and the calls that wait for one.
     approvals: Option<Arc<SqliteStore>>,
-    /// Those of attestations.
+    /// Spent attestations.
     attestations: Option<Arc<dyn SpentTokens>>,
-    /// Which agents are quarantined.
+    /// Quarantined agents.
     quarantines: Option<Arc<SqliteStore>>,
 }
 
 impl PreparedSession {
-    /// Says which calls need a plan.
+    /// Sets the rule that determines which calls need a plan.
     #[must_use]
     pub(crate) const fn hold_to_plans(mut self, rule: Rule) -> Self {
         self.rule = rule;
@@ -218,7 +219,7 @@ impl PreparedSession {
         self
     }
 
-    /// What a plan for the session is made for.
+    /// Returns the context that a plan for this session must have.
     pub(crate) fn plan_context(&self) -> Result<PlanContext, StartPlanError> {
         let goal = self.ask.as_ref().ok_or(StartPlanError::NoGoal)?.digest();
         let version = self.registry.view().snapshot().version();
@@ -233,7 +234,7 @@ impl PreparedSession {
         &self.registry
     }
 
-    /// Disclosed tools whose definition the registry pins and that no definition was given for.
+    /// Lists the disclosed tools with a definition that the registry pins and that was not given.
     pub(crate) fn tools_without_definition(&self) -> Vec<&ToolId> {
         let view = self.registry.view();
         let is_pinned = |tool: &ToolId| {
@@ -243,12 +244,12 @@ impl PreparedSession {
         tools.filter(|tool| is_pinned(tool) && !self.definitions.contains_key(tool)).collect()
     }
 
-    /// Opens the session: makes or opens the files that it writes.
+    /// Opens the session and creates or opens the files that it writes.
     pub(crate) fn open(self) -> Result<OpenSession, Failure> {
         self.open_watched(&Exports::default())
     }
 
-    /// The same, with what is exported around the record.
+    /// Opens the session as [`open`](Self::open) does, with exports around the record.
     pub(crate) fn open_watched(mut self, exports: &Exports) -> Result<OpenSession, Failure> {
         let Files { log, stores, stats, alarm } = self.files()?;
         let sink = log.clone().map_or_else(|| Arc::new(MemorySink::keeping(0)) as _, |log| log as _);
@@ -290,8 +291,8 @@ impl PreparedSession {
         Ok(OpenSession { gate: builder.open()?, sink, log, alarm, clock, pending: stores.approvals })
     }
 
-    /// Opens the record and the stores, and takes up what they say of the agent. A record that was made in vain is taken away
-    /// again.
+    /// Opens the record and the stores, and restores the agent's state from them. On a failure, a new record is rolled
+    /// back.
     fn files(&mut self) -> Result<Files, Failure> {
         let record = self.record.take().map(PreparedRecord::open).transpose()?;
         match self.watched_stores(record.as_ref()) {
@@ -316,7 +317,7 @@ impl PreparedSession {
         Ok((stores, stats, alarm))
     }
 
-    /// Opens the stores; those that are one file are one store.
+    /// Opens the stores. Equal paths share one store.
     fn stores(&self) -> Result<Stores, Failure> {
         let mut opened: BTreeMap<&Path, Arc<SqliteStore>> = BTreeMap::new();
         if let Some((plan, _)) = &self.approvals {
@@ -348,7 +349,7 @@ impl PreparedSession {
 }
 
 impl SessionPlan {
-    /// Reads and checks everything that the session is made from. No file is made.
+    /// Reads and checks all inputs of the session. Creates no file.
     pub(crate) fn prepare(self) -> Result<PreparedSession, Failure> {
         let now = now()?;
         let approvals = match &self.approvals {
@@ -404,7 +405,7 @@ impl SessionPlan {
             .map_err(|error| registry_failure(error).about(self.registry.display()))
     }
 
-    /// Negotiates the session under the registry in force.
+    /// Negotiates the session under the current registry.
     pub(crate) fn negotiate(
         &self,
         registry: &CapabilityRegistry,
@@ -427,7 +428,7 @@ impl SessionPlan {
         registry.negotiate(&request, now).map_err(|error| Failure::from(error).into_refusal())
     }
 
-    /// The tool that a name means, among those that are listed for the agent.
+    /// Resolves a tool's name among the listed tools of the agent.
     fn tool<'a>(&self, name: &str, listed: impl Iterator<Item = &'a ToolId>) -> Result<ToolId, Failure> {
         if let Some((server, name)) = name.split_once(':') {
             return ToolId::new(server, name).map_err(|error| Failure::usage(error.to_string()));
@@ -449,12 +450,12 @@ impl SessionPlan {
     }
 }
 
-/// Opens the file of spent tokens and pending approvals, or makes it.
+/// Opens or creates the file of spent tokens and pending approvals.
 pub(crate) fn open_store(path: &Path) -> Result<SqliteStore, Failure> {
     SqliteStore::open(path, now()?).map_err(|error| Failure::from(error).about(path.display()))
 }
 
-/// Opens a store that is there.
+/// Opens an existing store.
 pub(crate) fn open_existing_store(path: &Path) -> Result<SqliteStore, Failure> {
     let failure = |error: StoreError| {
         if !matches!(error, StoreError::Missing) {
@@ -467,7 +468,8 @@ pub(crate) fn open_existing_store(path: &Path) -> Result<SqliteStore, Failure> {
     SqliteStore::open_existing(path).map_err(|error| failure(error).about(path.display()))
 }
 
-/// A registry that does not hold is a refusal; a mark that cannot be read or written is a mishap.
+/// Maps a registry error to a failure: an invalid registry is refused (exit 3), a mark that cannot be read or written
+/// is an error (exit 1).
 pub(crate) fn registry_failure(error: RegistryError) -> Failure {
     use MarkError::{Corrupt, Full, Moved, Unavailable, Untrusted};
     let is_mishap =
@@ -476,7 +478,7 @@ pub(crate) fn registry_failure(error: RegistryError) -> Failure {
     if is_mishap { failure } else { failure.into_refusal() }
 }
 
-/// Reads the definitions of a server's tools from what it answered to `tools/list`: the result, or the whole answer.
+/// Reads the definitions of a server's tools from its answer to `tools/list`: the result, or the whole answer.
 pub(crate) fn read_definitions(server: &ServerName, path: &Path) -> Result<Vec<(ToolId, Digest)>, Failure> {
     let about = |failure: Failure| failure.about(path.display());
     let bytes = read_file(path, REGISTRY_BYTES)?;

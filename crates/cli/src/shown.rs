@@ -1,11 +1,11 @@
 use countersign_audit_log::{Escaped, RecordedTool};
 use countersign_core::{escape_hidden, is_hidden};
 
-/// How many blanks in a row are shown as they are. More could push what follows out of sight.
+/// Most spaces in a row that are shown unescaped. More could push the text after them out of sight.
 const MAX_BLANKS: usize = 8;
 
-/// Canonical JSON for a person's eyes: broken into lines, no value of it changed, and every hidden character, every blank
-/// that is not the ordinary one, and every blank after eight, spelled out as JSON spells it.
+/// Formats canonical JSON for a person: on several lines, with equal values. Invisible characters, whitespace other
+/// than the space, and every space after eight in a row are in JSON escapes.
 pub(crate) fn shown_json(canonical: &str) -> String {
     let mut shown = String::with_capacity(canonical.len());
     let mut depth = 0_usize;
@@ -49,38 +49,39 @@ pub(crate) fn shown_json(canonical: &str) -> String {
     shown
 }
 
-/// Canonical JSON in one line, with the same spelled out.
+/// Formats canonical JSON on one line, with the same escapes.
 pub(crate) fn shown_line(canonical: &str) -> String {
     let mut shown = String::with_capacity(canonical.len());
     let mut blanks = 0_usize;
-    // Outside of its texts, canonical JSON has no blanks.
+    // Outside its strings, canonical JSON has no whitespace.
     canonical.chars().for_each(|c| push_within(&mut shown, c, &mut blanks));
     shown
 }
 
-/// A name that somebody else chose, of which what hides was spelled out when it was recorded: as it is where it is plain
-/// ASCII, and otherwise in quotes that nothing in it ends. Letters of any script stand as they are in them, those that look
-/// like others among them.
+/// Formats an untrusted name whose invisible characters were escaped when it was recorded. A plain ASCII name is
+/// unchanged; any other is in quotes that it cannot end. Within them, letters of any script are unchanged, including
+/// those that look like others.
 pub(crate) fn shown_name<const MAX: usize>(name: &Escaped<MAX>) -> String {
     plain_or_in_quotes(name.as_str())
 }
 
-/// The same of an id, which was recorded as it is.
+/// Formats an id, which was recorded unescaped, as [`shown_name`] does.
 pub(crate) fn shown_id(id: &str) -> String {
     plain_or_in_quotes(&escape_hidden(id))
 }
 
-/// The same of both names of a tool: `server:name`.
+/// Formats both names of a tool as `server:name`, as [`shown_name`] does.
 pub(crate) fn shown_tool(tool: &RecordedTool) -> String {
     format!("{}:{}", shown_name(&tool.server), shown_name(&tool.name))
 }
 
-/// A text that somebody else chose, in quotes whatever it is.
+/// Quotes an untrusted text, even a plain one.
 pub(crate) fn quoted<const MAX: usize>(text: &Escaped<MAX>) -> String {
     in_quotes(text.as_str())
 }
 
-/// What begins as a verdict does is not plain: a call may be called so.
+/// Returns a plain name unchanged and quotes any other. A name that begins like a verdict is not plain: a call may have
+/// such a name.
 fn plain_or_in_quotes(escaped: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@/+?~".contains(c);
     let start = escaped.as_bytes().get(..6).unwrap_or_default();
@@ -90,8 +91,8 @@ fn plain_or_in_quotes(escaped: &str) -> String {
     if plain { escaped.to_owned() } else { in_quotes(escaped) }
 }
 
-/// A quote in it is spelled out as well: whatever backslashes stand before it, the next quote that is seen is the end. So are
-/// marks beside the quotes, which would be drawn over them.
+/// Quotes a text. Quotes inside are escaped, so that the next visible quote is the end, even after backslashes.
+/// Combining marks beside the quotes are escaped too: they would be drawn over the quotes.
 fn in_quotes(escaped: &str) -> String {
     let mut shown = String::with_capacity(escaped.len());
     let mut blanks = 0_usize;
@@ -112,8 +113,8 @@ fn in_quotes(escaped: &str) -> String {
     shown
 }
 
-/// Says whether a character is drawn over the one before it, or over both its neighbours. `Debug` spells such out, for the
-/// quotes that it puts around a character.
+/// Returns `true` for a character that is drawn over its neighbours. `Debug` escapes these, because it puts quotes
+/// around a character.
 fn is_mark(c: char) -> bool {
     !c.is_ascii() && c.escape_debug().len() > 1
 }
@@ -140,7 +141,7 @@ fn push_visible(shown: &mut String, c: char) {
     }
 }
 
-/// Returns whether a character is whitespace other than the space, which is counted.
+/// Returns `true` for whitespace other than the space, which is counted separately.
 fn is_other_blank(c: char) -> bool {
     c.is_whitespace() && c != ' '
 }
@@ -195,7 +196,7 @@ mod tests {
             );
         }
         assert_eq!(shown_json("\"\u{a0}\u{2800}\u{3000} x\""), r#""\u00a0\u2800\u3000 x""#);
-        // Whatever stands between them, ordinary ones are counted as they follow each other.
+        // Other whitespace between spaces interrupts the count.
         assert_eq!(shown_json("\" \u{a0} \""), r#"" \u00a0 ""#);
     }
 
@@ -230,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Reads the text that a line begins with, as whoever reads the line would, and gives what follows.
+    /// Parses the text at the start of a line as a reader would, and returns the rest.
     fn read(line: &str) -> (String, &str) {
         let Some(rest) = line.strip_prefix('"') else {
             let end = line.find([' ', ':', ',', ';', '"', '(']).unwrap_or(line.len());
@@ -286,7 +287,7 @@ mod tests {
             for shown in [shown_name(&escaped), quoted(&escaped), shown_id(text)] {
                 for rest in ["", " accept", "\" accept", ": \"x\"", ", led to by \"admin\""] {
                     let line = format!("{shown}{rest}");
-                    // A plain one ends at what is not plain.
+                    // A plain name ends at the first character that is not plain.
                     assert_eq!(read(&line), (text.clone(), rest), "{line}");
                 }
             }

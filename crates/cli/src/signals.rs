@@ -1,4 +1,4 @@
-//! How a session's agent is watched: its drop alarm, its quarantine, and how long answers take.
+//! Watches a session's agent: its drop alarm, its quarantine, and the duration of answers.
 
 mod replay;
 
@@ -24,7 +24,7 @@ use crate::time::now;
 
 pub(crate) use replay::AlarmKeeper;
 
-/// The signals' part of a configuration.
+/// The `[signals]` table of a configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SignalsPart {
@@ -40,7 +40,7 @@ pub(crate) struct SignalsPart {
     undisclosed: SignalPart,
 }
 
-/// One signal. A member that is left out is as [`SignalRule::usual`] has it.
+/// One signal. An omitted member is that of [`SignalRule::usual`].
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SignalPart {
@@ -61,17 +61,17 @@ impl SignalPart {
     }
 }
 
-/// What becomes of what is on record of the agent from before.
+/// Treatment of the agent's earlier record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Past {
     /// The alarm starts with the session.
     #[default]
     LeftAlone,
-    /// The alarm goes on where the record ends.
+    /// The alarm continues from the end of the record.
     TakenUp,
 }
 
-/// What follows when an agent's acceptance drops.
+/// Action when an agent's acceptance rate drops.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum OnDrop {
@@ -89,7 +89,7 @@ impl OnDrop {
     }
 }
 
-/// How agents are watched, checked.
+/// Checked settings for watching agents.
 #[derive(Clone, Debug)]
 pub(crate) struct SignalsPlan {
     rule: AlarmRule,
@@ -97,7 +97,7 @@ pub(crate) struct SignalsPlan {
     asked: SignalRule,
     undisclosed: SignalRule,
     past: Past,
-    /// Where quarantines are kept; without it, in this process alone.
+    /// Store of quarantines; without it, they are kept only in this process.
     pub(crate) store: Option<PathBuf>,
 }
 
@@ -115,12 +115,12 @@ impl Default for SignalsPlan {
 }
 
 impl SignalsPart {
-    /// Every path in it.
+    /// Iterates over all paths in it.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.store.iter_mut()
     }
 
-    /// Whoever names the signals has them go on over sessions.
+    /// Checks the settings. With a `[signals]` table, signals continue across sessions.
     pub(crate) fn plan(&self) -> Result<SignalsPlan, Failure> {
         let usual = AlarmRule::default();
         let baseline = self.baseline.unwrap_or_else(|| usual.baseline());
@@ -139,8 +139,8 @@ impl SignalsPart {
 }
 
 impl SignalsPlan {
-    /// The counts of this process, which times its answers. The agent's alarm goes on where the record ends; with a store, its
-    /// state is kept there.
+    /// Creates the counts of this process, with timed answers. The agent's alarm continues from the end of the record;
+    /// with a store, its state is kept there.
     pub(crate) fn stats(
         &self,
         store: Option<Arc<SqliteStore>>,
@@ -172,7 +172,7 @@ impl SignalsPlan {
     }
 }
 
-/// Tells the operator where the agent was let out by a clock that was ahead: its evidence is forgotten until then.
+/// Warns the operator if a clock that was ahead lifted the agent's quarantine: its evidence is ignored until that time.
 fn tell_of_lift_ahead(store: &dyn Quarantines, agent: &AgentId) -> Result<(), Failure> {
     let Some(KeptStanding { change, .. }) = store.latest(agent)? else { return Ok(()) };
     if change.standing == StandingChange::Lifted && change.time > now()? {
@@ -189,7 +189,7 @@ fn lift_ahead(lift: &StandingRecord) -> String {
     )
 }
 
-/// Tells the operator on standard error when the session's agent is flagged or put into quarantine: once each time.
+/// Reports on standard error when the session's agent is flagged or quarantined, once each.
 #[derive(Debug)]
 pub(crate) struct Watch {
     gate: ToolGate,
@@ -235,7 +235,7 @@ impl Watch {
         }
     }
 
-    /// Reports signals that were raised, each once.
+    /// Reports raised signals, each once.
     pub(crate) fn look_at_signals(&self) {
         let (stats, contract) = (self.gate.stats(), self.gate.contract());
         let agent = contract.agent();
@@ -255,7 +255,7 @@ impl Watch {
         }
     }
 
-    /// Looks for the last time. A quarantine that its store does not have by now is lost with the process.
+    /// Checks for the last time. A quarantine that is missing from its store by now is lost with the process.
     pub(crate) fn end(&self) {
         let synced = self.gate.stats().sync();
         self.look();

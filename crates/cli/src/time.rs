@@ -5,12 +5,12 @@ use countersign_core::{Clock as _, Millis, SystemClock, Timestamp};
 
 use crate::failure::Failure;
 
-/// The moment it is.
+/// Returns the current time.
 pub(crate) fn now() -> Result<Timestamp, Failure> {
     SystemClock::new().now().map_err(|error| Failure::new("CLOCK_UNAVAILABLE", error.to_string()))
 }
 
-/// A moment, given as such or as a span back from now.
+/// A time, given directly or as a span before now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Since {
     Ago(Millis),
@@ -38,7 +38,7 @@ impl Since {
     }
 }
 
-/// Reads a moment in RFC 3339, with an offset.
+/// Parses an RFC 3339 time with an offset.
 pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
     let wrong = |_| "not a moment like 2026-01-31T12:00:00Z".to_owned();
     rfc3339::parse(text, Offset::Required).map_err(wrong)

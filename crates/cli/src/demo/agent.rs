@@ -9,16 +9,16 @@ use super::wire;
 use super::world::{Role, World, failed};
 use crate::failure::Failure;
 
-/// What came back.
+/// Result of one act.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// The operator did something, or a list came.
+    /// The operator acted, or a list was returned.
     Done,
     /// The tool ran.
     Accepted,
     /// The gate refused with this code.
     Refused(String),
-    /// Something else: an error where a result was due, or a list that shows too much.
+    /// Anything else: an error instead of a result, or a list with too many tools.
     Odd(String),
 }
 
@@ -37,7 +37,7 @@ impl Verdict {
     }
 }
 
-/// Plays the agent: an MCP client that talks to the gateway over pipes and believes that it is the server.
+/// The agent: an MCP client that talks to the gateway over pipes as if it were the server.
 #[derive(Debug)]
 pub(super) struct Agent {
     gateway: Child,
@@ -49,7 +49,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Starts the gateway of this role, and shakes hands with it.
+    /// Starts the role's gateway and initializes the session.
     pub(super) fn start(world: &World, role: &'static Role) -> Result<Self, Failure> {
         let mut gateway = Command::new(world.program())
             .args(world.gateway_args(role))
@@ -75,7 +75,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Lists the tools; odd if any is shown that was not signed for this agent.
+    /// Lists the tools; `Odd` unless they are exactly those that were signed for this agent.
     pub(super) fn list(&mut self) -> Result<Verdict, Failure> {
         let answer = self.request("tools/list", &json!({}))?;
         let tools = answer.pointer("/result/tools").and_then(Value::as_array);
@@ -84,7 +84,7 @@ impl Agent {
         Ok(if names.iter().eq(expected) { Verdict::Done } else { Verdict::Odd(names.join(",")) })
     }
 
-    /// Calls a tool, perhaps restating the goal.
+    /// Calls a tool and optionally restates the goal.
     pub(super) fn call(&mut self, tool: &str, args: &Value, ask: Option<&str>) -> Result<Verdict, Failure> {
         let mut params = json!({ "name": tool, "arguments": args });
         if let (Some(ask), Some(members)) = (ask, params.as_object_mut()) {
@@ -93,7 +93,7 @@ impl Agent {
         self.make_call(&params)
     }
 
-    /// Has money wired, with an action proposal that says why.
+    /// Calls the transfer tool with an action proposal.
     pub(super) fn wire(&mut self, mut args: Value, proposal: Value) -> Result<Verdict, Failure> {
         if let Some(members) = args.as_object_mut() {
             members.insert("__pic".to_owned(), proposal);
@@ -127,12 +127,12 @@ impl Agent {
         })
     }
 
-    /// The id under which the call that was refused last can be approved.
+    /// Returns the id under which the last refused call can be approved.
     pub(super) fn approval_id(&mut self) -> Result<String, Failure> {
         self.approval_id.take().ok_or_else(|| Failure::new("DEMO_FAILED", "no call waits for approval"))
     }
 
-    /// Hangs up and waits for the gateway to end.
+    /// Closes the pipes and waits for the gateway to end.
     pub(super) fn stop(self) -> Result<String, Failure> {
         let Self { mut gateway, to, from, .. } = self;
         drop((to, from));

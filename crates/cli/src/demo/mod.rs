@@ -1,5 +1,5 @@
-//! `countersign demo`: the main job on a fresh machine. A real MCP server process, the real gateway in front of it, an
-//! operator who works through this same binary, and an agent that does right once and wrong in every known way.
+//! `countersign demo`: the main task on a fresh machine. A real MCP server process, the real gateway in front of it, an
+//! operator who uses this same binary, and an agent that behaves well once and then misbehaves in every known way.
 
 mod agent;
 mod desk;
@@ -86,7 +86,7 @@ impl Demo {
     }
 }
 
-/// Counts as the gate does: a call that waits for its approval is not decided yet.
+/// Counts decisions as the gate does: a call that waits for its approval is not decided yet.
 #[derive(Debug, Default)]
 struct Tally {
     accepted: u32,
@@ -174,11 +174,11 @@ fn shown(row: &Row, scene: &Scene) -> String {
     )
 }
 
-/// What the desk does in the end, and nothing else.
+/// The only side effects that the desk may have at the end.
 const EFFECTS: [&str; 3] =
     ["refund of 49 EUR on T-1001", "wire of 1200 EUR to DE02-PARTS", "refund of 12 EUR on T-1003"];
 
-/// Compares what happened with what should have: verdicts, side effects, record.
+/// Compares verdicts, side effects and record with the expected ones.
 fn finish(
     out: &mut Output,
     world: &World,

@@ -2,36 +2,36 @@ use serde_json::{Value, json};
 
 use super::world::{GOAL, PLANNED_GOAL, ROLES, Role};
 
-/// What somebody does in a scene.
+/// What happens in a scene.
 pub(super) enum Act {
-    /// The agent asks which tools there are.
+    /// The agent lists the tools.
     List,
-    /// The agent calls a tool, perhaps restating its goal.
+    /// The agent calls a tool and may restate its goal.
     Call { tool: &'static str, args: Value, ask: Option<&'static str> },
-    /// The agent submits the steps that it is going to take.
+    /// The agent submits the steps of its plan.
     Submit(Value),
-    /// The operator approves what was refused last for want of it.
+    /// The operator approves the last call that was refused for lack of an approval.
     Approve,
     /// The operator revokes the agent.
     Revoke,
-    /// The agent wants money to be wired, for a reason.
+    /// The agent orders a transfer and gives a reason.
     Wire(Reason),
-    /// The finance officer puts a name to the transfer that the agent will make.
+    /// The finance officer attests to the transfer that the agent will order.
     Attest,
 }
 
-/// What the agent's action proposal gives as the reason.
+/// Reason in the agent's action proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// A mail that it read, called trusted.
+    /// A mail that the agent read and calls trusted.
     Mail,
-    /// An invoice that nobody sent.
+    /// An invoice that was never sent.
     Invented,
     /// The invoice that the finance officer attested to.
     Attested,
 }
 
-/// One scene: what is done, what has to come of it (`accept`, `done`, or the code of a refusal), and why.
+/// One scene: its act, the expected result (`accept`, `done` or the code of a refusal), and the explanation.
 pub(super) struct Scene {
     pub(super) title: &'static str,
     pub(super) act: Act,
@@ -51,13 +51,13 @@ fn refund(amount: u32) -> Value {
     json!({ "ticket": "T-1001", "amount": amount })
 }
 
-/// The play: who is on stage, and what happens.
+/// Returns all scenes by role.
 pub(super) fn scenes() -> [(&'static Role, Vec<Scene>); 3] {
     let [support, accounts, parcels] = &ROLES;
     [(support, support_scenes()), (accounts, payment_scenes()), (parcels, plan_scenes())]
 }
 
-/// The first three lines are an agent that behaves; then it stops doing so.
+/// In the first three scenes the agent behaves well, then it no longer does.
 fn support_scenes() -> Vec<Scene> {
     vec![
         scene(
@@ -153,7 +153,7 @@ fn support_scenes() -> Vec<Scene> {
     ]
 }
 
-/// Another agent, whose gateway asks for evidence before money moves.
+/// Scenes of a second agent, whose gateway requires evidence before a transfer.
 fn payment_scenes() -> Vec<Scene> {
     vec![
         scene(
@@ -201,7 +201,7 @@ fn payment_scenes() -> Vec<Scene> {
     ]
 }
 
-/// The plan of the third agent, with a mail whose recipient is said like this.
+/// The third agent's plan, with this recipient of the mail.
 fn plan(to: &str) -> Value {
     json!([
         { "tool": "search", "args": { "query": "T-1003" }, "description": "Who waits, and for what?" },
@@ -214,7 +214,7 @@ fn mail(to: &str) -> Value {
     json!({ "to": to, "body": "We are sorry. 12 EUR are on their way back to you." })
 }
 
-/// A third agent, whose gateway lets nothing run that was not planned before.
+/// Scenes of a third agent, whose gateway runs only planned calls.
 fn plan_scenes() -> Vec<Scene> {
     vec![
         scene(

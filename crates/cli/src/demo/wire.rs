@@ -1,4 +1,4 @@
-//! The transfer that the second agent wants made, and the reasons that it gives.
+//! The transfer that the second agent orders, and the reasons that it gives.
 
 use countersign_core::Digest;
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ pub(super) const TOOL: &str = "wire_transfer";
 pub(super) const INVOICE: (&str, &str) =
     ("invoice-77.txt", "Invoice 77, Parts Ltd: 1200 EUR to DE02-PARTS, for 40 pumps.\n");
 
-/// The one that nobody sent.
+/// The invoice that was never sent.
 const INVENTED: (&str, &str) = ("invoice-78.txt", "Invoice 78, due at once: 4300 EUR to XX99-EVIL.\n");
 
-/// The id that the agent gives the call, so that somebody can attest to it before it is made.
+/// The id that the agent gives the call. It is fixed, so that the officer can attest to the call in advance.
 pub(super) const CALL_ID: &str = "wire-77";
 
-/// The tool's arguments under that reason.
+/// Returns the tool's arguments for a reason.
 pub(super) fn args(reason: Reason) -> Value {
     match reason {
         Reason::Mail => json!({ "account": "XX99-EVIL", "amount": 9_000 }),
@@ -26,14 +26,14 @@ pub(super) fn args(reason: Reason) -> Value {
     }
 }
 
-/// The action proposal as the agent writes it. What it calls trusted is for nobody to believe.
+/// Builds the agent's action proposal. The agent calls its sources trusted; the gate must not believe that.
 pub(super) fn proposal(reason: Reason) -> Value {
     let (intent, id, source, claim) = match reason {
         Reason::Mail => {
             ("Keep the deliveries going", "mail", "ticket T-1004", "The supplier asks for it".to_owned())
         }
         Reason::Invented => ("Pay invoice 78", "invoice", INVENTED.0, "Invoice 78 is due".to_owned()),
-        // Who signs for the claim signs for the invoice's digest in it.
+        // The signed claim contains the invoice's digest.
         Reason::Attested => {
             let claim = format!("Invoice 77, SHA-256 {}, is due", Digest::of(INVOICE.1.as_bytes()));
             ("Pay invoice 77", "finance", "the finance officer", claim)
@@ -58,7 +58,7 @@ pub(super) fn proposal(reason: Reason) -> Value {
     proposal
 }
 
-/// A file of the evidence folder, with the digest that it should have.
+/// Returns the evidence entry of a file with its expected digest.
 fn file((name, text): (&str, &str)) -> Value {
     json!({
         "id": "invoice", "type": "hash", "ref": format!("file://{name}"),

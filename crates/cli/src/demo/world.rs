@@ -15,27 +15,27 @@ use super::{desk, wire};
 use crate::failure::Failure;
 use crate::files::{Replace, must_be_free};
 
-/// The goal that the user gave, and that the configuration pins.
+/// The user's goal, which the configuration pins.
 pub(super) const GOAL: &str = "Answer ticket T-1001 and refund the double charge";
 
-/// The goal of the agent that has to plan.
+/// The goal of the agent that must submit plans.
 pub(super) const PLANNED_GOAL: &str = "Make up for the late parcel of ticket T-1003";
 
-/// One agent: whose word its gateway takes for what.
+/// One agent, and the configuration of its gateway.
 #[derive(Debug)]
 pub(super) struct Role {
     agent: &'static str,
     goal: &'static str,
-    /// What the operator gives it of the desk's six tools, in the desk's order.
+    /// The desk's tools that the operator allows it, in the desk's order.
     pub(super) tools: &'static [&'static str],
-    /// What the gateway adds of its own.
+    /// The tools that the gateway adds.
     pub(super) gateway_tools: &'static [&'static str],
-    /// The gateway's configuration, and what it says about approvals and evidence.
+    /// File name of the gateway's configuration, and its part about approvals and evidence.
     config: &'static str,
     asks_for: &'static str,
 }
 
-/// The agents, in the order in which they come on.
+/// The agents, in order of appearance.
 pub(super) const ROLES: [Role; 3] = [
     Role {
         agent: "support-bot",
@@ -67,17 +67,17 @@ pub(super) const ROLES: [Role; 3] = [
     },
 ];
 
-/// The name of the log's key.
+/// Name of the log's key.
 const ORIGIN: &str = "countersign.demo/log";
 
-/// The file with its public half.
+/// File with the log's public key.
 const LOG_KEY: &str = "log.vkey";
 
-/// Where the finance officer leaves the attested proposal.
+/// File to which the finance officer writes the attested proposal.
 const ATTESTED: &str = "attested.json";
 
-/// A folder with everything that an operator sets up: keys, registry, configuration. The operator works through this
-/// same binary, as people do.
+/// A folder with the operator's files: keys, registry, configuration. The operator uses this same binary, as a person
+/// would.
 #[derive(Debug)]
 pub(super) struct World {
     program: PathBuf,
@@ -88,7 +88,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn create(record: Option<&Path>) -> Result<Self, Failure> {
         if let Some(path) = record {
-            // The demo's log has a key of its own, made anew: it cannot go on with one that is there.
+            // The demo's log has a fresh key, so it cannot continue an existing log.
             must_be_free(path, Replace::Never)?;
         }
         let program =
@@ -155,12 +155,12 @@ impl World {
         &self.record
     }
 
-    /// The file with the log's public key.
+    /// Returns the file with the log's public key.
     pub(super) fn log_key(&self) -> PathBuf {
         self.folder.join(LOG_KEY)
     }
 
-    /// The auditor verifies the log, with its public key alone. Gives what was found, in one line.
+    /// Verifies the log as an auditor would, with its public key only. Returns the result in one line.
     pub(super) fn verify_log(&self) -> Result<String, Failure> {
         let mut args = ["audit", "verify"].map(OsString::from).to_vec();
         args.extend([self.record.clone().into(), "--key".into(), LOG_KEY.into()]);
@@ -168,7 +168,7 @@ impl World {
         Ok(found.lines().next().unwrap_or_default().to_owned())
     }
 
-    /// How to start the gateway in front of the desk.
+    /// Returns the arguments that start the gateway in front of the desk.
     pub(super) fn gateway_args(&self, role: &Role) -> Vec<OsString> {
         let mut args: Vec<OsString> = ["mcp", "run", "--config"].map(OsString::from).into();
         args.push(self.folder.join(role.config).into());
@@ -179,7 +179,7 @@ impl World {
         args
     }
 
-    /// The operator looks at the call or the plan that waits under this id at this agent's gateway, and approves it.
+    /// Approves, as the operator, the call or plan that waits under this id at this agent's gateway.
     pub(super) fn approve(&self, id: &str, role: &Role) -> Result<(), Failure> {
         self.operator(&["approve", id, "--config", role.config, "--yes"])
     }
@@ -201,7 +201,7 @@ impl World {
         ])
     }
 
-    /// The finance officer gets a key that counts for transfers, and files an invoice as evidence.
+    /// Gives the finance officer a key for transfers, and files an invoice as evidence.
     fn appoint_finance_officer(&self) -> Result<(), Failure> {
         let (key, public) = ("finance.key", "finance.pub");
         self.operator(&["keys", "generate", "--kind", "ed25519", "--out", key, "--public-out", public])?;
@@ -216,8 +216,8 @@ impl World {
         self.write(&format!("evidence/{}", wire::INVOICE.0), wire::INVOICE.1)
     }
 
-    /// The finance officer signs for the one transfer that the agent is about to make. Who makes it, and in which session,
-    /// comes from the record: the agent is not asked.
+    /// Signs, as the finance officer, for the one transfer that the agent will order. Agent and session come from the
+    /// record, not from the agent.
     pub(super) fn attest(&self) -> Result<(), Failure> {
         let session = self.last_session()?;
         self.write("proposal.json", &wire::proposal(Reason::Attested).to_string())?;
@@ -232,7 +232,7 @@ impl World {
         self.operator(&args)
     }
 
-    /// The proposal with the finance officer's attestation.
+    /// Returns the proposal with the finance officer's attestation.
     pub(super) fn attested(&self) -> Result<Value, Failure> {
         let text = fs::read(self.folder.join(ATTESTED))
             .map_err(|error| failed("the attested proposal cannot be read", &error))?;
@@ -240,7 +240,7 @@ impl World {
             .map_err(|_| Failure::new("DEMO_FAILED", "the attested proposal is not JSON"))
     }
 
-    /// The session that began last, as the gateway recorded it.
+    /// Returns the last session in the record.
     fn last_session(&self) -> Result<SessionRecord, Failure> {
         let lost = || Failure::new("DEMO_FAILED", "the record holds no session");
         let mut last = None;
@@ -252,7 +252,7 @@ impl World {
         last.ok_or_else(lost)
     }
 
-    /// What the desk did, one side effect a line.
+    /// Returns the desk's side effects, one per line.
     pub(super) fn ledger(&self) -> Result<Vec<String>, Failure> {
         match fs::read_to_string(self.folder.join("ledger.txt")) {
             Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// Runs one verb of this binary as the operator would, in the demo's folder.
+    /// Runs one verb of this binary in the demo's folder, as the operator would.
     fn operator(&self, args: &[&str]) -> Result<(), Failure> {
         self.run(&args.iter().map(OsString::from).collect::<Vec<_>>()).map(drop)
     }
@@ -286,7 +286,7 @@ impl World {
             .map_err(|error| failed("the demo's folder cannot be written", &error))
     }
 
-    /// What the operator lets the agents do, each tool pinned to its definition.
+    /// Builds the registry draft for the agents. Each tool is pinned to its definition.
     fn draft(&self) -> Result<Value, Failure> {
         let mut tools = Vec::new();
         for tool in desk::tools() {
@@ -343,7 +343,7 @@ impl World {
     }
 }
 
-/// One tool's entry: the rules, the schema that the desk declares, and the digest of its whole definition.
+/// Builds one tool's entry: the rules, the schema that the desk declares, and the digest of the whole definition.
 fn entry(name: &str, tool: &Value, rules: Value) -> Result<Value, Failure> {
     let text = tool.to_string();
     let limits = countersign_canonical_json::Limits::default();
@@ -366,7 +366,7 @@ pub(super) fn failed(what: &str, error: &io::Error) -> Failure {
     Failure::new("DEMO_FAILED", format!("{what}: {error}"))
 }
 
-/// Makes a folder that the process's user alone can enter, in a place where everybody can make some.
+/// Creates a folder that only the current user can enter, within a world-writable folder.
 fn private_folder(path: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! The file's text: counts of earlier sessions are read back from it and added to this session's.
+//! Text of the metrics file: reads back the counts of earlier sessions and adds them to this session's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -12,26 +12,27 @@ use super::health::RECORD_METRICS;
 use super::metrics::{ANSWER_TIME, WRITTEN};
 use crate::files::read_file;
 
-/// Most bytes of a file that is read back.
+/// Most bytes of a file to read back.
 const FILE_BYTES: u64 = 8 << 20;
-/// Last line of a file, so that a part of one is not taken for all of it. Readers take it for a comment.
+/// Last line of a file; it distinguishes a complete file from a partial one. Readers treat it as a comment.
 const END: &str = "# EOF\n";
-/// Largest value that is read back, 2^53: readers round what is above, and a counter that stands still hides what it counts.
+/// Largest value to read back, 2^53: readers round larger values, and a counter that no longer changes would hide new
+/// events.
 const LARGEST: u64 = 1 << 53;
-/// The same, of seconds.
+/// Largest sum to read back, in seconds.
 const LARGEST_SUM: f64 = 9_007_199_254_740_992.0;
-/// Server and tool of every name that the registry does not know.
+/// Server and tool of every name that is missing from the registry.
 const UNKNOWN: &str = "(unknown)";
-/// What sums are of.
+/// Kinds of sums.
 const SUMMED: [&str; 2] = ["calls", "messages"];
-/// Ends of accepted calls.
+/// Outcomes of accepted calls.
 const OUTCOMES: [&str; 4] = ["failed", "not_run", "returned", "unknown"];
 
-/// Metrics in the text format, in their families.
+/// Metrics in the text format, grouped by family.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Families(Vec<Family>);
 
-/// One metric with its samples, each `name{labels}` and its value as they are spelled.
+/// One metric with its samples: the text `name{labels}` and the text of the value.
 #[derive(Clone, Debug)]
 struct Family {
     name: String,
@@ -47,19 +48,19 @@ enum Kind {
     Histogram,
 }
 
-/// Whether gauges are written: they are of a session that runs.
+/// Whether gauges are written. They belong to a running session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gauges {
     Kept,
     LeftOut,
 }
 
-/// A file of metrics that is not as a gateway writes it.
+/// A metrics file that no gateway wrote in this form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damaged(pub(super) &'static str);
 
-/// The counts that an earlier session left in the file; nothing where no file is. Series of agents and tools that the
-/// registry does not know are dropped, so that the file stays bounded by the registry.
+/// Reads the counts of earlier sessions; empty if the file is missing. Series of agents and tools that are missing from
+/// the registry are dropped, so that the registry bounds the size of the file.
 pub(super) fn read_back(path: &Path, registry: &RegistrySnapshot) -> Result<Families, Damaged> {
     if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
         return Ok(Families::default());
@@ -89,7 +90,7 @@ pub(super) fn read_back(path: &Path, registry: &RegistrySnapshot) -> Result<Fami
 }
 
 impl Kind {
-    /// Type of a metric of the gateway's.
+    /// Returns the type of a gateway metric.
     fn of(name: &str) -> Self {
         if name == ANSWER_TIME {
             Self::Histogram
@@ -101,7 +102,7 @@ impl Kind {
     }
 }
 
-/// Labels of a counter, sorted.
+/// Returns the labels of a counter in sorted order.
 fn labels_of(name: &str) -> &'static [&'static str] {
     match name {
         "countersign_answers_total" => &["agent", "code", "server", "tool"],
@@ -114,7 +115,7 @@ fn labels_of(name: &str) -> &'static [&'static str] {
 }
 
 impl Families {
-    /// Reads the text format; nothing where a line is not in it.
+    /// Parses the text format; `None` if a line does not belong to it.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut families: Vec<Family> = Vec::new();
         let mut help = None;
@@ -138,7 +139,7 @@ impl Families {
         Some(Self(families))
     }
 
-    /// Adds the counts of earlier sessions. A histogram with other bounds is not added to.
+    /// Adds the counts of earlier sessions. A histogram with different bounds is skipped.
     pub(super) fn add(&mut self, earlier: &Self) {
         for old in &earlier.0 {
             let Some(new) = self.0.iter_mut().find(|family| family.name == old.name) else {
@@ -160,7 +161,7 @@ impl Families {
         }
     }
 
-    /// The text of a whole file.
+    /// Returns the text of a complete file.
     pub(super) fn text(&self, gauges: Gauges) -> String {
         let mut lines = Vec::new();
         for family in &self.0 {
@@ -187,7 +188,7 @@ impl Family {
         self.samples.iter().map(|(series, value)| (series.as_str(), value.as_str()))
     }
 
-    /// Drops series whose names the registry does not know; nothing where a sample is not as a gateway writes it.
+    /// Drops series with names that are missing from the registry; `None` if a gateway would not write such a sample.
     fn check(&mut self, registry: &RegistrySnapshot) -> Option<()> {
         let mut seen = BTreeSet::new();
         let mut kept = Vec::new();
@@ -229,7 +230,7 @@ impl Family {
         Some(())
     }
 
-    /// A histogram without labels has buckets that do not fall, and its count is that of the last.
+    /// Checks a histogram without labels: its buckets never decrease, and its count equals the last bucket.
     fn check_buckets(&self) -> Option<()> {
         let counts = |end: &str| -> Option<Vec<u64>> {
             let name = format!("{}{end}", self.name);
@@ -241,7 +242,7 @@ impl Family {
     }
 }
 
-/// The labels of a series, unescaped.
+/// Parses and unescapes the labels of a series.
 fn labels(text: &str) -> Option<BTreeMap<&str, String>> {
     let mut found = BTreeMap::new();
     let mut rest = text;
@@ -271,7 +272,7 @@ fn labels(text: &str) -> Option<BTreeMap<&str, String>> {
     Some(found)
 }
 
-/// Returns `false` for a name that this registry or this version does not have; nothing for a label that no metric has.
+/// Returns `false` for a name that is unknown to this registry or this version; `None` for a label that no metric has.
 fn is_known(labels: &BTreeMap<&str, String>, registry: &RegistrySnapshot) -> Option<bool> {
     let mut known = true;
     for (name, value) in labels {
@@ -293,7 +294,7 @@ fn is_known(labels: &BTreeMap<&str, String>, registry: &RegistrySnapshot) -> Opt
     Some(known)
 }
 
-/// The sum of two values as they are spelled.
+/// Adds two values in text form.
 fn sum(a: &str, b: &str) -> Option<String> {
     if let (Ok(a), Ok(b)) = (a.parse::<u64>(), b.parse::<u64>()) {
         return Some(a.saturating_add(b).to_string());

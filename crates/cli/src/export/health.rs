@@ -1,4 +1,4 @@
-//! Gauges of the record.
+//! Gauges of the record's health.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,12 +15,12 @@ const SYNCED: &str = "countersign_record_synced_timestamp_seconds";
 const KEPT: &str = "countersign_checkpoint_kept_timestamp_seconds";
 const COSIGNED: &str = "countersign_checkpoint_cosigned_timestamp_seconds";
 
-/// The names of all of them.
+/// Names of all gauges.
 pub(super) const RECORD_METRICS: [&str; 6] = [ENTRIES, UNSYNCED, BYTES, SYNCED, KEPT, COSIGNED];
 
-/// Health of the record of one session.
+/// Health of one session's record.
 ///
-/// Times are those of the event, not ages: an age that a dead process left behind would stay small for ever.
+/// Times are those of the event, not ages: an age that a dead process left behind would stay small forever.
 #[derive(Debug)]
 pub(super) struct Health {
     agent: String,
@@ -42,7 +42,7 @@ impl Health {
         Self { agent: agent.as_str().to_owned(), log: Arc::downgrade(log) }
     }
 
-    /// Sets the gauges to their present values. An unknown value has no gauge.
+    /// Updates the gauges. A gauge with an unknown value is not set.
     pub(super) fn set(&self) {
         let Some(log) = self.log.upgrade() else { return };
         let RecordHealth { entries, unsynced, bytes, synced, kept, cosigned } = log.health();

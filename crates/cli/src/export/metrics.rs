@@ -1,4 +1,4 @@
-//! Metrics in Prometheus' text format: scraped, or in a file for a node exporter's textfile collector.
+//! Metrics in Prometheus' text format, scraped or written to a file for the textfile collector of a node exporter.
 
 use std::ffi::OsString;
 use std::fs::{OpenOptions, TryLockError};
@@ -27,19 +27,19 @@ use crate::output::{internal, note};
 use crate::record::ToldLog;
 use crate::time::now;
 
-/// The one metric that is a histogram.
+/// Name of the only histogram.
 pub(super) const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
-/// When the metrics were written, or were scraped.
+/// Time at which the metrics were written or scraped.
 pub(super) const WRITTEN: &str = "countersign_written_seconds";
-/// How often the file is written, without a word about it, in seconds.
+/// Default interval between two writes of the file, in seconds.
 const INTERVAL_SECONDS: u32 = 15;
-/// Samples of histograms are gathered this often, whether anybody reads them or not.
+/// Interval at which samples of histograms are gathered, even without a reader.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// How often the lock of the file is tried, and the pause before it is tried again: an earlier gateway may be at its end.
+/// Number of attempts to lock the file, and the pause between them: an earlier gateway may be about to end.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// The metrics' part of a configuration.
+/// The `[metrics]` table of a configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MetricsPart {
@@ -51,12 +51,12 @@ pub(crate) struct MetricsPart {
 }
 
 impl MetricsPart {
-    /// Every path in it.
+    /// Iterates over all paths in it.
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.file.as_mut().into_iter()
     }
 
-    /// What is listened on, if that is allowed.
+    /// Returns the address to listen on, if it is allowed.
     fn address(&self) -> Result<Option<SocketAddr>, Failure> {
         let conflict = |text: &str| Err(Failure::new("CONFIG_CONFLICT", text));
         match self.listen {
@@ -88,24 +88,24 @@ impl MetricsPart {
     }
 }
 
-/// The process's metrics, and where they go.
+/// Metrics of the process, and their destinations.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     rendering: Rendering,
     listener: Option<TcpListener>,
     file: Option<File>,
     keeper: Option<Keeper>,
-    /// Lock of the file. It is released behind the last write.
+    /// Lock of the file; it is released after the last write.
     lock: Option<std::fs::File>,
 }
 
-/// Renders the metrics, with the time at which that is done.
+/// Renders the metrics and the time of rendering.
 #[derive(Clone, Debug)]
 pub(super) struct Rendering {
     handle: PrometheusHandle,
     /// Missing until the session is open.
     written: Arc<OnceLock<Gauge>>,
-    /// Missing until then, and where there is no record.
+    /// Missing until the session is open, and without a record.
     health: Arc<OnceLock<Health>>,
 }
 
@@ -121,12 +121,12 @@ impl Rendering {
     }
 }
 
-/// The file that is written, and how often.
+/// The metrics file, and the interval between two writes.
 #[derive(Clone, Debug)]
 struct File {
     path: PathBuf,
     interval: Duration,
-    /// The counts that earlier sessions left in it.
+    /// Counts that earlier sessions left in the file.
     earlier: Families,
 }
 
@@ -139,7 +139,7 @@ impl File {
     }
 }
 
-/// The thread that gathers samples and writes the file. It ends when its channel does.
+/// The thread that gathers samples and writes the file. It ends when its channel closes.
 #[derive(Debug)]
 struct Keeper {
     stop: Sender<()>,
@@ -147,7 +147,7 @@ struct Keeper {
 }
 
 impl Metrics {
-    /// Takes the address and counts from here on.
+    /// Binds the address and starts to count.
     pub(crate) fn prepare(part: &MetricsPart) -> Result<Self, Failure> {
         let (address, interval) = (part.address()?, part.interval()?);
         let listener = address.map(listen).transpose()?;
@@ -160,7 +160,7 @@ impl Metrics {
         Ok(Self { rendering, listener, file, keeper: None, lock: None })
     }
 
-    /// Locks the file, goes on from its counts, writes it, which shows whether it can be written, and begins to answer.
+    /// Locks the file, reads back its counts, writes it (which shows that it is writable) and starts to answer scrapes.
     pub(crate) fn begin(&mut self, registry: &RegistrySnapshot) -> Result<(), Failure> {
         if let Some(file) = &mut self.file {
             self.lock = Some(lock(&file.path)?);
@@ -208,7 +208,7 @@ impl Metrics {
         Ok(())
     }
 
-    /// Writes the metrics of the session that was opened for the agent: its counters at zero, and its gauges.
+    /// Writes the metrics of a session that has just opened: its counters at zero, and its gauges.
     pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ToldLog>>) {
         describe_gauge!(WRITTEN, Unit::Seconds, "Time of the file or the scrape, in Unix time.");
         self.rendering.written.get_or_init(|| gauge!(WRITTEN, "agent" => agent.as_str().to_owned()));
@@ -223,7 +223,7 @@ impl Metrics {
     }
 }
 
-/// The last counts are written at every end. Gauges are of a session that runs.
+/// Writes the last counts. Gauges are left out: they belong to a running session.
 impl Drop for Metrics {
     fn drop(&mut self) {
         let Some(Keeper { stop, thread }) = self.keeper.take() else { return };
@@ -273,7 +273,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     thread.spawn(work).map_err(|error| Failure::new("METRICS_THREAD", error.to_string()))
 }
 
-/// The bounds that the gate itself counts by, in seconds.
+/// Returns the histogram bounds that the gate itself uses, in seconds.
 fn buckets() -> Vec<f64> {
     #[derive(Debug)]
     struct Still;

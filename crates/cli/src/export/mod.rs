@@ -1,7 +1,7 @@
-//! What leaves the process besides its record: metrics, and a span of each call.
+//! Exports of the process besides its record: metrics, and a span of each call.
 //!
-//! Both are for watching. Neither decides anything, holds up a decision or proves anything: what happened is in the record.
-//! Each is a feature of this crate, and a configuration that asks for one that was not built in stops the start.
+//! Both are for monitoring. Neither makes, delays or proves a decision: the record is the proof. Each is a feature of
+//! this crate. A configuration that needs a missing feature stops the start.
 
 #[cfg(feature = "prometheus")]
 mod earlier;
@@ -33,14 +33,14 @@ pub(crate) use metrics::MetricsPart;
 #[cfg(feature = "otel")]
 pub(crate) use traces::TracesPart;
 
-/// The part of a configuration whose feature was not built in: whatever it says.
+/// A configuration part without its feature: any content is accepted here, and refused later.
 #[cfg(not(feature = "prometheus"))]
 pub(crate) type MetricsPart = serde::de::IgnoredAny;
-/// The part of a configuration whose feature was not built in: whatever it says.
+/// A configuration part without its feature: any content is accepted here, and refused later.
 #[cfg(not(feature = "otel"))]
 pub(crate) type TracesPart = serde::de::IgnoredAny;
 
-/// What a gateway exports. It ends when this goes: the last metrics are written, the last spans sent.
+/// The exports of a gateway. Dropping it writes the last metrics and sends the last spans.
 #[derive(Debug, Default)]
 pub(crate) struct Exports {
     #[cfg(feature = "prometheus")]
@@ -50,7 +50,7 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    /// Prepares what the configuration asks for. From here on metrics are counted; no file was made, and nothing sent.
+    /// Prepares the configured exports. Metrics are counted from here on; no file is created and nothing is sent.
     pub(crate) fn prepare(
         metrics: Option<&MetricsPart>,
         traces: Option<&TracesPart>,
@@ -71,7 +71,7 @@ impl Exports {
         })
     }
 
-    /// The sink, with a span made of each call that it keeps.
+    /// Wraps the sink, so that each call that it keeps becomes a span.
     pub(crate) fn around(&self, sink: Arc<dyn AuditSink>) -> Arc<dyn AuditSink> {
         #[cfg(feature = "otel")]
         if let Some(traces) = &self.traces {
@@ -80,7 +80,8 @@ impl Exports {
         sink
     }
 
-    /// Begins to write and to answer, from the counts that earlier sessions left. What cannot be written is known before a session is on record.
+    /// Starts to write and to answer scrapes, from the counts of earlier sessions. why: an unwritable file fails here,
+    /// before a session is recorded.
     pub(crate) fn begin(&mut self, registry: &CapabilityRegistry) -> Result<(), Failure> {
         #[cfg(feature = "prometheus")]
         if let Some(metrics) = &mut self.metrics {
@@ -90,7 +91,7 @@ impl Exports {
         Ok(())
     }
 
-    /// Exports what there is of the agent's session, which was opened, and how its record fares.
+    /// Exports the metrics of a session that has just opened, and the health of its record.
     pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ToldLog>>) {
         #[cfg(feature = "prometheus")]
         if let Some(metrics) = &self.metrics {
@@ -100,7 +101,7 @@ impl Exports {
     }
 }
 
-/// Every path in the configuration's part.
+/// Iterates over all paths in the configuration's part.
 pub(crate) fn paths(metrics: &mut Option<MetricsPart>) -> impl Iterator<Item = &mut PathBuf> {
     #[cfg(feature = "prometheus")]
     return metrics.iter_mut().flat_map(MetricsPart::paths);

@@ -1,4 +1,4 @@
-//! Answers scrapes over HTTP/1.1: one path, one connection at a time, each bounded in bytes and in time.
+//! Answers scrapes over HTTP/1.1: one path and one connection at a time, each limited in bytes and in time.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use super::metrics::Rendering;
 
-/// The most bytes of a request: its line and its headers.
+/// Most bytes of a request: its line and its headers.
 const HEAD_BYTES: usize = 8 << 10;
-/// How many times more of a request is waited for.
+/// Most reads of one request.
 const READS: usize = 16;
-/// How long one of these waits lasts, and how long a reader of the answer may pause.
+/// Time limit of one read, and of one write of the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long nothing is accepted after that failed.
+/// Pause after a failed accept.
 const REST: Duration = Duration::from_secs(1);
 
-/// Whose name a request may use for this server.
+/// Host names that a request may use for this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hosts {
-    /// An address, or `localhost`: a page in a browser that was led here by its own name reads nothing.
+    /// An IP address or `localhost`. why: DNS rebinding; a browser page whose own name leads here reads nothing.
     Local,
-    /// Any.
+    /// Any name.
     Any,
 }
 
 impl Hosts {
-    /// Who may be asked at an address.
+    /// Returns the accepted host names for a server at this address.
     pub(crate) fn at(address: SocketAddr) -> Self {
         if address.ip().is_loopback() { Self::Local } else { Self::Any }
     }
@@ -40,13 +40,13 @@ impl Hosts {
     }
 }
 
-/// Answers until the process ends.
+/// Answers requests until the process ends.
 pub(super) fn serve(listener: &TcpListener, hosts: Hosts, metrics: &Rendering) {
     loop {
         match listener.accept() {
-            // What one peer does wrong is its own loss.
+            // A faulty peer affects only itself.
             Ok((peer, _)) => drop(answer(peer, hosts, || metrics.render())),
-            // Out of handles, for example: trying at once would only burn time.
+            // The process may be out of handles; an immediate retry would only waste time.
             Err(_) => std::thread::sleep(REST),
         }
     }
@@ -67,14 +67,14 @@ fn answer(mut peer: TcpStream, hosts: Hosts, render: impl FnOnce() -> String) ->
     peer.shutdown(std::net::Shutdown::Write)
 }
 
-/// What is asked for: the metrics, or how they would be sent.
+/// Requested content: the metrics, or only their headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Body,
     Head,
 }
 
-/// Reads to the empty line, or as far as is allowed.
+/// Reads up to the empty line or the limit.
 fn read_head(peer: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     let mut part = [0; 1 << 10];
@@ -88,7 +88,7 @@ fn read_head(peer: &mut TcpStream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// What a request asks for, or the status that refuses it.
+/// Returns the requested content, or the status that refuses the request.
 fn judge(head: &str, hosts: Hosts) -> Result<Wanted, &'static str> {
     let (head, _) = head.split_once("\r\n\r\n").ok_or("400 Bad Request")?;
     let mut lines = head.split("\r\n");

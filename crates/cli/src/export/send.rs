@@ -1,4 +1,4 @@
-//! The HTTP client that takes spans to their collector.
+//! The HTTP client that sends spans to their collector.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use super::traces::REQUEST;
 use crate::failure::Failure;
 use crate::http::{Address, PlainHttp};
 
-/// The most bytes of an answer that are read.
+/// Most bytes of an answer.
 const ANSWER_BYTES: u64 = 64 << 10;
 
-/// Where spans are sent.
+/// URL to which spans are sent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Endpoint {
@@ -38,7 +38,7 @@ impl Endpoint {
     }
 }
 
-/// Sends one request after another, each within a time.
+/// Sends requests one at a time, each with a time limit.
 #[derive(Debug)]
 pub(super) struct Sender(Agent);
 
@@ -57,7 +57,7 @@ impl Sender {
     }
 }
 
-/// The thread that sends spans has nothing else to do, so it may wait.
+/// It may block: the thread that sends spans has no other work.
 impl HttpClient for Sender {
     fn send_bytes<'a, 'f>(
         &'a self,

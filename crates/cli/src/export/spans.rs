@@ -1,5 +1,4 @@
-//! Makes a span of each call that a sink keeps. What is on record comes first; a span adds nothing to it and changes nothing
-//! in it.
+//! Makes a span of each call that a sink keeps. The record is written first; a span neither adds to it nor changes it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,18 +17,18 @@ use opentelemetry_sdk::trace::SdkTracer;
 
 use super::traces::Tally;
 
-/// How many accepted calls wait for their outcome, at most. The oldest is forgotten when there is one more.
+/// Most accepted calls without an outcome; above it, the oldest is dropped.
 const WAITING: usize = 4_096;
-/// What stands for every tool that the session does not disclose.
+/// Name of every tool that the session does not disclose.
 const UNKNOWN: &str = "(unknown)";
-/// What `error.type` says of a call whose tool failed.
+/// Value of `error.type` for a call whose tool failed.
 const TOOL_FAILED: &str = "tool_error";
-/// What `error.type` says of a call of which nobody knows whether it ran.
+/// Value of `error.type` for a call with an unknown outcome.
 const OUTCOME_UNKNOWN: &str = "outcome_unknown";
-/// The error of a call that never began, where the gate has no code for it.
+/// Value of `error.type` for a call that never began, if the gate has no code for it.
 const NOT_RUN: &str = "not_run";
 
-/// A sink around another one.
+/// A sink that wraps another one.
 #[derive(Debug)]
 pub(super) struct Spans {
     sink: Arc<dyn AuditSink>,
@@ -38,20 +37,20 @@ pub(super) struct Spans {
     seen: Mutex<Seen>,
 }
 
-/// What was on record so far and is still needed.
+/// Recorded facts that are still needed.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Tools that sessions disclose: as many as the registry has, at most. All other names were made up.
+    /// Tools that sessions disclose: at most as many as the registry has. All other names are invented.
     tools: HashSet<(String, String)>,
-    /// Accepted calls whose outcome is not on record yet, by the sequence numbers of their decisions.
+    /// Accepted calls without a recorded outcome, by the sequence number of the decision.
     waiting: BTreeMap<u64, Call>,
 }
 
-/// What a span says of a call. No argument is in it.
+/// Content of a call's span. It contains no argument.
 #[derive(Debug)]
 struct Call {
     start: Timestamp,
-    /// The host's place in a trace, as it said.
+    /// The host's `traceparent`, as received.
     trace: Option<String>,
     tool: String,
     about: Vec<KeyValue>,
@@ -117,7 +116,7 @@ impl Spans {
         self.emit(call, outcome.time, error.map(ToOwned::to_owned));
     }
 
-    /// Makes a span and leaves it to the queue, which never waits.
+    /// Makes a span and passes it to the queue, which never blocks.
     fn emit(&self, call: Call, end: Timestamp, error: Option<String>) {
         let Call { start, trace, tool, mut about } = call;
         let mut status = Status::Unset;
@@ -166,14 +165,14 @@ fn names(tool: &RecordedTool) -> (String, String) {
     (tool.server.to_string(), tool.name.to_string())
 }
 
-/// The span that the host is in, if it named one that can be read.
+/// Returns the host's span as the parent, if it sent a valid one.
 fn parent(trace: Option<String>) -> Context {
     let carrier: HashMap<String, String> =
         trace.map(|trace| ("traceparent".to_owned(), trace)).into_iter().collect();
     TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier)
 }
 
-/// Attributes have no unsigned numbers; sequences and versions end long before this does.
+/// Converts to the signed type of attributes. Sequence numbers and versions stay far below its maximum.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

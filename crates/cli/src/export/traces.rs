@@ -1,4 +1,4 @@
-//! A span of each call, sent to a collector by OTLP over HTTP.
+//! Sends a span of each call to a collector by OTLP over HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,18 +20,18 @@ use super::spans::Spans;
 use crate::failure::Failure;
 use crate::output::note;
 
-/// How long one request to the collector may take, with all its repetitions.
+/// Time limit of one request to the collector, with its retries.
 pub(super) const REQUEST: Duration = Duration::from_secs(3);
-/// How long the last spans may take at the end.
+/// Time limit for the last spans at the end.
 const FAREWELL: Duration = Duration::from_secs(4);
-/// How many spans wait to be sent, at most; one more is lost.
+/// Most spans that wait to be sent; further spans are lost.
 const QUEUE: usize = 2_048;
-/// How many spans go into one request, at most.
+/// Most spans in one request.
 const BATCH: usize = 512;
-/// How often spans are sent.
+/// Interval between two requests.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The traces' part of a configuration.
+/// The `[traces]` table of a configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TracesPart {
@@ -41,14 +41,14 @@ pub(crate) struct TracesPart {
     service_name: Option<String>,
 }
 
-/// The spans of this process, on their way to a collector.
+/// Spans of this process on their way to a collector.
 #[derive(Debug)]
 pub(crate) struct Traces {
     provider: SdkTracerProvider,
     tally: Arc<Tally>,
 }
 
-/// How many spans there were, and how many of them arrived.
+/// Number of spans made, and of those that were sent.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     made: AtomicU64,
@@ -56,7 +56,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts a span that was made, or would have been.
+    /// Counts a span, even if the queue drops it.
     pub(super) fn count(&self) {
         self.made.fetch_add(1, Ordering::Relaxed);
     }
@@ -67,7 +67,7 @@ impl Tally {
 }
 
 impl Traces {
-    /// Reads where spans go. Nothing is sent yet.
+    /// Prepares the exporter. Sends nothing yet.
     pub(crate) fn prepare(part: &TracesPart) -> Result<Self, Failure> {
         let sender = Sender::new(&part.endpoint, part.dangerous_plain_http.into())?;
         let exporter = SpanExporter::builder()
@@ -77,7 +77,7 @@ impl Traces {
             .with_endpoint(part.endpoint.as_str())
             .with_timeout(REQUEST)
             .build()
-            // The library's own words could quote a header, which is a secret.
+            // The library's error text could quote a header, which is a secret.
             .map_err(|_| {
                 Failure::new("TRACES_EXPORTER", "the environment's settings for OTLP cannot be used")
             })?;
@@ -92,7 +92,7 @@ impl Traces {
         Ok(Self { provider: provider(name, BatchSpanProcessor::new(counted, config)), tally })
     }
 
-    /// The sink, with a span made of each call that it keeps.
+    /// Wraps the sink, so that each call that it keeps becomes a span.
     pub(crate) fn around(&self, sink: Arc<dyn AuditSink>) -> Arc<dyn AuditSink> {
         let scope = InstrumentationScope::builder("countersign").with_version(env!("CARGO_PKG_VERSION"));
         let tracer = self.provider.tracer_with_scope(scope.build());
@@ -100,7 +100,7 @@ impl Traces {
     }
 }
 
-/// Makes spans of every call, whatever its sender says of sampling.
+/// Makes a provider that samples every call, whatever the sender's sampling flag is.
 pub(super) fn provider(service: String, processor: impl SpanProcessor + 'static) -> SdkTracerProvider {
     let resource = Resource::builder()
         .with_service_name(service)
@@ -112,7 +112,7 @@ pub(super) fn provider(service: String, processor: impl SpanProcessor + 'static)
         .build()
 }
 
-/// The last spans are sent, within a deadline; what did not arrive is told.
+/// Sends the last spans within a time limit, and reports the number of lost ones.
 impl Drop for Traces {
     fn drop(&mut self) {
         let _ = self.provider.shutdown_with_timeout(FAREWELL);
@@ -123,7 +123,7 @@ impl Drop for Traces {
     }
 }
 
-/// The exporter, with a count of what arrived.
+/// An exporter that counts the spans that were sent.
 #[derive(Debug)]
 struct Counted {
     exporter: SpanExporter,

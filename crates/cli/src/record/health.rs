@@ -1,4 +1,4 @@
-//! How a record fares: for watching, as gauges. It proves nothing.
+//! Health of a record, for gauges. It proves nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use countersign_audit_log::Log;
 
 use crate::time::now;
 
-/// When the log was synced last, as far as its writer knows.
+/// Size and time of the last sync that the log's writer knows of.
 #[derive(Debug)]
 pub(super) struct Synced {
     size: AtomicU64,
@@ -15,13 +15,13 @@ pub(super) struct Synced {
 }
 
 impl Synced {
-    /// A log that was opened is synced up to its last checkpoint.
+    /// Starts with an open log, which is synced up to its last checkpoint.
     pub(super) fn opened(log: &Log) -> Self {
         let time = now().map_or(0, |now| now.as_millis());
         Self { size: AtomicU64::new(log.synced_size()), time: AtomicU64::new(time) }
     }
 
-    /// Looks whether more is synced than before.
+    /// Notes the time if more entries are synced than before.
     pub(super) fn note(&self, log: &Log) {
         let size = log.synced_size();
         if self.size.fetch_max(size, Ordering::SeqCst) < size
@@ -50,7 +50,7 @@ mod gauged {
     /// Bytes of a timestamped signature in a note (C2SP tlog-cosignature): key id, seconds, Ed25519 signature.
     const COSIGNATURE_BYTES: usize = 4 + 8 + 64;
 
-    /// How a record fares. Times are since 1970; none where nothing is known.
+    /// Health of a record. Times are since the Unix epoch; `None` if unknown.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub(crate) struct RecordHealth {
         pub(crate) entries: u64,
@@ -60,9 +60,9 @@ mod gauged {
         pub(crate) bytes: u64,
         /// Time of the last sync.
         pub(crate) synced: Option<Duration>,
-        /// Time at which a checkpoint of the log was last kept in `checkpoint_file`.
+        /// Time of the last write of a checkpoint of the log to `checkpoint_file`.
         pub(crate) kept: Option<Duration>,
-        /// Time of the last cosignature in it. The cosignature is not verified: no witness's key is configured.
+        /// Time of the last cosignature in that file. It is not verified: no witness key is configured.
         pub(crate) cosigned: Option<Duration>,
     }
 
@@ -78,7 +78,7 @@ mod gauged {
                 ..Self::default()
             };
             for path in kept {
-                // Another log's checkpoint says nothing of this one.
+                // Another log's checkpoint is irrelevant here.
                 let Ok(note) = read_text_file(path) else { continue };
                 if Checkpoint::verify(&note, &log.key()).is_err() {
                     continue;
@@ -92,14 +92,14 @@ mod gauged {
         }
     }
 
-    /// Size of all segments. A folder that cannot be read has none: the record fails then.
+    /// Returns the size of all segments; 0 for an unreadable folder, whose record fails anyway.
     fn segment_bytes(folder: &Path) -> u64 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let segments = entries.filter(|entry| entry.path().extension().is_some_and(|kind| kind == "jsonl"));
         segments.filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum()
     }
 
-    /// The latest time of the cosignatures of a note.
+    /// Returns the latest time of a note's cosignatures.
     fn cosigned(note: &str) -> Option<Duration> {
         let signatures = note.lines().filter_map(|line| line.strip_prefix("\u{2014} ")?.split(' ').nth(1));
         let seconds = signatures.filter_map(|text| {

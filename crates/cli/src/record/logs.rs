@@ -11,27 +11,27 @@ use crate::command::audit::{ReadTo, side_rebuilt};
 use crate::failure::Failure;
 use crate::output::note;
 
-/// The logs of a record: its session's, and those that other processes write into the folder.
+/// The logs of a record: its session's log, and those that other processes write into the folder.
 #[derive(Debug)]
 pub(crate) struct RecordLogs {
     log: Arc<ToldLog>,
     number: LogNumber,
     parent: PathBuf,
     first_key: LogKey,
-    /// The entries that the session's log had when it was opened.
+    /// Tree head of the session's log when it was opened.
     head: TreeHead,
 }
 
-/// A log as it is replayed.
+/// A log to replay.
 #[derive(Debug)]
 pub(crate) struct ReplayedLog {
     pub(crate) origin: String,
     pub(crate) folder: PathBuf,
-    /// A checkpoint of it.
+    /// Head of one of its checkpoints.
     pub(crate) head: TreeHead,
-    /// The last checkpoint that is known to be synced, up to that one.
+    /// The last checkpoint that is known to be synced, at most `head`.
     pub(crate) synced: Option<TreeHead>,
-    /// How far it is read, beyond the synced entries.
+    /// End of the read, beyond the synced entries.
     pub(crate) end: ReadTo,
 }
 
@@ -46,12 +46,12 @@ impl RecordLogs {
         Self { log, number, parent: parent.to_owned(), first_key, head }
     }
 
-    /// Names the record: origin of the folder's first log.
+    /// Returns the record's name: the origin of the folder's first log.
     pub(crate) fn name(&self) -> &str {
         self.first_key.origin().as_str()
     }
 
-    /// Number of synced entries of the session's own log.
+    /// Returns the number of synced entries of the session's own log.
     pub(crate) fn synced_size(&self) -> u64 {
         self.log.log().synced_size()
     }
@@ -61,7 +61,7 @@ impl RecordLogs {
         self.log.has_ended()
     }
 
-    /// All logs as they are found at the start of the session. The signatures of their last checkpoints are verified.
+    /// Returns all logs as of the session's start. The signatures of their last checkpoints are verified.
     pub(crate) fn at_start(&self) -> Result<Vec<ReplayedLog>, Failure> {
         self.each(|number, key, folder, synced| {
             if number == self.number {
@@ -74,21 +74,21 @@ impl RecordLogs {
                     prover.take_rebuilt().iter().for_each(|side| note(&side_rebuilt(folder, side)));
                     Ok(Some((*prover.checkpoint().head(), ReadTo::Torn, synced)))
                 }
-                // It is being begun.
+                // Another process is beginning it.
                 Err(LogError::Missing) => Ok(None),
                 Err(error) => Err(verify_failure(folder, error)),
             }
         })
     }
 
-    /// All logs up to their last synced checkpoints.
+    /// Returns all logs up to their last synced checkpoints.
     pub(crate) fn synced(&self) -> Result<Vec<ReplayedLog>, Failure> {
         self.each(|_, _, _, synced| {
             Ok(synced.map(|synced| (synced, ReadTo::Entry(synced.size()), Some(synced))))
         })
     }
 
-    /// Verifies the logs of other processes, and returns the first failure.
+    /// Verifies the logs of other processes and returns the first failure.
     pub(crate) fn verify_others(&self) -> Result<(), Failure> {
         for number in self.numbers()?.into_iter().filter(|number| *number != self.number) {
             let folder = number.folder_in(&self.parent);
@@ -98,7 +98,7 @@ impl RecordLogs {
         Ok(())
     }
 
-    /// The logs that are there, of which the session's own has to be one.
+    /// Lists the existing logs. The session's own log must be one of them.
     fn numbers(&self) -> Result<Vec<LogNumber>, Failure> {
         let numbers = list_logs(&self.parent).map_err(|error| verify_failure(&self.parent, error))?;
         if numbers.contains(&self.number) {
@@ -107,7 +107,7 @@ impl RecordLogs {
         Err(verify_failure(&self.number.folder_in(&self.parent), LogError::Missing))
     }
 
-    /// Looks at each log with its last synced checkpoint: by the log itself, or by the state.
+    /// Calls `look` for each log with its last synced checkpoint, which comes from the log itself or from the state.
     fn each(
         &self,
         look: impl Fn(LogNumber, &LogKey, &Path, Option<TreeHead>) -> Result<Option<LogExtent>, Failure>,
@@ -132,7 +132,7 @@ impl RecordLogs {
     }
 }
 
-/// A checkpoint of a log, how far the log is read, and its last synced checkpoint.
+/// Head of a checkpoint, end of the read, and head of the last synced checkpoint.
 type LogExtent = (TreeHead, ReadTo, Option<TreeHead>);
 
 fn verify_failure(folder: &Path, error: LogError) -> Failure {

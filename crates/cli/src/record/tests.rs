@@ -20,7 +20,7 @@ fn entry(code: &str) -> Record {
     Record::Gateway(GatewayRecord::new(Timestamp::EPOCH, Direction::ToServer, code))
 }
 
-/// All entries that were there when the record was opened.
+/// Returns all entries that existed when the record was opened.
 fn earlier(record: &OpenRecord) -> Result<Vec<Record>, Failure> {
     let part = |log: ReplayedLog| {
         let behind = read_log_behind(&log.folder, &Frontier::new().head())?;
@@ -39,7 +39,7 @@ fn what_comes_after_its_end_is_refused_and_a_checkpoint_counts_all_that_came_bef
     let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::System);
     let record = PreparedRecord { folder: folder.clone(), options, kept: Vec::new() }.open().unwrap();
     record.log.record(&entry("A")).unwrap();
-    // Somebody who is never done holds it.
+    // A second holder never releases the log.
     let held = Arc::clone(&record.log);
     record.log.end().unwrap();
     assert_eq!(held.record(&entry("late")).unwrap_err().code(), "AUDIT_UNAVAILABLE");
@@ -70,9 +70,9 @@ fn a_log_of_which_the_head_of_its_last_segment_is_left_has_no_entries_to_go_on_f
     let folder = folder.path().join("log");
     let open = || {
         let origin = KeyName::new("example.com/log").unwrap();
-        // Each entry has a segment of its own.
         let options = LogOptions::new(origin, SigningKey::from_seed([7; 32]));
-        // The oldest segment is moved away, and the last one cut.
+        // Each entry has a segment of its own. There is no state, because the test removes the oldest segment and cuts
+        // the last one.
         let options = options.segment_bytes(1).dangerous_without_state();
         PreparedRecord { folder: folder.clone(), options, kept: Vec::new() }.open().unwrap()
     };

@@ -9,19 +9,19 @@ use crate::failure::{Failure, chain};
 use crate::output::note;
 use crate::record::health::Synced;
 
-/// How often the log's state is brought up to date.
+/// Interval between two saves of the log's state.
 const STATE_SAVED: Duration = Duration::from_secs(10);
 
-/// A session's log. Tells the operator on standard error when it fails and when it works again, once each time: the agent
-/// alone would hear of it otherwise, as the reason why its calls are refused.
+/// A session's log. Reports on standard error when it fails and when it works again, once each: otherwise only the
+/// agent would notice, from its refused calls.
 #[derive(Debug)]
 pub(crate) struct ToldLog {
     log: Log,
     folder: PathBuf,
-    /// Held for reading through each record, so that the end comes behind all of them.
+    /// Held for reading during each record, so that the end follows all of them.
     life: RwLock<Life>,
     state: Mutex<State>,
-    /// Whether the log's state could be saved the last time.
+    /// Whether the last save of the log's state succeeded.
     state_kept: Mutex<bool>,
     /// Files with checkpoints that are kept elsewhere.
     #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "for metrics alone"))]
@@ -35,7 +35,7 @@ enum Life {
     Ended,
 }
 
-/// How the last record went that was heard of.
+/// Result of the last observed record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Works,
@@ -46,7 +46,7 @@ impl AuditSink for ToldLog {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
         if *life == Life::Ended {
-            // No checkpoint would come behind it.
+            // No checkpoint would cover it.
             return Err(AuditError::Unavailable(io::Error::other("its session has ended")));
         }
         let kept = self.log.record(record);
@@ -57,7 +57,7 @@ impl AuditSink for ToldLog {
 
     fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
         let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
-        // What comes behind the end is in no outage.
+        // An answer after the end belongs to no outage.
         if *life == Life::Open {
             self.log.note_unrecorded(answer);
         }
@@ -82,12 +82,12 @@ impl ToldLog {
         &self.log
     }
 
-    /// Returns `true` once nothing is recorded any more.
+    /// Returns `true` once the log has ended and accepts no more records.
     pub(crate) fn has_ended(&self) -> bool {
         *self.life.read().unwrap_or_else(PoisonError::into_inner) == Life::Ended
     }
 
-    /// Saves the log's state every few seconds, for as long as the log is in use.
+    /// Saves the log's state every few seconds while the log is in use.
     pub(crate) fn keep_state(this: &Arc<Self>) {
         let weak = Arc::downgrade(this);
         let keep = move || {
@@ -103,12 +103,13 @@ impl ToldLog {
         };
         let thread = std::thread::Builder::new().name("countersign-state".to_owned());
         if let Err(error) = thread.spawn(keep) {
-            // The log saves it by itself, if less often.
+            // The log also saves it itself, but less often.
             warn(&Failure::new("AUDIT_STATE", format!("no thread for the log's state: {error}")));
         }
     }
 
-    /// Verifies entries older than the log's state, behind the first answers. Damage there refuses every call.
+    /// Verifies entries older than the log's state in the background, so that the first answers need not wait. Damage
+    /// there makes every call refused.
     pub(crate) fn verify_older(this: &Arc<Self>) {
         let log = Arc::clone(this);
         let verify = move || {
@@ -118,14 +119,14 @@ impl ToldLog {
         };
         let thread = std::thread::Builder::new().name("countersign-verify".to_owned());
         if thread.spawn(verify).is_err() {
-            // Then it takes its time now.
+            // Without a thread it runs here, which delays the start.
             if let Err(error) = this.log.verify_older() {
                 this.heard(State::of(&Err(error)));
             }
         }
     }
 
-    /// Saves the log's state, and reports a failure once. What the log itself reports is not for here.
+    /// Saves the log's state and reports a failure once. Failures of the log itself are reported elsewhere.
     fn save_state(&self) {
         let saved = self.log.save_state();
         self.synced.note(&self.log);
@@ -142,8 +143,8 @@ impl ToldLog {
         }
     }
 
-    /// Puts a checkpoint behind all that is on record, and refuses whatever still comes. A thread that nobody waits for may
-    /// hold the log for longer than the process lasts, so that it is never dropped.
+    /// Writes a checkpoint over all records and refuses any later one. why: a thread that is not joined may hold the
+    /// log until the process ends, so that the log is never dropped.
     pub(crate) fn end(&self) -> Result<(), Failure> {
         let mut life = self.life.write().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut *life, Life::Ended) == Life::Ended {
@@ -157,7 +158,7 @@ impl ToldLog {
         ended.and_then(|_| self.log.require_undamaged()).map_err(|error| {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let (code, why) = match (&error, state) {
-                // What failed before says more than that it did.
+                // The earlier failure explains more than the fact that there was one.
                 (AuditError::Poisoned, State::Fails { code, why }) => (code, why),
                 (_, State::Works | State::Fails { .. }) => (error.code(), chain(&error)),
             };
@@ -174,7 +175,7 @@ impl ToldLog {
         }
     }
 
-    /// Tells of what is heard of a record, if it is another thing than before.
+    /// Reports a change between working and failing.
     fn heard(&self, now: State) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*state, &now) {
@@ -211,7 +212,7 @@ impl State {
     }
 }
 
-/// Reports what the log cut since this was called last, and where the bytes are.
+/// Reports the bytes that the log cut since the last call, and the file that contains them.
 pub(super) fn report_cuts(log: &Log, folder: &Path) {
     for cut in log.take_recovered() {
         let file = folder.join(cut.file);
@@ -227,7 +228,7 @@ fn warn(failure: &Failure) {
 
 #[cfg(feature = "prometheus")]
 impl ToldLog {
-    /// How the record fares now.
+    /// Returns the current health of the record.
     pub(crate) fn health(&self) -> super::RecordHealth {
         super::RecordHealth::of(&self.log, &self.folder, &self.synced, &self.kept)
     }

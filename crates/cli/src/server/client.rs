@@ -12,20 +12,20 @@ use crate::failure::Failure;
 use crate::interrupt::{DRAIN, Interrupt};
 use crate::lines::{Line, next_line};
 
-/// The longest line that is taken from a server.
+/// Most bytes of a line from a server.
 const LINE_BYTES: usize = 16 << 20;
-/// The most messages that a server may send before it answers.
+/// Most messages that a server may send before its answer.
 const MAX_MESSAGES: usize = 1_000;
-/// The most pages of tools that are asked for.
+/// Most pages of tools to request.
 const MAX_PAGES: usize = 256;
-/// How much of a server's own words is shown, in characters.
+/// Most characters of a server's own text to display.
 const SHOWN_CHARS: usize = 200;
-/// How often a signal is looked for while an answer is waited for.
+/// Interval at which a wait for an answer checks for signals.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The protocol revision that is offered.
+/// Protocol revision that the client offers.
 const REVISION: &str = "2025-11-25";
 
-/// Asks one MCP server, one request at a time.
+/// An MCP client of one server, with one request at a time.
 #[derive(Debug)]
 pub(crate) struct Client {
     to: Sender<String>,
@@ -36,19 +36,19 @@ pub(crate) struct Client {
     tools_changed: bool,
 }
 
-/// How a call ended that the server has answered.
+/// Result of an answered call.
 #[derive(Debug)]
 pub(crate) enum CallEnd {
     /// The result, as canonical JSON.
     Returned(Vec<u8>),
-    /// The server answered with an error, or the result says of itself that it is one.
+    /// The server answered with an error, or the result is marked as one.
     Failed,
 }
 
 impl Client {
     pub(crate) fn new(mut to: ChildStdin, from: ChildStdout, wait: Millis, interrupt: Interrupt) -> Self {
-        // A thread writes, so that a server that does not read is not waited for longer than for its answers. It ends with
-        // the client, and so does the server's input.
+        // A thread writes, so that a server that does not read cannot block longer than the time limit of its answers.
+        // The thread and the server's input end with the client.
         let (lines, waiting) = channel::<String>();
         std::thread::spawn(move || {
             for line in waiting {
@@ -57,7 +57,7 @@ impl Client {
                 }
             }
         });
-        // A thread reads, so that waiting can end; it ends with the server's output.
+        // A thread reads, so that a wait can end. It ends with the server's output.
         let (sender, receiver) = sync_channel(16);
         std::thread::spawn(move || {
             let mut from = BufReader::new(from);
@@ -71,7 +71,7 @@ impl Client {
         Self { to: lines, from: receiver, wait, interrupt, next_id: 1, tools_changed: false }
     }
 
-    /// Shakes hands; gives the server's answer.
+    /// Initializes the session and returns the server's answer.
     pub(crate) fn initialize(&mut self) -> Result<Canonical, Failure> {
         let params = json!({
             "protocolVersion": REVISION,
@@ -83,7 +83,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Lists all tools, page by page: each answer to `tools/list` as it was read.
+    /// Lists all tools page by page; returns each answer to `tools/list` as received.
     pub(crate) fn list_tools(&mut self) -> Result<Vec<Canonical>, Failure> {
         self.tools_changed = false;
         let mut pages = Vec::new();
@@ -101,7 +101,7 @@ impl Client {
         Err(answered_badly("it has more than 256 pages of tools"))
     }
 
-    /// Says whether the server has announced other tools since they were listed.
+    /// Returns `true` if the server announced a change of its tools since they were listed.
     pub(crate) const fn have_tools_changed(&self) -> bool {
         self.tools_changed
     }
@@ -110,7 +110,7 @@ impl Client {
     pub(crate) fn call(&mut self, tool: &ToolName, args: &Canonical) -> Result<CallEnd, Failure> {
         let params = format!(r#"{{"arguments":{},"name":{}}}"#, args.as_str(), json!(tool));
         let answer = self.ask("tools/call", &params)?;
-        // What says in another way than MCP does whether it is an error is no success.
+        // A result whose `isError` is not a boolean is not a success.
         let is_success = |result: &ValueRef<'_>| {
             let is_error = result.get("isError").map(ValueRef::as_bool);
             result.kind() == Kind::Object && is_error.is_none_or(|is_error| is_error == Some(false))
@@ -131,12 +131,12 @@ impl Client {
         Ok(answer)
     }
 
-    /// Refuses to begin anything new once a signal came.
+    /// Returns an error once a signal has come, so that no new work begins.
     pub(crate) fn check_interrupt(&self) -> Result<(), Failure> {
         self.interrupt.check()
     }
 
-    /// Sends a request and waits for its answer, be it a result or an error.
+    /// Sends a request and waits for its answer, which may be a result or an error.
     fn ask(&mut self, method: &str, params: &str) -> Result<Canonical, Failure> {
         self.check_interrupt()?;
         let id = self.next_id;
@@ -161,7 +161,7 @@ impl Client {
         Err(answered_badly("it sends messages and no answer"))
     }
 
-    /// Waits for the server's next message. After a signal it has [`DRAIN`] left, after a second one nothing.
+    /// Waits for the server's next message. After a signal the limit is [`DRAIN`]; a second signal ends the wait.
     fn receive(&self, method: &str) -> Result<Canonical, Failure> {
         let (mut left, mut drain) = (self.wait, DRAIN);
         loop {
@@ -187,7 +187,7 @@ impl Client {
         }
     }
 
-    /// A server that asks back gets an answer to a ping and a no to everything else.
+    /// Answers a request of the server: a ping with a result, anything else with an error.
     fn answer(&self, method: &str, id: Option<ValueRef<'_>>) -> Result<(), Failure> {
         let Some(id) = id else {
             return Ok(());
@@ -220,7 +220,7 @@ fn next_message(from: &mut BufReader<ChildStdout>) -> Option<Result<Canonical, F
     }
 }
 
-/// JSON-RPC 2.0, section 5: an answer has a result or an error, and not both.
+/// Returns `true` for a response of JSON-RPC 2.0, section 5: it has either a result or an error.
 fn is_answer(value: ValueRef<'_>) -> bool {
     value.get("jsonrpc").and_then(ValueRef::as_str) == Some("2.0")
         && value.get("result").is_some() != value.get("error").is_some()

@@ -1,4 +1,4 @@
-//! An MCP server that this process starts, and a client of it.
+//! An MCP server as a child process, and its client.
 
 mod client;
 
@@ -19,17 +19,17 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::internal;
 
-/// How long a server may take to end after its input was closed.
+/// Time limit for a server to end after its input was closed.
 const LEAVE: Duration = Duration::from_secs(3);
-/// The same after SIGTERM, and once this process got a signal.
+/// Time limit after SIGTERM, and once this process received a signal.
 const LAST_WORDS: Duration = Duration::from_millis(200);
-/// How long the rest of its group may take to end after SIGTERM.
+/// Time limit for the rest of its group after SIGTERM.
 #[cfg(unix)]
 const LAST_WORDS_OF_REST: Duration = Duration::from_millis(100);
-/// How often an end is looked for.
+/// Interval at which an end is polled for.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A server's process. Dropping it ends it and every process of its group.
+/// A server's process. Dropping it ends every process of its group.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -39,7 +39,8 @@ pub(crate) struct Server {
 
 /// The process group of a server.
 ///
-/// INVARIANT: the group is signalled only until its leader is waited for. Until then no other process has its number.
+/// INVARIANT: the group is signalled only until its leader is waited for. Until then no other process can have its
+/// number.
 #[derive(Debug)]
 pub(crate) struct Group {
     #[cfg(unix)]
@@ -53,7 +54,7 @@ impl Server {
             .split_first()
             .ok_or_else(|| Failure::usage("the command that starts the server is missing"))?;
         let mut command = Command::new(program);
-        // A group of its own, so that what the server starts can be ended with it.
+        // Its own group, so that processes that the server starts can be ended with it.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command
@@ -74,18 +75,18 @@ impl Server {
         pipes.ok_or_else(|| internal("the server has no pipes"))
     }
 
-    /// Takes the server's pipes for a client. The server's input is closed when the client goes.
+    /// Takes the server's pipes for a client. Dropping the client closes the server's input.
     pub(crate) fn client(&mut self, wait: Millis) -> Result<Client, Failure> {
         let (to, from) = self.pipes()?;
         Ok(Client::new(to, from, wait, self.interrupt.clone()))
     }
 
-    /// Ends the server, whose input is closed by now: it may end by itself for a while, then it gets SIGTERM and SIGKILL.
+    /// Ends the server, whose input is closed already: it first gets time to end by itself, then SIGTERM and SIGKILL.
     pub(crate) fn end(mut self) {
         self.await_end(LEAVE);
     }
 
-    /// Waits until the server's own process has ended, for at most `limit`, and for less once a signal came.
+    /// Waits for at most `limit` until the server's own process has ended, or for less once a signal came.
     fn await_end(&mut self, limit: Duration) {
         let mut left = limit;
         while !left.is_zero() && !self.has_ended() {
@@ -97,7 +98,7 @@ impl Server {
         }
     }
 
-    /// Returns whether the server's own process has ended. On Unix it is not waited for yet.
+    /// Returns `true` if the server's own process has ended. On Unix it is not reaped yet.
     fn has_ended(&mut self) -> bool {
         #[cfg(unix)]
         return self.group.leader_has_ended();
@@ -112,7 +113,7 @@ impl Drop for Server {
         {
             self.group.signal(Signal::TERM);
             self.await_end(LAST_WORDS);
-            // why: as long as the leader is not waited for, the system does not tell whether others are left.
+            // why: until the leader is waited for, the system does not report whether other processes are left.
             std::thread::sleep(LAST_WORDS_OF_REST);
             self.group.kill();
             self.group.forget();
@@ -128,7 +129,7 @@ impl Group {
         Self { leader: Mutex::new(Some(Pid::from_child(child))) }
     }
 
-    /// Ends every process of the group at once.
+    /// Kills every process of the group.
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
     }
@@ -139,13 +140,13 @@ impl Group {
         }
     }
 
-    /// Returns whether the leader has ended, and leaves it to be waited for.
+    /// Returns `true` if the leader has ended, without reaping it.
     fn leader_has_ended(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         self.lock().is_none_or(|leader| !matches!(waitid(WaitId::Pid(leader), look), Ok(None)))
     }
 
-    /// The leader is waited for from here on.
+    /// Marks the leader as no longer safe to signal: it is waited for next.
     fn forget(&self) {
         *self.lock() = None;
     }

@@ -1,4 +1,4 @@
-//! An agent's alarm over sessions: replayed from the record, and kept in the signals store.
+//! Continues an agent's alarm across sessions: replays it from the record, and keeps it in the signals store.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,17 @@ use crate::output::note;
 use crate::record::{RecordLogs, ReplayedLog};
 use crate::shown::shown_id;
 
-/// Name of the state's format.
+/// Format identifier of the state.
 const FORMAT: &str = "countersign-alarm-1";
 
-/// How often it is looked whether the state is due.
+/// Interval between two checks whether the state is due.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The state is saved after so many looks, or so many entries of the session's own log.
+/// Number of checks, or of new entries in the session's own log, after which the state is saved.
 const LOOKS: u32 = 10;
 const ENTRIES: u64 = 16_384;
 
-/// Keeps the state of an agent's alarm in the signals store, with the place in each log up to which it was replayed.
+/// Keeps the state of an agent's alarm in the signals store, with the position in each log up to which it was replayed.
 #[derive(Debug)]
 pub(crate) struct AlarmKeeper {
     stats: Arc<CallStats>,
@@ -39,13 +39,13 @@ pub(crate) struct AlarmKeeper {
 
 #[derive(Debug, Default)]
 struct AlarmProgress {
-    /// Entries of the session's own log that the state is of.
+    /// Number of entries of the session's own log that the state covers.
     entries: u64,
-    /// The last save failed, which was reported.
+    /// The last save failed and was reported.
     fails: bool,
 }
 
-/// The state as the store keeps it.
+/// Stored form of the state.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredAlarm {
@@ -64,14 +64,14 @@ struct ReplayedRecord {
     entries: u64,
 }
 
-/// Has the agent's alarm go on where the record ends, without a store that keeps its state.
+/// Replays the whole record into the agent's alarm, for a session without a store of its state.
 pub(super) fn replay_all(stats: &CallStats, agent: &AgentId, logs: &RecordLogs) -> Result<(), Failure> {
     let replayed = replay_whole(stats, agent, logs, &logs.at_start()?)?;
     Ok(stats.take_up_replay(replayed.replay)?)
 }
 
 impl AlarmKeeper {
-    /// Has the agent's alarm go on from its state and from later entries. Where the state does not fit, all entries are
+    /// Continues the agent's alarm from its stored state and later entries. If the state does not fit, all entries are
     /// replayed, which is reported.
     pub(super) fn start(
         stats: Arc<CallStats>,
@@ -101,7 +101,7 @@ impl AlarmKeeper {
         Ok(keeper)
     }
 
-    /// Saves the state every few seconds, for as long as the session's log is written.
+    /// Saves the state every few seconds while the session's log is written.
     pub(crate) fn watch(this: &Arc<Self>) {
         let weak = Arc::downgrade(this);
         let keep = move || {
@@ -118,7 +118,7 @@ impl AlarmKeeper {
         };
         let thread = std::thread::Builder::new().name("countersign-alarm".to_owned());
         if let Err(error) = thread.spawn(keep) {
-            // It is saved at the end.
+            // It is still saved at the end.
             note(&format!("warning SIGNALS_UNAVAILABLE: no thread for the alarm's state: {error}"));
         }
     }
@@ -128,7 +128,8 @@ impl AlarmKeeper {
         self.logs.synced_size().saturating_sub(kept) >= ENTRIES
     }
 
-    /// Brings the state up to the last synced entries. A failure is reported once: the next start replays more.
+    /// Advances the state to the last synced entries. A failure is reported once; the next start then replays more
+    /// entries.
     pub(crate) fn keep(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = self.logs.synced_size();
@@ -148,7 +149,7 @@ impl AlarmKeeper {
         else {
             return Ok(());
         };
-        // One of other rules, as another process has them, is that process's.
+        // A state under other rules belongs to the process that has those rules.
         let Ok(replayed) = self.resume(Some(&text), &logs) else { return Ok(()) };
         self.save(Some(&text), &replayed.state)
     }
@@ -157,7 +158,7 @@ impl AlarmKeeper {
         Ok(self.store.alarm_state(&self.agent, self.logs.name())?)
     }
 
-    /// Saves a state in the place of another one. Where another process was first, its state stays.
+    /// Replaces a stored state. If another process replaced it first, that state stays.
     fn save(&self, before: Option<&str>, state: &StoredAlarm) -> Result<(), Failure> {
         let text =
             serde_json::to_string(state).map_err(|error| Failure::new("INTERNAL", error.to_string()))?;
@@ -179,7 +180,7 @@ impl AlarmKeeper {
         kept.fails = failed;
     }
 
-    /// Replays the entries behind the state. The error is the reason why the state cannot be used.
+    /// Replays the entries after the stored state. The error is the reason why the state is unusable.
     fn resume(&self, text: Option<&str>, logs: &[ReplayedLog]) -> Result<ReplayedRecord, String> {
         let text = text.ok_or("its store has no state of it")?;
         let state = StoredAlarm::parse(text).ok_or("its state is malformed")?;
@@ -196,7 +197,7 @@ impl StoredAlarm {
     }
 }
 
-/// Replays all entries that are here.
+/// Replays all available entries.
 fn replay_whole(
     stats: &CallStats,
     agent: &AgentId,
@@ -204,12 +205,12 @@ fn replay_whole(
     logs: &[ReplayedLog],
 ) -> Result<ReplayedRecord, Failure> {
     replay_behind(stats.replay(agent)?, BTreeMap::new(), logs).map_err(|failure| {
-        // A log that does not verify says where.
+        // The log that does not verify has the more precise failure.
         record.verify_others().err().unwrap_or(failure)
     })
 }
 
-/// Replays the entries behind these places, merged by time: first those that are synced, then the others.
+/// Replays the entries after these positions, merged by time: first the synced ones, then the others.
 fn replay_behind(
     mut replay: AgentReplay,
     mut places: BTreeMap<String, TreeHead>,

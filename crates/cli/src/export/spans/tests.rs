@@ -25,7 +25,7 @@ impl SpanExporter for Kept {
     }
 }
 
-/// A sink with spans around it, and what became of these.
+/// A sink wrapped with spans, and the exported spans.
 struct World {
     spans: Spans,
     kept: Kept,
@@ -40,7 +40,7 @@ impl World {
         Self { spans, kept, _provider: provider }
     }
 
-    /// One that has seen a session begin which discloses one tool.
+    /// Starts with a session that discloses one tool.
     fn open() -> Self {
         let world = Self::new(MemorySink::keeping(0));
         let tools = vec![ToolId::new("desk", "search").unwrap()];
@@ -93,7 +93,7 @@ fn refused(name: &str, code: &str) -> CallRecord {
     call
 }
 
-/// The attributes as lines, in order.
+/// Returns the attributes as sorted lines.
 fn about(span: &SpanData) -> Vec<String> {
     let mut lines: Vec<_> =
         span.attributes.iter().map(|pair| format!("{}={}", pair.key, pair.value)).collect();
@@ -175,7 +175,7 @@ fn a_name_that_was_made_up_is_in_no_span() {
         assert!(!about.iter().any(|line| line.starts_with("countersign.server=")), "{about:?}");
         assert!(!format!("{span:?}").contains("delete_everything"));
     }
-    // The same name of another server is another tool.
+    // The same name on another server is another tool.
     let mut other = refused("search", "UNDISCLOSED_TOOL");
     other.tool = RecordedTool::new("other", "search");
     world.record(other);
