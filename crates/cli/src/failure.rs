@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     Failed,
     /// Wrong command line.
     Usage,
-    /// Done, and refused.
+    /// Completed; the answer is a refusal.
     Refused,
     /// An action proposal violates its schema. This code and the two below are PIC/1.0's own, for its verbs only.
     Schema,

@@ -92,7 +92,7 @@ impl Interrupt {
                 std::thread::sleep(LAST);
                 interrupt.force(signal);
             };
-            // Without this thread the verb may not end if it is blocked.
+            // Without this thread, the verb ends in order or not at all.
             drop(std::thread::Builder::new().name("countersign-last".to_owned()).spawn(last));
         }
         state.listeners.iter().for_each(|listener| listener());

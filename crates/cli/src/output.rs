@@ -89,7 +89,7 @@ impl Output {
         if self.json { self.json(value) } else { self.line(text) }
     }
 
-    /// Flushes the buffer.
+    /// Flushes the buffer, unless standard output is reserved for a protocol.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         if self.protocol {
             // A thread blocked on a peer that does not read may hold standard output forever.

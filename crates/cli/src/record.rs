@@ -375,8 +375,8 @@ impl OpenRecord {
     }
 }
 
-/// Lists the files of a log that has just begun, in the order of removal: its lock late, so that no other process opens
-/// the log meanwhile; then its folder, which stays if it contains anything else.
+/// Lists the files of a log that has just begun, in the order of removal: its segment; then its lock, so that no other
+/// process opens the log meanwhile; then its folder, which stays if it contains anything else.
 fn files_of_new_log(folder: &Path) -> Vec<PathBuf> {
     ["000000000001.jsonl", "lock", ""].iter().map(|name| folder.join(name)).collect()
 }

@@ -4,8 +4,8 @@ use countersign_core::{escape_hidden, is_hidden};
 /// Most spaces in a row that are shown unescaped. More could push the text after them out of sight.
 const MAX_BLANKS: usize = 8;
 
-/// Formats canonical JSON for a person: on several lines, with equal values. Invisible characters, whitespace other
-/// than the space, and every space after eight in a row are in JSON escapes.
+/// Formats canonical JSON for a person on several lines, without a change of any value. Invisible characters,
+/// whitespace other than the space, and every space after eight in a row are in JSON escapes.
 pub(crate) fn shown_json(canonical: &str) -> String {
     let mut shown = String::with_capacity(canonical.len());
     let mut depth = 0_usize;

@@ -23,7 +23,7 @@ const LARGEST: u64 = 1 << 53;
 const LARGEST_SUM: f64 = 9_007_199_254_740_992.0;
 /// Server and tool of every name that is missing from the registry.
 const UNKNOWN: &str = "(unknown)";
-/// Kinds of sums.
+/// Values of the label `of` of sums.
 const SUMMED: [&str; 2] = ["calls", "messages"];
 /// Outcomes of accepted calls.
 const OUTCOMES: [&str; 4] = ["failed", "not_run", "returned", "unknown"];

@@ -18,7 +18,8 @@ const REST: Duration = Duration::from_secs(1);
 /// Host names that a request may use for this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hosts {
-    /// An IP address or `localhost`. why: DNS rebinding; a browser page whose own name leads here reads nothing.
+    /// An IP address or `localhost`. why: with DNS rebinding, a web page whose own name leads here must not read the
+    /// metrics.
     Local,
     /// Any name.
     Any,

@@ -28,7 +28,7 @@ const FAREWELL: Duration = Duration::from_secs(4);
 const QUEUE: usize = 2_048;
 /// Most spans in one request.
 const BATCH: usize = 512;
-/// Interval between two requests.
+/// Interval at which spans are sent.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The `[traces]` table of a configuration.
@@ -56,7 +56,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts a span, even if the queue drops it.
+    /// Counts a call that becomes a span, even if the span is lost.
     pub(super) fn count(&self) {
         self.made.fetch_add(1, Ordering::Relaxed);
     }

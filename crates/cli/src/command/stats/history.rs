@@ -145,8 +145,8 @@ impl History {
         time.as_millis().checked_div(self.interval.as_millis()).unwrap_or_default()
     }
 
-    /// Returns each agent's last `columns` intervals, up to the one that contains `now`. Agents with an alarm or a
-    /// signal come first.
+    /// Returns each agent's last `columns` intervals, up to the one that contains `now`. Agents with a raised
+    /// alarm, a quarantine or a signal come first.
     pub(super) fn strips(&self, columns: usize, now: Timestamp) -> Vec<Strip<'_>> {
         let columns = u64::try_from(columns.min(MAX_INTERVALS)).unwrap_or_default();
         let end = self.number(now).saturating_add(1);
