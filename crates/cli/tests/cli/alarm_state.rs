@@ -1,4 +1,4 @@
-//! The state of the drop alarm in the signals store, and the replay behind it.
+//! State of the drop alarm in the signals store, and the replay after that state.
 
 #![cfg(unix)]
 
@@ -36,7 +36,7 @@ fn refused(client: &mut Client, times: u32) {
     }
 }
 
-/// One session of so many refused calls. Returns its standard error.
+/// Runs one session of `times` refused calls. Returns its standard error.
 fn session(bench: &Bench, times: u32) -> String {
     let mut client = Client::start(bench);
     refused(&mut client, times);
@@ -57,7 +57,7 @@ fn state(bench: &Bench) -> Value {
     serde_json::from_str(&state_text(bench)).unwrap()
 }
 
-/// Number of entries that the state is of.
+/// Returns the number of log entries that the state covers.
 fn entries_in(state: &Value) -> u64 {
     state["logs"][ORIGIN]["size"].as_u64().unwrap_or_default()
 }
@@ -74,7 +74,7 @@ fn alarm_goes_on_from_its_state() {
     assert_eq!(session(&bench, 5), "");
     let mut kept = state(&bench);
     assert_eq!(entries_in(&kept), bench.verified()["records"], "all of the log");
-    // Evidence that no entry explains.
+    // A score that no entry explains.
     kept["replay"]["alarm"]["score"] = json!(9_000_000);
     put(&bench, &kept.to_string());
     assert_eq!(session(&bench, 1), QUARANTINED);
@@ -123,7 +123,7 @@ fn state_is_kept_while_the_gateway_runs() {
     let bench = quarantining();
     let mut client = Client::start(&bench);
     refused(&mut client, 5);
-    // A session, and its decisions.
+    // The session's entry and its five decisions.
     let is_kept = (0..1_200).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
         entries_in(&state(&bench)) >= 6
@@ -156,15 +156,15 @@ fn state_of_a_log_that_lost_its_end_is_not_resumed() {
     assert!(session(&bench, 1).ends_with(QUARANTINED));
 }
 
-/// Run it on a machine that is idle: `cargo test --release -p countersign-cli --test cli million -- --ignored`, or with a binary of
-/// release that `COUNTERSIGN_BIN` names.
+/// Run it on an idle machine: `cargo test --release -p countersign-cli --test cli million -- --ignored`, or with a release
+/// binary in `COUNTERSIGN_BIN`.
 #[test]
 #[ignore = "takes a minute, and is to be run in release"]
 #[expect(clippy::disallowed_methods, reason = "it measures")]
 fn gateway_answers_soon_over_a_million_records() {
     let bench = quarantining();
     write_million(&bench);
-    // The first start replays all, and keeps the state.
+    // The first start replays every entry and saves the state.
     let (code, told) = start(&bench).end();
     assert!(code == 0 && told.contains("replayed from all 1000000 entries"), "{told}");
     let mut millis = Vec::new();
@@ -191,7 +191,7 @@ fn write_million(bench: &Bench) {
     let options = LogOptions::new(KeyName::new(ORIGIN).unwrap(), key).state(bench.path("record.state"));
     let log = Log::open(bench.path("log"), options.durability(Durability::System)).unwrap();
     let session = SessionId::new("earlier").unwrap();
-    // Each call has an outcome, so that the start has none to record.
+    // why: each call has an outcome, so the start has none to record.
     for at in 0..500_000 {
         let (agent, principal) = (AgentId::new("bot").unwrap(), Principal::new("alice").unwrap());
         let (time, tool) = (Timestamp::from_millis(at).unwrap(), RecordedTool::new("desk", "search"));

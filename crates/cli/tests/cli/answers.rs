@@ -1,4 +1,4 @@
-//! What a person answers to a question that waits: recorded before it counts.
+//! Answers of a person to a pending approval: recorded before they count.
 
 #![cfg(unix)]
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::mcp::{Client, decision, gateway};
 
-/// Has a refund asked about; gives the client and the approval's id.
+/// Starts a client whose refund waits for approval. Returns the client and the approval's id.
 fn asked(bench: &Bench) -> (Client, String) {
     let mut client = Client::start(bench);
     let id = question(&mut client, 7);
@@ -31,7 +31,7 @@ fn a_denial_is_on_record_when_it_is_given() {
     let bench = gateway();
     let (client, id) = asked(&bench);
     bench.ok(&format!("approve {id} --config gateway.toml --deny --by bob"));
-    // The client asks nothing more.
+    // The client makes no further call.
     assert_eq!(client.end(), (0, String::new()));
     let entries = bench.entries();
     let session = entries.iter().find(|entry| entry["type"] == "session").unwrap();
@@ -69,7 +69,7 @@ fn an_approval_is_on_record_with_its_token() {
     assert!(shown.contains(&format!(" answer   {id} desk:refund approved by olga until 2")), "{shown}");
     assert_eq!(client.call("refund", json!({"id": 7}))["content"][0]["text"], "done");
     client.end();
-    // It is no decision, so nothing counts it.
+    // An answer is no decision, so `stats` does not count it.
     let stats = bench.run("stats log --json").value();
     assert_eq!((&stats["total"]["accepted"], &stats["total"]["rejected"]), (&json!(1), &json!(1)));
     let used = bench.entries().into_iter().find(|entry| entry["verdict"] == "accept").unwrap();
@@ -80,7 +80,7 @@ fn an_approval_is_on_record_with_its_token() {
 fn no_answer_is_given_where_it_cannot_be_recorded() {
     let bench = gateway();
     let (mut client, id) = asked(&bench);
-    // Where its log would lie there is a file.
+    // A file occupies the path of the log.
     bench.write("log/1", "");
     bench.fails(&format!("approve {id} --config gateway.toml --yes"), 1, "AUDIT_UNAVAILABLE");
     bench.fails(&format!("approve {id} --config gateway.toml --deny"), 1, "AUDIT_UNAVAILABLE");
@@ -140,7 +140,7 @@ fn the_first_letters_of_an_id_stand_for_it() {
     let report =
         bench.run(&format!("approve {} --config gateway.toml --yes --json", &one[..=differs])).value();
     assert_eq!(report["call_id"], one);
-    // Now one of the two waits.
+    // Only one of the two is still pending, so the prefix is unique.
     let report = bench.run("approve call --config gateway.toml --yes --json").value();
     assert_eq!(report["call_id"], two);
     client.end();
@@ -156,7 +156,7 @@ fn a_call_named_as_anothers_beginning_is_not_approved_for_it() {
     let refusal = client.ask("tools/call", call)["result"].clone();
     assert_eq!(decision(&refusal)["approval_id"], short);
     bench.fails(&format!("approve {short} --config gateway.toml --yes"), 1, "PENDING_AMBIGUOUS");
-    // Whole, and shown, it is itself.
+    // `--show` accepts it: it is a whole id.
     let shown = bench.run(&format!("approve {short} --config gateway.toml --show --json")).value();
     assert_eq!(shown["call_id"], short);
     bench.ok(&format!("approve {id} --config gateway.toml --yes"));
@@ -210,7 +210,7 @@ fn a_configuration_is_found_where_none_is_named() {
     }
 }
 
-/// Writes into the store what a gateway does that is killed at once.
+/// Stores a sign of life at [`long_ago`], as if the session's gateway had been killed right after it.
 fn silence(bench: &Bench, session: &str) {
     let store = SqliteStore::open(bench.path("approvals.sqlite"), long_ago()).unwrap();
     store.note_alive(&session.parse().unwrap(), SessionKind::Single, long_ago()).unwrap();
@@ -250,7 +250,7 @@ fn a_session_that_gives_no_sign_of_life_has_ended() {
     silence(&bench, &session_of(&bench));
     assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
     bench.fails(&format!("approve {id} --config gateway.toml --yes"), 1, "SESSION_ENDED");
-    // The gateway was merely held up: to ask is a sign of life.
+    // The gateway was only delayed. A new question is a sign of life.
     assert_eq!(question(&mut client, 7), id);
     bench.ok(&format!("approve {id} --config gateway.toml --yes"));
     client.end();
@@ -265,7 +265,7 @@ fn the_questions_of_a_named_session_stay() {
     assert!(bench.ok("approve list --config gateway.toml").contains(&id));
     bench.ok(&format!("approve {id} --config gateway.toml --yes"));
     let mut again = Client::start_with(&bench, "--session s1");
-    // The gateway asks about it first, since what has to be bound is the gate's to say.
+    // The new gateway may ask first, since the gate states the binding.
     let ran = again.call("refund", json!({"id": 7}));
     let ran = if ran["isError"] == true { again.call("refund", json!({"id": 7})) } else { ran };
     assert_eq!(ran["content"][0]["text"], "done", "{ran}");
@@ -287,7 +287,7 @@ fn the_agent_reads_the_reason_of_a_denial() {
     );
     let text = refusal["content"][0]["text"].as_str().unwrap();
     assert!(text.contains(&format!(" The person who refused it wrote: \"{shown}\".")), "{text}");
-    // Another call has nothing of it.
+    // Another call does not get the reason.
     assert_eq!(decision(&client.call("refund", json!({"id": 8}))).get("reason"), None);
     client.end();
     assert_eq!(answers(&bench)[0]["reason"], r#"ask "finance"\u{202e}"#);

@@ -1,4 +1,4 @@
-//! Segments of a log, and those that were archived.
+//! Archived segments of a log.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::audit_log::decide;
 use crate::bench::{Bench, RECORD_OPTIONS as LOG};
 use crate::desk::open;
 
-/// The smallest segment that may be set.
+/// Options for the smallest segment size that is allowed.
 const SMALL: &str = "--record-segment 65536";
 
 /// Names of the segments in a folder, in order.
@@ -39,7 +39,7 @@ fn segments_have_the_size_that_was_set() {
 
 const ARCHIVE: &str = "audit archive log --key log.key --to archive";
 
-/// A log of several segments, the last of which begins with that entry.
+/// Returns a log of several segments, and the number of the first entry in the last one.
 fn filled() -> (Bench, u64) {
     let bench = open();
     decide(&bench, "a", 300, SMALL);
@@ -57,7 +57,7 @@ fn archived_log_goes_on_without_its_oldest_segments() {
     assert_eq!(segments(&bench, "log"), before[before.len() - 1..]);
     assert_eq!(segments(&bench, "archive"), before[..before.len() - 1]);
 
-    // The next session goes on, as does the one after.
+    // The next two sessions continue the log.
     for name in ["b", "c"] {
         let run = decide(&bench, name, 1, "");
         assert_eq!((run.code, run.err.as_str()), (3, ""), "{run:?}");
@@ -83,7 +83,7 @@ fn archive_verifies_alone_or_with_its_log() {
     let all = bench.run("audit verify log --key log.vkey --archive archive --complete --json").value();
     assert_eq!(all["summary"]["first_here"], 1, "{all}");
     bench.fails("audit verify log --key log.vkey --archive .", 3, "AUDIT_SIGNATURE");
-    // A change of the archive shows.
+    // A changed archive does not verify.
     let name = format!("archive/{}", segments(&bench, "archive")[0]);
     let good = bench.read(&name);
     bench.write(&name, good.replacen("\"a1\"", "\"z1\"", 1));

@@ -9,16 +9,16 @@ use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 use serde_json::{Value, json};
 
-/// When the first decision is made: 2023-11-14T22:13:20Z.
+/// Time of the first decision: 2023-11-14T22:13:20Z.
 const START: u64 = 1_700_000_000_000;
 
-/// Writes the log in `log`.
+/// Opens the log in `log` for writing.
 pub(crate) fn log(bench: &Bench) -> Log {
     let options = LogOptions::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32]));
     Log::open(bench.path("log"), options).unwrap()
 }
 
-/// A decision on a call of `search`: refused with this code, or without one accepted.
+/// Returns a decision on a call of `search`: refused with `code`, or accepted without one.
 pub(crate) fn decision(millis: u64, agent: &str, code: Option<&str>) -> Record {
     let mut call = CallRecord::new(
         Timestamp::from_millis(millis).unwrap(),
@@ -34,7 +34,7 @@ pub(crate) fn decision(millis: u64, agent: &str, code: Option<&str>) -> Record {
     Record::Decision(call)
 }
 
-/// The log in `log`, with one decision for each agent and code, a millisecond after each other.
+/// Writes one decision for each agent and code to the log in `log`, one millisecond apart.
 pub(crate) fn record(bench: &Bench, decisions: &[(&str, Option<&str>)]) {
     let log = log(bench);
     for (at, (agent, code)) in (START..).zip(decisions) {
@@ -68,7 +68,7 @@ fn show_prints_entries_as_text_and_as_they_are() {
     bench.fails("audit show missing", 1, "AUDIT_UNAVAILABLE");
 }
 
-/// A record of each kind, with everything that one can hold.
+/// Returns one record of each kind, with every member that it can have.
 fn full() -> Vec<Value> {
     let digest = "1a".repeat(32);
     vec![
@@ -110,7 +110,7 @@ fn full() -> Vec<Value> {
     ]
 }
 
-/// Another value that could stand in the same place.
+/// Returns another valid value for the same member.
 fn other(value: &Value) -> Value {
     match value {
         Value::Bool(is) => json!(!is),
@@ -127,7 +127,7 @@ fn other(value: &Value) -> Value {
             "asked" => "undisclosed",
             "passed" => "dropped",
             "client" => "server",
-            // There is no other author.
+            // `recovery` is the only author.
             "recovery" => return Value::Null,
             text if text.len() == 64 => return json!("2b".repeat(32)),
             text => return json!(format!("{text}x")),
@@ -136,7 +136,7 @@ fn other(value: &Value) -> Value {
     }
 }
 
-/// What stands in a record under a name with dots; in a list, of its first.
+/// Returns the value at a dotted path in a record; in a list, the value in its first item.
 fn at<'v>(record: &'v mut Value, path: &str) -> &'v mut Value {
     path.split('.').fold(record, |value, name| {
         let value = if value.is_array() { &mut value[0] } else { value };
@@ -144,7 +144,7 @@ fn at<'v>(record: &'v mut Value, path: &str) -> &'v mut Value {
     })
 }
 
-/// The members that a kind of record can have at most, as its reader says them; with dots, those of a member.
+/// Returns every member that a kind of record can have, as its parser reports them. Nested members are dotted.
 fn members(record: &Value, inside: &str) -> BTreeSet<String> {
     let mut asked = record.clone();
     let place = if inside.is_empty() { &mut asked } else { at(&mut asked, inside) };
@@ -158,7 +158,7 @@ fn members(record: &Value, inside: &str) -> BTreeSet<String> {
     dotted
         .flat_map(|name| {
             let value = at(&mut record.clone(), &name).take();
-            // A tool is one thing, whatever its parts.
+            // A tool counts as one member.
             let has_parts =
                 !["tool", "tools"].contains(&name.as_str()) && (value.is_object() || value[0].is_object());
             if has_parts { members(record, &name) } else { [name].into() }
@@ -183,7 +183,7 @@ fn what_a_record_holds_is_in_its_line_or_documented_to_be_in_json_alone() {
         assert!(all.remove("time") && in_line.is_disjoint(&in_json), "{kind}");
         assert_eq!(&in_line | &in_json, all, "{kind}");
         for name in all {
-            // What a refused session would have disclosed is told of one that was not.
+            // A refused session and an accepted one disclose different members.
             for code in [Some("X"), None]
                 .into_iter()
                 .filter(|code| code.is_some() || kind == "session" && name != "code")
@@ -243,7 +243,7 @@ fn no_call_can_look_like_another_one_that_was_accepted() {
     }
     record["call_id"] = json!("accept");
     record["tool"] = json!({"server": "desk:search accept", "name": "y          accept"});
-    // As the gate gives one: with the JSON Pointer of an argument, in which names are the agent's.
+    // The gate writes such a reason: the JSON Pointer has names that the agent chose.
     let reason = |key: &str| json!(Escaped::<512>::new(&format!("`/{key}` does not fit the schema")));
     let blanks = " ".repeat(150);
     let keys = [
@@ -322,7 +322,7 @@ fn no_value_pushes_what_follows_out_of_sight() {
     assert!(shown.ends_with("; /x=\"x        \\u0020\\u0020y\"\n"), "{shown}");
 }
 
-/// Runs with a reader that is gone before anything is written.
+/// Runs with a standard output whose reader has closed it already.
 fn unread(bench: &Bench, line: &str) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -353,7 +353,7 @@ fn a_reader_that_has_seen_enough_of_what_is_only_shown_is_no_failure() {
             assert!(code == Some(1) && err.starts_with("error OUTPUT_CLOSED: "), "{line}: {err}");
         }
     }
-    // What is wrong with the log is told all the same.
+    // A corrupt log is still reported.
     bench.write("log/000000000001.jsonl", "garbage\n");
     for line in ["audit show log --json", "stats log"] {
         let (code, err) = unread(&bench, line);

@@ -1,4 +1,4 @@
-//! What somebody with the log's folder, or the disk under it, can do to a log, against the binary that writes and verifies it.
+//! Attacks on a log by anyone who can write to its folder or its disk, against the binary that writes and verifies it.
 
 use countersign_audit_log::read_log;
 use serde_json::{Value, json};
@@ -7,11 +7,11 @@ use crate::audit_log::{FIRST, copy, decide, log};
 use crate::bench::{Bench, RECORD_OPTIONS};
 use crate::desk::open;
 
-/// The verbs that verify the whole log before they say or give out anything.
+/// Verbs that verify the whole log before they print anything.
 const VERIFYING: [&str; 5] =
     ["verify log", "checkpoint log", "prove log --seq 1", "receipt log --seq 1", "export log --tiles out"];
 
-/// The lines of the first segment, each with its newline.
+/// Lines of the first segment, each with its newline.
 fn lines(bench: &Bench) -> Vec<String> {
     bench.read(FIRST).split_inclusive('\n').map(str::to_owned).collect()
 }
@@ -20,12 +20,12 @@ fn is_entry(line: &str) -> bool {
     line.starts_with("{\"seq\":")
 }
 
-/// Where the entries of that many lines stand.
+/// Indexes of the lines that are entries.
 fn entries(lines: &[String]) -> Vec<usize> {
     (0..lines.len()).filter(|at| is_entry(&lines[*at])).collect()
 }
 
-/// That no verb takes these lines for the log, and no session goes on with them.
+/// Checks that every verb refuses these lines, and that no session continues them.
 fn refused(bench: &Bench, what: &str, lines: &[String]) {
     let good = bench.read(FIRST);
     bench.write(FIRST, lines.concat());
@@ -62,7 +62,7 @@ fn a_record_changed_removed_added_or_moved_is_refused_by_every_verb_and_by_the_n
     let mut reordered = good.clone();
     reordered.swap(second, third);
     refused(&bench, "reordered", &reordered);
-    // As a careful hand would do it, with sequence numbers that run on.
+    // A careful attacker also renumbers the entries that follow.
     let mut renumbered = removed.clone();
     for at in entries(&renumbered).into_iter().skip(1) {
         let line: Value = serde_json::from_str(&renumbered[at]).unwrap();
@@ -119,7 +119,7 @@ fn a_torn_last_record_is_told_and_cut_and_what_was_acknowledged_stays() {
         bench.write(FIRST, &good[..whole.len() + kept]);
         let told = bench.verified();
         assert_eq!((&told["records"], &told["tail_bytes"]), (&json!(5), &json!(kept)));
-        // After a crash the state would be behind.
+        // why: a crash leaves the state behind the log, and here it would be ahead.
         bench.forget_log_state();
         let run = decide(&bench, "c", 1, "");
         let cut = format!(" {kept} bytes were cut");
@@ -147,7 +147,7 @@ fn newline_and_ansi_in_a_tool_name_stay_on_one_line_and_are_shown_spelled_out() 
     assert!(shown.lines().count() == 3 && !shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
 }
 
-/// A limit on the size of files takes the place of a full disk: a write gets as far as there is room, and fails then.
+/// A file size limit stands in for a full disk: writes succeed up to the limit and fail beyond it.
 #[cfg(unix)]
 #[test]
 fn disk_full_in_mid_record_refuses_and_loses_nothing_acknowledged() {
@@ -157,7 +157,7 @@ fn disk_full_in_mid_record_refuses_and_loses_nothing_acknowledged() {
     bench.write("calls", &input);
     let binary = env!("CARGO_BIN_EXE_countersign");
     let check = "check --registry reg.json --trust-root root.json --agent support-bot --json";
-    // The signal of the limit is not ignored before.
+    // why: the shell leaves SIGXFSZ as it is, so the binary itself must survive it.
     let line = format!("ulimit -f 9; exec {binary} {check} {RECORD_OPTIONS} < calls");
     let full = std::process::Command::new("sh")
         .args(["-c", &line])
@@ -191,7 +191,7 @@ fn disk_full_in_mid_record_refuses_and_loses_nothing_acknowledged() {
         .map(|entry| entry["call_id"].clone())
         .collect();
     assert!(accepted.iter().all(|id| ids.contains(&json!(id))), "{accepted:?} {ids:?}");
-    // With room again, the log goes on.
+    // The log continues once there is room again.
     log(&bench, "later", 1);
     let told = bench.verified();
     assert_eq!(told["tail_bytes"], 0);

@@ -1,4 +1,4 @@
-//! What `audit tail --follow` and `stats --watch` make of a log whose end is cut while they read it.
+//! `audit tail --follow` and `stats --watch` on a log whose end is cut while they read it.
 
 #![cfg(unix)]
 
@@ -18,14 +18,14 @@ const SEGMENT: &str = "log/000000000001.jsonl";
 const TAIL: &str = "audit tail log -n 1 --follow --json";
 const WATCH: &str = "stats log --watch --interval 1s --json";
 
-/// Longer than a reader waits before it looks again.
+/// Longer than the polling interval of a reader.
 const MOMENT: Duration = Duration::from_millis(600);
 
-/// A reader of a log, and of what it tells for programs.
+/// Reader that follows a log with JSON output.
 struct Reader(Follow);
 
 impl Reader {
-    /// Starts it, and waits until it has read what is there.
+    /// Starts the reader and waits until it has read the existing entries.
     fn start(bench: &Bench, line: &str) -> Self {
         let reader = Self(Follow::start(bench, line));
         reader.next();
@@ -36,7 +36,7 @@ impl Reader {
         serde_json::from_str(&self.0.next()).unwrap()
     }
 
-    /// Reads on until a decision of this agent was seen. Lines of a watch come for ever.
+    /// Reads until a decision of this agent arrives. The lines of a watch never end.
     fn sees(&self, agent: &str) {
         for _ in 0..60 {
             let line = self.next();
@@ -47,10 +47,10 @@ impl Reader {
         panic!("nothing of {agent}");
     }
 
-    /// How it ended: its exit code, and the code of its failure.
+    /// Returns the reader's exit code and the code of its error.
     fn ended(&mut self) -> (Option<i32>, Value) {
         let mut last = Value::Null;
-        // Its output ends with it; a line of a watch comes each second until then.
+        // The output ends with the process. Until then, a watch prints a line each second.
         for _ in 0..60 {
             match self.0.from.recv_timeout(Duration::from_secs(30)) {
                 Ok(line) => last = serde_json::from_str(&line).unwrap(),
@@ -64,7 +64,7 @@ impl Reader {
     }
 }
 
-/// A log with some entries, that nobody writes.
+/// Returns a log with three entries and no writer.
 fn written() -> Bench {
     let bench = Bench::new();
     let log = log(&bench);
@@ -74,7 +74,7 @@ fn written() -> Bench {
     bench
 }
 
-/// Adds bytes, as a writer does that goes no further. Gives how long the segment was.
+/// Appends bytes, as a writer does that stops there. Returns the segment's length before.
 fn add(bench: &Bench, bytes: &str) -> u64 {
     let mut file = OpenOptions::new().append(true).open(bench.path(SEGMENT)).unwrap();
     let before = file.metadata().unwrap().len();
@@ -82,7 +82,7 @@ fn add(bench: &Bench, bytes: &str) -> u64 {
     before
 }
 
-/// The line of a fourth entry.
+/// Returns the line of entry 4.
 fn fourth(code: &str) -> String {
     let body = format!("\"type\":\"gateway\",\"time\":0,\"direction\":\"to_server\",\"code\":\"{code}\"");
     format!("{{\"seq\":4,{body}}}\n")
@@ -139,7 +139,7 @@ fn an_entry_that_was_shown_and_is_cut_is_told_of() {
         let before = add(&bench, &fourth("LATE"));
         let mut readers = [TAIL, WATCH].map(|line| Reader::start(&bench, line));
         if longer {
-            // The next writer goes on over it at once.
+            // The next writer cuts the end off and continues at once.
             let log = log(&bench);
             for at in 5..=20 {
                 log.record(&decision(at, "late", None)).unwrap();

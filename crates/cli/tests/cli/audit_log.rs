@@ -7,10 +7,10 @@ use crate::desk::open;
 
 const ORIGIN: &str = "example.com/log";
 pub(crate) const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
-/// The first segment.
+/// Path of the first segment.
 pub(crate) const FIRST: &str = "log/000000000001.jsonl";
 
-/// Has one session decide on as many calls that are accepted, of ids that begin so, and on one that is not.
+/// Runs one session that accepts `calls` calls and refuses one. The call ids begin with `id`.
 pub(crate) fn decide(bench: &Bench, id: &str, calls: u64, more: &str) -> Run {
     let accepted = |at| json!({"call_id": format!("{id}{at}"), "tool": "search", "args": {"id": at}});
     let refused = json!({"call_id": format!("{id}-refused"), "tool": "delete", "args": {}});
@@ -18,7 +18,7 @@ pub(crate) fn decide(bench: &Bench, id: &str, calls: u64, more: &str) -> Run {
     bench.feed(&format!("{CHECK} {LOG} {more}"), &input)
 }
 
-/// As [`decide`], where the log has to be kept. Makes an entry for the session, two for each call and one more.
+/// Runs [`decide`] and checks that recording raised no error. Writes one entry for the session, two for each call and one more.
 pub(crate) fn log(bench: &Bench, id: &str, calls: u64) {
     let run = decide(bench, id, calls, "");
     assert_eq!((run.code, run.err.as_str()), (3, ""), "{run:?}");
@@ -94,7 +94,7 @@ fn the_tail_of_a_log_is_its_last_entries() {
 fn the_next_session_goes_on_in_the_same_log_whatever_the_durability_is() {
     let bench = open();
     let mut before = 0;
-    // What is synced has a checkpoint; what the system has got gets one when the session ends.
+    // Synced entries get a checkpoint at once; under `system`, the log gets one at the session's end.
     for (at, when, more) in [(5, "every", 5), (10, "group", 5), (15, "system", 1)] {
         let run = decide(&bench, when, 1, &format!("--record-durability {when}"));
         assert_eq!((run.code, run.err.as_str()), (3, ""), "{run:?}");
@@ -124,7 +124,7 @@ fn a_changed_byte_is_found_with_its_place_and_such_a_log_is_not_gone_on_with() {
         bench.fails(&format!("audit {verb} --key log.vkey"), 3, "AUDIT_CORRUPT");
     }
     assert!(!bench.path("out").exists());
-    // Who only reads is not told: nothing is verified.
+    // `audit show` does not report the change: it verifies nothing.
     assert!(show(&bench, "audit show log").contains("b-refused"));
     let run = decide(&bench, "c", 1, "");
     assert!(run.code == 1 && run.err.starts_with("error AUDIT_CORRUPT: `log`: "), "{run:?}");
@@ -149,7 +149,7 @@ fn an_older_copy_that_was_restored_is_found_by_a_checkpoint_that_was_kept_elsewh
     bench.fails("audit checkpoint log --key log.vkey --checkpoint kept", 3, "AUDIT_ROLLED_BACK");
     let run = decide(&bench, "c", 1, "--record-checkpoint kept");
     assert!(run.code == 1 && run.err.starts_with("error AUDIT_ROLLED_BACK: "), "{run:?}");
-    // Gone on with from there, it is another history.
+    // The log that continues from there is another history.
     bench.forget_log_state();
     log(&bench, "c", 1);
     bench.ok("audit verify log --key log.vkey");
@@ -218,7 +218,7 @@ fn what_is_no_log_is_told_apart() {
     bench.fails(&format!("audit verify empty --key {cut}"), 1, "VERIFIER_KEY_ID");
     bench.write("cut.vkey", cut);
     bench.fails("audit verify empty --key cut.vkey", 1, "VERIFIER_KEY_ID");
-    // A file where a folder is meant.
+    // A file in the place of a folder.
     bench.fails(&format!("{CHECK} {}", LOG.replace("--record log", "--record file")), 1, "AUDIT_UNAVAILABLE");
 }
 

@@ -14,7 +14,7 @@ use crate::bench::{Bench, RECORD as LOG, RECORD_OPTIONS, lines_of};
 use crate::mcp::{Client, gateway};
 use crate::plan_run;
 
-/// Has the configuration say this of the record.
+/// Adds this record configuration to `gateway.toml`.
 fn record(bench: &Bench, part: &str) {
     let config = bench.read("gateway.toml");
     let (before, rest) = config.split_once("[record]").unwrap();
@@ -22,7 +22,7 @@ fn record(bench: &Bench, part: &str) {
     bench.write("gateway.toml", format!("{before}{part}\n[server]{after}"));
 }
 
-/// A reader of a log that is being written, which ends with the test.
+/// Reader of a growing log. Ends with the test.
 pub(crate) struct Follow {
     pub(crate) child: Child,
     pub(crate) from: Receiver<String>,
@@ -74,13 +74,13 @@ fn a_log_that_a_gateway_is_writing_can_be_read_and_verified() {
     let told = bench.run("audit verify log --key log.vkey --checkpoint kept --json").value();
     assert!(told["summary"]["records"].as_u64().unwrap() > before);
     assert_eq!((&told["summary"]["tail_bytes"], &told["summary"]["kept_elsewhere"]), (&json!(0), &json!(1)));
-    // The next life goes on from what was kept.
+    // The next run continues from the kept checkpoint.
     record(&bench, &format!("{LOG}checkpoint_file = \"kept\""));
     assert_eq!(Client::start(&bench).end().0, 0);
     std::fs::remove_dir_all(bench.path("log")).unwrap();
     let lost = || bench.run("mcp run --config gateway.toml -- sh server.sh");
     assert!(lost().code == 1 && lost().err.starts_with("error AUDIT_MISSING: "), "{:?}", lost());
-    // Without its state, the checkpoint finds it.
+    // Without the state, the checkpoint reveals the loss.
     std::fs::remove_file(bench.path("record.state")).unwrap();
     assert!(lost().code == 1 && lost().err.starts_with("error AUDIT_ROLLED_BACK: "), "{:?}", lost());
 }
@@ -218,7 +218,7 @@ fn what_comes_behind_the_last_checkpoint_is_told_and_cut_by_the_next_writer() {
     bench.ok("audit verify log --key log.vkey");
 }
 
-/// A log with short segments, as no gateway of a test gets to write them.
+/// Returns a log with short segments. No gateway in a test writes enough to fill normal ones.
 fn short_segments(bench: &Bench) -> Log {
     let origin = KeyName::new("example.com/log").unwrap();
     Log::open(bench.path("log"), LogOptions::new(origin, SigningKey::from_seed([7; 32])).segment_bytes(600))
@@ -326,7 +326,7 @@ fn what_needs_every_entry_says_so_when_older_segments_were_archived() {
     bench.fails(&format!("audit verify log --key {key} --checkpoint first"), 1, "AUDIT_ARCHIVED");
     let simulate = "simulate log --registry reg.json --trust-root root.json";
     bench.fails(&format!("{simulate} --key {key}"), 1, "AUDIT_ARCHIVED");
-    // Where nothing is verified, what is left is read. There is no call in it.
+    // Without a key nothing is verified, and the remaining entries are read. None of them is a call.
     bench.fails(simulate, 1, "NO_CALLS_ON_RECORD");
     let middle = bench.run("audit tail log -n 100");
     assert!(middle.code == 0 && middle.out.lines().count() < 10, "{middle:?}");

@@ -15,7 +15,7 @@ fn refused(bench: &Bench, verb: &str, proof: &str) {
     assert_eq!(run.code, 3, "{run:?}");
 }
 
-/// The lines of the log's first segment that are entries.
+/// Entry lines of the log's first segment.
 fn entries(bench: &Bench) -> Vec<String> {
     bench.read(FIRST).lines().filter(|line| line.starts_with("{\"seq\":")).map(str::to_owned).collect()
 }
@@ -204,7 +204,7 @@ fn a_log_is_written_as_tiles_that_hash_to_its_checkpoint_and_the_next_export_add
     assert_eq!(bench.read("out/tiles/checkpoint"), bench.ok("audit checkpoint log --key log.vkey"));
 }
 
-/// Changes the id of the first call in the log to another of the same length.
+/// Replaces the first occurrence of `from` in the first segment with a text of the same length.
 fn swap(bench: &Bench, from: &str, to: &str) {
     bench.write(FIRST, bench.read(FIRST).replacen(from, to, 1));
 }
@@ -215,14 +215,14 @@ fn next_export_reads_no_entry_of_an_earlier_one() {
     log(&bench, "a", 130);
     bench.ok(EXPORT);
     log(&bench, "b", 1);
-    // Only the log as a whole tells.
+    // Only a check of the whole log finds it.
     swap(&bench, "\"a1\"", "\"x1\"");
     bench.fails("audit verify log --key log.vkey", 3, "AUDIT_CORRUPT");
     let told = bench.run(&format!("{EXPORT} --json")).value();
     assert_eq!((&told["files_kept"], &told["files_written"]), (&json!(3), &json!(3)), "{told}");
     assert_eq!(bench.read("out/tiles/checkpoint").lines().nth(1), Some("268"));
 
-    // A tile that is gone is made of its entries again.
+    // A missing tile is built again from its entries.
     std::fs::remove_file(bench.path("out/tiles/tile/0/000")).unwrap();
     bench.fails(EXPORT, 3, "AUDIT_CORRUPT");
     assert!(!bench.path("out/tiles/tile/0/000").exists());
@@ -262,7 +262,7 @@ fn an_export_replaces_nothing_that_is_not_its_own() {
     assert_eq!(bench.read("out/tiles/checkpoint"), "hello\n");
     std::fs::remove_dir_all(bench.path("out")).unwrap();
 
-    // What was published once, an older log does not take back.
+    // An older log does not replace the tiles that were published.
     log(&bench, "b", 1);
     bench.ok(EXPORT);
     std::fs::remove_dir_all(bench.path("log")).unwrap();
@@ -272,7 +272,7 @@ fn an_export_replaces_nothing_that_is_not_its_own() {
     bench.fails(&EXPORT.replace("out/tiles", "file"), 1, "FILE_UNWRITABLE");
 }
 
-/// Whoever is served the tiles would be served the log as well, and the log would have files that are none of its own.
+/// Tiles inside the log's folder would publish the log itself, and would add foreign files to it.
 #[test]
 fn tiles_and_the_log_they_are_made_of_lie_apart() {
     let bench = open();
@@ -318,7 +318,7 @@ fn whoever_asks_for_no_proof_is_told_of_both_kinds() {
     }
 }
 
-/// The keys of witnesses in a text: `name+id+key`.
+/// Public keys of witnesses in a text: `name+id+key`.
 #[cfg(feature = "witness")]
 fn witness_keys(text: &str) -> Vec<&str> {
     text.split_whitespace().filter(|word| word.starts_with("witness.example+")).collect()

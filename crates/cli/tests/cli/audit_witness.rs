@@ -1,4 +1,4 @@
-//! Checkpoints that witnesses cosign, over HTTP: witnesses that keep the rules of C2SP tlog-witness, and such as keep none.
+//! Witness cosignatures of checkpoints over HTTP, from witnesses that follow C2SP tlog-witness and from some that do not.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -19,14 +19,14 @@ use crate::desk::open;
 
 const SECONDS: u64 = 1_679_315_147;
 
-/// A server of HTTP on this machine, and what it was sent.
+/// Local HTTP server, with the bodies that it received.
 struct Server {
     address: SocketAddr,
     bodies: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// Answers every request, one connection each, as long as the test runs.
+    /// Answers every request, one connection each, until the test ends.
     fn start(mut answer: impl FnMut(&str, &mut TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, bodies) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
@@ -42,7 +42,7 @@ impl Server {
         Self { address, bodies }
     }
 
-    /// Says the same to everybody.
+    /// Starts a server that answers every request alike.
     fn says(status: u16, body: &str) -> Self {
         let body = body.to_owned();
         Self::start(move |_, stream| respond(stream, status, &body))
@@ -52,7 +52,7 @@ impl Server {
         format!("http://{}/w", self.address)
     }
 
-    /// What it was sent since it was asked this.
+    /// Returns the bodies received since the last call.
     fn sent(&self) -> Vec<String> {
         std::mem::take(&mut self.bodies.lock().unwrap())
     }
@@ -77,7 +77,7 @@ fn read(reader: &mut BufReader<TcpStream>) -> String {
 
 fn respond(stream: &mut TcpStream, status: u16, body: &str) {
     let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\nlocation: /\r\n", body.len());
-    // A client that has seen enough may be gone already.
+    // The client may have closed the connection already.
     let _ = stream.write_all(format!("{head}connection: close\r\n\r\n{body}").as_bytes());
 }
 
@@ -85,7 +85,7 @@ fn key_of(number: u8) -> (KeyName, SigningKey) {
     (KeyName::new(&format!("w{number}.example")).unwrap(), SigningKey::from_seed([number; 32]))
 }
 
-/// The public key of the witness of that number.
+/// Returns the public key of the witness with this number.
 fn vkey(number: u8) -> String {
     let (name, key) = key_of(number);
     WitnessKey::new(name, key.verifying_key()).to_string()
@@ -100,7 +100,7 @@ fn log_key(bench: &Bench) -> LogKey {
     bench.read("log.vkey").trim_end().parse().unwrap()
 }
 
-/// A witness by the rules, which begins with having seen nothing.
+/// Starts a witness that follows the protocol and has seen no checkpoint yet.
 fn witness(bench: &Bench, number: u8) -> Server {
     let mut known = WitnessedLog::new(log_key(bench), None);
     Server::start(move |body, stream| match known.check(&AddCheckpoint::from_body(body).unwrap()) {
@@ -135,7 +135,7 @@ fn a_witness_cosigns_the_log_as_it_grows_and_the_note_is_one_to_keep_elsewhere()
     assert_eq!(sent.len(), 1);
     assert!(sent[0].starts_with("old 0\n\nexample.com/log\n7\n"), "{sent:?}");
 
-    // Again, and grown: without a state it is asked where the witness stands, with one it is known.
+    // The log has grown. Without a state, the witness is asked for its size; with one, the size is known.
     log(&bench, "b", 1);
     let state = format!("{} --state log.cosigned", ask(&first, 1));
     let told = bench.run(&format!("{state} --json --out kept.note")).value();
@@ -203,7 +203,7 @@ fn of_several_witnesses_a_quorum_is_enough_and_the_others_are_told() {
         (&told["witnesses"][1]["seconds"], &told["witnesses"][1]["error"]["code"]),
         (&json!(null), &json!("WITNESS_STATUS"))
     );
-    // A history that does not go together is an answer, whatever else went wrong.
+    // An inconsistent history decides the exit code, whatever else failed.
     let ahead = Server::says(409, "99\n");
     let both = format!("{} --witness {} --witness-key {}", with(&gone), ahead.url(), vkey(3));
     bench.fails(&both, 3, "WITNESS_QUORUM");
@@ -216,7 +216,7 @@ fn witness_is_asked_without_reading_older_entries() {
     let one = witness(&bench, 1);
     bench.ok(&format!("{} --state s", ask(&one, 1)));
     log(&bench, "b", 1);
-    // Only the log as a whole tells.
+    // Only a check of the whole log finds it.
     let changed = bench.read(FIRST).replacen("\"a1\"", "\"x1\"", 1);
     bench.write(FIRST, changed);
     bench.fails("audit verify log --key log.vkey", 3, "AUDIT_CORRUPT");
@@ -272,7 +272,7 @@ fn a_fork_with_two_heads_is_found_by_the_witness_of_one() {
     bench.fails(&format!("{} --state s --out a.note", ask(&one, 1)), 3, "WITNESS_CONFLICT");
     log(&bench, "d", 1);
     bench.fails(&format!("{} --state s --out a.note", ask(&one, 1)), 3, "WITNESS_PROOF");
-    // The other head is still followed, and what is cosigned of it makes no receipt of this one.
+    // The witness still follows the other head. A cosignature of that head makes no receipt for this log.
     bench.ok(&format!("{} --out other.note", ask(&one, 1).replace("witness log", "witness other")));
     bench.fails("audit receipt log --key log.vkey --cosigned other.note --seq 1", 3, "AUDIT_FORK");
     bench.ok("audit receipt other --key log.vkey --cosigned other.note --seq 1");
@@ -310,7 +310,7 @@ fn a_witness_that_lies_is_not_believed() {
         bench.fails(&format!("{} --state s --out a.note", ask(&liar, 1)), exit, code);
         assert!(liar.sent().len() <= 4, "{status} {code}: twice at most, in each of two runs");
     }
-    // What it cosigned before, it may not have forgotten.
+    // A witness must not forget the checkpoint that it cosigned.
     bench.ok(&format!("{} --state s", ask(&witness(&bench, 1), 1)));
     bench.fails(&format!("{} --state s", ask(&witness(&bench, 1), 1)), 3, "WITNESS_FORGOT");
 }
@@ -337,7 +337,7 @@ fn a_witness_that_is_slow_or_gone_does_not_hold_up_for_ever() {
     }
     let gone = Server::start(|_, stream| stream.shutdown(std::net::Shutdown::Both).unwrap());
     bench.fails(&ask(&gone, 1), 1, "WITNESS_UNREACHABLE");
-    // Over https nothing is sent in clear text, whoever answers.
+    // Over HTTPS nothing is sent in clear text, even to a server that does not speak TLS.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let plain = format!("https://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -422,10 +422,10 @@ fn a_receipt_under_a_cosigned_checkpoint_holds_for_who_knows_the_witnesses() {
     bench.fails(&format!("{third} --quorum 4"), 2, "USAGE");
     bench.fails(&format!("{third} --quorum 0"), 2, "USAGE");
     bench.fails(&format!("{verify} --quorum 1"), 2, "USAGE");
-    // A signature that cannot be verified is one that could be changed unseen.
+    // why: a signature that cannot be verified could have been changed.
     bench.fails(verify, 3, "RECEIPT_STRANGER");
     bench.fails(&format!("{verify} --witness {}", vkey(1)), 3, "RECEIPT_STRANGER");
-    // A receipt without a witness is none for who asks for one.
+    // A receipt without a cosignature fails if one is required.
     bench.ok("audit receipt log --key log.vkey --call-id b1 --out b1.receipt");
     bench.ok("audit verify-receipt b1.receipt --key log.vkey");
     let bare = format!("audit verify-receipt b1.receipt --key log.vkey --witness {}", vkey(1));

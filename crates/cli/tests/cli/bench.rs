@@ -1,4 +1,4 @@
-//! A folder to work in, and runs of the binary within it.
+//! Temporary folder in which the tests run the binary.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The record's part of a configuration, for the key of [`Bench::log_key`].
+/// The `[record]` part of a configuration, for the key of [`Bench::log_key`].
 pub(crate) const RECORD: &str =
     "[record]\nfolder = \"log\"\nkey_file = \"log.key\"\norigin = \"example.com/log\"\n";
 
-/// The same as options.
+/// The same settings as command-line options.
 pub(crate) const RECORD_OPTIONS: &str = "--record log --record-key log.key --record-origin example.com/log";
 
-/// A folder that is gone when the test is over.
+/// Temporary folder, deleted at the end of the test.
 pub(crate) struct Bench {
     folder: tempfile::TempDir,
 }
 
-/// How one run ended.
+/// Result of one run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: i32,
@@ -44,7 +44,7 @@ impl Bench {
     pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
         let is_new = !self.path(name).exists();
         std::fs::write(self.path(name), bytes).unwrap();
-        // Whatever the umask: files that their group may write are refused.
+        // why: a file that its group may write is refused, and the umask may allow that.
         #[cfg(unix)]
         if is_new {
             self.mode(name, 0o644);
@@ -57,23 +57,23 @@ impl Bench {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Makes the key of a log, `log.key`, and its public half, `log.vkey`.
+    /// Generates a log key, `log.key`, and its public half, `log.vkey`.
     pub(crate) fn log_key(&self) {
         self.ok("keys generate --kind log --origin example.com/log --out log.key --public-out log.vkey");
     }
 
-    /// Takes the state of the log in `log` away: a test puts another history in its place, and an attacker can replace both.
+    /// Deletes the state of the log in `log`: a test that replaces the log stands for an attacker who can replace both.
     pub(crate) fn forget_log_state(&self) {
         std::fs::remove_file(self.path("log.state")).unwrap();
     }
 
-    /// What the log in `log` holds, which has to verify: the number of its entries, and what else `audit verify` tells.
+    /// Verifies the log in `log` and returns the summary of `audit verify`: its number of entries and more.
     #[track_caller]
     pub(crate) fn verified(&self) -> Value {
         self.run("audit verify log --key log.vkey --json").value()["summary"].clone()
     }
 
-    /// The entries of that log.
+    /// Returns the entries of that log.
     #[track_caller]
     pub(crate) fn entries(&self) -> Vec<Value> {
         let run = self.run("audit show log --json");
@@ -87,8 +87,8 @@ impl Bench {
         std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Names and digests of every file in it and below, to show that a refused run changed nothing. SQLite's shared memory, which every
-    /// reader touches, is no file that anybody keeps.
+    /// Returns names and digests of all files in the folder and below, to show that a refused run changed nothing. Skips SQLite's
+    /// shared memory, which every reader touches.
     pub(crate) fn snapshot(&self) -> Vec<(String, String)> {
         let (mut folders, mut files) = (vec![self.folder().to_owned()], Vec::new());
         while let Some(folder) = folders.pop() {
@@ -109,30 +109,30 @@ impl Bench {
         files
     }
 
-    /// The binary, to be run in the folder.
+    /// Returns the binary as a command that runs in the folder.
     pub(crate) fn command<S: AsRef<str>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
         command.args(args.iter().map(AsRef::as_ref)).current_dir(self.folder());
         command
     }
 
-    /// Runs without input. The arguments are split at blanks.
+    /// Runs without input. Splits the arguments at whitespace.
     pub(crate) fn run(&self, line: &str) -> Run {
         self.run_args(&line.split_whitespace().collect::<Vec<_>>(), "")
     }
 
-    /// Runs with input. The arguments are split at blanks.
+    /// Runs with input. Splits the arguments at whitespace.
     pub(crate) fn feed(&self, line: &str, input: &str) -> Run {
         self.run_args(&line.split_whitespace().collect::<Vec<_>>(), input)
     }
 
-    /// As [`Bench::run_loud`], without the line that announces a log.
+    /// Runs as [`Bench::run_loud`] does, and leaves out the line that announces a log.
     pub(crate) fn run_args<S: AsRef<str>>(&self, args: &[S], input: &str) -> Run {
         let run = self.run_loud(args, input);
         Run { err: unannounced(&run.err), ..run }
     }
 
-    /// Runs with input; gives all that is on standard error.
+    /// Runs with input and returns all of standard error.
     pub(crate) fn run_loud<S: AsRef<str>>(&self, args: &[S], input: &str) -> Run {
         let mut child = self
             .command(args)
@@ -143,7 +143,7 @@ impl Bench {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_owned();
-        // A run that reads nothing closes its end early; that is no failure of the test.
+        // A run that reads no input closes the pipe early. That is no failure.
         let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
@@ -154,19 +154,19 @@ impl Bench {
         }
     }
 
-    /// Runs what has to succeed, and gives its output.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn ok(&self, line: &str) -> String {
         self.run(line).done()
     }
 
-    /// Endorses with these options, and gives the list; what is signed is shown on standard error.
+    /// Endorses with these options and returns the list. Standard error shows the signed content.
     pub(crate) fn endorse(&self, options: &str) -> String {
         let run = self.run(&format!("proposal endorse {options}"));
         assert_eq!(run.code, 0, "{run:?}");
         run.out
     }
 
-    /// Runs what has to fail with an exit code and a code, in one line, without changing any file.
+    /// Runs a command that must fail with this exit code and error code, print one line and change no file.
     pub(crate) fn fails(&self, line: &str, exit: i32, code: &str) {
         self.fails_with(&line.split_whitespace().collect::<Vec<_>>(), "", exit, code);
     }
@@ -191,7 +191,7 @@ impl Bench {
 }
 
 impl Run {
-    /// The output of a run that has to have succeeded.
+    /// Returns the output of a run that must have succeeded.
     #[track_caller]
     pub(crate) fn done(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
@@ -199,7 +199,7 @@ impl Run {
         self.out
     }
 
-    /// The output of a successful run as JSON.
+    /// Returns the output of a successful run as JSON.
     #[track_caller]
     pub(crate) fn value(self) -> Value {
         let text = self.done();
@@ -207,13 +207,13 @@ impl Run {
     }
 }
 
-/// Standard error, without the line of a log that was begun or adopted.
+/// Returns standard error without the line that announces a new or adopted log.
 pub(crate) fn unannounced(err: &str) -> String {
     let is_announced = |line: &&str| line.starts_with("log `") && line.contains(", its state is kept in `");
     err.split_inclusive('\n').filter(|line| !is_announced(line)).collect()
 }
 
-/// Reads in a thread, so that a test that waits for nothing fails and does not hang.
+/// Reads in a thread, so that a test whose line never comes fails and does not hang.
 pub(crate) fn lines_of(from: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

@@ -11,14 +11,14 @@ use crate::desk;
 const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
 const UNRECORDED: &str = "check --registry reg.json --trust-root root.json --agent support-bot --no-record";
 
-/// What a refund of this desk has to bind beside the call, in the session `s1`.
+/// Options that bind a refund of this desk, beside the call, in the session `s1`.
 const BOUND: [&str; 8] =
     ["--session", "s1", "--agent", "support-bot", "--audience", "check", "--registry-version", "1"];
 
-/// A session in which approvals are taken.
+/// Options of a session that accepts approvals.
 const APPROVED: [&str; 6] = ["--principal", "alice", "--approval-key", "gate.key", "--session", "s1"];
 
-/// Feeds lines to `check` with further options; gives the decisions and the exit code.
+/// Runs `check` on these lines with further options. Returns the decisions and the exit code.
 fn check(bench: &Bench, options: &[&str], lines: &[Value]) -> (Vec<Value>, i32) {
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let run = raw(bench, &[options, &["--json"]].concat(), &input);
@@ -265,7 +265,7 @@ fn a_token_without_session_or_agent_is_refused() {
     for left_out in [&all[..1], &all[1..2], &all[2..3], &all[3..], &all[..2], &all[..]] {
         assert_eq!(code(&check(&bench, &APPROVED, &ask(left_out)).0[0]), "APPROVAL_INVALID", "{left_out:?}");
     }
-    // The option of before changes nothing.
+    // The former option changes nothing.
     let strict = [&APPROVED[..], &["--strict-bindings"]].concat();
     assert_eq!(code(&check(&bench, &strict, &ask(&all)).0[0]), "APPROVAL_INVALID");
     assert_eq!(check(&bench, &strict, &ask(&[])).0[0]["decision"], "accept");
@@ -289,7 +289,7 @@ fn a_carried_binding_must_hold_even_where_others_are_left_out() {
     }
 }
 
-/// Runs a line by the shell, with the binary on its path.
+/// Runs a line in the shell, with the binary on its path.
 #[cfg(unix)]
 fn shell(bench: &Bench, line: &str) -> String {
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_countersign"));
@@ -318,9 +318,9 @@ fn the_mint_command_of_a_refusal_approves_that_call() {
         let mut approved = line.clone();
         approved["approval"] = json!(shell(&bench, mint));
         assert_eq!(check(&bench, &options, &[approved]).0[0]["decision"], "accept", "{mint}");
-        // As text it is for the operator, on standard error.
+        // Text output shows the command to the operator, on standard error.
         let run = raw(&bench, &options, &line.to_string());
-        // An id that is more than a word is in quotes.
+        // An id that is more than one word is quoted.
         assert_eq!(run.err, format!("to approve {}: {mint}\n", json!(line["call_id"])));
         assert!(!run.out.contains("mint"), "{run:?}");
     }
@@ -482,7 +482,7 @@ fn check_says_at_start_that_definitions_are_missing() {
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
     assert!(ran.err.starts_with("warning TOOL_DEFINITION_UNKNOWN: "), "{}", ran.err);
     assert!(ran.err.contains("desk:search") && ran.err.contains("--definitions"), "{}", ran.err);
-    // A session without the tool needs no definition of it.
+    // A session without the tool needs no tool definition.
     assert_eq!(bench.run(&format!("{UNRECORDED} --tools refund")).err, "");
 }
 

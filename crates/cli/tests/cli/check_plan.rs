@@ -1,4 +1,4 @@
-//! `check` with a plan that the session is held to.
+//! `check` with a plan that the session must follow.
 
 use serde_json::{Value, json};
 
@@ -32,12 +32,12 @@ fn search() -> Value {
     line("c1", "search", &json!({"query": "a"}), None)
 }
 
-/// Codes, or `-`, of the decisions about these lines, and the exit code.
+/// Returns the code of each decision, or `-`, and the exit code.
 fn decide(bench: &Bench, options: &str, lines: &[Value]) -> (Vec<String>, i32) {
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let record = if options.contains("--record ") { "" } else { "--no-record" };
     let Run { code, out, err } = bench.feed(&format!("{CHECK} --json {record} {options}"), &input);
-    // What is wrong with a line is for the operator.
+    // Standard error explains a bad line to the operator.
     assert!(err.lines().all(|line| line.starts_with("c1: the plan_step is not ")), "{err}");
     let decisions = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     (decisions.map(|decision| decision["code"].as_str().unwrap_or("-").to_owned()).collect(), code)
@@ -91,7 +91,7 @@ fn approval_of_the_plan_covers_its_steps() {
     bench.write("plan.token", token.done());
     let approved = "--plan whole.json --plan-approval plan.token --approval-key gate.key";
     assert_eq!(decide(&bench, approved, &lines), (vec!["-".into(), "-".into()], 0));
-    // A ticket for one start.
+    // The approval is good for one start.
     let again = bench.feed(&format!("{CHECK} --no-record {approved}"), "");
     assert!(again.code == 3 && again.err.starts_with("error APPROVAL_SPENT: "), "{again:?}");
 }

@@ -1,4 +1,4 @@
-//! Calls with an action proposal, decided from the command line.
+//! `check` on calls with an action proposal.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::desk;
 const CHECK: &str =
     "check --registry reg.json --trust-root root.json --agent support-bot --principal alice --session s1";
 
-/// A desk whose `refund` needs no approval, and a finance officer's key in a keyring.
+/// Returns a desk whose `refund` needs no approval, with a finance officer's key in a keyring.
 fn bench() -> Bench {
     let bench = desk::open();
     let mut draft = desk::draft();
@@ -36,7 +36,7 @@ fn proposal() -> Value {
     })
 }
 
-/// Signs for the call of this id, into `attested.json`.
+/// Signs the proposal for this call id and writes `attested.json`.
 fn attest(bench: &Bench, call_id: &str) -> Value {
     bench.write("proposal.json", proposal().to_string());
     let _ = std::fs::remove_file(bench.path("attested.json"));
@@ -53,7 +53,7 @@ fn call(id: &str, args: Value) -> Value {
     json!({"call_id": id, "tool": "refund", "args": args})
 }
 
-/// Runs `check` and gives a decision for each line.
+/// Runs `check` and returns one decision for each line.
 fn check(bench: &Bench, options: &str, lines: &[Value]) -> Vec<Value> {
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let record = if options.contains("--record ") { "" } else { "--no-record" };
@@ -113,7 +113,7 @@ fn a_proposal_may_come_in_the_line_or_among_the_arguments() {
         line
     };
     let (first, second) = (attest(&bench, "c1"), attest(&bench, "c2"));
-    // The file's proposal is for whoever brings none.
+    // The proposal of the file is used for calls without their own.
     let decisions = check(
         &bench,
         &format!("{keys} --proposal proposal.json"),
@@ -131,7 +131,7 @@ fn a_proposal_may_come_in_the_line_or_among_the_arguments() {
         ["MALFORMED_CALL", "accept", "accept", "PIC_EVIDENCE_REQUIRED", "PIC_INVALID_REQUEST"],
         "{decisions:?}"
     );
-    // The digest is that of what the tool would get, whatever the answer.
+    // Every decision has the digest of the arguments that the tool would get.
     let digests: Vec<_> = decisions.iter().map(|decision| &decision["args_digest"]).collect();
     assert!(digests.iter().all(|digest| digest.is_string() && *digest == digests[3]), "{digests:?}");
 }

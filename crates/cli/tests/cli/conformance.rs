@@ -44,14 +44,14 @@ fn manifest(bench: &Bench, manifest: &Value) {
     bench.write("suite/manifest.json", manifest.to_string());
 }
 
-/// Runs the suite and gives the exit code and the envelope.
+/// Runs the suite and returns the exit code and the envelope.
 fn run(bench: &Bench, profile: &str, more: &str) -> (i32, Value) {
     let run = bench.run(&format!("proposal conformance suite --profile {profile} --json {more}"));
     assert_eq!(run.err, "", "{run:?}");
     (run.code, serde_json::from_str(&run.out).unwrap())
 }
 
-/// What came of one vector alone: reason code, verdict, code.
+/// Runs one vector alone. Returns reason code, verdict and code.
 fn one(profile: &str, vector: Value) -> (Value, Value, Value) {
     let bench = Bench::new();
     suite(&bench, &[vector]);
@@ -276,7 +276,7 @@ fn links_are_not_followed_out_of_a_suite() {
         std::fs::rename(&outside, &inside).unwrap();
     }
     assert_eq!(reason(), Value::Null);
-    // The suite itself may be reached through one.
+    // The suite itself may be reached through a symbolic link.
     symlink(bench.path("suite"), bench.path("other")).unwrap();
     assert_eq!(bench.run("proposal conformance other --profile strict").code, 0);
 }
@@ -356,7 +356,7 @@ fn a_vector_cannot_weaken_the_strict_profile() {
     assert_eq!(one("pic-0.9", vector("allow", None)).0, Value::Null);
     assert_eq!(one("pic-0.8", vector("allow", None)).0, Value::Null);
     assert_eq!(one("strict", vector("block", Some("PIC_EVIDENCE_REQUIRED"))).0, Value::Null);
-    // Where nothing is said, each profile does as the reference of its time.
+    // Without options, each profile follows its reference version.
     assert_eq!(one("pic-0.8", core(transfer(), "allow", None)).0, Value::Null);
     assert_eq!(one("pic-0.9", core(transfer(), "block", Some("PIC_VERIFIER_FAILED"))).0, Value::Null);
 }
@@ -400,7 +400,7 @@ fn live_calls_are_bound_and_may_need_a_proposal() {
         Value::Null
     );
     other["action"]["args"] = json!({"a": 1.0});
-    // The arguments are bound, so the next rule is the one that refuses.
+    // The arguments match, so the next rule refuses the call.
     assert_eq!(one("pic-0.9", with(block("PIC_VERIFIER_FAILED"), "proposal", other.clone())).0, Value::Null);
     let mut unreadable = with(block("PIC_ARG_BINDING_MISMATCH"), "proposal", other);
     unreadable.as_object_mut().unwrap().remove("live_args");

@@ -1,10 +1,10 @@
-//! A small support desk: its operator's keys, its registry, its gate's key.
+//! A small support desk: the operator's keys, the registry and the gate's key.
 
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
 
-/// A draft with a tool of each kind that matters here.
+/// Returns a draft with one tool of each relevant kind.
 pub(crate) fn draft() -> Value {
     let open = json!({
         "type": "object",
@@ -44,8 +44,8 @@ pub(crate) fn draft() -> Value {
     })
 }
 
-/// Keys `op.key`, `gate.key` with its store of spent tokens, `log.key`, a trust root `root.json` and the signed registry
-/// `reg.json`.
+/// Returns a desk with the keys `op.key`, `gate.key` (with its store of spent tokens) and `log.key`, a trust root `root.json`
+/// and the signed registry `reg.json`.
 pub(crate) fn open() -> Bench {
     let bench = Bench::new();
     bench.ok("keys generate --kind ed25519 --out op.key --public-out op.pub");
@@ -57,7 +57,7 @@ pub(crate) fn open() -> Bench {
     bench
 }
 
-/// Signs a draft into a file.
+/// Signs a draft and writes the registry to `out`.
 pub(crate) fn sign(bench: &Bench, draft: &Value, out: &str) {
     bench.write("draft.json", draft.to_string());
     bench.ok(&format!("registry sign draft.json --key op.key --ttl 30d --out {out} --force"));

@@ -1,4 +1,4 @@
-//! Endorsed evidence files, for the arguments that the operator bound and as often as the operator said.
+//! Endorsed evidence files, limited to the arguments and the number of uses that the operator set.
 
 #![cfg(unix)]
 
@@ -14,7 +14,7 @@ const INVOICE: &str = "Invoice 77, Parts Ltd: 1200 EUR to DE02-PARTS\n";
 const BOUND: &str = "--file evidence/invoice.txt --tool refund --server desk --impact money --arg /to=DE02-PARTS --max /amount=1200";
 const PROFILES: [&str; 3] = ["strict", "pic-0.9", "pic-0.8"];
 
-/// A desk whose `refund` needs no approval, and the invoice. Every profile has a store of its own.
+/// Returns a desk whose `refund` needs no approval, with the invoice and one store for each profile.
 fn bench() -> Bench {
     let bench = desk::open();
     let mut draft = desk::draft();
@@ -46,7 +46,7 @@ fn pay(id: &str, to: &str, amount: u32) -> Value {
     json!({"call_id": id, "tool": "refund", "args": args, "proposal": proposal})
 }
 
-/// Runs `check` in a process of its own and gives its codes.
+/// Runs `check` in a process of its own and returns its codes.
 fn check(bench: &Bench, options: &str, lines: &[Value]) -> (Vec<String>, Run) {
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let record = if options.contains("--record ") { "" } else { "--no-record" };
@@ -57,7 +57,7 @@ fn check(bench: &Bench, options: &str, lines: &[Value]) -> (Vec<String>, Run) {
     (codes, run)
 }
 
-/// The codes under a profile, with the store of that name.
+/// Returns the codes under a profile, with the store of that profile.
 fn under(bench: &Bench, profile: &str, lines: &[Value]) -> Vec<String> {
     check(bench, &format!("--profile {profile} --spent {profile}.sqlite"), lines).0
 }
@@ -76,7 +76,7 @@ fn an_endorsed_invoice_pays_its_own_bill_once() {
         ];
         let failed = "PIC_VERIFIER_FAILED";
         assert_eq!(under(&bench, profile, &lines), [failed, failed, "accept", failed, failed], "{profile}");
-        // Another process remembers.
+        // The use is also spent for another process.
         assert_eq!(under(&bench, profile, &[pay("c5", "DE02-PARTS", 1_200)]), [failed], "{profile}");
     }
 }
@@ -154,7 +154,7 @@ fn endorsements_are_spent_beside_the_list_without_another_store() {
     let bench = bench();
     endorse(&bench, BOUND);
     let line = || [pay("c1", "DE02-PARTS", 1_200)];
-    // The store is younger than the endorsement: an earlier one in its place may have counted its uses.
+    // The store is younger than the endorsement: an earlier store may have counted its uses.
     let (codes, run) = check(&bench, "", &line());
     assert_eq!(codes, ["STORE_TOO_NEW"]);
     assert!(run.err.starts_with("warning ENDORSEMENT_TOO_OLD: "), "{run:?}");

@@ -1,4 +1,4 @@
-//! Metrics and traces: what is documented is what there is, and what is asked for and not built in stops the start.
+//! Metrics and traces: they match the documentation, and a feature that is configured but not built in stops the start.
 
 #![cfg(unix)]
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::bench::Bench;
 use crate::mcp::gateway;
 
-/// A file of the repository.
+/// Reads a file of the repository.
 fn file(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
 }
 
-/// The metrics in the table of `docs/metrics.md`, with their types and labels.
+/// Returns the metrics in the table of `docs/metrics.md`, with their types and labels.
 fn documented() -> Vec<(String, String, BTreeSet<String>)> {
     let text = file("docs/metrics.md");
     let rows = text.lines().filter(|line| line.starts_with("| `countersign_"));
@@ -24,13 +24,13 @@ fn documented() -> Vec<(String, String, BTreeSet<String>)> {
     cells.map(|row| (row[1].trim_matches('`').to_owned(), row[2].to_owned(), ticked(row[4]))).collect()
 }
 
-/// The metrics in an expression.
+/// Returns the metrics in an expression.
 fn metrics_in(expression: &str) -> BTreeSet<String> {
     let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("countersign_")).map(ToOwned::to_owned).collect()
 }
 
-/// Every expression of the dashboard.
+/// Collects every expression of the dashboard.
 fn expressions(value: &Value, found: &mut Vec<String>) {
     for name in ["expr", "definition"] {
         found.extend(value.get(name).and_then(Value::as_str).map(ToOwned::to_owned));
@@ -40,14 +40,14 @@ fn expressions(value: &Value, found: &mut Vec<String>) {
     members.chain(elements).for_each(|within| expressions(within, found));
 }
 
-/// The gateway's configuration with one more part.
+/// Adds a part to the gateway's configuration.
 fn with(bench: &Bench, part: &str) {
     let config = bench.read("gateway.toml");
     let plain = config.split("\n[metrics]").next().unwrap().split("\n[traces]").next().unwrap();
     bench.write("gateway.toml", format!("{plain}\n{part}\n"));
 }
 
-/// Starts the gateway, which has to refuse.
+/// Checks that the gateway refuses to start with this part.
 fn refused(bench: &Bench, part: &str, code: &str) {
     with(bench, part);
     let before = bench.snapshot();
@@ -80,7 +80,7 @@ fn every_label_that_the_dashboard_asks_for_is_one_of_the_metric() {
     assert!(used.len() > 3 && used.iter().all(|label| labels.contains(*label)), "{used:?} {labels:?}");
 }
 
-/// The command that builds the binary with both features, as the documentation has it.
+/// Documented command that builds the binary with both features.
 const BUILD: &str = "cargo install --path crates/cli --features prometheus,otel";
 
 #[test]
@@ -151,7 +151,7 @@ fn a_file_that_cannot_be_written_stops_the_start() {
 #[cfg(feature = "prometheus")]
 fn every_metric_that_the_gate_has_is_documented() {
     let documented: BTreeSet<String> = documented().into_iter().map(|(name, ..)| name).collect();
-    // The exporter's own.
+    // Metrics that the exporter itself adds.
     let own = [
         "countersign_written_seconds",
         "countersign_record_entries",
@@ -166,7 +166,7 @@ fn every_metric_that_the_gate_has_is_documented() {
     assert_eq!(documented, emitted);
 }
 
-/// The file is written at the start and at the end, so a session that lasts no time is in it.
+/// The file is written at the start and at the end, so even the shortest session is in it.
 #[test]
 #[cfg(feature = "prometheus")]
 fn the_file_says_at_the_end_what_was_answered() {
@@ -192,14 +192,14 @@ fn the_file_says_at_the_end_what_was_answered() {
     assert!(!text.contains("made_up"), "{text}");
 }
 
-/// The value of a series in the file of metrics.
+/// Returns the value of a series in the metrics file.
 #[cfg(feature = "prometheus")]
 fn value(bench: &Bench, series: &str) -> Option<String> {
     let text = bench.read("out.prom");
     text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ').map(ToOwned::to_owned))
 }
 
-/// A session of some undisclosed calls and a good one, with a file of metrics. Returns the lines on standard error.
+/// Runs a session of some undisclosed calls and one good call, with a metrics file. Returns standard error.
 #[cfg(feature = "prometheus")]
 fn session(bench: &Bench, undisclosed: usize) -> String {
     let mut client = crate::mcp::Client::start(bench);
@@ -340,7 +340,7 @@ fn series_that_the_registry_does_not_know_are_dropped() {
     assert!(!text.contains("gone") && !text.contains("GONE"), "{text}");
 }
 
-/// Every metric that a rule asks for is documented, and every alert is.
+/// Every metric that a rule queries is documented, and so is every alert.
 #[test]
 fn the_rules_ask_for_documented_metrics() {
     let rules = file("dashboards/countersign.rules.yml");
@@ -355,7 +355,7 @@ fn the_rules_ask_for_documented_metrics() {
     }
 }
 
-/// A collector that is not there holds nothing up, and what was lost is told.
+/// A missing collector delays no call, and the lost spans are reported.
 #[test]
 #[cfg(feature = "otel")]
 fn spans_that_reach_nobody_are_counted() {
@@ -384,7 +384,7 @@ fn traces_that_make_no_sense_stop_the_start() {
     traces("endpoint = \"http://127.0.0.1/v1/traces\"\nprotocol = \"grpc\"", "CONFIG_MALFORMED");
 }
 
-/// Value of a gauge of the agent `bot` in the file.
+/// Returns the value of a gauge for the agent `bot`.
 #[cfg(all(unix, feature = "prometheus"))]
 fn gauge_of(text: &str, name: &str) -> Option<f64> {
     let series = format!("{name}{{agent=\"bot\"}} ");
@@ -399,7 +399,7 @@ fn record_health_is_in_the_file() {
     let bench = gateway();
     crate::mcp::Client::start(&bench).end();
     let note = bench.ok("audit checkpoint log --key log.vkey");
-    // A cosignature of 1,000,000 seconds after 1970, by an unknown key.
+    // A cosignature by an unknown key, with time 1,000,000 seconds after 1970.
     let mut line = [0; 76];
     line[4..12].copy_from_slice(&1_000_000_u64.to_be_bytes());
     let line = <base64ct::Base64 as base64ct::Encoding>::encode_string(&line);

@@ -1,4 +1,4 @@
-//! Files that count for who wrote them: what is refused, and what the verbs write.
+//! Owner and mode of trusted files: the modes that are refused, and the modes that the verbs write.
 
 #![cfg(unix)]
 
@@ -12,7 +12,7 @@ use crate::mcp::{Client, gateway};
 
 const RUN: &str = "mcp run --config gateway.toml -- true";
 
-/// A gateway with every file that it can name.
+/// Returns a gateway that names every file it can.
 fn whole_gateway() -> Bench {
     let bench = gateway();
     let mut client = Client::start(&bench);
@@ -31,7 +31,7 @@ fn whole_gateway() -> Bench {
     bench
 }
 
-/// The verb that reads each file.
+/// Each file, with a verb that reads it.
 const READ: [(&str, &str); 11] = [
     ("gateway.toml", RUN),
     ("root.json", RUN),
@@ -82,7 +82,7 @@ fn a_file_of_another_user_is_refused() {
     let bench = whole_gateway();
     for (name, line) in READ {
         let uid = std::fs::metadata(bench.path(name)).unwrap().uid();
-        // Only root may give a file away; elsewhere a file of another user is not to be had.
+        // why: only root can change a file's owner, so the test ends early for any other user.
         if chown(bench.path(name), Some(65_534), None).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Five gateways and three people who answer, all at once on one folder, under kills.
+//! Five gateways and three approvers on one folder at the same time, under kills.
 
 #![cfg(unix)]
 
@@ -16,7 +16,7 @@ use crate::mcp::{Client, gateway};
 const GATEWAYS: u64 = 5;
 const PEOPLE: u64 = 3;
 
-/// An answer that a client or a person got: the call's id, its code or verdict, and the record number where it has one.
+/// An answer that a client or an approver got: the call's id, its code or verdict, and the record number if there is one.
 #[derive(Debug)]
 struct Told {
     call: String,
@@ -24,7 +24,7 @@ struct Told {
     record: Option<u64>,
 }
 
-/// Numbers without a pattern, the same in each run (SplitMix64).
+/// Reproducible pseudo-random numbers (SplitMix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -40,7 +40,7 @@ impl Numbers {
     }
 }
 
-/// One session after the other, each of a few calls and then a kill, for every other one in the middle of a call.
+/// Runs sessions in sequence, each of a few calls and then a kill. Every other kill hits the middle of a call.
 fn sessions(bench: &Bench, number: u64, count: u64) -> Vec<Told> {
     let (mut random, mut told) = (Numbers(number), Vec::new());
     for session in 0..count {
@@ -72,7 +72,7 @@ fn answer(call: String, result: &Value) -> Told {
     Told { call, verdict, record: decision["record"].as_u64() }
 }
 
-/// Answers what waits until the gateways are done. Every third run is killed.
+/// Answers pending approvals until the gateways are done. Kills about every third run.
 fn answers(bench: &Bench, number: u64, is_over: &AtomicBool) -> Vec<Told> {
     let (mut random, mut told) = (Numbers(number), Vec::new());
     while !is_over.load(Ordering::SeqCst) {
@@ -103,7 +103,7 @@ fn answers(bench: &Bench, number: u64, is_over: &AtomicBool) -> Vec<Told> {
     told
 }
 
-/// Counts of `stats` that are sums over logs, by their place.
+/// Adds to `sums`, by name, the counts of `stats` that are sums over logs.
 fn add_counts(stats: &Value, sums: &mut BTreeMap<String, u64>) {
     const SUMS: [&str; 4] = ["accepted", "rejected", "waiting_for_approval", "undisclosed_attempts"];
     let mut add = |name: String, count: &Value| {
@@ -159,7 +159,7 @@ fn everything_holds_after(sessions_each: u64) {
         assert!(entries.iter().any(|entry| is_it(&entry)), "{one:?}");
     }
 
-    // Given the folder, the first log is read with all others.
+    // The verb reads every log of a folder, so the first log is copied to a folder of its own.
     std::fs::create_dir(bench.path("alone")).unwrap();
     for entry in std::fs::read_dir(bench.path("log")).unwrap().map(Result::unwrap) {
         if entry.path().extension().is_some_and(|kind| kind == "jsonl") {

@@ -56,7 +56,7 @@ fn every_verb_explains_itself() {
         let first = help.lines().next().unwrap();
         assert!(first.len() > 15, "{verb}: {first}");
         let mut lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).peekable();
-        // What can be run as it stands is its own example.
+        // A verb that runs without arguments needs no example.
         let usage = help.lines().find(|line| line.starts_with("Usage: ")).unwrap();
         if lines.peek().is_none() && !usage.ends_with(&format!("{verb} [OPTIONS]")) {
             assert!(help.contains("Example"), "`{verb}` has no example");

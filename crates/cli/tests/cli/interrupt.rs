@@ -1,4 +1,4 @@
-//! How verbs end at a signal, and what becomes of the server's processes.
+//! Verbs under a signal, and the end of the server's processes.
 
 #![cfg(target_os = "linux")]
 
@@ -12,13 +12,13 @@ use crate::bench::{Bench, RECORD_OPTIONS, unannounced};
 use crate::mcp::{Client, gateway};
 use crate::{desk, plan_run};
 
-/// The signals, and the exit codes of a process that they end.
+/// Signals, each with the exit code of a process that it ends.
 const SIGNALS: [(&str, i32); 3] = [("TERM", 143), ("INT", 130), ("HUP", 129)];
 
-/// Longer than any of this may take.
+/// Longer than any step of these tests may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that ignores the end of its input and every signal that can be ignored, as does the process that it starts.
+/// A server that ignores the end of its input and every signal that can be ignored. Its child process does the same.
 const STUBBORN: &str = r#"
 import json, os, signal, subprocess, sys, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -49,7 +49,8 @@ for line in sys.stdin:
 time.sleep(600)
 "#;
 
-/// A gateway with the stubborn server behind it. What ends late loses nothing by `system`, which syncs nothing by itself.
+/// Returns a gateway in front of the stubborn server. Its durability is `system`, which syncs nothing by itself: an orderly end
+/// still loses nothing.
 fn stubborn() -> Bench {
     let bench = gateway();
     let config = bench.read("gateway.toml");
@@ -59,7 +60,7 @@ fn stubborn() -> Bench {
     bench
 }
 
-/// Waits until something is so, for as long as there is patience.
+/// Waits until the condition holds, at most [`PATIENCE`].
 #[track_caller]
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..PATIENCE.as_millis() / 20 {
@@ -76,12 +77,12 @@ fn wait_for_call(bench: &Bench) {
     wait_until("no call reached the server", || bench.path("calls.txt").exists());
 }
 
-/// The server and the process that it started are gone.
+/// Checks that the server and its child process are gone.
 #[track_caller]
 fn no_process_is_left(bench: &Bench) {
     let is_gone = |pid: &str| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // It may not have been waited for yet.
+        // It may still be a zombie.
         stat.is_empty() || stat.contains(") Z ")
     };
     let pids = bench.read("pids.txt");
@@ -94,7 +95,7 @@ fn send(signal: &str, pid: u32) {
     assert!(sent.success());
 }
 
-/// A checkpoint speaks for everything on record, which ends with this outcome and the session's end.
+/// Checks that a checkpoint covers the whole record, which ends with this outcome and the session's end.
 #[track_caller]
 fn is_closed_after(bench: &Bench, outcome: &str, reason: &str) {
     ends_with(bench, reason);
@@ -173,7 +174,7 @@ fn a_signal_shortens_the_end_of_a_gateway_whose_client_left() {
     wait_for_call(&bench);
     let pid = client.pid();
     client.leave();
-    // The end of the input comes first; a signal that overtakes it would be the reason.
+    // why: the input must end first. A signal that overtakes it would become the reason.
     std::thread::sleep(Duration::from_millis(500));
     send("TERM", pid);
     assert_eq!(client.exit(), (143, String::new()));
@@ -193,7 +194,7 @@ fn a_client_that_leaves_ends_the_servers_group() {
 #[test]
 fn what_a_server_leaves_behind_ends_with_the_gateway() {
     let bench = stubborn();
-    // The server itself ends with its input.
+    // This server ends with its input.
     bench.write("stubborn.py", STUBBORN.trim_end().trim_end_matches("time.sleep(600)"));
     let client = Client::start(&bench);
     assert_eq!(client.end(), (0, String::new()));

@@ -1,4 +1,4 @@
-//! Runs the built binary, verb by verb, as a shell would.
+//! Runs the built binary from the command line, verb by verb.
 
 #![expect(
     clippy::unwrap_used,

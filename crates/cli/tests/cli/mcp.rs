@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, lines_of, unannounced};
 
-/// A server with three tools in a few lines of shell. It answers by id and writes down each call that it gets.
+/// Shell script of a server with three tools. It answers by id and appends each call to `calls.txt`.
 pub(crate) const SERVER: &str = r#"
 while IFS= read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/^{"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
@@ -55,7 +55,7 @@ name = "desk"
     );
 }
 
-/// Keys, a registry drawn up from the server itself with `search` let through, and a configuration.
+/// Returns a folder with keys, a configuration, and a registry drafted from the server itself that lets `search` through.
 pub(crate) fn gateway() -> Bench {
     let bench = Bench::new();
     bench.write("server.sh", SERVER);
@@ -80,20 +80,20 @@ pub(crate) fn gateway() -> Bench {
     bench
 }
 
-/// Reads what a gateway writes until it has answered `initialize`, the request with the id 1.
+/// Reads the gateway's output until it answers `initialize`, the request with id 1.
 pub(crate) fn await_hello(gateway: &mut Child) {
     let mut lines = BufReader::new(gateway.stdout.as_mut().unwrap()).lines();
     let is_answer = |line: String| serde_json::from_str::<Value>(&line).unwrap()["id"] == 1;
     assert!(lines.any(|line| is_answer(line.unwrap())));
 }
 
-/// A client at the gateway's standard input and output.
+/// Client on the gateway's standard input and output.
 pub(crate) struct Client {
     child: Child,
     to: Option<ChildStdin>,
     from: Receiver<String>,
     id: u64,
-    /// The answer to `initialize`.
+    /// Answer to `initialize`.
     pub(crate) hello: Value,
 }
 
@@ -152,14 +152,14 @@ impl Client {
         self.answer(id)
     }
 
-    /// Sends a request; gives its id.
+    /// Sends a request and returns its id.
     pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.id += 1;
         self.tell(&json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}));
         self.id
     }
 
-    /// Waits for a notification about lists.
+    /// Waits for the next `list_changed` notification.
     pub(crate) fn next_notification(&self) -> Value {
         loop {
             let line = self.from.recv_timeout(Duration::from_secs(30)).expect("a notification");
@@ -185,29 +185,29 @@ impl Client {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
     }
 
-    /// The gateway's process.
+    /// Returns the process id of the gateway.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends the process at once.
+    /// Kills the gateway.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Ends the input.
+    /// Closes the gateway's standard input.
     pub(crate) fn leave(&mut self) {
         drop(self.to.take());
     }
 
-    /// Ends the input; gives exit code and standard error.
+    /// Closes the gateway's standard input and waits for the end. Returns exit code and standard error.
     pub(crate) fn end(mut self) -> (i32, String) {
         self.leave();
         self.exit()
     }
 
-    /// Waits for the end; gives exit code and standard error.
+    /// Waits for the end. Returns exit code and standard error.
     pub(crate) fn exit(self) -> (i32, String) {
         let output = self.child.wait_with_output().unwrap();
         (output.status.code().unwrap(), unannounced(&String::from_utf8(output.stderr).unwrap()))
@@ -354,7 +354,7 @@ fn a_denied_call_stays_refused() {
         assert_eq!((refusal["isError"].as_bool(), told.get("approval_id")), (Some(true), None));
     }
     assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
-    // Another amount is another question, and another session asks anew.
+    // A call with other arguments is a new question. Another session asks again.
     assert_eq!(decision(&client.call("refund", json!({"id": 8})))["code"], "APPROVAL_REQUIRED");
     client.end();
     let mut next = Client::start(&bench);
@@ -416,7 +416,7 @@ fn limits_of_the_configuration_hold() {
     let mut client = Client::start(&bench);
     let long = "x".repeat(300);
     assert_eq!(decision(&client.call("search", json!({"query": long})))["code"], "LIMIT_EXCEEDED");
-    // The list of tools is longer than the server's lines may be.
+    // The list of tools exceeds the limit of a server's line.
     let listed = client.ask("tools/list", json!({}));
     assert_eq!(listed["error"]["data"]["code"], "SERVER_ANSWER", "{listed}");
     client.end();
@@ -490,7 +490,7 @@ fn the_configuration_in_the_help_is_one() {
     let client = Client::start(&bench);
     assert_eq!(client.end().0, 0);
     bench.verified();
-    // What is only hinted at is understood as well.
+    // The keys that the example comments out are valid as well.
     let policy = "{\"impact_by_tool\": {\"search\": \"read\"}}";
     bench.write("pic-policy.json", policy);
     bench.write("file.txt", "x");

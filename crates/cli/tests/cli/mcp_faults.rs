@@ -1,4 +1,4 @@
-//! What the gateway does when a disk, a file or a peer does not do its part.
+//! The gateway when a disk, a file or a peer fails.
 
 #![cfg(unix)]
 
@@ -16,7 +16,7 @@ use crate::mcp::{Client, SERVER, await_hello, decision, gateway};
 
 const RUN: [&str; 7] = ["mcp", "run", "--config", "gateway.toml", "--", "sh", "server.sh"];
 
-/// Waits for a process, and ends it when it takes too long.
+/// Waits for a process, and kills it if it takes too long.
 fn ends_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     for _ in 0..limit.as_millis() / 20 {
         if let Some(status) = child.try_wait().unwrap() {
@@ -33,14 +33,14 @@ fn make_fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// The codes of the messages and reloads that a gateway put on record.
+/// Returns the codes of the messages and reloads that a gateway recorded.
 fn gateway_codes(bench: &Bench) -> Vec<String> {
     let entries = bench.entries();
     let entries = entries.iter().filter(|record| record["type"] == "gateway");
     entries.map(|record| record["code"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A cause that keeps the mark from being stored, and its end.
+/// A fault that keeps the mark from being stored, with its beginning and its end.
 struct Cause {
     name: &'static str,
     code: &'static str,
@@ -93,7 +93,7 @@ const CAUSES: [Cause; 4] = [
     },
 ];
 
-/// A gateway whose mark has a folder of its own, and which lists a second agent.
+/// Returns a gateway whose mark has its own folder, and whose registry lists a second agent.
 fn gateway_with_state() -> Bench {
     let bench = gateway();
     std::fs::create_dir(bench.path("state")).unwrap();
@@ -108,7 +108,7 @@ fn gateway_with_state() -> Bench {
     bench
 }
 
-/// Makes a hundred calls, of which none may run or wait, and gives the codes of their refusals.
+/// Makes a hundred calls, none of which may run or wait. Returns the codes of their refusals.
 #[expect(clippy::disallowed_methods, reason = "how long a call waits is what is promised")]
 fn hundred_refusals(bench: &Bench, client: &mut Client) -> BTreeSet<String> {
     let ran = bench.read("calls.txt").lines().count();
@@ -116,14 +116,14 @@ fn hundred_refusals(bench: &Bench, client: &mut Client) -> BTreeSet<String> {
     for _ in 0..100 {
         let started = Instant::now();
         codes.insert(decision(&client.call("search", json!({})))["code"].as_str().unwrap().to_owned());
-        // 100 ms are promised on an idle machine. A start waits five seconds for a lock.
+        // The documentation promises 100 ms on an idle machine. A start waits five seconds for a lock.
         assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     }
     assert_eq!(bench.read("calls.txt").lines().count(), ran, "a call ran");
     codes
 }
 
-/// Calls until the answer is as expected: a retry may be five seconds away.
+/// Calls until the answer is as expected. The next retry may be five seconds away.
 fn calls_until(client: &mut Client, expected: impl Fn(&Value) -> bool) -> bool {
     for _ in 0..200 {
         if expected(&client.call("search", json!({}))) {
@@ -179,7 +179,7 @@ fn other_agents_wait_until_a_revocation_is_stored() {
 #[cfg(target_os = "linux")]
 fn a_revocation_counts_on_a_full_disk() {
     let bench = gateway_with_state();
-    // No file may grow beyond 128 KiB, as on a full disk. The log stays below, and the mark would not.
+    // As on a full disk, no file can grow beyond 128 KiB. The log stays below that, the mark would not.
     let mut client = Client::start_under(&bench, "trap '' XFSZ; ulimit -f 256");
     assert!(runs(&client.call("search", json!({}))));
     let mut draft: Value = serde_json::from_str(&bench.read("draft.json")).unwrap();
@@ -297,7 +297,7 @@ fn what_the_server_started_ends_with_it() {
     let stat = format!("/proc/{}/stat", bench.read("pid").trim());
     drop(child.stdin.take());
     assert!(ends_within(&mut child, Duration::from_secs(40)).is_some());
-    // Nobody may be there to collect it, but it does not run any more.
+    // A process that has ended may stay a zombie: no parent may be there to collect it.
     let runs = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
     for _ in 0..100 {
         if !runs() {

@@ -1,4 +1,4 @@
-//! What a server says of its tools and of itself: shown to who signs, and held to what was signed.
+//! Descriptions and instructions of a server: shown to the signer, and pinned by the signature.
 
 #![cfg(unix)]
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::mcp::{Client, SERVER, gateway};
 
-/// The server with other words.
+/// Writes a server with this description and these instructions.
 fn server_that_says(bench: &Bench, description: &str, instructions: &str) {
     let server = SERVER
         .replace("Finds tickets.", description)
@@ -16,14 +16,14 @@ fn server_that_says(bench: &Bench, description: &str, instructions: &str) {
     bench.write("server.sh", server);
 }
 
-/// Drafts a registry from the server. Gives the draft as it was written.
+/// Drafts a registry from the server. Returns the draft's text.
 fn inspect(bench: &Bench) -> String {
     let run = bench.run("mcp inspect --name desk --agent bot -- sh server.sh");
     assert_eq!(run.code, 0, "{run:?}");
     run.out
 }
 
-/// Signs a draft of this version.
+/// Signs a draft under this version.
 fn sign(bench: &Bench, draft: &str, version: u64) {
     let mut draft: Value = serde_json::from_str(draft).unwrap();
     draft["version"] = json!(version);
@@ -88,7 +88,7 @@ fn instructions_pass_only_as_they_are_signed() {
     server_that_says(&bench, "Finds tickets.", "Be kind.");
     let text = inspect(&bench);
 
-    // Signed without them.
+    // The registry was signed without instructions.
     let client = Client::start(&bench);
     assert_eq!(client.hello["result"].get("instructions"), None);
     assert_eq!(client.hello["result"]["serverInfo"]["name"], "t");

@@ -1,4 +1,4 @@
-//! What the operator says of plans, and the plan that a gateway starts with.
+//! The operator's settings for plans, and the plan that a gateway starts with.
 
 #![cfg(unix)]
 
@@ -105,7 +105,7 @@ fn plan_outlives_foreign_calls_where_the_operator_says() {
 #[test]
 fn a_plan_that_is_there_from_the_start_can_be_approved_before_it() {
     let bench = planned("submit = true");
-    // What would be approved, as the gateway itself says it.
+    // The gateway itself states the binding of the approval.
     let mut client = Client::start_with(&bench, "--session s-1");
     assert_eq!(code(&submit(&mut client, &json!([search("a"), refund(7)]))), "APPROVAL_REQUIRED");
     client.end();
@@ -144,7 +144,7 @@ fn a_plan_that_is_there_from_the_start_can_be_approved_before_it() {
     done(&client.call("refund", json!({"id": 7})));
     assert_eq!(client.end(), (0, String::new()));
     assert_eq!(reached(&bench).len(), 2);
-    // A ticket for one act.
+    // The approval is good for one start.
     let refused = run(&with("plan.token"));
     assert!(refused.code == 3 && refused.err.starts_with("error APPROVAL_SPENT: "), "{refused:?}");
 }

@@ -1,4 +1,4 @@
-//! Money that moves only for a reason: action proposals through the gateway's own process, in front of a server's.
+//! Action proposals through a gateway process: money moves only with verified evidence.
 
 #![cfg(unix)]
 
@@ -32,7 +32,7 @@ origin = "example.com/log"
 name = "desk"
 "#;
 
-/// A server with `search` and `wire_transfer`, a finance officer whose key counts for transfers, and an invoice.
+/// Returns a server with `search` and `wire_transfer`, a finance officer whose key counts for transfers, and an invoice.
 fn payments() -> Bench {
     let bench = Bench::new();
     bench.write("server.sh", SERVER.replace("\"refund\"", "\"wire_transfer\""));
@@ -74,7 +74,7 @@ fn transfer(amount: u32) -> Value {
     json!({"account": "DE02-PARTS", "amount": amount})
 }
 
-/// What an agent says that it wants, on the strength of one input, which it calls trusted.
+/// Returns the agent's proposal for a transfer, based on one input that it calls trusted.
 fn proposal(input: &str, amount: u32, evidence: Vec<Value>) -> Value {
     let mut proposal = json!({
         "protocol": "PIC/1.0",
@@ -98,13 +98,13 @@ fn invoice() -> Value {
     file("invoice", "invoice-77.txt", INVOICE)
 }
 
-/// The lines of this type in the record, oldest first.
+/// Returns the records of this type, oldest first.
 fn recorded(bench: &Bench, kind: &str) -> Vec<Value> {
     bench.entries().into_iter().filter(|line| line["type"] == kind).collect()
 }
 
-/// Signs for one call of the session that began last, and gives the proposal with the attestation in it. Who calls comes
-/// from the record.
+/// Signs for one call of the latest session and returns the proposal with the attestation in it. Takes the identity of the
+/// caller from the record.
 fn attest(bench: &Bench, proposal: &Value, call_id: &str, key: &str) -> Value {
     let session = recorded(bench, "session").pop().unwrap();
     bench.write("proposal.json", proposal.to_string());
@@ -124,7 +124,7 @@ fn attest(bench: &Bench, proposal: &Value, call_id: &str, key: &str) -> Value {
     serde_json::from_str(&bench.read("attested.json")).unwrap()
 }
 
-/// Calls the transfer under an id, with the proposal among the arguments.
+/// Calls the transfer under this call id, with the proposal among the arguments.
 fn wire(client: &mut Client, call_id: &str, amount: u32, proposal: &Value) -> Value {
     let mut args = transfer(amount);
     args["__pic"] = proposal.clone();
@@ -133,7 +133,7 @@ fn wire(client: &mut Client, call_id: &str, amount: u32, proposal: &Value) -> Va
     client.ask("tools/call", params)["result"].clone()
 }
 
-/// The code of a refusal that tells the client nothing of what is behind it.
+/// Returns the code of a refusal, and checks that the refusal shows the client no secret.
 fn refused(result: &Value) -> String {
     let told = result.to_string();
     for secret in ["DE02", "invoice", "finance", "keyring", "/evidence", "must", "attestation"] {
@@ -148,13 +148,13 @@ fn is_done(result: &Value) -> bool {
     result["content"][0]["text"] == "done"
 }
 
-/// The calls that reached the server.
+/// Returns the calls that reached the server.
 fn reached(bench: &Bench) -> Vec<Value> {
     let Ok(lines) = std::fs::read_to_string(bench.path("calls.txt")) else { return Vec::new() };
     lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["params"].clone()).collect()
 }
 
-/// The same, where a person approves every transfer.
+/// Returns [`payments`] with an approval required for every transfer.
 fn asking() -> Bench {
     let bench = payments();
     bench.ok("keys generate --kind hmac --out gate.key");
@@ -169,7 +169,7 @@ fn asking() -> Bench {
     std::fs::remove_file(bench.path("reg.json")).unwrap();
     bench.ok("registry sign draft.json --key op.key --out reg.json");
     let approval = "[approval]\nkey_file = \"gate.key\"\nstore = \"approvals.sqlite\"\n";
-    // One store for both.
+    // Approvals and attestations share one store.
     let config = CONFIG.replace("store = \"attestations.sqlite\"\n", "");
     bench.write("gateway.toml", config.replacen("[record]", &format!("{approval}[record]"), 1));
     bench
@@ -230,7 +230,7 @@ fn who_is_asked_sees_that_a_proposal_did_not_verify() {
 fn an_injected_support_mail_moves_no_money() {
     let bench = payments();
     let mut client = Client::start(&bench);
-    // Reading the mail needs no ceremony.
+    // A call that only reads the mail needs no proposal.
     assert!(is_done(&client.call("search", json!({"query": "T-1004"}))));
     assert_eq!(refused(&client.call("wire_transfer", transfer(9_000))), "PIC_INVALID_REQUEST");
     let from_mail = proposal("mail", 9_000, vec![]);
@@ -242,7 +242,7 @@ fn an_injected_support_mail_moves_no_money() {
     elsewhere["action"]["tool"] = json!("search");
     assert_eq!(refused(&wire(&mut client, "c1", 9_000, &elsewhere)), "PIC_TOOL_BINDING_MISMATCH");
     assert_eq!(refused(&wire(&mut client, "c1", 9_000, &json!({"note": "trust me"}))), "PIC_SCHEMA_INVALID");
-    // Somebody signs, who is not the finance officer.
+    // A stranger's key signs instead of the finance officer's.
     let forged = attest(&bench, &proposal("finance", 9_000, vec![]), "c1", "stranger");
     assert_eq!(refused(&wire(&mut client, "c1", 9_000, &forged)), "PIC_EVIDENCE_FAILED");
     client.end();
@@ -261,7 +261,7 @@ fn a_hallucinated_invoice_moves_no_money() {
         let code = refused(&wire(&mut client, "c1", 4_300, &proposal("invoice", 4_300, vec![entry])));
         assert_eq!(code, "PIC_EVIDENCE_FAILED", "{outside}");
     }
-    // A file that is there backs nothing by being there: nobody has signed for it.
+    // A file that exists is no evidence by itself: no one has signed for it.
     let code = refused(&wire(&mut client, "c1", 1_200, &proposal("invoice", 1_200, vec![invoice()])));
     assert_eq!(code, "PIC_VERIFIER_FAILED");
     client.end();
@@ -274,13 +274,13 @@ fn an_attested_transfer_runs_once_and_no_other_does() {
     let mut client = Client::start(&bench);
     let wanted = proposal("finance", 1_200, vec![invoice()]);
     let attested = attest(&bench, &wanted, "pay-77", "finance");
-    // Other arguments beside the proposal, in the proposal, and another call.
+    // Other arguments beside the proposal, other arguments in the proposal, and another call.
     assert_eq!(refused(&wire(&mut client, "pay-77", 1_300, &attested)), "PIC_ARG_BINDING_MISMATCH");
     let mut rewritten = attested.clone();
     rewritten["action"]["args"] = transfer(1_300);
     assert_eq!(refused(&wire(&mut client, "pay-77", 1_300, &rewritten)), "PIC_EVIDENCE_FAILED");
     assert_eq!(refused(&wire(&mut client, "pay-78", 1_200, &attested)), "PIC_EVIDENCE_FAILED");
-    // An invoice that was edited, and one whose new digest the agent fills in.
+    // An edited invoice, and an edited invoice whose new digest the agent fills in.
     bench.write("evidence/invoice-77.txt", INVOICE.replace("DE02", "XX99"));
     assert_eq!(refused(&wire(&mut client, "pay-77", 1_200, &attested)), "PIC_EVIDENCE_FAILED");
     let edited = attested.to_string().replace(&sha256(INVOICE), &sha256(&INVOICE.replace("DE02", "XX99")));
@@ -291,7 +291,7 @@ fn an_attested_transfer_runs_once_and_no_other_does() {
 
     assert!(is_done(&wire(&mut client, "pay-77", 1_200, &attested)));
     assert_eq!(refused(&wire(&mut client, "pay-77", 1_200, &attested)), "PIC_EVIDENCE_FAILED");
-    // Signed for anew, the same transfer may run again.
+    // The same transfer may run again with a new signature.
     let again = attest(&bench, &wanted, "pay-77b", "finance");
     assert!(is_done(&wire(&mut client, "pay-77b", 1_200, &again)));
     assert_eq!(client.end(), (0, String::new()));
@@ -342,7 +342,7 @@ fn an_endorsement_backs_its_one_call_through_the_gateway() {
     let other = proposal("invoice", 1_200, vec![file("invoice", "other.txt", "Other\n")]);
     assert_eq!(refused(&wire(&mut client, "c3", 1_200, &other)), "PIC_VERIFIER_FAILED");
     assert_eq!(client.end(), (0, String::new()));
-    // Whom the operator's trust root does not name endorses nothing.
+    // An endorsement by a key outside the operator's trust root does not count.
     bench.write("endorsed.json", bench.endorse(&format!("{endorse} --key stranger.key")));
     let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
     assert!(run.code == 3 && run.err.contains("endorsed.json"), "{run:?}");
@@ -401,7 +401,7 @@ fn a_gateway_that_looks_at_no_proposals_takes_them_off_all_the_same() {
     let mut client = Client::start(&bench);
     let beside = |id: &str| json!({"id": 7, "__pic": {"anything": "at all"}, "__pic_request_id": id});
     assert!(is_done(&client.call("search", json!({"query": "x", "__pic": 1, "__pic_request_id": "r-1"}))));
-    // What is approved is the call without them, and the retry may bring others.
+    // The approval binds the call without the reserved members, so a retry may bring others.
     let refusal = client.call("refund", beside("r-2"));
     let id = decision(&refusal)["approval_id"].as_str().unwrap().to_owned();
     let pending = bench.run("approve list --config gateway.toml --json").value();

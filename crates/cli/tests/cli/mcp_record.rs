@@ -1,4 +1,4 @@
-//! What becomes of a gateway's record when the gateway ends, and when the record fails.
+//! The record of a gateway that ends, and of a gateway whose record fails.
 
 #![cfg(unix)]
 
@@ -13,7 +13,7 @@ use crate::mcp::{Client, SERVER, await_hello, decision, gateway};
 
 const SEGMENT: &str = "log/000000000001.jsonl";
 
-/// A gateway that leaves it to the system when its record is synced.
+/// Returns a gateway with durability `system`, which leaves syncing to the operating system.
 fn under_system() -> Bench {
     let bench = gateway();
     let config = bench.read("gateway.toml");
@@ -21,7 +21,7 @@ fn under_system() -> Bench {
     bench
 }
 
-/// Checks that a checkpoint speaks for all that is on record: the last call's outcome, and the session's end.
+/// Checks that a checkpoint covers the whole record, up to the last call's outcome and the session's end.
 fn is_closed(bench: &Bench, round: u64, outcome: &str) {
     let told = bench.verified();
     assert_eq!(told["tail_bytes"], 0, "round {round}: {told}");
@@ -31,7 +31,7 @@ fn is_closed(bench: &Bench, round: u64, outcome: &str) {
     assert_eq!(last["outcome"], outcome, "round {round}");
 }
 
-/// Takes away the end of a log's segment.
+/// Cuts the last ten bytes off a log's segment.
 fn cut(bench: &Bench, segment: &str) {
     let file = OpenOptions::new().write(true).open(bench.path(segment)).unwrap();
     file.set_len(file.metadata().unwrap().len() - 10).unwrap();
@@ -76,7 +76,7 @@ fn under_system_a_gateway_whose_server_ends_first_leaves_one_as_well() {
                 await_hello(&mut child);
             }
         }
-        // The client goes on to write: nothing but the server's end ends the gateway.
+        // The client does not close its side: only the server's end ends the gateway.
         let ended = child.wait_with_output().unwrap();
         let err = unannounced(&String::from_utf8(ended.stderr).unwrap());
         assert_eq!(ended.status.code(), Some(1), "{err}");
@@ -140,7 +140,7 @@ fn outage_leaves_a_gap_on_record() {
     refused(&mut client, 3);
     rename(bench.path("away"), bench.path("log")).unwrap();
     assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
-    // The gateway ends in the second one.
+    // The gateway ends during the second outage.
     refused(&mut client, 2);
     assert_eq!(client.end().0, 1);
     rename(bench.path("away"), bench.path("log")).unwrap();
@@ -192,7 +192,7 @@ fn damage_before_the_state_refuses_every_call() {
         assert_eq!(decision(&refused.unwrap())["code"], "AUDIT_UNAVAILABLE");
         assert_eq!(decision(&client.call("search", json!({})))["code"], "AUDIT_UNAVAILABLE");
     } else {
-        // The damage was found before the server's entry was recorded.
+        // The gateway found the damage before it recorded the server's entry.
         assert_eq!(client.hello["error"]["data"]["code"], "AUDIT_UNAVAILABLE");
     }
     let (code, err) = client.end();
@@ -212,7 +212,7 @@ fn what_made_a_gateway_end_comes_before_what_became_of_its_record() {
     let (code, err) = client.end();
     let told: Vec<_> = err.lines().map(|line| line.split(": ").next().unwrap()).collect();
     let warning = "warning AUDIT_REPLACED";
-    // The call's outcome could not be put on record, nor a checkpoint behind it.
+    // Neither the call's outcome nor a later checkpoint could be recorded.
     assert_eq!((code, told), (1, vec![warning, warning, "error SERVER_ENDED"]), "{err}");
 }
 

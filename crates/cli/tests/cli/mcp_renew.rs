@@ -1,4 +1,4 @@
-//! A gateway whose session is negotiated anew at the end of its time.
+//! A gateway that renews its session whenever the session expires.
 
 #![cfg(unix)]
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::mcp::{Client, decision, gateway};
 
-/// A gateway whose session lasts two seconds at a time.
+/// Returns a gateway whose sessions last two seconds.
 fn renewing() -> Bench {
     let bench = gateway();
     let config = bench.read("gateway.toml");
@@ -18,7 +18,7 @@ fn renewing() -> Bench {
     bench
 }
 
-/// Signs a later registry in place of the one in force.
+/// Signs a later registry in place of the current one.
 fn put_in_force(bench: &Bench, version: u64, change: impl FnOnce(&mut Value)) {
     let mut draft: Value = serde_json::from_str(&bench.read("draft.json")).unwrap();
     draft["version"] = json!(version);
@@ -32,7 +32,7 @@ fn renewals(bench: &Bench) -> usize {
     bench.entries().iter().filter(|entry| entry["renewed"] == true).count()
 }
 
-/// Waits until the session has been renewed so often more.
+/// Waits until the session has been renewed `more` more times.
 fn await_renewals(bench: &Bench, more: usize) {
     let wanted = renewals(bench) + more;
     for _ in 0..300 {
@@ -44,7 +44,7 @@ fn await_renewals(bench: &Bench, more: usize) {
     panic!("the session is not renewed");
 }
 
-/// Ends the gateway; gives the codes of its warnings without those of renewals, of which there have to be some.
+/// Ends the gateway. Returns the codes of its warnings without those of renewals, and checks that there were some.
 fn warnings(client: Client) -> Vec<String> {
     let (code, err) = client.end();
     assert_eq!(code, 0, "{err}");
@@ -181,7 +181,7 @@ fn denial_outlasts_a_renewal_in_the_store() {
     await_renewals(&bench, 1);
     bench.ok(&format!("approve {id} --config gateway.toml --deny --by olga"));
     await_renewals(&bench, 2);
-    // Each question clears the store of denials whose time is over.
+    // Each question deletes the denials that have expired from the store.
     assert_eq!(decision(&client.call("refund", json!({"id": 8})))["code"], "APPROVAL_REQUIRED");
     assert_eq!(decision(&client.call("refund", json!({"id": 7})))["code"], "APPROVAL_DENIED");
     assert_eq!(warnings(client), [""; 0]);

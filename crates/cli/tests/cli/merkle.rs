@@ -8,7 +8,7 @@ use crate::bench::Bench;
 
 /// `one`, `two` and `three` in Base64.
 const THREE: &str = r#"["b25l","dHdv","dGhyZWU="]"#;
-/// The same as lines.
+/// The same entries as lines.
 const LINES: &str = "one\ntwo\nthree\n";
 
 fn hash(prefix: u8, parts: &[&[u8]]) -> [u8; 32] {
@@ -39,7 +39,7 @@ fn a_root_is_that_of_rfc_9162_however_the_entries_come() {
     let nothing = format!("0 {}\n", base64(&Sha256::digest(b"")));
     assert_eq!(bench.feed("merkle root", "[]").done(), nothing);
     assert_eq!(bench.feed("merkle root --lines -", "").done(), nothing);
-    // A line of nothing is an entry, and its carriage return is part of one.
+    // An empty line is an entry, and a carriage return belongs to its entry.
     assert_eq!(bench.feed("merkle root --lines -", "\n").done(), bench.feed("merkle root", r#"[""]"#).done());
     assert_eq!(
         bench.feed("merkle root --lines -", "a\r\n").done(),
@@ -69,7 +69,7 @@ fn every_proof_that_is_made_holds_and_holds_for_nothing_else() {
             bench.fails_with(&["merkle", "verify-consistency"], &other.to_string(), 3, "MERKLE_ROOT");
         }
     }
-    // Without --size it is the whole list, and --json makes no difference to a proof.
+    // Without --size the proof is for the whole list, and --json does not change it.
     let whole = bench.ok("merkle prove --lines entries --index 6");
     assert_eq!(whole, bench.ok("merkle prove --json --lines entries --index 6 --size 7"));
 }
@@ -101,7 +101,7 @@ fn entries_that_are_none_are_told_apart() {
     for input in ["", "x", "{}", "[1]", "[[]]", r#"["YQ=="] x"#, "[\"YQ==\",]", "\u{feff}[]"] {
         bench.fails_with(&["merkle", "root"], input, 1, "MERKLE_INPUT");
     }
-    // Without padding, of another alphabet, with bits that say nothing, with blanks.
+    // No padding, another alphabet, non-zero trailing bits, whitespace.
     for entry in ["YQ", "YQ=", "_-==", "YR==", " YQ==", "YQ==\\n"] {
         bench.fails_with(&["merkle", "root"], &format!("[\"{entry}\"]"), 1, "MERKLE_BASE64");
     }
@@ -170,7 +170,7 @@ fn a_proof_is_read_strictly() {
         run(&with("proof", json!(["!"])), 1, "MERKLE_BASE64");
         run(&with("proof", json!([""])), 3, "MERKLE_HASH_LENGTH");
         run(&with("proof", Value::Null), 3, "MERKLE_LENGTH");
-        // What public vectors say beside decides nothing.
+        // Additional members of public vectors are ignored.
         let told = with("wantErr", json!(true)).replacen('{', r#"{"desc":["x"],"#, 1);
         bench.feed(&format!("merkle {verb}"), &told).done();
     }
@@ -214,14 +214,14 @@ fn trees_of_one_size_are_the_same_when_their_roots_are_the_same_bytes() {
     assert_eq!(told.code, 3, "from a tree without leaves nothing can be proved: {told:?}");
 }
 
-/// The folder of public suites. A test that was asked for and cannot find it fails.
+/// Returns the folder of public suites. Panics if the variable is unset: this test runs only on request.
 fn suite() -> PathBuf {
     let folder = std::env::var_os("COUNTERSIGN_VECTORS")
         .expect("COUNTERSIGN_VECTORS names the folder of public suites");
     PathBuf::from(folder).join("merkle-rfc9162/testdata")
 }
 
-/// All files beneath a folder, however deep.
+/// Returns all files below a folder, at any depth.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {

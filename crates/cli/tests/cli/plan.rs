@@ -5,7 +5,7 @@ use crate::desk;
 
 pub(crate) const REGISTRY: &str = "--registry reg.json --trust-root root.json --agent support-bot";
 
-/// The desk with a tool for mail, whose text is data, and one that needs an approval of each call.
+/// Returns the desk with a tool for mail, whose text is data, and one that needs an approval of each call.
 pub(crate) fn open() -> Bench {
     let bench = desk::open();
     let mut draft = desk::draft();
@@ -29,7 +29,7 @@ pub(crate) fn open() -> Bench {
     bench
 }
 
-/// A search, and a mail whose text is open.
+/// Returns two steps: a search, and a mail with an open text.
 pub(crate) fn steps() -> Value {
     json!([
         {"tool": "desk:search", "args": {"query": "T-1"}, "description": "what is asked"},
@@ -37,7 +37,7 @@ pub(crate) fn steps() -> Value {
     ])
 }
 
-/// The desk with the steps in `steps.json` and the whole plan in `plan.json`; gives the plan's root.
+/// Returns the desk with the steps in `steps.json` and the whole plan in `plan.json`, and the plan's root.
 pub(crate) fn committed() -> (Bench, String) {
     let bench = open();
     bench.write("steps.json", steps().to_string());
@@ -82,7 +82,7 @@ fn a_plan_has_one_root_whatever_form_its_file_has() {
         (&json!(2), &json!([2]), &json!([]))
     );
     assert_eq!((&fed["session"], &fed["registry_version"]), (&json!("s1"), &json!(1)));
-    // Another goal, and another session, is another plan.
+    // Another goal or another session makes another plan.
     for other in ["--goal Hinder --session s1", "--goal Help --session s2"] {
         let told = bench.run(&format!("plan commit steps.json {REGISTRY} {other} --json")).value();
         assert_ne!(told["root"], root, "{other}");
@@ -172,11 +172,11 @@ fn lint_names_every_step_that_is_not_allowed() {
             .contains("step 4 desk:mail PLAN_ARGS_SCHEMA: the argument at `/to` does not fit the constraint")
     );
     assert!(!text.out.contains("eve@"), "{text:?}");
-    // Without a registry only the form counts; with fewer tools, the others are not disclosed.
+    // Without a registry, the lint checks only the form; with fewer tools, the others count as undisclosed.
     assert_eq!(lint(bad, "").code, 0);
     let fewer = lint(steps(), &format!("{REGISTRY} --tools search"));
     assert_eq!(findings(&fewer), [(2, "PLAN_TOOL_UNDISCLOSED".to_owned())]);
-    // What does not pass the lint is not committed.
+    // A plan that fails the lint is not committed.
     bench.write("p.json", json!([{"tool": "desk:delete", "args": {}}]).to_string());
     bench.fails(
         &format!("plan commit p.json {REGISTRY} --goal Help --out no.json"),

@@ -1,4 +1,4 @@
-//! What was said to a plan's questions: which answer counts, and when.
+//! Answers to a plan's approval requests: which answer counts, and when.
 
 #![cfg(unix)]
 
@@ -11,7 +11,7 @@ use crate::plan_approvals::{answer, approve_with, config, wire};
 use crate::plan_run::{calls, ends, mail, open, run, search};
 use crate::quarantine::{signals, standings};
 
-/// The token that somebody mints who has the gate's key and was never asked by the gateway.
+/// Returns a token that the holder of the gate's key mints, without a request in the gateway's store.
 fn minted(bench: &Bench, steps: &Value, more: &[&str]) -> String {
     let gate = "--approval-key gate.key --run s1 --audience desk --principal alice";
     let asked = run(bench, steps, &gate.split(' ').chain(more.iter().copied()).collect::<Vec<_>>());
@@ -60,7 +60,7 @@ fn what_is_said_while_the_question_is_being_printed_counts_and_a_store_that_is_g
     {
         let bench = open();
         config(&bench);
-        // More than a pipe holds, so that the run waits for its reader in the middle of the question.
+        // why: the question is longer than a pipe's buffer, so the run waits for its reader while it prints.
         bench.write("fill.json", "{}");
         let mut steps = json!([mail()]);
         steps[0]["args"]["body"] = json!("x".repeat(300_000));

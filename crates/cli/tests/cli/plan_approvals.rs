@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, RECORD_OPTIONS};
 use crate::plan_run::{calls, ends, mail, open, run, search};
 
-/// The command that a run has printed for the approver, to be run as it is.
+/// Runs the command that a run printed for the approver, and returns its output.
 pub(crate) fn approve_with(bench: &Bench, out: &str) -> String {
     let (_, command) = out.split_once("\nto approve: countersign ").unwrap();
     bench.ok(command.lines().next().unwrap())
 }
 
-/// Runs the command that a run has printed for the approver, with the answer behind it.
+/// Runs the command that a run printed for the approver, with this answer appended.
 pub(crate) fn answer(bench: &Bench, out: &str, how: &str) {
     let (_, command) = out.split_once("\nto approve: countersign ").unwrap();
     bench.ok(&format!("{} {how}", command.trim_end()));
@@ -23,7 +23,7 @@ pub(crate) fn wire() -> Value {
     json!({"tool": "desk:wire", "args": {"to": "ada"}})
 }
 
-/// A gateway's configuration for the same desk.
+/// Writes a gateway configuration for the same desk.
 pub(crate) fn config(bench: &Bench) {
     bench.write(
         "gateway.toml",
@@ -46,14 +46,14 @@ fn a_plan_is_approved_as_a_whole_and_once() {
     let asked = run(&bench, &steps, &key);
     ends(&asked, 3, "APPROVAL_REQUIRED");
     assert!(asked.out.contains("(args.json being the arguments above)"), "{asked:?}");
-    // What is shown is what has to be approved.
+    // The printed arguments are those that the approval binds.
     let (_, args) = asked.out.split_once("arguments        (sha-256 ").unwrap();
     let args = &args[args.find('{').unwrap()..args.find("\nto approve").unwrap()];
     bench.write("args.json", args);
     let token = approve_with(&bench, &asked.out);
     assert_eq!(calls(&bench), Vec::<Value>::new(), "nothing runs before the plan is approved");
     let approved = [&key[..], &["--approval", token.trim()]].concat();
-    // An approval of this plan is none of another, nor of this one in another session.
+    // An approval of this plan counts neither for another plan nor in another session.
     ends(&run(&bench, &json!([search("y"), mail()]), &approved), 3, "APPROVAL_INVALID");
     let ran = run(&bench, &steps, &approved);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -61,7 +61,7 @@ fn a_plan_is_approved_as_a_whole_and_once() {
     assert_eq!(calls(&bench)[1], json!({"to": "ada", "body": "hello"}));
     ends(&run(&bench, &steps, &approved), 3, "APPROVAL_SPENT");
     assert_eq!(calls(&bench).len(), 2);
-    // The record names the approver at the step that needed it.
+    // The record names the approver at the step that needed the approval.
     let entries = bench.entries();
     assert!(entries.iter().any(|line| line["plan_step"] == 2 && line["approver"] == "operator"));
 }
@@ -79,7 +79,7 @@ fn the_plan_as_it_is_committed_is_approved_from_its_file() {
     let token = approve_with(&bench, &asked.out);
     let told = bench.run(&format!("{line} --json --approval {} -- sh server.sh", token.trim())).done();
     assert!(told.contains("\"approved\":true"), "{told}");
-    // A program gets the same facts, and the command as words.
+    // JSON output has the same facts, and the command as an array of words.
     let asked = bench.run(&format!("{line} --json -- sh server.sh"));
     let first: Value = serde_json::from_str(asked.out.lines().next().unwrap()).unwrap();
     assert_eq!(first["approval_request"]["tool"], "submit_plan");
@@ -125,7 +125,7 @@ fn with_a_configuration_the_question_is_filed_and_its_answer_found() {
     answer(&bench, &asked.out, "--yes");
     assert_eq!(bench.run(line).code, 0);
     assert_eq!(calls(&bench).len(), 2);
-    // The plan's approval is used up, and its id is that of the question that was answered.
+    // The approval is used up, and a new request would have the id of the one that was answered.
     ends(&bench.run(line), 3, "PENDING_CONFLICT");
     assert_eq!(calls(&bench).len(), 2);
 }
@@ -154,7 +154,7 @@ fn a_run_that_was_killed_in_a_call_has_used_its_approval_and_leaves_a_record_tha
     ends(&bench.run_args(&line, ""), 3, "APPROVAL_SPENT");
     assert_eq!(calls(&bench).len(), 1, "once, whatever became of it");
     assert!(bench.verified()["records"].as_u64().unwrap() > 0);
-    // The call is on record as allowed, and the next run recorded that it is unknown how it ended.
+    // The call is recorded as accepted, and the next run recorded its outcome as unknown.
     let accepted = bench.entries().into_iter().filter(|it| it["plan_step"] == 1 && it["verdict"] == "accept");
     let accepted: Vec<_> = accepted.map(|it| it["seq"].clone()).collect();
     assert_eq!(accepted.len(), 1);
@@ -214,7 +214,7 @@ fn a_plan_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_again() {
     }
     assert_eq!(bench.ok("approve list --config gateway.toml"), "nothing waits for approval\n");
     assert!(calls(&bench).is_empty());
-    // An auditor finds each no, the plan that it was about, and who said it.
+    // The record has each denial with its plan and its approver.
     let (_, root) = asked.out.split_once("\ncall-id ").unwrap();
     let root = root.lines().next().unwrap().trim();
     let denials: Vec<_> = bench.entries().into_iter().filter(|it| it["code"] == "APPROVAL_DENIED").collect();
@@ -238,7 +238,7 @@ fn two_sessions_over_one_store_are_each_approved_on_their_own() {
     ends(&first, 3, "APPROVAL_REQUIRED");
     ends(&second, 3, "APPROVAL_REQUIRED");
     answer(&bench, &second.out, "--yes");
-    // The other's approval is none: what was asked is still open, and is asked once.
+    // The other session's approval does not count. The request is still open and filed once.
     ends(&bench.run(&line("s1")), 3, "APPROVAL_REQUIRED");
     assert_eq!(calls(&bench).len(), 0);
     let waiting = bench.run("approve list --config gateway.toml --json").value();
@@ -247,7 +247,7 @@ fn two_sessions_over_one_store_are_each_approved_on_their_own() {
     assert_eq!(calls(&bench).len(), 1);
     answer(&bench, &first.out, "--yes");
     assert_eq!(bench.run(&line("s1")).code, 0);
-    // Within a session an approval counts once, as ever.
+    // Each session can use its approval only once.
     for session in ["s1", "s2"] {
         ends(&bench.run(&line(session)), 3, "PENDING_CONFLICT");
     }

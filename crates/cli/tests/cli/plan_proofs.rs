@@ -14,7 +14,7 @@ fn a_proof_holds_for_its_root_and_for_no_other() {
         assert_eq!(told["call_fits"], Value::Null);
         let other = format!("plan verify --root {}", "0".repeat(64));
         bench.fails_with(&other.split_whitespace().collect::<Vec<_>>(), &proof, 3, "PLAN_STEP_MISMATCH");
-        // Another index, another number of steps, another step.
+        // Another index, another number of steps, or another step.
         for changed in [
             proof.replace(&format!("\"index\":{step}"), &format!("\"index\":{}", 3 - step)),
             proof.replace("\"steps\":2", "\"steps\":3"),

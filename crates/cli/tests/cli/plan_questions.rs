@@ -1,4 +1,4 @@
-//! A plan with several approvals: all are asked for before anything of it begins.
+//! A plan with several approvals: the run requests all of them before the first step.
 
 #![cfg(unix)]
 
@@ -15,12 +15,12 @@ fn wire_to(who: &str) -> Value {
     json!({"tool": "desk:wire", "args": {"to": who}})
 }
 
-/// The commands that a run has printed for the approver.
+/// Returns the commands that a run printed for the approver.
 fn commands(out: &str) -> Vec<&str> {
     out.lines().filter_map(|line| line.strip_prefix("to approve: countersign ")).collect()
 }
 
-/// Runs the plan by the gateway's configuration.
+/// Runs the plan under the gateway's configuration.
 fn configured(bench: &Bench, steps: &Value, fill: &str, more: &str) -> Run {
     bench.write("steps.json", steps.to_string());
     bench.write("fill.json", fill);
@@ -28,7 +28,7 @@ fn configured(bench: &Bench, steps: &Value, fill: &str, more: &str) -> Run {
     bench.run(&format!("{line} {more} -- sh server.sh"))
 }
 
-/// A token for each call of a plan of wires to ada, minted with the gateway's key.
+/// Returns a token for each call of a plan of wires to ada, minted with the gateway's key.
 fn minted(bench: &Bench, steps: &Value, fill: &str) -> Vec<String> {
     bench.write("fill.json", fill);
     for call in 1..=12 {
@@ -108,7 +108,7 @@ fn of_one_act_twice_in_a_plan_one_is_filed_and_the_others_come_as_tokens() {
         ends(&asked, 3, "APPROVAL_REQUIRED");
         assert!(asked.err.contains("step 1 (desk:wire) must"), "{asked:?}");
         bench.ok(&format!("{} --yes", commands(&asked.out)[0]));
-        // A yes to the one is none to the other, though they are the same act.
+        // An approval of one of the calls does not count for the other, though the calls are equal.
         let other = run(&format!("--step-approval 1={}", tokens[0]));
         ends(&other, 3, "APPROVAL_REQUIRED");
         assert!(calls(&bench).is_empty());
@@ -192,7 +192,7 @@ fn a_no_that_comes_while_the_questions_are_printed_is_on_record_too() {
     let mut command = bench.command(&line.split_whitespace().collect::<Vec<_>>());
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It has begun to print the first question, of which a pipe does not hold all.
+    // The run has started to print the first question, which is longer than a pipe's buffer.
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     bench.ok(&format!("{wire} --deny --by olga"));
     let ran = child.wait_with_output().unwrap();

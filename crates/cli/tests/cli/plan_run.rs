@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, RECORD_OPTIONS, Run, unannounced};
 
-/// A server with three tools in a few lines of shell. It writes down each call that it gets, and that it ended; what it does
-/// with a call is for the call's query to say.
+/// Shell script of a server with three tools. It logs each call and its own end. The query of a call selects the server's
+/// behaviour.
 const SERVER: &str = r#"
 title=first wire=first
 answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
@@ -55,7 +55,7 @@ echo ended >> ended.txt
 
 const RUN: &str = "plan run --registry reg.json --trust-root root.json --agent bot --goal Help";
 
-/// Keys, and a registry drawn up from the server itself: `search` is free, `mail` needs an approval and `wire` one of each call.
+/// Returns keys and a registry drafted from the server: `search` is free, `mail` needs an approval, `wire` one for each call.
 pub(crate) fn open() -> Bench {
     let bench = Bench::new();
     bench.write("server.sh", SERVER);
@@ -80,7 +80,7 @@ pub(crate) fn open() -> Bench {
     bench
 }
 
-/// Runs steps in the session `s1`, with further options.
+/// Runs steps in the session `s1` with further options.
 pub(crate) fn run(bench: &Bench, steps: &Value, more: &[&str]) -> Run {
     bench.write("steps.json", steps.to_string());
     let args = RUN
@@ -105,7 +105,7 @@ pub(crate) fn lines(bench: &Bench, name: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The arguments of every call that reached the server.
+/// Returns the arguments of every call that reached the server.
 pub(crate) fn calls(bench: &Bench) -> Vec<Value> {
     let calls = lines(bench, "calls.txt");
     calls
@@ -143,7 +143,7 @@ fn every_step_runs_and_is_shown_when_all_have() {
     assert_eq!(text[2], "step 2 of 2  desk:search  verified, runs");
     let root = text[0].split_whitespace().nth(1).unwrap();
     assert_eq!(text[3], format!("the plan's root was found again: {root}"));
-    // What the server said is shown with what hides in it spelled out, and the server was let to end by itself.
+    // Invisible characters in the server's answer are escaped, and the server was left to end by itself.
     assert!(ran.out.contains(r#""text": "found \u001b[2J\u202e""#), "{ran:?}");
     assert!(!ran.out.contains(['\u{1b}', '\u{202e}']), "{ran:?}");
     assert_eq!(
@@ -151,7 +151,7 @@ fn every_step_runs_and_is_shown_when_all_have() {
         ["ended", "ended"],
         "once for `mcp inspect`, and once for the run"
     );
-    // The record has the plan's start, each call as a step of it, and its end.
+    // The record has the plan's start, each call as a step of the plan, and the plan's end.
     assert_eq!(outcomes(&bench), ["returned"; 4]);
     let shown = bench.run("audit show log --verdict accept").out;
     assert!(shown.contains("/step-2 desk:search (step 2 of the plan) accept"), "{shown}");
@@ -343,7 +343,7 @@ fn a_tool_that_is_another_one_than_was_signed_is_not_called() {
     assert_eq!(calls(&bench).len(), 1);
     bench.write("server.sh", SERVER.replace("title=first", "title=other"));
     ends(&run(&bench, &steps, &[]), 3, "TOOL_DEFINITION_CHANGED");
-    // A list with the tool twice says nothing of which one would be called.
+    // If a list has the tool twice, the definition is ambiguous.
     bench.write("server.sh", SERVER.replace(r#""name":"mail""#, r#""name":"search""#));
     ends(&run(&bench, &steps, &[]), 3, "TOOL_DEFINITION_UNKNOWN");
     assert_eq!(calls(&bench).len(), 1);
@@ -362,7 +362,7 @@ fn a_server_that_does_not_end_is_ended_with_what_it_started() {
     let bench = open();
     let sleeper = "sh -c 'sleep 30; echo awake >> awake.txt'";
     bench.write("server.sh", format!("{SERVER}\n{sleeper} & exec {sleeper}"));
-    // Both sleepers hold standard error, which is read here until nobody does: were one left, it would wake up first.
+    // why: the test reads standard error until no process holds it. A sleeper that survived would write its file before that.
     run(&bench, &json!([search("x")]), &[]).done();
     assert!(!bench.path("awake.txt").exists());
 }
@@ -373,7 +373,7 @@ fn a_plan_may_come_from_standard_input_and_its_token_too() {
     let args: Vec<_> = RUN.split_whitespace().chain("- --session s1 -- sh server.sh".split(' ')).collect();
     let ran = bench.run_args(&args, &json!({"steps": [search("x")]}).to_string());
     assert_eq!((ran.code, calls(&bench).len()), (0, 1), "{ran:?}");
-    // A token that nobody needs is looked at all the same.
+    // An unneeded token is verified all the same.
     bench.write("steps.json", json!([search("x")]).to_string());
     let line = format!("{RUN} steps.json --session s1 --approval-key gate.key --approval - -- sh server.sh");
     ends(&bench.feed(&line, "cs1.nonsense\n"), 3, "APPROVAL_INVALID");

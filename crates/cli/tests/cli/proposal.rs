@@ -2,12 +2,12 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, Run};
 
-/// A signer, the keyring that knows it, and a transfer that needs its word.
+/// A signer, a keyring with the signer's key, and a transfer that needs the signature.
 struct Desk {
     bench: Bench,
 }
 
-/// What the gate knows of the call, beside its tool and arguments.
+/// The gate's facts of the call, beside its tool and arguments.
 const BOUND: [(&str, &str); 6] = [
     ("--server", "bank"),
     ("--call-id", "c1"),
@@ -17,7 +17,7 @@ const BOUND: [(&str, &str); 6] = [
     ("--registry-version", "7"),
 ];
 
-/// The refusal of evidence, for a person who did not ask where it fails.
+/// The refusal of evidence without `--debug`, which would show the place and the rule.
 const WITHHELD: &str =
     "error PIC_EVIDENCE_FAILED: evidence does not verify: --debug says where, and by which rule\n";
 
@@ -62,7 +62,7 @@ impl Desk {
         self.bench.run(&format!("keys show {file} --json")).value()["public"].clone()
     }
 
-    /// Signs for the transfer, and gives the run.
+    /// Signs for the transfer and returns the run.
     fn attest(&self, changed: &[(&str, &str)]) -> Run {
         let fixed = [
             ("--proposal", "proposal.json"),
@@ -76,7 +76,7 @@ impl Desk {
         self.run("attest", &[], &fixed, changed)
     }
 
-    /// Puts the signed transfer into `signed.json`.
+    /// Writes the signed transfer to `signed.json`.
     fn signed(&self) {
         let run = self.attest(&[("--into", "signed.json")]);
         assert_eq!(run.code, 0, "{run:?}");
@@ -92,8 +92,7 @@ impl Desk {
         self.run("verify", &[file], &fixed, changed)
     }
 
-    /// Runs a verb with all that it is told, some of it changed. An option of an empty name is left out, and a value that
-    /// is empty is none.
+    /// Runs a verb with its fixed options, some of them changed. `LEFT OUT` omits an option; an empty value makes it a flag.
     fn run(&self, verb: &str, first: &[&str], fixed: &[(&str, &str)], changed: &[(&str, &str)]) -> Run {
         let mut args = vec!["proposal", verb];
         args.extend(first);
@@ -280,7 +279,7 @@ fn the_entry_goes_where_it_is_asked_for() {
     assert_eq!(desk.attest(&[("--into", name)]).out, "in a\\u{202e}b\\u{1b}[1m.json\n");
     assert!(desk.bench.path(name).exists());
 
-    // A number that a careless writer would spell otherwise keeps its canonical form.
+    // A number with several decimal spellings keeps its canonical form.
     let text = desk.bench.read("proposal.json").replace("500", "0.30000000000000004");
     desk.bench.write("proposal.json", text);
     desk.bench.write("args.json", r#"{"amount":0.30000000000000004,"to":"acme-4711"}"#);
@@ -404,13 +403,13 @@ fn evidence_is_told_entry_by_entry() {
     };
     let (mail, gone) = (file("mail", "file://invoice.txt"), file("gone", "file://gone.txt"));
 
-    // The signed object names the files beside it: with them it passes, though one of them cannot be had.
+    // The signed object names the file entries beside it. With all entries present the signature passes, though one file is gone.
     bench.write("gone.txt", bench.read("invoice.txt"));
     let shown = attest(json!([mail, gone]), "all.json");
     std::fs::remove_file(bench.path("gone.txt")).unwrap();
     assert!(shown.err.contains("file       \"mail\" \"file://invoice.txt\""), "{shown:?}");
 
-    // Beside the proposal for the profiles that follow the reference, nowhere under the strict one.
+    // Profiles of the reference read evidence files beside the proposal; the strict profile needs `--evidence-root`.
     let evidence = |file: &str, changed: &[(&str, &str)]| {
         let fixed = [("--keyring", "keyring.json"), ("--audience", "gate-1"), ("--profile", "pic-0.9")];
         desk.run("evidence", &[file], &fixed, changed)
@@ -447,7 +446,7 @@ fn evidence_is_told_entry_by_entry() {
 
     attest(json!([mail]), "two.json");
     assert_eq!(evidence("two.json", &[]).done(), "PASS  mail  hash\nPASS  invoice  sig\n");
-    // That no claim is backed is another question.
+    // The verb does not check that evidence backs a claim.
     let mut other: Value = serde_json::from_str(&bench.read("two.json")).unwrap();
     other["evidence"].as_array_mut().unwrap().pop();
     bench.write("other.json", other.to_string());
@@ -595,7 +594,7 @@ fn a_keyring_is_told_key_by_key() {
     let example = bench.ok("keys keyring --write-example");
     bench.write("example.json", &example);
     bench.fails("keys keyring example.json", 6, "KEY_MALFORMED");
-    // The public keys of RFC 8032, section 7.1, tests 1 and 2. Everybody has their secrets.
+    // The public keys of RFC 8032, section 7.1, tests 1 and 2. Their secrets are public.
     let example = example
         .replace(
             "PUBLIC KEY: base64, 64 hexadecimal digits, or PEM",

@@ -14,11 +14,11 @@ pub(crate) fn signals(bench: &Bench, part: &str) {
     bench.write("gateway.toml", format!("{config}[signals]\n{part}\n"));
 }
 
-/// Starts a second gateway, whose record is a log of its own.
+/// Starts a second gateway that records into another log.
 pub(crate) fn second(bench: &Bench) -> Client {
     let config = bench.read("gateway.toml");
     let other = config.replace("folder = \"log\"", "folder = \"second\"");
-    // Their state is one file, in which each has its origin.
+    // The two logs share one state file, in which each has its own origin.
     bench.write("gateway.toml", other.replace("\"example.com/log\"", "\"example.com/second\""));
     let client = Client::start(bench);
     bench.write("gateway.toml", config);
@@ -30,7 +30,7 @@ pub(crate) fn search(client: &mut Client) -> Value {
     if result["isError"] == true { decision(&result)["code"].clone() } else { Value::Null }
 }
 
-/// Has the agent try what it is not disclosed, nine times.
+/// Makes the agent call an undisclosed tool nine times.
 fn drop_acceptance(client: &mut Client) {
     for _ in 0..9 {
         assert_eq!(decision(&client.call("wipe", json!({})))["code"], "UNDISCLOSED_TOOL");
@@ -101,7 +101,7 @@ fn an_operators_quarantine_holds_at_the_next_call_of_every_running_gateway_and_o
 #[test]
 fn a_drop_puts_the_agent_into_quarantine_everywhere_until_an_operator_lifts_it() {
     let bench = gateway();
-    // The store of the approvals will do.
+    // The store of the approvals also serves as the signals store.
     signals(&bench, "store = \"approvals.sqlite\"\non_drop = \"quarantine\"");
     let (mut one, mut other) = (Client::start(&bench), second(&bench));
     drop_acceptance(&mut one);
@@ -183,7 +183,7 @@ fn signals_that_make_no_sense_stop_the_start() {
     }
 }
 
-/// Has the agent call so many times what it is not disclosed. Returns the lines on standard error.
+/// Makes the agent call undisclosed tools `times` times. Returns standard error.
 fn probing(bench: &Bench, times: u32) -> String {
     let mut client = Client::start(bench);
     for _ in 0..times {

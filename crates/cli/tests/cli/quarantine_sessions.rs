@@ -1,4 +1,4 @@
-//! The drop alarm over sessions, each of which is a gateway's process of its own.
+//! The drop alarm across sessions, each in its own gateway process.
 
 #![cfg(unix)]
 
@@ -22,14 +22,14 @@ fn quarantining() -> Bench {
     bench
 }
 
-/// Has the agent try so many times what it is not disclosed.
+/// Makes the agent call an undisclosed tool `times` times.
 fn refused(client: &mut Client, times: u32) {
     for _ in 0..times {
         assert_eq!(decision(&client.call("wipe", json!({})))["code"], "UNDISCLOSED_TOOL");
     }
 }
 
-/// One session of so many such calls; gives what the operator was told.
+/// Runs one session of `times` such calls. Returns standard error.
 fn session(bench: &Bench, times: u32) -> String {
     let mut client = Client::start(bench);
     refused(&mut client, times);
@@ -86,7 +86,7 @@ fn an_agent_that_is_let_out_between_two_sessions_begins_anew_and_is_watched_on()
 fn a_lift_by_a_clock_that_was_ahead_is_told_and_one_while_the_gateway_runs_ends_it() {
     let bench = quarantining();
     assert_eq!(session(&bench, 9), QUARANTINED);
-    // A lift as it is made while the clock is an hour ahead.
+    // A lift that was recorded while the clock was an hour ahead.
     let ahead = SystemClock::new().now().unwrap().checked_add(Millis::from_secs(3_600)).unwrap();
     let bot = AgentId::new("bot").unwrap();
     let lift = StandingRecord::new(ahead, bot, StandingChange::Lifted, "ada");
@@ -159,7 +159,7 @@ fn alarm_takes_up_every_log_of_the_folder() {
     let mut client = Client::start(&bench);
     assert_eq!(search(&mut client), "AGENT_QUARANTINED");
     assert_eq!(client.end(), (0, QUARANTINED.to_owned()));
-    // Another process writes the first log, so that this one writes `log/1`.
+    // Another process holds the first log, so this one writes to `log/1`.
     bench.ok(&format!("quarantine lift --store {STORE} --agent bot --by ada"));
     let (first, mut second) = (Client::start(&bench), Client::start(&bench));
     assert_eq!(search(&mut second), Value::Null, "the lift is of all logs");

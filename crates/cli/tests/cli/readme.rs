@@ -1,4 +1,4 @@
-//! README and `docs`: their outputs are the binary's, their configurations are read, their commands run or are parsed.
+//! README and `docs`: outputs match the binary, configurations are valid, and commands run or at least parse.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A page's blocks of this language.
+/// Returns the code blocks of a page in this language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let page = std::fs::read_to_string(workspace().join(page)).unwrap();
     let block = |from: &str| from.split_once("```").unwrap().0.to_owned();
     page.split(&format!("```{language}\n")).skip(1).map(block).collect()
 }
 
-/// Every page with commands or configurations.
+/// Returns every page with commands or configurations.
 fn pages() -> Vec<String> {
     let docs = std::fs::read_dir(workspace().join("docs")).unwrap();
     let names = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -26,12 +26,12 @@ fn pages() -> Vec<String> {
     std::iter::once("README.md".to_owned()).chain(pages).collect()
 }
 
-/// The whole configuration of the gateway page.
+/// Returns the complete configuration on the gateway page.
 fn whole() -> String {
     blocks("docs/gateway.md", "toml").swap_remove(0)
 }
 
-/// The configuration with the block's keys in the place of its own.
+/// Returns the configuration with its keys replaced by those of the block.
 fn with(whole: &str, block: &str) -> String {
     let mut config: toml::Table = whole.parse().unwrap();
     for (name, part) in block.parse::<toml::Table>().unwrap() {
@@ -41,7 +41,7 @@ fn with(whole: &str, block: &str) -> String {
     config.to_string()
 }
 
-/// The block with its optional keys, which are commented out.
+/// Returns the block with its optional keys no longer commented out.
 fn uncommented(block: &str) -> String {
     let is_key = |line: &str| {
         line.split_once(" = ")
@@ -54,7 +54,7 @@ fn uncommented(block: &str) -> String {
     block.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The code with which the gateway refuses a configuration.
+/// Returns the code with which the gateway refuses a configuration.
 fn refusal(bench: &Bench, config: &str) -> String {
     bench.write("gateway.toml", config);
     let run = bench.run("mcp run --config gateway.toml -- true");
@@ -71,7 +71,7 @@ fn documented_configurations_lack_only_their_files() {
     for page in pages() {
         for block in blocks(&page, "toml") {
             let expected: &[&str] = match page.as_str() {
-                // The plan's approval binds a session, which the page says how to name.
+                // The plan's approval binds a session. The page explains how to name one.
                 "docs/plans.md" => &["CONFIG_CONFLICT"],
                 "docs/metrics.md" | "docs/traces.md" => &["KEY_FILE_MISSING", "FEATURE_MISSING"],
                 _ => &["KEY_FILE_MISSING"],
@@ -105,7 +105,7 @@ fn documented_demo_is_what_the_demo_prints() {
     let printed = rows(&printed);
     assert_eq!(rows(&blocks("docs/demo.md", "text")[0]), printed);
     assert_eq!(printed.len(), 65, "a heading, and two lines for each thing done");
-    // The README has some of the pairs, in their order.
+    // The README shows some of the pairs, in order.
     let shown = blocks("README.md", "text").swap_remove(0);
     let shown: Vec<&str> = shown.lines().collect();
     let mut pairs = printed[1..].chunks(2);
@@ -113,7 +113,7 @@ fn documented_demo_is_what_the_demo_prints() {
     assert_eq!(shown.len(), 10);
 }
 
-/// Runs a script in the bench's folder, with programs of these names before all others.
+/// Runs a script in the bench's folder, with these programs first on the path.
 fn shell(bench: &Bench, script: &str, stubs: &[(&str, &str)]) -> std::process::Output {
     let bin = bench.folder().join("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -136,7 +136,7 @@ fn shell(bench: &Bench, script: &str, stubs: &[(&str, &str)]) -> std::process::O
         .unwrap()
 }
 
-/// Runs a script that has to succeed; gives its standard error.
+/// Runs a script that must succeed. Returns its standard error.
 #[track_caller]
 fn runs(bench: &Bench, script: &str, stubs: &[(&str, &str)]) -> String {
     let run = shell(bench, script, stubs);
@@ -145,7 +145,7 @@ fn runs(bench: &Bench, script: &str, stubs: &[(&str, &str)]) -> String {
     err
 }
 
-/// Asks for a verb's help behind all that the page gives it, which stops at the first option or value that it does not know.
+/// Stub that adds `--help` behind the documented arguments. An unknown option or value still fails, because it comes first.
 #[cfg(unix)]
 const PARSER: &str = r#"
 n=$#; placed=
@@ -181,7 +181,7 @@ fn documented_json_is_json() {
     let mut checked = 0;
     for page in pages() {
         for block in blocks(&page, "json") {
-            // The log's format has a text a line, cut short where it says so.
+            // In the page of the log format, each line is one JSON text, some of them shortened with `…`.
             let block = block.replace(", …", "");
             let is_log = page == "docs/log-format.md";
             let texts: Vec<&str> = if is_log { block.lines().collect() } else { vec![&block] };
@@ -194,7 +194,7 @@ fn documented_json_is_json() {
     assert!(checked >= 6, "{checked}");
 }
 
-/// A server with the two tools of which the pages speak.
+/// Shell script of a server with the two tools that the pages use.
 #[cfg(unix)]
 const FILES: &str = r#"
 while IFS= read -r line; do
@@ -210,7 +210,7 @@ while IFS= read -r line; do
 done
 "#;
 
-/// The commands of a script, without comments.
+/// Returns the commands of a script without comments.
 fn commands(script: &str) -> BTreeSet<String> {
     let script = script.replace("\\\n ", "");
     let lines = script.lines().map(|line| line.split("  #").next().unwrap().trim());
@@ -230,7 +230,7 @@ fn documented_gateway_answers_as_the_readme_says() {
     runs(&bench, &scripts[0], &stubs);
     bench.write("gateway.toml", whole());
 
-    // As the client starts it.
+    // Runs the command as the client starts it.
     let shown = blocks("README.md", "json");
     let client: Value = serde_json::from_str(&shown[0]).unwrap();
     assert_eq!(client, serde_json::from_str::<Value>(&blocks("docs/gateway.md", "json")[0]).unwrap());

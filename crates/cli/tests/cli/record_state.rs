@@ -1,4 +1,4 @@
-//! The record's state: a log that does not go on from it is not opened.
+//! The record's state: a log that does not continue from its state is not opened.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::audit_log::{FIRST, copy, decide};
 use crate::bench::{Bench, RECORD_OPTIONS as LOG, Run};
 use crate::desk::open;
 
-/// Runs with all that is on standard error.
+/// Runs a command and returns all of standard error with it.
 fn loud(bench: &Bench, line: &str) -> Run {
     bench.run_loud(&line.split_whitespace().collect::<Vec<_>>(), "")
 }
@@ -126,7 +126,7 @@ mod gateway {
         bench.ok("audit verify log --key log.vkey --state record.state");
         let one = bench.read("record.state");
         assert!(one.contains("example.com/log/1"), "{one}");
-        // A numbered log, and then the whole folder.
+        // Deletes a numbered log, and then the whole folder.
         for gone in ["log/1", "log"] {
             std::fs::remove_dir_all(bench.path(gone)).unwrap();
             let run = bench.run("audit verify log --key log.vkey --state record.state");

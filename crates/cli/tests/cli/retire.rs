@@ -1,4 +1,4 @@
-//! Ways on from a log that no gateway opens.
+//! Recovery from a log that no gateway opens.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn a_start_that_fails_names_the_way_on() {
 
 const RETIRE: &str = "audit retire log --key log.key --origin example.com/next";
 
-/// A session that records under another origin.
+/// Runs a session that records under another origin.
 fn next_session(bench: &Bench, key: &str) -> Run {
     let options = LOG.replace("example.com/log", "example.com/next").replace("log.key", key);
     let call = json!({"call_id": "n", "tool": "search", "args": {}});
@@ -61,7 +61,7 @@ fn damaged_log_is_retired_for_another_one() {
     assert_eq!((&of_log["origin"], &of_log["code"]), (&json!("example.com/log"), &json!("AUDIT_CORRUPT")));
     assert!(of_log["latest"].as_str().unwrap().starts_with("example.com/log\n7\n"), "{of_log}");
 
-    // The next session goes on behind the entry that names the note.
+    // The next session starts after the entry that names the note.
     let run = next_session(&bench, "log.key");
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
     let first = &bench.entries()[0];
@@ -73,7 +73,7 @@ fn damaged_log_is_retired_for_another_one() {
     assert_eq!(done["next"], key);
     let told = bench.ok(&format!("audit verify log --key {key} --state log.state"));
     assert!(told.starts_with("5 entries of example.com/next verified"), "{told}");
-    // A session that was not told of it does not begin over either.
+    // A session under the old origin does not start over either.
     let run = decide(&bench, "b", 1, "");
     assert!(run.code == 1 && run.err.starts_with("error AUDIT_"), "{run:?}");
 }
@@ -155,7 +155,7 @@ fn interrupted_rename_is_finished() {
     log(&bench, "a", 2);
     damage(&bench);
     let done = bench.run(&format!("{RETIRE} --json")).value();
-    // As a process leaves it that was killed behind the rename.
+    // State after a kill that followed the rename.
     std::fs::remove_dir_all(bench.path("log")).unwrap();
     let state = bench.read("log.state");
     let mut state: Value = serde_json::from_str(&state).unwrap();
@@ -168,7 +168,7 @@ fn interrupted_rename_is_finished() {
     assert_eq!(bench.entries().len(), 1);
 }
 
-/// Takes the log that goes on out of the state, as if the process had been killed before that was saved.
+/// Removes the next log from the state, as if the process had been killed before it saved that log.
 fn forget_next(bench: &Bench) {
     let mut state: Value = serde_json::from_str(&bench.read("log.state")).unwrap();
     let logs = state["logs"].as_array_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Several processes that write into one folder, each into a log of its own.
+//! Several processes that record into one folder, each into its own log.
 
 #![cfg(unix)]
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::mcp::{Client, gateway};
 
-/// A gateway's clients, all at once.
+/// Starts this many clients, each with its own gateway.
 fn clients(bench: &Bench, count: usize) -> Vec<Client> {
     (0..count).map(|_| Client::start(bench)).collect()
 }
@@ -16,7 +16,7 @@ fn verify(bench: &Bench) -> Value {
     bench.run("audit verify log --key log.vkey --json").value()
 }
 
-/// The names of the logs, in the order in which `audit verify` has them.
+/// Returns the names of the logs in the order of `audit verify`.
 fn names(report: &Value) -> Vec<&str> {
     report["logs"].as_array().unwrap().iter().map(|log| log["log"].as_str().unwrap()).collect()
 }
@@ -31,7 +31,7 @@ fn five_processes_of_one_configuration_leave_logs_that_verify() {
             assert_eq!(ran["content"][0]["text"], "done", "{ran}");
         }
     }
-    // While they are written and afterwards.
+    // Verifies while the logs are written and afterwards.
     assert_eq!(names(&verify(&bench)), [".", "1", "2", "3", "4"]);
     for client in all {
         assert_eq!(client.end(), (0, String::new()));
@@ -39,7 +39,7 @@ fn five_processes_of_one_configuration_leave_logs_that_verify() {
     let report = verify(&bench);
     let logs = report["logs"].as_array().unwrap();
     for log in logs {
-        // A session with its end, its server, and of each of three calls its decision and its outcome.
+        // The session's start and end, its server, and a decision and an outcome for each of three calls.
         assert_eq!((&log["records"], &log["tail_bytes"]), (&json!(9), &json!(0)), "{log}");
     }
     let origins: Vec<_> = logs.iter().map(|log| log["origin"].as_str().unwrap()).collect();
@@ -50,7 +50,7 @@ fn five_processes_of_one_configuration_leave_logs_that_verify() {
     assert!(text.ends_with("5 logs verified\n"), "{text}");
     let stats = bench.run("stats log --json").value();
     assert_eq!((&stats["total"]["accepted"], &stats["agents"]["bot"]["accepted"]), (&json!(15), &json!(15)));
-    // The numbers are used again.
+    // The next processes reuse the numbers.
     let (first, second) = (Client::start(&bench), Client::start(&bench));
     drop((first.end(), second.end()));
     assert_eq!(names(&verify(&bench)), [".", "1", "2", "3", "4"]);
@@ -78,7 +78,7 @@ fn entries_of_several_logs_are_merged_by_time() {
         assert!(lines.iter().all(|line| line.starts_with(".   ") || line.starts_with("1   ")), "{shown}");
     }
     assert_eq!(bench.run("audit tail log -n 1 --json").out.lines().count(), 1);
-    // One log alone is as it ever was.
+    // A single log is shown as before.
     let one = bench.run("audit show log/1 --json").out;
     assert!(one.lines().count() == 7 && one.starts_with("{\"seq\":1,"), "{one}");
     assert_eq!(bench.run("stats log/1 --json").value()["total"]["accepted"], 2);

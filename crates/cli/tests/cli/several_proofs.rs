@@ -1,4 +1,4 @@
-//! Receipts, proofs and tiles of a folder of three logs.
+//! Receipts, proofs and tiles for a folder of three logs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Stdio};
@@ -9,7 +9,7 @@ use crate::audit_log::{CHECK, log};
 use crate::bench::{Bench, RECORD_OPTIONS};
 use crate::desk::open;
 
-/// A `check` that decided on these calls and holds its log until its input ends.
+/// Starts a `check` that has decided on these calls and holds its log until its input ends.
 fn holder(bench: &Bench, ids: &[&str]) -> Child {
     let line = format!("{CHECK} {RECORD_OPTIONS}");
     let mut command = bench.command(&line.split_whitespace().collect::<Vec<_>>());
@@ -24,7 +24,7 @@ fn holder(bench: &Bench, ids: &[&str]) -> Child {
     child
 }
 
-/// Three logs: `a1` is in the first and in `1`, `b1` in `1` alone, and `c1`, `c2` and `c-refused` in `2`.
+/// Returns three logs: the first has `a1`, log `1` has `a1` and `b1`, and log `2` has `c1`, `c2` and `c-refused`.
 fn three_logs() -> Bench {
     let bench = open();
     let (mut first, mut second) = (holder(&bench, &["a1"]), holder(&bench, &["a1", "b1"]));
@@ -87,7 +87,7 @@ fn number_that_several_logs_have_needs_a_log() {
     }
     let said = bench.run(&format!("{RECEIPT} --seq 3")).err;
     assert!(said.contains("logs ., 1 and 2 have it, choose one with --log"), "{said}");
-    // The third alone has so many.
+    // Only the third log has seven entries.
     for proof in ["--seq 7", "--seq 1 --log 2"] {
         let text = bench.ok(&format!("{PROVE} {proof}"));
         bench.feed("merkle verify-inclusion", &text).done();
@@ -119,7 +119,7 @@ fn tiles_of_every_log_lie_in_a_folder_of_its_number() {
         let note = bench.path(log["out"].as_str().unwrap()).join("checkpoint");
         assert_eq!(std::fs::read_to_string(note).unwrap(), verified["note"].as_str().unwrap());
     }
-    // Tiles of a log that is gone, or of another one.
+    // Tiles of another log, and tiles of a deleted log.
     std::fs::copy(bench.path("tiles/1/checkpoint"), bench.path("tiles/2/checkpoint")).unwrap();
     bench.fails(EXPORT, 3, "AUDIT_SIGNATURE");
     std::fs::remove_dir_all(bench.path("tiles/2")).unwrap();

@@ -6,7 +6,7 @@ use crate::desk::{draft, open, sign};
 
 const SIMULATE: &str = "simulate log --trust-root root.json";
 
-/// Has a session decide on calls of which two are accepted; with all arguments of searches on record.
+/// Runs a session of six calls, two of which are accepted. Records all arguments of searches.
 fn decide(bench: &Bench, agent: &str) {
     let call =
         |id: u32, tool: &str, args: Value| json!({"call_id": format!("c{id}"), "tool": tool, "args": args});
@@ -24,7 +24,7 @@ fn decide(bench: &Bench, agent: &str) {
     assert_eq!((run.code, run.err.as_str()), (3, ""), "{run:?}");
 }
 
-/// Signs the next version of the desk's registry, in which something is other.
+/// Signs version 2 of the desk's registry with a change.
 fn next(bench: &Bench, change: impl FnOnce(&mut Value)) {
     let mut value = draft();
     value["version"] = json!(2);
@@ -53,7 +53,7 @@ fn under_the_registry_that_was_in_force_nothing_changes() {
     );
     assert_eq!((&told["undetermined"], &told["total"]["undetermined"]), (&json!(0), &json!({})));
     assert_eq!(told["registry"]["version"], 1);
-    // Those of the refund are not on record, and the sixth was never a call.
+    // The record has no arguments of the refund, and the sixth decision has no call.
     assert_eq!(told["total"]["same"], 4);
     assert_eq!(told["total"]["carried"], json!({"arguments": 1, "call": 1}));
     let text = bench.ok(&format!("{SIMULATE} --key log.vkey --registry reg.json"));
@@ -77,7 +77,7 @@ fn what_changes_is_counted_by_agent_and_tool_and_the_first_calls_are_shown() {
     assert_eq!(tools, ["(unknown)", "desk:refund", "desk:search"].map(|tool| ("support-bot", tool)));
     let search = &rows[2]["counts"];
     assert_eq!((&search["same"], &search["accepted_to_refused"]), (&json!(1), &json!({"ARGS_SCHEMA": 1})));
-    // Whether the third would have come with a goal nobody asked: it never came so far.
+    // The third call was refused before its goal was checked.
     assert_eq!(search["undetermined"], json!({"goal": 1}));
     assert_eq!(rows[1]["counts"]["refused_to_accepted"], json!({"APPROVAL_REQUIRED": 1}));
     assert_eq!(rows[0]["counts"]["carried"], json!({"call": 1}), "the made-up names have one row");
@@ -151,7 +151,7 @@ fn a_log_that_does_not_verify_gives_nothing_and_without_a_key_nothing_is_verifie
     let run = bench.run(&format!("{command} --json"));
     assert!(run.code == 0 && run.err.starts_with("note: nothing was verified"), "{run:?}");
     assert_eq!(json(&run)["verified"], false);
-    // What comes behind the last checkpoint is not under the key.
+    // The checkpoints do not cover entries that follow the last one.
     bench.write(FIRST, &good);
     decide(&bench, "reader");
     let whole = bench.read(FIRST);
@@ -200,7 +200,7 @@ fn a_registry_that_does_not_verify_is_refused_as_every_other_verb_refuses_it() {
         other["payload"] = json!(payload);
         other.to_string()
     };
-    // Whatever is wrong with what was not signed, that it was not signed is what is told.
+    // The verb reports that the registry is not validly signed, whatever else is wrong with it.
     for (name, text) in [
         ("empty.json", String::new()),
         ("noise.json", "hello".to_owned()),
@@ -215,7 +215,7 @@ fn a_registry_that_does_not_verify_is_refused_as_every_other_verb_refuses_it() {
             assert_eq!((run.code, run.out.as_str(), run.err), (3, "", verified.err.clone()), "{name}");
         }
     }
-    // That there is nothing to look at is no answer.
+    // An unreadable registry is an error (exit 1), not a refusal (exit 3).
     bench.fails(&format!("{SIMULATE} --registry none.json"), 1, "FILE_MISSING");
     bench.fails(&format!("{SIMULATE} --registry log"), 1, "FILE_UNREADABLE");
     bench.fails("simulate log --trust-root none.json --registry reg.json", 1, "FILE_MISSING");
@@ -231,7 +231,7 @@ fn a_pipeline_is_told_of_answers_that_cannot_be_told_apart_from_those_that_chang
     };
     let (change, undetermined) = ("--fail-on-change", "--fail-on-undetermined");
     let both = format!("{change} {undetermined}");
-    // Without what was in force, the answer to one call cannot be told; none is another one.
+    // Without the former registry, the answer to one call is undetermined; no answer changes.
     next(&bench, |value| value["tools"][3]["impact"] = json!("write"));
     for (more, expected) in [("", 0), (change, 0), (undetermined, 3), (&both, 3)] {
         assert_eq!(code("next.json", more), expected, "undetermined, {more}");

@@ -1,4 +1,4 @@
-//! Acceptance rates of a log, counted once and followed.
+//! Acceptance rates of a log, once and with `--watch`.
 
 use std::io::Write as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -45,7 +45,7 @@ fn stats_refuse_what_is_no_log() {
         bench.write("log/000000000001.jsonl", text);
         bench.fails("stats log", 1, "AUDIT_CORRUPT");
     }
-    // A last line that does not end yet is being written, or was torn.
+    // A last line without a newline is still being written, or was torn.
     bench.write("log/000000000001.jsonl", "{\"seq\":1,\"type\":\"dec");
     assert_eq!(bench.run("stats log --json").value()["total"]["accepted"], 0);
 }
@@ -155,9 +155,9 @@ fn watched_through_a_pipe_stats_are_a_line_for_each_interval_until_nobody_reads(
     }
 }
 
-/// Runs a command in a pseudo terminal of so many columns and rows, copies what it writes, interrupts it when a line comes,
-/// and says in the end how it ended. An ignored SIGINT is inherited, and Ctrl-C would do nothing: the command gets the default.
-/// After two minutes the alarm ends it, and with its terminal the command.
+/// Runs a command in a pseudo terminal of this many columns and rows and copies its output. Each line of input presses Ctrl-C;
+/// at the end it prints the exit code. The command gets the default SIGINT handler: an inherited ignored SIGINT would make
+/// Ctrl-C a no-op. After two minutes an alarm ends the script, and with its terminal the command.
 #[cfg(target_os = "linux")]
 const TERMINAL: &str = r#"
 import fcntl, os, pty, select, signal, struct, sys, termios
@@ -183,7 +183,7 @@ _, status = os.waitpid(pid, 0)
 os.write(1, b"ended %d\n" % os.waitstatus_to_exitcode(status))
 "#;
 
-/// `stats --watch` in a terminal. It ends with the test.
+/// `stats --watch` in a terminal. Ends with the test.
 #[cfg(target_os = "linux")]
 struct Terminal {
     child: Child,
@@ -209,7 +209,7 @@ impl Terminal {
         Self { keys: child.stdin.take().unwrap(), child, from }
     }
 
-    /// Presses Ctrl-C; gives what came until the end, and how it ended.
+    /// Presses Ctrl-C. Returns the remaining lines and the exit line.
     fn interrupt(mut self) -> (Vec<String>, String) {
         self.keys.write_all(b"\n").unwrap();
         let mut lines: Vec<_> = self.from.iter().collect();
@@ -242,7 +242,7 @@ fn watched_in_a_terminal_stats_are_drawn_anew_when_an_entry_comes_until_ctrl_c()
     assert!(next(&terminal.from, "first").starts_with("first   "));
     assert!(next(&terminal.from, "second").ends_with("█  100.0%  alarm 0%\u{1b}[K"));
     let (rest, ended) = terminal.interrupt();
-    // All that is to be seen of it is what the terminal itself makes of the key.
+    // The only further output is the terminal's echo of the key.
     assert_eq!((rest, ended.trim_start_matches("\u{1b}[J")), (vec![], "^Cended -2"));
 }
 

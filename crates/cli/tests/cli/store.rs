@@ -1,4 +1,4 @@
-//! The store of spent approvals: made beforehand, made anew, named on record.
+//! The store of spent approvals: created in advance, created again, and named in the record.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::desk;
 
 const STORE: &str = "gate.key.spent.sqlite";
 
-/// Mints a token for call `c1`, a refund of ticket 7, in session `s1`.
+/// Mints a token for call `c1`, a refund of ticket 7 in session `s1`.
 fn mint(bench: &Bench) -> String {
     bench.write("mint.json", "{\"id\":7}");
     let bindings = "--session s1 --agent support-bot --audience check --registry-version 1 --principal local";
@@ -17,7 +17,7 @@ fn mint(bench: &Bench) -> String {
     token.trim_end().to_owned()
 }
 
-/// Code of the answer to that call with this token.
+/// Returns the code of the decision on that call with this token.
 fn check(bench: &Bench, token: &str) -> String {
     let line = json!({"call_id": "c1", "tool": "refund", "args": {"id": 7}, "approval": token});
     let run = bench.feed(
@@ -45,7 +45,7 @@ fn a_deleted_store_brings_no_spent_token_back() {
     assert_eq!(check(&bench, &token), "APPROVAL_SPENT");
     remove_store(&bench);
     assert_eq!(check(&bench, &token), "STORE_TOO_NEW");
-    // A token that is minted from then on passes.
+    // A token minted after the new store was created passes.
     assert_eq!(check(&bench, &mint(&bench)), "-");
 }
 

@@ -1,6 +1,6 @@
 use crate::bench::{Bench, Run};
 
-/// A gate's key, a file of arguments, and the bindings that every token needs.
+/// A gate's key, a file of arguments, and the bindings that every token requires.
 struct Mint {
     bench: Bench,
 }
@@ -23,7 +23,7 @@ impl Mint {
         Self { bench }
     }
 
-    /// The required bindings, some of them replaced, others added.
+    /// Returns the required bindings, some of them replaced and others added.
     fn args<'a>(verb: &'a str, changed: &[(&'a str, &'a str)]) -> Vec<&'a str> {
         let mut args = vec!["token", verb];
         for (name, value) in REQUIRED {
@@ -87,7 +87,7 @@ fn verify_names_the_binding_that_differs_to_the_key_holder() {
         let run = mint.verify(&token, &changed);
         assert!(run.code == 3 && run.err.contains(&format!(" {name}")), "{run:?}");
     }
-    // Without the key, nothing is said of what the token holds.
+    // Without the key, the error reveals nothing of the token's content.
     mint.bench.ok("keys generate --kind hmac --out other.key");
     let run = mint.verify(&token, &[("--key-file", "other.key"), ("--session", "s2")]);
     assert_eq!(run.err, "error APPROVAL_INVALID: the approval is not valid for this call\n");

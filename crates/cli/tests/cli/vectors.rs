@@ -1,4 +1,4 @@
-//! The public vectors of the crates below, through the command line.
+//! The public vectors of the library crates, run through the command line.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bench::Bench;
 
-/// The vectors of one folder, with their names.
+/// Returns the vectors of one folder, with their names.
 fn vectors(folder: &str) -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors").join(folder);
     let mut found: Vec<(String, Value)> = std::fs::read_dir(folder)
@@ -22,7 +22,7 @@ fn vectors(folder: &str) -> Vec<(String, Value)> {
     found
 }
 
-/// A text, written out or as so many times another.
+/// Returns a text that is written out, or given as `repeat` and `times`.
 fn text(value: &Value) -> String {
     if let Some(text) = value.as_str() {
         return text.to_owned();
@@ -31,7 +31,7 @@ fn text(value: &Value) -> String {
     value["repeat"].as_str().unwrap().repeat(times)
 }
 
-/// Where a vector's input, put into `input.json`, is read as its recipe says.
+/// Writes a vector's input to `input.json` and returns the command that reads it under the vector's recipe.
 fn put_input(bench: &Bench, vector: &Value) -> Vec<String> {
     let bytes = match vector.get("input_base64") {
         Some(base64) => Base64::decode_vec(base64.as_str().unwrap()).unwrap(),
@@ -68,7 +68,7 @@ fn what_strict_json_refuses_is_refused_with_its_code_and_place() {
 #[test]
 fn goals_are_pinned_and_held_against_the_pin_as_their_vectors_say() {
     let bench = Bench::new();
-    // The command line pins at the time it is: what needs another time is left to the library.
+    // why: the command line pins at the current time. The library's tests cover vectors that need another time.
     let of_time = ["ASK_EXPIRED", "ASK_NOT_YET", "ASK_TTL"];
     let mut refused = 0;
     for (name, vector) in vectors("pinned-ask/accept").into_iter().chain(vectors("pinned-ask/reject")) {
@@ -131,7 +131,7 @@ fn constraints_hold_at_the_gate_as_their_vectors_say() {
         .into_iter()
         .chain(vectors("registry/reject"))
         .filter(|(_, vector)| vector.get("constraint").is_some())
-        // The others are constraints that no registry can have; the library's own test reads those.
+        // The other constraints cannot be in a registry; the library's test covers them.
         .filter(|(_, vector)| vector.get("code").is_none_or(|code| code == "ARGS_CONSTRAINT"))
         .collect();
     let name = |number: usize| format!("tool_{number:03}");
@@ -185,8 +185,8 @@ fn constraints_hold_at_the_gate_as_their_vectors_say() {
     }
 }
 
-/// How the profile's own verb is told what a vector says, where it can be told in files and options. The vectors with
-/// limits or files that no operator could set are left to `proposal conformance`.
+/// Writes a vector's files and returns the arguments of `proposal verify`, or `None` if files and options cannot express the
+/// vector. `proposal conformance` covers vectors with limits or files that no operator can set.
 fn put_proposal(bench: &Bench, vector: &Value) -> Option<Vec<String>> {
     let text = |value: &Value, name: &str| match value.get(format!("{name}_text")) {
         Some(text) => Some(text.as_str().unwrap().to_owned()),
@@ -280,13 +280,13 @@ fn proposals_are_allowed_or_refused_as_their_vectors_say() {
         };
         refused += u32::from(exit != 0);
         if run.code == 1 && exit != 1 {
-            // What is no JSON is a file that cannot be read.
+            // Malformed JSON is a file that cannot be read.
             let came = report["error"]["code"].as_str().unwrap();
             assert!(came.starts_with("JSON_"), "{name}: {run:?}");
             continue;
         }
         assert_eq!(run.code, exit, "{name}: {run:?}");
-        // In a file there is no request that could be invalid.
+        // A proposal in a file has no request that could be invalid.
         let code = code.map(|code| code.replace("PIC_INVALID_REQUEST", "PIC_SCHEMA_INVALID"));
         assert_eq!(report["error"]["code"].as_str(), code.as_deref(), "{name}: {run:?}");
         if let Some(place) = vector.get("place") {
