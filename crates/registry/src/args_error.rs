@@ -38,7 +38,7 @@ fn misfit(place: &str, keyword: &str) -> String {
 }
 
 impl ArgsError {
-    /// Mismatch of unknown place and keyword.
+    /// Returns a mismatch with unknown place and keyword.
     pub(crate) const fn somewhere() -> Self {
         Self::Schema { place: String::new(), keyword: String::new() }
     }

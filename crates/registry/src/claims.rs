@@ -10,7 +10,7 @@ const MAX_NAMES: usize = 64;
 /// Longest name kept, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Longest claims that are parsed, in bytes. Of longer ones only the digest is kept.
+/// Largest claims that are parsed, in bytes. Larger ones yield a digest only.
 const MAX_READ_BYTES: usize = 64 * 1_024;
 
 /// Statements of an agent about itself. They go into the record and have no other effect.
@@ -32,7 +32,7 @@ pub struct AgentClaims {
 }
 
 impl AgentClaims {
-    /// Reads claims.
+    /// Parses an agent's claims.
     #[must_use]
     pub fn from_json(bytes: &[u8]) -> Self {
         let mut claims = Self { digest: Digest::of(bytes), tools: Vec::new(), tags: Vec::new() };

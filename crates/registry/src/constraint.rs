@@ -8,9 +8,9 @@ use crate::place::ArgPlace;
 /// Restriction of one argument that JSON Schema cannot express.
 ///
 /// Applies to the string at its place, or to every string of an array there; any other type is refused. If the place
-/// is absent the constraint does not apply: the schema's `required` decides whether it may be absent. A place counts
+/// is absent, the constraint does not apply; the schema's `required` decides whether it may be absent. A place counts
 /// as absent only where it could exist. Below a string, a number or an array (unless the place continues with an
-/// index) the constraint cannot see, and refuses.
+/// index), the constraint cannot see the value, and refuses.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "ConstraintFields", into = "ConstraintFields")]
 pub struct Constraint {
@@ -57,7 +57,7 @@ struct EmailFields {
 }
 
 impl Constraint {
-    /// Restricts a path to folders. Absolute roots match absolute paths only, relative roots relative paths.
+    /// Restricts a path to folders. Absolute roots match absolute paths only, relative roots match relative paths only.
     ///
     /// # Errors
     /// [`ConstraintError`] without roots, or when one is not a plain path.

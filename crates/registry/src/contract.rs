@@ -23,7 +23,7 @@ pub enum ContractError {
     /// The contract has expired, or was issued in the future.
     #[error("the session's contract has expired")]
     Expired,
-    /// The snapshot of the contract is revoked, or is not the one in force under its version.
+    /// The contract's snapshot is revoked, or another snapshot is in force under its version.
     #[error("the registry that the session's contract was made under no longer counts")]
     Superseded,
     /// The registry is stale, or the agent or one of its ancestors is unknown or revoked.
@@ -143,7 +143,7 @@ impl SessionContract {
             return Err(AgentError::Revoked.into());
         }
         line.try_for_each(|agent| view.agent(agent, now).map(drop))?;
-        // The contract was negotiated under a later registry than the one at hand.
+        // why: the contract was negotiated under a later registry than the current one.
         if self.registry_version > snapshot.version() {
             return Err(AgentError::Freshness(FreshnessError::Stale).into());
         }
@@ -183,7 +183,7 @@ impl SessionContract {
     /// Opens a sealed contract. The tag is verified before any member is read.
     ///
     /// # Errors
-    /// [`ContractError::Invalid`] when the key did not seal it, [`ContractError::Expired`] when it has run out.
+    /// [`ContractError::Invalid`] if the key did not seal it, [`ContractError::Expired`] if it has expired.
     pub fn open(text: &str, key: &MacKey, now: Timestamp) -> Result<Self, ContractError> {
         let sealed = SealedText::parse(PREFIX, text).map_err(|_| ContractError::Invalid)?;
         let payload = sealed.open(LABEL, key).map_err(|_| ContractError::Invalid)?;

@@ -84,8 +84,8 @@ impl RegistryDraft {
     /// Registers an agent's capabilities. Replaces an entry with a lower version.
     ///
     /// # Errors
-    /// [`ContentError`] when the capabilities are not fit for a registry, a tool of theirs has no entry, the version is
-    /// not above that of the entry that is there, or the agent is revoked.
+    /// [`ContentError`] if the capabilities are invalid, one of their tools has no entry, the version is not above that
+    /// of the existing entry, the agent is revoked, its id looks like another one, or there are too many agents.
     pub fn register(
         &mut self,
         capabilities: Capabilities,
@@ -111,7 +111,7 @@ impl RegistryDraft {
     /// Adds or replaces the entry of a tool.
     ///
     /// # Errors
-    /// [`ContentError`] when there are too many tools, or its name could be taken for another one.
+    /// [`ContentError`] if there are too many tools, or the name looks like another one.
     pub fn add_tool(&mut self, entry: ToolEntry) -> Result<(), ContentError> {
         if !self.tools.contains_key(entry.tool()) {
             check_count("/tools", "tools", self.tools.len().saturating_add(1), MAX_ENTRIES)?;
@@ -124,7 +124,7 @@ impl RegistryDraft {
     /// Adds or replaces the entry of a server.
     ///
     /// # Errors
-    /// [`ContentError`] when its instructions are too long, or its `serverInfo` is not an object.
+    /// [`ContentError`] if its instructions are too long, or its `serverInfo` is not an object.
     pub fn add_server(&mut self, entry: ServerEntry) -> Result<(), ContentError> {
         entry.check()?;
         self.servers.insert(entry.server().clone(), entry);

@@ -46,7 +46,8 @@ impl RefreshError {
         }
     }
 
-    /// Whether the same bytes fail at every attempt: the bytes are at fault, or a counter that only rises.
+    /// Returns `true` if the same bytes fail at every attempt: the bytes are invalid, or their version
+    /// is not above the accepted one.
     const fn is_lasting(&self) -> bool {
         matches!(
             self,
@@ -74,7 +75,7 @@ pub(crate) struct RegistryFile {
 
 #[derive(Debug, Default)]
 struct Tried {
-    /// Last attempt; `None` if the next look must read the file in any case.
+    /// Last attempt; `None` if the next call of [`look`](RegistryFile::look) must read the file in any case.
     last: Option<Try>,
     /// Last reported failure, with the state of the file.
     reported: Option<(Option<Stamp>, &'static str)>,
@@ -84,7 +85,7 @@ struct Tried {
 struct Try {
     stamp: Option<Stamp>,
     at: Timestamp,
-    /// Wait before the next attempt, in milliseconds; `None` if it would end the same way.
+    /// Wait before the next attempt, in milliseconds; `None` if it would fail the same way.
     wait: Option<u32>,
 }
 
@@ -142,7 +143,7 @@ impl RegistryFile {
             Err(error) if error.is_lasting() => None,
             Err(_) => Some(waited.map_or(FIRST_WAIT, |wait| wait.saturating_mul(2).min(LAST_WAIT))),
         };
-        // The confirmed registry need not be the present content of the file.
+        // why: the file may hold another registry than the one just confirmed, so it must be read again.
         tried.last = (!confirms || done.is_err()).then_some(Try { stamp: stamp.clone(), at: now, wait });
         let failed = done.as_ref().err().map(|error| (stamp, error.code()));
         if tried.reported != failed {

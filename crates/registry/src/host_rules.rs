@@ -20,8 +20,8 @@ const MAX_ADDRESS_BYTES: usize = 254;
 /// Allowed schemes and hosts of a URL.
 ///
 /// The grammar is deliberately narrower than RFC 3986: no user information, no escapes or capitals in the host, no
-/// IPv6 literal, and none of the forms that URL parsers read differently. It bounds the target of the request, not of
-/// a redirect, nor the address that the name resolves to.
+/// IPv6 literal, and none of the forms that URL parsers read differently. It restricts the target of the request, but
+/// neither a redirect nor the address that the name resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UrlRule {
     schemes: Vec<Box<str>>,

@@ -20,7 +20,7 @@ pub enum LimitError {
     Per,
 }
 
-/// Call limits of one session: in total, and within a time window. An absent limit does not bound.
+/// Call limits of one session: in total, and within a time window. An absent limit sets no bound.
 ///
 /// For an agent they count all calls of the session, for a tool the session's calls of that tool. The gate counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -33,13 +33,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Creates limits that bound nothing.
+    /// Returns limits without any bound.
     #[must_use]
     pub const fn none() -> Self {
         Self { max_calls: None, rate: None }
     }
 
-    /// Sets the most calls of a session.
+    /// Sets the maximum number of calls in a session.
     ///
     /// # Errors
     /// [`LimitError::Calls`] outside 1 to 100,000.
@@ -51,20 +51,20 @@ impl Limits {
         Ok(self)
     }
 
-    /// Sets the most calls within a time window.
+    /// Sets the maximum number of calls within a time window.
     #[must_use]
     pub const fn with_rate(mut self, rate: Rate) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// Most calls of a session.
+    /// Maximum number of calls in a session.
     #[must_use]
     pub fn max_calls(&self) -> Option<u32> {
         self.max_calls.map(|count| count.0)
     }
 
-    /// Most calls within a time window.
+    /// Maximum number of calls within a time window.
     #[must_use]
     pub const fn rate(&self) -> Option<Rate> {
         self.rate
@@ -97,7 +97,7 @@ impl Rate {
         Ok(Self { calls: CallCount::new(calls)?, per })
     }
 
-    /// Most calls in a window.
+    /// Maximum number of calls in a window.
     #[must_use]
     pub const fn calls(&self) -> u32 {
         self.calls.0

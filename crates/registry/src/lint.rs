@@ -33,7 +33,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Part of a draft that is valid and probably a mistake.
+/// Valid part of a draft that is probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
     code: &'static str,
@@ -186,7 +186,7 @@ fn lint_agents(draft: &RegistryDraft, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Reports names that are distinct here, and equal for a host that drops or joins server names.
+/// Reports names that are distinct in the registry, but equal for a host that drops or joins server names.
 fn lint_names(draft: &RegistryDraft, findings: &mut Vec<Finding>) {
     let mut by_name = BTreeMap::new();
     let mut by_joined = BTreeMap::new();

@@ -65,7 +65,7 @@ impl Mark {
         Ok(())
     }
 
-    /// Returns the mark to store after this one was accepted on top of the stored one.
+    /// Returns the mark to store once this one is accepted after the stored one.
     ///
     /// # Errors
     /// As [`check_after`](Self::check_after), and [`MarkError::Full`] for more revoked keys than a mark holds.
@@ -79,7 +79,7 @@ impl Mark {
         Ok(raised)
     }
 
-    /// Returns the mark to store, for a registry verified against `seen`, when `stored` is the mark at hand now.
+    /// Returns the mark to store for a registry that was verified against `seen`, if the store now has `stored`.
     /// Every [`HighWaterStore`] applies this between reading and writing.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Mark {
     /// this one.
     pub fn swapped_in(&self, seen: Option<&Self>, stored: Option<&Self>) -> Result<Self, MarkError> {
         let raised = self.raised_from(stored)?;
-        // Equal including the revoked keys: the other writer had no more information than this one.
+        // An equal mark is no conflict: it has the same revoked keys, so the other writer knew no more than this one.
         if stored != seen && stored != Some(self) {
             return Err(MarkError::Moved);
         }

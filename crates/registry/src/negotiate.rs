@@ -144,7 +144,7 @@ impl RegistryView {
     /// Negotiates a contract, as [`CapabilityRegistry::negotiate`](crate::CapabilityRegistry::negotiate) does.
     ///
     /// # Errors
-    /// [`NegotiateError`] when the registry is stale, the agent unknown or revoked, or more is asked for than is listed.
+    /// [`NegotiateError`] if the registry is stale, the agent is unknown or revoked, or the request exceeds its entry.
     pub fn negotiate(
         &self,
         request: &NegotiationRequest,
@@ -163,7 +163,7 @@ impl RegistryView {
     /// The child gets the intersection of its own entry, the parent's contract and the parent's current entry.
     ///
     /// # Errors
-    /// [`NegotiateError`], as [`negotiate`](Self::negotiate), and when the parent's contract no longer holds.
+    /// [`NegotiateError`], as [`negotiate`](Self::negotiate), and if the parent's contract is no longer valid.
     pub fn negotiate_under(
         &self,
         parent: &SessionContract,

@@ -36,7 +36,7 @@ impl PathRule {
     }
 }
 
-/// Returns whether the path, without its one trailing slash, has one reading only.
+/// Returns whether the path, without its one trailing slash, is unambiguous.
 fn is_plain(path: &str) -> bool {
     let relative = path.strip_prefix('/').unwrap_or(path);
     path.len() <= MAX_PATH_BYTES
@@ -46,8 +46,8 @@ fn is_plain(path: &str) -> bool {
         && relative.split('/').all(is_plain_segment)
 }
 
-/// Refuses segments of dots and whitespace alone (`.`, `..`, and forms that some systems shorten to them: `.. `,
-/// `...`), and segments of `..` and a character that starts a parameter elsewhere (`..;`, `..$`).
+/// Refuses ambiguous segments: dots and whitespace alone (`.`, `..`, and forms that some systems shorten to them:
+/// `.. `, `...`), and `..` before a character that starts a parameter elsewhere (`..;`, `..$`).
 fn is_plain_segment(segment: &str) -> bool {
     let after_dots = segment.trim_start_matches('.');
     let dots = segment.len().saturating_sub(after_dots.len());

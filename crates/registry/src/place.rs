@@ -18,8 +18,8 @@ impl ArgPlace {
     /// Parses a place.
     ///
     /// # Errors
-    /// [`PlaceError`] when it is empty, does not start with a slash, is too long, holds a hidden character, or has a
-    /// `~` that is not `~0` or `~1`.
+    /// [`PlaceError`] if it is empty, does not start with a slash, is too long, contains an invisible character, or has
+    /// a `~` that is not `~0` or `~1`.
     pub fn new(text: &str) -> Result<Self, PlaceError> {
         let escapes_fit = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
         let hidden = text.chars().any(countersign_core::is_hidden);

@@ -40,7 +40,7 @@ impl CapabilityRegistry {
     /// raises the mark. A failure changes nothing.
     ///
     /// # Errors
-    /// [`RegistryError`] when any of these does not hold.
+    /// [`RegistryError`] if one of these checks fails.
     pub fn load(
         bytes: &[u8],
         root: &TrustRoot,
@@ -116,9 +116,9 @@ impl CapabilityRegistry {
         self.file.set(RegistryFile::new(path.into(), Box::new(report))).is_ok()
     }
 
-    /// Loads the followed file if it changed since the last look, and retries a failed load, after 100 ms at first
-    /// and every 5 s at last. Gates call this before each decision, and so do the methods here that take the time.
-    /// Does nothing without a followed file.
+    /// Loads the followed file if it changed since the last look, and retries a failed load. The first retry comes after
+    /// 100 ms, later ones after twice the last wait, at most 5 s. Gates call this before each decision, and so do the
+    /// methods here that take the time. Does nothing without a followed file.
     ///
     /// After a failed load the last valid registry stays in force and grows stale. Revocations of a verified registry
     /// count even if its mark cannot be stored ([`reload`](Self::reload)).
@@ -134,7 +134,7 @@ impl CapabilityRegistry {
         });
     }
 
-    /// Requires the lock.
+    /// Puts a snapshot into force and keeps this process's revocations. Requires the lock.
     fn put(&self, snapshot: Arc<RegistrySnapshot>, pending: Option<Arc<Pending>>) {
         let revoked = Arc::clone(self.view.load().revoked());
         self.view.store(Arc::new(RegistryView::new(snapshot, pending, revoked, self.options.max_age())));
@@ -143,8 +143,8 @@ impl CapabilityRegistry {
     /// Replaces the trust root for registries loaded from now on. Returns its version.
     ///
     /// # Errors
-    /// [`RegistryError::Root`] when it is not the next version, or not signed by the threshold of the old root and of
-    /// the new one, where keys that the registry has revoked count for neither.
+    /// [`RegistryError::Root`] if it is not the next version, or lacks a threshold of signatures under the old root or
+    /// under the new one. Keys that the registry has revoked count for neither.
     pub fn update_root(&self, envelope: &Envelope) -> Result<u64, RegistryError> {
         for _ in 0..MAX_TRIES {
             let (root, seen) = (self.root.load_full(), self.view());
@@ -166,7 +166,7 @@ impl CapabilityRegistry {
         Arc::ptr_eq(&self.root.load(), root) && std::ptr::eq(self.view.load().newest(), seen.newest())
     }
 
-    /// Returns one whole version of the facts that a decision needs: the snapshot, and the revocations made in this
+    /// Returns one consistent version of all that a decision needs: the snapshot, and the revocations made in this
     /// process.
     #[must_use]
     pub fn view(&self) -> Arc<RegistryView> {
@@ -211,7 +211,7 @@ impl CapabilityRegistry {
     /// Creates the contract of a new session from the agent's entry alone.
     ///
     /// # Errors
-    /// [`NegotiateError`] when the registry is stale, the agent unknown or revoked, or more is asked for than is listed.
+    /// [`NegotiateError`] if the registry is stale, the agent is unknown or revoked, or the request exceeds its entry.
     pub fn negotiate(
         &self,
         request: &NegotiationRequest,
@@ -224,7 +224,7 @@ impl CapabilityRegistry {
     /// Creates the contract of a child session. It grants no more than the parent's contract, and ends with it.
     ///
     /// # Errors
-    /// [`NegotiateError`], as [`negotiate`](Self::negotiate), and when the parent's contract no longer holds.
+    /// [`NegotiateError`], as [`negotiate`](Self::negotiate), and if the parent's contract is no longer valid.
     pub fn negotiate_under(
         &self,
         parent: &SessionContract,

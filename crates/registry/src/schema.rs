@@ -86,7 +86,7 @@ impl ArgsSchema {
             .should_validate_formats(true)
             .build(&source)
             .map_err(|error| ContentError::new("", compile_problem(&error)))?;
-        // An empty or unknown `$schema` would leave open which keywords apply.
+        // why: an empty or unknown `$schema` leaves open which keywords apply.
         if compiled.draft() == Draft::Unknown {
             return Err(ContentError::new("/$schema", ContentProblem::SchemaReference));
         }
@@ -118,7 +118,7 @@ impl ArgsSchema {
         formats
     }
 
-    /// Checks arguments with `open` places as far as they can be checked before those are filled. Fails if the check
+    /// Checks a planned call's arguments as far as possible while the `open` places have no value. Fails if the check
     /// cannot be completed in bounded time.
     pub(crate) fn check_around(&self, args: &Canonical, open: &[ArgPlace]) -> Result<(), ArgsError> {
         if open.is_empty() || args.value().kind() != Kind::Object {
@@ -147,8 +147,8 @@ impl ArgsSchema {
         }
     }
 
-    /// Checks arguments. The error states the place and the keyword, never the value; it states neither if finding
-    /// them would cost too much.
+    /// Checks arguments. The error states the place and the keyword, never the value. If finding them would cost too
+    /// much, it states neither.
     pub(crate) fn check(&self, args: &Canonical) -> Result<(), ArgsError> {
         if args.value().kind() != Kind::Object {
             return Err(ArgsError::schema("", "type"));
@@ -189,7 +189,7 @@ impl ArgsSchema {
         !self.size.leads_back && budget.take(value, 0, 0)
     }
 
-    /// Returns whether some known value in the open places makes the arguments match.
+    /// Returns whether one of a few known values in the open places makes the arguments match.
     fn fits_filled(&self, value: ValueRef<'_>, open: &[ArgPlace]) -> bool {
         // Each attempt copies all arguments.
         let mut copies = ErrorBudget { parts: 1, schema: 0, copied: 0, left: MAX_ERROR_BYTES };
@@ -208,7 +208,7 @@ impl ArgsSchema {
         })
     }
 
-    /// One value of each type, and the values that the schema itself names.
+    /// Values to try: one of each type, and the `const` and first `enum` values of the schema.
     fn fillings(&self) -> impl Iterator<Item = Value> {
         let plain = [json!(null), json!(true), json!(0), json!(1), json!("a"), json!([]), json!({})];
         let mut named = Vec::new();
@@ -285,7 +285,7 @@ impl PartialEq for ArgsSchema {
     }
 }
 
-/// Asks the evaluator, which can be set to refuse unknown formats.
+/// Returns whether the evaluator checks a format under a draft. It can be set to refuse unknown formats.
 fn is_checked(format: &str, draft: Draft) -> bool {
     let options = jsonschema::options().offline().with_draft(draft).should_validate_formats(true);
     options.should_ignore_unknown_formats(false).build(&serde_json::json!({ "format": format })).is_ok()

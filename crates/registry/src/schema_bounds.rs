@@ -11,7 +11,7 @@ const MAX_SCHEMA_BYTES: usize = 256 << 10;
 /// Longest chain of references.
 const MAX_REFERENCES: usize = 128;
 
-/// Most steps to measure a schema whose references lead back to one value.
+/// Most steps to measure a schema whose references lead back to the same value.
 const MAX_STEPS: usize = 1_000_000;
 
 /// Keywords whose schemas apply to values inside the value of their own schema.
@@ -26,11 +26,11 @@ const APPLY_INSIDE: [&str; 8] = [
     "unevaluatedProperties",
 ];
 
-/// Refuses a schema that is small to read and very large to evaluate: one whose references lead to others, twice each
-/// or in a long chain.
+/// Refuses a schema that is small to read and very large to evaluate: its references lead to others, two at a time or
+/// in a long chain.
 ///
-/// Only containers count. A reference back to an ancestor counts once: its use depends on the arguments, whose depth
-/// is bounded. Every object is treated as a schema, and an ambiguous reference as leading to all its candidates, so
+/// Counts objects and arrays only. A reference back to an ancestor counts once: its use depends on the arguments,
+/// whose depth is bounded. Every object counts as a schema, and an ambiguous reference leads to all its candidates, so
 /// that no schema counts less here than in the evaluator. The walk does not recurse.
 pub(crate) fn check_expansion(schema: &Value) -> Result<Expansion, ContentError> {
     let graph = Graph::linked(schema)?;
@@ -68,16 +68,14 @@ pub(crate) struct Expansion {
     pub(crate) levels_in_place: usize,
 }
 
-/// Refuses a schema that applies too many parts to one value.
+/// Refuses a schema that applies too many parts to one value. Returns the longest path in place, in levels.
 ///
-/// [`check_expansion`] counts a reference back once, since each round takes the
-/// evaluator one level down in the arguments, which are of bounded depth. Within one level only the schema bounds the
-/// work: `anyOf` of two references to the next such `anyOf` doubles it each time, and the evaluator caches no result
-/// for strings and numbers. So every part is measured as if the evaluation began there: with the parts applied in
-/// place, references followed, and each round within one value counted twice, since the evaluator may detect it that
+/// [`check_expansion`] counts a reference back to an ancestor once, because each round takes the evaluator one level
+/// down in the arguments, whose depth is bounded. Within one level only the schema bounds the work: an `anyOf` of two
+/// references to the next such `anyOf` doubles it at each step, and the evaluator caches no result for strings and
+/// numbers. So this function measures every part as if the evaluation began there. It follows references, counts the
+/// parts applied in place, and counts each round within one value twice, since the evaluator may detect the round that
 /// late. The walk does not recurse.
-///
-/// Returns the longest path in place, in levels.
 fn check_in_place(graph: &Graph<'_>) -> Result<usize, ContentError> {
     let applied = Uses::of(graph).in_place;
     let count = applied.len();
@@ -89,8 +87,8 @@ fn check_in_place(graph: &Graph<'_>) -> Result<usize, ContentError> {
     Ok(levels)
 }
 
-/// Returns whether a part of the schema leads back to itself in two ways that apply to one value, as far as
-/// [`MAX_STEPS`] steps show.
+/// Returns whether a part of the schema leads back to itself in two ways that apply to one value. Gives up after
+/// [`MAX_STEPS`] steps.
 pub(crate) fn branches_back(schema: &Value) -> bool {
     let Ok(graph) = Graph::linked(schema) else { return false };
     let uses = Uses::of(&graph);

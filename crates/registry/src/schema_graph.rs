@@ -216,7 +216,7 @@ impl<'s> Graph<'s> {
                     set(&mut seen, edge.to, Seen::Open);
                     continue;
                 }
-                // A reference back to an ancestor: counted once, as itself.
+                // A reference back to an ancestor counts once.
                 Seen::Open => {
                     leads_back = true;
                     size.add(Size::default(), *edge);

@@ -319,8 +319,8 @@ impl ToolRules {
     /// Checks a call's arguments against the schema and every constraint.
     ///
     /// # Errors
-    /// [`ArgsError`] with the place and the rule of the first mismatch; arguments must be an object. Under a schema
-    /// that leads back to itself, and in large arguments, the error of the schema states neither.
+    /// [`ArgsError`] with the place and the rule of the first mismatch. Arguments that are not an object are a mismatch.
+    /// Under a recursive schema, and in large arguments, a schema's error states neither place nor rule.
     pub fn check_args(&self, args: &Canonical) -> Result<(), ArgsError> {
         self.entry.schema().check(args)?;
         self.check_constraints(args)
@@ -330,8 +330,8 @@ impl ToolRules {
     /// have no value yet: mismatches there do not count, nor do those that depend on their values (such as `anyOf` of
     /// the enclosing object). The arguments of the actual call still need [`check_args`](Self::check_args).
     ///
-    /// Fails if the check cannot be completed in bounded time. Under a schema that leads back to itself the arguments
-    /// must match as they are, or with one of a few values in the open places.
+    /// Fails if the check cannot be completed in bounded time. Under a recursive schema the arguments must match as they
+    /// are, or with one of a few values in the open places.
     ///
     /// # Errors
     /// As [`check_args`](Self::check_args).

@@ -68,8 +68,8 @@ impl RegistryView {
         Self { snapshot, pending, revoked, max_age, age: Age::Counts }
     }
 
-    /// Returns a view for looking back: it is valid at every time, before its issue and after its expiry. A gate does
-    /// not accept it, and a contract negotiated under it is still checked against the gate's own registry.
+    /// Returns a view that is valid at every time, before its issue and after its expiry, to check past decisions. A gate
+    /// does not accept it, and a contract negotiated under it is still checked against the gate's own registry.
     #[must_use]
     pub fn dangerous_always_in_force(&self) -> Self {
         let (snapshot, revoked) = (Arc::clone(&self.snapshot), Arc::clone(&self.revoked));
@@ -138,7 +138,7 @@ impl RegistryView {
         self.snapshot.agent(agent).ok_or(AgentError::NotRegistered)
     }
 
-    /// The snapshot in force, and a newer one whose revocations count.
+    /// The snapshot in force, and then a newer one whose revocations count, if there is one.
     fn snapshots(&self) -> impl Iterator<Item = &RegistrySnapshot> {
         [&*self.snapshot].into_iter().chain(self.pending.as_ref().map(|pending| &pending.snapshot))
     }

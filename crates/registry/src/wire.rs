@@ -23,8 +23,8 @@ const MAX_PAYLOAD_BYTES: usize = (12 << 20) - (64 << 10);
 
 /// JSON Schema (draft 2020-12) of the draft format.
 ///
-/// It describes the form of a draft. Look-alike names, tools without an entry and schemas that do not compile are
-/// beyond it; [`RegistryDraft::from_json`] checks them.
+/// It describes the form of a draft only. [`RegistryDraft::from_json`] also refuses look-alike names, tools without an
+/// entry and schemas that do not compile.
 #[must_use]
 pub const fn draft_schema() -> &'static str {
     include_str!("draft.schema.json")
@@ -134,7 +134,7 @@ impl RegistryDraft {
     /// registry can always be loaded.
     ///
     /// # Errors
-    /// [`DraftError`] when `expires` is not after `issued`, or there is more of something than can be loaded.
+    /// [`DraftError`] if `expires` is not after `issued`, or the payload exceeds a limit of the loader.
     pub fn payload(&self, issued: Timestamp, expires: Timestamp) -> Result<Canonical, DraftError> {
         if expires <= issued {
             return Err(ContentError::new("/expires", ContentProblem::Validity).into());

@@ -1,4 +1,4 @@
-//! Schemas that lead back to themselves, and arguments that make their evaluation expensive.
+//! Recursive schemas, and arguments that make their evaluation expensive.
 
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_core::ImpactClass;
@@ -18,7 +18,7 @@ fn rules(schema: &Value) -> ToolRules {
     ToolRules::new(entry(schema).unwrap())
 }
 
-/// A filter language, as search tools have them.
+/// Returns the schema of a filter language, as search tools have them.
 fn filter() -> Value {
     let one = |name: &str, of: Value| json!({"required": [name], "properties": {name: of}, "additionalProperties": false});
     let list = json!({"type": "array", "items": {"$ref": "#"}});
@@ -27,7 +27,7 @@ fn filter() -> Value {
     ]})
 }
 
-/// Two ways back for the same member, as all or any of them.
+/// Returns a schema with two equal branches that lead back for the same member, under this keyword.
 fn twice(keyword: &str) -> Value {
     let way = json!({"properties": {"not": {"$ref": "#"}, "eq": {"type": "number"}}});
     json!({keyword: [way.clone(), way]})
@@ -104,7 +104,7 @@ fn many_values_under_a_large_schema_that_leads_back_are_refused() {
 
 #[test]
 fn one_of_with_a_reference_twice_is_checked_to_the_end() {
-    // Never exactly one, wherever there is a member.
+    // The branches are equal, so both match or neither does: never exactly one.
     let rules = rules(&twice("oneOf"));
     assert!(rules.check_args(&deepest("not", &json!(1))).is_err());
     assert!(rules.check_args(&deepest("not", &json!("x"))).is_err());
@@ -120,7 +120,7 @@ fn planned_call_under_a_circle_fits_where_a_value_does() {
         let error = rules.check_planned_args(&planned, &open(LEVELS - 2)).unwrap_err();
         assert_eq!((error.code(), error.rule()), ("ARGS_SCHEMA", ""), "another place is open: {schema}");
     }
-    // Named by the schema itself.
+    // The schema itself has values that fit.
     let rules = rules(&json!({"properties": {"not": {"$ref": "#"}, "eq": {"enum": ["north", "south"]}}}));
     assert_eq!(rules.check_planned_args(&deepest("not", &json!("<DYNAMIC>")), &open(LEVELS - 1)), Ok(()));
 }
@@ -154,9 +154,8 @@ fn schemas_that_all_lead_back_to_one_value_are_refused() {
 
 #[test]
 fn doubling_that_begins_below_the_first_level_is_refused() {
-    // From the top each part is a step nearer to the first, and every other way leads back to the part being
-    // measured. In the last level of the arguments the first leads to the second twice, that to the third twice, and
-    // so on.
+    // From the top, each part leads one step down to `d0`, and its other references lead back to a part being measured.
+    // At the last level of the arguments, `d0` leads to `d1` twice, `d1` to `d2` twice, and so on.
     let definition = |n: usize| {
         let next = json!({ "$ref": format!("#/$defs/d{}", n + 1) });
         let before = json!({ "$ref": format!("#/$defs/d{}", n.saturating_sub(1)) });

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fixture::*;
 use crate::*;
 
-/// In each version, the call limit of every tool and agent is the version itself.
+/// Returns a registry in which the call limit of every tool and agent equals the version.
 fn registry_of(version: u64) -> Vec<u8> {
     let mut value = desk(version);
     for index in 0..2 {

@@ -223,7 +223,7 @@ fn lint_reports_probable_mistakes() {
     assert!(codes(&value).contains(&"LINT_UNUSED_TOOL"));
 }
 
-/// Warnings for the desk's draft with a change in its third tool.
+/// Returns the warnings for the desk's draft with a change in its third tool.
 fn warnings(change: impl FnOnce(&mut Value)) -> Vec<&'static str> {
     let mut value = desk(1);
     change(&mut value["tools"][2]);
@@ -297,7 +297,7 @@ fn the_lint_warns_of_a_schema_that_branches_back() {
     assert!(branches(json!({"anyOf": [{"$ref": "#"}, {"$ref": "#"}]})));
     assert!(branches(json!({"$ref": "#/$defs/x", "$defs": {"x": {"oneOf": [
         {"properties": {"and": {"items": {"$ref": "#/$defs/x"}}}}, {"properties": {"not": {"$ref": "#/$defs/x"}}}]}}})));
-    // One way for each value.
+    // Only one way back applies to each value.
     assert!(!branches(json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}})));
     assert!(!branches(json!({"anyOf": [{"type": "object"}, {"required": ["a"]}]})));
     assert!(!branches(
@@ -326,7 +326,7 @@ fn the_lint_warns_of_a_format_that_is_not_checked() {
     assert_eq!(argument, [""; 0], "an argument of that name");
 }
 
-/// `count` tools, most of them under one server, no two alike.
+/// Returns a draft of `count` tools, most of them under one server, with no look-alike names.
 fn with_tools(count: usize) -> RegistryDraft {
     let mut value = desk(1);
     let tools = value["tools"].as_array_mut().unwrap();
@@ -398,7 +398,7 @@ fn json_schema_agrees_with_the_reader() {
     let schema: Value = serde_json::from_str(draft_schema()).unwrap();
     let validator = jsonschema::options().offline().build(&schema).unwrap();
     assert!(validator.is_valid(&desk(1)));
-    // Both must see every change of form, and neither a harmless one.
+    // The JSON Schema and the reader must refuse the same changes and accept the same changes.
     let changes: [(&str, Value, bool); 42] = [
         ("/format", json!("countersign-registry-2"), false),
         ("/version", json!(0), false),

@@ -16,7 +16,7 @@ pub(super) fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()
 }
 
-/// One minute after the fixture's registries are issued.
+/// Returns the time one minute after the fixture's registries are issued.
 pub(super) fn now() -> Timestamp {
     at(ISSUED + 60_000)
 }
@@ -29,7 +29,7 @@ pub(super) fn key(seed: u8) -> SigningKey {
     SigningKey::from_seed([seed; 32])
 }
 
-/// Two of three.
+/// Returns a trust root with a threshold of two of three keys.
 pub(super) fn root() -> TrustRoot {
     TrustRoot::new(1, 2, [1, 2, 3].map(|seed| key(seed).verifying_key())).unwrap()
 }
@@ -50,7 +50,7 @@ pub(super) fn canonical(value: &Value) -> Canonical {
     read(value.to_string().as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap()
 }
 
-/// The draft as JSON, for a test to change before it is read.
+/// Returns the draft as JSON, for a test to change before it is read.
 pub(super) fn desk(version: u64) -> Value {
     json!({
         "format": "countersign-registry-1",
@@ -96,17 +96,17 @@ pub(super) fn sign_with(value: &Value, seeds: &[u8]) -> Vec<u8> {
     draft(value).sign(at(ISSUED), expires, &keys.iter().collect::<Vec<_>>()).unwrap().to_json().into_bytes()
 }
 
-/// A signed envelope as JSON, for a test to alter.
+/// Returns a signed envelope as JSON, for a test to alter.
 pub(super) fn envelope(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
 }
 
-/// Signs any bytes, as an operator with broken tools would.
+/// Signs any bytes, as a faulty tool of an operator would.
 pub(super) fn sign_bytes(payload: &[u8]) -> Vec<u8> {
     Envelope::sign(PAYLOAD_TYPE, payload, &[&key(1), &key(2)]).to_json().into_bytes()
 }
 
-/// The payload as JSON, with its times, for a test to alter before it is signed.
+/// Returns the payload as JSON, with its times, for a test to alter before it is signed.
 pub(super) fn payload(value: &Value) -> Value {
     let payload = draft(value).payload(at(ISSUED), at(ISSUED + 7 * 86_400_000)).unwrap();
     serde_json::from_slice(payload.bytes()).unwrap()
@@ -131,7 +131,7 @@ pub(super) fn load(value: &Value) -> CapabilityRegistry {
     load_with(&sign(value), marks()).unwrap()
 }
 
-/// Code of a fresh host's refusal of these bytes.
+/// Returns the code with which a fresh host refuses these bytes.
 pub(super) fn refused(bytes: &[u8]) -> &'static str {
     load_with(bytes, marks()).unwrap_err().code()
 }

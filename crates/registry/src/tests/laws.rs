@@ -11,7 +11,7 @@ use crate::*;
 const TOOLS: [&str; 6] = ["alpha", "bravo", "cedar", "delta", "echo", "frost"];
 const TAGS: [&str; 4] = ["red", "green", "blue", "grey"];
 
-/// A registry where the agent `worker` lists some of the tools and tags.
+/// Returns a registry where the agent `worker` lists some of the tools and tags.
 fn registry_with(tools: &BTreeSet<usize>, tags: &BTreeSet<usize>) -> CapabilityRegistry {
     let entries: Vec<Value> = TOOLS
         .iter()
@@ -100,7 +100,7 @@ proptest! {
         let mut bytes = sign(&desk(1));
         let place = place.index(bytes.len());
         bytes[place] ^= flip;
-        // A hint that names no key may be wrong; everything else is signed or part of the form.
+        // A key hint may be wrong, since it need not name a key. Everything else is signed or part of the form.
         if let Ok(registry) = load_with(&bytes, marks()) {
             prop_assert_eq!(registry.current().digest(), load(&desk(1)).current().digest());
         }

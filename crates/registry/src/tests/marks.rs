@@ -168,7 +168,7 @@ fn a_mark_is_raised_only_from_the_one_that_was_seen() {
         assert_eq!(marks.compare_and_raise(None, &mark(2, b"2")), Ok(()), "it stands already");
         assert_eq!(marks.current(), Ok(Some(mark(2, b"2"))));
         marks.compare_and_raise(Some(&mark(2, b"2")), &same_version).unwrap();
-        // A registry without all revoked keys was verified against less than the stored mark.
+        // why: a mark with fewer revoked keys comes from a registry that was verified against an older mark.
         assert_eq!(marks.compare_and_raise(Some(&mark(2, b"2")), &mark(2, b"2")), Err(MarkError::Moved));
         assert_eq!(
             marks.compare_and_raise(None, &mark(1, b"1")),

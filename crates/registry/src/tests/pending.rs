@@ -146,7 +146,7 @@ fn the_registry_in_force_is_not_made_stale_by_a_held_lock() {
     assert_eq!(registry.view().pending_version(), None);
 }
 
-/// A registry that follows a file, and the codes of its reported failures.
+/// Returns a registry that follows a file, and the codes of its reported failures.
 fn followed(folder: &tempfile::TempDir) -> (Arc<Failing>, CapabilityRegistry, Arc<Mutex<Vec<&'static str>>>) {
     let (store, registry) = loaded();
     let path = folder.path().join("registry.json");
@@ -268,7 +268,7 @@ fn mark_and_lock_are_private_to_their_owner() {
     let mark = |version| Mark::new(version, Digest::of(b""), Default::default());
     marks.compare_and_raise(None, &mark(1)).unwrap();
     assert_eq!((mode(&path), mode(&lock)), (0o600, 0o600));
-    // As older versions left them.
+    // Modes that older versions used.
     set(&path, 0o644);
     set(&lock, 0o666);
     assert_eq!(marks.current(), Ok(Some(mark(1))));

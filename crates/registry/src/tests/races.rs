@@ -1,4 +1,4 @@
-//! Hosts that share a mark, lose it, or are kept busy.
+//! Hosts that share a mark, lose it, or are busy.
 
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::fixture::*;
 use crate::*;
 
-/// One of two keys is enough.
+/// Returns a trust root with a threshold of one of two keys.
 fn one_of_two() -> TrustRoot {
     TrustRoot::new(1, 1, [1, 2].map(|seed| key(seed).verifying_key())).unwrap()
 }
 
-/// A registry that revokes the first key.
+/// Returns a registry that revokes the first key.
 fn without_key_1(version: u64) -> Value {
     let mut value = desk(version);
     value["revoked"]["keys"] = json!([key(1).key_id().as_str()]);
@@ -35,7 +35,7 @@ fn a_key_that_the_registry_revoked_does_not_sign_the_next_root() {
         registry.reload(&sign_with(&desk(2), &[66]), now()).unwrap_err().code(),
         "REGISTRY_SIGNATURES"
     );
-    // Nor after a later registry no longer lists it.
+    // The key stays revoked after a later registry no longer lists it.
     registry.reload(&sign_with(&desk(3), &[2]), now()).unwrap();
     assert!(registry.update_root(&thief.sign(&[&key(1), &key(66)])).is_err());
     assert_eq!(registry.update_root(&thief.sign(&[&key(2), &key(66)])), Ok(2));
@@ -95,7 +95,7 @@ fn a_process_that_runs_does_not_go_back_when_its_mark_is_gone() {
     assert_eq!(code(&sign_with(&desk(5), &[2])), "REGISTRY_FORK");
     assert_eq!(code(&sign_with(&desk(6), &[1])), "REGISTRY_SIGNATURES", "a key that was revoked");
     assert_eq!(registry.negotiate(&request("mailer"), now()).unwrap_err().code(), "AGENT_REVOKED");
-    // An older mark in its place does not help.
+    // An older mark in its place does not help the attacker.
     let fourth = Mark::new(4, countersign_core::Digest::of(b""), Default::default());
     FileHighWater::new(&path).compare_and_raise(None, &fourth).unwrap();
     assert_eq!(code(&sign_with(&desk(4), &[2])), "REGISTRY_ROLLBACK");

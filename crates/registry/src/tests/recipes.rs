@@ -22,7 +22,7 @@ fn entry<T: serde::Serialize>(about: &str, label: &str, entry: &T, digest: Diges
     vector(about, "entry", &framed, &json!({ "entry": entry }), digest)
 }
 
-/// A tool as its server lists it, and the hashed part of it.
+/// Returns the vector of a tool as its server lists it, and of the hashed part of it.
 fn definition(about: &str, listed: &str, hashed: &str) -> Value {
     let tool = read(listed.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
     let framed = Framed::new("countersign/tool-def-1").field("definition", hashed.as_bytes());
@@ -30,7 +30,7 @@ fn definition(about: &str, listed: &str, hashed: &str) -> Value {
     vector(about, "definition", &framed, &json!({ "listed": listed }), digest)
 }
 
-/// Digest of an unknown definition: of the label alone, which no definition has.
+/// Returns the vector of an unknown definition: the digest of the label alone, which no definition has.
 fn unknown_definition() -> Value {
     let framed = Framed::new("countersign/tool-definition-unknown");
     let digest = Digest::framed("countersign/tool-definition-unknown").finish();
@@ -43,7 +43,7 @@ fn unknown_definition() -> Value {
     )
 }
 
-/// A contract sealed under a key of 32 bytes of value 1: the bytes that the tag covers, and the text.
+/// Returns the vector of a contract sealed under a key of 32 bytes of value 1: the bytes that the tag covers, and the text.
 fn contract(about: &str, agent: &str) -> Value {
     let contract = load(&desk(1)).negotiate(&request(agent), now()).unwrap();
     let (label, key) = ("countersign/contract-1", MacKey::from_bytes(&[1; 32]).unwrap());
@@ -120,7 +120,7 @@ fn no_definition_has_the_unknown_digest() {
     };
     let unknown = unknown_definition()["sha256"].clone();
     assert_eq!(of("definition").iter().filter(|digest| **digest == unknown).count(), 1);
-    // Nor does a definition without text have it under the label of definitions.
+    // A definition without text does not have it either, under the label of definitions.
     assert_ne!(unknown, Digest::framed("countersign/tool-def-1").finish().to_string());
     assert_ne!(unknown, Digest::framed("countersign/tool-def-1").field(b"").finish().to_string());
 }

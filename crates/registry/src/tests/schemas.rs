@@ -133,7 +133,7 @@ fn a_pattern_runs_in_linear_time_or_does_not_compile() {
     let long = "a".repeat(1_025);
     assert_eq!(refused(&json!({"properties": {"a": {"pattern": long}}})), "REGISTRY_SCHEMA_PATTERN");
     assert_eq!(refused(&json!({"allOf": [{"patternProperties": {long: {}}}]})), "REGISTRY_SCHEMA_PATTERN");
-    // Exponential for an engine that backtracks.
+    // A backtracking engine takes exponential time on this pattern.
     let evil = rules(&json!({"properties": {"a": {"pattern": "^(a+)+$"}}}));
     let args = canonical(&json!({ "a": format!("{}!", "a".repeat(60_000)) }));
     assert_eq!(evil.check_args(&args).unwrap_err().rule(), "pattern");
@@ -146,7 +146,7 @@ fn a_known_format_is_checked() {
     assert_eq!(rules.check_args(&canonical(&json!({"day": "soon"}))).unwrap_err().rule(), "format");
 }
 
-/// `d0` refers to `d1` and so on, in the form that `link` returns; the last one is plain.
+/// Returns a schema in which `d0` refers to `d1` and so on, each as `link` returns it. The last one is plain.
 fn chain(count: usize, link: impl Fn(Value) -> Value) -> Value {
     let mut definitions = serde_json::Map::new();
     for n in 0..count {
@@ -174,11 +174,11 @@ fn a_schema_that_doubles_with_every_reference_is_refused() {
     assert!(entry(&chain(10, twice)).is_ok());
     assert_eq!(refused(&chain(20, twice)), "REGISTRY_SCHEMA_TOO_LARGE");
     assert_eq!(refused(&chain(40, twice)), "REGISTRY_SCHEMA_TOO_LARGE");
-    // Nor in a circle, where every reference has its share of the way before it returns.
+    // A circle of such references is refused as well.
     let mut circle = chain(20, twice);
     circle["$defs"]["d20"] = json!({"$ref": "#/$defs/d0"});
     assert_eq!(refused(&circle), "REGISTRY_SCHEMA_TOO_LARGE");
-    // Nor under any other spelling of a reference.
+    // So is the chain under any other spelling of a reference.
     let spelled = |from: &str, to: &str| {
         let text = chain(20, twice).to_string().replace(from, to);
         serde_json::from_str::<Value>(&text).unwrap()
@@ -248,7 +248,7 @@ fn types_that_refer_to_one_another_still_load() {
     assert!(rules.check_args(&canonical(&args)).is_err());
 }
 
-/// Error of a planned call with these arguments and `open` places.
+/// Returns the error of a planned call with these arguments and `open` places.
 fn planned(schema: &Value, args: &Value, open: &[&str]) -> String {
     let open: Vec<_> = open.iter().map(|place| ArgPlace::new(place).unwrap()).collect();
     match rules(schema).check_planned_args(&canonical(args), &open) {
