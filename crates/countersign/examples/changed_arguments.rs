@@ -1,5 +1,5 @@
-//! Changed arguments: an approval binds the digest of the arguments. Reordered members and `49.0` for `49` are the same
-//! call; another amount is another call.
+//! Changed arguments: an approval binds the digest of the arguments. Reordered members, or `49.0` instead of `49`, are
+//! the same call. Another amount is another call.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/approver.rs"]

@@ -1,5 +1,5 @@
-//! Goal drift: the goal is pinned when the session opens. Restated with other words it is another goal, and the call is
-//! refused; other spacing and case are the same goal.
+//! Goal drift: the goal is pinned when the session opens. Other words are another goal, and the call is refused. Other
+//! spacing and other letter case are the same goal.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/operator.rs"]

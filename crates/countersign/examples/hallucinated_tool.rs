@@ -1,5 +1,5 @@
-//! Hallucinated tool: the agent calls a tool that does not exist, and one that exists and is not its own. Both are
-//! refused alike, before any implementation is touched, and the attempts are in a log that verifies.
+//! Hallucinated tool: the agent calls a tool that does not exist, and one that exists but is not its own. Both are
+//! refused alike, before any implementation runs. The attempts are in a log that verifies.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/operator.rs"]
@@ -12,7 +12,7 @@ use countersign::keys::SigningKey;
 use countersign::keys::note::KeyName;
 use countersign::tool_gate::{CallError, RejectionCode, Window};
 
-/// The log's signing key. An example's alone: a real one comes from `countersign keys generate --kind log`.
+/// Signing key of the log. For the examples only: a real one comes from `countersign keys generate --kind log`.
 const LOG_SEED: [u8; 32] = [9; 32];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

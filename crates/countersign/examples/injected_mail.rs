@@ -1,6 +1,6 @@
-//! Injected support mail: a customer's mail holds an instruction, and the agent falls for it. Reading the mail needs no
-//! ceremony. The refund that it asks for is refused however the agent words its reasons, because none of them is anybody's
-//! word but the mail's.
+//! Injected support mail: a customer's mail contains an instruction, and the agent follows it. Reading the mail needs
+//! no evidence. The refund is refused whatever reasons the agent gives, because the mail is the only source of all of
+//! them.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/finance.rs"]
@@ -15,7 +15,7 @@ const MAIL: &str =
 
 const REFUND: &str = r#"{"customer":"C-77","amount":900}"#;
 
-/// What the agent hands in for its refund.
+/// The proposal that the agent submits for its refund.
 fn proposal(impact: &str, trust: &str, evidence: &str) -> String {
     format!(
         r#"{{"protocol":"PIC/1.0","intent":"refund the customer as approved","impact":"{impact}",
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     assert_eq!(answer, None);
 
-    // The file is there and its digest is right: it proves that the mail says so, and no more.
+    // The file exists and its digest is right. That proves only that the mail says so.
     let file = format!(
         r#"{{"id":"mail-31","type":"hash","ref":"file://mail-31.txt","sha256":"{}"}}"#,
         Digest::of(MAIL.as_bytes())

@@ -1,4 +1,4 @@
-//! Replayed approval: an approval is a ticket for one act. The second use of it is refused, in this process or another.
+//! Replayed approval: an approval is a ticket for one act. A second use is refused, in this process and in any other.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/approver.rs"]

@@ -1,5 +1,5 @@
-//! Revoked agent: the operator signs a new registry while the agent runs. Its next call is refused, and an older
-//! registry cannot be put back.
+//! Revoked agent: the operator signs a new registry while the agent runs. The agent's next call is refused, and an
+//! older registry cannot be loaded again.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/operator.rs"]

@@ -1,6 +1,6 @@
-//! Wire transfer: the agent has dreamt up an invoice, and its transfer is refused. For an invoice that is there, a clerk
-//! looks at it, compares recipient and amount, and signs for the one transfer: it is allowed once, with the very bytes that
-//! the clerk saw, and refused the second time. Reading mail needs none of this.
+//! Wire transfer: the agent has made up an invoice, and its transfer is refused. For an invoice that exists, a clerk
+//! reads it, compares recipient and amount, and signs an attestation for this one transfer. The transfer is accepted
+//! once, with the bytes that the clerk saw, and refused the second time. Reading mail needs none of this.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/finance.rs"]
@@ -18,8 +18,8 @@ type Failed = Box<dyn std::error::Error>;
 
 const INVOICE: &str = "Invoice 4711\nPaper, 12 boxes\nDue: 480 EUR, to DE02 1001 0010\n";
 
-/// What the agent hands in for a transfer. The invoice's file is in it before anybody signs: an attestation binds the files
-/// that are there.
+/// The proposal that the agent submits for a transfer. It names the invoice's file before the clerk signs, because an
+/// attestation binds the files that the proposal names.
 fn proposal(invoice: &str, sha256: Digest, args: &str, attestation: &str) -> String {
     let comma = if attestation.is_empty() { "" } else { "," };
     format!(
@@ -31,8 +31,8 @@ fn proposal(invoice: &str, sha256: Digest, args: &str, attestation: &str) -> Str
     )
 }
 
-/// What the clerk does, on a machine of the clerk's own: look at the invoice, compare, and sign for this one call. Gives the
-/// attestation and the digest of the file that it is about.
+/// The clerk's part, on the clerk's own machine: read the invoice, compare, and sign for this one call. Returns the
+/// attestation and the digest of the file that it covers.
 fn attest(desk: &Desk, proposal: &str, call_id: &str) -> Result<(String, Digest), Failed> {
     let invoice = std::fs::read_to_string(desk.evidence.join("invoice-4711.txt"))?;
     let seen = Digest::of(invoice.as_bytes());
@@ -118,8 +118,8 @@ fn main() -> Result<(), Failed> {
         [("as it was signed for", None), ("the same again", Some(RejectionCode::PicEvidenceFailed))]
     {
         let answer = desk.attempt(how, &call, |args, evidence| {
-            // Not read again: these are the bytes that were hashed. The agent said which files come in which order, the
-            // clerk which one counts.
+            // why: not read again: these are the bytes that were hashed. The agent chose the order of the files; the
+            // clerk attested which one counts.
             let invoice =
                 evidence.iter().find(|piece| piece.bytes().is_some() && piece.digest() == signed_for);
             assert_eq!(invoice.and_then(VerifiedEvidence::bytes), Some(INVOICE.as_bytes()));

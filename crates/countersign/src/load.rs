@@ -13,14 +13,14 @@ use countersign_tool_gate::SystemTicks;
 
 use crate::session::SessionBuilder;
 
-/// The largest trust root that is read, in bytes: 64 keys fit many times over.
+/// Maximum size of a trust root, in bytes. 64 keys need much less.
 const MAX_ROOT_BYTES: u64 = 64 << 10;
 
-/// Holds what one process needs once: the verified registry, the clock, the shared counters. Clones share them.
+/// The state that one process needs once: the verified registry, the clock and the shared counters. Clones share it.
 ///
-/// The registry's file is followed: before each decision of any of its gates the file is looked at, and loaded if it is
-/// another one, so that a revocation counts from the next call on. One that cannot be loaded leaves the last good one in
-/// place, which grows stale by itself; [`CapabilityRegistry::reload`] says what becomes of its revocations.
+/// The registry's file is followed. Before each decision, a gate checks the file and loads it if it has changed, so a
+/// revocation applies from the next call on. If the new file cannot be loaded, the last good registry stays in force
+/// until it is stale; [`CapabilityRegistry::reload`] describes what happens to its revocations.
 #[derive(Clone, Debug)]
 pub struct Countersign {
     registry: Arc<CapabilityRegistry>,
@@ -39,25 +39,25 @@ pub enum LoadError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Others than root and the process's user can have written a file.
+    /// Users other than root and the process's own can write the file.
     #[error(transparent)]
     Untrusted(#[from] UntrustedFile),
-    /// The trust root is not one.
+    /// The trust root is invalid.
     #[error("the trust root is not usable")]
     Root(#[from] RootError),
-    /// The registry does not verify, or is older than one that was seen before.
+    /// The registry does not verify, or is older than a version that was seen before.
     #[error("the registry is refused")]
     Registry(#[from] RegistryError),
-    /// The time cannot be told.
+    /// The clock is unavailable.
     #[error("the time cannot be told")]
     Clock,
 }
 
 impl LoadError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl LoadError {
     }
 }
 
-/// Sets what [`Countersign::load`] leaves at its defaults.
+/// Overrides the defaults of [`Countersign::load`].
 #[must_use]
 pub struct CountersignBuilder {
     registry: PathBuf,
@@ -89,34 +89,33 @@ impl fmt::Debug for CountersignBuilder {
 }
 
 impl CountersignBuilder {
-    /// Tells the time by another clock than the system's.
+    /// Replaces the system clock.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Sets maximum age, skew and size of the registry.
+    /// Sets the registry's maximum age, clock skew and maximum size.
     pub fn options(mut self, options: LoadOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Calls `report` when the registry's file changed and cannot be loaded again: once for each failure of each state of
-    /// the file, in the thread of the call that found it. Without it, [`Countersign::reload`] returns the error.
+    /// Calls `report` when the registry's file has changed and cannot be loaded: once for each failure of each state of
+    /// the file, on the thread of the call that found it. [`Countersign::reload`] returns the error instead.
     pub fn on_refresh_error(mut self, report: impl Fn(&RefreshError) + Send + Sync + 'static) -> Self {
         self.report = Box::new(report);
         self
     }
 
-    /// Counts into `stats`.
+    /// Sets the counters.
     pub fn stats(mut self, stats: Arc<CallStats>) -> Self {
         self.stats = stats;
         self
     }
 
-    /// Times every answer by the system's monotonic clock, in counts that begin at zero: they take the place of those that
-    /// were given before ([`stats`](Self::stats)). Counts that are given are timed where they are made
-    /// ([`CallStats::ticks`]).
+    /// Times every answer by the system's monotonic clock. The counters begin at zero and replace those of
+    /// [`stats`](Self::stats). To time the answers of counters of your own, use [`CallStats::ticks`].
     #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
     pub fn time_answers(mut self) -> Self {
         self.stats = Arc::new(CallStats::new().ticks(Arc::new(SystemTicks::new())));
@@ -146,8 +145,8 @@ impl CountersignBuilder {
 }
 
 impl Countersign {
-    /// Loads a signed registry: `registry` is what the operators signed, `trust_root` says who they are, `state`
-    /// remembers the newest version seen, so that an older one is never loaded again.
+    /// Loads a signed registry. `registry` is the file that the operators signed, `trust_root` lists their keys, and
+    /// `state` stores the newest version seen, so that an older one is never loaded again.
     ///
     /// # Errors
     /// [`LoadError`]; nothing is allowed then.
@@ -159,7 +158,7 @@ impl Countersign {
         Self::builder(registry, trust_root, state).load()
     }
 
-    /// Starts to load a registry with other than the default settings.
+    /// Returns a builder that loads a registry with other settings than the defaults.
     pub fn builder(
         registry: impl AsRef<Path>,
         trust_root: impl AsRef<Path>,
@@ -176,21 +175,23 @@ impl Countersign {
         }
     }
 
-    /// Reads the registry's file again now, without waiting for the next call, and swaps the new snapshot in for all
-    /// sessions. Returns the version in force.
+    /// Reads the registry's file now, without waiting for the next call, and installs the new snapshot in all sessions.
+    /// Returns the version in force.
     ///
     /// # Errors
-    /// [`LoadError`]; the snapshot before stays in force until it is stale, as [`CapabilityRegistry::reload`] has it.
+    /// [`LoadError`]; the previous snapshot stays in force until it is stale, as described at
+    /// [`CapabilityRegistry::reload`].
     pub fn reload(&self) -> Result<u64, LoadError> {
         let bytes = read(&self.file, self.max_bytes as u64)?;
         let now = self.clock.now().map_err(|_| LoadError::Clock)?;
         Ok(self.registry.reload(&bytes, now)?)
     }
 
-    /// Starts a session of `agent` on behalf of `principal`. All three names are the host's word, not the agent's.
+    /// Starts a session of `agent` on behalf of `principal`. The host supplies all three names; none comes from the
+    /// agent.
     ///
     /// # Errors
-    /// [`IdError`] when one is outside the grammar of ids.
+    /// [`IdError`] if a name does not match the grammar of ids.
     pub fn session(&self, agent: &str, session: &str, principal: &str) -> Result<SessionBuilder, IdError> {
         Ok(SessionBuilder::new(
             self.clone(),
@@ -200,13 +201,13 @@ impl Countersign {
         ))
     }
 
-    /// The registry.
+    /// Returns the registry.
     #[must_use]
     pub const fn registry(&self) -> &Arc<CapabilityRegistry> {
         &self.registry
     }
 
-    /// The counters that all sessions share.
+    /// Returns the counters that all sessions share.
     #[must_use]
     pub const fn stats(&self) -> &Arc<CallStats> {
         &self.stats

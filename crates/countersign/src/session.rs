@@ -27,7 +27,7 @@ pub struct SessionBuilder {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The registry does not give the agent what was asked for.
+    /// The registry refuses the requested session.
     #[error("the registry refuses the session")]
     Negotiate(#[from] NegotiateError),
     /// The goal cannot be pinned.
@@ -36,13 +36,13 @@ pub enum SessionError {
     /// The gate cannot be opened.
     #[error("the gate cannot be opened")]
     Open(#[from] OpenError),
-    /// The time cannot be told.
+    /// The clock is unavailable.
     #[error("the time cannot be told")]
     Clock,
 }
 
 impl SessionError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -78,20 +78,20 @@ impl SessionBuilder {
         }
     }
 
-    /// Asks for these tools alone. Without it, the session has all that the registry lists for the agent.
+    /// Requests only these tools. Without it, the session has all tools that the registry lists for the agent.
     pub fn tools(mut self, tools: impl IntoIterator<Item = ToolId>) -> Self {
         self.request = self.request.wanted_tools(Wanted::these(tools));
         self
     }
 
-    /// Asks that the agent can return outputs of these kinds.
+    /// Requests these kinds of output.
     pub fn output_tags(mut self, tags: impl IntoIterator<Item = OutputTag>) -> Self {
         self.request = self.request.wanted_tags(Wanted::these(tags));
         self
     }
 
-    /// Asks for a session of this length. Without it, the session has the longest that the registry gives the agent. One that is over
-    /// can be renewed ([`ToolGate::renew`]).
+    /// Requests a session of this length. Without it, the session is as long as the registry allows the agent. An
+    /// expired session can be renewed ([`ToolGate::renew`]).
     pub fn ttl(mut self, ttl: Millis) -> Self {
         self.request = self.request.ttl(ttl);
         self
@@ -103,25 +103,24 @@ impl SessionBuilder {
         self
     }
 
-    /// Lets approvals be used.
+    /// Enables approvals.
     pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
         self.approvals = Some(settings);
         self
     }
 
-    /// Lets action proposals be used, and demands one of every call with a high impact.
+    /// Enables action proposals, and requires one of every call with a high impact.
     pub fn proposals(mut self, settings: ProposalSettings) -> Self {
         self.proposals = Some(settings);
         self
     }
 
-    /// Starts the session with a plan. One that is made once the session is open is for
-    /// [`ToolGate::start_plan`].
+    /// Starts the session with a plan. For a plan that is made after the session is open, use [`ToolGate::start_plan`].
     pub fn plan(self, settings: PlanSettings) -> Self {
         self.gate(move |gate| gate.plan(settings))
     }
 
-    /// Starts the session with a plan that another gate has, and of which this one knows the root
+    /// Starts the session with a plan that another gate holds and of which this one knows only the root
     /// ([`ToolGate::start_plan_root`]).
     pub fn plan_root(self, settings: PlanRootSettings) -> Self {
         self.gate(move |gate| gate.plan_root(settings))
@@ -132,28 +131,28 @@ impl SessionBuilder {
         self.gate(ToolGateBuilder::plan_first)
     }
 
-    /// Sets what a call does to the plan that is not its next one: by default the first halts it.
+    /// Sets the response to a call that is not the plan's next one. By default the first such call halts the plan.
     pub fn on_breach(self, on_breach: OnBreach) -> Self {
         self.gate(move |gate| gate.on_breach(on_breach))
     }
 
-    /// Takes what the agent claims about itself. It goes on record and changes nothing else.
+    /// Records the agent's claims about itself. They change no decision.
     pub fn claims(mut self, claims: AgentClaims) -> Self {
         self.request = self.request.claims(claims);
         self
     }
 
-    /// Changes the gate further: user checks, limits, tool definitions.
+    /// Changes further settings of the gate: user checks, limits, tool definitions.
     pub fn gate(mut self, change: impl FnOnce(ToolGateBuilder) -> ToolGateBuilder + 'static) -> Self {
         self.more.push(Box::new(change));
         self
     }
 
-    /// Negotiates the contract, pins the goal, records the session, and opens the gate. Every decision goes to
-    /// `sink` before it is returned.
+    /// Negotiates the contract, pins the goal, records the session and opens the gate. The gate sends every decision to
+    /// `sink` before it returns it.
     ///
     /// # Errors
-    /// [`SessionError`]; there is no gate then.
+    /// [`SessionError`]; no gate is opened.
     pub fn open(self, sink: impl AuditSink + 'static) -> Result<ToolGate, SessionError> {
         let Countersign { clock, .. } = &self.countersign;
         let now = clock.now().map_err(|_| SessionError::Clock)?;
@@ -194,8 +193,8 @@ impl SessionBuilder {
         Ok(builder.open()?)
     }
 
-    /// A session that was refused is on record before the caller hears it, like a call. If it cannot be recorded,
-    /// that is what the caller hears.
+    /// Records a refused session before the caller gets the error, like a refused call. If it cannot be recorded, the
+    /// caller gets the audit error instead.
     fn refused(&self, sink: &impl AuditSink, error: NegotiateError, now: Timestamp) -> SessionError {
         let agent = self.request.agent().clone();
         let version = self.countersign.registry().view().snapshot().version();

@@ -18,7 +18,7 @@ fn start() -> Timestamp {
     Timestamp::from_millis(1_790_000_000_000).unwrap()
 }
 
-/// Signs a version into `registry.json`, with the agent revoked or not.
+/// Signs a version into `registry.json`, with `revoked` in it.
 fn sign(folder: &Path, version: u64, revoked: &str) {
     let draft = format!(
         r#"{{"format": "countersign-registry-1", "version": {version},

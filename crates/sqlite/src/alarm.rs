@@ -6,21 +6,21 @@ use crate::quarantine::unavailable;
 use crate::store::SqliteStore;
 use crate::trouble::Trouble;
 
-/// The state of an agent's alarm over a record, as its host wrote it. The store looks at nothing in it.
+/// State of an agent's alarm over a record, as its host wrote it. The store does not interpret it.
 impl SqliteStore {
-    /// Returns the state that is kept of an agent's alarm over a record, which its host names.
+    /// Returns the stored state of an agent's alarm over a record, which its host names.
     ///
     /// # Errors
-    /// [`QuarantineError`] where the store cannot be read.
+    /// [`QuarantineError`] if the store cannot be read.
     pub fn alarm_state(&self, agent: &AgentId, record: &str) -> Result<Option<String>, QuarantineError> {
         self.read(|db| find(db, agent, record)).map_err(unavailable)
     }
 
-    /// Keeps another state in the place of `before`. Returns `false` and changes nothing where the store has another one by now.
-    /// A state has 1 MiB at most.
+    /// Replaces the state `before`. Returns `false` and changes nothing if the store holds another state by now. A
+    /// state is 1 MiB at most.
     ///
     /// # Errors
-    /// [`QuarantineError`] when the state is not known to be kept.
+    /// [`QuarantineError`] if the write may not have taken effect.
     pub fn keep_alarm_state(
         &self,
         agent: &AgentId,

@@ -1,46 +1,46 @@
-/// Why a store cannot be opened. The file is then as it was, but for what SQLite itself mends after a crash.
+/// Why a store cannot be opened. The file is then unchanged, except for SQLite's own recovery after a crash.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file cannot be made or reached.
+    /// The file cannot be created or reached.
     #[error("the store cannot be reached")]
     Unavailable(#[source] std::io::Error),
-    /// No store is at the path, and none may be made.
+    /// The path has no store, and none may be created.
     #[error("no store is at the path, and a new one would not know which tickets were used")]
     Missing,
-    /// A file is at the path of the store that is to be made.
+    /// A file exists at the path of the store to be created.
     #[error("the store is to be made, and a file is at its path")]
     Exists,
     /// The path is a folder, link, device, pipe or socket.
     #[error("the store is not a regular file")]
     NotAFile,
-    /// Others than its owner can read or write the file, and approvals lie in it.
+    /// Users other than its owner can read or write the file, which contains approvals.
     #[error("the store can be read or written by others than its owner")]
     TooOpen,
     /// The file or its folder cannot be written.
     #[error("the store cannot be written")]
     ReadOnly,
-    /// Other processes kept it locked for longer than this one waits.
+    /// Other processes kept the file locked for longer than the busy timeout.
     #[error("the store is locked by others")]
     Locked,
-    /// The file is no database, a damaged one, or another program's.
+    /// The file is not a database, is damaged, or belongs to another program.
     #[error("the store is damaged or is another program's")]
     Corrupt,
-    /// The file was made by another version of this program.
+    /// Another version of this program created the file.
     #[error("the store has schema version {found} where {expected} is due")]
     Version {
-        /// The version that the file has.
+        /// The version of the file.
         found: i64,
         /// The version that this program reads and writes.
         expected: i64,
     },
-    /// SQLite refused for another reason, or does not promise what is needed.
+    /// SQLite failed for another reason, or does not give a required guarantee.
     #[error("the store cannot be used")]
     Sqlite(#[source] Option<rusqlite::Error>),
 }
 
 impl OpenError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -10,26 +10,26 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use crate::OpenError;
 use crate::schema::{self, Found, Identity, pragma};
 
-/// How long one attempt at opening waits. SQLite does not wait at all for some locks (changing to WAL, recovery), so
-/// opening is tried again and again instead.
+/// Timeout of one attempt to open, in milliseconds. SQLite does not wait at all for some locks (changing to WAL,
+/// recovery), so opening is retried instead.
 const ATTEMPT_MILLIS: u64 = 10;
 
-/// One store of this process is opened at a time, since closing a file drops the process's POSIX locks on it, those of
-/// another connection included.
+/// Serialises opening within this process: closing a file drops the process's POSIX locks on it, including those of
+/// another connection.
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// Whether opening may make a store, and when that would be.
+/// Whether opening may create a store, and at which time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Making {
-    /// Makes a store where it is missing.
+    /// Creates the store if it is missing.
     IfMissing(Timestamp),
-    /// Makes one and refuses one that is there.
+    /// Creates the store, and refuses an existing one.
     Always(Timestamp),
-    /// Refuses where it is missing.
+    /// Refuses a missing store.
     Never,
 }
 
-/// Opens or makes a store's database, and checks all that the store relies on.
+/// Opens or creates a store's database, and checks every guarantee that the store relies on.
 pub(crate) fn open(
     path: &Path,
     making: Making,
@@ -45,14 +45,14 @@ pub(crate) fn open(
                 attempts = attempts.saturating_sub(1);
                 std::thread::sleep(Duration::from_millis(ATTEMPT_MILLIS));
             }
-            // The path must lead to the file that was looked at before.
+            // The path must still lead to the file that was checked above.
             Ok(_) if check_file(path)? != file => return Err(OpenError::NotAFile),
             result => return result.map(|(db, identity)| (db, file, identity)),
         }
     }
 }
 
-/// Makes an empty file that only its owner can read, where that is asked for and it is missing. SQLite itself would make it
+/// Creates an empty file with mode 0600 if `making` allows it and the file is missing. SQLite itself would create it
 /// readable by all.
 fn make_file(path: &Path, making: Making) -> Result<(), OpenError> {
     if matches!(making, Making::Never) {
@@ -83,7 +83,7 @@ fn unreachable_file(error: io::Error) -> OpenError {
     }
 }
 
-/// Looks at the file by its path: opening it here, only to close it again, could drop another connection's locks.
+/// Checks the file by its path. Opening and closing it here could drop the locks of another connection.
 fn check_file(path: &Path) -> Result<FileId, OpenError> {
     let metadata = path.symlink_metadata().map_err(unreachable_file)?;
     if !metadata.is_file() {
@@ -96,12 +96,12 @@ fn check_file(path: &Path) -> Result<FileId, OpenError> {
     Ok(FileId::of(&metadata))
 }
 
-/// Tells a file from another that is put in its place, where the system can.
+/// Device and inode of a file, to detect a replacement. Always equal on systems other than Unix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId(Option<(u64, u64)>);
 
 impl FileId {
-    /// The file that the path leads to now.
+    /// Returns the id of the file that the path leads to now.
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
         path.symlink_metadata().map(|metadata| Self::of(&metadata))
     }
@@ -121,7 +121,7 @@ impl FileId {
 fn connect(path: &Path, making: Making, patience: Millis) -> Result<(Connection, Identity), OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
-    // A file that is refused is left as it was, its write-ahead log included.
+    // A refused file stays unchanged, including its write-ahead log.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -129,13 +129,13 @@ fn connect(path: &Path, making: Making, patience: Millis) -> Result<(Connection,
     if db.is_readonly("main")? {
         return Err(OpenError::ReadOnly);
     }
-    // In one transaction: another process may make the schema between two questions.
+    // In one transaction: another process may create the schema between two queries.
     let found = schema::look(&*db.transaction()?)?;
     settle(&db)?;
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     match making {
         Making::Never if found == Found::Empty => return Err(OpenError::Missing),
-        // A store that is there keeps the time of its making.
+        // An existing store keeps its creation time.
         Making::Never => schema::make(&tx, Timestamp::EPOCH)?,
         Making::IfMissing(now) | Making::Always(now) => schema::make(&tx, now)?,
     }
@@ -148,11 +148,11 @@ fn connect(path: &Path, making: Making, patience: Millis) -> Result<(Connection,
 }
 
 fn wait_for_locks(db: &Connection, millis: u64) -> rusqlite::Result<()> {
-    // SQLite counts in an i32; more than its 24 days is no patience that anybody has.
+    // SQLite takes an i32: at most 24 days.
     db.busy_timeout(Duration::from_millis(millis.min(i32::MAX.unsigned_abs().into())))
 }
 
-/// Sets what makes a commit outlive a crash, and makes sure that it is set.
+/// Sets the options that make a commit survive a crash, and verifies them.
 fn settle(db: &Connection) -> Result<(), OpenError> {
     let mode: String = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     db.pragma_update(None, "synchronous", "FULL")?;

@@ -8,34 +8,34 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, named_param
 use crate::store::{SqliteStore, sql_time};
 use crate::trouble::Trouble;
 
-/// The most questions that are open (waiting, or approved and unused).
+/// Maximum number of open questions (waiting, or approved and unused).
 const MAX_OPEN: i64 = 1_024;
 
-/// The most bytes of arguments that all of them hold.
+/// Maximum size of the arguments of all open questions, in bytes.
 const MAX_ARGS_BYTES: i64 = 64 << 20;
 
-/// The most questions that wait for one asker.
+/// Maximum number of questions that wait for one asker.
 const MAX_WAITING_EACH: i64 = 64;
 
-/// The most bytes of arguments that those hold.
+/// Maximum size of the arguments of one asker's waiting questions, in bytes.
 const MAX_ARGS_BYTES_EACH: i64 = 4 << 20;
 
-/// The most decided or expired ones that are kept for whoever asks how they ended.
+/// Maximum number of closed questions (decided or expired) that are kept, so that their state can be read.
 const MAX_CLOSED: i64 = 256;
 
-/// Last sign of life of a session that was ended.
+/// Last sign of life of a session that was ended explicitly.
 const NEVER: i64 = i64::MIN;
 
-/// Selects questions whose session has ended. Its parameter `:silent` is [`silent`].
+/// SQL condition for questions whose session has ended. Its parameter `:silent` is [`silent`].
 const ENDED: &str = "EXISTS (SELECT 1 FROM session WHERE session.asker = pending.asker \
      AND session.named = 0 AND session.alive <= :silent)";
 
-/// The time at which, or before which, the last sign of life of an ended session was.
+/// Returns the latest sign of life with which a session counts as ended at `now`.
 fn silent(now: Timestamp) -> i64 {
     sql_time(now).saturating_sub(i64::try_from(SESSION_SILENCE.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Keeps the same rules as [`MemoryPendingApprovals`](countersign_approval_token::MemoryPendingApprovals); a test
+/// Follows the same rules as [`MemoryPendingApprovals`](countersign_approval_token::MemoryPendingApprovals); a test
 /// runs both side by side.
 impl PendingApprovals for SqliteStore {
     fn request(&self, pending: &PendingApproval) -> Result<CallId, PendingError> {
@@ -187,8 +187,8 @@ impl PendingApprovals for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Ids that begin with these letters, in the order in which they were asked: first those of questions that wait in sessions that
-    /// have not ended, then those of the others that are kept. At most 32 of both together.
+    /// Returns the ids that begin with `letters`, in the order of their requests: first those of questions that wait in
+    /// sessions that have not ended, then all others that are kept. At most 32 in total.
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
@@ -216,14 +216,14 @@ impl SqliteStore {
     }
 }
 
-/// What a question comes to: the store's trouble outside, the answer within.
+/// Result of a query: the store's failure outside, the answer inside.
 type Answer<T> = Result<Result<T, PendingError>, Trouble>;
 
 fn flat<T>(answer: Answer<T>) -> Result<T, PendingError> {
     answer.unwrap_or_else(|trouble| Err(PendingError::Unavailable(Box::new(trouble))))
 }
 
-/// Questions that wait in sessions that have ended, or in the others.
+/// Returns the questions that wait in sessions that have ended, or in the others.
 fn waiting(db: &Connection, now: Timestamp, ended: bool) -> Answer<Vec<PendingApproval>> {
     let mut statement = db.prepare(&format!(
         "SELECT call_id, request, state, token FROM pending \
@@ -243,7 +243,7 @@ fn has_ended(db: &Connection, asker: &Digest, now: Timestamp) -> Result<bool, Tr
 fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
     let (now, id, act) = (sql_time(pending.requested()), pending.id(), pending.binding().act());
     let (asker, silent) = (pending.binding().asker(), silent(pending.requested()));
-    // Who asks is alive.
+    // The request is a sign of life of its asker.
     let alive = "UPDATE session SET alive = ?2 WHERE asker = ?1 AND alive <> ?3";
     tx.execute(alive, (asker.as_bytes(), now, NEVER))?;
     tx.execute("DELETE FROM denied WHERE until <= ?1", [now])?;
@@ -289,8 +289,8 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
     Ok(Ok(id.clone()))
 }
 
-/// Says whether there is room for one more of `size` bytes: of all that are open, and of all that wait for this asker or
-/// were denied to it.
+/// Returns `true` if one more question of `size` bytes fits the limits: those of all open questions, and those of the
+/// questions that wait for this asker or were denied to it.
 fn has_room(tx: &Transaction<'_>, asker: &Digest, size: i64, now: i64, silent: i64) -> Result<bool, Trouble> {
     let denied: i64 =
         tx.query_row("SELECT count(*) FROM denied WHERE asker = ?1", [asker.as_bytes()], |row| row.get(0))?;
@@ -309,7 +309,7 @@ fn has_room(tx: &Transaction<'_>, asker: &Digest, size: i64, now: i64, silent: i
         && own_bytes.saturating_add(size) <= MAX_ARGS_BYTES_EACH)
 }
 
-/// State of one that is kept, and until when it is open.
+/// Returns the state of a stored question and the end of the time in which it is open.
 fn state(db: &Connection, id: &CallId) -> Result<Option<(String, i64)>, Trouble> {
     let found =
         db.query_row("SELECT state, open_until FROM pending WHERE call_id = ?1", [id.as_str()], |row| {
@@ -318,7 +318,7 @@ fn state(db: &Connection, id: &CallId) -> Result<Option<(String, i64)>, Trouble>
     Ok(found.optional()?)
 }
 
-/// Denies the act of one and whatever is open about it, and keeps that for as long as it counts.
+/// Denies the question's act and all open questions about it, and stores the denial for as long as it counts.
 fn deny(tx: &Transaction<'_>, id: &CallId, by: &OperatorId, reason: Option<&DenialReason>) -> Answer<()> {
     let item = tx.query_row(
         "SELECT call_id, request, state, token FROM pending WHERE call_id = ?1",
@@ -343,20 +343,20 @@ fn deny(tx: &Transaction<'_>, id: &CallId, by: &OperatorId, reason: Option<&Deni
     Ok(Ok(()))
 }
 
-/// Gives one its last state, without a token.
+/// Sets a question's final state and deletes its token.
 fn close(tx: &Transaction<'_>, id: &CallId, state: &str) -> Answer<()> {
     tx.execute("UPDATE pending SET state = ?2, token = NULL WHERE call_id = ?1", (id.as_str(), state))?;
     Ok(Ok(()))
 }
 
-/// Id, request, state and token, as the file has them.
+/// Columns of a row: id, request, state and token.
 type Columns = (String, String, String, Option<String>);
 
 fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
 }
 
-/// Reads a row through the constructors of what it holds: the file is no more trusted than any other input.
+/// Parses a row with the constructors of its types: the file is untrusted input.
 fn read_item((id, request, state, token): Columns) -> Result<(PendingApproval, PendingState), Trouble> {
     let pending: PendingApproval = serde_json::from_str(&request).map_err(|_| Trouble::Damaged)?;
     if pending.id().as_str() != id {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use crate::store::SqliteStore;
 use crate::trouble::Trouble;
 
-/// Keeps one row for each agent that was ever in quarantine, and numbers changes over all agents.
+/// Keeps one row for each agent that was ever quarantined, and numbers changes over all agents.
 impl Quarantines for SqliteStore {
     fn latest(&self, agent: &AgentId) -> Result<Option<KeptStanding>, QuarantineError> {
         self.read(|db| latest(db, agent)).map_err(unavailable)
@@ -52,14 +52,14 @@ fn put(tx: &Transaction<'_>, change: &StandingRecord) -> Result<Standing, Troubl
     Ok(before)
 }
 
-/// Agent, number, whether it is quarantined, and the change, as the file has them.
+/// Columns of a row: agent, number, whether it is quarantined, and the change.
 type Columns = (String, i64, bool, String);
 
 fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
 }
 
-/// Reads a row through the constructors of what it holds: the file is no more trusted than any other input.
+/// Parses a row with the constructors of its types: the file is untrusted input.
 fn read_row((agent, number, quarantined, change): Columns) -> Result<KeptStanding, Trouble> {
     let change: StandingRecord = serde_json::from_str(&change).map_err(|_| Trouble::Damaged)?;
     let number = u64::try_from(number).map_err(|_| Trouble::Damaged)?;

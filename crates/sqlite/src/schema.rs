@@ -4,17 +4,17 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction};
 use crate::OpenError;
 use crate::store::sql_time;
 
-/// Marks a database as one of ours (`PRAGMA application_id`): "CSGN".
+/// Marks a database as a Countersign store (`PRAGMA application_id`): "CSGN".
 const APPLICATION_ID: i64 = 0x4353_474e;
 
-/// The version of the schema below (`PRAGMA user_version`).
+/// Version of the schema below (`PRAGMA user_version`).
 const VERSION: i64 = 4;
 
-/// Versions that are upgraded in place, and how many objects of the schema each has: the first ones.
+/// Versions that are upgraded in place, each with its number of schema objects: the first ones of [`SCHEMA`].
 const OLDER: [(i64, usize); 2] = [(2, 7), (3, 10)];
 
-/// What a store holds. The statements are compared with what the file says, so that a trigger or a looser table is
-/// noticed. New ones come last, which is where an upgrade adds them.
+/// Tables and indexes of a store. The statements are compared with those in the file, so that a trigger or a looser
+/// table is detected. New objects come last, where an upgrade adds them.
 const SCHEMA: [(&str, &str); 11] = [
     (
         "spent",
@@ -68,26 +68,26 @@ const SCHEMA: [(&str, &str); 11] = [
     ),
 ];
 
-/// What a database is, as far as its header and the names of its tables say.
+/// Kind of a database, judged by its header and its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing was written into it yet.
+    /// An empty database.
     Empty,
-    /// A store of an [`OLDER`] version, with so many objects.
+    /// A store of an [`OLDER`] version, with this number of schema objects.
     Older(usize),
     /// A store of this version.
     Ours,
 }
 
-/// Identifies a store.
+/// Id and creation time of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) id: StoreId,
-    /// When it was made. Unknown of a store that was made by a version that did not note it.
+    /// Creation time. `None` if the version that created the store did not record it.
     pub(crate) created: Option<Timestamp>,
 }
 
-/// Refuses other programs' files and other versions'.
+/// Refuses files of other programs and of unsupported versions.
 pub(crate) fn look(db: &Connection) -> Result<Found, OpenError> {
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (pragma(db, "application_id")?, pragma(db, "user_version")?, tables) {
@@ -103,7 +103,7 @@ pub(crate) fn look(db: &Connection) -> Result<Found, OpenError> {
     }
 }
 
-/// Makes the schema in an empty file, `created` now, or adds to an older store what it lacks. Rows are kept.
+/// Creates the schema in an empty file at `created`, or adds the missing objects to an older store. Rows are kept.
 pub(crate) fn make(tx: &Transaction<'_>, created: Timestamp) -> Result<(), OpenError> {
     let (there, created) = match look(tx)? {
         Found::Ours => return Ok(()),
@@ -127,14 +127,14 @@ pub(crate) fn make(tx: &Transaction<'_>, created: Timestamp) -> Result<(), OpenE
     Ok(())
 }
 
-/// Compares the schema with ours and lets SQLite look at its pages.
+/// Compares the schema with [`SCHEMA`] and lets SQLite check its pages.
 pub(crate) fn check(db: &Connection) -> Result<(), OpenError> {
     compare(db, SCHEMA.len())?;
     let verdict: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if verdict == "ok" { Ok(()) } else { Err(OpenError::Corrupt) }
 }
 
-/// Compares what the file says of its tables with the first `objects` of the schema.
+/// Compares the tables in the file with the first `objects` of the schema.
 fn compare(db: &Connection, objects: usize) -> Result<(), OpenError> {
     let mut statement =
         db.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid")?;

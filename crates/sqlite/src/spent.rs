@@ -4,7 +4,7 @@ use rusqlite::{Connection, Transaction};
 use crate::store::{SqliteStore, sql_time};
 use crate::trouble::Trouble;
 
-/// Keeps an id until its time is over, then forgets it and raises the horizon to the latest that it forgot, in the same
+/// Keeps an id until its time is over, then deletes it and raises the horizon to the latest deleted time, in the same
 /// transaction.
 impl SpentTokens for SqliteStore {
     fn spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
@@ -19,8 +19,8 @@ impl SpentTokens for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Answers as a [`spend`](SpentTokens::spend) would now, and spends nothing. Another one may spend the ticket right
-    /// after: only `spend` decides.
+    /// Returns the result that [`spend`](SpentTokens::spend) would return now, and spends nothing. Another caller may
+    /// spend the ticket right after: only `spend` decides.
     ///
     /// # Errors
     /// [`SpendError`], as `spend`.
@@ -57,7 +57,7 @@ fn spend(tx: &Transaction<'_>, ticket: &Ticket, now: i64) -> Result<Result<(), S
     Ok(if inserted == 1 { Ok(()) } else { Err(SpendError::Spent) })
 }
 
-/// Refuses a ticket that need not be kept, or that may have been forgotten.
+/// Refuses a ticket whose time is over, or that may have been deleted.
 fn check_kept(ticket: &Ticket, horizon: i64, now: i64) -> Result<(), SpendError> {
     match sql_time(ticket.keep_until) {
         keep_until if keep_until <= now => Err(SpendError::Spent),
@@ -66,7 +66,7 @@ fn check_kept(ticket: &Ticket, horizon: i64, now: i64) -> Result<(), SpendError>
     }
 }
 
-/// Forgets what need not be kept, and raises the horizon to the latest time to which anything of it was to be kept.
+/// Deletes the ids whose time is over, and raises the horizon to the latest of their times.
 fn forget(tx: &Transaction<'_>, now: i64) -> Result<(), Trouble> {
     let latest = "SELECT max(keep_until) FROM spent WHERE keep_until <= ?1";
     let Some(latest) = tx.query_row(latest, [now], |row| row.get::<_, Option<i64>>(0))? else {
@@ -80,7 +80,7 @@ fn forget(tx: &Transaction<'_>, now: i64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Latest time to which anything that was forgotten was to be kept; -1 where nothing was.
+/// Returns the latest time of a deleted id; -1 if none was deleted.
 fn horizon(db: &Connection) -> Result<i64, Trouble> {
     Ok(db.query_row("SELECT coalesce(max(at), -1) FROM horizon", [], |row| row.get(0))?)
 }

@@ -11,14 +11,13 @@ use crate::open::{FileId, Making, open};
 use crate::schema::Identity;
 use crate::trouble::Trouble;
 
-/// How long a store waits for other threads and processes unless said otherwise: 5 seconds.
+/// Default busy timeout for other threads and processes: 5 seconds.
 pub const DEFAULT_BUSY_TIMEOUT: Millis = Millis::from_secs(5);
 
-/// Keeps spent tokens, pending approvals and quarantines in one file, shared by all processes of a host that open it.
+/// Stores spent tokens, pending approvals and quarantines in one file, shared by all processes of a host that open it.
 ///
-/// Answers that it may use the file come after every other promise was kept; where one was not, the answer is a
-/// refusal. After a failure that leaves it unknown what the file holds (a failed write or sync, a damaged page, a
-/// file that was moved away), every later question is refused until the file is opened anew.
+/// The store refuses unless every guarantee holds. After a failure that leaves the file's content unknown (a failed
+/// write or sync, a damaged page, a moved file), every later query is refused until the file is opened again.
 ///
 /// ```
 /// use countersign_core::SpentTokens;
@@ -48,33 +47,34 @@ struct State {
 }
 
 impl SqliteStore {
-    /// Opens a store, or makes an empty one at `now` that only its owner can read (mode 0600). A store of the schema
-    /// before this one is upgraded in place: its rows are kept, and the time of its making stays unknown.
+    /// Opens a store, or creates an empty one at `now` that only its owner can read (mode 0600). A store of an older
+    /// schema is upgraded in place: its rows are kept, and an unknown creation time stays unknown.
     ///
     /// # Errors
-    /// [`OpenError`] when the file is not a store of this version, can be read by others, or does not keep what it
-    /// is told.
+    /// [`OpenError`] if the file is not a store of this version, can be read by others, or does not give a required
+    /// guarantee.
     pub fn open(path: impl AsRef<Path>, now: Timestamp) -> Result<Self, OpenError> {
         Self::open_with(path, now, DEFAULT_BUSY_TIMEOUT)
     }
 
-    /// Opens a store that is there.
+    /// Opens an existing store.
     ///
     /// # Errors
-    /// [`OpenError::Missing`] where it is missing, and as [`SqliteStore::open`].
+    /// [`OpenError::Missing`] if it is missing, otherwise as [`SqliteStore::open`].
     pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::opened(path.as_ref(), Making::Never, DEFAULT_BUSY_TIMEOUT)
     }
 
-    /// Makes a store at `now`. Tokens that are issued from then on can be spent in it, before any gate has opened it.
+    /// Creates a store at `now`. Tokens that are issued from then on can be spent in it, even if no gate has opened it
+    /// yet.
     ///
     /// # Errors
-    /// [`OpenError::Exists`] where a file is at the path, and as [`SqliteStore::open`].
+    /// [`OpenError::Exists`] if a file is at the path, otherwise as [`SqliteStore::open`].
     pub fn create(path: impl AsRef<Path>, now: Timestamp) -> Result<Self, OpenError> {
         Self::opened(path.as_ref(), Making::Always(now), DEFAULT_BUSY_TIMEOUT)
     }
 
-    /// Opens a store that waits for other threads and processes for as long as is said here, and then refuses.
+    /// Opens a store with a busy timeout: it waits this long for other threads and processes, and then refuses.
     ///
     /// # Errors
     /// [`OpenError`], as [`SqliteStore::open`].
@@ -86,7 +86,7 @@ impl SqliteStore {
         Self::opened(path.as_ref(), Making::IfMissing(now), busy_timeout)
     }
 
-    /// When the store was made; none of a store that a version before this one made.
+    /// Returns the store's creation time; `None` if an older version created it.
     #[must_use]
     pub const fn created(&self) -> Option<Timestamp> {
         self.identity.created
@@ -97,7 +97,7 @@ impl SqliteStore {
     }
 
     fn opened(path: &Path, making: Making, busy_timeout: Millis) -> Result<Self, OpenError> {
-        // A relative path must lead to the same file after the process has changed its folder.
+        // An absolute path leads to the same file after the process has changed its working directory.
         let path = std::path::absolute(path).map_err(OpenError::Unavailable)?;
         let (db, file, identity) = open(&path, making, busy_timeout)?;
         Ok(Self { path, file, identity, busy_timeout, state: Mutex::new(State { db, poisoned: false }) })
@@ -116,7 +116,7 @@ impl SqliteStore {
         })
     }
 
-    /// Runs `work`, which only reads.
+    /// Runs the read-only `work`.
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Trouble>) -> Result<T, Trouble> {
         self.with(|db| work(db))
     }
@@ -127,7 +127,7 @@ impl SqliteStore {
         if state.poisoned {
             return Err(Trouble::Poisoned);
         }
-        // INVARIANT: poisoned until it is known that the work left the file in order, a panic in it included.
+        // INVARIANT: poisoned until the work is known to have left the file in order; this covers a panic in it.
         state.poisoned = true;
         let result = if FileId::at(&self.path).is_ok_and(|file| file == self.file) {
             work(&mut state.db)
@@ -145,14 +145,14 @@ impl SqliteStore {
     }
 }
 
-/// Without the path, which can be a secret of the host's.
+/// Omits the path, which can be a secret of the host.
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore").field("busy_timeout", &self.busy_timeout).finish_non_exhaustive()
     }
 }
 
-/// A time as SQLite keeps it.
+/// Converts a time to SQLite's integer.
 pub(crate) fn sql_time(time: Timestamp) -> i64 {
     // INVARIANT: a timestamp is below 2^53.
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)

@@ -50,7 +50,7 @@ fn binding(call: &str, args: &Canonical) -> CallBinding {
     )
 }
 
-/// A token for call `c` with this id, issued at 0, that expires at `expires`.
+/// A token with this id for call `c`, issued at 0, that expires at `expires`.
 fn token(keys: &RunKeys, id: &str, expires: u64) -> ApprovalToken {
     let (id, by) = (TokenId::new(id).unwrap(), OperatorId::new("bob").unwrap());
     let terms = MintTerms::new(id, by, at(0), Millis::new(expires).unwrap());
@@ -64,7 +64,7 @@ fn approval(keys: &RunKeys, id: &str, expires: u64, now: u64) -> Approval {
     verify(&token, keys, &binding, at(now), &VerifyTerms::default().skew(Millis::ZERO)).unwrap()
 }
 
-/// Spends token `id` at 1,000 and gives the code of a refusal.
+/// Spends token `id` at 1,000 and returns the code of a refusal.
 fn spend(store: &SqliteStore, keys: &RunKeys, id: &str) -> Result<(), &'static str> {
     spend_at(store, keys, id, 60_000, 1_000).map_err(|error| error.code())
 }

@@ -1,27 +1,27 @@
 use rusqlite::ErrorCode;
 
-/// Why a store that was opened cannot do what it was asked. Users meet it as the source of a refusal.
+/// Why an open store cannot answer. It is the source of a refusal.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
-    /// Others of this process had the connection for too long.
+    /// Other threads of this process held the connection for too long.
     #[error("the store is busy")]
     Busy,
-    /// An earlier failure left it unknown what the file holds.
+    /// After an earlier failure, the file's content is unknown.
     #[error("an earlier failure stopped the store, it must be opened anew")]
     Poisoned,
     /// The path leads to another file now, or to none; other processes would use that one.
     #[error("the store's file was moved or replaced")]
     Replaced,
-    /// A row holds what this program never wrote.
+    /// A row holds a value that this program never writes.
     #[error("the store is damaged")]
     Damaged,
-    /// SQLite said no.
+    /// SQLite reported an error.
     #[error("the store's database failed")]
     Sqlite(#[from] rusqlite::Error),
 }
 
 impl Trouble {
-    /// Says whether the store can be used further: only after a failure that leaves the file as it was for certain.
+    /// Returns `true` if the store can still be used: only after a failure that certainly left the file unchanged.
     pub(crate) fn is_passing(&self) -> bool {
         let passing =
             |code| matches!(code, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull);

@@ -1,4 +1,4 @@
-// What an approver's side and the host share: the approval key, and a gate that takes approvals.
+// Shared by the approver and the host: the approval key, and a gate that takes approvals.
 
 use countersign::Countersign;
 use countersign::approval_token::{ApprovalToken, MemorySpentTokens, MintTerms, mint};
@@ -7,8 +7,7 @@ use countersign::core::{Audience, Clock as _, KeyId, Millis, OperatorId, RunId, 
 use countersign::keys::{Keyring, RunKeys, ServerSecret};
 use countersign::tool_gate::{ApprovalSettings, Rejection, ToolCall, ToolGate};
 
-/// The secret that approvals are minted and verified with. An example's alone: a real one comes from
-/// `countersign keys generate`.
+/// Secret that mints and verifies approvals. For the examples only: a real one comes from `countersign keys generate`.
 const SECRET: [u8; 32] = [9; 32];
 
 const GOAL: &str = "Answer ticket T-1001 and refund the double charge";
@@ -34,7 +33,7 @@ pub(crate) fn open(name: &str) -> Result<ToolGate, Box<dyn std::error::Error>> {
         .open(MemorySink::new())?)
 }
 
-/// What a person does who saw the refused call and says yes to exactly that.
+/// Mints an approval of exactly the refused call, as a person does who has seen it.
 pub(crate) fn approve(refused: &Rejection) -> Result<ApprovalToken, Box<dyn std::error::Error>> {
     let request = refused.approval_request().ok_or("nothing waits for approval")?;
     println!("approver sees: {} {}", request.binding().tool(), request.args().as_str());
@@ -47,7 +46,7 @@ pub(crate) fn approve(refused: &Rejection) -> Result<ApprovalToken, Box<dyn std:
     Ok(mint(&run_keys()?, request.binding(), &terms, Millis::from_secs(3_600))?)
 }
 
-/// Asks for a refund, restating the goal.
+/// Builds the call for a refund, with the restated goal.
 pub(crate) fn refund<'a>(call_id: &'a str, args: &'a str) -> ToolCall<'a> {
     ToolCall::new(call_id, "desk", "refund", args.as_bytes()).ask(GOAL)
 }

@@ -1,5 +1,5 @@
-// What the operator of a finance desk does once, in a folder for temporary files: a signed registry in which money moves
-// only with evidence, a keyring with the key of the clerk who attests, a folder for evidence, and a gate over all of it.
+// One-time setup by the operator of a finance desk, in a temporary folder: a signed registry in which money moves only
+// with evidence, a keyring with the key of the clerk who attests, an evidence folder, and a gate that uses all of them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use countersign::tool_gate::{CallError, ProposalSettings, RejectionCode, ToolCal
 
 type Failed = Box<dyn std::error::Error>;
 
-/// Whom attestations are for: this gate.
+/// Audience of the attestations: this gate.
 pub(crate) const AUDIENCE: &str = "finance-gate";
 
 /// The clerk's id in the keyring.
 pub(crate) const CLERK: &str = "clerk-2026";
 
-/// The operator's and the clerk's signing keys. An example's alone: real ones come from `countersign keys generate`.
+/// Signing keys of the operator and the clerk. For the examples only: real ones come from `countersign keys generate`.
 const OPERATOR_SEED: [u8; 32] = [7; 32];
 const CLERK_SEED: [u8; 32] = [8; 32];
 
 /// A gate whose session may read mail, make refunds and wire money.
 pub(crate) struct Desk {
     pub(crate) gate: ToolGate,
-    /// Where evidence lies.
+    /// The evidence folder.
     pub(crate) evidence: PathBuf,
 }
 
@@ -78,8 +78,8 @@ impl Desk {
         Ok(Self { gate, evidence })
     }
 
-    /// Makes the call with a proposal; prints and returns how it was answered: the code, or nothing where it ran. A tool
-    /// that runs gets the evidence that verified.
+    /// Checks a call with a proposal and, if it is accepted, runs it. Prints and returns the result: the code of the
+    /// refusal, or `None` if the call ran. A tool that runs gets the verified evidence.
     pub(crate) fn attempt(
         &self,
         how: &str,

@@ -1,14 +1,14 @@
-// What an operator does once, in a folder for temporary files: a key, a trust root, a signed registry for a small
-// support desk. With the command line it is `countersign keys generate`, `keys trust` and `registry sign`.
+// One-time setup by an operator, in a temporary folder: a key, a trust root and a signed registry for a small support
+// desk. On the command line these are `countersign keys generate`, `keys trust` and `registry sign`.
 
 use countersign::keys::trusted::write_public;
 
 type Failed = Box<dyn std::error::Error>;
 
-/// The operator's signing key. An example's alone: a real one comes from `countersign keys generate`.
+/// The operator's signing key. For the examples only: a real one comes from `countersign keys generate`.
 pub(crate) const OPERATOR_SEED: [u8; 32] = [7; 32];
 
-/// Makes a folder with `registry.json` and `trust-root.json` in it.
+/// Makes a folder that contains `registry.json` and `trust-root.json`.
 pub(crate) fn desk(name: &str) -> Result<std::path::PathBuf, Failed> {
     let folder = std::env::temp_dir().join(format!("countersign-{name}-{}", std::process::id()));
     if folder.exists() {
@@ -22,7 +22,7 @@ pub(crate) fn desk(name: &str) -> Result<std::path::PathBuf, Failed> {
     Ok(folder)
 }
 
-/// Signs a version of the registry, with these agents revoked.
+/// Signs a version of the registry in which these agents are revoked.
 pub(crate) fn sign(folder: &std::path::Path, version: u64, revoked: &[&str]) -> Result<(), Failed> {
     use countersign::core::{Clock as _, Millis, SystemClock};
     let revoked = revoked.iter().map(|agent| format!("{agent:?}")).collect::<Vec<_>>().join(",");

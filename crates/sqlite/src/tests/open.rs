@@ -9,7 +9,7 @@ fn refused(path: &Path) -> &'static str {
     SqliteStore::open_with(path, at(0), Millis::new(50).unwrap()).unwrap_err().code()
 }
 
-/// Makes a store with rows on many pages, and closes it.
+/// Makes a store with rows on many pages and closes it.
 fn filled(path: &Path) {
     let store = SqliteStore::open(path, at(0)).unwrap();
     store.on_connection(|db| {
@@ -200,7 +200,7 @@ fn a_store_is_not_made_over_another_file() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// The schema of version 2, as that version wrote it.
+/// Schema of version 2, as that version wrote it.
 const VERSION_2: &str = "\
 CREATE TABLE spent (id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32), keep_until INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE INDEX spent_by_time ON spent (keep_until);
@@ -237,7 +237,7 @@ fn a_store_of_the_older_schema_keeps_its_rows() {
         };
         let store = open();
         assert_eq!(spend(&store, &keys(), "t1"), Err("APPROVAL_SPENT"));
-        // When it was made is unknown, so tokens of any time are taken.
+        // Its creation time is unknown, so tokens of any time are accepted.
         assert_eq!((store.created(), spend(&store, &keys(), "t2")), (None, Ok(())));
         assert_eq!(count(&store, "SELECT count(*) FROM spent"), 2);
         assert_eq!(count(&store, "SELECT count(*) FROM denied"), 1);
@@ -248,7 +248,7 @@ fn a_store_of_the_older_schema_keeps_its_rows() {
     }
 }
 
-/// The schema of version 3 behind that of version 2, and an id.
+/// Objects that version 3 adds to the schema of version 2, and an id.
 const VERSION_3: &str = "\
 CREATE TABLE identity (one INTEGER PRIMARY KEY NOT NULL CHECK (one = 1), id TEXT NOT NULL, created INTEGER) STRICT;
 CREATE TABLE session (asker BLOB PRIMARY KEY NOT NULL CHECK (length(asker) = 32), named INTEGER NOT NULL CHECK (named IN (0, 1)), alive INTEGER NOT NULL) STRICT, WITHOUT ROWID;

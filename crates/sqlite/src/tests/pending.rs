@@ -36,7 +36,7 @@ fn open_at(path: &std::path::Path) -> SqliteStore {
     SqliteStore::open(path, at(0)).unwrap()
 }
 
-/// Which question was denied, and by whom.
+/// Returns the id of the denied question and the operator who denied it.
 fn who(denial: PendingDenial) -> (CallId, OperatorId) {
     (denial.id, denial.by)
 }
@@ -54,7 +54,7 @@ fn a_question_keeps_what_came_of_its_proposal() {
     let (kept, _) = store.get(&id("c1")).unwrap().unwrap();
     assert_eq!(kept.proposal(), Some(&summary));
     assert_eq!(store.list(at(50)).unwrap(), [pending]);
-    // The same act asked again, with another proposal, is the same question.
+    // The same act with another proposal is the same question.
     let again = waiting("c2", 10, 10, 100).with_proposal(ProposalSummary::new("strict", "other"));
     assert_eq!(store.request(&again).unwrap(), id("c1"));
     assert_eq!(store.get(&id("c1")).unwrap().unwrap().0.proposal(), Some(&summary));
@@ -85,7 +85,7 @@ fn a_question_is_asked_approved_found_and_used_once() {
     let token = token(&keys(), "t1", 100);
     store.approve(&id("c1"), &token, at(50)).unwrap();
     assert!(store.list(at(50)).unwrap().is_empty());
-    // The retry comes under another call id and finds the one that was approved.
+    // The retry has another call id and finds the approved question.
     let retry = waiting("c2", 10, 60, 100);
     let (found, left) = store.find_approved(retry.binding(), at(60)).unwrap().unwrap();
     assert_eq!((found, left.as_str()), (id("c1"), token.as_str()));
@@ -93,7 +93,7 @@ fn a_question_is_asked_approved_found_and_used_once() {
     assert!(store.find_approved(retry.binding(), at(60)).unwrap().is_none());
     assert_eq!(code(store.mark_used(&id("c1"))), "PENDING_DECIDED");
     assert!(matches!(store.get(&id("c1")).unwrap(), Some((kept, PendingState::Used)) if kept == pending));
-    // A used approval opens the way for a new question about the same act.
+    // A used approval allows a new question about the same act.
     assert_eq!(store.request(&retry).unwrap(), id("c2"));
 }
 
@@ -175,7 +175,7 @@ fn an_expired_question_is_neither_listed_nor_approved() {
     store.request(&pending).unwrap();
     assert_eq!(store.list(at(99)).unwrap().len(), 1);
     assert!(store.list(at(100)).unwrap().is_empty());
-    // A token that is good for longer does not revive it.
+    // A token with a longer lifetime does not revive it.
     assert_eq!(code(store.approve(&id("c1"), &token(&keys(), "t", 200), at(100))), "PENDING_EXPIRED");
     assert!(store.find_approved(pending.binding(), at(100)).unwrap().is_none());
 }
@@ -222,7 +222,7 @@ fn one_session_fills_its_share_and_leaves_the_others_theirs() {
     store.approve(&id("c0"), &token(&keys(), "t", 100), at(0)).unwrap();
     assert!(ask(101, "eve", 0).is_ok());
     assert_eq!(code(ask(102, "eve", 0)), "PENDING_FULL");
-    // One that was denied keeps its place for as long as that counts.
+    // A denied question keeps its slot for as long as the denial counts.
     store.deny(&id("c1"), &olga()).unwrap();
     assert_eq!(code(ask(102, "eve", 0)), "PENDING_FULL");
     assert!(ask(103, "eve", 100).is_ok());
@@ -288,7 +288,7 @@ fn questions_without_a_session_count_under_their_principal() {
     let (_folder, store) = store();
     (0..64).for_each(|n| drop(store.request(&waiting(&format!("c{n}"), n, 0, 100)).unwrap()));
     assert_eq!(code(store.request(&waiting("c64", 64, 0, 100))), "PENDING_FULL");
-    // A session that has the principal's name is somebody else.
+    // A session with the principal's name is another asker.
     assert!(store.request(&in_session("c65", 65, "alice", 0, 100)).is_ok());
 }
 
@@ -334,7 +334,7 @@ fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again(
     let store = SqliteStore::open(&path, at(0)).unwrap();
     store.request(&waiting("c1", 10, 0, 600)).unwrap();
     store.approve(&id("c1"), &token(&keys(), "t1", 100), at(1)).unwrap();
-    // The file knows it as well as the one who was told.
+    // A reopened store returns the same answer.
     drop(store);
     let store = SqliteStore::open(&path, at(0)).unwrap();
     let act = waiting("retry", 10, 0, 600);
@@ -456,9 +456,9 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Tokens outlive their questions and the other way about.
+    // Tokens outlive their questions and the other way round.
     let (call, amount, now) = (0_u8..6, 0_u64..4, 0_u64..100);
-    // Now and then so early that the session is silent for too long.
+    // Some steps are so early that the session counts as silent for too long.
     let long = prop_oneof![now.clone(), Just(0), Just(20_000)];
     prop_oneof![
         4 => (call.clone(), amount.clone(), any::<bool>(), now.clone(), 1_u64..40, option::of(50_u64..120))
@@ -477,12 +477,12 @@ fn session_1() -> SessionId {
     SessionId::new("s1").unwrap()
 }
 
-/// A question by `alice` alone, or in a session of hers.
+/// A question by `alice` alone, or in one of her sessions.
 fn question(call: &str, amount: u64, alone: bool, now: u64, ttl: u64) -> PendingApproval {
     if alone { waiting(call, amount, now, ttl) } else { in_session(call, amount, "s1", now, ttl) }
 }
 
-/// Takes a step and says what came of it and what the store then shows.
+/// Takes a step; returns its result and the state that the store then shows.
 fn take(store: &dyn PendingApprovals, keys: &RunKeys, step: &Step) -> String {
     let name = |call: u8| id(&format!("c{call}"));
     let done = match step {
@@ -530,7 +530,7 @@ proptest! {
         let (_folder, store) = store();
         let (memory, keys) = (MemoryPendingApprovals::new(), keys());
         let stores: [&dyn PendingApprovals; 2] = [&store, &memory];
-        // Begins with almost as many as one may ask, so that the steps get to the limit and away from it.
+        // Starts just below the limit, so that the steps reach it and fall below it again.
         if let Some((count, ttl)) = full {
             let more = |n| waiting(&format!("m{n}"), 1_000 + n, 0, ttl);
             for store in stores {

@@ -11,7 +11,7 @@ const ROLE: &str = "COUNTERSIGN_SQLITE_TEST_ROLE";
 const STORE: &str = "COUNTERSIGN_SQLITE_TEST_STORE";
 const NUMBER: &str = "COUNTERSIGN_SQLITE_TEST_NUMBER";
 
-/// This test binary, told to run [`child`] in a role of its own.
+/// This test binary, set up to run [`child`] in a role of its own.
 fn command(role: &str, store: &Path, number: usize) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "tests::processes::child", "--ignored", "--nocapture"]);
@@ -20,7 +20,7 @@ fn command(role: &str, store: &Path, number: usize) -> Command {
     command
 }
 
-/// A running child and what it says.
+/// A running child and its output.
 struct Running {
     child: Child,
     said: BufReader<ChildStderr>,
@@ -44,7 +44,7 @@ impl Running {
         self.child.wait().unwrap();
     }
 
-    /// What else it says until it ends by itself.
+    /// Returns the rest of its output after it has ended by itself.
     fn finish(mut self) -> Vec<String> {
         let lines = self.said.by_ref().lines().map(Result::unwrap).collect();
         assert!(self.child.wait().unwrap().success(), "{lines:?}");
@@ -70,7 +70,7 @@ fn child() {
     }
 }
 
-/// Tries all tokens and says which ones it got.
+/// Tries to spend all tokens and prints those that it spent.
 fn race(path: &Path, tokens: usize) {
     let (store, keys) = (SqliteStore::open_with(path, at(0), Millis::from_secs(300)).unwrap(), keys());
     eprintln!("ready");
@@ -93,7 +93,7 @@ fn try_all(store: &SqliteStore, keys: &RunKeys, tokens: usize, start: usize) -> 
     order.filter(got).collect()
 }
 
-/// The tool's side effect is a line in a file beside the store.
+/// Runs the tool, whose side effect is a line in a file beside the store.
 fn run_tool(path: &Path, number: usize) {
     use std::io::Write as _;
     let mut log =
@@ -122,7 +122,7 @@ fn fill(path: &Path, most: usize) {
     eprintln!("{}", std::error::Error::source(&refusal).unwrap());
 }
 
-/// Lets 8 threads and 4 processes try every token, and checks that each was got once.
+/// Races 8 threads and 4 processes for every token, and checks that each was spent once.
 fn threads_and_processes_race(tokens: usize) {
     let (_folder, path) = place();
     let store = SqliteStore::open_with(&path, at(0), Millis::from_secs(300)).unwrap();
@@ -153,7 +153,7 @@ fn eight_threads_and_four_processes_race_10_000_tokens_and_each_is_spent_once() 
     threads_and_processes_race(10_000);
 }
 
-/// Kills a process before, in or after its spend, always before its run or after it; then tries the same token again.
+/// Kills a process before, during or after its spend, but never during its run; then tries the same token again.
 fn kill_between_spend_and_run(rounds: usize) {
     let (_folder, path) = place();
     let (store, keys) = (SqliteStore::open(&path, at(0)).unwrap(), keys());
@@ -181,7 +181,7 @@ fn kill_between_spend_and_run(rounds: usize) {
         let ran = runs(number);
         let again = spend(&store, &keys, &format!("t{number}"));
         match cut {
-            // Killed somewhere in the spend: it may have counted or not, and the tool did not run.
+            // Killed during the spend: the spend may have counted or not, and the tool did not run.
             0 => assert_eq!(ran, 0),
             1 | 2 => assert_eq!((ran, again), (0, Err("APPROVAL_SPENT"))),
             _ => assert_eq!((ran, again), (1, Err("APPROVAL_SPENT"))),
@@ -224,7 +224,7 @@ fn four_processes_open_a_new_store_at_once() {
 fn a_disk_that_is_full_in_mid_write_refuses_and_stays_closed_until_it_is_opened_anew() {
     let (_folder, path) = place();
     let (_, keys) = (SqliteStore::open(&path, at(0)).unwrap(), keys());
-    // No file may grow above 200 blocks of 512 bytes; a write beyond is an error instead of a signal.
+    // No file may grow above 200 blocks of 512 bytes; a write beyond that is an error instead of a signal.
     let inner = command("fill", &path, 1_000);
     let mut limited = Command::new("sh");
     limited.args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""]).arg(inner.get_program());
@@ -243,7 +243,7 @@ fn a_disk_that_is_full_in_mid_write_refuses_and_stays_closed_until_it_is_opened_
     assert_eq!(spend(&store, &keys, "fresh"), Ok(()));
 }
 
-/// Runs a child as somebody whom permissions bind: root is not.
+/// Runs a child as a user to whom permissions apply: root bypasses them.
 #[cfg(target_os = "linux")]
 fn open_as_nobody(path: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt as _;

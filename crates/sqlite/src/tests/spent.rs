@@ -76,7 +76,7 @@ fn a_clock_stepped_back_after_a_spend_brings_no_token_to_life() {
     drop(store);
     let store = SqliteStore::open(&path, at(0)).unwrap();
     assert_eq!(spend_at(&store, &keys, "t1", 100, 60).unwrap_err().code(), "STORE_CLOCK_AHEAD");
-    // Nor one that was never spent, since the store cannot tell them apart.
+    // Nor is one that was never spent, because the store cannot tell them apart.
     assert_eq!(spend_at(&store, &keys, "t3", 100, 60).unwrap_err().code(), "STORE_CLOCK_AHEAD");
     assert!(spend_at(&store, &keys, "t4", 101, 60).is_ok());
 }
@@ -92,7 +92,7 @@ fn a_spend_a_year_ahead_refuses_no_fresh_token() {
     store.spend(&ahead, at(YEAR)).unwrap();
     // The clock is right again.
     assert_eq!(spend_at(&store, &keys, "fresh", 60_000, 1_500).map_err(|error| error.code()), Ok(()));
-    // What was forgotten while the clock was ahead stays spent.
+    // Tokens that were deleted while the clock was ahead stay spent.
     assert_eq!(spend_at(&store, &keys, "before", 2_000, 1_500).unwrap_err().code(), "STORE_CLOCK_AHEAD");
     assert!(matches!(store.spend(&ahead, at(1_500)), Err(SpendError::Spent)));
 }
