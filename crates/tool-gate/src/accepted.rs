@@ -14,10 +14,10 @@ use crate::plan::AcceptedStep;
 use crate::rejection::UsedUp;
 use crate::rejection::{CallError, Rejection};
 
-/// Proves that the gate accepted one call and that the acceptance is on record. Dispatch consumes it, so it runs at
-/// most once.
+/// Proof that the gate accepted one call and recorded the acceptance. Dispatch consumes it, so the call runs at most
+/// once.
 ///
-/// It is made in one place, [`ToolGate::check`](crate::ToolGate::check). It cannot be built, cloned or read from
+/// Only the gate makes it, in [`ToolGate::check`](crate::ToolGate::check). It cannot be built, cloned or deserialised
 /// anywhere else:
 ///
 /// ```compile_fail
@@ -26,11 +26,11 @@ use crate::rejection::{CallError, Rejection};
 /// }
 /// ```
 ///
-/// What runs is what was checked: take tool and arguments from here, never from the request again.
+/// Take the tool and its arguments from here, never from the request: these are the values that were checked.
 ///
-/// It may be held, and the world goes on meanwhile: every way to run it asks once more whether contract, agent and tool still stand,
-/// and whether it was [held too long](crate::ToolGateBuilder::holding_limit). If not, nothing runs, and the outcome on record is
-/// `not_run`, with the code that the caller gets.
+/// An accepted call may be held for a while. Every way to run it checks again that the contract, the agent and the tool
+/// still stand, and that the call was not [held too long](crate::ToolGateBuilder::holding_limit). If a check fails,
+/// nothing runs, and the recorded outcome is `not_run` with the code that the caller gets.
 #[derive(Debug)]
 #[must_use = "an accepted call that is dropped is recorded as unknown and never runs"]
 pub struct AcceptedCall {
@@ -44,77 +44,79 @@ pub struct AcceptedCall {
 }
 
 impl AcceptedCall {
-    /// The call's id.
+    /// Returns the call's id.
     #[must_use]
     pub const fn call_id(&self) -> &CallId {
         &self.in_flight.call_id
     }
 
-    /// The tool to run.
+    /// Returns the tool to run.
     #[must_use]
     pub const fn tool(&self) -> &ToolId {
         &self.tool
     }
 
-    /// The arguments to run it with: the value that was digested, from the one reading of it.
+    /// Returns the arguments for the tool: the value that was read once and digested.
     #[must_use]
     pub const fn args(&self) -> &Canonical {
         &self.args
     }
 
-    /// How bad the call can be: the strictest of what the registry, the policy and the proposal say.
+    /// Returns the impact of the call: the strictest of those in the registry, the policy and the proposal.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.impact
     }
 
-    /// The approval that this call used up; nothing where none is needed.
+    /// Returns the approval that this call used up; `None` if it needed none.
     #[must_use]
     pub const fn approval(&self) -> Option<&SpentApproval> {
         self.approval.as_ref()
     }
 
-    /// The proposal that backs this call, its attestations used up; nothing where none came.
+    /// Returns the proposal that backs this call, with its attestations used up; `None` if the call came without one.
     #[must_use]
     pub const fn proposal(&self) -> Option<&SpentProposal> {
         self.proposal.as_ref()
     }
 
-    /// The evidence that verified, in the proposal's order. A file comes with exactly the bytes that were hashed: take
-    /// them from here, never from the file again.
+    /// Returns the verified evidence, in the proposal's order. A file comes with exactly the bytes that were hashed:
+    /// use these, and do not read the file again.
     #[must_use]
     pub fn evidence(&self) -> &[VerifiedEvidence] {
         self.proposal.as_ref().map(SpentProposal::evidence).unwrap_or_default()
     }
 
-    /// Which step of the gate's plan this call is, from 1 on; nothing where the gate has no plan.
+    /// Returns the number of the plan's step that this call is, from 1 on; `None` if the gate has no plan.
     #[must_use]
     pub fn plan_step(&self) -> Option<u64> {
         self.in_flight.plan_step()
     }
 
-    /// The number of the decision's record.
+    /// Returns the sequence number of the decision's record.
     #[must_use]
     pub const fn sequence(&self) -> u64 {
         self.in_flight.decision
     }
 
-    /// Runs the tool, and records whether it returned or failed. A panic in it is recorded as unknown and goes on.
+    /// Runs the tool, and records whether it returned or failed. A panic in the tool is recorded as unknown and
+    /// propagates.
     ///
     /// # Errors
-    /// [`CallError`]: not run after all, or whatever the tool gives.
+    /// [`CallError`]: the call was not run after all, or the tool failed.
     pub fn run<T, E>(self, tool: impl FnOnce(&Canonical) -> Result<T, E>) -> Result<T, CallError<E>> {
         let (args, in_flight) = self.dispatch()?;
         in_flight.finish_with(tool(&args))
     }
 
-    /// Runs a step of the plan, and keeps what the tool returned for [`ToolGate::finish_plan`](crate::ToolGate::finish_plan). The
-    /// caller does not get it: who plans is blind until the plan is done. A step that is run in any other way, or fails, leaves
-    /// the plan without its observation, and it does not finish. A gate that knows the plan by its root alone keeps nothing: there,
-    /// [`run`](Self::run) the call, and send the result to the gate that has the whole plan.
+    /// Runs a step of the plan, and keeps the tool's result for
+    /// [`ToolGate::finish_plan`](crate::ToolGate::finish_plan). The caller does not get it: the planner stays blind
+    /// until the plan is done. A step that fails or is run in any other way leaves the plan without its observation,
+    /// and the plan does not finish. A gate that knows only the plan's root keeps no results: there, [`run`](Self::run)
+    /// the call, and send the result to the gate that has the whole plan.
     ///
     /// # Errors
-    /// [`CallError`]: not run after all, or whatever the tool gives.
+    /// [`CallError`]: the call was not run after all, or the tool failed.
     pub fn run_step<E>(
         self,
         tool: impl FnOnce(&Canonical) -> Result<Vec<u8>, E>,
@@ -123,11 +125,11 @@ impl AcceptedCall {
         in_flight.finish_step(tool(&args))
     }
 
-    /// As [`run_step`](Self::run_step), for an asynchronous tool. If the future is dropped before it is done, the outcome is
-    /// unknown, the step is not run again, and the plan does not finish.
+    /// Runs a step of the plan with an asynchronous tool, like [`run_step`](Self::run_step). If the future is dropped
+    /// before it is done, the outcome is unknown, the step is not run again, and the plan does not finish.
     ///
     /// # Errors
-    /// [`CallError`]: not run after all, or whatever the tool gives.
+    /// [`CallError`]: the call was not run after all, or the tool failed.
     pub async fn run_step_async<E, F>(self, tool: impl FnOnce(Canonical) -> F) -> Result<(), CallError<E>>
     where
         F: Future<Output = Result<Vec<u8>, E>>,
@@ -136,10 +138,10 @@ impl AcceptedCall {
         in_flight.finish_step(tool(args).await)
     }
 
-    /// Runs a tool that works on the evidence, and records whether it returned or failed.
+    /// Runs a tool that takes the evidence, and records whether it returned or failed.
     ///
     /// # Errors
-    /// [`CallError`]: not run after all, or whatever the tool gives.
+    /// [`CallError`]: the call was not run after all, or the tool failed.
     pub fn run_with_evidence<T, E>(
         self,
         tool: impl FnOnce(&Canonical, &[VerifiedEvidence]) -> Result<T, E>,
@@ -152,7 +154,7 @@ impl AcceptedCall {
     /// done, the outcome is unknown, and the call is not run again.
     ///
     /// # Errors
-    /// [`CallError`]: not run after all, or whatever the tool gives.
+    /// [`CallError`]: the call was not run after all, or the tool failed.
     pub async fn run_async<T, E, F>(self, tool: impl FnOnce(Canonical) -> F) -> Result<T, CallError<E>>
     where
         F: Future<Output = Result<T, E>>,
@@ -161,16 +163,17 @@ impl AcceptedCall {
         in_flight.finish_with(tool(args).await)
     }
 
-    /// Hands the arguments to a transport of the host's own, which sends them now, with the means to say how it ended.
+    /// Returns the arguments for a transport of the host's own, which sends them now, and a handle that records the
+    /// outcome.
     ///
     /// # Errors
-    /// [`Rejection`], if the call must not be run any more. It was counted as accepted, and is not counted again.
+    /// [`Rejection`] if the call must not run any more. It was counted as accepted, and is not counted again.
     pub fn dispatch(self) -> Result<(Canonical, InFlight), Rejection> {
         let call = self.look_again()?;
         Ok((call.args, call.in_flight))
     }
 
-    /// Hands over the evidence as well, for a transport whose tool works on it.
+    /// Returns the evidence as well, for a transport whose tool takes it.
     ///
     /// # Errors
     /// As [`dispatch`](Self::dispatch).
@@ -180,7 +183,7 @@ impl AcceptedCall {
         Ok((call.args, evidence, call.in_flight))
     }
 
-    /// The call, if it may still be run. Otherwise the outcome is on record as not run.
+    /// Returns the call if it may still run. Otherwise records the outcome as not run.
     fn look_again(self) -> Result<Self, Rejection> {
         let Err(code) = self.in_flight.may_run(&self.tool, &self.basis) else { return Ok(self) };
         let Self { approval, proposal, in_flight, .. } = self;
@@ -188,8 +191,8 @@ impl AcceptedCall {
     }
 }
 
-/// Stands for a call that was accepted and whose outcome is not known yet. Dropped without
-/// [`finish`](Self::finish), it records the outcome as unknown.
+/// A dispatched call whose outcome is not known yet. If it is dropped without [`finish`](Self::finish), the outcome is
+/// recorded as unknown.
 #[derive(Debug)]
 #[must_use = "an outcome that is never told is recorded as unknown"]
 pub struct InFlight {
@@ -212,19 +215,19 @@ impl InFlight {
         Self { gate, call_id, decision, started, finished: false, step }
     }
 
-    /// The call's id.
+    /// Returns the call's id.
     #[must_use]
     pub const fn call_id(&self) -> &CallId {
         &self.call_id
     }
 
-    /// Which step of the gate's plan the call is, from 1 on; nothing where the gate has no plan.
+    /// Returns the number of the plan's step that the call is, from 1 on; `None` if the gate has no plan.
     #[must_use]
     pub fn plan_step(&self) -> Option<u64> {
         self.step.as_ref().map(AcceptedStep::index)
     }
 
-    /// Whether the call may be run now: what it was accepted under still stands, and it was not held too long.
+    /// Checks that the basis of the acceptance still stands and that the call was not held too long.
     fn may_run(&self, tool: &ToolId, basis: &CallBasis) -> Result<(), RejectionCode> {
         let look = || {
             let now = self.gate.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
@@ -246,16 +249,16 @@ impl InFlight {
         let is_recorded = self.record(OutcomeKind::NotRun, Some(code));
         let code = if is_recorded { code } else { RejectionCode::AuditUnavailable };
         if !is_recorded {
-            // The decision is on record, with its approval.
+            // The decision is recorded, with its approval.
             self.gate.recorder.note_unrecorded(self.gate.progress.clock.latest(), None);
         }
         let rejection = Rejection::new(code, self.call_id.as_str(), Some(self.decision));
-        // A step that was not run has had its turn: the plan cannot be finished any more.
+        // A step that was not run has used its place in the plan: the plan cannot finish any more.
         Rejection { used, halted: self.step.is_some(), ..rejection }
     }
 
-    /// Records how the call ended. Blocks as [`ToolGate::check`](crate::ToolGate::check) does while the record is synced; so
-    /// does dropping without it.
+    /// Records the call's outcome. Blocks while the record is synced, as [`ToolGate::check`](crate::ToolGate::check)
+    /// does; so does dropping it without this call.
     pub fn finish(mut self, outcome: OutcomeKind) {
         self.record(outcome, None);
     }
@@ -265,8 +268,9 @@ impl InFlight {
         result.map_err(CallError::Tool)
     }
 
-    /// Records that the call returned, and keeps what it returned for [`ToolGate::finish_plan`](crate::ToolGate::finish_plan),
-    /// once the outcome is on record. Where the call is no step of a plan, the observation is dropped.
+    /// Records that the call returned. Once the outcome is recorded, keeps the result for
+    /// [`ToolGate::finish_plan`](crate::ToolGate::finish_plan). If the call is not a step of a plan, the observation is
+    /// dropped.
     pub fn observe(mut self, observation: Vec<u8>) {
         let is_recorded = self.record(OutcomeKind::Returned, None);
         let step = self.step.take();
@@ -286,8 +290,8 @@ impl InFlight {
         Ok(())
     }
 
-    /// The record of an outcome can fail like any other. The sink then refuses what follows (the gate with it), and
-    /// the call, which has run, stays without an outcome: unknown.
+    /// Records the outcome. If that fails, the gate and its sink refuse everything that follows, and the outcome of the
+    /// call, which may have run, stays unknown.
     fn record(&mut self, outcome: OutcomeKind, code: Option<RejectionCode>) -> bool {
         self.finished = true;
         let recorded = catch_unwind(AssertUnwindSafe(|| {

@@ -15,17 +15,17 @@ use crate::quarantine::{BY_ALARM, BY_SIGNAL, KeptStanding, QuarantineError, Quar
 use crate::replay::AgentReplay;
 use crate::snapshot::{AgentSnapshot, Standing};
 
-/// What is counted and known of one agent over all its sessions.
+/// Counts, alarm and standing of one agent over all its sessions.
 #[derive(Debug)]
 pub(crate) struct AgentRow {
     pub(crate) counts: Arc<Counts>,
     pub(crate) metrics: AgentMetrics,
     agent: AgentId,
     watch: Mutex<Watch>,
-    /// How often its standing changed; odd while it is quarantined. Written under the lock of `watch` alone, read at
+    /// Number of changes of its standing; odd while it is quarantined. Written only under the lock of `watch`, read at
     /// every call.
     changes: AtomicU64,
-    /// The store's change that was taken over last. Held while the store is used, and taken before the lock of `watch`.
+    /// The last change taken from the store. Held while the store is used. Lock order: `kept`, then `watch`.
     kept: Mutex<Option<KeptStanding>>,
 }
 
@@ -37,7 +37,7 @@ struct Watch {
     raised: Option<Timestamp>,
     /// The last change of its standing.
     last: Option<StandingRecord>,
-    /// A quarantine that the store does not have yet.
+    /// A quarantine that is not in the store yet.
     unsaved: Option<StandingRecord>,
     /// Whether the last change was made between two processes, so that no record has it.
     untold: bool,
@@ -64,8 +64,8 @@ impl AgentRow {
         }
     }
 
-    /// Counts one answer, and puts the agent into quarantine if that raises the alarm or a signal that does so. Returns the
-    /// signal that it raises, with its rule.
+    /// Counts one answer, and quarantines the agent if the answer raises the alarm, or a signal whose action is
+    /// quarantine. Returns the signal that it raises, with its rule.
     pub(crate) fn count(
         &self,
         time: Timestamp,
@@ -112,7 +112,7 @@ impl AgentRow {
         }
     }
 
-    /// Puts the agent into quarantine, unless it is there already.
+    /// Quarantines the agent unless it is quarantined already.
     fn quarantine(&self, watch: &mut Watch, change: StandingRecord) {
         if self.standing() == Standing::Free {
             watch.unsaved = Some(change.clone());
@@ -139,8 +139,8 @@ impl AgentRow {
         change
     }
 
-    /// Makes the change, where it is one. Whoever is let out starts with no evidence, so that the old does not raise the
-    /// alarm again at once.
+    /// Applies the change if it is one. An agent that is released starts with no evidence, so that the old evidence
+    /// does not raise the alarm again at once.
     fn apply(&self, watch: &mut Watch, change: StandingRecord) {
         use Standing::{Free, Quarantined};
         let after = Standing::after(change.standing);
@@ -168,31 +168,31 @@ impl AgentRow {
         self.metrics.signals(&watch.probing);
     }
 
-    /// How the agent stands, as far as this process knows.
+    /// Returns the agent's standing as far as this process knows.
     pub(crate) fn standing(&self) -> Standing {
         standing_after(self.changes.load(Ordering::SeqCst))
     }
 
-    /// How often that changed.
+    /// Returns the number of changes of the agent's standing.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// After how many changes a gate that is opened now has on record how the agent stands. That it may call is nothing to
-    /// tell, unless the record has it in quarantine.
+    /// Returns the number of changes that the record of a newly opened gate already covers. A free agent needs no
+    /// entry, unless the record ends with its quarantine.
     pub(crate) fn told(&self) -> u64 {
         let watch = self.watch.lock();
         let is_untold = watch.untold || self.standing() == Standing::Quarantined;
         self.changes().saturating_sub(u64::from(is_untold))
     }
 
-    /// How often that changed, and the last change.
+    /// Returns the number of changes, and the last one.
     pub(crate) fn last_change(&self) -> (u64, Option<StandingRecord>) {
         let watch = self.watch.lock();
         (self.changes(), watch.last.clone())
     }
 
-    /// Gives the store what it does not have yet, and takes over what it says.
+    /// Writes unsaved changes to the store, then takes the store's last change over.
     pub(crate) fn sync(&self, store: &dyn Quarantines) -> Result<(), QuarantineError> {
         self.sync_held(store, &mut self.kept.lock())
     }
@@ -207,10 +207,10 @@ impl AgentRow {
             guarded(|| store.change(&change))?;
             self.watch.lock().unsaved = None;
         }
-        // A store that does not know the agent any more has lifted nothing.
+        // A missing entry does not lift a quarantine.
         let Some(latest) = self.latest(store)? else { return Ok(()) };
         let mut watch = self.watch.lock();
-        // What the alarm did since is later than what the store says, and goes there first.
+        // A quarantine that the alarm has caused since is later than the store's change, and is written first.
         if watch.unsaved.is_none() && kept.as_ref() != Some(&latest) {
             self.apply(&mut watch, latest.change.clone());
             *kept = Some(latest);
@@ -227,7 +227,7 @@ impl AgentRow {
         Ok(latest)
     }
 
-    /// Begins a replay of the agent's records by the rules that hold now.
+    /// Begins a replay of the agent's records by the rules in force now.
     pub(crate) fn replay(&self, store: Option<&dyn Quarantines>) -> Result<AgentReplay, QuarantineError> {
         let latest = store.map(|store| self.latest(store)).transpose()?.flatten();
         let lift = latest.filter(|latest| Standing::after(latest.change.standing) == Standing::Free);
@@ -238,7 +238,7 @@ impl AgentRow {
         Ok(AgentReplay::new(self.agent.clone(), rule, probing, lift))
     }
 
-    /// Goes on where earlier processes left off, whose records were replayed.
+    /// Resumes from a replay of the records of earlier processes.
     pub(crate) fn take_up(
         &self,
         store: Option<&dyn Quarantines>,
@@ -249,7 +249,7 @@ impl AgentRow {
         if !self.go_on(replay, lift.as_ref()) {
             return Ok(());
         }
-        // It is taken into account already, and is not to start the alarm anew once more.
+        // The lift is taken into account already, and must not reset the alarm once more.
         *kept = lift;
         if let Some(store) = store {
             self.sync_held(store, &mut kept)?;
@@ -258,10 +258,10 @@ impl AgentRow {
         store.map_or(Ok(()), |store| self.sync_held(store, &mut kept))
     }
 
-    /// Says whether it does: an alarm that has been counting stays.
+    /// Restores the alarm; returns `false` if it has counted already.
     fn go_on(&self, past: AgentReplay, lift: Option<&KeptStanding>) -> bool {
         let mut watch = self.watch.lock();
-        // Each answer is counted before it comes to the alarm, for which it needs the lock.
+        // Each answer is counted before it reaches the alarm, which needs the lock.
         if self.counts.total() > 0 {
             return false;
         }
@@ -273,7 +273,7 @@ impl AgentRow {
         if let (Some(since), Some(KeptStanding { change, .. })) = (past.quarantined, lift)
             && change.time >= since
         {
-            // It was lifted while no gate was there to put that on record.
+            // It was lifted while no gate was open that could record the lift.
             watch.last = Some(change.clone());
             watch.untold = true;
             self.changes.fetch_add(2, Ordering::SeqCst);
@@ -281,8 +281,9 @@ impl AgentRow {
         true
     }
 
-    /// Sees to an alarm that was raised in the session before: what it was to lead to, and did, is over. Where that is a
-    /// quarantine that is not in the store, the process ended too early.
+    /// Clears an alarm or signal that was raised in the session before: its effect ended with that session. If its
+    /// action is a quarantine that the store does not have, the process ended too early, and the agent is quarantined
+    /// now.
     fn settle(&self, is_kept: bool) {
         let mut watch = self.watch.lock();
         for signal in Signal::ALL {
@@ -305,8 +306,8 @@ impl AgentRow {
         }
     }
 
-    /// Changes how the agent stands, here and in the store. Says how it stood before. A quarantine holds here even where
-    /// the store cannot keep it; what the store does not lift is not lifted.
+    /// Changes the agent's standing here and in the store, and returns the standing before. If the store fails, a
+    /// quarantine still holds here, and a lift does not take effect.
     pub(crate) fn set_standing(
         &self,
         change: &StandingRecord,
@@ -347,7 +348,7 @@ impl AgentRow {
         self.watch.lock().alarm.state()
     }
 
-    /// Time at which the signal was raised.
+    /// Returns the time at which the signal was raised.
     pub(crate) fn signal(&self, signal: Signal) -> Option<Timestamp> {
         self.watch.lock().probing.find(signal).1
     }
@@ -372,12 +373,12 @@ impl AgentRow {
     }
 }
 
-/// How an agent stands after so many changes.
+/// Returns an agent's standing after this number of changes.
 pub(crate) const fn standing_after(changes: u64) -> Standing {
     if changes & 1 == 1 { Standing::Quarantined } else { Standing::Free }
 }
 
-/// The store may be the host's own, and panic.
+/// Calls the store, which can be the host's code and panic.
 fn guarded<T>(ask: impl FnOnce() -> Result<T, QuarantineError>) -> Result<T, QuarantineError> {
     catch_unwind(AssertUnwindSafe(ask))
         .unwrap_or_else(|_| Err(QuarantineError::Unavailable("the store panicked".into())))

@@ -2,31 +2,30 @@ use countersign_audit_log::{RefusedRecord, SeenSums};
 use countersign_core::{SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Millionths of a nat, the unit in which evidence is added up.
+/// Unit of evidence: millionths of a nat.
 const MICRO: f64 = 1e6;
 
-/// The most decisions per false alarm that can be asked for.
+/// Maximum number of decisions per false alarm.
 const MAX_DECISIONS: u64 = 1_000_000_000_000;
 
-/// Says when an agent's acceptance has dropped: a Bernoulli CUSUM (Page 1954; Reynolds and Stoumbos 1999).
+/// Rule that detects a drop in an agent's acceptance: a Bernoulli CUSUM (Page 1954; Reynolds and Stoumbos 1999).
 ///
 /// Each decision is evidence for "the share of accepted calls has dropped to `dropped`" against "it is still
-/// `baseline`": a rejected call adds ln((1 - dropped) / (1 - baseline)), an accepted one takes ln(baseline / dropped)
-/// away, and the sum never goes below zero. The alarm is raised once the sum is at least ln(`decisions`). Of all
-/// rules that give as few false alarms, this one has the shortest worst delay for a drop to `dropped` (Moustakides
-/// 1986); it needs one number per agent, has no window to choose and forgets the good past by itself, so that an
-/// agent cannot save up good behaviour.
+/// `baseline`". A rejected call adds ln((1 - dropped) / (1 - baseline)); an accepted one subtracts ln(baseline /
+/// dropped). The sum never goes below zero. The alarm is raised once the sum is at least ln(`decisions`). Of all rules
+/// that give as few false alarms, this one has the shortest worst delay for a drop to `dropped` (Moustakides 1986). It
+/// needs one number per agent and no window, and it forgets good behaviour by itself, so an agent cannot save it up.
 ///
 /// An agent whose calls are accepted at `baseline` or above raises a false alarm, on average, at most once in
-/// `decisions` decisions (Lorden 1971). The default is 0.9, 0.7 and 10,000. Measured by simulation for it: a steady
-/// agent at 0.9 raises one false alarm in about 149,000 decisions; a drop to 0.7 is found after 57 decisions on
-/// average (112 in 19 of 20 cases), to 0.5 after 22, and nine rejections in a row always raise the alarm. An agent
-/// that is steadily at 0.8, in between, raises it after 220: `baseline` has to be what the operator finds acceptable
-/// for good.
+/// `decisions` decisions (Lorden 1971). The default is 0.9, 0.7 and 10,000. Measured by simulation with the default: a
+/// steady agent at 0.9 raises one false alarm in about 149,000 decisions. A drop to 0.7 is detected after 57 decisions
+/// on average (112 in 19 of 20 cases), and a drop to 0.5 after 22. Nine rejections in a row always raise the alarm. An
+/// agent that is steadily in between, at 0.8, raises it after 220 decisions: set `baseline` to a share that the
+/// operator accepts permanently.
 ///
-/// It supposes that one decision says nothing about the next: a loop that retries one refused call is read as a drop.
-/// An agent that means harm can hide few rejections among many good calls; the alarm finds what goes wrong, and each
-/// call is decided on its own.
+/// The rule assumes that decisions are independent: a loop that retries one refused call is read as a drop. A malicious
+/// agent can hide a few rejections among many good calls. The alarm detects trouble; each call is still decided on its
+/// own.
 ///
 /// ```
 /// use countersign_tool_gate::{Alarm, AlarmRule, AlarmState};
@@ -43,27 +42,27 @@ pub struct AlarmRule {
     baseline: f64,
     dropped: f64,
     decisions: u64,
-    // Added for a rejected call, taken away for an accepted one, and the sum at which the alarm is raised, in millionths of a
-    // nat. All are rounded so that there are fewer false alarms, not more. INVARIANT: none of them is zero.
+    // Weight of a rejected call, weight of an accepted one, and threshold, in millionths of a nat. All are rounded so
+    // that there are fewer false alarms, not more. INVARIANT: none of them is zero.
     rejected: u64,
     accepted: u64,
     threshold: u64,
 }
 
-/// Why a rule cannot be made.
+/// Why a rule cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AlarmRuleError {
-    /// The shares are not `0 < dropped < baseline < 1`, or too close to each other or to the ends to tell them apart.
+    /// The shares are not `0 < dropped < baseline < 1`, or too close to each other or to the ends to be distinguished.
     #[error("the dropped share must be above 0 and clearly below the baseline, which must be below 1")]
     Shares,
-    /// There are fewer than 2 or more than 1,000,000,000,000 decisions per false alarm.
+    /// The number of decisions per false alarm is below 2 or above 1,000,000,000,000.
     #[error("one false alarm must be allowed in 2 to 1,000,000,000,000 decisions")]
     Decisions,
 }
 
 impl AlarmRuleError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -73,8 +72,8 @@ impl AlarmRuleError {
     }
 }
 
-/// A drop from 0.9 to 0.7, and at most one false alarm in 10,000 decisions: an agent that is refused one call in ten
-/// is usual, one that is refused three in ten is not.
+/// A drop from 0.9 to 0.7, and at most one false alarm in 10,000 decisions: one refused call in ten is usual, and three
+/// in ten are not.
 impl Default for AlarmRule {
     fn default() -> Self {
         Self {
@@ -89,17 +88,17 @@ impl Default for AlarmRule {
 }
 
 impl AlarmRule {
-    /// Takes the share of calls that is accepted of a good agent, the share to which it drops when something is
-    /// wrong, and in how many decisions of a good agent one false alarm is allowed.
+    /// Builds a rule from a good agent's share of accepted calls, the share to which it drops when something is wrong,
+    /// and the number of a good agent's decisions in which one false alarm is allowed.
     ///
     /// # Errors
-    /// [`AlarmRuleError`] unless 0 < `dropped` < `baseline` < 1 (what is not a number is refused), far enough apart
-    /// for one decision to weigh a millionth of a nat, and `decisions` is 2 to 1,000,000,000,000.
+    /// [`AlarmRuleError`] unless 0 < `dropped` < `baseline` < 1 (NaN is refused), far enough apart for one decision to
+    /// weigh a millionth of a nat, and `decisions` is 2 to 1,000,000,000,000.
     pub fn new(baseline: f64, dropped: f64, decisions: u64) -> Result<Self, AlarmRuleError> {
         if !(2..=MAX_DECISIONS).contains(&decisions) {
             return Err(AlarmRuleError::Decisions);
         }
-        // False for what is not a number, too.
+        // Also refuses NaN.
         if !(0.0 < dropped && dropped < baseline && baseline < 1.0) {
             return Err(AlarmRuleError::Shares);
         }
@@ -115,26 +114,26 @@ impl AlarmRule {
         }
     }
 
-    /// The share of calls that is accepted of a good agent.
+    /// Returns a good agent's share of accepted calls.
     #[must_use]
     pub const fn baseline(&self) -> f64 {
         self.baseline
     }
 
-    /// The share to which it drops.
+    /// Returns the share to which it drops.
     #[must_use]
     pub const fn dropped(&self) -> f64 {
         self.dropped
     }
 
-    /// In how many decisions of a good agent one false alarm is allowed, on average.
+    /// Returns the number of a good agent's decisions in which one false alarm is allowed, on average.
     #[must_use]
     pub const fn decisions(&self) -> u64 {
         self.decisions
     }
 }
 
-/// Nats as whole millionths; nothing for what rounds to zero or is out of range.
+/// Converts nats to whole millionths; `None` if the result rounds to zero or is out of range.
 fn micro(nats: f64, round: fn(f64) -> f64) -> Option<u64> {
     let scaled = round(nats * MICRO);
     if !(1.0..=1e12).contains(&scaled) {
@@ -144,45 +143,45 @@ fn micro(nats: f64, round: fn(f64) -> f64) -> Option<u64> {
     Some(scaled as u64)
 }
 
-/// What an [`Alarm`] says.
+/// State of an [`Alarm`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "an alarm is raised or it is not")]
 pub enum AlarmState {
-    /// Nothing speaks for a drop so far.
+    /// The evidence is below the threshold.
     #[default]
     Steady,
-    /// The acceptance has dropped. It stays raised, whatever follows, until [`Alarm::reset`].
+    /// The acceptance has dropped. The alarm stays raised until [`Alarm::reset`].
     Raised,
 }
 
-/// What happens to an agent whose alarm is raised.
+/// Action on an agent whose alarm is raised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AlarmAction {
-    /// The alarm is shown. It decides nothing.
+    /// The alarm is shown. It changes no decision.
     #[default]
     Flag,
-    /// The agent is quarantined as well: all its calls are refused until an operator lifts that.
+    /// The agent is quarantined as well: all its calls are refused until an operator lifts the quarantine.
     Quarantine,
 }
 
-/// Follows the decisions about one agent by one [`AlarmRule`], which says what it can tell and has an example.
+/// Follows the decisions about one agent by an [`AlarmRule`], which documents its limits and has an example.
 #[derive(Clone, Debug)]
 pub struct Alarm {
     rule: AlarmRule,
     /// The evidence for a drop, in millionths of a nat, at most the rule's threshold.
     score: u64,
-    /// Whether what was replayed last of how the agent stands was that it was let out of quarantine.
+    /// Whether the last replayed change of the agent's standing was its release from quarantine.
     let_out: bool,
-    /// Time of the record by which it was let out last.
+    /// Time of the record of its last release.
     lifted: Option<Timestamp>,
-    /// Sessions of the sums that were replayed since, the first 64.
+    /// Sessions of the sums replayed since then; at most 64.
     since: Vec<SessionId>,
     /// Sums that were replayed.
     sums: SeenSums,
 }
 
-/// The most sessions of which the first sum behind a lift is looked at.
+/// Maximum number of sessions whose first sum after a release is compared with the release.
 const MAX_SINCE: usize = 64;
 
 /// Saved state of an [`Alarm`], with its rule.
@@ -203,7 +202,7 @@ pub(crate) struct SavedAlarm {
 }
 
 impl Alarm {
-    /// Starts without any evidence.
+    /// Builds an alarm without evidence.
     #[must_use]
     pub const fn new(rule: AlarmRule) -> Self {
         Self { rule, score: 0, let_out: false, lifted: None, since: Vec::new(), sums: SeenSums::new() }
@@ -222,13 +221,13 @@ impl Alarm {
         self.state()
     }
 
-    /// What it says now.
+    /// Returns the present state.
     #[must_use]
     pub const fn state(&self) -> AlarmState {
         if self.score >= self.rule.threshold { AlarmState::Raised } else { AlarmState::Steady }
     }
 
-    /// How far the evidence has come, from 0 (none) to 1 (raised).
+    /// Returns the evidence as a share of the threshold, from 0 (none) to 1 (raised).
     #[must_use]
     pub fn level(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "both are at most 10^12")]
@@ -236,12 +235,12 @@ impl Alarm {
         level
     }
 
-    /// Starts anew, without any evidence.
+    /// Drops all evidence.
     pub const fn reset(&mut self) {
         self.score = 0;
     }
 
-    /// Takes into account what a record says of how the agent stands.
+    /// Takes a recorded change of the agent's standing into account.
     pub(crate) fn stands(&mut self, let_out: bool, time: Timestamp) {
         if let_out && !self.let_out {
             self.reset();
@@ -251,11 +250,11 @@ impl Alarm {
         self.let_out = let_out;
     }
 
-    /// Returns whether a sum counts: not one that was replayed before, nor one that was over when the agent was let out. Another gate
-    /// may have recorded that first.
+    /// Returns `true` if a sum counts: unless it was replayed before, or covers only refusals from before the agent's
+    /// release. Another gate may have recorded the release first.
     ///
-    /// Only the first sum of a session behind the lift can be such a one. The next ones count, whatever their times: the clock may
-    /// have been ahead at the lift.
+    /// Only a session's first sum after the release can be from before it. Later ones count whatever their times: the
+    /// clock may have been ahead at the release.
     pub(crate) fn counts(&mut self, sum: &RefusedRecord) -> bool {
         let is_first = self.since.len() < MAX_SINCE && !self.since.contains(&sum.session);
         let was_over = is_first && self.lifted.is_some_and(|lifted| sum.to < lifted);
@@ -286,7 +285,7 @@ impl Alarm {
         }
     }
 
-    /// Alarm of this rule as it was saved; `None` where another rule was followed.
+    /// Restores an alarm of this rule from its saved state; `None` if it was saved under another rule.
     pub(crate) fn resumed(&self, saved: &SavedAlarm) -> Option<Self> {
         let SavedAlarm { score, let_out, lifted, ref since, ref sums, .. } = *saved;
         let (since, sums) = (since.clone(), sums.clone());
@@ -294,7 +293,7 @@ impl Alarm {
         (resumed.save() == *saved && saved.score <= self.rule.threshold).then_some(resumed)
     }
 
-    /// The rule that it follows.
+    /// Returns the alarm's rule.
     #[must_use]
     pub const fn rule(&self) -> &AlarmRule {
         &self.rule

@@ -25,16 +25,16 @@ use crate::user_check::UserCheck;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The pinned goal belongs to another session than the contract.
+    /// The pinned goal belongs to a session other than the contract's.
     #[error("the pinned goal belongs to another session")]
     OtherSession,
-    /// The time cannot be told.
+    /// The clock is unavailable.
     #[error("the time cannot be told")]
     Clock,
-    /// The session cannot be put on record.
+    /// The session cannot be recorded.
     #[error("the session cannot be recorded")]
     Audit(#[source] countersign_audit_log::AuditError),
-    /// A value is to be recorded of a tool that the registry does not know.
+    /// A recorded field belongs to a tool that the registry does not list.
     #[error("the recorded fields do not fit the registry")]
     RecordedFields(#[from] RecordedFieldsError),
     /// The plan cannot be started.
@@ -43,7 +43,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl OpenError {
     }
 }
 
-/// Gathers what a gate decides by. What it cannot do without was given to [`ToolGate::builder`].
+/// Settings of a gate. The mandatory ones are the arguments of [`ToolGate::builder`].
 #[must_use]
 pub struct ToolGateBuilder {
     pub(crate) registry: Arc<CapabilityRegistry>,
@@ -87,7 +87,7 @@ impl std::fmt::Debug for ToolGateBuilder {
 }
 
 impl ToolGate {
-    /// Starts to build a gate from what it cannot do without.
+    /// Returns a builder with the mandatory settings.
     pub fn builder(
         registry: Arc<CapabilityRegistry>,
         contract: SessionContract,
@@ -120,61 +120,61 @@ impl ToolGate {
 }
 
 impl ToolGateBuilder {
-    /// Pins the session's goal. Without it, a tool whose rule asks for the goal is always refused.
+    /// Pins the session's goal. Without it, a tool whose rule requires the goal is always refused.
     pub fn pinned_ask(mut self, ask: PinnedAsk) -> Self {
         self.ask = Some(ask);
         self
     }
 
-    /// Lets approvals be used. Without it, a tool whose rule asks for approval is always refused.
+    /// Enables approvals. Without it, a tool whose rule requires an approval is always refused.
     pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
         self.approvals = Some(settings);
         self
     }
 
-    /// Lets action proposals be used, and demands one of every call with a high impact. Without it, a tool whose rule asks
-    /// for evidence is always refused, and no other tool is asked for any.
+    /// Enables action proposals, and requires one of every call with a high impact. Without it, a tool whose rule
+    /// requires evidence is always refused, and every other tool needs none.
     ///
-    /// Judging a proposal is work, so a call whose proposal was looked at keeps its place in the rate when it is refused.
+    /// Judging a proposal is work, so a refused call whose proposal was examined keeps its rate-limit slot.
     pub fn proposals(mut self, settings: ProposalSettings) -> Self {
         self.proposals = Some(settings);
         self
     }
 
-    /// Starts the gate with a plan ([`ToolGate::start_plan`]): it lets through the plan's next call and no other. Without one,
-    /// a tool whose rule asks for a plan is always refused.
+    /// Starts the gate with a plan ([`ToolGate::start_plan`]): only the plan's next call is accepted. Without one, a
+    /// tool whose rule requires a plan is always refused.
     pub fn plan(mut self, settings: PlanSettings) -> Self {
         self.plan = Some(settings.into());
         self.plan_first()
     }
 
-    /// Starts the gate with a plan that it knows by its root alone ([`ToolGate::start_plan_root`]).
+    /// Starts the gate with a plan of which it knows only the root ([`ToolGate::start_plan_root`]).
     pub fn plan_root(mut self, settings: PlanRootSettings) -> Self {
         self.plan = Some(settings.into());
         self.plan_first()
     }
 
-    /// Refuses every call, whatever the tool's rule, until a plan is started.
+    /// Refuses every call until a plan is started, whatever the tool's rule.
     pub const fn plan_first(mut self) -> Self {
         self.without_plan = WithoutPlan::Refuse;
         self
     }
 
-    /// Sets what a call does to the plan that is not its next one: by default the first halts it. Such a call is refused either
-    /// way, so the calls that may run are the same.
+    /// Sets the response to a call that is not the plan's next one. By default the first such call halts the plan. The
+    /// call is refused either way, so the calls that may run are the same.
     pub const fn on_breach(mut self, on_breach: OnBreach) -> Self {
         self.on_breach = on_breach;
         self
     }
 
-    /// Limits how long an accepted call may be held before it is run: after that it is refused (`CALL_EXPIRED`). At most, and by
-    /// default, that is until the contract ends.
+    /// Limits the time between the acceptance of a call and its run; a call that was held longer is refused
+    /// (`CALL_EXPIRED`). The maximum, and the default, is the time until the contract ends.
     pub const fn holding_limit(mut self, limit: Millis) -> Self {
         self.holding = Some(limit);
         self
     }
 
-    /// Adds a check of the embedder's own, run in the order of adding.
+    /// Adds a check of the embedder's own. Checks run in the order in which they were added.
     pub fn user_check(mut self, name: &str, check: impl UserCheck + 'static) -> Self {
         self.checks.push((name.to_owned(), Box::new(check)));
         self
@@ -186,43 +186,44 @@ impl ToolGateBuilder {
         self
     }
 
-    /// Counts into `stats`, which other gates share.
+    /// Sets the counters, which other gates share.
     pub fn stats(mut self, stats: Arc<CallStats>) -> Self {
         self.stats = stats;
         self
     }
 
-    /// Says what the definition of a tool is now ([`ToolGate::note_definition`]).
+    /// Sets the current definition of a tool ([`ToolGate::note_definition`]).
     pub fn definition(mut self, tool: ToolId, definition: Digest) -> Self {
         self.definitions.insert(tool, definition);
         self
     }
 
-    /// Adds what the agent claims about itself. It goes on record, and decides nothing.
+    /// Adds the agent's claims about itself. They are recorded and change no decision.
     pub fn claims(mut self, claims: AgentClaims) -> Self {
         self.claims = Some(claims);
         self
     }
 
-    /// Puts the values of these arguments on record, which cannot be taken out of it again. Without it, there are digests
-    /// alone.
+    /// Records the values of these arguments, which can never be removed from the record. Without it, only digests are
+    /// recorded.
     pub fn recorded_fields(mut self, fields: RecordedFields) -> Self {
         self.recorded = fields;
         self
     }
 
-    /// Sets how many refused calls have an entry of their own: by default 1,000, then 10 a second ([`RefusalRate::CALLS`]). All others
-    /// are counted in one entry at least every 10 s, and their [`Rejection`](crate::Rejection)s have no number.
+    /// Sets the number of refused calls that have an entry of their own: by default 1,000, then 10 a second
+    /// ([`RefusalRate::CALLS`]). All others are counted in one entry at least every 10 s, and their
+    /// [`Rejection`](crate::Rejection)s have no number.
     pub const fn refused_calls(mut self, rate: RefusalRate) -> Self {
         self.refused_calls = rate;
         self
     }
 
-    /// Opens the gate, once the session is on record.
+    /// Opens the gate after the session is recorded.
     ///
     /// # Errors
-    /// [`OpenError`] when the goal is another session's, a recorded field is of a tool that the registry does not know, the plan
-    /// cannot be started, or time or record cannot be had.
+    /// [`OpenError`] if the goal belongs to another session, the registry does not list the tool of a recorded field,
+    /// the plan cannot be started, the clock is unavailable or the record fails.
     pub fn open(self) -> Result<ToolGate, OpenError> {
         if self.ask.as_ref().is_some_and(|ask| ask.session() != self.contract.session()) {
             return Err(OpenError::OtherSession);

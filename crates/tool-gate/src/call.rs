@@ -3,17 +3,17 @@ use std::fmt;
 use countersign_approval_token::CallBinding;
 use countersign_canonical_json::Recipe;
 
-/// The recipe by which arguments are read and digested.
+/// Recipe by which arguments are read and digested.
 pub(crate) const ARGS_RECIPE: Recipe = Recipe::Jcs1;
 
-/// Asks for one tool call: raw strings and bytes as the agent gave them. The gate's step 0 checks every one, and reads
-/// the arguments itself, once.
+/// A tool call as the agent made it: raw strings and bytes. The gate's step 0 checks each of them, and the gate itself
+/// reads the arguments, once.
 ///
-/// The principal is not among them: it is the gate's own, as the host gave it when the session was opened.
+/// The principal is not part of it: the host gave it to the gate when the session was opened.
 ///
-/// Two members of the arguments are none of the tool's: `__pic`, an action proposal, and `__pic_request_id`, by which the
-/// agent's side correlates the request. Whatever the gate makes of them, they are taken off before anything else looks at
-/// the arguments, and the tool never sees them.
+/// Two members of the arguments are reserved: `__pic`, an action proposal, and `__pic_request_id`, by which the agent's
+/// side correlates the request. They are stripped before any other check sees the arguments, and the tool never sees
+/// them.
 #[derive(Clone)]
 pub struct ToolCall<'a> {
     pub(crate) call_id: &'a str,
@@ -30,16 +30,16 @@ pub struct ToolCall<'a> {
     pub(crate) trace: Option<&'a str>,
 }
 
-/// A person's no to exactly this call.
+/// A person's denial of exactly this call.
 #[derive(Clone, Copy)]
 pub(crate) struct CallDenial<'a> {
     pub(crate) by: Option<&'a str>,
-    /// What the person was asked; without it, the host knows that it was this call.
+    /// The binding that the person was asked about; without it, the host vouches that it was this call.
     pub(crate) asked: Option<&'a CallBinding>,
 }
 
 impl<'a> ToolCall<'a> {
-    /// Asks to call the tool `name` of `server` with `args`, the JSON text of an object.
+    /// Calls the tool `name` of `server` with `args`, the JSON text of an object.
     #[must_use]
     pub const fn new(call_id: &'a str, server: &'a str, name: &'a str, args: &'a [u8]) -> Self {
         let mut call = Self::by_name(call_id, name, args);
@@ -47,8 +47,7 @@ impl<'a> ToolCall<'a> {
         call
     }
 
-    /// Asks to call the one tool of this name that the session discloses. Where several servers have a tool of that
-    /// name, it is none of them.
+    /// Calls the only disclosed tool of this name. If several servers have a tool of that name, the call is refused.
     #[must_use]
     pub const fn by_name(call_id: &'a str, name: &'a str, args: &'a [u8]) -> Self {
         Self {
@@ -74,37 +73,39 @@ impl<'a> ToolCall<'a> {
         self
     }
 
-    /// Adds an approval token. May be used several times.
+    /// Adds an approval token. May be called several times.
     #[must_use]
     pub fn approval(mut self, token: &'a str) -> Self {
         self.approvals.push(token);
         self
     }
 
-    /// Adds the action proposal, as JSON text. It may come here or as the member `__pic` of the arguments, not as both.
+    /// Adds the action proposal, as JSON text. It comes either here or as the member `__pic` of the arguments, not as
+    /// both.
     #[must_use]
     pub const fn proposal(mut self, json: &'a [u8]) -> Self {
         self.proposal = Some(json);
         self
     }
 
-    /// Adds the id by which the host correlates the request; it goes on record and decides nothing.
+    /// Adds the id by which the host correlates the request. It is recorded and changes no decision.
     #[must_use]
     pub const fn request_id(mut self, id: &'a str) -> Self {
         self.request_id = Some(id);
         self
     }
 
-    /// Says which step of the plan the call is, from 1 on. Left out, it is the step under way while that has calls left and
-    /// the call fits it, and the next one otherwise.
+    /// Sets the step of the plan that the call is, from 1 on. Without it, the call is the current step while that has
+    /// calls left and the call fits it, and otherwise the next one.
     #[must_use]
     pub const fn plan_step(mut self, index: u64) -> Self {
         self.plan_step = Some(index);
         self
     }
 
-    /// Adds the proof that the call's step is in the plan, as JSON text of at most 1 MiB ([`StepProof`]). A gate that knows the
-    /// plan by its root alone takes no call without one; a gate that has the whole plan verifies what comes, and needs none.
+    /// Adds the proof that the call's step is in the plan, as JSON text of at most 1 MiB ([`StepProof`]). A gate that
+    /// knows only the plan's root refuses a call without one. A gate that has the whole plan needs none, and verifies
+    /// one that comes.
     ///
     /// [`StepProof`]: countersign_committed_plan::StepProof
     #[must_use]
@@ -113,24 +114,26 @@ impl<'a> ToolCall<'a> {
         self
     }
 
-    /// Says that a person was asked to approve exactly this call, and refused. Steps 0 to 6 are asked as ever; at step 7 the
-    /// call is refused (`APPROVAL_DENIED`), whatever approval comes along and whether or not the tool's rule asks for one:
-    /// the host's word can only tighten.
+    /// Marks the call as denied by a person who was asked to approve exactly this call. Steps 0 to 6 run as usual; at
+    /// step 7 the call is refused (`APPROVAL_DENIED`), whatever approval comes with it and whether or not the tool's
+    /// rule requires one: the host's word can only make a decision stricter.
     #[must_use]
     pub const fn denied(mut self) -> Self {
         self.denied = Some(CallDenial { by: None, asked: None });
         self
     }
 
-    /// Says so of the person with that name, which goes on record. At most 256 bytes of it, hidden characters spelled out.
+    /// Marks the call as denied by the named person. The name is recorded: at most 256 bytes, with invisible characters
+    /// escaped.
     #[must_use]
     pub const fn denied_by(mut self, person: &'a str) -> Self {
         self.denied = Some(CallDenial { by: Some(person), asked: None });
         self
     }
 
-    /// Says what exactly that person was asked and refused ([`ApprovalRequest::binding`]). It counts where this call would be
-    /// asked about in the same words, whatever its id; under another plan, goal, definition or registry version, it does not.
+    /// Marks the call as denied by a person who was asked about `asked` ([`ApprovalRequest::binding`]). The denial
+    /// counts if an approval of this call would need the same binding, whatever the call's id. Under another plan,
+    /// goal, definition or registry version it does not.
     ///
     /// [`ApprovalRequest::binding`]: crate::ApprovalRequest::binding
     #[must_use]
@@ -139,8 +142,8 @@ impl<'a> ToolCall<'a> {
         self
     }
 
-    /// Adds the call's place in a trace, as a W3C `traceparent` of version 00. It goes on record and decides nothing;
-    /// what is none, is left out.
+    /// Adds the call's place in a trace, as a W3C `traceparent` of version 00. It is recorded and changes no decision;
+    /// an invalid one is left out.
     #[must_use]
     pub const fn trace(mut self, traceparent: &'a str) -> Self {
         self.trace = Some(traceparent);
@@ -148,7 +151,7 @@ impl<'a> ToolCall<'a> {
     }
 }
 
-/// Shows which call it is and how much came with it: no argument, no goal, no proposal and no approval token.
+/// Shows the call's id and names and the sizes of its parts: no argument, goal, proposal or approval token.
 impl fmt::Debug for ToolCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolCall")

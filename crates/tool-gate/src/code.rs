@@ -2,20 +2,20 @@ use std::fmt;
 
 use countersign_action_proposal::ProposalCode;
 
-/// Says whether trying again can help.
+/// Whether another try can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Retry {
     /// The same call is refused for as long as the session lasts.
     Never,
-    /// A call that was changed, or made later, may pass.
+    /// A changed or later call may be accepted.
     AfterChange,
-    /// The same call may pass once it is approved.
+    /// The same call may be accepted once it is approved.
     AfterApproval,
 }
 
 impl Retry {
-    /// The stable text: `never`, `after_change` or `after_approval`.
+    /// Returns the stable text: `never`, `after_change` or `after_approval`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -26,10 +26,10 @@ impl Retry {
     }
 }
 
-/// Writes the list of codes once: the enum, its texts and [`RejectionCode::ALL`] come from the same rows.
+/// Holds the one list of codes: the enum, its texts and [`RejectionCode::ALL`] come from the same rows.
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $step:literal $variant:ident $text:expr, $retry:ident, $message:expr, $unlock:expr;)+) => {
-        /// Why a call was refused. Codes are API: they are never renamed, and this file is their one list.
+        /// Reason of a refusal. Codes are API and are never renamed. This file is the only list of them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum RejectionCode {
@@ -40,37 +40,38 @@ macro_rules! codes {
             /// Every code, in the order of the checks.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The code that has this text, if it is one of this version's.
+            /// Returns the code with this text, if this version knows it.
             #[must_use]
             pub fn from_code(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|code| code.as_str() == text)
             }
 
-            /// The stable text of the code.
+            /// Returns the stable text of the code.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// One fixed sentence for the agent.
+            /// Returns one fixed sentence for the agent.
             #[must_use]
             pub const fn message(self) -> &'static str {
                 match self { $(Self::$variant => $message),+ }
             }
 
-            /// Whether trying again can help.
+            /// Returns whether another try can help.
             #[must_use]
             pub const fn retry(self) -> Retry {
                 match self { $(Self::$variant => Retry::$retry),+ }
             }
 
-            /// What would unlock the call, where anything would.
+            /// Returns the condition that would unlock the call, if one exists.
             #[must_use]
             pub const fn unlock(self) -> Option<&'static str> {
                 match self { $(Self::$variant => $unlock),+ }
             }
 
-            /// Which step of the gate's order asks the question, 0 to 11; 12 for what comes after them or is foreseen by none.
+            /// Returns the step of the gate's order that gives this code, 0 to 11; 12 for refusals after the last step
+            /// and for internal errors.
             #[must_use]
             pub const fn step(self) -> u8 {
                 match self { $(Self::$variant => $step),+ }
@@ -80,13 +81,13 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The call, its ids, its tool name or its arguments are not well formed.
+    /// The call, its ids, its tool name or its arguments are malformed.
     0 MalformedCall "MALFORMED_CALL", AfterChange,
         "the call is not well formed", Some("a well-formed call");
-    /// The call is larger, deeper or wider than the gate reads.
+    /// The call is larger, deeper or wider than the gate's limits.
     0 LimitExceeded "LIMIT_EXCEEDED", AfterChange,
         "the call is over a limit", Some("a smaller call");
-    /// So many requests of the client wait for their answers that one more is not passed on.
+    /// Too many requests of the client are outstanding, so this one is not passed on.
     0 TooManyRequests "TOO_MANY_REQUESTS", AfterChange,
         "too many requests are outstanding", Some("answers to the requests that are outstanding");
     /// The session contract is over, or was made under a registry that was withdrawn.
@@ -101,16 +102,16 @@ codes! {
     /// The operator revoked the agent.
     1 AgentRevoked "AGENT_REVOKED", Never,
         "the agent is revoked", None;
-    /// The agent is quarantined: its acceptance dropped so far that an alarm was raised, or an operator said so.
+    /// The agent is quarantined, by its alarm, by a signal or by an operator.
     1 AgentQuarantined "AGENT_QUARANTINED", AfterChange,
         "the agent is quarantined", Some("the operator's release of the agent");
-    /// The tool is not disclosed to this session, whether or not it exists.
+    /// The session does not disclose the tool, whether or not it exists.
     2 UndisclosedTool "UNDISCLOSED_TOOL", Never,
         "the tool is not available in this session", None;
-    /// The server's definition of the tool is not the one that the operator signed.
+    /// The server's definition of the tool differs from the signed one.
     2 ToolDefinitionChanged "TOOL_DEFINITION_CHANGED", Never,
         "the tool is not the one that the operator approved", Some("a registry that pins the tool as it is now");
-    /// The operator signed a definition of the tool, and the gate was never given the server's.
+    /// The operator signed a definition of the tool, and the gate does not know the server's.
     2 ToolDefinitionUnknown "TOOL_DEFINITION_UNKNOWN", AfterChange,
         "the tool's definition is not known at the moment", Some("the tool's definition from its server");
     /// The arguments do not fit the tool's JSON Schema.
@@ -125,57 +126,58 @@ codes! {
     /// Calls come faster than the operator allows.
     4 RateLimit "RATE_LIMIT", AfterChange,
         "calls come too fast", Some("waiting");
-    /// The tool asks for the goal to be restated, or there is no pinned goal to hold a restated one against.
+    /// The tool requires a restated goal and the call has none, or no pinned goal exists to compare a restated one
+    /// with.
     5 AskRequired "ASK_REQUIRED", AfterChange,
         "the call must restate the pinned goal", Some("the session's goal, restated with the call");
-    /// The restated goal is not the pinned one.
+    /// The restated goal differs from the pinned one.
     5 AskDrift "ASK_DRIFT", AfterChange,
         "the restated goal is not the pinned one", Some("the session's goal as it was pinned");
     /// The pinned goal is past its time to live, or belongs to another session.
     5 AskExpired "ASK_EXPIRED", Never,
         "the pinned goal has expired", Some("a new session with the goal pinned anew");
-    /// The call must be a step of a committed plan, and there is none, or none that was committed under this registry.
+    /// The call must be a step of a committed plan, and no plan is committed under this registry.
     6 PlanRequired "PLAN_REQUIRED", AfterChange,
         "the call must be a step of a committed plan", Some("a committed plan");
-    /// The call is another one than the plan has here. It halts the plan, unless the gate outlives breaches.
+    /// The call differs from the one that the plan has here. It halts the plan, unless the gate outlives breaches.
     6 PlanStepMismatch "PLAN_STEP_MISMATCH", Never,
         "the call is not the one that the plan has here", Some("a new session with a plan that has the call");
-    /// The step is in the plan, and it is not its turn. It halts the plan, unless it only was another call's turn, or an
-    /// amendment's, just then, or the gate outlives breaches.
+    /// The step is in the plan, and it is not its turn. This halts the plan, unless another call or an amendment only
+    /// held the turn at that moment, or the gate outlives breaches.
     6 PlanOutOfOrder "PLAN_OUT_OF_ORDER", AfterChange,
         "it is not this step's turn in the plan", Some("the plan's next step, one call at a time");
-    /// The step, or the plan, has had all its calls. It halts the plan, unless the gate outlives breaches.
+    /// The step, or the plan, has had all its calls. This halts the plan, unless the gate outlives breaches.
     6 PlanExhausted "PLAN_EXHAUSTED", Never,
         "the plan has no call left for this", Some("a new session with a new plan");
     /// The plan was halted before, by a call that was not its next one or by the host.
     6 PlanHalted "PLAN_HALTED", Never,
         "the plan is halted", Some("a new session with a new plan");
-    /// The tool needs an approval of this very call (or of the plan that it is a step of), and there is none.
+    /// The tool requires an approval of this call (or of the plan that it is a step of), and the call has none.
     7 ApprovalRequired "APPROVAL_REQUIRED", AfterApproval,
         "a person must approve this call", Some("an approval of exactly this call");
-    /// An approval came with the call and is not one of this call.
+    /// The approval that came with the call is not valid for this call.
     7 ApprovalInvalid "APPROVAL_INVALID", AfterApproval,
         "the approval is not valid for this call", Some("an approval of exactly this call");
-    /// The approval was of this call and is past its time.
+    /// The approval is of this call and has expired.
     7 ApprovalExpired "APPROVAL_EXPIRED", AfterApproval,
         "the approval has expired", Some("a new approval of exactly this call");
-    /// A person was asked to approve this very call, and said no.
+    /// A person who was asked to approve this call denied it.
     7 ApprovalDenied "APPROVAL_DENIED", Never,
         "a person refused this call", None;
-    /// The call needs an approval, and so many wait already that no other can be asked for.
+    /// The call needs an approval, and so many questions wait already that no other can be filed.
     7 ApprovalsFull "APPROVALS_FULL", AfterChange,
         "too many calls wait for an approval",
         Some("answers to the approvals that wait");
-    /// The call must come with an action proposal and has none, or what came is not an object.
+    /// The call must come with an action proposal and has none, or the proposal is not an object.
     8 PicInvalidRequest ProposalCode::InvalidRequest.as_str(), AfterChange,
         ProposalCode::InvalidRequest.message(), Some("an action proposal for exactly this call");
-    /// The proposal or its evidence is over a limit of bytes, items or time.
+    /// The proposal or its evidence exceeds a limit of bytes, items or time.
     8 PicLimitExceeded ProposalCode::LimitExceeded.as_str(), AfterChange,
         ProposalCode::LimitExceeded.message(), Some("a smaller proposal with less evidence");
-    /// The proposal is not JSON read strictly, or not of the PIC/1.0 schema.
+    /// The proposal is not strict JSON, or does not match the PIC/1.0 schema.
     8 PicSchemaInvalid ProposalCode::SchemaInvalid.as_str(), AfterChange,
         ProposalCode::SchemaInvalid.message(), Some("a proposal of the PIC/1.0 schema");
-    /// Two inputs, or two pieces of evidence, have one id.
+    /// Two inputs, or two pieces of evidence, have the same id.
     8 PicDuplicateId ProposalCode::DuplicateId.as_str(), AfterChange,
         ProposalCode::DuplicateId.message(), Some("ids that differ");
     /// The proposal is for another tool.
@@ -187,13 +189,14 @@ codes! {
     /// The operator's policy does not list the tool.
     8 PicPolicyViolation ProposalCode::PolicyViolation.as_str(), Never,
         ProposalCode::PolicyViolation.message(), Some("a policy that lists the tool");
-    /// The proposal says less of the impact than the operator does.
+    /// The proposal states a lower impact than the operator.
     8 ImpactUnderstated ProposalCode::ImpactUnderstated.as_str(), AfterChange,
         ProposalCode::ImpactUnderstated.message(), Some("a proposal that states the impact in full");
-    /// The call must be backed by evidence, and the proposal brings none.
+    /// The call must be backed by evidence, and the proposal has none.
     8 PicEvidenceRequired ProposalCode::EvidenceRequired.as_str(), AfterChange,
         ProposalCode::EvidenceRequired.message(), Some("evidence that verifies");
-    /// A piece of evidence does not verify or was used before, or evidence is needed and this gate takes none.
+    /// A piece of evidence does not verify or was used before, or the tool requires evidence and the gate takes no
+    /// proposals.
     8 PicEvidenceFailed ProposalCode::EvidenceFailed.as_str(), AfterChange,
         ProposalCode::EvidenceFailed.message(), Some("evidence that verifies and was not used before");
     /// No claim of the proposal is backed by a trusted input.
@@ -205,23 +208,25 @@ codes! {
     /// The approval was used before.
     10 ApprovalSpent "APPROVAL_SPENT", AfterApproval,
         "the approval was used already", Some("a new approval of exactly this call");
-    /// The store of used tickets forgot, or was made, while a clock was ahead: the ticket may have been used before.
+    /// The store of used tickets deleted entries, or was created, while a clock was ahead: the ticket may have been
+    /// used before.
     10 StoreClockAhead "STORE_CLOCK_AHEAD", AfterChange,
         "attestations and approvals of this time cannot be used", Some("the operator's attention");
-    /// The ticket was issued before the store of used tickets was made: an earlier store may have spent it.
+    /// The ticket was issued before the store of used tickets was created: an earlier store may have spent it.
     10 StoreTooNew "STORE_TOO_NEW", AfterApproval,
         "the approval, attestation or endorsement was issued before the store of used ones was made",
         Some("a new approval, attestation or endorsement of exactly this call");
-    /// The store of used tickets cannot be used: nothing can be spent, or, at a gateway, no question can be filed.
+    /// The store of used tickets is unavailable: no ticket can be spent, or, at a gateway, no question can be filed.
     10 StoreUnavailable "STORE_UNAVAILABLE", AfterChange,
         "attestations and approvals cannot be used at the moment", Some("the operator's attention");
-    /// The decision cannot be put on record.
+    /// The decision cannot be recorded.
     11 AuditUnavailable "AUDIT_UNAVAILABLE", AfterChange,
         "decisions cannot be recorded at the moment", Some("the operator's attention");
-    /// The accepted call was held for longer than the gate allows, or the operator changed the tool's rules meanwhile. It was not run.
+    /// The accepted call was held for longer than the gate allows, or the operator changed the tool's rules meanwhile.
+    /// It was not run.
     12 CallExpired "CALL_EXPIRED", AfterChange,
         "the call came too late to run", Some("the call once more");
-    /// Something unforeseen, a panic in the host's code included.
+    /// An internal error, including a panic in the host's code.
     12 Internal "INTERNAL", Never,
         "the call could not be decided", Some("the operator's attention");
 }
@@ -232,7 +237,7 @@ impl fmt::Display for RejectionCode {
     }
 }
 
-/// A proposal's refusal under the gate's own code: the same text, but for what is unforeseen.
+/// Maps a proposal's refusal to the gate's own code with the same text, except for unknown ones.
 impl From<ProposalCode> for RejectionCode {
     fn from(code: ProposalCode) -> Self {
         match code {

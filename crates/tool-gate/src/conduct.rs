@@ -23,13 +23,12 @@ impl RejectionCode {
         )
     }
 
-    /// Whether the refusal says something of what the agent does, so that an [`Alarm`](crate::Alarm) takes it for a decision
-    /// about the agent.
+    /// Returns `true` if the refusal is about the agent's conduct, so that an [`Alarm`](crate::Alarm) counts it as a
+    /// decision.
     ///
-    /// Step 1 is about whether it may call anything at all, and so is a goal that has expired; a call that waits is not decided;
-    /// requests that are outstanding, and a definition that changed or is not known, are the server's or the host's doing, and so is a
-    /// full disk or a panic:
-    /// neither an outage nor a server must put every agent into quarantine.
+    /// The others are not. Step 1 and an expired goal are about whether the agent may call at all. A call that waits is
+    /// not decided. Outstanding requests and a changed or unknown definition are caused by the server or the host, and
+    /// so are a full disk or a panic: neither an outage nor a server may quarantine every agent.
     ///
     /// ```
     /// use countersign_tool_gate::RejectionCode;
@@ -58,11 +57,11 @@ impl RejectionCode {
 }
 
 impl Alarm {
-    /// Takes an entry of a record into account as the gate did that put it there: a decision about the agent, or that it was
-    /// let out of quarantine, which starts the alarm anew. Any other entry says nothing.
+    /// Takes a recorded entry into account as the gate did that recorded it: a decision about the agent, or its release
+    /// from quarantine, which resets the alarm. Any other entry changes nothing.
     ///
-    /// Whose entry it is, is not looked at: give it those of one agent, in their order. Each of several gates puts on record
-    /// that the agent was let out; the first counts.
+    /// The agent of an entry is not checked: pass the entries of one agent, in their order. If several gates record the
+    /// same release, only the first counts.
     pub fn replay(&mut self, entry: &Record) -> AlarmState {
         match entry {
             Record::Decision(call) => {
@@ -79,7 +78,7 @@ impl Alarm {
         self.state()
     }
 
-    /// Takes the refusals of a sum into account that say something of the agent, until they raise the alarm.
+    /// Takes a sum's refusals for the agent's conduct into account, until they raise the alarm.
     fn refused(&mut self, sum: &RefusedRecord) {
         if sum.agent.is_none() || !self.counts(sum) {
             return;
@@ -93,13 +92,12 @@ impl Alarm {
     }
 }
 
-/// Whether the refusals of a row are conduct of the agent.
+/// Returns `true` if the refusals of a row are conduct of the agent.
 fn is_conduct_row(row: &RefusedRow) -> bool {
     !row.about_plan && RejectionCode::from_code(row.code.as_str()).is_some_and(RejectionCode::is_conduct)
 }
 
-/// What a decision tells of its agent: whether its call was accepted. Nothing where it is no decision, or is not about what
-/// the agent does.
+/// Returns whether the call was accepted; `None` if the record is not a decision about the agent's conduct.
 fn conduct(call: &CallRecord) -> Option<bool> {
     if call.about_plan {
         return None;

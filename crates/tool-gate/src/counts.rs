@@ -6,23 +6,23 @@ use crate::code::RejectionCode;
 use crate::recent::{Recent, WINDOW_CAPACITY, told};
 use crate::snapshot::{CountsSnapshot, share};
 
-/// How many codes there are.
+/// Number of codes.
 pub(crate) const CODES: usize = RejectionCode::ALL.len();
 
-/// Chooses which decisions an acceptance rate is over.
+/// Range of decisions that an acceptance rate covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Window {
     /// All decisions since counting began.
     All,
-    /// The last so many decisions; at most 1,024 are looked back on.
+    /// The last decisions, at most 1,024.
     Last(usize),
-    /// The decisions from the moment given on; at most the last 1,024 of them.
+    /// The decisions from this time on; at most the last 1,024 of them.
     Since(Timestamp),
 }
 
 impl Window {
-    /// The decisions of the last `span` before `now`; at most the last 1,024 of them.
+    /// Returns the window of the last `span` before `now`; at most the last 1,024 decisions.
     #[must_use]
     pub fn last_span(span: Millis, now: Timestamp) -> Self {
         let start = now.as_millis().saturating_sub(span.as_millis());
@@ -30,17 +30,17 @@ impl Window {
     }
 }
 
-/// Counts the gate's answers exactly, without a lock. Memory stays the same (about 8 KiB) however many there are.
+/// Exact counts of the gate's answers, without a lock. Their memory is constant (about 8 KiB).
 ///
-/// Every answer is counted once. The one code that is no decision is `APPROVAL_REQUIRED`: the call waits, and however
-/// often it is asked again meanwhile, it is not decided. Once it comes with its approval it is accepted, and that is
-/// one decision; if it comes with one that has expired or is not valid, it is rejected, once for each time that it
-/// comes so. Where a person says no, it is rejected once the host says so (`APPROVAL_DENIED`), and again each time that
-/// it comes; where nobody answers, there is no decision. The acceptance rate, its windows and [`decided`](Self::decided) are over decisions; [`total`](Self::total) is over
-/// answers, as the record is.
+/// Every answer is counted once. `APPROVAL_REQUIRED` is the only code that is not a decision: the call waits, and
+/// asking again does not decide it. Once the call comes with its approval, it is accepted, which is one decision. A
+/// call with an expired or invalid approval is rejected, once for each try. If a person denies it, it is rejected when
+/// the host reports the denial (`APPROVAL_DENIED`), and again at each later try. Without an answer, no decision is
+/// made. The acceptance rate, its windows and [`decided`](Self::decided) cover decisions; [`total`](Self::total) covers
+/// answers, as the record does.
 ///
 /// Counters are 64 bits wide: at a billion answers a second they last for five centuries. While other threads count,
-/// two questions are answered at two moments; [`snapshot`](Self::snapshot) adds up within itself.
+/// two queries may see different moments; the numbers of one [`snapshot`](Self::snapshot) add up.
 #[derive(Debug)]
 pub struct Counts {
     accepted: AtomicU64,
@@ -59,43 +59,43 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Answers that were counted: accepted and rejected calls, and those that were told to wait for an approval.
+    /// Returns the number of answers: accepted calls, rejected calls, and calls that wait for an approval.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.accepted().saturating_add(self.rejected())
     }
 
-    /// Calls that were accepted.
+    /// Returns the number of accepted calls.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Calls that were not accepted, for whatever reason, waiting ones included.
+    /// Returns the number of calls that were not accepted, for any reason, including waiting ones.
     #[must_use]
     pub fn rejected(&self) -> u64 {
         self.rejected.iter().fold(0, |sum, count| sum.saturating_add(count.load(Ordering::Relaxed)))
     }
 
-    /// Calls that were rejected with this code.
+    /// Returns the number of calls that were rejected with this code.
     #[must_use]
     pub fn rejected_with(&self, code: RejectionCode) -> u64 {
         self.rejected.get(slot(code)).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// How often a call was told to wait for its approval. None of these is a decision.
+    /// Returns how many answers made a call wait for its approval. None of these is a decision.
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.rejected_with(RejectionCode::ApprovalRequired)
     }
 
-    /// Decisions that were made: all answers but those that told a call to wait.
+    /// Returns the number of decisions: all answers except those that made a call wait.
     #[must_use]
     pub fn decided(&self) -> u64 {
         self.snapshot().decided()
     }
 
-    /// The share of decided calls that were accepted, 0 to 1; nothing before the first of them.
+    /// Returns the share of decided calls that were accepted, 0 to 1; `None` before the first decision.
     #[must_use]
     pub fn acceptance_rate(&self, window: Window) -> Option<f64> {
         let (accepted, decided) = match window {
@@ -112,7 +112,7 @@ impl Counts {
         share(accepted, decided)
     }
 
-    /// All of it at one moment.
+    /// Returns all counts at one moment.
     #[must_use]
     pub fn snapshot(&self) -> CountsSnapshot {
         let rejected = RejectionCode::ALL
@@ -138,14 +138,15 @@ impl Counts {
     }
 }
 
-/// How many of the decisions were accepted, and how many there are: at most [`WINDOW_CAPACITY`].
+/// Counts the accepted decisions and all decisions, at most [`WINDOW_CAPACITY`].
 fn tally(recent: impl Iterator<Item = (Timestamp, bool)>) -> (u64, u64) {
     recent.fold((0, 0), |(accepted, all): (u64, u64), (_, passed)| {
         (accepted.saturating_add(u64::from(passed)), all.saturating_add(1).min(WINDOW_CAPACITY))
     })
 }
 
-/// Finds a code's counter. `ALL` is in the order of declaration (tested), so its discriminant is its place.
+/// Returns the index of a code's counter. `ALL` is in the order of declaration (tested), so the index is the
+/// discriminant.
 pub(crate) const fn slot(code: RejectionCode) -> usize {
     code as usize
 }

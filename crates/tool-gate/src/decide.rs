@@ -1,5 +1,5 @@
-//! The checks, top-down in the order in which they run (steps 0 to 10, and a last look; but of step 0 only ids and names are
-//! read before step 1). Step 11, the record, is in `gate.rs`.
+//! The checks, top-down in the order in which they run: steps 0 to 10, and a last look. Of step 0, only ids and names
+//! are read before step 1. Step 11, the record, is in `gate.rs`.
 
 use countersign_action_proposal::SpentProposal;
 use countersign_approval_token::SpentApproval;
@@ -36,7 +36,7 @@ pub(crate) struct Cleared<'g> {
     pub(crate) basis: CallBasis,
 }
 
-/// Registry and contract of the decision. They must still stand when the call runs.
+/// Registry and contract of the decision. Both must still stand when the call runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallBasis {
     version: u64,
@@ -105,7 +105,7 @@ pub(crate) fn decide<'g>(
     Ok(Cleared { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step, basis })
 }
 
-/// Repeats step 1 and 2 right before the record: user checks and stores may have taken their time.
+/// Repeats steps 1 and 2 right before the record: user checks and stores may have taken a long time.
 fn last_look(
     gate: &GateParts,
     tool: &ToolId,
@@ -123,8 +123,9 @@ fn last_look(
     })
 }
 
-/// Repeats steps 1 and 2 for a call that has passed both before. Under another registry, the tool's entry must be the same, and
-/// approvals and attestations no longer count: they bind the registry's version, and their keys may be revoked.
+/// Repeats steps 1 and 2 for a call that has passed both before. Under another registry, the tool's entry must be the
+/// same, and approvals and attestations no longer count: they bind the registry's version, and their keys may be
+/// revoked.
 pub(crate) fn check_still_stands(
     gate: &GateParts,
     contract: &SessionContract,

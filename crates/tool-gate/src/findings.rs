@@ -16,12 +16,12 @@ use crate::rejection::UsedUp;
 use crate::settings::ProposalSettings;
 use crate::terms::GateTerms;
 
-/// Findings about a call while it is decided, for its record.
+/// Findings about a call during its decision, for its record.
 pub(crate) struct Findings {
     pub(crate) time: Timestamp,
     pub(crate) registry_version: u64,
     pub(crate) request_id: Option<RequestId>,
-    /// The tool that the call means, once that is clear.
+    /// The tool that the call means, once it is known.
     pub(crate) tool: Option<ToolId>,
     pub(crate) definition: Option<Digest>,
     pub(crate) args: Option<Digest>,
@@ -34,7 +34,7 @@ pub(crate) struct Findings {
     values: RecordedValues,
     plan: Option<PlanRoot>,
     pub(crate) plan_step: Option<u64>,
-    /// Profile of proposals, with findings about the one that came.
+    /// Profile of proposals, with findings about the call's proposal.
     proposal: Option<Box<ProposalRecord>>,
 }
 
@@ -67,12 +67,12 @@ impl Findings {
         }
     }
 
-    /// Id of the approval that the call has spent.
+    /// Returns the id of the approval that the call has spent.
     pub(crate) fn spent_approval(&self) -> Option<&TokenId> {
         self.approval.as_ref().filter(|_| self.used.approval).map(|(id, _)| id)
     }
 
-    /// The tool as the call named it; a server that it does not name is shown as `?`.
+    /// Returns the tool as the call named it, with `?` for a missing server.
     pub(crate) fn recorded_tool(&self, call: &ToolCall<'_>) -> RecordedTool {
         match &self.tool {
             Some(tool) => RecordedTool::from(tool),
@@ -89,7 +89,7 @@ impl Findings {
         self.denied_by = denial.by.map(Escaped::new);
     }
 
-    /// Notes the values that the operator wants recorded. From here on the tool is known to be one of the session's.
+    /// Notes the values that the operator wants recorded. At this point the tool is known to be one of the session's.
     pub(crate) fn note_values(&mut self, recorded: &RecordedFields, tool: &ToolId, args: &Canonical) {
         self.values = recorded.values(tool, args);
     }
@@ -98,7 +98,7 @@ impl Findings {
         self.plan = Some(root);
     }
 
-    /// Notes the approval of the plan, which counts for this call.
+    /// Notes the plan's approval, which counts for this call.
     pub(crate) fn note_plan_approval(&mut self, approval: &SpentPlanApproval) {
         self.approval = Some((approval.token_id.clone(), approval.approver.clone()));
     }
@@ -122,7 +122,7 @@ impl Findings {
         self.note_evidence(verified.evidence());
     }
 
-    /// Notes the evidence that verified, with the endorsements of which a use was spent.
+    /// Notes the verified evidence, with the endorsements of which a use was spent.
     pub(crate) fn note_evidence(&mut self, evidence: &[VerifiedEvidence]) {
         if let Some(record) = &mut self.proposal {
             record.set_evidence(evidence.iter().map(|evidence| {
@@ -136,7 +136,7 @@ impl Findings {
         }
     }
 
-    /// Returns the answer as the signals see it.
+    /// Returns the answer in the form that the signals count.
     pub(crate) fn probe(&self, refused: Option<RejectionCode>) -> Option<Probe> {
         Probe::of(refused, self.approval.is_some(), || {
             let tool = self.tool.as_ref()?;

@@ -23,10 +23,10 @@ use crate::stats::CallStats;
 use crate::steps::intent::keep_step;
 use crate::steps::session::check_agent;
 
-/// Decides about every tool call of one session. Clones are the same gate.
+/// Decides about every tool call of one session. Clones share one gate.
 ///
-/// The registry, the contract, the principal, the clock and the record are the gate's own, given by the host; of
-/// what the agent sends, nothing is believed.
+/// The registry, the contract, the principal, the clock and the record come from the host. Nothing that the agent sends
+/// is trusted.
 #[derive(Clone, Debug)]
 pub struct ToolGate {
     parts: Arc<GateParts>,
@@ -41,23 +41,24 @@ impl ToolGate {
         &self.parts
     }
 
-    /// Decides about a call. An acceptance is on record before this returns, and so is a refusal within the rate
-    /// ([`refused_calls`](ToolGateBuilder::refused_calls)). A refusal beyond it has no number, and is recorded in a sum: before the
-    /// next acceptance, by the first decision 10 s later, by [`refusals`](Self::refusals), or when the gate is dropped.
+    /// Decides about a call. An acceptance is recorded before this returns, and so is a refusal within the rate
+    /// ([`refused_calls`](ToolGateBuilder::refused_calls)). A refusal beyond the rate has no number and is recorded in
+    /// a sum: before the next acceptance, by the first decision 10 s later, by [`refusals`](Self::refusals), or when
+    /// the gate is dropped.
     ///
-    /// Blocks while the record is synced, and while spent tokens are stored, evidence is read or a newer registry is
-    /// loaded: an asynchronous host calls it where blocking is allowed, as with Tokio's `spawn_blocking`.
+    /// Blocks while the record is synced, spent tokens are stored, evidence is read or a newer registry is loaded. An
+    /// asynchronous host calls it where blocking is allowed, for example with Tokio's `spawn_blocking`.
     ///
     /// # Errors
-    /// A [`Rejection`] with the code of the first check that failed. It is also what a failure of the gate's own
-    /// parts becomes, panics included.
+    /// A [`Rejection`] with the code of the first check that failed. A failure of the gate's own parts, including a
+    /// panic, is a rejection as well.
     pub fn check(&self, call: &ToolCall<'_>) -> Result<AcceptedCall, Rejection> {
         self.stats().timed(|| self.answer(call, None))
     }
 
-    /// The same, for a host that asks a person where nothing but an approval is missing. The question is filed before the refusal is
-    /// recorded; where it cannot be, code and record say why ([`NotFiled`]), and where the refusal cannot be recorded, it is
-    /// withdrawn. Beyond the rate of refusals, nothing is asked.
+    /// Decides about a call, for a host that asks a person if only an approval is missing. The question is filed before
+    /// the refusal is recorded. If it cannot be filed, code and record say why ([`NotFiled`]). If the refusal cannot be
+    /// recorded, the question is withdrawn. Beyond the rate of refusals, no question is filed.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -84,7 +85,7 @@ impl ToolGate {
                 Err(refusal) => return Err(self.parts.refuse(call, findings, refusal, desk)),
             };
         let (time, used, probe) = (findings.time, findings.used, findings.probe(None));
-        // why: the refusals counted before it are on record before it, so that an alarm that is replayed sees their order.
+        // why: earlier refusals are recorded before this acceptance, so that a replayed alarm sees their order.
         let summed = recorder.rows.refused.write(time).map_err(drop);
         let Ok(sequence) = summed.and_then(|()| recorder.record(findings.accepted(terms, call))) else {
             let spent = approval.as_ref().map(SpentApproval::token_id);
@@ -100,15 +101,15 @@ impl ToolGate {
             // A plan was started or halted after the acceptance was recorded.
             return Err(in_flight.not_run(code, used));
         }
-        // INVARIANT: the one place where an `AcceptedCall` is made. The record above is durable as the sink says.
+        // INVARIANT: the only place that makes an `AcceptedCall`. The record above is as durable as the sink promises.
         Ok(AcceptedCall { tool, args, impact, approval, proposal, basis, in_flight })
     }
 
-    /// Checks and runs in one go: the tool is one that the contract discloses under `name`, on one server alone.
-    /// Call ids are digests of the session's id and a running number.
+    /// Checks a call and runs it. The tool is the one that the contract discloses under `name`, on exactly one server.
+    /// The call's id is a digest of the session's id and a counter.
     ///
     /// # Errors
-    /// [`CallError`]: refused, or run and failed.
+    /// [`CallError`]: the call was refused, or the tool failed.
     pub fn call<T, E>(
         &self,
         name: &str,
@@ -124,10 +125,10 @@ impl ToolGate {
         self.call_with(&ToolCall::by_name(&call_id, name, args), tool)
     }
 
-    /// As [`call`](Self::call), for a call with an id, a server, approvals, a proposal or a restated goal.
+    /// Like [`call`](Self::call), for a call with an id, a server, approvals, a proposal or a restated goal.
     ///
     /// # Errors
-    /// [`CallError`]: refused, or run and failed.
+    /// [`CallError`]: the call was refused, or the tool failed.
     pub fn call_with<T, E>(
         &self,
         call: &ToolCall<'_>,
@@ -136,42 +137,43 @@ impl ToolGate {
         self.check(call)?.run(tool)
     }
 
-    /// Refuses a call that a gateway could not even read as one. It is recorded and counted like any other.
+    /// Refuses a call that a gateway could not parse. It is recorded and counted like any other.
     #[must_use]
     pub fn refuse_malformed(&self, call_id: &str, reason: &str) -> Rejection {
         self.parts.refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
     }
 
-    /// Refuses a call that a gateway did not read because it is over a limit. It is recorded and counted like any other.
+    /// Refuses a call that a gateway did not read because it exceeds a limit. It is recorded and counted like any
+    /// other.
     #[must_use]
     pub fn refuse_over_limit(&self, call_id: &str, reason: &str) -> Rejection {
         self.parts.refuse_unseen(call_id, "?", RejectionCode::LimitExceeded, reason)
     }
 
-    /// Refuses a call that a gateway does not pass on because too many requests are outstanding. It is recorded and counted like any
-    /// other, and an [`Alarm`](crate::Alarm) leaves it out: a server that does not answer causes it.
+    /// Refuses a call that a gateway does not pass on because too many requests are outstanding. It is recorded and
+    /// counted like any other, but an [`Alarm`](crate::Alarm) ignores it: its cause is a server that does not answer.
     #[must_use]
     pub fn refuse_too_many(&self, call_id: &str, reason: &str) -> Rejection {
         self.parts.refuse_unseen(call_id, "?", RejectionCode::TooManyRequests, reason)
     }
 
-    /// Sums of the session's refused messages that are no calls, for the gateway in front of it: they are recorded where the gate
-    /// records, and counted with the agent's metrics.
+    /// Returns sums of the session's refused messages that are not calls, for the gateway in front of it. They are
+    /// recorded where the gate records, and counted with the agent's metrics.
     #[must_use]
     pub fn refused_messages(&self, rate: RefusalRate) -> Refusals {
         let session = self.contract().session().clone();
         self.parts.recorder.rows.refused_messages(session, rate)
     }
 
-    /// Refusals of this session that are recorded as sums. A host that has a thread to spare records those that are due, and every
-    /// host the rest before it closes the record.
+    /// Returns the refusals of this session that are recorded as sums. A host with a thread to spare records those that
+    /// are due. Every host records the rest before it closes the record.
     #[must_use]
     pub fn refusals(&self) -> &Refusals {
         &self.parts.recorder.rows.refused
     }
 
-    /// Returns `false` if step 1 would refuse any call now, whatever it is: session, registry or agent do not stand, or nothing can
-    /// be recorded. A gateway asks before it waits for what only an acceptable call needs.
+    /// Returns `false` if step 1 would refuse any call now: the session, the registry or the agent does not stand, or
+    /// recording is impossible. A gateway checks this before it waits for inputs that only an acceptable call needs.
     #[must_use]
     pub fn may_call(&self) -> bool {
         let GateParts { terms, progress, recorder } = &*self.parts;
@@ -181,86 +183,87 @@ impl ToolGate {
         })
     }
 
-    /// Tells the gate what a tool's definition is now, as recipe `tool-def-1`. Where the registry pins a
-    /// definition, calls pass only while the two are equal. Tools that the contract does not disclose are ignored.
+    /// Notes the current definition of a tool, by recipe `tool-def-1`. If the registry pins a definition, calls are
+    /// accepted only while the two are equal. Tools that the contract does not disclose are ignored.
     pub fn note_definition(&self, tool: &ToolId, definition: Digest) {
         self.parts.progress.note_definition(tool, definition);
     }
 
-    /// Tells the gate that a tool's definition is not known any more. Where the registry pins a definition, no call
-    /// passes until it is seen again.
+    /// Marks a tool's definition as unknown. If the registry pins a definition, no call is accepted until it is noted
+    /// again.
     pub fn forget_definition(&self, tool: &ToolId) {
         self.parts.progress.forget_definition(tool);
     }
 
-    /// The session's contract: the last one, where it was [renewed](Self::renew).
+    /// Returns the session's contract: the last one, if it was [renewed](Self::renew).
     #[must_use]
     pub fn contract(&self) -> Arc<SessionContract> {
         Arc::clone(&self.parts.progress.in_force().contract)
     }
 
-    /// The session's pinned goal.
+    /// Returns the session's pinned goal.
     #[must_use]
     pub fn pinned_ask(&self) -> Option<Arc<PinnedAsk>> {
         self.parts.progress.in_force().ask.clone()
     }
 
-    /// The registry that the gate reads at every call.
+    /// Returns the registry that the gate reads at every call.
     #[must_use]
     pub fn registry(&self) -> &Arc<CapabilityRegistry> {
         &self.parts.terms.registry
     }
 
-    /// On whose behalf the session acts.
+    /// Returns the principal of the session.
     #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.parts.terms.principal
     }
 
-    /// This session's counts.
+    /// Returns this session's counts.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.parts.recorder.rows.session
     }
 
-    /// What this gate shares with others: the counts over all agents, per agent and per tool, alarms and quarantines.
+    /// Returns the statistics that this gate shares with others: counts over all agents, per agent and per tool, alarms
+    /// and quarantines.
     #[must_use]
     pub fn stats(&self) -> &Arc<CallStats> {
         &self.parts.recorder.rows.stats
     }
 
-    /// The share of this session's decided calls that were accepted; nothing before the first.
+    /// Returns the share of this session's decided calls that were accepted; `None` before the first decision.
     #[must_use]
     pub fn acceptance_rate(&self, window: Window) -> Option<f64> {
         self.counts().acceptance_rate(window)
     }
 
-    /// What the agent tried that its session does not disclose.
+    /// Returns the agent's attempts to call tools that its session does not disclose.
     #[must_use]
     pub fn attempted_undisclosed(&self) -> UndisclosedAttempts {
         self.parts.recorder.attempted_undisclosed()
     }
 
-    /// The last decisions, oldest first, accepted and rejected ones, without values of arguments.
+    /// Returns the last decisions, oldest first, accepted and rejected, without values of arguments.
     #[must_use]
     pub fn call_log(&self) -> Vec<CallRecord> {
         self.parts.recorder.recent_records()
     }
 
-    /// The root of the plan that the gate holds its calls to: that of its last amendment, where it was amended.
+    /// Returns the root of the plan that the gate enforces: that of its last amendment, if it was amended.
     #[must_use]
     pub fn plan_root(&self) -> Option<PlanRoot> {
         self.parts.progress.plan.get().map(RunningPlan::root)
     }
 
-    /// The response to a call that is not the plan's next one.
+    /// Returns the response to a call that is not the plan's next one.
     #[must_use]
     pub fn on_breach(&self) -> OnBreach {
         self.parts.terms.on_breach
     }
 
-    /// The last step of the plan, or of its last amendment, that has run, from 1 on; 0 before the first. It is what an amendment
-    /// has to name beside the root. Nothing where no plan is under way.
+    /// Returns the last step of the plan, or of its last amendment, that has run, from 1 on; 0 before the first. An
+    /// amendment names it beside the root. `None` if no plan is under way.
     #[must_use]
     pub fn plan_position(&self) -> Option<u64> {
         self.parts.progress.plan.get().and_then(RunningPlan::position)
