@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells how much time has passed, as nanoseconds since a moment of its own choosing. It never runs back, and it is
-/// not the time of day: for a process, `std::time::Instant` is what it should read.
+/// A monotonic clock for durations: nanoseconds since a start of its own choosing. It never goes backwards, and it is
+/// not the time of day. In a process it should read `std::time::Instant`.
 ///
 /// ```
 /// use countersign_tool_gate::Ticks;
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// assert!(ticks.nanos() <= ticks.nanos());
 /// ```
 pub trait Ticks: Send + Sync + std::fmt::Debug {
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     fn nanos(&self) -> u64;
 }
 
-/// Reads the system's monotonic clock. There is none on `wasm32-unknown-unknown`, and this type is not there either.
+/// The system's monotonic clock. `wasm32-unknown-unknown` has no such clock, and this type does not exist there.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct SystemTicks {
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 impl SystemTicks {
-    /// Starts now.
+    /// Starts the clock now.
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
@@ -61,8 +61,8 @@ impl Ticks for SystemTicks {
     }
 }
 
-/// The longest time that each bucket counts, in nanoseconds: 1 microsecond to 10 seconds, by 1, 2.5 and 5. A last
-/// bucket without a bound counts the rest.
+/// Upper bound of each bucket, in nanoseconds: 1 microsecond to 10 seconds, in steps of 1, 2.5 and 5. A last bucket
+/// without a bound counts the rest.
 const BOUNDS: [u64; 22] = [
     1_000,
     2_500,
@@ -88,8 +88,7 @@ const BOUNDS: [u64; 22] = [
     10_000_000_000,
 ];
 
-/// The bounds of the buckets in which answers are timed, in seconds: for whoever exports them. Each is the closest `f64` to its
-/// decimal text.
+/// Upper bounds of the answer-time buckets, in seconds, for exporters. Each is the closest `f64` to its decimal text.
 pub const ANSWER_SECONDS: [f64; BOUNDS.len()] = [
     0.000_001,
     0.000_002_5,
@@ -115,12 +114,12 @@ pub const ANSWER_SECONDS: [f64; BOUNDS.len()] = [
     10.0,
 ];
 
-/// Counts how long answers took.
+/// Histogram of answer times.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     buckets: [AtomicU64; BOUNDS.len()],
     longer: AtomicU64,
-    /// In nanoseconds, of all; 64 bits are 584 years of deciding.
+    /// Sum of all times, in nanoseconds; 64 bits are 584 years.
     sum: AtomicU64,
 }
 
@@ -155,15 +154,15 @@ impl Histogram {
     }
 }
 
-/// How long answers took at one moment, in seconds, as Prometheus writes a histogram.
+/// Histogram of answer times at one moment, in seconds, in Prometheus' form.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HistogramSnapshot {
-    /// A bound in seconds, and how many answers took at most that long; the bounds rise from 0.000001 to 10, and what
-    /// is counted under one is counted under all that follow.
+    /// Each bound in seconds with the number of answers that took at most that long. The bounds rise from 0.000001 to
+    /// 10, and an answer counted under one is counted under all that follow.
     pub buckets: Vec<(f64, u64)>,
-    /// All answers, those over the last bound too.
+    /// Number of all answers, including those over the last bound.
     pub count: u64,
-    /// How long all of them took together, in seconds.
+    /// Sum of all times, in seconds.
     pub sum_seconds: f64,
 }

@@ -1,12 +1,12 @@
-//! The gate: decides about every tool call, in one fixed order, fails closed, and records the decision before
-//! the caller gets it. Refusals beyond a rate are recorded as sums ([`Refusals`]).
+//! The gate: decides about every tool call in one fixed order, fails closed, and records each decision before the
+//! caller gets it. Refusals beyond a rate are recorded as sums ([`Refusals`]).
 //!
-//! One [`ToolGate`] serves one session of one agent on behalf of one principal. A [`ToolCall`] goes in, raw and
-//! unchecked; out comes an [`AcceptedCall`], which only the gate can make and which dispatch consumes, or a
+//! One [`ToolGate`] serves one session of one agent on behalf of one principal. Its input is a [`ToolCall`], raw and
+//! unchecked. Its output is an [`AcceptedCall`], which only the gate can make and which dispatch consumes, or a
 //! [`Rejection`] with a stable code.
 //!
-//! The gate runs no tool by itself, does no network, and cannot tell whether the pinned goal was understood or
-//! whether a tool does what its definition says.
+//! The gate runs no tool by itself and uses no network. It cannot detect whether the agent understood the pinned goal,
+//! or whether a tool does what its definition says.
 
 mod accepted;
 mod agent_row;

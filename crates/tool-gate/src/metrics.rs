@@ -1,5 +1,5 @@
-//! What is counted, as events of the `metrics` facade, at the moment it is counted. Handles are looked up once per row
-//! and never per call. A recorder that panics changes no answer.
+//! Emits every count as an event of the `metrics` facade when it is counted. Handles are looked up once per row, never
+//! per call. A recorder that panics changes no answer.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,10 +21,10 @@ use crate::probing::Probing;
 use crate::recent::WINDOW_CAPACITY;
 use crate::snapshot::Standing;
 
-/// Stands for server and tool of every name that the registry does not know.
+/// Label for the server and tool of every name that the registry does not list.
 const UNKNOWN: &str = "(unknown)";
 
-/// The names of all metrics that the gate emits, sorted.
+/// Names of all metrics that the gate emits, sorted.
 pub const METRIC_NAMES: [&str; 12] = [
     ACCEPTANCE,
     QUARANTINED,
@@ -53,7 +53,7 @@ const SUMMED: &str = "countersign_summed_refusals_total";
 const UNAVAILABLE: &str = "countersign_unavailable_total";
 const UNDISCLOSED: &str = "countersign_undisclosed_attempts_total";
 
-/// What has no agent.
+/// Metrics without an agent.
 #[derive(Default)]
 pub(crate) struct ProcessMetrics {
     described: OnceLock<()>,
@@ -62,7 +62,7 @@ pub(crate) struct ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    /// Tells the recorder what each metric is.
+    /// Describes each metric to the recorder.
     pub(crate) fn describe(&self) {
         self.described.get_or_init(|| quietly(describe));
     }
@@ -85,7 +85,7 @@ impl ProcessMetrics {
     }
 }
 
-/// Refusals beyond the rate, which have no entry of their own on record. Without a counter they are not counted.
+/// Counter of refusals beyond the rate, which have no entry of their own. Without a counter they are not counted.
 #[derive(Clone, Default)]
 pub(crate) struct Summed(Option<Counter>);
 
@@ -103,7 +103,7 @@ impl fmt::Debug for Summed {
     }
 }
 
-/// What is told of one agent. A rejected name never becomes a label, so all of it is bounded by the registry.
+/// Metrics of one agent. A rejected name never becomes a label, so the registry bounds their number.
 pub(crate) struct AgentMetrics {
     agent: SharedString,
     undisclosed: Counter,
@@ -111,9 +111,9 @@ pub(crate) struct AgentMetrics {
     summed_messages: Counter,
     /// Each outage code has its counter from the start, so that the first outage is an increase.
     unavailable: Vec<(RejectionCode, Counter)>,
-    /// Missing until a gate is opened for the agent.
+    /// Unset until a gate is opened for the agent.
     session_started: OnceLock<Gauge>,
-    /// Not there before the first decision: a share of nothing would read as zero.
+    /// Unset before the first decision: the share would read as zero.
     acceptance: OnceLock<Gauge>,
     alarm_level: Gauge,
     alarm_raised: Gauge,
@@ -174,24 +174,24 @@ impl AgentMetrics {
         quietly(|| self.session_started.get_or_init(look_up).set(seconds));
     }
 
-    /// The agent's refused calls beyond the rate.
+    /// Returns the counter of the agent's refused calls beyond the rate.
     pub(crate) fn summed_calls(&self) -> Summed {
         Summed(Some(self.summed_calls.clone()))
     }
 
-    /// Refused messages of its sessions beyond the rate.
+    /// Returns the counter of the refused messages of its sessions beyond the rate.
     pub(crate) fn summed_messages(&self) -> Summed {
         Summed(Some(self.summed_messages.clone()))
     }
 
-    /// The answers about one tool that the registry knows.
+    /// Returns the metrics of one tool that the registry lists.
     pub(crate) fn tool(&self, tool: &ToolId) -> Arc<AnswerMetrics> {
         let fresh =
             || Arc::new(AnswerMetrics::new(&self.agent, tool.server().as_str(), tool.name().as_str()));
         Arc::clone(self.tools.entry(tool.clone()).or_insert_with(fresh).value())
     }
 
-    /// The answers about all names that it does not know.
+    /// Returns the metrics of all names that the registry does not list.
     pub(crate) const fn unknown(&self) -> &AnswerMetrics {
         &self.unknown
     }
@@ -231,7 +231,7 @@ impl AgentMetrics {
     }
 }
 
-/// The answers about one tool to one agent.
+/// Answers about one tool to one agent.
 pub(crate) struct AnswerMetrics {
     labels: [SharedString; 3],
     accepted: OnceLock<Counter>,
@@ -280,7 +280,7 @@ fn describe() {
     describe_histogram!(ANSWER_TIME, Unit::Seconds, "How long an answer took, its record included.");
 }
 
-/// The recorder is the host's.
+/// Calls the recorder, which is the host's code and may panic.
 fn quietly(emit: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(emit));
 }

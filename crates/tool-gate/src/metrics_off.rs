@@ -1,4 +1,4 @@
-//! In place of `metrics.rs` where the feature `metrics` is off: nothing is emitted, and nothing kept.
+//! Replaces `metrics.rs` without the feature `metrics`: nothing is emitted and nothing is kept.
 
 use std::sync::Arc;
 

@@ -6,34 +6,34 @@ use crate::parts::GateParts;
 use crate::rejection::Rejection;
 use crate::steps::session::is_name_disclosed;
 
-/// What the record says of a call that the gate saw before it was dispatched.
+/// Recorded reason of a call that the gate saw before dispatch.
 const OBSERVED: &str = "observed before dispatch";
 
-/// What [`ToolGate::observe`] found.
+/// Result of [`ToolGate::observe`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Observed {
-    /// The session discloses a tool of this name. Nothing was counted: the gate decides on the call when it comes.
+    /// The session discloses a tool of this name. Nothing was counted: the gate decides when the call comes.
     Disclosed,
     /// The session discloses no tool of this name. It is recorded and counted as an undisclosed attempt.
     Undisclosed(Rejection),
-    /// It is no tool call that can be read. It is recorded and counted as a malformed call.
+    /// The JSON is not a readable tool call. It is recorded and counted as a malformed call.
     Malformed(Rejection),
 }
 
 impl ToolGate {
-    /// Looks at a tool call as the model wrote it, before a framework refuses a name that it does not know. Without
-    /// this, such a call never comes to the gate, and the acceptance rate flatters the agent.
+    /// Examines a tool call as the model wrote it, before a framework refuses a name that it does not know. Without
+    /// this, the gate never sees such a call, and the acceptance rate is too high.
     ///
     /// `raw` is the JSON of one call in one of the usual forms: `{"name", "arguments"}` (MCP, and OpenAI's
     /// `function_call`), `{"type": "tool_use", "name", "input"}` (Anthropic), `{"type": "function", "function":
-    /// {"name", "arguments"}}` (OpenAI). It is read strictly, at most twice the gate's limit of arguments and 64 KiB
-    /// long. Of it only the name and the call's id (`call_id`, or else `id`) are used; the arguments are read once
-    /// the call comes to the gate. The name must be the bare one that the contract has, without a server.
+    /// {"name", "arguments"}}` (OpenAI). It is read strictly; its limit is twice the gate's limit of arguments plus 64
+    /// KiB. Only the name and the call's id (`call_id`, or else `id`) are used; the arguments are read when the call
+    /// comes to the gate. The name must be the bare one in the contract, without a server.
     ///
-    /// It decides nothing and spends nothing. What is counted is on record, with a reason that begins with `observed
-    /// before dispatch`; where it cannot be recorded, the refusal says so (`AUDIT_UNAVAILABLE`). Do not observe what
-    /// comes to the gate under whatever name, or an undisclosed one counts twice.
+    /// This decides nothing and spends nothing. A counted call is recorded with a reason that begins with `observed
+    /// before dispatch`. If it cannot be recorded, the refusal says so (`AUDIT_UNAVAILABLE`). Do not observe a call
+    /// that comes to the gate anyway, or an undisclosed one counts twice.
     ///
     /// ```no_run
     /// # fn hook(gate: &countersign_tool_gate::ToolGate) {
@@ -47,7 +47,7 @@ impl ToolGate {
     #[must_use]
     pub fn observe(&self, raw: &[u8]) -> Observed {
         let gate = self.parts();
-        // Arguments are not judged here, so neither are their numbers.
+        // Arguments are not checked here, and neither are their numbers.
         let canonical = match read(raw, Recipe::Rfc8785, &around(gate.terms.limits.args)) {
             Ok(canonical) => canonical,
             Err(error) => return Observed::Malformed(malformed(gate, "?", &format!("{OBSERVED}: {error}"))),
@@ -67,7 +67,7 @@ fn malformed(gate: &GateParts, call_id: &str, reason: &str) -> Rejection {
     gate.refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
 }
 
-/// The limits of a call around arguments that are within `args`: they may stand in a string, escaped, two levels
+/// Returns the limits of a whole call whose arguments are within `args`: they may be an escaped string, two levels
 /// deep.
 fn around(args: Limits) -> Limits {
     let bytes = args.max_bytes().saturating_mul(2).saturating_add(64 << 10);
@@ -75,7 +75,7 @@ fn around(args: Limits) -> Limits {
     wider.with_max_bytes(bytes).unwrap_or(wider)
 }
 
-/// Id and name of a tool call. What two readers could take for two calls is none.
+/// Returns the id and name of a tool call; `None` if two readers could take it for two different calls.
 fn call_of(value: ValueRef<'_>) -> Option<(&str, &str)> {
     let function = value.get("function");
     let holder = match function {

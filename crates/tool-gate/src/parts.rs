@@ -4,7 +4,7 @@ use crate::progress::GateProgress;
 use crate::recorder::GateRecorder;
 use crate::terms::GateTerms;
 
-/// The three parts of one session's gate.
+/// The three parts of a session's gate.
 pub(crate) struct GateParts {
     pub(crate) terms: GateTerms,
     pub(crate) progress: GateProgress,
@@ -21,7 +21,7 @@ impl std::fmt::Debug for GateParts {
 }
 
 impl GateParts {
-    /// Begins the findings about one call.
+    /// Starts the findings about one call.
     pub(crate) fn findings(&self) -> Findings {
         let version = self.progress.in_force().contract.registry_version();
         let plan = self.progress.plan.get().map(RunningPlan::root);

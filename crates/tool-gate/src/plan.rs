@@ -1,4 +1,4 @@
-//! The plan that a gate holds its calls to.
+//! The plan that a gate enforces.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use crate::plan_error::{FinishPlanError, StartPlanError};
 use crate::plan_walk::{OfferedCommit, PlanWalk, PlannedChange};
 use crate::rejection::Refusal;
 
-/// A plan that the gate holds its calls to. Once a gate has one, it never has none.
+/// A plan that the gate enforces. A gate that has one never loses it.
 #[derive(Debug)]
 pub(crate) struct RunningPlan {
     state: Mutex<PlanState>,
 }
 
-/// What came of a halt.
+/// Result of a halt.
 pub(crate) enum Halting {
-    /// The plan with that root is halted.
+    /// The halt took effect on the plan with this root.
     Halted(PlanRoot),
-    /// It was halted before.
+    /// The plan was halted before.
     Before,
-    /// Its trace was given out.
+    /// The trace was returned before.
     Finished,
 }
 
-/// Why a plan lets nothing through that its host has halted.
+/// Breach reason: the host halted the plan.
 const BY_HOST: &str = "by-host";
 
-/// Root, approval and place change together.
+/// Root, approval and position change together.
 #[derive(Debug)]
 struct PlanState {
     root: PlanRoot,
@@ -54,7 +54,7 @@ impl RunningPlan {
         self.state.lock().walk.position()
     }
 
-    /// Holds the turn of a call that is the plan's next one. A breach counts here, before any later step is asked.
+    /// Acquires the step of a call that is the plan's next one. A breach takes effect here, before any later check.
     pub(crate) fn hold(
         &self,
         call: &StepCall<'_>,
@@ -79,7 +79,7 @@ impl RunningPlan {
         Ok(HeldStep { plan: self, root, approval, planned: Some(planned) })
     }
 
-    /// Says whether an amendment could be taken now.
+    /// Returns an error if an amendment could not be taken now.
     pub(crate) fn can_amend(
         &self,
         plan: &OfferedCommit,
@@ -91,7 +91,7 @@ impl RunningPlan {
         self.state.lock().walk.can_amend(plan, context)
     }
 
-    /// Holds the turn for an amendment, while its approval is verified and spent and it goes on record.
+    /// Acquires the turn for an amendment while its approval is verified and spent and the amendment is recorded.
     pub(crate) fn hold_amendment(
         &self,
         plan: OfferedCommit,
@@ -101,14 +101,14 @@ impl RunningPlan {
         Ok(HeldAmendment { plan: self, planned: Some(planned) })
     }
 
-    /// Keeps what came of a step for the trace. The cursor knows its own runs, so it cannot refuse one.
+    /// Keeps a step's result for the trace. The cursor knows its own runs, so it cannot refuse one.
     pub(crate) fn observe(&self, step: AcceptedStep, observation: Vec<u8>, record: u64) {
         if let (Some(run), PlanWalk::Whole(cursor)) = (step.run, &mut self.state.lock().walk) {
             let _known = cursor.observe(run, observation, record);
         }
     }
 
-    /// Halts the plan, whatever is under way: no call and no amendment that holds the turn now is kept.
+    /// Halts the plan at any point: a call or amendment that holds the turn now is not kept.
     pub(crate) fn halt(&self) -> Halting {
         let mut state = self.state.lock();
         match state.walk.halt(BY_HOST) {
@@ -144,14 +144,14 @@ const fn breach_code(breach: &PlanBreach) -> RejectionCode {
     }
 }
 
-/// Holds one call's turn in the plan. Dropped without [`keep`](Self::keep), it gives the turn back: the call was refused by a
-/// later check, or could not be recorded, and has not run.
+/// One call's turn in the plan. If it is dropped without [`keep`](Self::keep), it releases the turn: a later check
+/// refused the call, or it could not be recorded, and it has not run.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct HeldStep<'g> {
     plan: &'g RunningPlan,
     root: PlanRoot,
-    /// The approval of the very plan whose turn is held.
+    /// Approval of the plan whose turn is held.
     approval: Option<Arc<SpentPlanApproval>>,
     planned: Option<PlannedCall>,
 }
@@ -165,8 +165,8 @@ impl HeldStep<'_> {
         self.approval.as_deref()
     }
 
-    /// Goes on by the call, whose acceptance is on record. The turn is held, so the cursor takes it, unless the plan was halted
-    /// meanwhile; nothing runs if it does not.
+    /// Advances the plan by the call, whose acceptance is recorded. The turn is held, so the cursor takes the call
+    /// unless the plan was halted meanwhile; in that case nothing runs.
     pub(crate) fn keep(mut self) -> Result<AcceptedStep, RejectionCode> {
         let planned = self.planned.take().ok_or(RejectionCode::Internal)?;
         let index = planned.index();
@@ -183,7 +183,7 @@ impl Drop for HeldStep<'_> {
     }
 }
 
-/// Holds the turn for an amendment. Dropped without [`keep`](Self::keep), it gives the turn back.
+/// The turn for an amendment. If it is dropped without [`keep`](Self::keep), it releases the turn.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct HeldAmendment<'g> {
@@ -192,7 +192,7 @@ pub(crate) struct HeldAmendment<'g> {
 }
 
 impl HeldAmendment<'_> {
-    /// Goes on by the amendment, whose approval is spent and which is on record, unless the plan was halted meanwhile.
+    /// Applies the amendment, whose approval is spent and which is recorded, unless the plan was halted meanwhile.
     pub(crate) fn keep(mut self, approval: Option<SpentPlanApproval>) -> Result<(), StartPlanError> {
         let approval = approval.ok_or(RejectionCode::Internal)?;
         let planned = self.planned.take().ok_or(RejectionCode::Internal)?;
@@ -211,11 +211,11 @@ impl Drop for HeldAmendment<'_> {
     }
 }
 
-/// Holds an accepted step's place in the trace.
+/// An accepted step's place in the trace.
 #[derive(Debug)]
 pub(crate) struct AcceptedStep {
     index: u64,
-    /// Nothing where the gate has the plan's root alone.
+    /// `None` if the gate knows only the plan's root.
     run: Option<StepRun>,
 }
 

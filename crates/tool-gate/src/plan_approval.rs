@@ -1,4 +1,4 @@
-//! The approval of a whole plan, and the entry on record about a plan.
+//! Approval of a whole plan, and the recorded entry about a plan.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use crate::plan_commit::Allowed;
 use crate::plan_error::StartPlanError;
 use crate::terms::GateTerms;
 
-/// What an approval of a whole plan binds as its tool, by server and name, and what the plan's start is on record as.
+/// Server and name of the tool that an approval of a whole plan binds, and under which the plan's start is recorded.
 pub const PLAN_TOOL: (&str, &str) = ("countersign", "submit_plan");
 
-/// The domain label of the digest of a plan's definitions.
+/// Domain label of the digest of a plan's definitions.
 const DEFINITIONS: &str = "countersign/plan-definitions-1";
 
-/// The definition of each tool that an approval of a plan is for, as far as it is known: as the server gave it, or else as the
-/// registry pins it.
+/// Known definitions of the tools that an approval of a plan covers: as the server gave them, or else as the registry
+/// pins them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Definitions(BTreeMap<ToolId, Digest>);
 
@@ -38,8 +38,8 @@ impl Definitions {
         Self(tools.filter_map(known).collect())
     }
 
-    /// The one digest over them all (`plan-definitions-1`): SHA-256 over the label and the `jcs-1` object of server name to tool
-    /// name to definition, each framed. Nothing where no definition is known.
+    /// Returns one digest over all definitions (`plan-definitions-1`): SHA-256 over the label and the `jcs-1` object of
+    /// server name to tool name to definition, each framed. `None` if no definition is known.
     fn digest(&self) -> Result<Option<Digest>, StartPlanError> {
         if self.0.is_empty() {
             return Ok(None);
@@ -53,12 +53,12 @@ impl Definitions {
     }
 }
 
-/// The definition that counts for a tool: the one that was seen, or else the one that the registry pins.
+/// Returns the definition that counts for a tool: the one that was seen, or else the one that the registry pins.
 pub(crate) fn definition(seen: Option<Digest>, rules: &ToolRules) -> Option<Digest> {
     seen.or(rules.entry().definition())
 }
 
-/// Names the approval under which a whole plan runs, which is spent.
+/// The spent approval of a whole plan.
 #[derive(Debug)]
 pub(crate) struct SpentPlanApproval {
     pub(crate) token_id: TokenId,
@@ -71,13 +71,14 @@ impl SpentPlanApproval {
         Self { token_id: spent.token_id().clone(), approver: spent.approver().clone(), definitions }
     }
 
-    /// Whether it counts for a call to a tool that is defined like this: not where the approver knew another definition.
+    /// Returns `true` if the approval covers a call to a tool with this definition: not if the approver knew another
+    /// definition.
     pub(crate) fn covers(&self, tool: &ToolId, definition: Option<Digest>) -> bool {
         self.definitions.0.get(tool).is_none_or(|approved| definition == Some(*approved))
     }
 }
 
-/// Everything that an approval of the whole plan has to bind. The run is bound by the key.
+/// Binding required of an approval of the whole plan. The key binds the run.
 pub(crate) fn binding(
     terms: &GateTerms,
     view: &RegistryView,
@@ -105,7 +106,7 @@ pub(crate) fn binding(
     })
 }
 
-/// Call id on record of a plan without a root. Other plans have their root as id.
+/// Recorded call id of a plan without a root. Other plans use their root as id.
 const NO_ROOT: &str = "plan";
 
 /// Makes an entry about a plan itself, without the optional members.

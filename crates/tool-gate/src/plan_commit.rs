@@ -1,14 +1,14 @@
-//! What the operator allows a plan to hold: the contract and the registry, asked step by step.
+//! Checks each step of a plan against the contract and the registry.
 
 use countersign_committed_plan::{CommitError, CommittedPlan, OpenPlace, Plan, PlanContract, Step};
 use countersign_core::ToolId;
 use countersign_registry::{ArgPlace, RegistryView, SessionContract, ToolRules};
 
-/// Checks a plan against what a session may do, and commits it. Whoever shows the plan to an approver can do this; a gate does
-/// it again by itself when the plan is started.
+/// Checks a plan against the limits of a session, and commits it. A host that shows the plan to an approver can call
+/// this; a gate repeats it when the plan is started.
 ///
-/// What an open argument may be is what the registry lists as a tool's data arguments; everything else of a step is fixed,
-/// and has to fit the tool's schema and constraints.
+/// Only arguments that the registry lists as a tool's data arguments may be open. All others are fixed, and must match
+/// the tool's schema and constraints.
 ///
 /// # Errors
 /// [`CommitError`] at the first step that is not allowed.
@@ -20,7 +20,7 @@ pub fn commit_plan(
     plan.commit(&Allowed { contract, view })
 }
 
-/// What the contract and the registry of this moment allow, as a plan asks for it.
+/// The limits that the contract and the present registry set for a plan.
 pub(crate) struct Allowed<'a> {
     pub(crate) contract: &'a SessionContract,
     pub(crate) view: &'a RegistryView,

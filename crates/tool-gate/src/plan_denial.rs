@@ -1,4 +1,4 @@
-//! A person's no to a plan, or to a call of one that has not begun, on record.
+//! Records a person's denial of a plan, or of a call of a plan that has not begun.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,15 +14,16 @@ use crate::plan_error::StartPlanError;
 use crate::rejection::ApprovalRequest;
 
 impl ToolGate {
-    /// Refuses what a person was asked to approve before a plan begins and said no to: the plan, an amendment
-    /// ([`plan_approval_request`](Self::plan_approval_request)) or one of its calls ([`step_approval_request`](Self::step_approval_request)).
-    /// The refusal is on record before this returns: it names the plan's root and, where there is a name, the
-    /// person (hidden characters spelled out, at most 256 bytes). It is the question that is refused, so it is on record
-    /// whatever has become of the session, the goal or the registry since.
+    /// Refuses a plan ([`plan_approval_request`](Self::plan_approval_request)), an amendment, or one call of a plan
+    /// ([`step_approval_request`](Self::step_approval_request)) that a person denied before the plan began. The refusal
+    /// is recorded before this returns, with the plan's root and, if given, the person's name (at most 256 bytes, with
+    /// invisible characters escaped). The question itself is refused, so the refusal is recorded even if the session,
+    /// the goal or the registry has changed since.
     ///
-    /// Gives what to tell whoever wanted the plan: `APPROVAL_DENIED`, `AUDIT_UNAVAILABLE` when the record cannot be kept, and
-    /// `INTERNAL`, with no plan and no person on record, when what was asked was about no plan of this session. Nothing is
-    /// started, amended or halted, and the gate remembers nothing of it: not to ask again is the host's part.
+    /// Returns the error for the caller that wanted the plan: `APPROVAL_DENIED`; `AUDIT_UNAVAILABLE` if the refusal
+    /// cannot be recorded; or `INTERNAL`, with no plan and no person recorded, if the question was not about a plan of
+    /// this session. Nothing is started, amended or halted. The gate does not remember the denial: the host must not
+    /// ask again.
     #[must_use]
     pub fn refuse_plan(&self, asked: &ApprovalRequest, person: Option<&str>) -> StartPlanError {
         let inner = self.parts();
@@ -59,7 +60,7 @@ fn refusal(inner: &GateParts, asked: &CallBinding, person: Option<&str>) -> (Rej
     (RejectionCode::ApprovalDenied, record)
 }
 
-/// Whether a question was one of this session.
+/// Returns `true` if the question belongs to this session.
 fn is_of(inner: &GateParts, asked: &CallBinding) -> bool {
     asked.session() == Some(&inner.terms.session)
         && asked.agent() == Some(&inner.terms.agent)

@@ -1,4 +1,4 @@
-//! How a plan ends: finished, or halted by its host before it is done.
+//! The end of a plan: finished, or halted by its host.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,27 +14,27 @@ use crate::plan::Halting;
 use crate::plan_approval::plan_entry;
 use crate::plan_error::{FinishPlanError, HaltPlanError};
 
-/// What the end of a plan is on record as.
+/// Recorded name of the end of a plan.
 const FINISH: &str = "finish_plan";
 
-/// What a halt is on record as.
+/// Recorded name of a halt.
 const HALT: &str = "halt_plan";
 
 impl ToolGate {
-    /// Ends the plan and gives out what its steps returned ([`AcceptedCall::run_step`](crate::AcceptedCall::run_step)): once, when
-    /// every step has run and its outcome is on record, and the plan's root was found again. Every later call is refused. That the
-    /// root was found, or was not, is on record before this returns.
+    /// Ends the plan and returns the results of its steps ([`AcceptedCall::run_step`](crate::AcceptedCall::run_step)):
+    /// once, after every step has run, its outcome is recorded, and the plan's root was found again. Every later call
+    /// is refused. The success or failure of finding the root is recorded before this returns.
     ///
     /// # Errors
-    /// [`FinishPlanError`] without a plan, before it is complete, after it was halted, and where the gate has its root alone. When the
-    /// end cannot be recorded, the plan is over and its trace is not given out.
+    /// [`FinishPlanError`] without a plan, before it is complete, after it was halted, and if the gate knows only its
+    /// root. If the end cannot be recorded, the plan is over and its trace is not returned.
     pub fn finish_plan(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
         let inner = self.parts();
         let plan = inner.progress.plan.get().ok_or(FinishPlanError::NoPlan)?;
         let ended = plan.finish();
         let refused = match &ended {
             Ok(_) => None,
-            // What has run is not what was committed.
+            // The steps that ran are not those that were committed.
             Err(FinishPlanError::Unfinished(error @ FinishError::Root)) => Some((error.code(), "")),
             Err(_) => return ended,
         };
@@ -56,22 +56,23 @@ impl ToolGate {
         ended
     }
 
-    /// Halts the plan: every later call is refused (`PLAN_HALTED`), no amendment is taken, and the trace is not given out. A call
-    /// that was accepted before may still run; one that is being decided is not accepted any more. For a host whose run ended
-    /// badly, so that nobody who has a clone of the gate goes on with the plan.
+    /// Halts the plan: every later call is refused (`PLAN_HALTED`), no amendment is taken, and the trace is not
+    /// returned. A call that was accepted before may still run; one that is being decided is not accepted any more. A
+    /// host calls this after a failed run, so that no other clone of the gate continues the plan.
     ///
-    /// The halt is on record once, before this returns. `reason` goes on record with it (hidden characters spelled out, at most 512
-    /// bytes): the code of what went wrong, and nothing that a model or a tool has said. A plan that is halted already, by a breach or
-    /// by this, stays as it is, and nothing is recorded.
+    /// The halt is recorded once, before this returns, with `reason` (at most 512 bytes, with invisible characters
+    /// escaped). Pass the code of the error, never text from a model or a tool. A plan that was halted already, by a
+    /// breach or by this function, stays as it is, and nothing is recorded.
     ///
     /// # Errors
-    /// [`HaltPlanError`] when there is no plan under way, or the record cannot be kept; the plan is halted then as well.
+    /// [`HaltPlanError`] if no plan is under way, or the halt cannot be recorded; in the second case the plan is halted
+    /// as well.
     pub fn halt_plan(&self, reason: &str) -> Result<(), HaltPlanError> {
         let inner = self.parts();
         let plan = inner.progress.plan.get().ok_or(HaltPlanError::NoPlan)?;
         match plan.halt() {
             Halting::Halted(root) => {
-                // The clock is the embedder's. Who halts may be on the way out of a panic already.
+                // The clock is the embedder's. The caller may be unwinding from a panic already.
                 let recorded = catch_unwind(AssertUnwindSafe(|| {
                     inner
                         .recorder

@@ -11,25 +11,25 @@ pub enum StartPlanError {
     /// The gate has a plan already, running, halted or finished.
     #[error("the gate has a plan already")]
     Started,
-    /// The gate has no plan to amend, or has given out its trace already.
+    /// The gate has no plan to amend, or has returned its trace already.
     #[error("no plan is under way")]
     NoPlan,
-    /// The session has no pinned goal that the plan could be for.
+    /// The session has no pinned goal, which a plan requires.
     #[error("the session has no pinned goal")]
     NoGoal,
-    /// The session's contract does not hold any more.
+    /// The session's contract no longer holds.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// The registry's version is not one that a plan can name.
+    /// A plan cannot name the registry's version.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plan is for another session, goal or registry, or no amendment of the one that runs.
+    /// The plan is for another session, goal or registry, or does not amend the running plan.
     #[error(transparent)]
     Use(#[from] PlanUseError),
     /// The plan has a step that the operator does not allow.
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// The plan's approval was refused, or what becomes of it cannot be recorded.
+    /// The plan's approval was refused, or its result cannot be recorded.
     #[error("{}", .0.message())]
     Refused(RejectionCode),
     /// The plan's approval is spent, and its start could not be recorded. Another try needs a new approval.
@@ -50,7 +50,7 @@ impl From<Refusal> for StartPlanError {
 }
 
 impl StartPlanError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -66,24 +66,24 @@ impl StartPlanError {
         }
     }
 
-    /// Whether the plan's approval was spent before the record failed.
+    /// Returns `true` if the plan's approval was spent before the record failed.
     #[must_use]
     pub const fn approval_spent(&self) -> bool {
         matches!(self, Self::Unrecorded)
     }
 }
 
-/// Why a gate does not give out the trace of its plan.
+/// Why a gate does not return the trace of its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinishPlanError {
-    /// The gate has no plan, or has given out its trace already.
+    /// The gate has no plan, or has returned its trace already.
     #[error("no plan is under way")]
     NoPlan,
-    /// The gate knows the plan by its root alone. The trace is with the gate that has the whole plan.
+    /// The gate knows only the plan's root. The gate that has the whole plan has the trace.
     #[error("a gate that knows a plan by its root alone has no trace of it")]
     RootOnly,
-    /// The plan is over, and that could not be recorded: its trace is not given out.
+    /// The plan is over, and its end could not be recorded: its trace is not returned.
     #[error("the plan is over, and the record of that could not be kept")]
     Unrecorded,
     /// The plan is not finished, or was halted.
@@ -92,7 +92,7 @@ pub enum FinishPlanError {
 }
 
 impl FinishPlanError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -104,20 +104,20 @@ impl FinishPlanError {
     }
 }
 
-/// Why a gate does not halt its plan, or does and cannot say so on record.
+/// Why a gate does not halt its plan, or cannot record the halt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HaltPlanError {
-    /// The gate has no plan, or has given out its trace already.
+    /// The gate has no plan, or has returned its trace already.
     #[error("no plan is under way")]
     NoPlan,
-    /// The plan is halted, and that could not be recorded.
+    /// The plan is halted, and the halt could not be recorded.
     #[error("the plan is halted, and the record of that could not be kept")]
     Unrecorded,
 }
 
 impl HaltPlanError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What an approver can be asked about a plan's calls before the plan begins, and whether a token would do.
+//! Approval requests for a plan's calls before the plan begins, and checks of their tokens.
 
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::CommittedPlan;
@@ -14,16 +14,18 @@ use crate::steps::Subject;
 use crate::steps::approval::{binding, verify_one};
 
 impl ToolGate {
-    /// What an approver would have to approve, were a call of a step to be approved before the plan is started: the step's tool with
-    /// these arguments, under this id, as a call of this plan. The tool's definition, as far as it is known now, is bound as well.
-    /// `args` are the tool's own ([`own_arguments`](crate::own_arguments)), every open place filled.
+    /// Builds the approval request for one call of a step before the plan is started: the step's tool with these
+    /// arguments, under this id, as a call of this plan. The request also binds the tool's definition, if it is known
+    /// now. `args` are the tool's own ([`own_arguments`](crate::own_arguments)), with every open place filled.
     ///
-    /// It is for a host that knows every call of a plan beforehand: one that asked in the middle, and had to begin again, would
-    /// make the first calls twice. Whether the arguments are the step's is not looked at; the gate does that when the call comes.
+    /// It is for a host that knows every call of a plan beforehand. A host that asked in the middle of the plan, and
+    /// had to start again, would make the first calls twice. This does not check that the arguments are the step's; the
+    /// gate does so when the call comes.
     ///
     /// # Errors
-    /// [`StartPlanError`] when the session's agent may call nothing now, the goal is over, the plan is for another session, goal or
-    /// registry or has no such step, the step's tool is none of the session's, or the gate takes no approvals.
+    /// [`StartPlanError`] if the session's agent may not call now, the goal has expired, the plan is for another
+    /// session, goal or registry or has no such step, the session does not disclose the step's tool, or the gate takes
+    /// no approvals.
     pub fn step_approval_request(
         &self,
         plan: &CommittedPlan,
@@ -53,11 +55,11 @@ impl ToolGate {
         Ok(ApprovalRequest { binding, args: args.clone(), session_ends, partial, proposal: None })
     }
 
-    /// Says whether a token approves exactly this, as the gate would see it now, and returns the ticket that spending it would use up.
-    /// Nothing is used up, and nothing is recorded; whether the token was used before is not looked at.
+    /// Verifies that a token approves exactly this request at the present time, and returns the ticket that spending it
+    /// would use up. Nothing is spent or recorded; a token that was spent before passes.
     ///
     /// # Errors
-    /// `APPROVAL_INVALID` or `APPROVAL_EXPIRED`; `INTERNAL` when the clock fails.
+    /// `APPROVAL_INVALID` or `APPROVAL_EXPIRED`; `INTERNAL` if the clock fails.
     pub fn verify_approval(&self, asked: &ApprovalRequest, token: &str) -> Result<Ticket, RejectionCode> {
         let inner = self.parts();
         let now = inner.progress.clock.now().map_err(|_| RejectionCode::Internal)?;

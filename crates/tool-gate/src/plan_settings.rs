@@ -5,7 +5,7 @@ use countersign_committed_plan::{HeaderProof, Plan, PlanRoot};
 #[cfg(doc)]
 use crate::{call::ToolCall, gate::ToolGate};
 
-/// Holds a plan to be started, or an amendment to be taken, with the approval of the whole of it where there is one.
+/// A plan to start, or an amendment to apply, with the approval of the whole of it if it has one.
 #[derive(Clone)]
 pub struct PlanSettings {
     plan: Plan,
@@ -13,15 +13,15 @@ pub struct PlanSettings {
 }
 
 impl PlanSettings {
-    /// Takes a plan that nobody has approved as a whole: each of its calls needs the approval that its tool's rule asks for.
+    /// Takes a plan without an approval of the whole: each call needs the approval that its tool's rule requires.
     #[must_use]
     pub const fn new(plan: Plan) -> Self {
         Self { plan, approval: None }
     }
 
-    /// Adds an approval token for the whole plan ([`ToolGate::plan_approval_request`]). It is verified and spent when the plan is
-    /// started, and no step needs another one but those to tools whose rule asks for an approval of each call, or whose definition
-    /// has changed since.
+    /// Adds an approval token for the whole plan ([`ToolGate::plan_approval_request`]). It is verified and spent when
+    /// the plan is started. After that, a step needs an approval of its own only if its tool's rule requires an
+    /// approval of each call, or if the tool's definition has changed since.
     #[must_use]
     pub fn approval(mut self, token: &str) -> Self {
         self.approval = Some(token.to_owned());
@@ -29,7 +29,7 @@ impl PlanSettings {
     }
 }
 
-/// Shows the plan, and never the token.
+/// Shows the plan, never the token.
 impl fmt::Debug for PlanSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = self.approval.as_ref().map(|_| "token(..)");
@@ -37,8 +37,8 @@ impl fmt::Debug for PlanSettings {
     }
 }
 
-/// Holds what a gate on another machine is told of a plan: its root, and its header with the proof that it is that root's. Calls
-/// bring the rest ([`ToolCall::plan_proof`]).
+/// A plan as a gate on another machine knows it: its root, and its header with the proof that it belongs to the root.
+/// Calls bring the rest ([`ToolCall::plan_proof`]).
 #[derive(Clone)]
 pub struct PlanRootSettings {
     root: PlanRoot,
@@ -47,8 +47,8 @@ pub struct PlanRootSettings {
 }
 
 impl PlanRootSettings {
-    /// Takes a plan that nobody has approved as a whole for this gate: each of its calls needs the approval that its tool's rule
-    /// asks for.
+    /// Takes a plan without an approval of the whole for this gate: each call needs the approval that its tool's rule
+    /// requires.
     #[must_use]
     pub const fn new(root: PlanRoot, header: HeaderProof) -> Self {
         Self { root, header, approval: None }
@@ -63,7 +63,7 @@ impl PlanRootSettings {
     }
 }
 
-/// Shows root and header, and never the token.
+/// Shows root and header, never the token.
 impl fmt::Debug for PlanRootSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = self.approval.as_ref().map(|_| "token(..)");
@@ -75,14 +75,14 @@ impl fmt::Debug for PlanRootSettings {
     }
 }
 
-/// What somebody wants calls to be held to. Nothing of it has been checked.
+/// An offered plan. No part of it has been checked.
 #[derive(Clone)]
 pub(crate) enum Offer {
     Whole(Plan),
     Root(PlanRoot, HeaderProof),
 }
 
-/// An offer with its approval, where one came.
+/// An offer with its approval, if one came.
 #[derive(Clone)]
 pub(crate) struct Offered {
     pub(crate) offer: Offer,

@@ -1,4 +1,4 @@
-//! How a gate gets its plan, and another in its place: committed under the contract, approved where it is to be, on record.
+//! Starts and amends the gate's plan: commits it under the contract, verifies its approval, and records it.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,11 +29,11 @@ use crate::steps::approval::verify_one;
 use crate::steps::spend::spend_approval;
 use crate::terms::InForce;
 
-/// A plan is approved for this session and this registry, or it is not approved.
+/// A plan's approval must bind this session and this registry.
 const PARTIAL: Partial = Partial::Refuse;
 
 impl ToolGate {
-    /// What a plan for this session is made for: its pinned goal, the session, and the registry of this moment.
+    /// Returns the context of a new plan for this session: its pinned goal, the session, and the present registry.
     ///
     /// # Errors
     /// [`StartPlanError`] without a pinned goal.
@@ -41,18 +41,20 @@ impl ToolGate {
         context(self.parts(), &self.registry().view())
     }
 
-    /// What an approver would have to approve, were the whole plan to be approved: its arguments are the plan. The definitions of
-    /// its tools, as far as they are known now, are bound as well.
+    /// Builds the approval request for the whole plan: its arguments are the plan. It also binds the definitions of the
+    /// plan's tools, as far as they are known now.
     ///
     /// # Errors
-    /// [`StartPlanError`] when the plan could not be started, the amendment not be taken, or the gate takes no approvals.
+    /// [`StartPlanError`] if the plan could not be started, the amendment could not be applied, or the gate takes no
+    /// approvals.
     pub fn plan_approval_request(&self, plan: &Plan) -> Result<ApprovalRequest, StartPlanError> {
         self.offered_approval(PlanSettings::new(plan.clone()).into())
     }
 
-    /// What an approver would have to approve, were the plan with this root to be approved for this gate: its arguments are the
-    /// plan's header, because this gate has no more of it. Whoever approves has to know the plan from elsewhere, and sees by the root
-    /// that it is the one. Of definitions, those of all tools of the session are bound, as far as they are known now.
+    /// Builds the approval request for the plan with this root at this gate. Its arguments are the plan's header,
+    /// because this gate has nothing more of the plan. The approver must know the plan from elsewhere, and recognises
+    /// it by the root. The request also binds the definitions of all tools of the session, as far as they are known
+    /// now.
     ///
     /// # Errors
     /// As [`plan_approval_request`](Self::plan_approval_request).
@@ -68,7 +70,7 @@ impl ToolGate {
         let now = inner.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
         let (terms, view) = (inner.progress.in_force(), inner.terms.view(now));
         let allowed = Allowed { contract: &terms.contract, view: &view };
-        // Nobody is asked to approve a plan of an agent that may do nothing.
+        // A plan of an agent that may not call is not submitted for approval.
         terms.contract.check(&view, now)?;
         inner.recorder.rows.check(now)?;
         let args = canonical(&offer)?;
@@ -89,49 +91,51 @@ impl ToolGate {
         })
     }
 
-    /// Holds every call from now on to a plan: its next call passes, and no other. The plan is checked against the contract and
-    /// committed, its approval is verified and spent, and the start is on record before this returns. A gate has one plan.
+    /// Enforces a plan from now on: only its next call is accepted. The plan is checked against the contract and
+    /// committed, its approval is verified and spent, and the start is recorded before this returns. A gate has one
+    /// plan.
     ///
     /// # Errors
-    /// [`StartPlanError`] when the gate has a plan, the plan is for another session, goal or registry, has a step that the operator
-    /// does not allow, or its approval does not verify or was used. The gate is as it was then.
+    /// [`StartPlanError`] if the gate has a plan, the plan is for another session, goal or registry, has a step that
+    /// the operator does not allow, or its approval does not verify or was used. The gate is then unchanged.
     pub fn start_plan(&self, settings: PlanSettings) -> Result<PlanRoot, StartPlanError> {
         self.start(settings.into())
     }
 
-    /// Holds every call from now on to a plan that another gate has, and of which this one knows the root. Each call brings the proof
-    /// of its step, which is verified first and then held against this gate's own contract and registry. What this gate cannot see
-    /// is what runs elsewhere ([`RootCursor`]): it refuses no gap, keeps no results
+    /// Enforces from now on a plan that another gate has and of which this one knows only the root. Each call brings
+    /// the proof of its step, which is verified first and then checked against this gate's own contract and registry.
+    /// This gate does not see the calls that run elsewhere ([`RootCursor`]): it refuses no gap, keeps no results
     /// ([`AcceptedCall::run_step`](crate::AcceptedCall::run_step) drops them), and has no trace.
     ///
     /// # Errors
-    /// As [`start_plan`](Self::start_plan), and when the header is not that of the plan with the root.
+    /// As [`start_plan`](Self::start_plan), and if the header does not belong to the plan with the root.
     ///
     /// [`RootCursor`]: countersign_committed_plan::RootCursor
     pub fn start_plan_root(&self, settings: PlanRootSettings) -> Result<PlanRoot, StartPlanError> {
         self.start(settings.into())
     }
 
-    /// Puts an amendment ([`Plan::amending`]) in the place of the steps that have not run. What has run stays as it is and is in the
-    /// trace; [`plan_root`](Self::plan_root) is the amendment's from then on, and its approval counts for its steps. It is the way on
-    /// when the registry was reloaded in mid-plan.
+    /// Replaces the steps that have not run by an amendment ([`Plan::amending`]). The steps that have run stay as they
+    /// are, also in the trace. From then on [`plan_root`](Self::plan_root) is the amendment's, and its approval counts
+    /// for its steps. Use it to continue a plan after the registry was reloaded.
     ///
-    /// A person always approves it, whatever its tools' rules ([`plan_approval_request`](Self::plan_approval_request)). It is checked
-    /// and recorded as a start is. Calls that come meanwhile are refused as out of turn, and halt nothing.
+    /// A person must approve every amendment, whatever the rules of its tools
+    /// ([`plan_approval_request`](Self::plan_approval_request)). It is checked and recorded like a start. Calls that
+    /// come meanwhile are refused as out of order, and halt nothing.
     ///
     /// # Errors
-    /// [`StartPlanError`] without a plan under way, while one of its calls is being decided, after it was halted, when the
-    /// amendment does not name the plan's root and its [position](Self::plan_position), comes without an approval
-    /// (`APPROVAL_REQUIRED`), or could not be started as a plan. The plan goes on as it was then.
+    /// [`StartPlanError`] without a plan under way, while one of its calls is being decided, after it was halted, or if
+    /// the amendment does not name the plan's root and its [position](Self::plan_position), has no approval
+    /// (`APPROVAL_REQUIRED`), or could not be started as a plan. The plan then continues unchanged.
     pub fn amend_plan(&self, settings: PlanSettings) -> Result<PlanRoot, StartPlanError> {
         self.amend(settings.into())
     }
 
-    /// Takes an amendment at a gate that knows the plan by its root alone. The place that the amendment names may be later than the
-    /// last step that ran here, and not earlier.
+    /// Applies an amendment at a gate that knows only the plan's root. The position that the amendment names may be
+    /// later than the last step that ran here, but not earlier.
     ///
     /// # Errors
-    /// As [`amend_plan`](Self::amend_plan), and when the header is not that of the plan with the root.
+    /// As [`amend_plan`](Self::amend_plan), and if the header does not belong to the plan with the root.
     pub fn amend_plan_root(&self, settings: PlanRootSettings) -> Result<PlanRoot, StartPlanError> {
         self.amend(settings.into())
     }
@@ -163,7 +167,7 @@ impl ToolGate {
         })
     }
 
-    /// Prepares a change of the plan, puts it on record, and makes it.
+    /// Prepares a change of the plan, records it, and applies it.
     fn change_plan<'g>(
         &'g self,
         prepare: impl FnOnce(&mut PlanChange<'g>) -> Result<Next<'g>, StartPlanError>,
@@ -202,7 +206,8 @@ impl ToolGate {
         let id =
             CallId::new(&root.to_string()).map_err(|_| StartPlanError::Refused(RejectionCode::Internal))?;
         let in_flight = InFlight::new(Arc::clone(inner), id, decision, now, None);
-        // The turn and the lock are held, so nothing came between but a halt; the outcome is unknown then, and nothing has changed.
+        // The turn and the lock are held, so only a halt can have come between. Then the outcome is unknown and nothing
+        // has changed.
         match next {
             Next::Start(walk) => {
                 inner.progress.plan.set(RunningPlan::new(root, approval, walk)).map_err(|_| internal)?
@@ -214,13 +219,13 @@ impl ToolGate {
     }
 }
 
-/// What becomes of the gate's plan once that is on record.
+/// Change of the gate's plan, to be applied once it is recorded.
 enum Next<'g> {
     Start(PlanWalk),
     Amend(HeldAmendment<'g>),
 }
 
-/// What is known of a plan that is to be started or amended, for its record.
+/// Facts about a plan to be started or amended, for its record.
 struct PlanChange<'g> {
     inner: &'g Arc<GateParts>,
     terms: Arc<InForce>,
@@ -229,7 +234,7 @@ struct PlanChange<'g> {
     args: Option<Canonical>,
     root: Option<PlanRoot>,
     approval: Option<SpentPlanApproval>,
-    /// What is wrong with the approval, where something is.
+    /// Fault of the approval, if it has one.
     reason: Option<Cow<'static, str>>,
 }
 
@@ -240,7 +245,7 @@ impl<'g> PlanChange<'g> {
         Self { inner, terms, view, now, args: None, root: None, approval: None, reason: None }
     }
 
-    /// What is asked before anything else.
+    /// Checks the preconditions of every change.
     fn begin(&mut self) -> Result<(), StartPlanError> {
         self.now = self.inner.progress.clock.now().map_err(|_| RejectionCode::Internal)?;
         (self.terms, self.view) = (self.inner.progress.in_force(), self.inner.terms.view(self.now));
@@ -264,7 +269,7 @@ impl<'g> PlanChange<'g> {
             self.reason = Some(refusal.reason);
             refusal.code
         })?;
-        // No call of a plan passes whose goal is over, so its approval would be spent for nothing.
+        // With an expired goal no call of the plan is accepted, so its approval would be spent in vain.
         let goal = self.terms.ask.as_ref().map_or(Ok(()), |pin| pin.alive(self.now));
         goal.map_err(|_| RejectionCode::AskExpired)?;
         self.args = Some(canonical(&offer)?);
@@ -273,7 +278,7 @@ impl<'g> PlanChange<'g> {
         Ok(committed)
     }
 
-    /// Verifies and spends the approval of the plan that was noted.
+    /// Verifies and spends the approval of the noted plan.
     fn approve(&mut self, token: &str, definitions: Definitions) -> Result<(), StartPlanError> {
         let Self { inner, view, now, args: Some(args), root: Some(root), .. } = self else {
             return Err(RejectionCode::Internal.into());
@@ -317,7 +322,7 @@ pub(crate) fn context(inner: &GateParts, view: &RegistryView) -> Result<PlanCont
     Ok(PlanContext::new(goal, inner.terms.session.clone(), view.snapshot().version())?)
 }
 
-/// Commits a plan that was made for this session, this goal and this registry, or verifies that the root is that of one.
+/// Commits a plan that was made for this session, goal and registry, or verifies that the root belongs to one.
 fn commit(inner: &GateParts, offer: Offer, allowed: &Allowed<'_>) -> Result<OfferedCommit, StartPlanError> {
     let context = context(inner, allowed.view)?;
     Ok(match offer {
@@ -333,7 +338,7 @@ fn commit(inner: &GateParts, offer: Offer, allowed: &Allowed<'_>) -> Result<Offe
     })
 }
 
-/// The plan, or as much as is known of it, as the arguments of its own start.
+/// Returns the plan, or its known part, as the arguments of its own start.
 fn canonical(offer: &Offer) -> Result<Canonical, StartPlanError> {
     let json = match offer {
         Offer::Whole(plan) => plan.to_json(),
@@ -343,7 +348,8 @@ fn canonical(offer: &Offer) -> Result<Canonical, StartPlanError> {
         .map_err(|_| StartPlanError::Refused(RejectionCode::LimitExceeded))
 }
 
-/// The definitions of the plan's tools; of all tools of the session, where nobody here knows which of them the plan has.
+/// Returns the definitions of the plan's tools, or those of all tools of the session if this gate does not know the
+/// plan's.
 fn definitions(inner: &GateParts, allowed: &Allowed<'_>, plan: &OfferedCommit) -> Definitions {
     let seen = |tool: &ToolId| inner.progress.definition(tool);
     match plan {

@@ -1,4 +1,4 @@
-//! Where a plan stands at a gate that has the whole of it, or its root alone.
+//! Position of a plan at a gate that knows the whole plan or only its root.
 
 use countersign_committed_plan::{
     CommittedPlan, OnBreach, PlanBreach, PlanContext, PlanContract, PlanCursor, PlanHeader, PlanRoot,
@@ -8,7 +8,7 @@ use countersign_committed_plan::{
 use crate::code::RejectionCode;
 use crate::plan_error::StartPlanError;
 
-/// A plan that may be started, or taken as an amendment: what it says of itself is true of its root.
+/// A plan that may be started or taken as an amendment: its header is proven to belong to its root.
 pub(crate) enum OfferedCommit {
     Whole(Box<CommittedPlan>),
     Root(VerifiedHeader),
@@ -30,14 +30,14 @@ impl OfferedCommit {
     }
 }
 
-/// Why a plan lets nothing through whose trace was given out.
+/// Breach reason: the trace was returned.
 const FINISHED: PlanBreach = PlanBreach::Exhausted { reason: "the plan is finished" };
 
 #[derive(Debug)]
 pub(crate) enum PlanWalk {
     Whole(Box<PlanCursor<Vec<u8>>>),
     Root(Box<RootCursor>),
-    /// The trace was given out.
+    /// The trace was returned.
     Finished,
 }
 
@@ -92,7 +92,7 @@ impl PlanWalk {
         }
     }
 
-    /// Goes on by an accepted call. A gate that has the root alone keeps no place for what comes of it.
+    /// Advances by an accepted call. A gate that knows only the root has no place for its result.
     pub(crate) fn accept(&mut self, planned: PlannedCall) -> Result<Option<StepRun>, PlanBreach> {
         match self {
             Self::Whole(cursor) => cursor.accept(planned).map(Some),
@@ -101,7 +101,7 @@ impl PlanWalk {
         }
     }
 
-    /// Nothing where there is nothing to halt; the first breach, where one has halted the plan.
+    /// Halts the plan. Returns `None` if the plan is finished, and the first breach if one has halted it before.
     pub(crate) fn halt(&mut self, reason: &'static str) -> Option<Result<(), PlanBreach>> {
         match self {
             Self::Whole(cursor) => Some(cursor.halt(reason)),
@@ -148,7 +148,7 @@ impl PlanWalk {
         })
     }
 
-    /// Goes on by an amendment whose approval was spent, and which binds its root.
+    /// Applies an amendment whose approval was spent and binds its root.
     pub(crate) fn accept_amendment(&mut self, planned: PlannedChange) -> Result<PlanRoot, StartPlanError> {
         match (self, planned) {
             (Self::Whole(cursor), PlannedChange::Whole(planned)) => {

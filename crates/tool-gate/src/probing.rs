@@ -9,9 +9,9 @@ use crate::code::RejectionCode;
 
 /// Rule of one signal: how many calls raise it, within what time, and what follows.
 ///
-/// [`Signal::Asked`] counts distinct calls, by tool and arguments, that needed approval and got none: a call that is
-/// asked about again counts once, and one that is accepted with its approval does not count any more.
-/// [`Signal::Undisclosed`] counts every call to a tool that the session does not disclose. An agent that probes seldom
+/// [`Signal::Asked`] counts distinct calls, by tool and arguments, that needed an approval and had none. Asking about
+/// the same call again counts once, and a call that is accepted with its approval does not count any more.
+/// [`Signal::Undisclosed`] counts every call to a tool that the session does not disclose. An agent that probes rarely
 /// enough stays below both, as it stays below the drop alarm: each call is decided on its own.
 ///
 /// ```
@@ -28,7 +28,7 @@ pub struct SignalRule {
     action: AlarmAction,
 }
 
-/// Signal rule out of bounds.
+/// A signal rule is out of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignalRuleError {
@@ -41,7 +41,7 @@ pub enum SignalRuleError {
 }
 
 impl SignalRuleError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl SignalRule {
         Ok(Self { count, within, action })
     }
 
-    /// Rule of a signal that is not set otherwise: 32 calls (`asked`) or 20 (`undisclosed`) in 10 minutes, flagged.
+    /// Returns the default rule of a signal: 32 calls (`asked`) or 20 (`undisclosed`) in 10 minutes, flagged.
     #[must_use]
     pub const fn usual(signal: Signal) -> Self {
         let count = match signal {
@@ -76,38 +76,38 @@ impl SignalRule {
         Self { count, within: Millis::from_secs(600), action: AlarmAction::Flag }
     }
 
-    /// Number of calls that raise the signal.
+    /// Returns the number of calls that raise the signal.
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Span of time in which they come.
+    /// Returns the time span in which they must come.
     #[must_use]
     pub const fn within(&self) -> Millis {
         self.within
     }
 
-    /// The action that follows.
+    /// Returns the action that follows.
     #[must_use]
     pub const fn action(&self) -> AlarmAction {
         self.action
     }
 }
 
-/// An answer as the signals see it.
+/// An answer in the form that the signals count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// A call needed approval and had none.
+    /// A call needed an approval and had none.
     Asked(Digest),
     /// A call was accepted with its approval.
     Approved(Digest),
-    /// A call was of a tool that is not disclosed.
+    /// A call named a tool that is not disclosed.
     Undisclosed,
 }
 
 impl Probe {
-    /// The probe in an answer; nothing where no signal counts it. `call` is tool and arguments.
+    /// Returns the probe of an answer; `None` if no signal counts it. `call` is the key of tool and arguments.
     pub(crate) fn of(
         refused: Option<RejectionCode>,
         has_approval: bool,
@@ -121,7 +121,7 @@ impl Probe {
         }
     }
 
-    /// The same of a decision on record.
+    /// Returns the probe of a recorded decision.
     pub(crate) fn of_record(call: &CallRecord) -> Option<Self> {
         if call.about_plan {
             return None;
@@ -136,13 +136,13 @@ impl Probe {
     }
 }
 
-/// Tool and arguments of a call.
+/// Key of a call: a digest of tool and arguments.
 pub(crate) fn call_key(server: &str, tool: &str, args: Digest) -> Digest {
     let key = Digest::framed("countersign/asked-1");
     key.field(server.as_bytes()).field(tool.as_bytes()).field(args.as_bytes()).finish()
 }
 
-/// Follows the signals of one agent. It holds as many calls as its rules count, at most.
+/// Follows the signals of one agent. It stores at most as many calls as its rules count.
 #[derive(Clone, Debug)]
 pub(crate) struct Probing {
     asked: Tracker,
@@ -152,7 +152,7 @@ pub(crate) struct Probing {
 #[derive(Clone, Debug)]
 struct Tracker {
     rule: SignalRule,
-    /// Calls that count, in the order in which they came; none once the signal is raised.
+    /// Calls that count, in order; empty once the signal is raised.
     calls: VecDeque<(Timestamp, Option<Digest>)>,
     raised: Option<Timestamp>,
 }
@@ -191,7 +191,7 @@ impl Probing {
         }
     }
 
-    /// The rule of a signal, and when it was raised.
+    /// Returns the rule of a signal and the time at which it was raised.
     pub(crate) const fn find(&self, signal: Signal) -> (SignalRule, Option<Timestamp>) {
         let Tracker { rule, raised, .. } = match signal {
             Signal::Asked => &self.asked,
@@ -204,18 +204,18 @@ impl Probing {
         SavedProbing { asked: self.asked.save(), undisclosed: self.undisclosed.save() }
     }
 
-    /// Signals of these rules as they were saved; `None` where other rules were followed.
+    /// Restores the signals from a saved state; `None` if other rules were followed.
     pub(crate) fn resumed(&self, saved: &SavedProbing) -> Option<Self> {
         let asked = self.asked.resumed(&saved.asked)?;
         Some(Self { asked, undisclosed: self.undisclosed.resumed(&saved.undisclosed)? })
     }
 
-    /// Starts all signals anew.
+    /// Resets all signals.
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.asked.rule, self.undisclosed.rule);
     }
 
-    /// Starts the raised signals anew.
+    /// Resets the raised signals.
     pub(crate) fn reset_raised(&mut self) {
         for tracker in [&mut self.asked, &mut self.undisclosed] {
             tracker.raised = None;

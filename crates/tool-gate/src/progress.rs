@@ -1,4 +1,4 @@
-//! What changes during a session, but for its record.
+//! State that changes during a session, except its record.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub(crate) struct GateProgress {
     next_call: AtomicU64,
 }
 
-/// The host's clock, held at the latest moment seen: a clock that runs back extends no lifetime.
+/// The host's clock, never earlier than the latest time seen: a clock that runs back extends no lifetime.
 #[derive(Debug)]
 pub(crate) struct SessionClock {
     clock: Arc<dyn Clock>,
@@ -46,7 +46,7 @@ impl SessionClock {
         Ok(Timestamp::from_millis(latest).unwrap_or(now))
     }
 
-    /// The latest moment seen, without a look at the clock.
+    /// Returns the latest time seen, without reading the clock.
     pub(crate) fn latest(&self) -> Timestamp {
         Timestamp::from_millis(self.latest.load(Ordering::SeqCst)).unwrap_or(Timestamp::EPOCH)
     }
@@ -73,14 +73,14 @@ impl GateProgress {
         }
     }
 
-    /// Contract and pinned goal in force. Load them before the [view](crate::terms::GateTerms::view) of the registry: a renewal can
-    /// bring those of a later registry.
+    /// Returns the contract and pinned goal in force. Load them before the [view](crate::terms::GateTerms::view) of the
+    /// registry: a renewal can bring those of a later registry.
     pub(crate) fn in_force(&self) -> Arc<InForce> {
         self.in_force.load_full()
     }
 
-    /// Replaces contract and pinned goal. Definitions of tools that the contract does not disclose are forgotten: no one
-    /// notes their changes.
+    /// Replaces contract and pinned goal. Deletes the definitions of tools that the new contract does not disclose,
+    /// because the host no longer notes their changes.
     pub(crate) fn replace_terms(&self, in_force: InForce) {
         // why: under the lock, so that no definition is noted by the old contract afterwards.
         let mut definitions = self.definitions.write();
@@ -88,7 +88,7 @@ impl GateProgress {
         self.in_force.store(Arc::new(in_force));
     }
 
-    /// A tool's definition as the host noted it last.
+    /// Returns a tool's definition as the host noted it last.
     pub(crate) fn definition(&self, tool: &ToolId) -> Option<Digest> {
         self.definitions.read().get(tool).copied()
     }
@@ -105,7 +105,7 @@ impl GateProgress {
         self.definitions.write().remove(tool);
     }
 
-    /// Takes the number of the next call without an id.
+    /// Returns the number of the next call without an id.
     pub(crate) fn next_call(&self) -> u64 {
         self.next_call.fetch_add(1, Ordering::Relaxed)
     }

@@ -8,47 +8,47 @@ use parking_lot::Mutex;
 
 use crate::snapshot::Standing;
 
-/// Who put an agent into quarantine, where it was the drop alarm and no operator.
+/// Author of a quarantine that the drop alarm caused, instead of an operator.
 pub const BY_ALARM: &str = "alarm";
 
-/// Author of a quarantine that a [signal](crate::SignalRule) brought about.
+/// Author of a quarantine that a [signal](crate::SignalRule) caused.
 pub const BY_SIGNAL: &str = "signal";
 
-/// Keeps quarantines for longer than a process lives, and for all processes that use it.
+/// Store of quarantines that outlives a process and is shared by all processes that use it.
 ///
-/// A gate asks it about its agent before each answer ([`CallStats::kept_in`](crate::CallStats::kept_in)), so looking up
-/// is to be quick. What it cannot answer refuses the call.
+/// A gate asks it about its agent before each answer ([`CallStats::kept_in`](crate::CallStats::kept_in)), so lookups
+/// should be fast. If it fails, the call is refused.
 ///
-/// Of each agent it keeps the last change alone: who put it into quarantine, or who lifted that. Where an operator writes
-/// into it and a gate reads, the two need nothing else in common.
+/// It keeps only the last change of each agent: the quarantine or its lift, with its author. An operator who writes and
+/// a gate that reads need nothing else in common.
 pub trait Quarantines: Send + Sync + fmt::Debug {
-    /// The last change of the agent's standing; nothing for one that was never in quarantine.
+    /// Returns the last change of the agent's standing; `None` if it was never quarantined.
     ///
     /// # Errors
-    /// [`QuarantineError`] when nobody can tell.
+    /// [`QuarantineError`] if the store cannot be read.
     fn latest(&self, agent: &AgentId) -> Result<Option<KeptStanding>, QuarantineError>;
 
-    /// Keeps the change, unless the agent stands so already, and says how it stood before. Once this returns, the change
-    /// outlives a crash.
+    /// Stores the change unless the agent has that standing already, and returns the standing before. Once this
+    /// returns, the change survives a crash.
     ///
     /// # Errors
-    /// [`QuarantineError`] when it is not known to be kept.
+    /// [`QuarantineError`] if the change may not be stored.
     fn change(&self, change: &StandingRecord) -> Result<Standing, QuarantineError>;
 
-    /// The agents that are in quarantine, in order.
+    /// Lists the quarantined agents, in order.
     ///
     /// # Errors
-    /// [`QuarantineError`] when nobody can tell.
+    /// [`QuarantineError`] if the store cannot be read.
     fn list(&self) -> Result<Vec<StandingRecord>, QuarantineError>;
 }
 
-/// The last change of one agent's standing, as it is kept.
+/// The stored last change of one agent's standing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "stores of hosts make it")]
 pub struct KeptStanding {
-    /// Rises with every change, whichever agent's it is.
+    /// Rises with every change of any agent.
     pub number: u64,
-    /// The change. Its time is when it was made.
+    /// The change, with the time at which it was made.
     pub change: StandingRecord,
 }
 
@@ -62,7 +62,7 @@ pub enum QuarantineError {
 }
 
 impl QuarantineError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -71,8 +71,8 @@ impl QuarantineError {
     }
 }
 
-/// Keeps quarantines in memory: for several [`CallStats`](crate::CallStats) of one process, and for tests. With the
-/// process they are gone.
+/// Keeps quarantines in memory: for several [`CallStats`](crate::CallStats) of one process, and for tests. They are
+/// lost when the process ends.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -93,7 +93,7 @@ pub struct MemoryQuarantines {
 }
 
 impl MemoryQuarantines {
-    /// Starts without any.
+    /// Builds an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

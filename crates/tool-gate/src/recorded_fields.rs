@@ -5,19 +5,19 @@ use countersign_canonical_json::Canonical;
 use countersign_core::ToolId;
 use countersign_registry::CapabilityRegistry;
 
-/// The most pointers that one tool can have: as many values as one record holds.
+/// Maximum number of pointers of one tool: as many values as one record holds.
 const MAX_FIELDS: usize = 16;
 
-/// Which values of which tools' arguments go on record. Nothing does without it: records have a digest of the arguments.
+/// Argument values that are recorded, by tool. Without it, records have only a digest of the arguments.
 ///
-/// **What is on record cannot be taken out of it again.** A log that can be shortened proves nothing, so whoever names a
-/// field that holds a name, an address or a letter puts personal data where no request to erase them reaches. Name single
-/// fields that are worth it, and keep the log accordingly.
+/// **A recorded value can never be removed.** A log that can be shortened proves nothing. Therefore recording a field
+/// that holds a name, an address or a letter puts personal data beyond the reach of a request to erase them. Name
+/// single fields that are worth it, and protect the log accordingly.
 ///
-/// A value is recorded as canonical JSON with every decision of a call that came as far as step 3: accepted ones, and
-/// those that are refused once the tool is known to be one of the session's. A pointer that leads nowhere in a call records
-/// nothing. Action proposals, approval tokens and restated goals are no arguments, and are never recorded. What is long is
-/// cut ([`RecordedValues`]).
+/// A value is recorded as canonical JSON with every decision about a call that reached step 3: accepted calls, and
+/// those that are refused after the tool is known to be one of the session's. A pointer that leads nowhere in a call
+/// records nothing. Action proposals, approval tokens and restated goals are not arguments, and are never recorded.
+/// Long values are cut ([`RecordedValues`]).
 ///
 /// ```
 /// use countersign_core::ToolId;
@@ -32,11 +32,11 @@ const MAX_FIELDS: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedFields(BTreeMap<ToolId, Vec<String>>);
 
-/// Why a field cannot be put on record.
+/// Why a field cannot be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordedFieldsError {
-    /// It is no JSON Pointer, or one of more than 256 bytes.
+    /// The pointer is not a JSON Pointer, or is longer than 256 bytes.
     #[error("a recorded field is no JSON Pointer of at most 256 bytes")]
     Pointer,
     /// The tool has this field already.
@@ -51,7 +51,7 @@ pub enum RecordedFieldsError {
 }
 
 impl RecordedFieldsError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -64,17 +64,17 @@ impl RecordedFieldsError {
 }
 
 impl RecordedFields {
-    /// Records no values.
+    /// Builds an empty list, which records no values.
     #[must_use]
     pub const fn new() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// Adds the value that a JSON Pointer (RFC 6901) leads to in the arguments of `tool`. The empty pointer leads to all of
-    /// them.
+    /// Adds the value to which a JSON Pointer (RFC 6901) leads in the arguments of `tool`. The empty pointer leads to
+    /// all of them.
     ///
     /// # Errors
-    /// [`RecordedFieldsError`] when that is no pointer, or one too many.
+    /// [`RecordedFieldsError`] if the pointer is invalid, repeated or one too many.
     pub fn field(mut self, tool: ToolId, pointer: &str) -> Result<Self, RecordedFieldsError> {
         if !is_pointer(pointer) {
             return Err(RecordedFieldsError::Pointer);
@@ -90,7 +90,7 @@ impl RecordedFields {
         Ok(self)
     }
 
-    /// Makes sure that the registry knows every tool. A gate is not opened otherwise.
+    /// Checks that the registry lists every tool. Opening a gate requires it.
     ///
     /// # Errors
     /// [`RecordedFieldsError::UnknownTool`].
@@ -102,7 +102,7 @@ impl RecordedFields {
         }
     }
 
-    /// What of these arguments goes on record.
+    /// Returns the values of these arguments that are recorded.
     pub(crate) fn values(&self, tool: &ToolId, args: &Canonical) -> RecordedValues {
         let Some(fields) = self.0.get(tool) else { return RecordedValues::default() };
         let found = fields
@@ -112,8 +112,8 @@ impl RecordedFields {
     }
 }
 
-/// Says whether a text is a JSON Pointer that a record can hold uncut: empty, or tokens that begin with `/`, in which `~` is
-/// followed by 0 or 1 (RFC 6901, section 3).
+/// Returns `true` if a text is a JSON Pointer that a record can hold uncut: empty, or tokens that begin with `/`, in
+/// which `~` is followed by 0 or 1 (RFC 6901, section 3).
 fn is_pointer(text: &str) -> bool {
     let tilde = |rest: &str| rest.starts_with(['0', '1']);
     (text.is_empty() || text.starts_with('/'))

@@ -12,18 +12,18 @@ use parking_lot::Mutex;
 use crate::code::RejectionCode;
 use crate::rows::Rows;
 
-/// How many undisclosed names a gate remembers.
+/// Number of undisclosed names that a gate remembers.
 const RECENT_NAMES: usize = 64;
 
 pub(crate) struct GateRecorder {
     pub(crate) sink: Arc<dyn AuditSink>,
     pub(crate) rows: Rows,
-    /// Set when an outcome could not be recorded: the record is incomplete, so nothing more is allowed.
+    /// Set when an outcome could not be recorded: the record is incomplete, so every later call is refused.
     is_lost: AtomicBool,
-    /// Set once the session's end was recorded, or that was tried.
+    /// Set once the session's end was recorded or its recording failed.
     has_ended: AtomicBool,
     recent: Mutex<RecentAnswers>,
-    /// How many recent records are kept.
+    /// Number of recent records to keep.
     keeps: usize,
 }
 
@@ -39,7 +39,7 @@ impl GateRecorder {
         Self { sink, rows, is_lost, has_ended, recent: Mutex::default(), keeps }
     }
 
-    /// Records a decision, and only then remembers it.
+    /// Records a decision, and remembers it only if that succeeds.
     pub(crate) fn record(&self, record: CallRecord) -> Result<u64, ()> {
         let entry = Record::Decision(record);
         let sequence = match catch_unwind(AssertUnwindSafe(|| self.sink.record(&entry))) {
@@ -71,7 +71,7 @@ impl GateRecorder {
         recent.undisclosed.push_back(format!("{}:{}", tool.server, tool.name));
     }
 
-    /// The last decisions, oldest first.
+    /// Returns the last decisions, oldest first.
     pub(crate) fn recent_records(&self) -> Vec<CallRecord> {
         self.recent.lock().records.iter().cloned().collect()
     }
@@ -83,11 +83,11 @@ impl GateRecorder {
         }
     }
 
-    /// Has the sink count an answer that could not be recorded; `spent` is the approval that was spent for it.
+    /// Lets the sink count an answer that could not be recorded; `spent` is the approval that was spent for it.
     pub(crate) fn note_unrecorded(&self, time: Timestamp, spent: Option<&TokenId>) {
         let code = RejectionCode::AuditUnavailable.as_str();
         let answer = UnrecordedAnswer { time, code, approval: spent };
-        // The sink is the embedder's.
+        // The sink is the embedder's and may panic.
         let _ = catch_unwind(AssertUnwindSafe(|| self.sink.note_unrecorded(&answer)));
     }
 
@@ -100,13 +100,13 @@ impl GateRecorder {
         self.is_lost.load(Ordering::SeqCst)
     }
 
-    /// Returns `false` if the session had ended before.
+    /// Marks the session as ended; returns `false` if it had ended before.
     pub(crate) fn end(&self) -> bool {
         !self.has_ended.swap(true, Ordering::SeqCst)
     }
 }
 
-/// Lists the tools that the agent tried and that its session does not disclose.
+/// The agent's attempts to call tools that its session does not disclose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndisclosedAttempts {
     count: u64,
@@ -114,13 +114,13 @@ pub struct UndisclosedAttempts {
 }
 
 impl UndisclosedAttempts {
-    /// How often such a tool was tried, exactly; what was [observed](crate::ToolGate::observe) included.
+    /// Returns the exact number of attempts, including [observed](crate::ToolGate::observe) ones.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The names tried last, oldest first, as `server:name`, hidden characters spelled out; at most 64 of them. A
+    /// Returns the last names, oldest first, as `server:name` with invisible characters escaped; at most 64 of them. A
     /// server that the call did not name is shown as `?`.
     #[must_use]
     pub fn recent(&self) -> &[String] {
