@@ -14,11 +14,11 @@ use crate::plan_error::StartPlanError;
 use crate::rejection::ApprovalRequest;
 
 impl ToolGate {
-    /// Refuses a plan ([`plan_approval_request`](Self::plan_approval_request)), an amendment, or one call of a plan
-    /// ([`step_approval_request`](Self::step_approval_request)) that a person denied before the plan began. The refusal
-    /// is recorded before this returns, with the plan's root and, if given, the person's name (at most 256 bytes, with
-    /// invisible characters escaped). The question itself is refused, so the refusal is recorded even if the session,
-    /// the goal or the registry has changed since.
+    /// Refuses a plan or an amendment ([`plan_approval_request`](Self::plan_approval_request)), or a call of a plan
+    /// that has not begun ([`step_approval_request`](Self::step_approval_request)), that a person was asked to approve
+    /// and denied. The refusal is recorded before this returns, with the plan's root and, if given, the person's name
+    /// (at most 256 bytes, with invisible characters escaped). The question itself is refused, so the refusal is
+    /// recorded even if the session, the goal or the registry has changed since.
     ///
     /// Returns the error for the caller that wanted the plan: `APPROVAL_DENIED`; `AUDIT_UNAVAILABLE` if the refusal
     /// cannot be recorded; or `INTERNAL`, with no plan and no person recorded, if the question was not about a plan of

@@ -29,7 +29,7 @@ pub enum StartPlanError {
     /// The plan has a step that the operator does not allow.
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// The plan's approval was refused, or its result cannot be recorded.
+    /// A check refused the plan or its approval, or the decision cannot be recorded.
     #[error("{}", .0.message())]
     Refused(RejectionCode),
     /// The plan's approval is spent, and its start could not be recorded. Another try needs a new approval.

@@ -54,8 +54,9 @@ impl PlanRootSettings {
         Self { root, header, approval: None }
     }
 
-    /// Adds an approval token over the root ([`ToolGate::plan_root_approval_request`]). It is verified and spent as that of a whole
-    /// plan ([`PlanSettings::approval`]). A token is good at one gate and once, so each gate of a plan has its own.
+    /// Adds an approval token over the root ([`ToolGate::plan_root_approval_request`]). It is verified and spent like
+    /// that of a whole plan ([`PlanSettings::approval`]). A token is valid at one gate and once, so each gate of a plan
+    /// has its own.
     #[must_use]
     pub fn approval(mut self, token: &str) -> Self {
         self.approval = Some(token.to_owned());

@@ -10,24 +10,24 @@ use parking_lot::Mutex;
 
 use crate::metrics::Summed;
 
-/// The most refusals at once that any rate allows.
+/// Maximum burst of any rate.
 const MAX_BURST: u32 = 10_000;
-/// The most refusals in a second that any rate allows.
+/// Maximum number of refusals per second of any rate.
 const MAX_PER_SECOND: u32 = 1_000;
 
-/// Time after which a sum is recorded.
+/// Time after which a sum is recorded, in milliseconds.
 const SUM_FOR: u64 = 10_000;
-/// Time after which a sum is recorded again that could not be.
+/// Delay before a sum whose recording failed is recorded again, in milliseconds.
 const RETRY_AFTER: u64 = 1_000;
 
-/// Most names that are kept of the made-up ones in the time of one sum.
+/// Maximum number of made-up names kept in the time of one sum.
 const NAMES: usize = 16;
 
-/// Rows with a tool in sums that were not due yet.
+/// Rate of rows with a tool in sums that were not due yet.
 const TOOL_ROWS: RefusalRate = RefusalRate { burst: 1_000, per_second: 10 };
 
-/// A token bucket for the refusals of one session: so many have an entry of their own, and what comes beyond is recorded as a
-/// sum ([`RefusedRecord`]).
+/// A token bucket for the refusals of one session: those within the rate have an entry of their own, and the others are
+/// recorded as a sum ([`RefusedRecord`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalRate {
     burst: u32,
@@ -41,7 +41,7 @@ pub struct RefusalRate {
 pub struct RefusalRateError;
 
 impl RefusalRateError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         "REFUSAL_RATE"
@@ -54,7 +54,7 @@ impl RefusalRate {
     /// Default for messages that are no calls: 50, then 5 a second.
     pub const MESSAGES: Self = Self { burst: 50, per_second: 5 };
 
-    /// Makes a rate.
+    /// Builds a rate.
     ///
     /// # Errors
     /// [`RefusalRateError`] unless the burst is 1 to 10,000 and the rate 1 to 1,000 a second.
@@ -64,11 +64,11 @@ impl RefusalRate {
     }
 }
 
-/// Decides which refusals of one session have an entry of their own, and records sums of all others.
+/// Decides which refusals of one session have an entry of their own, and records all others as sums.
 ///
-/// It has no thread. A sum is due 10 s after its first refusal, and recorded by the caller of
-/// [`write`](Self::write) then: a [`ToolGate`](crate::ToolGate) at its next decision and at its end, a gateway from a thread of its
-/// own.
+/// It has no thread. A sum is due 10 s after its first refusal, and is recorded by the next call of
+/// [`write`](Self::write): a [`ToolGate`](crate::ToolGate) calls it at its next decision and at its end, a gateway from
+/// a thread of its own.
 #[derive(Debug)]
 pub struct Refusals {
     sink: Arc<dyn AuditSink>,
@@ -80,7 +80,7 @@ pub struct Refusals {
     /// Last reading of the clock, in milliseconds.
     latest: AtomicU64,
     sums: Mutex<Sums>,
-    /// Held while a sum is recorded: what comes behind it is recorded behind it.
+    /// Held while a sum is recorded: an entry that follows the sum is recorded after it.
     writing: Mutex<()>,
 }
 
@@ -88,20 +88,20 @@ pub struct Refusals {
 struct Sums {
     bucket: Bucket,
     questions: Bucket,
-    /// Rows with a tool in sums that were not due yet.
+    /// Bucket for rows with a tool in sums that were not due yet.
     tools: Bucket,
     sum: Option<RefusedRecord>,
-    /// A sum whose record failed. It stays as it is: the log may have it all the same, and then it is there twice.
+    /// A sum whose recording failed. It is kept unchanged: the log may contain it already, and then contains it twice.
     failed: Option<RefusedRecord>,
     /// Number of the last sum.
     number: u64,
-    /// When the sum is to be recorded, in milliseconds.
+    /// Time at which the sum is due, in milliseconds.
     due: u64,
-    /// Since when names are counted, and how many were kept since.
+    /// Start of the present count of names, in milliseconds, and the number of names kept since.
     names: (u64, usize),
 }
 
-/// Tokens in thousandths, which is what one token a second gains in a millisecond.
+/// Tokens in thousandths: at one token a second, the gain of a millisecond.
 #[derive(Debug, Default)]
 struct Bucket {
     used: u64,
@@ -111,7 +111,7 @@ struct Bucket {
 impl Bucket {
     fn takes(&mut self, rate: RefusalRate, now: u64, tokens: u64) -> bool {
         let gained = now.saturating_sub(self.seen).saturating_mul(rate.per_second.into());
-        // A clock that was ahead does not keep the tokens away, and going back gains none.
+        // A clock that was ahead does not block the bucket, and a clock that goes back gains no tokens.
         self.seen = if self.seen > now.saturating_add(SUM_FOR) { now } else { self.seen.max(now) };
         self.used = self.used.saturating_sub(gained);
         let used = self.used.saturating_add(tokens.saturating_mul(1_000));
@@ -124,7 +124,7 @@ impl Bucket {
 }
 
 impl Refusals {
-    /// Sums of a session's refusals, of an agent's calls or of messages that are no calls.
+    /// Builds the sums of a session's refusals: of an agent's calls, or of messages that are not calls.
     #[must_use]
     pub fn new(
         sink: Arc<dyn AuditSink>,
@@ -136,7 +136,7 @@ impl Refusals {
         Self { sink, session, agent, rate, summed, clock: None, latest: AtomicU64::new(0), sums, writing }
     }
 
-    /// Measures rates and sums by this clock instead of the time that is recorded, which stands still after a clock that was ahead.
+    /// Measures rates and sums by this clock. The recorded time stands still after the clock was ahead.
     #[must_use]
     pub(crate) fn timed_by(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -150,15 +150,16 @@ impl Refusals {
         self
     }
 
-    /// Returns `true` if a refusal is to have an entry of its own. Otherwise [`add`](Self::add) it.
+    /// Returns `true` if a refusal gets an entry of its own. Otherwise, [`add`](Self::add) it.
     #[must_use]
     pub fn takes(&self, now: Timestamp) -> bool {
         let now = self.reading(now);
         self.sums.lock().bucket.takes(self.rate, now, 1)
     }
 
-    /// The same for a refusal after which a person is asked for an approval. Those have a bucket of their own, so that no flood
-    /// of other refusals uses it up. Where this returns `false`, nothing is asked: a question has an entry.
+    /// Returns `true` if a refusal that asks a person for an approval gets an entry of its own. Those have a bucket of
+    /// their own, so that no flood of other refusals uses it up. If this returns `false`, do not ask: every question
+    /// has an entry.
     #[must_use]
     pub fn takes_question(&self, now: Timestamp) -> bool {
         let now = self.reading(now);
@@ -192,7 +193,7 @@ impl Refusals {
         }
     }
 
-    /// Adds a refused decision to the sum. `known` is its tool, where a registry lists it.
+    /// Adds a refused decision to the sum. `known` is its tool, if a registry lists it.
     pub fn add_call(&self, call: &CallRecord, known: Option<RecordedTool>) {
         let mut row = RefusedRow::new(call.code.as_ref().map_or("", |code| code.as_str()));
         row.about_plan = call.about_plan;
@@ -204,22 +205,22 @@ impl Refusals {
         self.add(call.time, row, made_up.as_deref());
     }
 
-    /// Whether there is a sum that is to be recorded now.
+    /// Returns `true` if a sum is due.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
         let now = self.reading(now);
         self.sums.lock().is_due(now)
     }
 
-    /// Records the sum, if there is one. Where that fails, the sum is kept. One that was not due yet leaves the tools out once many
-    /// such sums had tools: the next acceptance does not wait for the end of a flood, and each flood of accepted and refused calls
-    /// adds little more than its acceptances.
+    /// Records the sum, if there is one. If that fails, the sum is kept. A sum that is not due yet leaves out its tools
+    /// once many such sums had tools. So the next acceptance does not wait for the end of a flood, and a flood of
+    /// accepted and refused calls adds little more to the log than its acceptances.
     ///
-    /// # Errors
+    /// [`AuditError`] of the sink.
     /// [`AuditError`] of the sink.
     pub fn write(&self, now: Timestamp) -> Result<(), AuditError> {
         let _writing = self.writing.lock();
-        // why: no loop. A flood that goes on meanwhile makes the next sum, which has its own time.
+        // why: no loop. A flood that continues meanwhile fills the next sum, which has a due time of its own.
         if let Some(failed) = self.take_failed() {
             self.record(failed, now)?;
         }
@@ -240,12 +241,12 @@ impl Refusals {
         result
     }
 
-    /// Takes the sum whose record failed.
+    /// Takes the sum whose recording failed.
     fn take_failed(&self) -> Option<RefusedRecord> {
         self.sums.lock().failed.take()
     }
 
-    /// Takes the sum of what came since.
+    /// Takes the sum of the refusals since then.
     fn take(&self, now: Timestamp) -> Option<RefusedRecord> {
         let now = self.reading(now);
         let mut sums = self.sums.lock();
@@ -258,10 +259,10 @@ impl Refusals {
         Some(sum)
     }
 
-    /// Reads the clock, which goes back where the time that is recorded stands still. A clock that fails has not moved.
+    /// Reads the clock, which goes back when the recorded time stands still. A failed reading returns the last one.
     fn reading(&self, now: Timestamp) -> u64 {
         let Some(clock) = &self.clock else { return now.as_millis() };
-        // The clock is the host's.
+        // The clock is the host's and may panic.
         match catch_unwind(AssertUnwindSafe(|| clock.now())) {
             Ok(Ok(now)) => {
                 self.latest.store(now.as_millis(), Ordering::SeqCst);
@@ -280,13 +281,13 @@ impl Sums {
     }
 }
 
-/// The session's end.
+/// Records the remaining sum at the session's end.
 impl Drop for Refusals {
     fn drop(&mut self) {
         let sums = self.sums.get_mut();
         let end = sums.sum.as_ref().or(sums.failed.as_ref()).map(|sum| sum.to);
         if let Some(end) = end {
-            // No one is left to try again.
+            // This was the last try.
             let _ = self.write(end);
         }
     }

@@ -1,4 +1,4 @@
-//! Refusals: filed with the desk, recorded or summed, counted, answered.
+//! Refusals: filed with the desk, recorded or summed, counted, and returned.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,7 +14,7 @@ use crate::rejection::{ApprovalDesk, ApprovalRequest, NotFiled, Refusal, Rejecti
 use crate::steps::session::only_tool;
 
 impl GateParts {
-    /// Asks for a missing approval, records a refusal, counts it, and makes the answer.
+    /// Files the question for a missing approval, records the refusal, counts it, and builds the rejection.
     pub(crate) fn refuse(
         &self,
         call: &ToolCall<'_>,
@@ -44,7 +44,7 @@ impl GateParts {
         let record = findings.rejected(&self.terms, call, code, &reason);
         // A refusal without a question counts among the others.
         let is_question = asks && approval_request.is_some();
-        // why: what was used up, and a person's denial, are nowhere else on record.
+        // why: a used ticket and a person's denial are recorded nowhere else.
         let takes_use =
             |proposal: &ProposalRecord| proposal.evidence().iter().any(|it| it.endorsement.is_some());
         let is_lasting = used != UsedUp::default()
@@ -63,15 +63,15 @@ impl GateParts {
         };
         self.count(time, Some(code), tool.as_ref(), probe);
         if self.recorder.rows.refused.is_due(time) {
-            // It is kept where that fails, and no answer depends on it.
+            // If this fails, the sum is kept; no answer depends on it.
             let _ = self.recorder.rows.refused.write(time);
         }
-        // A question has an entry: beyond the rate nothing is asked.
+        // Every question has an entry: beyond the rate, no question is filed.
         let approval_request = approval_request.filter(|_| sequence.is_some());
         Rejection { approval_request, halted, used, ..Rejection::new(code, call_id, sequence) }
     }
 
-    /// Records a refusal, or adds it to a sum where it is beyond the rate: then it has no number.
+    /// Records a refusal. A refusal beyond the rate is added to a sum and has no number.
     pub(crate) fn record_refusal(&self, record: CallRecord) -> Result<Option<u64>, ()> {
         let is_own = self.recorder.rows.refused.takes(record.time);
         self.record_or_sum(record, None, is_own)
@@ -94,7 +94,7 @@ impl GateParts {
         Ok(None)
     }
 
-    /// Refuses what never came as a call that could be decided on. It is recorded and counted like any other.
+    /// Refuses a message that was never parsed as a call. It is recorded and counted like any other refusal.
     pub(crate) fn refuse_unseen(
         &self,
         call_id: &str,
@@ -110,7 +110,7 @@ impl GateParts {
         self.refuse(&call, findings, Refusal::new(code, reason.to_owned()), None)
     }
 
-    /// The tool that a refused call may have meant, for counting alone.
+    /// Returns the tool that a refused call may have meant; used only for counting.
     pub(crate) fn meant(&self, tool: &RecordedTool) -> Option<ToolId> {
         let name = ToolName::new(tool.name.as_str()).ok()?;
         if tool.server.as_str() == "?" {
@@ -148,7 +148,7 @@ fn file(desk: &dyn ApprovalDesk, request: &ApprovalRequest) -> Result<(), NotFil
     catch_unwind(AssertUnwindSafe(|| desk.file(request))).unwrap_or(Err(NotFiled::Unavailable))
 }
 
-/// Code and reason of a refusal whose question is not filed.
+/// Returns the code and reason of a refusal whose question was not filed.
 const fn unfiled(why: NotFiled, code: RejectionCode) -> (RejectionCode, &'static str) {
     match why {
         NotFiled::Full => (RejectionCode::ApprovalsFull, "too many questions wait for an answer"),

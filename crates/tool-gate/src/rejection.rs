@@ -8,8 +8,8 @@ use countersign_core::Timestamp;
 
 use crate::code::{RejectionCode, Retry};
 
-/// Says no to a call. All that may go back to the agent is in [`code`](Self::code), [`message`](Self::message),
-/// [`retry`](Self::retry) and [`unlock`](Self::unlock); the reason in full is on the record.
+/// A refused call. Only [`code`](Self::code), [`message`](Self::message), [`retry`](Self::retry) and
+/// [`unlock`](Self::unlock) may go back to the agent; the full reason is in the record.
 #[derive(Clone, Debug)]
 pub struct Rejection {
     pub(crate) code: RejectionCode,
@@ -33,49 +33,50 @@ impl Rejection {
         }
     }
 
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> RejectionCode {
         self.code
     }
 
-    /// One fixed sentence for the agent.
+    /// Returns one fixed sentence for the agent.
     #[must_use]
     pub const fn message(&self) -> &'static str {
         self.code.message()
     }
 
-    /// Whether trying again can help. A refusal that halted the plan answers for the halted plan, not for its own code.
+    /// Returns whether another try can help. A refusal that halted the plan answers as `PLAN_HALTED`.
     #[must_use]
     pub const fn retry(&self) -> Retry {
         self.advice().retry()
     }
 
-    /// What would unlock the call, where anything would.
+    /// Returns the condition that would unlock the call, if one exists.
     #[must_use]
     pub const fn unlock(&self) -> Option<&'static str> {
         self.advice().unlock()
     }
 
-    /// The code that says what the agent can do about it.
+    /// Returns the code that determines the advice to the agent.
     const fn advice(&self) -> RejectionCode {
         if self.halted { RejectionCode::PlanHalted } else { self.code }
     }
 
-    /// The call's id as the call gave it, hidden characters spelled out, at most 256 bytes of it.
+    /// Returns the call's id as the call gave it: at most 256 bytes, with invisible characters escaped.
     #[must_use]
     pub fn call_id(&self) -> &str {
         self.call_id.as_str()
     }
 
-    /// The number of the decision's record; nothing when it could not be recorded, or is beyond the rate of refusals and recorded in
-    /// a sum.
+    /// Returns the sequence number of the decision's record; `None` if it could not be recorded, or is beyond the rate
+    /// of refusals and recorded in a sum.
     #[must_use]
     pub const fn sequence(&self) -> Option<u64> {
         self.sequence
     }
 
-    /// Whether this call used up its approval before it was refused. It stays spent: another try needs a new one.
+    /// Returns `true` if this call used up its approval before it was refused. It stays spent: another try needs a new
+    /// one.
     #[must_use]
     pub const fn approval_spent(&self) -> bool {
         self.used.approval
@@ -88,8 +89,8 @@ impl Rejection {
         self.used.attestation
     }
 
-    /// What an approver would have to approve, where an approval is all that is missing. For the host that asks a
-    /// person, never for the agent. Ask only where the refusal has a [number](Self::sequence): a question has an entry.
+    /// Returns the approval request, if only an approval is missing. It is for the host that asks a person, never for
+    /// the agent. Ask only if the refusal has a [number](Self::sequence): every question has an entry.
     #[must_use]
     pub fn approval_request(&self) -> Option<&ApprovalRequest> {
         self.approval_request.as_deref()
@@ -104,7 +105,7 @@ impl std::fmt::Display for Rejection {
 
 impl std::error::Error for Rejection {}
 
-/// Names everything that an approval token for one call has to bind, with the arguments to show to the approver.
+/// Approval request for one call: the binding that a token must have, and the arguments to show to the approver.
 #[derive(Clone, Debug)]
 pub struct ApprovalRequest {
     pub(crate) binding: CallBinding,
@@ -116,26 +117,26 @@ pub struct ApprovalRequest {
 }
 
 impl ApprovalRequest {
-    /// What the token must bind.
+    /// Returns the binding that the token must have.
     #[must_use]
     pub const fn binding(&self) -> &CallBinding {
         &self.binding
     }
 
-    /// The arguments as the gate read them.
+    /// Returns the arguments as the gate read them.
     #[must_use]
     pub const fn args(&self) -> &Canonical {
         &self.args
     }
 
-    /// What the gate found of the proposal that came with the call, for the person who is asked. An approval does not bind
-    /// it. None where no proposal came.
+    /// Returns a summary of the proposal that came with the call, for the person who is asked; `None` if the call had
+    /// no proposal. An approval does not bind it.
     #[must_use]
     pub fn proposal(&self) -> Option<&ProposalSummary> {
         self.proposal.as_deref()
     }
 
-    /// When the session ends that the call is made in: until then, a no to it counts.
+    /// Returns the end of the call's session: until then, a denial of the call counts.
     #[must_use]
     pub const fn session_ends(&self) -> Timestamp {
         self.session_ends
@@ -146,35 +147,36 @@ impl ApprovalRequest {
 ///
 /// The gate asks before it records the refusal, so that the record has the code that the agent gets.
 pub trait ApprovalDesk {
-    /// Files the question, where it is not filed already.
+    /// Files the question, unless it is filed already.
     ///
     /// # Errors
     /// [`NotFiled`], which decides the code of the refusal.
     fn file(&self, request: &ApprovalRequest) -> Result<(), NotFiled>;
 
-    /// Takes the question back that was filed last: the refusal could not be recorded. One that was filed before stays.
+    /// Withdraws the question that was filed last, because the refusal could not be recorded. One that was filed before
+    /// stays.
     fn withdraw(&self, request: &ApprovalRequest);
 }
 
-/// Why a question is not filed.
+/// Why a question was not filed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotFiled {
-    /// So many questions wait that there is no room: `APPROVALS_FULL`.
+    /// Too many questions wait: `APPROVALS_FULL`.
     Full,
-    /// A person denied it before: `APPROVAL_DENIED`.
+    /// A person denied the call before: `APPROVAL_DENIED`.
     Denied,
-    /// The call's id is that of another question. The code stays: another id helps.
+    /// Another question has the call's id. The code stays the same: another id helps.
     IdInUse,
     /// The store of questions failed: `STORE_UNAVAILABLE`.
     Unavailable,
 }
 
-/// Why [`ToolGate::call`](crate::ToolGate::call) or [`AcceptedCall::run`](crate::AcceptedCall::run) gave no result.
+/// Why [`ToolGate::call`](crate::ToolGate::call) or [`AcceptedCall::run`](crate::AcceptedCall::run) returned no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError<E> {
-    /// The gate refused; the tool was not touched.
+    /// The gate refused; the tool did not run.
     #[error("the call was refused")]
     Rejected(#[from] Rejection),
     /// The tool ran and failed.
@@ -198,7 +200,7 @@ impl UsedUp {
         }
     }
 
-    /// Words for the reason of a refusal.
+    /// Returns the addition to the reason of a refusal.
     pub(crate) const fn text(self) -> &'static str {
         match (self.approval, self.attestation) {
             (false, false) => "",
@@ -229,7 +231,7 @@ impl Refusal {
         Self { code, reason: reason.into(), approval_request: None, halted: false }
     }
 
-    /// Notes for the record that the call had passed before.
+    /// Notes for the record that an earlier check had accepted the call.
     pub(crate) fn meanwhile(mut self, used: UsedUp) -> Self {
         self.reason = format!("meanwhile: {}{}", self.reason, used.text()).into();
         self

@@ -4,7 +4,7 @@ use countersign_registry::{ContractError, SessionContract};
 use crate::gate::ToolGate;
 use crate::parts::GateParts;
 
-/// Why a session is not renewed. Its terms are as before.
+/// Why a session is not renewed. Its terms are unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenewError {
@@ -26,7 +26,7 @@ pub enum RenewError {
 }
 
 impl RenewError {
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -40,18 +40,18 @@ impl RenewError {
 }
 
 impl ToolGate {
-    /// Continues the session under a contract that was negotiated anew for it, as when the first one has run out. The contract
-    /// counts from the next decision on; a call that was accepted before runs only if the new contract discloses its tool, and only until
-    /// the contract ends that it was accepted under.
+    /// Continues the session under a newly negotiated contract, for example after the first one has expired. The
+    /// contract takes effect with the next decision. A call that was accepted before runs only if the new contract
+    /// discloses its tool, and only until the end of the contract under which it was accepted.
     ///
-    /// No budget starts anew: call limits, rates, counts, alarm, quarantine, the plan's place and spent approvals are the
-    /// session's. The pinned goal counts until the new contract's end at least. A definition that was noted is
-    /// forgotten where the new contract does not disclose its tool. The renewal is recorded before it counts: a `session` entry
-    /// that says `renewed`.
+    /// No budget is reset: call limits, rates, counts, alarm, quarantine, the plan's position and spent approvals
+    /// belong to the session. The pinned goal is valid at least until the new contract's end. A noted definition is
+    /// deleted if the new contract does not disclose its tool. The renewal is recorded before it takes effect, as a
+    /// `session` entry that says `renewed`.
     ///
-    /// Approvals go on until their own expiry, and like denials they bind the registry's version. A host that keeps denials has
-    /// to keep them beyond [`ApprovalRequest::session_ends`](crate::ApprovalRequest::session_ends), which names the end of one
-    /// contract: until the registry that the question was asked under has expired.
+    /// Approvals stay valid until their own expiry; like denials, they bind the registry's version. A host that keeps
+    /// denials must keep them beyond [`ApprovalRequest::session_ends`](crate::ApprovalRequest::session_ends), which is
+    /// the end of one contract: until the registry under which the question was asked has expired.
     ///
     /// ```
     /// use countersign_core::Timestamp;
@@ -65,7 +65,7 @@ impl ToolGate {
     /// ```
     ///
     /// # Errors
-    /// [`RenewError`]; nothing has changed then.
+    /// [`RenewError`]; nothing has changed.
     pub fn renew(&self, contract: SessionContract) -> Result<(), RenewError> {
         let GateParts { terms, progress, recorder } = &**self.parts();
         let _renewing = progress.renewing.lock();

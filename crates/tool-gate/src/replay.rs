@@ -6,11 +6,12 @@ use crate::alarm::{Alarm, AlarmRule, AlarmState, SavedAlarm};
 use crate::probing::{Probe, Probing, SavedProbing};
 use crate::quarantine::KeptStanding;
 
-/// Replay of one agent's records: its alarm and its signals after the entries that were added.
+/// Replay of one agent's records: its alarm and signals after the added entries.
 ///
-/// [`CallStats::replay`](crate::CallStats::replay) begins one, [`CallStats::resume_replay`](crate::CallStats::resume_replay) resumes
-/// one that was saved, and [`CallStats::take_up_replay`](crate::CallStats::take_up_replay) has the agent's alarm go on from it. Its
-/// size is bounded by the rules of the signals.
+/// [`CallStats::replay`](crate::CallStats::replay) starts one,
+/// [`CallStats::resume_replay`](crate::CallStats::resume_replay) resumes a saved one, and
+/// [`CallStats::take_up_replay`](crate::CallStats::take_up_replay) continues the agent's alarm from it. The rules of
+/// the signals bound its size.
 ///
 /// ```
 /// use countersign_audit_log::{Record, SignalRecord};
@@ -34,17 +35,17 @@ pub struct AgentReplay {
     pub(crate) agent: AgentId,
     pub(crate) alarm: Alarm,
     pub(crate) probing: Probing,
-    /// When the alarm was raised, if it was in the last session.
+    /// Time at which the alarm was raised, if it was in the last session.
     pub(crate) raised: Option<Timestamp>,
-    /// When the quarantine was put on record that the record ends with, if it does.
+    /// Time of the recorded quarantine, if the record ends with one.
     pub(crate) quarantined: Option<Timestamp>,
-    /// The last change in the store, where that is a lift.
+    /// The last change in the store, if that is a lift.
     pub(crate) lift: Option<KeptStanding>,
     /// Time of the latest decision of the agent.
     latest: Option<Timestamp>,
 }
 
-/// Saved state of an [`AgentReplay`]. It serialises to JSON of at most some 350 KB.
+/// Saved state of an [`AgentReplay`]. It serialises to JSON of at most about 350 KB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedReplay {
@@ -62,7 +63,7 @@ pub struct SavedReplay {
 }
 
 impl AgentReplay {
-    /// Starts by these rules, with no evidence.
+    /// Starts a replay by these rules, without evidence.
     pub(crate) fn new(
         agent: AgentId,
         rule: AlarmRule,
@@ -73,8 +74,8 @@ impl AgentReplay {
         Self { agent, alarm: Alarm::new(rule), probing, raised: None, quarantined: None, lift, latest: None }
     }
 
-    /// Resumes a saved replay; `None` where it is of another agent or other rules, or where the agent was let out before
-    /// entries that it counts.
+    /// Resumes a saved replay; `None` if it is of another agent or other rules, or if it counts entries from after a
+    /// lift that it did not know.
     pub(crate) fn resumed(mut self, saved: &SavedReplay) -> Option<Self> {
         if saved.agent != self.agent {
             return None;
@@ -93,10 +94,10 @@ impl AgentReplay {
         Some(self)
     }
 
-    /// Takes an entry into account; those of other agents change nothing. Entries come in their order.
+    /// Takes an entry into account; entries of other agents change nothing. Add them in their order.
     pub fn add(&mut self, entry: &Record) {
         match entry {
-            // What the alarm led to in one session is over with it, or is in the store: it begins anew with the next.
+            // An alarm's effect ends with its session, or is in the store: the next session starts anew.
             Record::Session(session)
                 if session.agent == self.agent && session.code.is_none() && !session.renewed =>
             {
@@ -139,7 +140,7 @@ impl AgentReplay {
         }
     }
 
-    /// State after the entries that were added.
+    /// Returns the state after the entries that were added.
     #[must_use]
     pub fn save(&self) -> SavedReplay {
         SavedReplay {
@@ -157,7 +158,7 @@ impl AgentReplay {
         self.lift.as_ref().map(|lift| lift.change.time)
     }
 
-    /// What came before the agent was let out is not held against it.
+    /// Returns `true` if an entry of this time counts: entries from before the agent's release do not.
     fn counts(&mut self, time: Timestamp) -> bool {
         self.latest = self.latest.max(Some(time));
         self.lifted().is_none_or(|lifted| time > lifted)

@@ -18,22 +18,23 @@ use crate::rejection::Refusal;
 use crate::snapshot::Standing;
 use crate::stats::CallStats;
 
-/// Most signals that wait to be recorded: those of an agent that is let out again and again while its record fails.
+/// Maximum number of signals that wait to be recorded. They add up if an agent is released again and again while its
+/// record fails.
 const MAX_WAITING: usize = 16;
 
-/// The rows that one session's answers are counted in. They are looked up once, so that counting takes no lock that
-/// is shared by sessions of different agents.
+/// The rows in which one session's answers are counted. They are looked up once, so that counting takes no lock that
+/// sessions of different agents share.
 pub(crate) struct Rows {
     pub(crate) stats: Arc<CallStats>,
     pub(crate) session: Counts,
     agent: Followed,
-    /// The agents whose sessions led to this one.
+    /// Agents of the sessions that led to this one.
     ancestors: Vec<Followed>,
     disclosed: BTreeMap<ToolId, (Arc<Counts>, Arc<AnswerMetrics>)>,
-    /// Refusals that have no entry of their own.
+    /// Refusals without an entry of their own.
     pub(crate) refused: Refusals,
     signals: RaisedSignals,
-    /// The gate's record, on which each change of an agent's standing goes.
+    /// The gate's record, which gets each change of an agent's standing.
     sink: Arc<dyn AuditSink>,
     clock: Arc<dyn Clock>,
 }
@@ -46,10 +47,10 @@ struct RaisedSignals {
     waiting: Mutex<VecDeque<SignalRecord>>,
 }
 
-/// An agent's row, and what this session's record says of its standing.
+/// An agent's row, with the standing that this session's record shows.
 struct Followed {
     row: Arc<AgentRow>,
-    /// After how many changes the record says how it stands. Written under the lock of `telling` alone.
+    /// Number of changes that the record covers. Written only under the lock of `telling`.
     told: AtomicU64,
     telling: Mutex<()>,
 }
@@ -83,15 +84,15 @@ impl Rows {
         Self { stats, session, agent, ancestors, disclosed, refused, signals, sink, clock }
     }
 
-    /// Sums of the session's refused messages that are no calls.
+    /// Returns sums of the session's refused messages that are not calls.
     pub(crate) fn refused_messages(&self, session: SessionId, rate: RefusalRate) -> Refusals {
         Refusals::new(Arc::clone(&self.sink), session, None, rate)
             .timed_by(Arc::clone(&self.clock))
             .counted_by(self.agent.row.metrics.summed_messages())
     }
 
-    /// Refuses while the agent is quarantined, or one that led to its session: it must not act through another. Whatever
-    /// changed in how they stand is on record before this returns.
+    /// Refuses while the agent, or one that led to its session, is quarantined: an agent must not act through another.
+    /// Changes of their standing are recorded before this returns.
     pub(crate) fn check(&self, now: Timestamp) -> Result<(), Refusal> {
         for led_here in &self.ancestors {
             self.check_one(led_here, "an agent that led to the session is", now)?;
@@ -115,7 +116,7 @@ impl Rows {
         }
     }
 
-    /// Counts one answer, once in each row. `tool` is what the call means, or may be a name that was made up.
+    /// Counts one answer, once in each row. `tool` is the tool that the call means; it may be a made-up name.
     pub(crate) fn count(
         &self,
         time: Timestamp,
@@ -142,14 +143,14 @@ impl Rows {
         }
         self.signals.record(&*self.sink);
         if !self.agent.is_told() {
-            // The alarm has just put it into quarantine, or another gate's did. What fails here is tried again before
-            // the next answer, which is a refusal either way.
+            // The alarm has just quarantined the agent, or another gate's did. A failure here is retried before the
+            // next answer, which is a refusal either way.
             let _ = self.stats.store().map(|store| self.agent.row.sync(store));
             let _ = self.agent.tell(self, time);
         }
     }
 
-    /// Returns whether a tool is one of the session's or of the registry's.
+    /// Returns `true` if the session or the registry has the tool.
     pub(crate) fn knows(&self, tool: &ToolId, registry: &CapabilityRegistry) -> bool {
         self.disclosed.contains_key(tool) || registry.current().tool(tool).is_some()
     }
@@ -193,19 +194,19 @@ impl Followed {
         self.told.load(Ordering::SeqCst) == self.row.changes()
     }
 
-    /// Puts on record how the agent stands, unless it is there already. Says how that is.
+    /// Records the agent's standing unless the record shows it already, and returns it.
     fn tell(&self, rows: &Rows, now: Timestamp) -> Result<Standing, ()> {
         let told = self.told.load(Ordering::SeqCst);
         if told == self.row.changes() {
             return Ok(standing_after(told));
         }
-        // Whoever comes meanwhile waits until it is on record.
+        // Concurrent callers wait until the change is recorded.
         let _telling = self.telling.lock();
         let (changes, last) = self.row.last_change();
         if let (true, Some(mut change)) = (changes != self.told.load(Ordering::SeqCst), last) {
             change.time = now;
             let record = Record::Standing(change);
-            // why: an alarm that is replayed begins anew at a lift, and must not count behind it what came before.
+            // why: a replayed alarm is reset at a lift, and must not count earlier refusals after it.
             rows.refused.write(now).map_err(drop)?;
             let recorded = catch_unwind(AssertUnwindSafe(|| rows.sink.record(&record).is_ok()));
             if !recorded.unwrap_or(false) {

@@ -5,13 +5,14 @@ use countersign_audit_log::{AuditError, EndReason, EndRecord, Record};
 use crate::gate::ToolGate;
 
 impl ToolGate {
-    /// Ends the session in order, once: records the sum of its refusals, and the end behind it. Every later call is refused.
+    /// Ends the session, once: records the sum of its refusals, then its end. Every later call is refused.
     ///
-    /// The host calls it when the outcomes of the session's calls are recorded, and before it closes the record. A call that
-    /// is still open then is recorded as unknown when the log is opened again, as are those of a gate that was never ended.
+    /// The host calls it after the outcomes of the session's calls are recorded, and before it closes the record. A
+    /// call that is still open is recorded as unknown when the log is opened again, as are the calls of a gate that was
+    /// never ended.
     ///
     /// # Errors
-    /// [`AuditError`] of the sink. The session has ended all the same, and its end is not on record.
+    /// [`AuditError`] of the sink. The session has ended all the same, but its end is not recorded.
     pub fn end_session(&self, reason: EndReason) -> Result<(), AuditError> {
         let inner = self.parts();
         if !inner.recorder.end() {

@@ -6,7 +6,7 @@ use countersign_canonical_json::Limits;
 use countersign_core::{Audience, Millis, SpentTokens};
 use countersign_keys::RunKeys;
 
-/// How much one call may bring along.
+/// Limits of one call.
 #[derive(Clone, Debug)]
 pub struct GateLimits {
     pub(crate) args: Limits,
@@ -14,8 +14,8 @@ pub struct GateLimits {
     pub(crate) recent_records: usize,
 }
 
-/// 1 MiB of arguments, 32 levels deep, 65,536 wide: far above what tools take and far below what hurts. Eight
-/// approvals, since one is what a call needs. The last 1,024 records in memory.
+/// 1 MiB of arguments, 32 levels deep, 65,536 wide: far above the needs of tools and far below any harm. Eight
+/// approvals; a call needs one. The last 1,024 records in memory.
 impl Default for GateLimits {
     fn default() -> Self {
         Self { args: Limits::default(), approvals: 8, recent_records: 1_024 }
@@ -30,14 +30,14 @@ impl GateLimits {
         self
     }
 
-    /// Sets how many approval tokens one call may bring.
+    /// Sets the maximum number of approval tokens of one call.
     #[must_use]
     pub const fn approvals(mut self, most: usize) -> Self {
         self.approvals = most;
         self
     }
 
-    /// Sets how many records [`ToolGate::call_log`] keeps.
+    /// Sets the number of records that [`ToolGate::call_log`] keeps.
     #[must_use]
     pub const fn recent_records(mut self, most: usize) -> Self {
         self.recent_records = most;
@@ -45,7 +45,7 @@ impl GateLimits {
     }
 }
 
-/// Says how approvals are verified and where they are spent.
+/// Terms under which approvals are verified, and the store in which they are spent.
 #[derive(Debug)]
 pub struct ApprovalSettings {
     pub(crate) keys: RunKeys,
@@ -55,21 +55,21 @@ pub struct ApprovalSettings {
 }
 
 impl ApprovalSettings {
-    /// Takes the run's keys, the store of spent tokens, and this gate's name as tokens bind it. The clocks of
-    /// approver and gate may differ by 5 seconds, and a token may count for an hour from its issue.
+    /// Takes the run's keys, the store of spent tokens, and this gate's name as tokens bind it. By default the clocks
+    /// of approver and gate may differ by 5 seconds, and a token's lifetime is at most one hour.
     #[must_use]
     pub fn new(keys: RunKeys, spent: Arc<dyn SpentTokens>, audience: Audience) -> Self {
         Self { keys, spent, audience, verify: VerifyTerms::default() }
     }
 
-    /// Sets by how much an approver's clock may run ahead of the gate's.
+    /// Sets by how much an approver's clock may be ahead of the gate's.
     #[must_use]
     pub const fn skew(mut self, skew: Millis) -> Self {
         self.verify.skew = skew;
         self
     }
 
-    /// Sets the longest that a token may count, from its issue to its expiry. One that was minted for longer is
+    /// Sets the maximum lifetime of a token, from its issue to its expiry. A token with a longer lifetime is
     /// `APPROVAL_INVALID`, whatever key minted it.
     #[must_use]
     pub const fn max_lifetime(mut self, most: Millis) -> Self {
@@ -77,9 +77,9 @@ impl ApprovalSettings {
         self
     }
 
-    /// Accepts tokens whose approver left out optional bindings (agent, session, definition, ask, registry version,
-    /// audience). Such a token is good for the same call in another session, once. A binding that the token does
-    /// carry must still be equal.
+    /// Accepts tokens that leave out optional bindings (agent, session, definition, ask, registry version, audience).
+    /// Such a token is valid, once, for the same call in another session. A binding that the token does have must still
+    /// match.
     #[must_use]
     pub const fn dangerous_accept_partial_bindings(mut self) -> Self {
         self.verify.partial = Partial::Accept;
@@ -87,7 +87,8 @@ impl ApprovalSettings {
     }
 }
 
-/// Says how action proposals are verified, and where their attestations and the uses of their endorsements are spent.
+/// Terms under which action proposals are verified, and the store in which their attestations and uses of endorsements
+/// are spent.
 #[derive(Clone, Debug)]
 pub struct ProposalSettings {
     pub(crate) verifier: Arc<ProposalVerifier>,
@@ -96,18 +97,18 @@ pub struct ProposalSettings {
 }
 
 impl ProposalSettings {
-    /// Takes the operator's verifier and the store of used tickets; it may be the one in which approvals are spent. A used
-    /// attestation is kept there for 5 seconds after it expires, and so is the use of an endorsement.
+    /// Takes the operator's verifier and the store of used tickets, which may be the one in which approvals are spent.
+    /// It keeps a used attestation, and a use of an endorsement, for 5 seconds after the expiry.
     ///
-    /// Endorsements outlive processes. With a store that does not, every process gives their uses anew; one that refuses
-    /// what is older than itself refuses the endorsements.
+    /// Endorsements outlive processes. With a store that does not, every process grants their uses again; a store that
+    /// refuses tickets older than itself refuses the endorsements.
     #[must_use]
     pub fn new(verifier: Arc<ProposalVerifier>, spent: Arc<dyn SpentTokens>) -> Self {
         Self { verifier, spent, skew: Millis::from_secs(5) }
     }
 
-    /// Sets for how long after its expiry a used attestation is kept: by how much the clocks of gates that share the store
-    /// may differ.
+    /// Sets for how long after its expiry a used attestation is kept: the maximum difference between the clocks of
+    /// gates that share the store.
     #[must_use]
     pub const fn skew(mut self, skew: Millis) -> Self {
         self.skew = skew;

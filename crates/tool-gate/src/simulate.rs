@@ -1,4 +1,4 @@
-//! What another registry would have answered to the calls that are on record.
+//! Decides recorded calls again under another registry.
 
 mod answer;
 mod redecide;
@@ -20,36 +20,39 @@ use self::session::{CallHistory, Gates, Session};
 use crate::code::RejectionCode;
 use crate::snapshot::Standing;
 
-/// How many sessions are held at a time, unless said otherwise.
+/// Default for the number of sessions that are kept at a time.
 const MAX_SESSIONS: usize = 1_024;
 
-/// Decides calls that are on record again, by another registry.
+/// Decides recorded calls again by another registry.
 ///
-/// It is fed with the entries of a record in order ([`feed`](Self::feed)) and says of each decision whether the answer
-/// would have been the same. It asks the gate's own questions in the gate's order:
+/// Its input is the entries of a record in order ([`feed`](Self::feed)). For each decision it returns whether the
+/// answer would have been the same. It runs the gate's own checks in the gate's order:
 ///
-/// - Every session gets the contract that it would have been given at its beginning: all that the other registry lists for the
-///   agent, or what is listed of its own tools where it had asked for fewer, for as long as it lasted at most.
-/// - A session is renewed when it was on record, and gets the contract that it would have been given then. Before, it ends where its
-///   contract would have ended.
-/// - A session that others led to goes through all of their agents, but which sessions those were is not on record. So its answers
-///   are carried over at best; where another registry may have let its parents end earlier, or give it more than it had, they
-///   are undetermined.
-/// - Limits are counted over what the session would have been allowed.
-/// - Arguments are looked at where the record has all of them ([`RecordedFields`](crate::RecordedFields), the empty pointer).
-/// - An approval that verified then counts as there, where one is needed now; where none is on record, there was none.
-/// - Agents are quarantined as they were, and a plan, which is made for one registry, is not held against another one.
+/// - Every session gets the contract that it would have been given at its beginning: all tools that the other registry
+///   lists for the agent, or those of its own tools that are listed if it had requested fewer. The contract lasts at
+///   most as long as the recorded one.
+/// - A session is renewed at the recorded time, and gets the contract that it would have been given then. Before, it
+///   ends with the contract that it would have had.
+/// - A session that others led to is negotiated for each of their agents, but the record does not name those sessions.
+///   So its answers are carried over at best. If its parents may have ended earlier under the other registry, or it may
+///   have had more, they are undetermined.
+/// - Limits are counted over the calls that the session would have been allowed.
+/// - Arguments are checked if the record has all of them ([`RecordedFields`](crate::RecordedFields), the empty
+///   pointer).
+/// - An approval that verified then counts as present if one is needed now. A call without a recorded approval had
+///   none.
+/// - Agents are quarantined as recorded. A plan is made for one registry, and is not checked against another one.
 ///
-/// What an answer needs and the record has not is *carried over* from the answer on record, if nothing differs that it
-/// depends on: that is known where the registry that was in force is given too ([`was`](Self::was)), or is the other one
-/// itself. Otherwise the decision is *undetermined*; whether limits of its session leave anything for later calls is not known
-/// either, then. Nothing is guessed, above all not what an agent would have done after another answer. In particular, the
-/// record does not have what came along with a call for steps that were not asked then: a call that was refused at step 4,
-/// say, and gets past it now, is undetermined.
+/// An input that an answer needs may not be recorded. Then the recorded answer is *carried over*, if nothing that it
+/// depends on differs: that is known if the registry that was in force is given too ([`was`](Self::was)), or is the
+/// other one itself. Otherwise the decision is *undetermined*; whether its session's limits leave anything for later
+/// calls is then unknown as well. Nothing is guessed, least of all how an agent would have reacted to another answer.
+/// The record does not have a call's inputs for steps that were not reached: for example, a call that was refused at
+/// step 4, and passes it now, is undetermined.
 ///
-/// A registry is known by its version. The other one is taken to be in force at every moment, whenever it was issued and
-/// expires; but for a call that was decided under that very version, its time counts. At most 1,024 sessions are held;
-/// the oldest goes first.
+/// A registry is identified by its version. The other one is taken to be in force at every moment, whatever its issue
+/// and expiry; but for a call that was decided under that very version, its time counts. At most 1,024 sessions are
+/// kept; the oldest is dropped first.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -70,15 +73,15 @@ pub struct Simulation {
     checks: HostChecks,
     max_sessions: usize,
     sessions: BTreeMap<SessionId, Session>,
-    /// How many sessions there were.
+    /// Number of sessions so far.
     opened: u64,
-    /// One name for each agent that is in quarantine.
+    /// Agents that are quarantined.
     quarantined: BTreeSet<AgentId>,
     sums: SeenSums,
 }
 
 impl Simulation {
-    /// Starts with the other registry, and nothing on record.
+    /// Starts with the other registry and an empty record.
     #[must_use]
     pub fn new(registry: Arc<RegistryView>) -> Self {
         Self {
@@ -94,29 +97,30 @@ impl Simulation {
         }
     }
 
-    /// Adds a registry that was in force, by its version. There may be several.
+    /// Adds a registry that was in force, keyed by its version. May be called several times.
     #[must_use]
     pub fn was(mut self, registry: Arc<RegistryView>) -> Self {
         self.was.insert(registry.snapshot().version(), registry);
         self
     }
 
-    /// Says whether the gates had checks of their host's own. Without it, they may have had some.
+    /// Sets whether the gates had checks of their host's own. By default, they may have had some.
     #[must_use]
     pub const fn host_checks(mut self, checks: HostChecks) -> Self {
         self.checks = checks;
         self
     }
 
-    /// Sets how many sessions are held at a time, one at least. Each takes about as much as its contract.
+    /// Sets the number of sessions that are kept at a time, at least one. Each needs about as much memory as its
+    /// contract.
     #[must_use]
     pub const fn max_sessions(mut self, most: usize) -> Self {
         self.max_sessions = if most == 0 { 1 } else { most };
         self
     }
 
-    /// Takes the next entry of the record. Says what becomes of it, if it is a decision; of a sum of refusals, what becomes of each of
-    /// them, which always is undetermined ([`Missing::Sum`]).
+    /// Takes the next entry of the record. Returns the result for a decision. For a sum of refusals it returns the
+    /// result for each of them, which is always undetermined ([`Missing::Sum`]).
     pub fn feed(&mut self, record: &Record) -> Option<Simulated> {
         match record {
             Record::Session(session) if session.code.is_some() => {}
@@ -135,7 +139,7 @@ impl Simulation {
         None
     }
 
-    /// Calls that are on record as a sum cannot be decided again, and may count for the limits of later ones.
+    /// Calls that are recorded as a sum cannot be decided again, and may count for the limits of later ones.
     fn summed(&mut self, sum: &RefusedRecord) -> Option<Simulated> {
         sum.agent.as_ref()?;
         if !self.sums.is_new(sum) {
@@ -165,7 +169,7 @@ impl Simulation {
         self.sessions.insert(record.session.clone(), session);
     }
 
-    /// Renews a session that is held. What came before is not known of another one, so it stays unknown.
+    /// Renews a session that is kept. The earlier state of any other session is unknown, so it stays unknown.
     fn renew(&mut self, record: &SessionRecord) {
         let was = self.known(record.registry_version).map(RegistryView::snapshot);
         let renewed = Session::open(self.opened, record, &self.in_force, was);
@@ -174,7 +178,7 @@ impl Simulation {
         }
     }
 
-    /// The registry of that version, as far as it was given.
+    /// Returns the registry of that version, if it was given.
     fn known(&self, version: u64) -> Option<&RegistryView> {
         if version == self.registry.snapshot().version() {
             return Some(&self.registry);
@@ -190,7 +194,7 @@ impl Simulation {
         };
         let version = registry.snapshot().version();
         let same_version = call.registry_version == version;
-        // The same questions of the same registry: if the answer is another one, the reason is not on record.
+        // The same checks by the same registry: if the answer differs, its reason is not recorded.
         let same_gate =
             same_version && session.version == version && session.history == CallHistory::AsRecorded;
         let simulated = match Recorded::of(call) {
@@ -241,12 +245,12 @@ impl Simulation {
     }
 }
 
-/// What the record says of a decision.
+/// A recorded decision.
 enum Recorded {
     Answer(Answer),
-    /// No registry has a part in it.
+    /// The answer does not depend on the registry.
     Anyway(Missing),
-    /// It is not known what came of which question.
+    /// The record does not show which check gave which result.
     Unclear(Missing),
 }
 
@@ -261,7 +265,7 @@ impl Recorded {
         match call.code.as_ref().and_then(|code| RejectionCode::from_code(code.as_str())) {
             None => Self::Unclear(Missing::Code),
             Some(RejectionCode::Internal) => Self::Unclear(Missing::Host),
-            // An earlier outcome is not on record: it is asked before anything else.
+            // An earlier lost outcome is not recorded, and is checked before anything else.
             Some(RejectionCode::AuditUnavailable) => Self::Anyway(Missing::Host),
             Some(code) => Self::Answer(Answer::Refused(code)),
         }

@@ -5,60 +5,60 @@ use crate::alarm::{AlarmRule, AlarmState};
 use crate::code::RejectionCode;
 use crate::histogram::HistogramSnapshot;
 
-/// Everything that is counted, at one moment, as plain data for whoever shows or exports it. It is made by
+/// All counts at one moment, as plain data for display and export. Made by
 /// [`CallStats::snapshot`](crate::CallStats::snapshot).
 ///
-/// Each set of counts adds up within itself. Between two of them a call that was being counted may be in the one and
-/// not yet in the other.
+/// The numbers within each set of counts add up. A call that was being counted may be in one set and not yet in
+/// another.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StatsSnapshot {
-    /// Over all agents.
+    /// Counts over all agents.
     pub overall: CountsSnapshot,
-    /// Every agent that a gate was opened for, in order.
+    /// Every agent for which a gate was opened, in order.
     pub agents: Vec<AgentSnapshot>,
     /// Every tool that a session disclosed, or that was tried and is in the registry, in order.
     pub tools: Vec<(ToolId, CountsSnapshot)>,
-    /// All names that are no tool of the registry, together.
+    /// All names that the registry does not list, together.
     pub unknown_tools: CountsSnapshot,
-    /// How long answers took; nothing where no [`Ticks`](crate::Ticks) were given.
+    /// Answer times; `None` without [`Ticks`](crate::Ticks).
     pub answer_time: Option<HistogramSnapshot>,
 }
 
-/// One agent's counts and how it stands.
+/// Counts and standing of one agent.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AgentSnapshot {
     /// The agent.
     pub agent: AgentId,
-    /// Its counts over all its sessions.
+    /// Counts over all its sessions.
     pub counts: CountsSnapshot,
-    /// What the drop alarm says.
+    /// State of its drop alarm.
     pub alarm: AlarmState,
-    /// How far its evidence has come, from 0 (none) to 1 (raised).
+    /// Evidence of the alarm as a share of its threshold, from 0 (none) to 1 (raised).
     pub alarm_level: f64,
-    /// When it was raised.
+    /// Time at which the alarm was raised.
     pub alarm_raised: Option<Timestamp>,
-    /// By which rule.
+    /// Rule of the alarm.
     pub alarm_rule: AlarmRule,
-    /// Whether it may call anything.
+    /// Whether the agent may call at all.
     pub standing: Standing,
-    /// The signals that are raised, each with its time.
+    /// Raised signals, each with its time.
     pub signals: Vec<(Signal, Timestamp)>,
 }
 
-/// Whether an agent may call anything, as far as the alarm and the operators go.
+/// Whether alarm and operators let an agent call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a third standing has to break every match")]
 pub enum Standing {
-    /// It may, as far as its session goes.
+    /// The agent may call, within the limits of its session.
     Free,
-    /// All its calls are refused until an operator lifts that.
+    /// All its calls are refused until an operator lifts the quarantine.
     Quarantined,
 }
 
 impl Standing {
-    /// How an agent stands after a change. What is no lift is a quarantine.
+    /// Returns an agent's standing after a change. Every change except a lift is a quarantine.
     #[must_use]
     pub fn after(change: StandingChange) -> Self {
         if change == StandingChange::Lifted { Self::Free } else { Self::Quarantined }
@@ -78,56 +78,56 @@ impl CountsSnapshot {
         Self { accepted, rejected, recent }
     }
 
-    /// Answers that were counted.
+    /// Returns the number of answers.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.accepted.saturating_add(self.rejected())
     }
 
-    /// Calls that were accepted.
+    /// Returns the number of accepted calls.
     #[must_use]
     pub const fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// Calls that were not accepted, waiting ones included.
+    /// Returns the number of calls that were not accepted, including waiting ones.
     #[must_use]
     pub fn rejected(&self) -> u64 {
         self.rejected.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// How many calls were rejected with each code, in the order of the checks; codes that never were given are left
-    /// out.
+    /// Returns how many calls were rejected with each code, in the order of the checks; codes without rejections are
+    /// left out.
     #[must_use]
     pub fn rejected_by_code(&self) -> &[(RejectionCode, u64)] {
         &self.rejected
     }
 
-    /// How many calls were rejected with this code.
+    /// Returns the number of calls that were rejected with this code.
     #[must_use]
     pub fn rejected_with(&self, code: RejectionCode) -> u64 {
         self.rejected.iter().find(|(given, _)| *given == code).map_or(0, |(_, count)| *count)
     }
 
-    /// How often a call was told to wait for its approval. None of these is a decision.
+    /// Returns how many answers made a call wait for its approval. None of these is a decision.
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.rejected_with(RejectionCode::ApprovalRequired)
     }
 
-    /// Decisions that were made: all answers but those that told a call to wait.
+    /// Returns the number of decisions: all answers except those that made a call wait.
     #[must_use]
     pub fn decided(&self) -> u64 {
         self.total().saturating_sub(self.pending())
     }
 
-    /// The share of all decided calls that were accepted, 0 to 1; nothing before the first of them.
+    /// Returns the share of decided calls that were accepted, 0 to 1; `None` before the first decision.
     #[must_use]
     pub fn acceptance_rate(&self) -> Option<f64> {
         share(self.accepted, self.decided())
     }
 
-    /// The same over the last 1,024 decisions.
+    /// Returns the share over the last 1,024 decisions.
     #[must_use]
     pub fn recent_acceptance_rate(&self) -> Option<f64> {
         let (accepted, decided) = self.recent;
@@ -135,7 +135,7 @@ impl CountsSnapshot {
     }
 }
 
-/// Share of accepted calls; `None` before the first decision.
+/// Returns the share of accepted calls; `None` before the first decision.
 pub(crate) fn share(accepted: u64, decided: u64) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a ratio; counts above 2^53 are out of reach")]
     (decided > 0).then(|| accepted as f64 / decided as f64)

@@ -15,26 +15,29 @@ use crate::quarantine::{QuarantineError, Quarantines};
 use crate::replay::{AgentReplay, SavedReplay};
 use crate::snapshot::{Standing, StatsSnapshot};
 
-/// Counts answers over all sessions, per agent and per tool, times them, watches each agent's acceptance, and holds
-/// the quarantine. Share one among the gates of a process.
+/// Counts answers over all sessions, per agent and per tool, times them, watches each agent's acceptance, and holds the
+/// quarantines. Share one among the gates of a process.
 ///
-/// Its memory is bounded by the registry, whatever an agent does: an agent has a row once a gate was opened for it or
-/// for a session that it led to (or an operator named it here), a tool once a session discloses it (or it was tried
-/// and is in the registry), and all other names share one ([`unknown_tools`](Self::unknown_tools)). What is counted
-/// per session is in the gate ([`ToolGate::counts`]) and goes with it.
+/// The registry bounds its memory, whatever an agent does. An agent has a row once a gate was opened for it or for a
+/// session that it led to, or once an operator named it here. A tool has a row once a session discloses it, or once it
+/// was tried and is in the registry. All other names share one row ([`unknown_tools`](Self::unknown_tools)). The counts
+/// of a session are in its gate ([`ToolGate::counts`]) and are dropped with it.
 ///
-/// The alarm ([`AlarmRule`] says how it is decided) is fed with every decision about a call of the agent but those that
-/// say nothing of what it does: refusals of step 1, which say that it may call nothing at all (quarantine is one of
-/// them), as `ASK_EXPIRED` does; `TOOL_DEFINITION_CHANGED` and `TOOL_DEFINITION_UNKNOWN`, or a server could have its callers
-/// quarantined; and what is the host's fault (`STORE_UNAVAILABLE`, `AUDIT_UNAVAILABLE`, `INTERNAL`). A call that a person denied is the agent's doing
-/// like any other that is refused. Unless said otherwise it only shows.
-/// A call counts for the agent that made it and for no other, in a session that another agent's led to as well: who may
-/// open sessions of an agent can make it look bad, and it is quarantined in all of them.
+/// The alarm ([`AlarmRule`] documents its statistics) counts every decision about the agent's calls, except refusals
+/// that are not about the agent's conduct:
+///
+/// - refusals of step 1 and `ASK_EXPIRED`: the agent may not call at all (quarantine is one of them);
+/// - `TOOL_DEFINITION_CHANGED` and `TOOL_DEFINITION_UNKNOWN`: otherwise a server could quarantine its callers;
+/// - faults of the host (`STORE_UNAVAILABLE`, `AUDIT_UNAVAILABLE`, `INTERNAL`).
+///
+/// A call that a person denied counts like any other refusal. By default, the alarm is only shown. A call counts only
+/// for the agent that made it, even in a session that another agent's session led to. A caller that may open sessions
+/// of an agent can therefore make that agent look bad, and get it quarantined in all of its sessions.
 ///
 /// A quarantine refuses every call of the agent, and of sessions that its own led to, at every gate that shares these
-/// counts (`AGENT_QUARANTINED`), and lets it start no plan; a call that came before it is not recalled. Each gate that
-/// learns that an agent of its session was put into quarantine, or let out, puts that on its record before its next
-/// answer. A quarantine is held in memory, and gone with the process, unless it is [kept](Self::kept_in).
+/// counts (`AGENT_QUARANTINED`), and lets it start no plan. A call that was accepted before and runs already is not
+/// recalled. Each gate that learns that an agent of its session was quarantined or released records that before its
+/// next answer. A quarantine is held in memory, and lost with the process, unless it is [kept](Self::kept_in).
 ///
 /// ```
 /// use countersign_audit_log::{StandingChange, StandingRecord};
@@ -84,14 +87,14 @@ impl Default for CallStats {
 }
 
 impl CallStats {
-    /// Starts at zero, flags by the default rule, and times nothing.
+    /// Starts at zero, with the default rule, which only flags, and without timing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets by which rule agents are watched and what follows, where [`watch`](Self::watch) says nothing else. It comes
-    /// before any agent is named: those that have a row keep their rule.
+    /// Sets the rule and action for all agents, except those with a rule from [`watch`](Self::watch). Call it before
+    /// any agent is named: an agent that has a row keeps its rule.
     #[must_use]
     pub const fn alarm(mut self, rule: AlarmRule, action: AlarmAction) -> Self {
         self.rule = rule;
@@ -99,8 +102,8 @@ impl CallStats {
         self
     }
 
-    /// Sets the rule of a signal, for agents that have no row yet. A signal that is raised is recorded by the gate whose
-    /// call raised it, and stays raised until the agent is let out of quarantine or its next session.
+    /// Sets the rule of a signal, for agents that have no row yet. The gate whose call raised a signal records it. The
+    /// signal stays raised until the agent is released from quarantine or starts its next session.
     #[must_use]
     pub const fn signal(mut self, signal: Signal, rule: SignalRule) -> Self {
         match signal {
@@ -111,38 +114,39 @@ impl CallStats {
         self
     }
 
-    /// Times every answer of [`ToolGate::check`](crate::ToolGate::check), its record included, by `ticks`.
+    /// Times every answer of [`ToolGate::check`](crate::ToolGate::check), including its record, by `ticks`.
     #[must_use]
     pub fn ticks(mut self, ticks: Arc<dyn Ticks>) -> Self {
         self.timing = Some((ticks, Histogram::default()));
         self
     }
 
-    /// Keeps quarantines in `store`: they outlive the process, and what another process or an operator changes there holds
-    /// at the agent's next call here. While the store cannot be read, every call is refused (`AGENT_QUARANTINED`, with the
-    /// reason on record). What the alarm does while it cannot be written holds here, and is kept as soon as it can be.
+    /// Keeps quarantines in `store`: they outlive the process, and a change that another process or an operator makes
+    /// there takes effect at the agent's next call here. While the store cannot be read, every call is refused
+    /// (`AGENT_QUARANTINED`, with the reason recorded). While it cannot be written, quarantines by the alarm hold here,
+    /// and are written as soon as possible.
     #[must_use]
     pub fn kept_in(mut self, store: Arc<dyn Quarantines>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Watches one agent by a rule of its own. Its alarm starts anew; a quarantine stays.
+    /// Watches one agent by a rule of its own. Its alarm is reset; a quarantine stays.
     pub fn watch(&self, agent: &AgentId, rule: AlarmRule, action: AlarmAction) {
         self.agent_row(agent).watch(rule, action);
     }
 
-    /// Has the agent's alarm go on where earlier processes left off: these are the entries of their record, verified, in their
-    /// order. Those about other agents are passed over, and nothing is counted. It is for a host that has a process for each
-    /// session, and comes before any gate is opened for the agent: once a call of the agent was counted here, nothing is taken up.
+    /// Continues the agent's alarm from earlier processes. `entries` are their verified records, in order. Entries
+    /// about other agents are skipped, and nothing is counted. It is for a host that has a process for each session.
+    /// Call it before any gate is opened for the agent: after a call of the agent was counted here, it changes nothing.
     ///
-    /// The rule is the one that holds now. What came before the agent was last let out, by the record or by the
-    /// [store](Self::kept_in), is not held against it. An alarm that an earlier session raised is over with that session,
-    /// and begins anew with the next, unless it was the last one, and was to put the agent into quarantine where a store
-    /// keeps that, and the store does not have it: the process ended too early, and the agent is quarantined now.
+    /// The present rule applies. Entries from before the agent's last release, by the record or by the
+    /// [store](Self::kept_in), do not count. An alarm that an earlier session raised ends with that session, and the
+    /// next session starts anew. One exception: the last session raised the alarm, its action is a quarantine that a
+    /// store keeps, and the store does not have it. Then the process ended too early, and the agent is quarantined now.
     ///
     /// # Errors
-    /// The first error among the entries, and [`QuarantineError`] where the store fails. No gate is to be opened then.
+    /// The first error among the entries, or [`QuarantineError`] if the store fails. Do not open a gate then.
     pub fn take_up<E: From<QuarantineError>>(
         &self,
         agent: &AgentId,
@@ -155,19 +159,19 @@ impl CallStats {
         Ok(self.take_up_replay(replay)?)
     }
 
-    /// Begins a replay of the agent's records, by the agent's rules and the last lift in the [store](Self::kept_in).
+    /// Starts a replay of the agent's records, by the agent's rules and the last lift in the [store](Self::kept_in).
     ///
     /// # Errors
-    /// [`QuarantineError`] where the store fails.
+    /// [`QuarantineError`] if the store fails.
     pub fn replay(&self, agent: &AgentId) -> Result<AgentReplay, QuarantineError> {
         self.agent_row(agent).replay(self.store())
     }
 
-    /// Resumes a replay that was saved. Returns `None` where it does not fit, so that all entries are to be replayed: it is
-    /// of another agent or other rules, or counts entries from before the agent was last let out beside later ones.
+    /// Resumes a saved replay. Returns `None` if it does not fit, so that all entries must be replayed: it is of
+    /// another agent or other rules, or mixes entries from before the agent's last release with later ones.
     ///
     /// # Errors
-    /// [`QuarantineError`] where the store fails.
+    /// [`QuarantineError`] if the store fails.
     pub fn resume_replay(
         &self,
         agent: &AgentId,
@@ -176,27 +180,27 @@ impl CallStats {
         Ok(self.replay(agent)?.resumed(saved))
     }
 
-    /// Has the alarm of the replay's agent go on from it, as [`take_up`](Self::take_up) does.
+    /// Continues the alarm of the replay's agent from it, as [`take_up`](Self::take_up) does.
     ///
     /// # Errors
-    /// [`QuarantineError`] where the store fails. No gate is to be opened then.
+    /// [`QuarantineError`] if the store fails. Do not open a gate then.
     pub fn take_up_replay(&self, replay: AgentReplay) -> Result<(), QuarantineError> {
         self.agent_row(&replay.agent).take_up(self.store(), replay)
     }
 
-    /// The counts over all agents.
+    /// Returns the counts over all agents.
     #[must_use]
     pub const fn overall(&self) -> &Counts {
         &self.overall
     }
 
-    /// The counts of one agent; nothing when it has no row.
+    /// Returns the counts of one agent; `None` if it has no row.
     #[must_use]
     pub fn agent(&self, agent: &AgentId) -> Option<Arc<Counts>> {
         self.find(agent).map(|row| Arc::clone(&row.counts))
     }
 
-    /// The agents that have a row, in order.
+    /// Returns the agents that have a row, in order.
     #[must_use]
     pub fn agents(&self) -> Vec<AgentId> {
         let mut agents: Vec<AgentId> = self.agents.iter().map(|row| row.key().clone()).collect();
@@ -204,13 +208,13 @@ impl CallStats {
         agents
     }
 
-    /// The counts of one tool; nothing when it has no row.
+    /// Returns the counts of one tool; `None` if it has no row.
     #[must_use]
     pub fn tool(&self, tool: &ToolId) -> Option<Arc<Counts>> {
         self.tools.get(tool).map(|row| Arc::clone(row.value()))
     }
 
-    /// The tools that have a row, in order.
+    /// Returns the tools that have a row, in order.
     #[must_use]
     pub fn tools(&self) -> Vec<ToolId> {
         let mut tools: Vec<ToolId> = self.tools.iter().map(|row| row.key().clone()).collect();
@@ -218,59 +222,60 @@ impl CallStats {
         tools
     }
 
-    /// The counts of all calls that name no tool of the registry, together.
+    /// Returns the counts of all calls that name no tool of the registry, together.
     #[must_use]
     pub const fn unknown_tools(&self) -> &Counts {
         &self.unknown_tools
     }
 
-    /// What the agent's drop alarm says.
+    /// Returns the state of the agent's drop alarm.
     #[must_use]
     pub fn alarm_state(&self, agent: &AgentId) -> AlarmState {
         self.find(agent).map_or(AlarmState::Steady, |row| row.alarm())
     }
 
-    /// Time at which the agent's signal was raised; nothing while it is not.
+    /// Returns the time at which the agent's signal was raised; `None` if it is not raised.
     #[must_use]
     pub fn signal_raised(&self, agent: &AgentId, signal: Signal) -> Option<Timestamp> {
         self.find(agent).and_then(|row| row.signal(signal))
     }
 
-    /// Starts the agent's alarm and signals anew, without any evidence. A quarantine stays.
+    /// Resets the agent's alarm and signals. A quarantine stays.
     pub fn reset_alarm(&self, agent: &AgentId) {
         if let Some(row) = self.find(agent) {
             row.reset_alarm();
         }
     }
 
-    /// Puts an agent into quarantine, or lets it out and starts its alarm anew. Says how it stood before; an agent that
-    /// stands so already stays as it is, and so does who is on record for it. The time is when the host did it.
+    /// Quarantines an agent, or releases it and resets its alarm. Returns the standing before. If the agent has that
+    /// standing already, nothing changes, not even the recorded author. The change's time is the time at which the host
+    /// made it.
     ///
     /// # Errors
-    /// [`QuarantineError`] where quarantines are kept and the change cannot be. A quarantine holds in this process all the
-    /// same; one that is to be lifted goes on.
+    /// [`QuarantineError`] if quarantines are kept and the change cannot be stored. A new quarantine still holds in
+    /// this process; a lift does not take effect.
     pub fn set_standing(&self, change: &StandingRecord) -> Result<Standing, QuarantineError> {
         self.agent_row(&change.agent).set_standing(change, self.store())
     }
 
-    /// Gives the store what it does not have yet, and takes over what it says, for every agent that has a row. Gates do so
-    /// by themselves before each answer: this is for whoever shows how agents stand, or is about to end.
+    /// Writes unsaved changes to the store and takes its changes over, for every agent that has a row. Gates do this by
+    /// themselves before each answer; it is for a host that displays standings, or is about to end.
     ///
     /// # Errors
-    /// [`QuarantineError`] for the first agent of which that fails; the others were tried as well.
+    /// The first [`QuarantineError`] of an agent; the others were tried as well.
     pub fn sync(&self) -> Result<(), QuarantineError> {
         let Some(store) = self.store() else { return Ok(()) };
         let rows: Vec<_> = self.agents.iter().map(|row| Arc::clone(row.value())).collect();
         rows.iter().map(|row| row.sync(store)).fold(Ok(()), Result::and)
     }
 
-    /// Whether the agent is quarantined, as far as this process has learnt.
+    /// Returns the agent's standing as far as this process knows.
     #[must_use]
     pub fn standing(&self, agent: &AgentId) -> Standing {
         self.find(agent).map_or(Standing::Free, |row| row.standing())
     }
 
-    /// Everything at one moment, for whoever shows or exports it.
+    /// Returns all counts at one moment, for display and export.
     #[must_use]
     pub fn snapshot(&self) -> StatsSnapshot {
         let agents = self.agents().into_iter();
@@ -284,8 +289,7 @@ impl CallStats {
         }
     }
 
-    /// Runs `answer` and counts how long that took, where time is told. Ticks that panic lose the time and nothing
-    /// else.
+    /// Runs `answer` and counts its time, if timing is on. Ticks that panic lose only the time.
     pub(crate) fn timed<T>(&self, answer: impl FnOnce() -> T) -> T {
         let Some((ticks, histogram)) = &self.timing else { return answer() };
         let read = || catch_unwind(AssertUnwindSafe(|| ticks.nanos())).ok();
@@ -308,7 +312,7 @@ impl CallStats {
             return row;
         }
         self.metrics.describe();
-        // Made outside of the map's lock: a recorder of metrics is the host's code.
+        // Made outside the map's lock: a metrics recorder is the host's code.
         let fresh = Arc::new(AgentRow::new(
             agent,
             self.rule,
@@ -318,7 +322,7 @@ impl CallStats {
         Arc::clone(self.agents.entry(agent.clone()).or_insert(fresh).value())
     }
 
-    /// Makes a row for the tool. Only for tools that the registry knows.
+    /// Makes a row for the tool. Use it only for tools that the registry lists.
     pub(crate) fn tool_row(&self, tool: &ToolId) -> Arc<Counts> {
         Arc::clone(self.tools.entry(tool.clone()).or_default().value())
     }

@@ -1,4 +1,4 @@
-//! The questions about a call. Each step reads [`Deciding`], then refuses the call or returns the input of later steps.
+//! The checks of a call. Each step reads [`Deciding`], then refuses the call or returns the input of later steps.
 //! [`decide`](crate::decide::decide) holds their order.
 
 use countersign_canonical_json::Canonical;
@@ -44,8 +44,8 @@ pub(crate) struct ParsedCall {
 }
 
 impl ParsedCall {
-    /// The proposal that came beside the arguments, or else among them. There its numbers were read as theirs
-    /// are, which is stricter than PIC/1.0.
+    /// Returns the proposal that came beside the arguments, or else among them. There its numbers were read like the
+    /// arguments', which is stricter than PIC/1.0.
     pub(crate) fn proposal<'c>(&'c self, call: &ToolCall<'c>) -> Option<&'c [u8]> {
         call.proposal.or(self.reserved_proposal.as_deref().map(str::as_bytes))
     }

@@ -1,4 +1,4 @@
-//! What a session's calls are decided by.
+//! Terms by which a session's calls are decided.
 
 use std::sync::Arc;
 
@@ -31,12 +31,12 @@ pub(crate) struct GateTerms {
     pub(crate) recorded: RecordedFields,
 }
 
-/// What a gate without a plan does with calls.
+/// Treatment of calls at a gate without a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WithoutPlan {
-    /// Refuses those to tools whose rule asks for a plan.
+    /// Refuses calls to tools whose rule requires a plan.
     ByRule,
-    /// Refuses all.
+    /// Refuses all calls.
     Refuse,
 }
 
@@ -52,7 +52,7 @@ impl InForce {
         Self { contract: Arc::new(contract), ask: ask.map(Arc::new) }
     }
 
-    /// The same session under another contract. Its goal is pinned until the new end at least.
+    /// Returns the terms of the same session under another contract. Its goal is pinned at least until the new end.
     pub(crate) fn under(&self, contract: SessionContract) -> Self {
         let ask = self.ask.as_deref().map(|ask| ask.clone().extended_to(contract.expires()));
         Self::new(contract, ask)

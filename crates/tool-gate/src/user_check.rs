@@ -1,7 +1,7 @@
 use countersign_canonical_json::Canonical;
 use countersign_core::{AgentId, CallId, ImpactClass, Principal, SessionId, ToolId};
 
-/// Shows an embedder's check a call that has passed every earlier step.
+/// A call that has passed every earlier step, as an embedder's check sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedCall<'a> {
     pub(crate) call_id: &'a CallId,
@@ -14,56 +14,56 @@ pub struct CheckedCall<'a> {
 }
 
 impl<'a> CheckedCall<'a> {
-    /// The call's id.
+    /// Returns the call's id.
     #[must_use]
     pub const fn call_id(&self) -> &'a CallId {
         self.call_id
     }
 
-    /// The tool.
+    /// Returns the tool.
     #[must_use]
     pub const fn tool(&self) -> &'a ToolId {
         self.tool
     }
 
-    /// The arguments, as read once and digested.
+    /// Returns the arguments, as read once and digested.
     #[must_use]
     pub const fn args(&self) -> &'a Canonical {
         self.args
     }
 
-    /// How bad the call can be: the strictest of what the registry, the policy and the proposal say.
+    /// Returns the impact of the call: the strictest of those in the registry, the policy and the proposal.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.impact
     }
 
-    /// The agent.
+    /// Returns the agent.
     #[must_use]
     pub const fn agent(&self) -> &'a AgentId {
         self.agent
     }
 
-    /// The session.
+    /// Returns the session.
     #[must_use]
     pub const fn session(&self) -> &'a SessionId {
         self.session
     }
 
-    /// On whose behalf the call is made.
+    /// Returns the principal on whose behalf the call is made.
     #[must_use]
     pub const fn principal(&self) -> &'a Principal {
         self.principal
     }
 }
 
-/// Adds a check of the embedder's own, at step 9. It can refuse what the gate would allow and never the reverse; a
-/// panic in it is a refusal.
+/// A check of the embedder's own, run at step 9. It can refuse a call that the gate would accept, but never the
+/// reverse. A panic in it is a refusal.
 pub trait UserCheck: Send + Sync {
-    /// Looks at the call.
+    /// Checks the call.
     ///
     /// # Errors
-    /// The reason to refuse. It goes on record and not to the agent.
+    /// The reason of the refusal. It is recorded, and not shown to the agent.
     fn check(&self, call: &CheckedCall<'_>) -> Result<(), String>;
 }
 

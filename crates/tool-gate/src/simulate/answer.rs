@@ -3,18 +3,18 @@ use std::fmt;
 use crate::code::RejectionCode;
 use crate::rejection::Refusal;
 
-/// What became of a call.
+/// Answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a third answer has to break every match")]
 pub enum Answer {
-    /// It may run.
+    /// The call may run.
     Accepted,
-    /// It may not.
+    /// The call was refused.
     Refused(RejectionCode),
 }
 
 impl Answer {
-    /// `ACCEPTED`, or the code of the refusal.
+    /// Returns `ACCEPTED`, or the code of the refusal.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,27 +37,27 @@ impl fmt::Display for Answer {
     }
 }
 
-/// What a simulation says of one decision.
+/// Result of simulating one decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a fourth has to break every match")]
 pub enum Simulated {
-    /// The answer would have been the one on record.
+    /// The answer would have been the recorded one.
     Same(Basis),
-    /// It would have been another one.
+    /// The answer would have been another one.
     Changed {
-        /// The answer on record.
+        /// The recorded answer.
         recorded: Answer,
         /// The answer under the other registry.
         now: Answer,
-        /// What it rests on.
+        /// Basis of the simulated answer.
         basis: Basis,
     },
-    /// Nobody can say: this is not on record, and the answer may depend on it.
+    /// Unknown: this input is not recorded, and the answer may depend on it.
     Undetermined(Missing),
 }
 
 impl Simulated {
-    /// That the answer on record stands, whatever comes of deciding again.
+    /// Keeps the recorded answer, whatever the result of deciding again.
     pub(super) const fn as_recorded(self) -> Self {
         match self {
             Self::Same(_) => self,
@@ -67,57 +67,57 @@ impl Simulated {
     }
 }
 
-/// What a simulated answer rests on.
+/// Basis of a simulated answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "an answer either was decided again or was not")]
 pub enum Basis {
-    /// All that the answer needed is on record, and it was decided again.
+    /// Every input of the answer is recorded, and it was decided again.
     Redecided,
-    /// This is not on record, and what came of it then was carried over, since nothing differs that it depends on. Where
-    /// several things are missing, one of them.
+    /// This input is not recorded. Its recorded result was carried over, since nothing that it depends on differs. If
+    /// several inputs are missing, this is one of them.
     Carried(Missing),
 }
 
-/// What is not on record.
+/// An input that is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Missing {
-    /// The session's beginning: it is not in the record, or so many sessions were open since that it was dropped.
+    /// The session's beginning: it is not in the record, or was dropped because too many sessions were opened since.
     Session,
-    /// The sessions that led to this one: the record names their agents alone.
+    /// The sessions that led to this one: the record names only their agents.
     Parent,
-    /// The code of the refusal: it is none that this version knows.
+    /// The code of the refusal: this version does not know it.
     Code,
     /// The call as it was sent, which could not be read.
     Call,
-    /// The call itself: the record has the sum of refusals that it is in.
+    /// The call itself: the record has only the sum of refusals that contains it.
     Sum,
-    /// The registry that was in force then: it has to be given too.
+    /// The registry that was in force then: it must be given too.
     Registry,
     /// Whether the call named its server.
     Server,
     /// The arguments in full.
     Arguments,
-    /// What came of an earlier call of the session, which counts for the limits.
+    /// The answer to an earlier call of the session, which counts for the limits.
     EarlierCall,
-    /// Whether the call restated the goal, and which, or until when the goal was pinned.
+    /// Whether the call restated the goal, the restated goal, or the expiry of the pinned goal.
     Goal,
-    /// The plan, and what came with the call to prove its step.
+    /// The plan, and the proof of its step that came with the call.
     Plan,
     /// The approval token.
     Approval,
     /// The action proposal, its evidence, or the policy on them.
     Proposal,
-    /// What the host's own checks would have said.
+    /// The result of the host's own checks.
     Checks,
-    /// What the store of used tickets held.
+    /// The content of the store of used tickets.
     Store,
-    /// What the host did: a revocation in its process, several calls decided at one time, a fault.
+    /// The host's actions: a revocation in its process, concurrent decisions, a fault.
     Host,
 }
 
 impl Missing {
-    /// The stable text.
+    /// Returns the stable text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -147,18 +147,18 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Whether the gates of a record had [checks of their host's own](crate::UserCheck), which are asked last (step 9).
+/// Whether the gates of a record had [checks of their host's own](crate::UserCheck), which run last (step 9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "there were some or there were none")]
 pub enum HostChecks {
-    /// There may have been. A call that none of them was asked about, or not at this impact, is undetermined.
+    /// They may have had some. A call that did not reach them, or not at this impact, is undetermined.
     #[default]
     Perhaps,
-    /// There were none.
+    /// They had no checks.
     None,
 }
 
-/// Where a call's way through the steps ends before the last one.
+/// Result of a call that does not pass all steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Refused(RejectionCode),

@@ -1,4 +1,4 @@
-//! One call decided again, step by step and in the gate's order, by the gate's own functions.
+//! Decides one call again, step by step and in the gate's order, with the gate's own functions.
 
 use std::cmp::Ordering;
 
@@ -19,10 +19,10 @@ use crate::steps::session::{
     check_contract, check_definition, is_name_disclosed, listed_tool, meant_tool, only_tool,
 };
 
-/// The last step that is asked before the record.
+/// The last step before the record.
 const LAST_STEP: u8 = 10;
 
-/// What the record says of one step.
+/// Recorded result of one step.
 enum Then {
     Passed,
     Refused(RejectionCode),
@@ -30,27 +30,27 @@ enum Then {
     NotAsked,
 }
 
-/// One call that is decided again.
+/// A recorded call that is decided again.
 pub(super) struct Redecision<'a> {
     pub(super) call: &'a CallRecord,
-    /// The code on record, if it was refused.
+    /// The recorded code, if the call was refused.
     pub(super) refused: Option<RejectionCode>,
     pub(super) session: &'a Session,
     /// The other registry.
     pub(super) view: &'a RegistryView,
-    /// Whether all is as it was then, so that an answer that is on record stands.
+    /// Whether registry and history are those of the record, so that a recorded answer stands.
     pub(super) same_gate: bool,
-    /// The one that was in force, where it is known.
+    /// The registry that was in force, if it is known.
     pub(super) was: Option<&'a RegistrySnapshot>,
-    /// How the agent and those that led to its session stood, as far as that is on record.
+    /// Recorded standing of the agent and of those that led to its session.
     pub(super) standing: Standing,
     pub(super) checks: HostChecks,
-    /// What had to be carried over first.
+    /// The first input whose result was carried over.
     pub(super) carried: Option<Missing>,
 }
 
 impl<'a> Redecision<'a> {
-    /// Asks every question in turn, as [`decide`](crate::decide::decide) does; the first no ends it.
+    /// Runs every check in turn, as [`decide`](crate::decide::decide) does; the first refusal ends it.
     pub(super) fn decide(&mut self) -> Result<Reservation<'a>, End> {
         self.observed()?;
         let living = self.living_agent();
@@ -67,7 +67,7 @@ impl<'a> Redecision<'a> {
         Ok(reservation)
     }
 
-    /// What the record says of a step. A refusal says that the steps before it passed.
+    /// Returns the recorded result of a step. A refusal implies that the steps before it passed.
     fn then(&self, step: u8) -> Then {
         let Some(code) = self.refused else { return Then::Passed };
         match code.step().cmp(&step) {
@@ -81,7 +81,7 @@ impl<'a> Redecision<'a> {
         self.carried.get_or_insert(missing);
     }
 
-    /// Lets what the record says of a step stand, whose input is not on record.
+    /// Keeps the recorded result of a step whose input is not recorded.
     fn stands(&mut self, step: u8, missing: Missing) -> Result<(), End> {
         match self.then(step) {
             Then::Passed => {
@@ -96,8 +96,8 @@ impl<'a> Redecision<'a> {
         }
     }
 
-    /// What a model wrote, and a framework may have refused by itself, never came to the gate as a call: its name alone was
-    /// looked at.
+    /// Handles a call that was only observed. A framework may have refused it by itself, so only its name came to the
+    /// gate.
     fn observed(&self) -> Result<(), End> {
         if self.refused != Some(RejectionCode::UndisclosedTool) || self.call.args.is_some() {
             return Ok(());
@@ -111,7 +111,7 @@ impl<'a> Redecision<'a> {
         Err(RejectionCode::UndisclosedTool.into())
     }
 
-    /// Whether a session that led to this one would have been there, with a tool of this name to give, is not known.
+    /// Returns [`End::Unknown`] if a session that led to this one may have had a tool of this name to pass on.
     fn nowhere_else(&self, name: &str) -> Result<(), End> {
         let is_unclear = self.session.parents == Parents::Unclear;
         if is_unclear || self.session.more.iter().any(|tool| tool.name().as_str() == name) {
@@ -134,14 +134,14 @@ impl<'a> Redecision<'a> {
         }
         let entry = self.view.snapshot().agent(&self.call.agent);
         let entry = entry.ok_or(RejectionCode::AgentNotRegistered)?;
-        // Where step 1 refused, the rest of the call was not read.
+        // If step 1 refused, the rest of the call was not read.
         if matches!(self.then(1), Then::Refused(_)) && self.call.args.is_none() {
             return Err(End::Unknown(Missing::Arguments));
         }
         Ok((contract, entry))
     }
 
-    /// Step 0, which reads ids and names before step 1 and the rest after it. The record does not say which part refused,
+    /// Step 0 reads ids and names before step 1 and the rest after it. The record does not show which part refused,
     /// unless the name is malformed.
     fn read_call<T>(&mut self, living: Result<T, End>) -> Result<T, End> {
         match (self.then(0), living) {
@@ -156,7 +156,8 @@ impl<'a> Redecision<'a> {
         }
     }
 
-    /// What step 1 refused then is no reason of the other registry's. It was one of the registry's then, or it is one still.
+    /// Handles a call that step 1 refused, and that the other registry does not refuse there. The cause was the
+    /// registry then, or it persists.
     fn still_refused(&mut self, code: RejectionCode) -> Result<(), End> {
         use RejectionCode::{
             AgentNotRegistered, AgentQuarantined, AgentRevoked, ContractExpired, RegistryStale,
@@ -166,7 +167,7 @@ impl<'a> Redecision<'a> {
         }
         let line = &self.session.line;
         let of_registry = if matches!(code, RegistryStale | ContractExpired) {
-            // The other one is in force, and the contract that it makes has time left.
+            // The other registry is in force, and its contract has time left.
             Some(true)
         } else if code == AgentQuarantined {
             Some(false)
@@ -178,7 +179,7 @@ impl<'a> Redecision<'a> {
         };
         match (of_registry, self.standing) {
             (None, _) => Err(End::Unknown(Missing::Registry)),
-            // Nobody asked whether it still was.
+            // It is unknown whether the quarantine still held: step 1 refused for another reason.
             (Some(true), Standing::Quarantined) => Err(End::Unknown(Missing::Host)),
             (Some(true), Standing::Free) => Ok(()),
             (Some(false), _) => {
@@ -199,14 +200,14 @@ impl<'a> Redecision<'a> {
         self.nowhere_else(name.as_str())?;
         let tool = meant_tool(contract, server.as_ref(), &name)?;
         let listed = listed_tool(contract, self.view, &tool);
-        // The record has the server even where the call had the name alone, and that may mean another tool here.
+        // The record has the server even if the call gave only the name, which may mean another tool here.
         if only_tool(&self.session.disclosed, &name) == Some(&tool)
             && only_tool(contract.tools(), &name) != listed.is_ok().then_some(&tool)
         {
             return Err(End::Unknown(Missing::Server));
         }
         let rules = listed?;
-        // Of a call that did not come so far, neither the definition nor the arguments are on record.
+        // For a call that did not get this far, neither the definition nor the arguments are recorded.
         use RejectionCode::{ToolDefinitionChanged, ToolDefinitionUnknown};
         if self.is_passed(2) || matches!(self.refused, Some(ToolDefinitionChanged | ToolDefinitionUnknown)) {
             check_definition(rules, self.call.definition).map_err(|refusal| match self.refused {
@@ -234,7 +235,7 @@ impl<'a> Redecision<'a> {
         }
     }
 
-    /// What the registry said of the tool then.
+    /// Returns the tool's rules in the registry that was in force.
     fn rules_then(&self, rules: &ToolRules) -> Option<&'a ToolRules> {
         self.was?.tool(rules.entry().tool())
     }
@@ -271,7 +272,7 @@ impl<'a> Redecision<'a> {
         Ok(check_restated(rules, goal)?)
     }
 
-    /// Step 6. A plan is one of a registry's, so under another one it says nothing.
+    /// Step 6. A plan belongs to one registry, so it implies nothing under another one.
     fn next_step(&mut self, rules: &ToolRules) -> Result<(), End> {
         if self.call.plan.is_some() {
             return if self.same_gate {
@@ -285,7 +286,8 @@ impl<'a> Redecision<'a> {
         }
         match self.then(6) {
             Then::Passed => Ok(()),
-            // For another reason than the tool's rule: the call was said to be a step, or the gate lets nothing else through.
+            // Refused for another reason than the tool's rule: the call claimed to be a step, or the gate refuses all
+            // calls without a plan.
             Then::Refused(_)
                 if self.rules_then(rules).is_some_and(|was| !was.entry().plan().is_required()) =>
             {
@@ -295,13 +297,13 @@ impl<'a> Redecision<'a> {
         }
     }
 
-    /// Step 7. What verified then, and by a key that is not revoked since, counts.
+    /// Step 7. An approval that verified then counts, unless its key was revoked since.
     fn approved(&mut self, rules: &ToolRules) -> Result<(), End> {
         use RejectionCode::{ApprovalDenied, ApprovalRequired, ApprovalsFull, StoreUnavailable};
         if self.refused == Some(ApprovalDenied) {
             let rule = rules.entry().approval();
             if !self.rules_then(rules).is_some_and(|was| was.entry().approval() == rule) {
-                // Perhaps nobody would have been asked.
+                // Perhaps no question would have been filed.
                 return Err(End::Unknown(Missing::Approval));
             }
             if !self.same_gate {
@@ -312,7 +314,7 @@ impl<'a> Redecision<'a> {
         if !rules.entry().approval().is_required() {
             return Ok(());
         }
-        // The gate asked a person for an approval, and could not.
+        // The gate tried to ask a person for an approval and failed.
         if let Some(code @ (ApprovalsFull | StoreUnavailable)) = self.refused
             && self.call.approval.is_none()
         {
@@ -332,7 +334,7 @@ impl<'a> Redecision<'a> {
         }
     }
 
-    /// Whether the other registry revokes a key that may have been good then.
+    /// Returns `true` if the other registry revokes a key that may have been valid then.
     fn revokes_more_keys(&self) -> bool {
         let keys_then = self.was.map(|was| was.revoked().keys());
         let is_new = |key| !keys_then.is_some_and(|keys| keys.contains(key));
@@ -362,7 +364,7 @@ impl<'a> Redecision<'a> {
         let rule = rules.entry().evidence();
         let same_rule = self.rules_then(rules).is_some_and(|was| was.entry().evidence() == rule);
         let asks_no_more = same_rule || (self.is_passed(8) && !rule.is_required());
-        // A file can count for the word of a key that is not on record, and a key be the reason of a refusal.
+        // A key that is not recorded can make a file count, or can be the reason of a refusal.
         let same_keys = came_without
             || if self.is_passed(8) { !self.revokes_more_keys() } else { self.revokes_the_same_keys() };
         if self.is_same_impact(rules) && asks_no_more && same_keys {
@@ -398,7 +400,7 @@ impl<'a> Redecision<'a> {
         }
         match self.then(10) {
             Then::Passed => Ok(()),
-            // Another call that would have been refused has not used it up.
+            // Another call that the other registry refuses has not used it up.
             Then::Refused(_) if self.session.history != CallHistory::AsRecorded => {
                 Err(End::Unknown(Missing::Store))
             }
@@ -407,7 +409,7 @@ impl<'a> Redecision<'a> {
     }
 }
 
-/// All of the arguments, where the record has them: their digest says so.
+/// Returns all arguments, if the record has them: their digest proves it.
 fn recorded_args(call: &CallRecord) -> Option<Canonical> {
     let text = call.values.get("")?.unescape()?;
     let args = read(text.as_bytes(), ARGS_RECIPE, &Limits::default()).ok()?;

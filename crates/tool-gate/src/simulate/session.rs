@@ -11,60 +11,60 @@ use crate::code::RejectionCode;
 use crate::steps::args::Usage;
 use crate::steps::session::{agent_code, contract_code};
 
-/// One session as it would have been under the other registry.
+/// A session as it would have been under the other registry.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Its place among all sessions.
+    /// Number of the session among all sessions.
     pub(super) opened: u64,
-    /// The version of the registry that its contract came from.
+    /// Version of the registry of its contract.
     pub(super) version: u64,
-    /// What it disclosed.
+    /// Tools that it disclosed.
     pub(super) disclosed: Vec<ToolId>,
     pub(super) expires: Timestamp,
-    /// The agents whose sessions led to it, and its own at the end.
+    /// Agents of the sessions that led to it, and its own agent last.
     pub(super) line: Vec<AgentId>,
     pub(super) parents: Parents,
-    /// The contract that it would have had, or why there would have been none.
+    /// The contract that it would have had, or the reason why it would have had none.
     pub(super) contract: Result<SessionContract, End>,
-    /// What it may have disclosed besides, if its parents would have.
+    /// Tools that it may have disclosed in addition, if its parents had.
     pub(super) more: BTreeSet<ToolId>,
     pub(super) gates: Gates,
     pub(super) usage: Usage,
     pub(super) history: CallHistory,
 }
 
-/// What is known of the sessions that led to one, under the other registry.
+/// State of the sessions that led to one, under the other registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parents {
-    /// There were none, or it is the registry that they are on record of.
+    /// No session led to it, or the registry is the recorded one.
     Known,
-    /// They lasted as long as they did.
+    /// They lasted as long as recorded.
     Lasted,
-    /// They may have ended before it.
+    /// They may have ended before this session.
     Unclear,
 }
 
-/// Whether one gate counted the session's calls, or several may have, each for itself.
+/// Whether one gate counted the session's calls, or perhaps several, each for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gates {
     One,
     Several,
 }
 
-/// What is known of a session's calls so far.
+/// Answers to a session's calls so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CallHistory {
-    /// Each got the answer on record.
+    /// Each got the recorded answer.
     AsRecorded,
     /// One got another answer.
     Changed,
-    /// Nobody can say how one was answered.
+    /// The answer to one is unknown.
     Unclear,
 }
 
 impl Session {
-    /// Opens a session that is on record, by a registry that is in force at every moment. `was` is the one that it was opened
-    /// under, where that is known.
+    /// Opens a recorded session by a registry that is in force at every moment. `was` is the registry under which it
+    /// was opened, if that is known.
     pub(super) fn open(
         opened: u64,
         record: &SessionRecord,
@@ -76,7 +76,7 @@ impl Session {
         let listed = |tool: &&ToolId| {
             line.iter().all(|agent| view.snapshot().agent(agent).is_some_and(|entry| entry.lists(tool)))
         };
-        // What it had, it had from all of them.
+        // A session has its tools from all agents of its line.
         let own = Wanted::these(record.tools.iter().filter(listed).cloned());
         let is_all = record.ancestors.is_empty() && !record.narrowed;
         let contract = negotiate(record, &line, view, parents, if is_all { &Wanted::All } else { &own });
@@ -103,7 +103,7 @@ impl Session {
         }
     }
 
-    /// Goes on by the terms of `later`, with all that was counted.
+    /// Continues under the terms of `later`, with all counts so far.
     pub(super) fn renew(&mut self, later: Self) {
         let Self { opened, gates, history, .. } = *self;
         let usage = std::mem::take(&mut self.usage);
@@ -115,7 +115,8 @@ impl Session {
     }
 }
 
-/// A parent that the other registry gives less time may have ended, and nobody knows when it began.
+/// Returns the state of the parents. A parent to which the other registry gives less time may have ended: the record
+/// does not show when it began.
 fn parents(record: &SessionRecord, view: &RegistryView, was: Option<&RegistrySnapshot>) -> Parents {
     let now = view.snapshot();
     if record.ancestors.is_empty() || record.registry_version == now.version() {
@@ -127,7 +128,8 @@ fn parents(record: &SessionRecord, view: &RegistryView, was: Option<&RegistrySna
     if record.ancestors.iter().all(lasted) { Parents::Lasted } else { Parents::Unclear }
 }
 
-/// What the session would have got for the asking, each of its line under the one before: `wanted`, for as long as it had at most.
+/// Negotiates the contract that the session would have been given, each agent of its line under the one before:
+/// `wanted`, for at most the recorded time.
 fn negotiate(
     record: &SessionRecord,
     line: &[AgentId],
@@ -150,7 +152,7 @@ fn negotiate(
             _ => view.negotiate(&request, record.time),
         };
         last = Ok(contract.map_err(|error| match parents {
-            // Whoever was to open it may not have been there any more.
+            // The session that would open it may have ended.
             Parents::Unclear if place > 0 => End::Unknown(Missing::Parent),
             Parents::Unclear | Parents::Lasted | Parents::Known => refusal(&error).into(),
         })?);

@@ -31,7 +31,8 @@ pub(crate) fn check_approval<'d>(
     match subject.rules.entry().approval() {
         ApprovalRule::NotRequired => return Ok(None),
         ApprovalRule::Required => {
-            // why: it was verified and spent at the plan's start, and no step passes under a registry that revokes its key since.
+            // why: it was verified and spent at the plan's start, and no step passes under a registry that has revoked
+            // its key since.
             let of_plan = subject.step.and_then(HeldStep::approval);
             if let Some(approval) = of_plan.filter(|approval| approval.covers(subject.tool, definition)) {
                 findings.note_plan_approval(approval);

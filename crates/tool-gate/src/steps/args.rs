@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::code::RejectionCode;
 use crate::rejection::Refusal;
 
-/// Step 3. The refusal names the place and the rule, never the value.
+/// Step 3. The refusal names the position and the rule, never the value.
 pub(crate) fn check_args(rules: &ToolRules, args: &Canonical) -> Result<(), Refusal> {
     rules.check_args(args).map_err(|error| {
         let code = match error {
@@ -22,8 +22,8 @@ pub(crate) fn check_args(rules: &ToolRules, args: &Canonical) -> Result<(), Refu
     })
 }
 
-/// Counts the calls that one session has used up, in all and per tool. A tool gets a row when it is first used, and
-/// only disclosed tools get this far, so the rows are bounded by the contract.
+/// Counts the calls of one session, in total and per tool. A tool gets a row when it is first used, and only disclosed
+/// tools get this far, so the contract bounds the number of rows.
 #[derive(Debug, Default)]
 pub(crate) struct Usage(Mutex<UsedCalls>);
 
@@ -36,12 +36,12 @@ struct UsedCalls {
 #[derive(Debug, Default)]
 struct UsedSlots {
     calls: u64,
-    /// When the calls within the rate's span were made; never more than the rate allows.
+    /// Times of the calls within the rate's span; at most as many as the rate allows.
     recent: VecDeque<Timestamp>,
 }
 
-/// One call's slot in the counts. Dropped without [`keep`](Self::keep), it is released, but for the slot in the rate of a
-/// [charged](Self::charge) call.
+/// One call's slot in the counts. If it is dropped without [`keep`](Self::keep), it is released, except for the
+/// rate-limit slot of a [charged](Self::charge) call.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Reservation<'a> {

@@ -15,7 +15,7 @@ use crate::code::RejectionCode;
 use crate::rejection::Refusal;
 use crate::settings::ProposalSettings;
 
-/// Reason on record of a call that lacks a required proposal.
+/// Recorded reason of a call that lacks a required proposal.
 pub(crate) const NO_PROPOSAL: &str = "no proposal came with the call";
 
 /// Strictest impact, and the verified proposal if one came.
@@ -24,8 +24,8 @@ pub(crate) struct CheckedEvidence<'d> {
     pub(crate) proposal: Option<(VerifiedProposal, &'d ProposalSettings)>,
 }
 
-/// Step 8: requires a proposal where the tool's rule or an impact does, and verifies every one that comes. `clock` counts for
-/// the evidence, whose reading takes its time.
+/// Step 8: requires a proposal if the tool's rule or an impact does, and verifies every proposal that comes. `clock`
+/// gives the time for the evidence, because reading it takes time.
 pub(crate) fn check_evidence<'d>(
     deciding: &mut Deciding<'d>,
     subject: &Subject<'_>,
@@ -49,7 +49,8 @@ pub(crate) fn check_evidence<'d>(
         deciding.findings.note_effective_impact(impact);
     }
     let Some(json) = subject.proposal else {
-        // A policy that requires a proposal for one impact need not require it for a stricter one, so each counts by itself.
+        // A policy that requires a proposal for one impact need not require it for a stricter one, so each impact is
+        // checked.
         let mut impacts = std::iter::once(of_registry).chain(by_policy);
         let is_required = impacts.any(|impact| settings.verifier.requires_proposal(impact));
         came_without_proposal(subject.rules, is_required)?;

@@ -12,10 +12,10 @@ use crate::code::RejectionCode;
 use crate::findings::Findings;
 use crate::rejection::Refusal;
 
-/// The member of the arguments that a proposal travels as.
+/// Member of the arguments that holds a proposal.
 pub const PROPOSAL_MEMBER: &str = "__pic";
 
-/// The member of the arguments by which the agent's side correlates the request.
+/// Member of the arguments by which the agent's side correlates the request.
 pub const REQUEST_ID_MEMBER: &str = "__pic_request_id";
 
 /// Strips the reserved members from the arguments of a call. Tool, schemas, approvals, proposals and records see the rest.

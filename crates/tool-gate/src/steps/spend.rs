@@ -43,9 +43,9 @@ pub(crate) fn check_user_checks(
 
 /// Step 10: are attestations, endorsements and approval unspent, and now spent, durably?
 ///
-/// The proposal's evidence goes first: a call that fails there has cost no approval, and the code of step 8 still comes before
-/// the one of step 10. A call that fails at its approval has used up its attestations, which were good for this call alone,
-/// and one use of each endorsement.
+/// The proposal's evidence is spent first: a call that fails there has used up no approval, and the code of step 8
+/// still comes before that of step 10. A call that fails at its approval has used up its attestations, which were valid
+/// only for this call, and one use of each endorsement.
 pub(crate) fn spend(
     clock: &dyn Clock,
     proposal: Option<(VerifiedProposal, &ProposalSettings)>,
@@ -55,7 +55,7 @@ pub(crate) fn spend(
     if proposal.is_none() && approval.is_none() {
         return Ok((None, None));
     }
-    // Evidence and the embedder's checks may have taken their time.
+    // Evidence and the embedder's checks may have taken a long time.
     let now = clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
     let proposal = match proposal {
         None => None,

@@ -58,7 +58,7 @@ fn summarise(
         Ok(verified) => (summary.impact(verified.impact().as_str()), verified.evidence()),
         Err(refusal) => (summary.refused(refusal.code.as_str()), &[][..]),
     };
-    // Where evidence is skipped, fewer entries verified than there are.
+    // If evidence was skipped, fewer entries verified than exist.
     let looked_at = evidence.iter().map(Some).chain(std::iter::repeat(None));
     entries.into_iter().zip(looked_at).fold(summary, |all, (entry, verified)| {
         all.evidence(verified.map_or(entry, |piece| match piece.signer() {
