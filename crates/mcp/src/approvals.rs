@@ -8,31 +8,31 @@ use countersign_core::{CallId, Digest, Millis, Timestamp, ToolId};
 use countersign_tool_gate::{ApprovalRequest, RejectionCode};
 use parking_lot::Mutex;
 
-/// How many calls that wait for approval are remembered: as many as a store holds open.
+/// Maximum number of remembered calls that wait for approval, equal to the number that a store holds open.
 const MAX_ASKED: usize = 1_024;
 
-/// What was answered about a call.
+/// An approver's answer about a call.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Somebody approved; the token binds the id beside it.
+    /// Approved; the token binds this call id.
     Approved(CallId, ApprovalToken),
-    /// A person denied this.
+    /// Denied by an approver.
     Denied(Box<CallBinding>, PendingDenial),
 }
 
 /// A question that waits for an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
-    /// The id under which to approve.
+    /// The id to approve under.
     pub(crate) id: CallId,
-    /// Whether it did not wait before.
+    /// Whether this request created the question.
     is_new: bool,
 }
 
-/// Files calls that need an approval, and finds the answer when the client tries the same call again.
+/// Files calls that need an approval, and finds the answer when the client retries the same call.
 ///
-/// What has to be bound is the gate's to say, and it says so when it refuses. So what it said is kept here until the
-/// retry; approvals bind the session, and a session has one gateway, so nobody else can have asked.
+/// The gate computes the binding that an approval needs, and returns it when it refuses the call. The binding is kept
+/// here until the retry. Approvals bind the session, and a session has one gateway, so no other gateway asks for it.
 #[derive(Debug)]
 pub(crate) struct Approvals {
     store: Arc<dyn PendingApprovals>,
@@ -45,7 +45,7 @@ impl Approvals {
         Self { store, ttl, asked: Mutex::new(VecDeque::new()) }
     }
 
-    /// The answer that was given about exactly this.
+    /// Returns the answer to exactly this binding.
     pub(crate) fn answer(
         &self,
         binding: &CallBinding,
@@ -58,8 +58,8 @@ impl Approvals {
         Ok(approved.map(|(id, token)| Answer::Approved(id, token)))
     }
 
-    /// Files what an approver would have to approve, and gives the id to approve it under. A denial counts until `denial_ends`. What
-    /// was denied before is remembered as well, so that the next try is refused for it.
+    /// Files an approval request and returns the id to approve it under. A denial counts until `denial_ends`. A call that was
+    /// denied before is remembered too, so that its next try is refused as denied.
     pub(crate) fn ask(
         &self,
         request: &ApprovalRequest,
@@ -87,13 +87,12 @@ impl Approvals {
         filed
     }
 
-    /// Takes a question back that was filed just now.
+    /// Withdraws a question that was filed just now.
     pub(crate) fn withdraw(&self, question: &Question) -> Result<(), PendingError> {
         if question.is_new { self.store.withdraw(&question.id) } else { Ok(()) }
     }
 
-    /// The answer that was given about this call. One that was asked for under another version of the registry is about
-    /// another call.
+    /// Finds the answer to this call. A question under another registry version concerns another call.
     pub(crate) fn find(
         &self,
         tool: &ToolId,
@@ -110,8 +109,8 @@ impl Approvals {
         }
     }
 
-    /// Takes an approval out that has been used or can never be, so that the next try asks for a new one. What keeps
-    /// it from being used twice is the gate's own store of spent tokens, not this.
+    /// Removes an approval that was used or never can be, so that the next try asks for a new one. The gate's own store of
+    /// spent tokens, not this removal, prevents a second use.
     pub(crate) fn retire(&self, id: &CallId, refused: Option<RejectionCode>) -> Result<(), PendingError> {
         let is_over = refused.is_none_or(|code| {
             matches!(

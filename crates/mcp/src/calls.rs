@@ -29,26 +29,26 @@ pub(crate) struct HeldCall {
     /// Length of its line, in bytes.
     weight: usize,
     name: String,
-    /// Canonical text of the arguments as they came.
+    /// Canonical text of the arguments as they arrived.
     args: String,
-    /// The same without what travelled among them, where anything did.
+    /// Canonical text of the arguments without their reserved members, if there were any.
     own_args: Option<String>,
-    /// Whether the client correlates the call by an id among the arguments.
+    /// Whether the arguments contain the reserved request id.
     has_request_id: bool,
-    /// Canonical text of the action proposal that came as metadata.
+    /// Canonical text of the action proposal in the call's metadata.
     proposal: Option<String>,
-    /// What goes on to the server as the call's metadata.
+    /// The metadata that the server receives.
     meta: Option<String>,
     ask: Option<String>,
-    /// The id that the client gave the call.
+    /// The call id that the client chose.
     call_id: Option<CallId>,
     plan_step: Option<u64>,
-    /// The call's place in a trace, as the client says it.
+    /// The call's position in a trace, as the client states it.
     trace: Option<String>,
 }
 
 impl HeldCall {
-    /// `call` is what was found in `message`.
+    /// Creates a held call from the parameters parsed from `message`.
     pub(crate) fn new(id: RpcId, serial: u64, call: CallParams<'_>, message: &Canonical) -> Self {
         let meta = call.meta.and_then(|meta| match era_2025::outside_call(meta) {
             Some(rest) if rest == "{}" => None,
@@ -78,26 +78,26 @@ impl HeldCall {
         &self.id
     }
 
-    /// The goal, restated by the client.
+    /// The goal as the client restates it.
     pub(crate) fn ask(&self) -> Option<&str> {
         self.ask.as_deref()
     }
 
-    /// Canonical text of what the tool would get.
+    /// Canonical text of the arguments that the tool would receive.
     pub(crate) fn own_args(&self) -> &str {
         self.own_args.as_ref().unwrap_or(&self.args)
     }
 
-    /// The digest of what the tool would get: what approvals bind.
+    /// Digest of the arguments that the tool would receive. Approvals bind it.
     fn args_digest(&self) -> Digest {
         Digest::of(self.own_args().as_bytes())
     }
 
-    /// The JSON-RPC id, where the record can hold it and nothing better is known.
+    /// The JSON-RPC id, if it is a valid request id and the arguments contain no `__pic_request_id`.
     ///
-    /// `__pic_request_id` is better: whoever sends it correlates by it, across systems and over retries, while the
-    /// JSON-RPC id is a number on this one connection and another one at each retry. The gate finds it among the
-    /// arguments, and refuses one that is none.
+    /// `__pic_request_id` takes precedence: its sender correlates by it across systems and retries, while the
+    /// JSON-RPC id is a number on this one connection and differs at each retry. The gate finds it among the
+    /// arguments and refuses an invalid one.
     fn request_id(&self) -> Option<String> {
         let id = match &self.id {
             _ if self.has_request_id => return None,
@@ -108,7 +108,7 @@ impl HeldCall {
     }
 }
 
-/// The arguments without what travels among them, where anything does.
+/// The arguments without their reserved members; `None` if they contain none.
 fn own_members(args: ValueRef<'_>) -> Option<String> {
     let reserved = [PROPOSAL_MEMBER, REQUEST_ID_MEMBER];
     if reserved.iter().all(|name| args.get(name).is_none()) {
@@ -117,10 +117,10 @@ fn own_members(args: ValueRef<'_>) -> Option<String> {
     Some(args.canonical_text_of(|name| !reserved.contains(&name)))
 }
 
-/// Decides the client's calls one after another, so that an approval that fits two of them is used by one, but for those that
-/// have to wait until the server has told what its tools are now ([`decide_unlisted`]).
+/// Decides the client's calls one after another, so one approval that fits two calls is used by one of them. Calls that
+/// need the server's current list of tools go to [`decide_unlisted`].
 ///
-/// INVARIANT: calls that could be accepted are decided in the order in which they came. While one waits, only refusals overtake it.
+/// INVARIANT: calls that could be accepted are decided in order of arrival. While one waits, only refusals overtake it.
 pub(crate) fn decide_calls(link: &Link) {
     while let Some(call) = link.calls.take() {
         if is_refused_by_stop(link, &call) {
@@ -143,8 +143,8 @@ pub(crate) fn decide_calls(link: &Link) {
     }
 }
 
-/// Decides the calls that have to wait for the server's list of tools, and those that came behind them. In a thread of its own,
-/// because the server may want something of the client before it lists its tools, or never list them.
+/// Decides the calls that wait for the server's list of tools, and the calls behind them. It runs in its own thread,
+/// because the server may need an answer from the client before it lists its tools, or may never list them.
 pub(crate) fn decide_unlisted(link: &Link) {
     while let Some(call) = link.unlisted.take() {
         if is_refused_by_stop(link, &call) {
@@ -162,8 +162,8 @@ pub(crate) fn decide_unlisted(link: &Link) {
     }
 }
 
-/// Refuses a call whose decision has not begun when the gateway is stopped. It is recorded even if the end has answered it
-/// already.
+/// Refuses a call whose decision has not begun when the gateway is stopped. The refusal is recorded even if the end of
+/// the session has already answered the call.
 pub(crate) fn is_refused_by_stop(link: &Link, call: &HeldCall) -> bool {
     let is_stopped = link.is_stopped();
     if is_stopped {
@@ -173,7 +173,7 @@ pub(crate) fn is_refused_by_stop(link: &Link, call: &HeldCall) -> bool {
     is_stopped
 }
 
-/// Fails the call alone where `work`, or something of the host's in it, panics.
+/// Runs `work`. A panic in it, or in a callback of the host, fails this call alone.
 fn guarded<T>(link: &Link, call: &HeldCall, work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work))
         .inspect_err(|_| {
@@ -183,8 +183,8 @@ fn guarded<T>(link: &Link, call: &HeldCall, work: impl FnOnce() -> T) -> Option<
         .ok()
 }
 
-/// Says whether a call that nothing refuses at once has to wait: for the definition of its tool, for those of a plan's tools, or for
-/// a call before it that does.
+/// Returns whether a call must wait: for the definition of its tool, for the definitions of a plan's tools, or behind an
+/// earlier call that waits. A call that is refused at once does not wait.
 fn needs_list(link: &Link, call: &HeldCall) -> bool {
     let is_plan = call.name == SUBMIT_PLAN && link.settings.plans().is_some();
     let tool = ToolId::new(link.settings.server().as_str(), &call.name).ok();
@@ -223,7 +223,7 @@ fn decide(link: &Link, call: &HeldCall) {
         Some(Answer::Approved(id, token)) => Some((id, token)),
         Some(Answer::Denied(..)) | None => None,
     };
-    // An approval binds the id of the call that was refused for want of it, whatever the client calls this one.
+    // An approval binds the id of the call that was refused for lack of it, whichever id the client gives this call.
     let named = approved.map(|(approved, _)| approved).or(call.call_id.as_ref());
     let call_id = match named.cloned().map_or_else(|| (link.new_call_id)(), Ok) {
         Ok(call_id) => call_id,
@@ -233,7 +233,7 @@ fn decide(link: &Link, call: &HeldCall) {
         }
     };
     let request_id = call.request_id();
-    // The gate reads the arguments itself, within its own limits; what goes on is what it read.
+    // The gate parses the arguments itself, within its own limits, and forwards the parsed ones.
     let mut asked = ToolCall::new(call_id.as_str(), server.as_str(), &call.name, call.args.as_bytes());
     if let Some(id) = &request_id {
         asked = asked.request_id(id);
@@ -256,7 +256,7 @@ fn decide(link: &Link, call: &HeldCall) {
         None => {}
     }
     let questions = Questions::new(link);
-    // Under an id that was approved before, nothing can be filed again.
+    // A question cannot be filed again under an id that was approved before.
     let decision = match approved {
         None => link.gate.check_asking(&asked, &questions),
         Some(_) => link.gate.check(&asked),
@@ -276,12 +276,12 @@ fn decide(link: &Link, call: &HeldCall) {
     }
 }
 
-/// Says whether nobody waits for an answer any more: the call was cancelled, or the server ended.
+/// Returns whether the call no longer awaits an answer: it was cancelled, or the server ended.
 pub(crate) fn is_over(link: &Link, call: &HeldCall) -> bool {
     !link.asked.lock().is_held(call.serial)
 }
 
-/// The answer that was given about exactly this call. A store that cannot be asked has none.
+/// Finds the answer to exactly this call. A clock or store that fails yields `None`.
 fn find_answer(link: &Link, tool: &ToolId, args: Digest) -> Option<Answer> {
     let (approvals, now) = (link.approvals.as_ref()?, link.clock.now().ok()?);
     let version = link.gate.registry().view().snapshot().version();
@@ -289,13 +289,13 @@ fn find_answer(link: &Link, tool: &ToolId, args: Digest) -> Option<Answer> {
     note(link, found)?
 }
 
-/// The value, if the store of pending approvals gave one; its refusal goes on record.
+/// Returns the value of an operation on the store of pending approvals; records its error.
 pub(crate) fn note<T>(link: &Link, result: Result<T, PendingError>) -> Option<T> {
     result.inspect_err(|error| link.record(Direction::ToServer, None, Fault::PendingStore(error.code()))).ok()
 }
 
-/// Sends an accepted call to the server: the tool and the arguments that the gate accepted, nothing of the request
-/// again but its metadata.
+/// Sends an accepted call to the server: the tool and arguments that the gate accepted. Only the metadata comes from the
+/// request.
 fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     let tool = accepted.tool().clone();
     let (args, in_flight) = match accepted.dispatch() {
@@ -304,7 +304,7 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     };
     let released = link.asked.lock().release(&call.id, call.serial, Asked::Call(in_flight));
     if let Err(unsent) = released {
-        // Cancelled, or the server ended, during the decision, so the call never left.
+        // Cancelled, or the server ended, during the decision, so the call was never sent.
         if let Asked::Call(in_flight) = unsent {
             in_flight.finish(OutcomeKind::NotRun);
         }
@@ -322,7 +322,7 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     }
 }
 
-/// Reason that a person gave for a denial.
+/// The approver's reason for a denial.
 fn reason_of(answer: Option<&Answer>) -> Option<&DenialReason> {
     match answer {
         Some(Answer::Denied(_, denial)) => denial.reason.as_ref(),
@@ -330,7 +330,7 @@ fn reason_of(answer: Option<&Answer>) -> Option<&DenialReason> {
     }
 }
 
-/// Answers a refused call. `filed` is what became of the question, where one was to be asked.
+/// Answers a refused call. `filed` is the result of filing its question, if the gate asked one.
 fn refuse(
     link: &Link,
     call: &HeldCall,
@@ -339,7 +339,7 @@ fn refuse(
     reason: Option<&DenialReason>,
 ) {
     let code = rejection.code();
-    // An id that was asked about before cannot be asked about again. The store is well, and only the client can mend that.
+    // A call id with an earlier question cannot be asked about again. The store works; only the client can choose another id.
     let (retry, unlock) = match filed {
         Some(Err(NotFiled::IdInUse)) => (Retry::AfterChange, Some("the call under another call id")),
         Some(Ok(_) | Err(_)) | None => (rejection.retry(), rejection.unlock()),
@@ -360,7 +360,7 @@ fn refuse(
     }
 }
 
-/// Files the questions of one call or plan, if there is where to file them.
+/// Files the questions of one call or plan, if the gateway has a store for them.
 pub(crate) struct Questions<'l> {
     link: &'l Link,
     filed: RefCell<Option<Result<Question, NotFiled>>>,
@@ -371,7 +371,7 @@ impl<'l> Questions<'l> {
         Self { link, filed: RefCell::new(None) }
     }
 
-    /// The id under which to approve, or why it was not filed; `None` where the gate asked nothing.
+    /// The id to approve under, or the reason that the question was not filed; `None` if the gate asked nothing.
     pub(crate) fn filed(self) -> Option<Result<CallId, NotFiled>> {
         self.filed.into_inner().map(|filed| filed.map(|question| question.id))
     }
@@ -389,7 +389,7 @@ impl<'l> Questions<'l> {
                 PendingError::Conflict => NotFiled::IdInUse,
                 PendingError::Unavailable(_) | _ => NotFiled::Unavailable,
             };
-            // The code of the refusal does not say this.
+            // The rejection code does not carry the store's error.
             link.record(Direction::ToServer, None, Fault::PendingStore(error.code()));
             why
         })
@@ -419,7 +419,7 @@ fn fail(link: &Link, call: &HeldCall, fault: Fault) {
     }
 }
 
-/// Takes a call out of the table to answer it here. Says whether it was still there.
+/// Removes a call from the table so that the gateway can answer it. Returns `false` if it was already gone.
 pub(crate) fn withdraw(link: &Link, call: &HeldCall) -> bool {
     let open = link.asked.lock().withdraw(call.serial);
     let was_open = open.is_some();

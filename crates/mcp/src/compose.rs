@@ -1,6 +1,6 @@
 use countersign_canonical_json::{ValueRef, write_string};
 
-/// Composes one JSON object, member by member, in the order given.
+/// Composes one JSON object, member by member, in the given order.
 #[derive(Debug)]
 pub(crate) struct Object {
     text: String,
@@ -11,7 +11,7 @@ impl Object {
         Self { text: String::from("{") }
     }
 
-    /// Adds a member whose value is JSON text already.
+    /// Adds a member whose value is already JSON text.
     pub(crate) fn raw(mut self, name: &str, json: &str) -> Self {
         self.name(name);
         self.text.push_str(json);
@@ -25,7 +25,7 @@ impl Object {
         self
     }
 
-    /// Adds a string member when there is a value.
+    /// Adds a string member if `value` is present.
     pub(crate) fn maybe_string(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.string(name, value),
@@ -33,7 +33,7 @@ impl Object {
         }
     }
 
-    /// Adds a value that was read, in its canonical text.
+    /// Adds a parsed value in its canonical text.
     pub(crate) fn value(self, name: &str, value: ValueRef<'_>) -> Self {
         self.raw(name, &value.canonical_text())
     }

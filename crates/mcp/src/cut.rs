@@ -1,15 +1,15 @@
-//! Changes to a JSON text that leave every other byte as it was.
+//! Edits of a JSON text that leave every other byte unchanged.
 //!
-//! Reading a text and writing it again would change numbers (`1.0`, 2^53 + 1), the order of members and white space. What a
-//! server wrote goes on as it wrote it, so members are cut out of the bytes.
+//! Parsing a text and serialising it again would change numbers (`1.0`, 2^53 + 1), the order of members and whitespace.
+//! A server's text is forwarded as the server wrote it, so members are cut out of the bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use countersign_canonical_json::{Limits, Recipe, read};
 
-/// The place of one value in a JSON text. The text has to be one that the strict reader accepted; in any other, places are
-/// wrong or missing, and nothing panics.
+/// The position of one value in a JSON text. The strict reader must have accepted the text; in any other text, positions
+/// are wrong or missing, but nothing panics.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<'a> {
     text: &'a [u8],
@@ -25,34 +25,34 @@ struct Child<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The place of the text's one value.
+    /// The position of the text's one value.
     pub(crate) fn new(text: &'a [u8]) -> Self {
         let start = skip_white_space(text, 0);
         Self { text, at: start..skip_value(text, start) }
     }
 
-    /// The place of a member's value.
+    /// The position of a member's value.
     pub(crate) fn get(&self, name: &str) -> Option<Self> {
         self.members().find_map(|(found, value)| (found == name).then_some(value))
     }
 
-    /// The place of a value within others, by the names of the members.
+    /// The position of a nested value, by the path of member names.
     pub(crate) fn find(&self, path: &[&str]) -> Option<Self> {
         path.iter().try_fold(self.clone(), |place, name| place.get(name))
     }
 
-    /// The members of an object with their names unescaped, in the order of the text.
+    /// The members of an object, names unescaped, in text order.
     pub(crate) fn members(&self) -> impl Iterator<Item = (String, Self)> {
         self.children().into_iter().filter_map(|child| Some((child.name?.string()?, child.value)))
     }
 
-    /// The text, unescaped, if it is a string.
+    /// The unescaped text, if the value is a string.
     pub(crate) fn string(&self) -> Option<String> {
         let value = read(self.bytes(), Recipe::Rfc8785, &Limits::hard_caps()).ok()?;
         value.value().as_str().map(ToOwned::to_owned)
     }
 
-    /// The places of all objects within that are members with such a name, however deep.
+    /// The positions of all objects, at any depth, that are the value of a member whose name satisfies `is`.
     pub(crate) fn objects_named(&self, is: impl Fn(&str) -> bool) -> Vec<Self> {
         let (mut found, mut at) = (Vec::new(), self.at.start);
         while at < self.at.end {
@@ -97,7 +97,7 @@ impl<'a> Place<'a> {
                 skip_white_space(self.text, colon.saturating_add(1))
             });
             let end = skip_value(self.text, start);
-            // The closing bracket, or no JSON.
+            // A closing bracket, or invalid JSON.
             if end == start {
                 break;
             }
@@ -115,12 +115,12 @@ impl Child<'_> {
     }
 }
 
-/// Collects changes to one JSON text. Where two overlap, the first in the text counts.
+/// Collects edits of one JSON text. Of two overlapping edits, the first in the text applies.
 #[derive(Debug)]
 pub(crate) struct Edits<'a> {
     text: &'a [u8],
     edits: Vec<(Range<usize>, Vec<u8>)>,
-    /// By where a container begins: what is in it, and which of that is taken.
+    /// The children of each container by its start, each with whether it is cut.
     cuts: BTreeMap<usize, Vec<(Child<'a>, bool)>>,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Edits<'a> {
         self.edits.push((place.at.clone(), with.into()));
     }
 
-    /// Puts a value in the place of a member's, or adds the member behind the others, of which there has to be one.
+    /// Replaces the value of a member, or appends the member. The object must not be empty.
     pub(crate) fn set_member(&mut self, object: &Place<'_>, name: &str, json: &str) {
         if let Some(old) = object.get(name) {
             return self.replace(&old, json);
@@ -143,14 +143,14 @@ impl<'a> Edits<'a> {
         self.edits.push((end..end, format!(",\"{name}\":{json}").into_bytes()));
     }
 
-    /// Cuts members out of an object, each with one comma. Several cuts of one object add up.
+    /// Cuts members out of an object, each with one comma. Several cuts of one object combine.
     pub(crate) fn cut_members(&mut self, object: &Place<'a>, taken: impl Fn(&str) -> bool) {
         self.cut(object, |_, child| {
             child.name.as_ref().and_then(Place::string).is_some_and(|name| taken(&name))
         });
     }
 
-    /// Cuts all elements but these out of an array, and puts one more behind them.
+    /// Cuts all elements except the `kept` ones out of an array, and appends `more`.
     pub(crate) fn keep_elements(&mut self, array: &Place<'a>, kept: &[usize], more: Option<&str>) {
         self.cut(array, |at, _| !kept.contains(&at));
         if let Some(more) = more {
@@ -168,7 +168,7 @@ impl<'a> Edits<'a> {
         }
     }
 
-    /// The text with all changes made.
+    /// Returns the text with all edits applied.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         for children in self.cuts.values() {
             self.edits.extend(cut_spans(children).map(|span| (span, Vec::new())));
@@ -189,7 +189,7 @@ impl<'a> Edits<'a> {
     }
 }
 
-/// Behind a child that stays, a cut takes the comma before it; before the first one that stays, the comma after it.
+/// Spans to cut. After a child that stays, a cut includes the comma before it; before the first such child, the comma after it.
 fn cut_spans(children: &[(Child<'_>, bool)]) -> impl Iterator<Item = Range<usize>> {
     let first_kept = children.iter().position(|(_, is_taken)| !is_taken).unwrap_or(children.len());
     children.iter().enumerate().filter(|(_, (_, is_taken))| *is_taken).map(move |(at, (child, _))| {
@@ -209,7 +209,7 @@ fn skip_white_space(text: &[u8], from: usize) -> usize {
     from.saturating_add(rest.iter().take_while(|b| blank(b)).count())
 }
 
-/// Steps over the value that begins here. A bracket that closes is no value.
+/// Returns the end of the value that begins at `from`. A closing bracket is not a value.
 fn skip_value(text: &[u8], from: usize) -> usize {
     let (mut at, mut depth) = (from, 0_usize);
     while let Some(byte) = text.get(at) {
@@ -230,7 +230,7 @@ fn skip_value(text: &[u8], from: usize) -> usize {
                 continue;
             }
         }
-        // A string or a container ends where it closes; a word or a number at what comes after it.
+        // A string or container ends where it closes, a word or number at the byte after it.
         if depth == 0 {
             return at;
         }

@@ -12,17 +12,17 @@ use crate::listing::{Deadline, PageAnswer};
 use crate::session_end::look_at_session;
 use crate::submission::{DEFINITION, SUBMIT_PLAN};
 
-/// The most pages of tools that the gateway asks for. A server with more has a cursor that never ends.
+/// Maximum number of tool pages that the gateway requests. A server with more has a cursor that never ends.
 const MAX_PAGES: usize = 100;
-/// How often the gateway starts again because the tools changed while it asked.
+/// Maximum number of attempts when the tools change during a listing.
 const MAX_ATTEMPTS: usize = 3;
 
-/// One page of tools, reviewed.
+/// One reviewed page of tools.
 #[derive(Debug)]
 pub(crate) struct Reviewed {
-    /// The tools that the client may see, by their places in the page.
+    /// The tools that the client may see, by position in the page.
     pub(crate) kept: Vec<usize>,
-    /// The gateway's own tool, on the first page that the client gets.
+    /// The gateway's own tool, on the client's first page.
     pub(crate) own: Option<&'static str>,
     tools: Vec<ToolName>,
     next: Option<String>,
@@ -34,11 +34,11 @@ impl From<Reviewed> for PageAnswer {
     }
 }
 
-/// Looks at one page of the server's tools, in answer to a question of this epoch: tells the gate what it saw of the
-/// disclosed ones, and keeps those whose definition is the one that the registry pins, where it pins one, unless they can only
-/// be called as tasks. `None` when this is no page of tools.
+/// Reviews one page of the server's tools, an answer to a request of this epoch. Reports the definition of each disclosed
+/// tool to the gate. Keeps a tool if its definition equals the registry's pin, or the registry has no pin, and if it can be
+/// called without a task. Returns `None` if `result` is not a page of tools.
 pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: Page) -> Option<Reviewed> {
-    // A session whose time is over shows no tools, one that goes on its new ones.
+    // An expired session shows no tools; a renewed one shows its new tools.
     look_at_session(link);
     let mut seen: BTreeMap<ToolId, Option<(Digest, usize)>> = BTreeMap::new();
     let (mut order, mut tasks) = (Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
         }
         let read = definition_digest(tool).ok().map(|digest| (digest, at));
         if let Some(first) = seen.get_mut(&id) {
-            // Two tools under one name: which one a call would reach, nobody can say.
+            // Two tools share a name, so it is unknown which one a call would reach.
             *first = None;
         } else {
             order.push(id.clone());
@@ -89,7 +89,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
     Some(Reviewed { kept, own, tools, next: era_2025::next_page(result) })
 }
 
-/// Returns what is wrong with the server's instructions: they pass only word by word as the registry pins them, like tools.
+/// Returns the fault in the server's instructions, if any. They pass only if they equal the registry's pin word for word.
 pub(crate) fn review_instructions(link: &Link, result: ValueRef<'_>) -> Option<Fault> {
     let instructions = era_2025::instructions_of(result)?;
     let view = link.gate.registry().view();
@@ -100,8 +100,8 @@ pub(crate) fn review_instructions(link: &Link, result: ValueRef<'_>) -> Option<F
     }
 }
 
-/// Says whether the definition of a disclosed tool is still to be asked for. One that is not pinned is asked for too, once,
-/// because approvals bind the definition that was seen.
+/// Returns whether the definition of a disclosed tool must still be requested. An unpinned definition is requested once
+/// too, because approvals bind the definition that was seen.
 pub(crate) fn is_unknown(link: &Link, tool: &ToolId) -> bool {
     link.gate.contract().discloses(tool)
         && !link.listing.knows(tool.name())
@@ -113,11 +113,11 @@ fn is_pinned(link: &Link, tool: &ToolId) -> bool {
     view.snapshot().tool(tool).is_some_and(|rules| rules.entry().definition().is_some())
 }
 
-/// Sees to it that the definition of a disclosed tool is known before a call to it is decided. Where it cannot be
-/// known and the registry pins one, the gate forgets what it saw before, and so refuses the call.
+/// Obtains the definition of a disclosed tool before a call to it is decided. If it is unavailable and the registry pins
+/// one, the gate forgets the definition that it saw before, and so refuses the call.
 ///
-/// The whole list is waited for as long as the settings say. Another one is not asked for at once: calls in a row would each wait for
-/// a server that does not answer.
+/// The gateway waits for the whole list up to the limit in the settings. After a failure it pauses before it requests
+/// another list; otherwise each call in a row would wait for a server that does not answer.
 pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
     if !is_unknown(link, tool) {
         return;
@@ -142,7 +142,7 @@ pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
             if is_pinned(link, unclear) && !listed.contains_key(unclear.name()) {
                 link.gate.forget_definition(unclear);
             } else {
-                // Nothing is equal to it: an approval that binds what was seen before does not fit.
+                // No definition equals it, so an approval that binds an earlier definition does not fit.
                 link.gate.note_definition(unclear, unknown_definition());
             }
             link.listing.note(epoch, unclear.name().clone());
@@ -156,15 +156,15 @@ pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
     }
 }
 
-/// How often a tool was on the pages of one list.
+/// Number of times that a tool occurs in one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listed {
     Once,
-    /// Which of the definitions a call would reach, nobody can say.
+    /// It is unknown which of the definitions a call would reach.
     Again,
 }
 
-/// Asks the server for all pages of its tools.
+/// Requests all pages of the server's tools.
 fn list_tools(link: &Link, epoch: u64, deadline: Deadline) -> Option<BTreeMap<ToolName, Listed>> {
     let (mut listed, mut cursor) = (BTreeMap::new(), None);
     for _ in 0..MAX_PAGES {
@@ -198,7 +198,7 @@ fn disclosed(link: &Link, tool: ValueRef<'_>) -> Option<ToolId> {
     link.gate.contract().discloses(&id).then_some(id)
 }
 
-/// Stands for a definition that is not known: the digest of no definition, so that none is equal to it.
+/// Placeholder for an unknown definition: a digest that no definition has.
 pub(crate) fn unknown_definition() -> Digest {
     Digest::framed("countersign/tool-definition-unknown").finish()
 }

@@ -24,17 +24,17 @@ use crate::recording::record_refusals;
 use crate::session_end::watch_session;
 use crate::settings::GatewaySettings;
 
-/// How long a decision under way, and a client that reads slowly, are waited for once the gateway was stopped.
+/// Time to wait, after a stop, for a decision in progress and for a client that reads slowly.
 const AFTER_STOP: Duration = Duration::from_millis(100);
 
-/// Stands between one MCP client and one MCP server that speak JSON-RPC in lines, and lets nothing pass that is not
-/// allowed. One gateway serves one session.
+/// Relays JSON-RPC lines between one MCP client and one MCP server, and passes only allowed messages. One gateway serves
+/// one session.
 pub struct Gateway {
     parts: LinkParts,
     stop: GatewayStop,
 }
 
-/// Ends a [`Gateway`] from outside, as at a signal. Clones end the same gateway.
+/// Ends a [`Gateway`] from outside, for example on a signal. Clones end the same gateway.
 #[derive(Clone, Default)]
 pub struct GatewayStop {
     running: Arc<Mutex<Running>>,
@@ -49,7 +49,7 @@ enum Running {
     Now(Weak<Link>),
 }
 
-/// How a gateway came to its end.
+/// The reason that a gateway ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GatewayEnd {
@@ -57,7 +57,7 @@ pub enum GatewayEnd {
     ClientClosed,
     /// The server ended its output, or stopped reading.
     ServerEnded,
-    /// It was stopped ([`GatewayStop::stop`]).
+    /// The gateway was stopped ([`GatewayStop::stop`]).
     Stopped,
 }
 
@@ -77,8 +77,8 @@ impl std::fmt::Debug for GatewayStop {
 }
 
 impl GatewayStop {
-    /// Stops the gateway: no new call is decided, and calls in flight have `drain` to be answered. Called again, it ends the
-    /// waiting. A gateway that does not run yet ends when it is run. Returns at once.
+    /// Stops the gateway: it decides no new call, and waits up to `drain` for answers to calls in flight. A second call ends
+    /// that wait. A gateway that does not run yet ends as soon as it is run. Returns at once.
     pub fn stop(&self, drain: Duration) {
         let mut running = self.running.lock();
         match &*running {
@@ -91,7 +91,7 @@ impl GatewayStop {
         }
     }
 
-    /// Waits until all refused messages so far are recorded.
+    /// Waits until all messages refused so far are recorded.
     #[cfg(test)]
     pub(crate) fn wait_recorded(&self) {
         let link = match &*self.running.lock() {
@@ -112,11 +112,11 @@ impl GatewayStop {
 }
 
 impl Gateway {
-    /// Makes a gateway.
+    /// Creates a gateway.
     ///
     /// `sink` is the gate's own sink. Without `pending`, a call that needs an approval is refused and cannot be
-    /// approved. `new_call_id` gives a fresh id for each call. `before_call` runs before each decision; it may load the
-    /// registry again.
+    /// approved. `new_call_id` returns a fresh id for each call. `before_call` runs before each decision; it may reload
+    /// the registry.
     #[must_use]
     pub fn new(
         settings: GatewaySettings,
@@ -144,16 +144,16 @@ impl Gateway {
         }
     }
 
-    /// Calls `tell` with what the operator has to know. It must not wait for anything.
+    /// Sets the callback for the operator's notices. It must not block.
     #[must_use]
     pub fn notices(mut self, tell: impl Fn(&GatewayNotice) + Send + Sync + 'static) -> Self {
         self.parts.notice = Box::new(tell);
         self
     }
 
-    /// Renews the session when its time is over ([`ToolGate::renew`]), by the contract that `negotiate` returns. The client is notified
-    /// if its tools are others then, the operator in any case ([`Gateway::notices`]). Where `negotiate` fails, or the renewal cannot
-    /// be recorded, every call is refused as without it, and the next call tries again. Denials are kept until the registry expires.
+    /// Renews the session when it expires ([`ToolGate::renew`]), with the contract that `negotiate` returns. The client is notified
+    /// if its tools changed, the operator in any case ([`Gateway::notices`]). If `negotiate` fails, or the renewal cannot be
+    /// recorded, every call is refused as without renewal, and the next call tries again. Denials are kept until the registry expires.
     #[must_use]
     pub fn renewal(
         mut self,
@@ -163,16 +163,16 @@ impl Gateway {
         self
     }
 
-    /// A handle that ends the gateway from outside.
+    /// Returns a handle that ends the gateway from outside.
     #[must_use]
     pub fn stop_handle(&self) -> GatewayStop {
         self.stop.clone()
     }
 
-    /// Holds the session to a plan from its first call on ([`ToolGate::start_plan`]). `approval` is a token for the whole plan.
+    /// Commits the session to a plan from its first call ([`ToolGate::start_plan`]). `approval` is a token for the whole plan.
     ///
     /// # Errors
-    /// [`StartPlanError`] when the plan cannot be started. That is on record.
+    /// [`StartPlanError`] if the plan cannot be started. The refusal is recorded.
     pub fn start_plan(&mut self, plan: Plan, approval: Option<&str>) -> Result<PlanRoot, StartPlanError> {
         let last_step = LastStep::of(&plan);
         let mut settings = PlanSettings::new(plan);
@@ -184,21 +184,22 @@ impl Gateway {
         Ok(root)
     }
 
-    /// Passes messages both ways until one side ends.
+    /// Relays messages in both directions until one side ends.
     ///
-    /// `client_in` is what the client writes, `client_out` what it reads; `server_in` is the server's standard input,
+    /// `client_in` carries the client's output, `client_out` its input. `server_in` is the server's standard input,
     /// `server_out` its standard output. When the client ends, the server's input is closed and its answers are
-    /// passed on for the drain time. When the server ends, every outstanding request is answered with an error at
-    /// once. When the gateway is stopped, calls in flight are waited for, then the server's input is closed.
+    /// forwarded for the drain time. When the server ends, every outstanding request is answered with an error at
+    /// once. When the gateway is stopped, it waits for the calls in flight, then closes the server's input.
     ///
-    /// A thread that waits for a peer cannot be woken. So this may return while threads still hold the streams: the
-    /// one that reads `client_in` answers later requests with "the server ended" until that stream ends, and the ones
-    /// at the server stay until the server is gone. Whoever calls this ends the server's process afterwards. What those
-    /// threads still refuse is recorded as a sum once they end: no call is accepted any more, and how each ended is on record, unless
-    /// that took longer than the drain time. The session's end is recorded behind all of it ([`ToolGate::end_session`]).
+    /// A thread that waits for a peer cannot be woken, so this may return while threads still hold the streams. The thread
+    /// that reads `client_in` answers later requests with "the server ended" until that stream ends. The threads at the
+    /// server remain until the server exits; the caller must end the server's process afterwards. Messages that those
+    /// threads still refuse are recorded as a sum once they end. No call is accepted any more, and the outcome of each call
+    /// is recorded unless it took longer than the drain time. The session's end is recorded after all of it
+    /// ([`ToolGate::end_session`]).
     ///
     /// # Errors
-    /// [`GatewayError`] when the operating system gives no threads or no random bytes.
+    /// [`GatewayError`] if the operating system provides no threads or no random bytes.
     pub fn run(
         self,
         client_in: impl Read + Send + 'static,
@@ -220,10 +221,10 @@ impl Gateway {
         let drain = if link.is_stopped() { AFTER_STOP } else { drain };
         link.to_server.close();
         link.fail_outstanding();
-        // A call that is being decided leaves something on record, even if nobody waits for it any more.
+        // A call that is being decided still leaves a record, even if no one waits for its answer.
         link.calls.wait_idle(drain);
         link.unlisted.wait_idle(drain);
-        // One whose last step had calls left is finished by the end.
+        // A plan whose last step had calls left is finished here.
         finish(&link);
         link.end_recording(drain);
         link.end_session(match end {
@@ -260,7 +261,7 @@ fn start_all(
     start(link, "client-in", move |link| read_client(link, client_in), Link::client_ended)
 }
 
-/// Starts a thread that runs `work` and then `after`, even when `work` panics: the rest must hear of it.
+/// Starts a thread that runs `work` and then `after`, even if `work` panics: `after` notifies the other threads.
 fn start(
     link: &Arc<Link>,
     name: &str,
@@ -278,7 +279,7 @@ fn start(
     thread.spawn(move || work(&after.0)).map(drop)
 }
 
-/// Writes whole lines to one peer until there will be no more or the peer takes no more.
+/// Writes whole lines to one peer until the queue ends or the peer stops reading.
 fn write_lines(lines: &Queue<Vec<u8>>, mut peer: impl Write) {
     while let Some(mut line) = lines.take() {
         line.push(b'\n');

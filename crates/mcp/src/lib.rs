@@ -1,19 +1,19 @@
-//! The gateway between an MCP client and an MCP server over standard input and output: passes on what is allowed,
-//! refuses the rest, and records every refusal: each by itself within a rate, beyond it in a sum.
+//! The gateway between an MCP client and an MCP server over standard input and output. It passes allowed messages,
+//! refuses the rest, and records every refusal: individually within a rate limit, beyond it in a sum.
 //!
-//! It works on raw JSON-RPC lines, each read once by the strict reader, with "no" as the answer to whatever is not
-//! known. A tool call goes through a [`ToolGate`](countersign_tool_gate::ToolGate), and what the server receives is
-//! built from what the gate accepted. A list of tools shows what the session discloses. Results come back as the
-//! server wrote them.
+//! The gateway works on raw JSON-RPC lines. The strict reader parses each line once; an unknown message is refused.
+//! A tool call goes through a [`ToolGate`](countersign_tool_gate::ToolGate), and the request to the server is built
+//! from the call that the gate accepted. A list of tools shows only the tools that the session discloses. Results
+//! reach the client byte for byte as the server wrote them.
 //!
-//! A session can start with a plan, and a client can submit one ([`GatewaySettings::with_plans`]): the gate then lets through
-//! the plan's next call and no other. The gateway finishes the plan when it has no call left, so that it is on record that its
-//! root was found again. It cannot make the client's planner blind: the client gets each result when it comes, whatever it
-//! makes of it, and so nobody is given the plan's trace again. What it cannot do is act on it outside the plan.
+//! A session can start with a plan, and a client can submit one ([`GatewaySettings::with_plans`]). The gate then accepts
+//! the plan's next call and no other. The gateway finishes the plan when it has no call left, so the log records that its
+//! root was recomputed. The gateway cannot blind the client's planner: the client receives each result at once, and for
+//! that reason the plan's trace is not sent to it again. The client still cannot act on a result outside the plan.
 //!
-//! What it does not do: it starts no process, opens no socket and decides nothing itself. It does not look into
-//! results, and cannot tell whether a tool does what its definition says, nor whether a server changed a tool without
-//! changing its definition. A client that can start the server by another way goes around it. It speaks MCP's
+//! Non-goals: the gateway starts no process, opens no socket and decides nothing itself. It does not inspect results.
+//! It cannot detect that a tool does something other than its definition says, or that a server changed a tool without
+//! changing its definition. A client that can start the server in another way bypasses the gateway. It speaks MCP's
 //! handshake era only, revisions 2024-10-07 to 2025-11-25.
 
 mod approvals;

@@ -3,10 +3,10 @@ use countersign_canonical_json::{Kind, ValueRef, write_string};
 use crate::compose::Object;
 use crate::fault::Fault;
 
-/// The longest text id, in bytes: ids are kept while requests are outstanding.
+/// Maximum length of a text id, in bytes: ids are kept while requests are outstanding.
 const MAX_ID_BYTES: usize = 256;
 
-/// The id of a JSON-RPC request. `1` and `"1"` are two ids.
+/// The id of a JSON-RPC request. `1` and `"1"` are different ids.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RpcId {
     Number(i64),
@@ -14,12 +14,12 @@ pub(crate) enum RpcId {
 }
 
 impl RpcId {
-    /// Reads an id as MCP allows it: a string or a whole number, never null.
+    /// Reads an id as MCP allows it: a string or an integer, never null.
     pub(crate) fn read(value: ValueRef<'_>) -> Option<Self> {
         if let Some(text) = value.as_str() {
             return Self::text(text);
         }
-        // A number that was rounded on reading could name another request than the one that was meant.
+        // A number that was rounded on reading could name a request other than the intended one.
         if value.is_exact() { value.as_i64().map(Self::Number) } else { None }
     }
 
@@ -40,10 +40,10 @@ impl RpcId {
     }
 }
 
-/// One JSON-RPC 2.0 message, as MCP narrows it: `params` is an object where there is one, and no member is unknown.
+/// One JSON-RPC 2.0 message, as MCP narrows it: `params` is an object if present, and unknown members are refused.
 ///
-/// Unknown top-level members are refused because some readers match names without regard to case: to them
-/// `{"result":..,"Method":"sampling/createMessage"}` is a request.
+/// Some readers match names case-insensitively. To them, `{"result":..,"Method":"sampling/createMessage"}` is a
+/// request, so an unknown top-level member is an error.
 #[derive(Clone, Debug)]
 pub(crate) enum Message<'a> {
     Request { id: RpcId, method: &'a str, params: Option<ValueRef<'a>> },
@@ -51,18 +51,18 @@ pub(crate) enum Message<'a> {
     Answer { id: RpcId, body: Body<'a> },
 }
 
-/// What an answer holds.
+/// Content of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body<'a> {
     Result(ValueRef<'a>),
     Error,
 }
 
-/// What could be made out of a value that is not a message.
+/// The parts that were readable in a value that is not a message.
 #[derive(Debug)]
 pub(crate) struct NotAMessage<'a> {
     pub(crate) fault: Fault,
-    /// The id of what looks like a request; an error may go back under it.
+    /// The id of an apparent request; an error may be returned under it.
     pub(crate) id: Option<RpcId>,
     pub(crate) method: Option<&'a str>,
 }
@@ -116,12 +116,12 @@ fn read(value: ValueRef<'_>) -> Result<Message<'_>, Fault> {
     }
 }
 
-/// The error that answers a request; without an id, `null` stands in its place (JSON-RPC 2.0, section 5).
+/// Builds the error that answers a request. Without an id, the answer has `null` (JSON-RPC 2.0, section 5).
 pub(crate) fn error_line(id: Option<&RpcId>, fault: Fault) -> String {
     error_line_with(id, fault, Object::new().string("code", fault.code()))
 }
 
-/// The error that answers a request, with these data.
+/// Builds the error that answers a request, with `data` as its data.
 pub(crate) fn error_line_with(id: Option<&RpcId>, fault: Fault, data: Object) -> String {
     let data = data.finish();
     let error = Object::new()
@@ -133,7 +133,7 @@ pub(crate) fn error_line_with(id: Option<&RpcId>, fault: Fault, data: Object) ->
     Object::new().raw("error", &error).raw("id", &id).string("jsonrpc", "2.0").finish()
 }
 
-/// The answer that carries a result.
+/// Builds the answer that carries a result.
 pub(crate) fn result_line(id: &RpcId, result: &str) -> String {
     Object::new().raw("id", &id.json()).string("jsonrpc", "2.0").raw("result", result).finish()
 }

@@ -1,4 +1,4 @@
-/// Something that the operator has to know and the client is not told. It is on record as well.
+/// A notice to the operator that the client does not receive. It is recorded as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayNotice {
     code: &'static str,
@@ -6,7 +6,7 @@ pub struct GatewayNotice {
 }
 
 impl GatewayNotice {
-    /// Makes one, with a stable code.
+    /// Creates a notice with a stable code.
     #[must_use]
     pub fn new(code: &'static str, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
