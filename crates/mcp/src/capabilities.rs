@@ -1,8 +1,8 @@
-//! Capabilities narrowed to what passes: neither side is offered what the gateway would then refuse.
+//! Narrows capabilities to the ones that pass: neither side is offered a capability that the gateway would then refuse.
 //!
-//! Source: MCP 2025-11-25, *Schema Reference*: `ServerCapabilities`, `ClientCapabilities`. That schema is open; capabilities
-//! that it does not name (`experimental`, extensions) need messages of their own and are left out. Of a known one only its
-//! presence or its truth value passes, so that nothing else can travel inside.
+//! Source: MCP 2025-11-25, *Schema Reference*: `ServerCapabilities`, `ClientCapabilities`. That schema is open. Capabilities
+//! that it does not name (`experimental`, extensions) need messages of their own and are left out. Of a known capability,
+//! only its presence or its boolean value passes, so nothing else can be hidden inside.
 
 use std::collections::BTreeSet;
 
@@ -10,23 +10,23 @@ use countersign_canonical_json::{Kind, ValueRef};
 
 use crate::compose::Object;
 
-/// A capability and what it takes to be of use.
+/// A capability and the methods that it needs.
 struct Capability {
     name: &'static str,
-    /// One of these has to be allowed. A capability without any works by what always passes.
+    /// One of these must be allowed. An empty list means that the capability needs only messages that always pass.
     needs: &'static [&'static str],
-    /// Its known members. One with a method is kept where that method is allowed.
+    /// Its known members. A member with a method is kept if that method is allowed.
     members: &'static [(&'static str, Passes, Option<&'static str>)],
 }
 
-/// What passes of a member's value.
+/// The part of a member's value that passes.
 #[derive(Clone, Copy, Debug)]
 enum Passes {
-    /// A truth value.
+    /// A boolean.
     Flag,
-    /// That there is an object.
+    /// The presence of an object.
     Presence,
-    /// Which of these requests may be tasks.
+    /// The requests among these that may be tasks.
     Requests(&'static [(&'static str, &'static str)]),
 }
 
@@ -34,7 +34,7 @@ use Passes::{Flag, Presence, Requests};
 
 const TASKS: &[&str] = &["tasks/get", "tasks/list", "tasks/result", "tasks/cancel"];
 
-/// The requests to a client that may be tasks.
+/// Requests to a client that may be tasks.
 const TASK_REQUESTS: &[(&str, &str)] = &[("elicitation", "create"), ("sampling", "createMessage")];
 
 const OF_SERVERS: [Capability; 6] = [
@@ -82,17 +82,17 @@ const OF_CLIENTS: [Capability; 4] = [
     },
 ];
 
-/// Returns a server's capabilities as the client gets them. `also` has the client's further methods.
+/// Returns a server's capabilities as the client receives them. `also` has the client's further methods.
 pub(crate) fn of_server(capabilities: ValueRef<'_>, also: &BTreeSet<Box<str>>) -> String {
     narrowed(capabilities, &OF_SERVERS, also)
 }
 
-/// Returns a client's capabilities as the server gets them. `also` has the server's further methods.
+/// Returns a client's capabilities as the server receives them. `also` has the server's further methods.
 pub(crate) fn of_client(capabilities: ValueRef<'_>, also: &BTreeSet<Box<str>>) -> String {
     narrowed(capabilities, &OF_CLIENTS, also)
 }
 
-/// What is no object has no members, and becomes one that has none.
+/// Narrows capabilities to the known ones. A value that is not an object becomes an empty object.
 fn narrowed(capabilities: ValueRef<'_>, known: &[Capability], also: &BTreeSet<Box<str>>) -> String {
     let mut kept = Object::new();
     for Capability { name, needs, members } in known {
@@ -114,7 +114,7 @@ fn narrowed(capabilities: ValueRef<'_>, known: &[Capability], also: &BTreeSet<Bo
 }
 
 impl Passes {
-    /// The value as it passes; `None` if it is of another kind.
+    /// The part of `value` that passes; `None` if it is of another kind.
     fn of(self, value: ValueRef<'_>) -> Option<String> {
         match self {
             Self::Flag => value.as_bool().map(|flag| flag.to_string()),

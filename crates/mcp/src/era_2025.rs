@@ -1,5 +1,5 @@
-//! All that is particular to the handshake era of MCP, revisions 2024-10-07 to 2025-11-25: method names, shapes of
-//! params and results, and how a refusal looks. The rest of the crate asks here and knows none of it.
+//! The handshake era of MCP, revisions 2024-10-07 to 2025-11-25: method names, shapes of params and results, and the form
+//! of a refusal. The rest of the crate takes all of these from here.
 //!
 //! Source: MCP 2025-11-25, *Schema Reference*, *Tools*, *Cancellation*, *General fields: `_meta`*.
 
@@ -15,25 +15,25 @@ use crate::cut::{Edits, Place};
 use crate::fault::Fault;
 use crate::message::{Body, RpcId};
 
-/// Prefix of the metadata names that are the gateway's own, in requests and in results.
+/// Prefix of the gateway's own metadata names, in requests and in results.
 const OURS: &str = "dev.countersign/";
-/// The client restates the goal under this name.
+/// Metadata name under which the client restates the goal.
 const ASK: &str = "dev.countersign/ask";
-/// The client gives the call's action proposal under this name, where it does not put it among the arguments.
+/// Metadata name of the call's action proposal, if it is not among the arguments.
 const PROPOSAL: &str = "dev.countersign/proposal";
-/// The client names the call under this name, so that somebody can attest to this very call before it is made.
+/// Metadata name of the client's call id. With it, an attestation can name this call before the call is made.
 const CALL_ID: &str = "dev.countersign/call_id";
-/// The client says under this name which step of the plan its call is, from 1 on.
+/// Metadata name under which the client states the plan step of its call, counted from 1.
 const PLAN_STEP: &str = "dev.countersign/plan_step";
-/// The client says under this name where the call stands in a trace (W3C Trace Context).
+/// Metadata name of the call's position in a trace (W3C Trace Context).
 const TRACE: &str = "traceparent";
-/// What is longer is none: version 00 has 55 bytes.
+/// Maximum length of a trace context, in bytes; version 00 has 55. A longer text is ignored.
 const MAX_TRACE_BYTES: usize = 64;
-/// Where an approver names a call, this word stands for all of them.
+/// Word that stands for all calls where an approver names a call.
 const LIST: &str = "list";
-/// A refusal explains itself to programs under this name.
+/// Metadata name of a refusal's explanation for programs.
 pub(crate) const DECISION: &str = "dev.countersign/decision";
-/// A committed plan is named to programs under this name.
+/// Metadata name of a committed plan, for programs.
 pub(crate) const PLAN: &str = "dev.countersign/plan";
 
 /// The revisions that share this era's messages.
@@ -50,7 +50,7 @@ const INSTRUCTIONS: &str = "instructions";
 const CANCELLED: &str = "notifications/cancelled";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
-/// Requests of the client that pass as they are, besides those that are handled by name.
+/// Requests of the client that pass unchanged, besides those that are handled by name.
 const CLIENT_REQUESTS: [&str; 2] = ["ping", "logging/setLevel"];
 const CLIENT_NOTIFICATIONS: [&str; 3] =
     ["notifications/initialized", "notifications/progress", "notifications/roots/list_changed"];
@@ -84,7 +84,7 @@ const RESULT_MEMBERS: [&str; 17] = [
     "ttlMs",
 ];
 
-/// What a client's request is to the gateway.
+/// The gateway's treatment of a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientRequest {
     Call,
@@ -94,17 +94,17 @@ pub(crate) enum ClientRequest {
     Refuse,
 }
 
-/// What a client's notification is to the gateway.
+/// The gateway's treatment of a client's notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientNotification {
     Cancelled,
     Pass,
-    /// The method takes an answer, so it takes an id.
+    /// The method is that of a request, so it needs an id.
     Request,
     Refuse,
 }
 
-/// What a server's notification is to the gateway.
+/// The gateway's treatment of a server's notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerNotification {
     Cancelled,
@@ -118,12 +118,12 @@ pub(crate) fn may_precede_handshake(method: &str) -> bool {
     matches!(method, INITIALIZE | PING | LOG_MESSAGE)
 }
 
-/// Tells the client that the list of tools is another one now.
+/// Builds the notification that the list of tools has changed.
 pub(crate) fn tools_changed_line() -> String {
     Object::new().string("jsonrpc", "2.0").string("method", TOOLS_CHANGED).finish()
 }
 
-/// Says whether the method calls a tool.
+/// Returns whether the method calls a tool.
 pub(crate) fn is_call(method: &str) -> bool {
     method == CALL
 }
@@ -150,7 +150,7 @@ pub(crate) fn client_notification(method: &str, also: &BTreeSet<Box<str>>) -> Cl
     }
 }
 
-/// Says whether a server's request may pass to the client.
+/// Returns whether a server's request may pass to the client.
 pub(crate) fn server_request_passes(method: &str, also: &BTreeSet<Box<str>>) -> bool {
     SERVER_REQUESTS.contains(&method) || is_listed_request(method, also)
 }
@@ -179,33 +179,33 @@ fn is_listed_notification(method: &str, also: &BTreeSet<Box<str>>) -> bool {
     also.contains(method) && method.starts_with(NOTIFICATIONS)
 }
 
-/// The request that a cancellation is about.
+/// The id of the request that a cancellation names.
 pub(crate) fn cancelled_request(params: Option<ValueRef<'_>>) -> Option<RpcId> {
     params?.get("requestId").and_then(RpcId::read)
 }
 
-/// A tool call as the client sent it, in shape but unchecked.
+/// A tool call as the client sent it. Its shape is valid, its content unchecked.
 #[derive(Clone, Debug)]
 pub(crate) struct CallParams<'a> {
     pub(crate) name: &'a str,
-    /// An object where there is one.
+    /// An object if present.
     pub(crate) arguments: Option<ValueRef<'a>>,
-    /// An object where there is one.
+    /// An object if present.
     pub(crate) meta: Option<ValueRef<'a>>,
-    /// The goal, restated by the client.
+    /// The goal as the client restates it.
     pub(crate) ask: Option<&'a str>,
-    /// The action proposal, where it came as metadata. Whether it is one, is for the gate to say.
+    /// The action proposal, if it came as metadata. The gate checks it.
     pub(crate) proposal: Option<ValueRef<'a>>,
-    /// The id that the client gave the call.
+    /// The call id that the client chose.
     pub(crate) call_id: Option<CallId>,
-    /// Which step of the plan the call is, where the client says so.
+    /// The plan step of the call, if the client states it.
     pub(crate) plan_step: Option<u64>,
-    /// The call's place in a trace, where the client says it in a text that one could be.
+    /// The call's position in a trace, if the client states it in a text of at most [`MAX_TRACE_BYTES`].
     pub(crate) trace: Option<&'a str>,
 }
 
-/// Reads the params of a call. `None` when they are anything but a name, arguments and metadata: a `task` would have
-/// the server answer with a promise, and a name in other letters might be read by the server in place of ours.
+/// Reads the params of a call. Returns `None` if they hold anything but a name, arguments and metadata: the server would
+/// answer a `task` with a promise, and it might read a name in another case instead of the checked one.
 pub(crate) fn read_call(params: Option<ValueRef<'_>>) -> Option<CallParams<'_>> {
     let params = params?;
     if params.members().any(|(name, _)| !matches!(name, "name" | "arguments" | "_meta")) {
@@ -231,20 +231,20 @@ pub(crate) fn read_call(params: Option<ValueRef<'_>>) -> Option<CallParams<'_>> 
         Some(step) => Some(step.as_u64().filter(|_| step.is_exact())?),
         None => None,
     };
-    // It is not the gateway's own and goes on to the server; whether it is one, is for the gate to say.
+    // It is not one of the gateway's own names, so it is forwarded to the server. The gate checks it.
     let trace = meta.and_then(|meta| meta.get(TRACE)?.as_str()).filter(|text| text.len() <= MAX_TRACE_BYTES);
     Some(CallParams { name, arguments, meta, ask, proposal, call_id, plan_step, trace })
 }
 
-/// An id that a client may give its call. People find it in lists and type it into command lines, so it is nothing that
-/// a shell would read as more than a word, and not the word in an id's place that asks for the list.
+/// Reads an id that a client may give its call. People type it into command lines, so it must be a single word to a shell,
+/// and it must not be the word that asks for the list of calls.
 fn plain_call_id(id: &str) -> Option<CallId> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b':');
     let starts_well = id.starts_with(|c: char| c.is_ascii_alphanumeric());
     if starts_well && id.bytes().all(is_plain) && id != LIST { CallId::new(id).ok() } else { None }
 }
 
-/// The call as it goes to the server, built from what the gate accepted.
+/// Builds the call for the server from the call that the gate accepted.
 pub(crate) fn call_line(id: &RpcId, name: &str, args: &Canonical, meta: Option<&str>) -> String {
     let mut params = Object::new();
     if let Some(meta) = meta {
@@ -254,7 +254,7 @@ pub(crate) fn call_line(id: &RpcId, name: &str, args: &Canonical, meta: Option<&
     request_line(id, CALL, &params)
 }
 
-/// The gateway's own question for one page of tools.
+/// Builds the gateway's own request for one page of tools.
 pub(crate) fn list_tools_line(id: &RpcId, cursor: Option<&str>) -> String {
     request_line(id, LIST_TOOLS, &Object::new().maybe_string("cursor", cursor).finish())
 }
@@ -268,21 +268,21 @@ fn request_line(id: &RpcId, method: &str, params: &str) -> String {
         .finish()
 }
 
-/// Which page of its tools a client asks the server for.
+/// The page of tools that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// The one that every client asks for, and many that and no more.
+    /// The page that every client requests, and many clients request no other.
     First,
     Later,
 }
 
-/// The page that a request for tools is for.
+/// The page that a request for tools names.
 pub(crate) fn page_of(params: Option<ValueRef<'_>>) -> Page {
     let cursor = params.and_then(|params| params.get("cursor")).map(ValueRef::kind);
     if cursor.is_none_or(|kind| kind == Kind::Null) { Page::First } else { Page::Later }
 }
 
-/// Returns whether a tool can only be called as a task, which no call that passes is.
+/// Returns whether a tool can only be called as a task. No call that passes is a task.
 pub(crate) fn needs_task(tool: ValueRef<'_>) -> bool {
     let support = tool.get("execution").and_then(|execution| execution.get("taskSupport"));
     support.and_then(ValueRef::as_str) == Some("required")
@@ -321,7 +321,7 @@ fn narrow(
     }
 }
 
-/// The tools of a page; `None` when the result is no page of tools.
+/// The tools of a page; `None` if the result is not a page of tools.
 pub(crate) fn tools_of(result: ValueRef<'_>) -> Option<impl Iterator<Item = ValueRef<'_>>> {
     result.get("tools").filter(|tools| tools.kind() == Kind::Array).map(ValueRef::elements)
 }
@@ -331,9 +331,9 @@ pub(crate) fn next_page(result: ValueRef<'_>) -> Option<String> {
     result.get("nextCursor").and_then(ValueRef::as_str).map(Into::into)
 }
 
-/// Leaves these tools of a page, by their places in it, with the gateway's own one behind them. The page is this session's
-/// alone and says so, for caches on the way: an absent `cacheScope` may be read as `public`. The member came with MCP
-/// 2026-07-28 (*Caching*); results of this era may have any, and its clients pass over it.
+/// Keeps the tools at these positions of a page and appends the gateway's own tool. The page belongs to this session
+/// alone and is marked so for caches on the way: a missing `cacheScope` may be read as `public`. The member came with MCP
+/// 2026-07-28 (*Caching*). Results of this era may have additional members, and its clients ignore them.
 pub(crate) fn keep_tools<'a>(edits: &mut Edits<'a>, line: &Place<'a>, kept: &[usize], own: Option<&str>) {
     let Some(result) = line.get("result") else {
         return;
@@ -344,7 +344,7 @@ pub(crate) fn keep_tools<'a>(edits: &mut Edits<'a>, line: &Place<'a>, kept: &[us
     edits.set_member(&result, "cacheScope", "\"private\"");
 }
 
-/// Returns whether the result of `initialize` settles on a revision of this era.
+/// Returns whether the result of `initialize` selects a revision of this era.
 pub(crate) fn is_known_version(result: ValueRef<'_>) -> bool {
     let version = result.get("protocolVersion").and_then(ValueRef::as_str);
     version.is_some_and(|version| VERSIONS.contains(&version))
@@ -355,7 +355,7 @@ pub(crate) fn instructions_of(result: ValueRef<'_>) -> Option<ValueRef<'_>> {
     result.get(INSTRUCTIONS)
 }
 
-/// Name and version that the server gives itself in the result of `initialize`.
+/// The name and version that the server states in the result of `initialize`.
 pub(crate) fn server_info(result: ValueRef<'_>) -> (Option<&str>, Option<&str>) {
     let text = |name| result.get("serverInfo")?.get(name)?.as_str();
     (text("name"), text("version"))
@@ -368,8 +368,8 @@ pub(crate) fn cut_instructions<'a>(edits: &mut Edits<'a>, line: &Place<'a>) {
     }
 }
 
-/// Says whether an answer to a call tells of success: a result that is one, and does not say that it is an error. What says so in
-/// another way than MCP does is no success.
+/// Returns whether an answer to a call is a success: a result object without an error mark. An `isError` in any other form
+/// than MCP's is not a success.
 pub(crate) fn is_success(body: Body<'_>) -> bool {
     match body {
         Body::Result(result) => {
@@ -380,8 +380,8 @@ pub(crate) fn is_success(body: Body<'_>) -> bool {
     }
 }
 
-/// The metadata of a call without the gateway's own names and without those that are none of the tool's among its
-/// arguments: whoever looks for them there may look for them here. `None` when there are none of those in it.
+/// The metadata of a call without the gateway's own names and without the members that are reserved among the arguments:
+/// a server that looks for those there may look for them here too. Returns `None` if there are none of them.
 pub(crate) fn outside_call(meta: ValueRef<'_>) -> Option<String> {
     let taken = |name: &str| is_ours(name) || name == PROPOSAL_MEMBER || name == REQUEST_ID_MEMBER;
     if !meta.members().any(|(name, _)| taken(name)) {
@@ -390,7 +390,7 @@ pub(crate) fn outside_call(meta: ValueRef<'_>) -> Option<String> {
     Some(meta.canonical_text_of(|name| !taken(name)))
 }
 
-/// Some readers match names without regard to case, so a server has ours in any.
+/// Returns whether a metadata name is the gateway's own, in any case: some readers match names case-insensitively.
 pub(crate) fn is_ours(name: &str) -> bool {
     name.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
 }
@@ -399,8 +399,8 @@ fn is_meta(name: &str) -> bool {
     name.eq_ignore_ascii_case("_meta")
 }
 
-/// Cuts the gateway's own names out of every `_meta` of a server's line, in content items and however deep, since only the
-/// gateway speaks under them. Returns whether there were any.
+/// Cuts the gateway's own names out of every `_meta` of a server's line, in content items and at any depth, since only the
+/// gateway may use them. Returns whether there were any.
 pub(crate) fn cut_ours_everywhere<'a>(
     edits: &mut Edits<'a>,
     line: &Place<'a>,
@@ -415,7 +415,7 @@ pub(crate) fn cut_ours_everywhere<'a>(
     true
 }
 
-/// As deep as messages are read, which is 128 levels at most.
+/// Recurses as deep as a message can nest: 128 levels at most.
 fn speaks_as_us(value: ValueRef<'_>) -> bool {
     let in_member = |(name, value): (&str, ValueRef<'_>)| {
         is_meta(name) && value.members().any(|(name, _)| is_ours(name)) || speaks_as_us(value)
@@ -423,8 +423,8 @@ fn speaks_as_us(value: ValueRef<'_>) -> bool {
     value.members().any(in_member) || value.elements().any(speaks_as_us)
 }
 
-/// Cuts the members out of a result whose names are known ones but for the case, since some readers take them for those.
-/// Returns whether there were any.
+/// Cuts those members out of a result whose names differ from a known one only in case, since some readers take them for the
+/// known ones. Returns whether there were any.
 pub(crate) fn cut_look_alikes<'a>(edits: &mut Edits<'a>, line: &Place<'a>, message: ValueRef<'_>) -> bool {
     let result = message.get("result");
     if !result.is_some_and(|result| result.members().any(|(name, _)| is_look_alike(name))) {
@@ -440,7 +440,7 @@ fn is_look_alike(name: &str) -> bool {
     RESULT_MEMBERS.iter().any(|known| name != *known && folded(name).eq(folded(known)))
 }
 
-/// The letters without their case. Two letters beyond ASCII fold to ones of it.
+/// The letters in lower case. Two letters beyond ASCII fold to ASCII letters.
 fn folded(name: &str) -> impl Iterator<Item = char> {
     name.chars().map(|c| match c {
         '\u{17f}' => 's',
@@ -449,7 +449,7 @@ fn folded(name: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// Marks the code in a server's error as the server's, where it is one of ours. Returns whether it was.
+/// Marks a Countersign code in a server's error as the server's. Returns whether there was one.
 pub(crate) fn mark_code(edits: &mut Edits<'_>, line: &Place<'_>, message: ValueRef<'_>) -> bool {
     let path = ["error", "data", "code"];
     let code = path.iter().try_fold(message, |value, name| value.get(name)).and_then(ValueRef::as_str);
@@ -463,8 +463,8 @@ pub(crate) fn mark_code(edits: &mut Edits<'_>, line: &Place<'_>, message: ValueR
     true
 }
 
-/// Cuts the gateway's own metadata names out of a line: those in `within`, its params or its result. `message` is what was
-/// read from the line. Returns whether there were any.
+/// Cuts the gateway's own metadata names out of the member `within` of a line: its params or its result. `message` is the
+/// parsed line. Returns whether there were any.
 pub(crate) fn cut_ours<'a>(
     edits: &mut Edits<'a>,
     line: &Place<'a>,

@@ -1,8 +1,8 @@
-/// Why a setting is refused.
+/// Error of an invalid setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// A method's name has characters that no method has, or a wildcard, or is empty or too long.
+    /// The name of a method is empty, too long, or has a wildcard or another invalid character.
     #[error("a method is allowed by its exact name: 1 to 128 of A-Z a-z 0-9 _ . - / $")]
     Method,
     /// The server has the gateway's own name.
@@ -11,9 +11,9 @@ pub enum SettingsError {
     /// A limit is zero or too large.
     #[error("{what} must be 1 to {max}")]
     Limit {
-        /// Which limit was to be set.
+        /// Name of the limit.
         what: &'static str,
-        /// The most that it can be.
+        /// Its maximum.
         max: u64,
     },
 }
@@ -30,14 +30,14 @@ impl SettingsError {
     }
 }
 
-/// Why a gateway could not run.
+/// Error of a gateway that could not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
-    /// The operating system gave no thread.
+    /// The operating system provided no thread.
     #[error("the gateway could not start a thread")]
     Thread(#[source] std::io::Error),
-    /// The operating system gave no random bytes.
+    /// The operating system provided no random bytes.
     #[error("the gateway got no random bytes")]
     Random,
 }
@@ -53,14 +53,14 @@ impl GatewayError {
     }
 }
 
-/// Says that no call id can be made. The call is then refused.
+/// Error of the call id source. The call is then refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("no call id can be made")]
 #[non_exhaustive]
 pub struct CallIdError;
 
 impl CallIdError {
-    /// Makes one.
+    /// Creates the error.
     #[must_use]
     pub const fn new() -> Self {
         Self

@@ -1,12 +1,12 @@
 use countersign_canonical_json::{JsonError, JsonErrorKind};
 use countersign_tool_gate::RejectionCode;
 
-/// Why a message is not passed on. The texts are fixed: none repeats what a peer wrote.
+/// Reason that a message is refused or changed. The texts are fixed: none repeats a peer's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The line is not JSON as the strict reader wants it; the reader's code.
+    /// The line is not strict JSON. Carries the strict reader's code.
     Json(&'static str),
-    /// The line is deeper or wider than the strict reader goes; the reader's code.
+    /// The line exceeds a limit of the strict reader. Carries the reader's code.
     JsonLimit(&'static str),
     LineTooLong,
     Batch,
@@ -21,46 +21,46 @@ pub(crate) enum Fault {
     NotAllowed,
     BadParams,
     UnexpectedAnswer,
-    /// A method that must be answered came without an id.
+    /// A request came without an id.
     NoId,
     ServerEnded,
     /// The gateway was stopped from outside.
     GatewayStopped,
     ServerAnswer,
     ProtocolVersion,
-    /// The client speaks before the session is initialized.
+    /// A message came before the session is initialized.
     NotInitialized,
     AlreadyInitialized,
     /// A request of MCP's stateless era.
     ModernEra,
     /// The probe for MCP's stateless era.
     Discover,
-    /// The server asks for input, or promises an answer, in place of one.
+    /// The server requests input, or promises a later answer, instead of answering.
     Unfinished,
     ServerNotReading,
     ReservedMeta,
-    /// The server's error has one of our codes.
+    /// The server's error has a Countersign code.
     ReservedCode,
     /// A message that passes has members that its method does not have. They are cut out.
     UnknownMember,
     DefinitionUnreadable,
-    /// The registry pins no instructions of the server's.
+    /// The registry pins no instructions for the server.
     InstructionsUnpinned,
-    /// The registry pins others.
+    /// The registry pins other instructions.
     InstructionsChanged,
-    /// The session's time is over.
+    /// The session has expired.
     SessionEnded,
-    /// The session could not be renewed; the cause's code.
+    /// The session could not be renewed. Carries the cause's code.
     NotRenewed(&'static str),
     PendingStore(&'static str),
-    /// The server has a tool of the gateway's own name.
+    /// The server has a tool with the name of the gateway's own.
     ReservedTool,
-    /// The record failed.
+    /// The audit log failed.
     Unrecorded,
     Internal,
 }
 
-/// How the strict reader's codes begin.
+/// Prefix of the strict reader's codes.
 const JSON_CODES: &str = "JSON_";
 
 /// JSON-RPC 2.0, section 5.1.
@@ -71,11 +71,11 @@ const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
 /// MCP 2026-07-28, `UnsupportedProtocolVersionError`.
 const UNSUPPORTED_VERSION: i32 = -32022;
-/// Outside of what JSON-RPC reserves (-32768 to -32000), where MCP has numbers of its own.
+/// Outside of the range that JSON-RPC reserves (-32768 to -32000), in which MCP has codes of its own.
 const TOO_MANY_REQUESTS: i32 = 429;
 
 impl Fault {
-    /// All but those whose code is another crate's.
+    /// All faults except those with another crate's code.
     const WITH_CODES: &[Self] = &[
         Self::LineTooLong,
         Self::Batch,
@@ -113,7 +113,7 @@ impl Fault {
         Self::Internal,
     ];
 
-    /// The stable code, as the record and `error.data` carry it.
+    /// The stable code, as in the record and in `error.data`.
     pub(crate) const fn code(self) -> &'static str {
         self.parts().0
     }
@@ -123,19 +123,19 @@ impl Fault {
         self.parts().1
     }
 
-    /// Returns whether a text is a code of the gate or of the gateway, as a peer may see it.
+    /// Returns whether a text is a code of the gate or the gateway that a peer may see.
     pub(crate) fn is_ours(code: &str) -> bool {
         RejectionCode::from_code(code).is_some()
             || code.starts_with(JSON_CODES)
             || Self::WITH_CODES.iter().any(|fault| fault.code() == code)
     }
 
-    /// A fixed sentence, for the peer and for the record.
+    /// A fixed sentence for the peer and the record.
     pub(crate) const fn reason(self) -> &'static str {
         self.parts().2
     }
 
-    /// Whether a call with this fault is over a limit and not malformed.
+    /// Returns whether a call with this fault is over a limit rather than malformed.
     pub(crate) const fn is_over_limit(self) -> bool {
         matches!(self, Self::JsonLimit(_) | Self::LineTooLong)
     }

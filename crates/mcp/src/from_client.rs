@@ -17,10 +17,10 @@ use crate::message::{Message, NotAMessage, RpcId, error_line};
 use crate::results::{Refusal, refusal_line};
 use crate::table::{Answered, Cancel};
 
-/// How much deeper than arguments a message may nest: params, metadata, and what clients wrap around them.
+/// Additional nesting depth of a message beyond its arguments: params, metadata, and the wrapping that clients add.
 const ENVELOPE_DEPTH: usize = 16;
 
-/// Reads the client's lines until there are no more, and passes on what is allowed.
+/// Reads the client's lines until the stream ends, and passes the allowed ones.
 pub(crate) fn read_client(link: &Link, stream: impl Read) {
     let bytes = link.settings.limits().client_line();
     let Ok(limits) = line_limits(bytes) else {
@@ -28,7 +28,7 @@ pub(crate) fn read_client(link: &Link, stream: impl Read) {
     };
     let mut lines = LineReader::new(stream, bytes);
     let mut line = Vec::new();
-    // A stream that cannot be read has ended.
+    // A read error ends the stream.
     while let Ok(next) = lines.next(&mut line) {
         match next {
             Line::Whole => client_line(link, &line, &limits),
@@ -48,7 +48,7 @@ fn client_line(link: &Link, line: &[u8], limits: &Limits) {
     if line.trim_ascii().is_empty() {
         return;
     }
-    // What is passed on is the canonical text of this one reading, never the line.
+    // The gateway forwards the canonical text of this one reading, never the line.
     let message = match read(line, Recipe::Jcs1, limits) {
         Ok(message) => message,
         Err(error) => return refuse_line(link, &glean(line), Fault::of_json(&error)),
@@ -61,14 +61,14 @@ fn client_line(link: &Link, line: &[u8], limits: &Limits) {
     }
 }
 
-/// Refuses a line that is no message.
+/// Refuses a line that is not a message.
 fn refuse_line(link: &Link, line: &Gleaned, fault: Fault) {
     let id = line.id.as_ref().filter(|_| line.method.is_some());
     refuse(link, id, line.method.as_deref(), fault);
 }
 
-/// Refuses a message that would be answered, and answers it. The answer to a call is a result, which the model reads, and comes
-/// once the refusal is on record; to all else, and to a call without an id, it is an error.
+/// Refuses a message that expects an answer, and answers it. A call gets a result, which the model reads, once the refusal is
+/// recorded. Any other message, and a call without an id, gets an error.
 fn refuse(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
     if !method.is_some_and(era_2025::is_call) {
         link.record(Direction::ToServer, method, fault);
@@ -85,7 +85,7 @@ fn refuse(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
     });
 }
 
-/// Records a refused message that is not answered.
+/// Records a refused message that gets no answer.
 fn record(link: &Link, method: &str, fault: Fault) {
     if !era_2025::is_call(method) {
         return link.record(Direction::ToServer, Some(method), fault);
@@ -95,7 +95,7 @@ fn record(link: &Link, method: &str, fault: Fault) {
     });
 }
 
-/// Refuses what wanted to be a call: it goes through the gate, and counts as one.
+/// Refuses an attempted call through the gate, so that it counts as a call.
 fn refuse_call(link: &Link, fault: Fault) -> Option<Rejection> {
     let Ok(call_id) = (link.new_call_id)() else {
         link.record(Direction::ToServer, Some(era_2025::CALL), fault);
@@ -146,8 +146,7 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     }
 }
 
-/// Refuses a request of the stateless era. It is no conduct of the agent, so even what wanted to be a call does not count as
-/// one.
+/// Refuses a request of the stateless era. It is not the agent's conduct, so even an attempted call does not count as one.
 fn refuse_modern(link: &Link, id: &RpcId, method: &str, modern: ModernRequest<'_>) {
     link.record(Direction::ToServer, Some(method), modern.fault);
     link.answer_fault_with(Some(id), modern.fault, modern.data());
@@ -172,8 +171,8 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Opti
     }
 }
 
-/// A request whose server is gone is answered, and is nothing to record: it was allowed. Too many requests are an error of
-/// the client's program and nothing that a model could mend.
+/// Answers a request that could not be opened. If the server is gone, there is nothing to record: the request was allowed.
+/// Too many requests are an error of the client's program, which a model cannot correct.
 fn cannot_open(link: &Link, id: &RpcId, method: &str, fault: Fault) {
     if fault == Fault::IdInUse {
         return refuse(link, Some(id), Some(method), fault);
@@ -226,15 +225,15 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
         let asked = link.asked.lock();
         asked.of_client(&id).map(|serial| (serial, asked.wire_id(serial)))
     };
-    // The request may have been answered while the cancellation was under way: that is no fault.
+    // The request may have been answered while the cancellation was in transit, which is not a fault.
     let Some((serial, wire)) = found else {
         return;
     };
-    // why: not under the lock, which every thread takes. No other thread gives the id to another request meanwhile.
+    // why: built outside the lock, which every thread takes. No other thread gives the id to another request meanwhile.
     let line = passed(link, message, method, Some((&["params", "requestId"], &wire)));
     let passes = link.client_cancels(|| {
         let cancel = link.asked.lock().cancel(serial, &line, Asked::may_be_cancelled);
-        // A call in flight that is dropped here is recorded as unknown: before the server may keep this thread waiting.
+        // A call in flight that is dropped here is recorded as unknown, before a slow server can block this thread.
         match cancel {
             Cancel::Pass(_) => Some(true),
             Cancel::Held(_) | Cancel::Later(_) => Some(false),
@@ -257,20 +256,20 @@ fn answer(link: &Link, message: &Canonical, id: &RpcId) {
             link.tell_server(message.as_str());
         }
         Answered::Late => {}
-        // An answer is never answered, not even with an error: under this id, the client may await another answer.
+        // An answer never gets an answer, not even an error: under this id, the client may await another answer.
         Answered::Unknown => link.record(Direction::ToServer, None, Fault::UnexpectedAnswer),
     }
 }
 
-/// Records, once for each method, that a message loses members on its way.
+/// Records, once per method, that a message loses members.
 fn note_strange(link: &Link, method: &str, params: Option<ValueRef<'_>>) {
     if let Some(strange) = strange(method, params) {
         link.record_strange(Direction::ToServer, &strange);
     }
 }
 
-/// The canonical text of a message as it goes on: with known members alone, without the gateway's own metadata and what the
-/// server may not use of the client's capabilities, and with the id that its request has towards the server.
+/// The canonical text of a message for the server: only known members, without the gateway's own metadata and without
+/// client capabilities that the server may not use, and with the id that the request has towards the server.
 fn passed(link: &Link, message: &Canonical, method: &str, wire: Option<(&[&str], &RpcId)>) -> Vec<u8> {
     let text = message.as_str().as_bytes();
     let (mut edits, place) = (Edits::new(text), Place::new(text));

@@ -20,14 +20,14 @@ use crate::plans::finish_if_over;
 use crate::requests::Request;
 use crate::table::{Answered, Cancel};
 
-/// How many lines may wait for the server to read when one more of its requests is refused. A server that asks on and
-/// on without reading loses answers, not our memory.
+/// Maximum number of lines that wait for the server to read when one more of its requests is refused. A server that keeps
+/// asking without reading loses answers and costs no memory here.
 const MAX_REFUSALS: usize = 1_024;
 
-/// Reads the server's lines until there are no more, and passes on what is allowed.
+/// Reads the server's lines until the stream ends, and passes the allowed ones.
 ///
-/// INVARIANT: this thread never waits for the server to read. A server that does not read before it has written
-/// would otherwise wait for us while we wait for it.
+/// INVARIANT: this thread never waits for the server to read. A server that reads only after it has written would wait
+/// for the gateway while the gateway waits for it.
 pub(crate) fn read_server(link: &Link, stream: impl Read) {
     let bytes = link.settings.limits().server_line();
     let Ok(limits) = Limits::hard_caps().with_max_bytes(bytes) else {
@@ -35,7 +35,7 @@ pub(crate) fn read_server(link: &Link, stream: impl Read) {
     };
     let mut lines = LineReader::new(stream, bytes);
     let mut line = Vec::new();
-    // A stream that cannot be read has ended.
+    // A read error ends the stream.
     while let Ok(next) = lines.next(&mut line) {
         match next {
             Line::Whole => link.server_speaks(|| server_line(link, &mut line, &limits)),
@@ -47,7 +47,7 @@ pub(crate) fn read_server(link: &Link, stream: impl Read) {
     }
 }
 
-/// Answers a request whose answer cannot be passed on. A call that is dropped here is put on record as unknown.
+/// Answers a request whose answer cannot be forwarded. A call that is dropped here is recorded as unknown.
 fn give_up(link: &Link, request: Request<Asked>, fault: Fault) {
     let Request { client, what } = request;
     if let Asked::Own { serial, .. } = what {
@@ -64,8 +64,8 @@ fn server_line(link: &Link, line: &mut [u8], limits: &Limits) {
         return;
     }
     let read = read(line, Recipe::Rfc8785, limits);
-    // A carriage return inside a line is white space to JSON, and the end of a line to some readers, for whom the
-    // rest would be a message that nobody has looked at. A blank is white space to all of them.
+    // A carriage return inside a line is whitespace to JSON but a line end to some readers, for whom the rest would be an
+    // unchecked message. A space is whitespace to all of them.
     for byte in line.iter_mut().filter(|byte| **byte == b'\r') {
         *byte = b' ';
     }
@@ -87,7 +87,7 @@ fn server_line(link: &Link, line: &mut [u8], limits: &Limits) {
     }
 }
 
-/// Drops a line that is too long or no message. Only the request that it answers, if that can be found, fails with it.
+/// Drops a line that is too long or not a message. Only the request that it answers, if it is identifiable, fails with it.
 fn unreadable(link: &Link, line: Gleaned, fault: Fault) {
     link.record(Direction::ToClient, line.method.as_deref(), fault);
     let Some(id) = line.id.filter(|_| line.is_answer) else {
@@ -189,7 +189,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         Asked::Initialize(attempt) => match body {
             Body::Result(result) if era_2025::is_known_version(result) => {
                 link.record_server(result, dropped).map(|()| {
-                    // Before the client reads of it, and speaks.
+                    // Before the client receives the answer and sends more.
                     attempt.succeed();
                     None
                 })
@@ -226,8 +226,8 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     link.settled();
 }
 
-/// Returns whether an answer is no final result: it asks the client for input, or promises a call's result for later. To pass it on
-/// would let the server ask the client what the gateway does not let it ask.
+/// Returns whether an answer is not a final result: it requests input from the client, or promises a later result of a call.
+/// Forwarded, it would let the server request input that the gateway does not let it request.
 fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &Asked) -> bool {
     let is_call = matches!(asked, Asked::Call(_));
     let result = message.get("result");
@@ -236,7 +236,7 @@ fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &Asked) -> bool {
         || error.is_some() && !era_2025::may_elicit(link.settings.server_methods())
 }
 
-/// Puts on record how a call ended. Of a step of the plan, the digest of what it returned is kept until the plan is finished.
+/// Records the outcome of a call. For a step of the plan, the digest of its result is kept until the plan is finished.
 fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
     match body {
         Body::Result(result) if era_2025::is_success(body) && in_flight.plan_step().is_some() => {
@@ -248,14 +248,14 @@ fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
     }
 }
 
-/// Cuts out of a result what only looks like one of its known members, and records it.
+/// Cuts the look-alikes of known members out of a result, and records that.
 fn cut_look_alikes<'a>(link: &Link, edits: &mut Edits<'a>, line: &Place<'a>, message: ValueRef<'_>) {
     if era_2025::cut_look_alikes(edits, line, message) {
         link.record(Direction::ToClient, None, Fault::UnknownMember);
     }
 }
 
-/// Passes an answer on under the client's own id and with these changes.
+/// Forwards an answer under the client's own id, with these edits.
 fn pass_answer<'a>(
     link: &Link,
     line: &'a [u8],
@@ -272,8 +272,8 @@ fn pass_answer<'a>(
     link.answer_behind(client);
 }
 
-/// Passes a line on with these changes, byte for byte but for members that its method does not have and for what only the
-/// gateway may say: its own metadata, decisions above all, and its codes.
+/// Forwards a line with these edits, otherwise byte for byte. Members that its method does not have are cut out. So are the
+/// gateway's own metadata, decisions above all; its codes are marked as the server's.
 fn pass<'a>(
     link: &Link,
     line: &'a [u8],

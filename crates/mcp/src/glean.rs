@@ -1,34 +1,34 @@
-//! Id and method of a line that cannot be read as a message, because it is too long or no strict JSON. They serve only to say
-//! "refused" under the right id and to count a call as a call; nothing is ever passed on by what is read here.
+//! Id and method of a line that cannot be read as a message, because it is too long or not strict JSON. They serve only to
+//! refuse under the right id and to count a call as a call; nothing that is read here is ever forwarded.
 
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 
 use crate::message::RpcId;
 
-/// The longest token that is kept: an id of the longest text, every character of it escaped.
+/// Maximum length of a kept token: the longest text id with every character escaped.
 const MAX_TOKEN: usize = 2_048;
 
-/// What could be made out of a line.
+/// The readable parts of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gleaned {
     pub(crate) id: Option<RpcId>,
     pub(crate) method: Option<String>,
-    /// The line has no method, readable or not, so it can be an answer.
+    /// The line has no method, readable or not, so it may be an answer.
     pub(crate) is_answer: bool,
 }
 
-/// Reads a line bit by bit, with little memory however long it is: the members of its outermost object named `id` and
-/// `method`, in whatever order. A line with two of one name, or with anything around its object, tells nothing.
+/// Incremental reader of a line, in constant memory: it finds the members `id` and `method` of the outermost object, in
+/// any order. A repeated name yields no value, and a line with anything around its object yields nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Gleaner {
     depth: u64,
     in_string: bool,
     escaped: bool,
-    /// The outermost object has been closed.
+    /// The outermost object is closed.
     closed: bool,
-    /// The line is no single object.
+    /// The line is not a single object.
     broken: bool,
-    /// The member whose value comes, between its colon and the next comma.
+    /// The current member, between its colon and the next comma.
     member: Option<Member>,
     token: Vec<u8>,
     id: Found,
@@ -51,7 +51,7 @@ enum Found {
 }
 
 impl Gleaner {
-    /// Reads on.
+    /// Reads the next part of the line.
     pub(crate) fn read(&mut self, bytes: &[u8]) {
         for byte in bytes {
             if self.broken {
@@ -96,7 +96,7 @@ impl Gleaner {
         }
     }
 
-    /// Keeps a byte of a name, or of a value that is wanted; of a container only that it is one.
+    /// Keeps a byte of a name or a wanted value; of a container, only its opening bracket.
     fn keep(&mut self, byte: u8) {
         if self.depth == 1 && self.member != Some(Member::Other) && self.token.len() <= MAX_TOKEN {
             self.token.push(byte);
@@ -113,7 +113,7 @@ impl Gleaner {
         *found = if matches!(found, Found::Nothing) { Found::Token(token) } else { Found::Ambiguous };
     }
 
-    /// The end of the line.
+    /// Returns the findings at the end of the line.
     pub(crate) fn finish(self) -> Gleaned {
         if self.broken || !self.closed {
             return Gleaned::default();
@@ -152,7 +152,7 @@ fn member(name: &[u8]) -> Member {
     }
 }
 
-/// Id and method of a whole line.
+/// Reads id and method of a whole line.
 pub(crate) fn glean(line: &[u8]) -> Gleaned {
     let mut gleaner = Gleaner::default();
     gleaner.read(line);

@@ -1,5 +1,5 @@
-//! Whether the session is initialized. Before it is, nothing passes but the handshake itself, `ping` and the server's log
-//! messages (MCP 2025-11-25, *Lifecycle*).
+//! State of the session's handshake. Before it is done, only the handshake itself, `ping` and the server's log messages
+//! pass (MCP 2025-11-25, *Lifecycle*).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,19 +12,19 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Returns whether the server has answered `initialize` and the answer was passed on.
+    /// Returns whether the server has answered `initialize` and the answer was forwarded.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::SeqCst)
     }
 
-    /// Begins the handshake. `None` if it is done, or if another attempt is under way.
+    /// Begins the handshake. Returns `None` if it is done or another attempt is in progress.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Attempt> {
         let was_begun = self.begun.swap(true, Ordering::SeqCst);
         (!was_begun).then(|| Attempt(Arc::clone(self)))
     }
 }
 
-/// One `initialize` that is under way. However it is dropped, the client may try again, unless it succeeded.
+/// One `initialize` in progress. Dropping it lets the client try again, unless it succeeded.
 #[derive(Debug)]
 pub(crate) struct Attempt(Arc<Handshake>);
 

@@ -2,15 +2,15 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Read};
 
 use crate::glean::{Gleaned, Gleaner};
 
-/// How much is asked of the operating system at once, and the most memory that an idle reader keeps.
+/// Size of one read from the operating system, and the most memory that an idle reader keeps.
 const CHUNK: usize = 64 * 1024;
 
-/// What came off a stream.
+/// Result of reading one line from a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// A whole line, without its end. The last one may lack a line feed.
+    /// A whole line, without its end. The last line may lack a line feed.
     Whole,
-    /// A line above the limit. Its bytes were passed over, not kept, but for id and method.
+    /// A line above the limit. Its bytes were skipped, except for id and method.
     TooLong(Gleaned),
     /// The stream has ended.
     End,
@@ -28,8 +28,8 @@ impl<R: Read> LineReader<R> {
         Self { stream: BufReader::with_capacity(CHUNK, stream), limit }
     }
 
-    /// Reads the next line into `line`, which is emptied first. The line feed and a carriage return before it are
-    /// left out.
+    /// Reads the next line into `line`, which is cleared first. The line feed and a carriage return before it are
+    /// dropped.
     pub(crate) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<Line> {
         line.clear();
         line.shrink_to(CHUNK);

@@ -27,19 +27,19 @@ use crate::session_end::{ContractNews, Renewal};
 use crate::settings::GatewaySettings;
 use crate::table::Table;
 
-/// How many bytes may wait for one peer to read them. Beyond that, whoever wrote them waits.
+/// Maximum number of bytes that wait for one peer to read them. Beyond that, the writer waits.
 const OUTPUT_ROOM: usize = 256 * 1024;
 
-/// Makes call ids.
+/// Creates call ids.
 pub(crate) type NewCallId = Box<dyn Fn() -> Result<CallId, CallIdError> + Send + Sync>;
 
-/// Hears what the operator has to know.
+/// Receives the operator's notices.
 pub(crate) type Notice = Box<dyn Fn(&GatewayNotice) + Send + Sync>;
 
-/// What the gateway's threads share.
+/// Shared state of the gateway's threads.
 ///
-/// No thread holds two of the locks in here at once, but that `life` may be held while `asked` is taken, and `contract_news` while
-/// `listing` or `to_client` is.
+/// Lock order: `life`, then `asked`; and `contract_news`, then `listing` or `to_client`. No other two locks in here are held
+/// together.
 pub(crate) struct Link {
     pub(crate) settings: GatewaySettings,
     pub(crate) gate: ToolGate,
@@ -48,16 +48,16 @@ pub(crate) struct Link {
     pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) handshake: Arc<Handshake>,
-    /// Methods whose messages had members that they do not have.
+    /// Methods of messages from which unknown members were cut.
     strange: Mutex<Vec<(Direction, &'static str)>>,
     sink: Arc<dyn AuditSink>,
     pub(crate) recording: Recording,
     notice: Notice,
-    /// Negotiates the session anew, where it is to be renewed.
+    /// Negotiates a new contract, if the session is to be renewed.
     pub(crate) renewal: Option<Renewal>,
     pub(crate) contract_news: Mutex<ContractNews>,
     latest: AtomicU64,
-    /// Requests of the client, and the gateway's own, that the server has yet to answer.
+    /// Requests of the client and of the gateway that the server has yet to answer.
     pub(crate) asked: Mutex<Requests<Asked>>,
     /// Requests of the server that the client has yet to answer.
     pub(crate) server_asked: Mutex<Table<RpcId, ()>>,
@@ -65,7 +65,7 @@ pub(crate) struct Link {
     /// The last step of the session's plan, once it has one.
     pub(crate) last_step: Mutex<Option<LastStep>>,
     pub(crate) calls: Queue<HeldCall>,
-    /// Calls that wait for the server's list of tools, and those that came behind them.
+    /// Calls that wait for the server's list of tools, and the calls behind them.
     pub(crate) unlisted: Queue<HeldCall>,
     pub(crate) to_client: Queue<Vec<u8>>,
     pub(crate) to_server: Queue<Vec<u8>>,
@@ -73,7 +73,7 @@ pub(crate) struct Link {
     lived: Condvar,
 }
 
-/// What an outstanding request is for.
+/// Purpose of an outstanding request.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// A call that the gate has yet to decide.
@@ -85,7 +85,7 @@ pub(crate) enum Asked {
     },
     Initialize(Attempt),
     Other,
-    /// The gateway's own question for tools.
+    /// The gateway's own request for tools.
     Own {
         serial: u64,
         epoch: u64,
@@ -93,31 +93,31 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// A client cancels its own requests only, and never `initialize` (MCP 2025-11-25, *Cancellation*).
+    /// Returns whether the client may cancel the request: only its own, and never `initialize` (MCP 2025-11-25, *Cancellation*).
     pub(crate) const fn may_be_cancelled(&self) -> bool {
         !matches!(self, Self::Own { .. } | Self::Initialize(_))
     }
 }
 
-/// Which ends of the gateway are over.
+/// Progress towards the end of the gateway.
 #[derive(Clone, Copy, Debug, Default)]
 struct Life {
-    /// All calls of the client were decided, and none will come.
+    /// All calls of the client are decided, and no more will come.
     calls_ended: bool,
-    /// A line of the server, or its end, is being dealt with: its request is answered already in the table, and not yet
+    /// A line of the server, or its end, is being processed: its request is already answered in the table, but not yet
     /// to the client.
     server_speaks: bool,
-    /// A request of the client is being cancelled: it is out of the table already, and its outcome is not yet recorded.
+    /// A client's request is being cancelled: it is already out of the table, but its outcome is not yet recorded.
     client_cancels: bool,
-    /// Nothing more comes from the server.
+    /// The server sends no more.
     server_ended: bool,
-    /// Which side ended first.
+    /// The side that ended first.
     first: Option<End>,
-    /// How long calls in flight may take once the gateway is stopped.
+    /// Time for calls in flight after the gateway is stopped.
     stopped: Option<Duration>,
 }
 
-/// Which end came first.
+/// The side that ended first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Client,
@@ -140,7 +140,7 @@ pub(crate) struct LinkParts {
 }
 
 impl Link {
-    /// `prefix` begins the ids of requests towards the server.
+    /// Creates the shared state. `prefix` begins the ids of requests towards the server.
     pub(crate) fn new(parts: LinkParts, prefix: &str) -> Self {
         let limits = *parts.settings.limits();
         let refused = parts.gate.refused_messages(parts.settings.refused_messages());
@@ -175,19 +175,19 @@ impl Link {
         }
     }
 
-    /// Sends one line to the client, when there is room.
+    /// Sends one line to the client, as soon as there is room.
     pub(crate) fn tell_client(&self, line: impl Into<Vec<u8>>) {
         let line = line.into();
         self.to_client.push(line.len(), line);
     }
 
-    /// Sends one line to the server, when there is room. Says whether the server still takes any.
+    /// Sends one line to the server, as soon as there is room. Returns `false` if the server accepts no more.
     pub(crate) fn tell_server(&self, line: impl Into<Vec<u8>>) -> bool {
         let line = line.into();
         self.to_server.push(line.len(), line)
     }
 
-    /// Answers a request of the client's that is in the table no more, and after it what waits under the same id.
+    /// Answers a client's request that is no longer in the table, then sends the answers that wait for its id.
     pub(crate) fn answer(&self, id: &RpcId, line: impl Into<Vec<u8>>) {
         self.tell_client(line);
         self.answer_behind(id);
@@ -201,8 +201,8 @@ impl Link {
         }
     }
 
-    /// Answers a refused call under its own id. While another request uses that id, the refusal waits behind its answer: the
-    /// client would take it for the other's, and might make a call again that runs.
+    /// Answers a refused call under its own id. While another request uses that id, the refusal waits behind that request's
+    /// answer: otherwise the client would match it to that request, and might repeat a call that is running.
     pub(crate) fn answer_refused(&self, id: &RpcId, line: String) {
         let turn = self.asked.lock().answer_behind(id, line);
         match turn {
@@ -212,19 +212,19 @@ impl Link {
         }
     }
 
-    /// Answers a client's request in the server's place. An id that another request uses is left out: the client
-    /// would take this for that one's answer.
+    /// Answers a client's request in the server's place. Leaves out an id that another request uses, because the client would
+    /// match the answer to that request.
     pub(crate) fn answer_fault(&self, id: Option<&RpcId>, fault: Fault) {
         self.answer_fault_with(id, fault, Object::new().string("code", fault.code()));
     }
 
-    /// The same, with these data in the error.
+    /// Like [`answer_fault`](Self::answer_fault), with `data` as the error's data.
     pub(crate) fn answer_fault_with(&self, id: Option<&RpcId>, fault: Fault, data: Object) {
         let free = id.filter(|id| fault != Fault::IdInUse && !self.asked.lock().is_in_use(id));
         self.tell_client(error_line_with(free, fault, data));
     }
 
-    /// Returns whether a message with this method may not pass before the session is initialized, and it is not.
+    /// Returns whether the session is not initialized and a message with this method must wait until it is.
     pub(crate) fn is_too_early(&self, method: &str) -> bool {
         !self.handshake.is_done() && !era_2025::may_precede_handshake(method)
     }
@@ -247,12 +247,12 @@ impl Link {
         self.notify_of(&GatewayNotice::new(fault.code(), fault.reason()));
     }
 
-    /// Notifies the operator of something that is recorded already.
+    /// Notifies the operator of an event that is already recorded.
     pub(crate) fn notify_of(&self, notice: &GatewayNotice) {
         (self.notice)(notice);
     }
 
-    /// Records a refusal, and returns its number. Where that fails, the sink counts the answer.
+    /// Records a refusal and returns its record number. On failure the sink counts the unrecorded answer.
     pub(crate) fn keep(&self, record: &Record) -> Option<u64> {
         let recorded = self.sink.record(record).ok();
         if recorded.is_none() {
@@ -264,7 +264,7 @@ impl Link {
         recorded
     }
 
-    /// The time, or the last that could be told: a refusal goes on record even while the clock fails.
+    /// The current time, or the last known time if the clock fails, so that refusals are recorded even then.
     pub(crate) fn now(&self) -> Timestamp {
         if let Ok(now) = self.clock.now() {
             self.latest.store(now.as_millis(), Ordering::SeqCst);
@@ -273,7 +273,7 @@ impl Link {
         Timestamp::from_millis(self.latest.load(Ordering::SeqCst)).unwrap_or(Timestamp::EPOCH)
     }
 
-    /// Nothing more comes from the client: what is under way may finish.
+    /// Notes the end of the client's input. Requests in progress may finish.
     pub(crate) fn client_ended(&self) {
         self.note(|life| {
             life.first.get_or_insert(End::Client);
@@ -281,7 +281,7 @@ impl Link {
         self.calls.close();
     }
 
-    /// Ends the gateway from outside: no new calls, and those in flight have `drain` left. The second time nothing is waited for.
+    /// Ends the gateway from outside: no new calls, and `drain` for those in flight. A second call ends the wait.
     pub(crate) fn stop_calls(&self, drain: Duration) {
         self.note(|life| {
             life.stopped = Some(life.stopped.map_or(drain, |_| Duration::ZERO));
@@ -290,23 +290,23 @@ impl Link {
         self.calls.close();
     }
 
-    /// Says whether the gateway was stopped.
+    /// Returns whether the gateway was stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.life.lock().stopped.is_some()
     }
 
-    /// Why a request is not passed on any more.
+    /// The fault of a request that cannot be forwarded any more.
     pub(crate) fn end_fault(&self) -> Fault {
         if self.is_stopped() { Fault::GatewayStopped } else { Fault::ServerEnded }
     }
 
-    /// All calls were looked at: those that wait for the list of tools are the last.
+    /// Notes that all calls were examined. Those that wait for the list of tools are the last.
     pub(crate) fn calls_looked_at(&self) {
         self.unlisted.close();
     }
 
-    /// All calls are decided: the server hears that nothing more comes. Where the gateway was stopped, it hears so once the
-    /// calls in flight were waited for: many servers answer none of them after the end of their input.
+    /// Notes that all calls are decided, and closes the server's input. A stopped gateway closes it only after its wait for the
+    /// calls in flight, because many servers answer none of them after the end of their input.
     pub(crate) fn calls_ended(&self) {
         if !self.is_stopped() {
             self.to_server.close();
@@ -314,14 +314,14 @@ impl Link {
         self.note(|life| life.calls_ended = true);
     }
 
-    /// Deals with one line of the server. The end waits for it, so that the last answer is not lost.
+    /// Processes one line of the server. The end waits for it, so that the last answer is not lost.
     pub(crate) fn server_speaks(&self, deal: impl FnOnce()) {
         self.note(|life| life.server_speaks = true);
         deal();
         self.note(|life| life.server_speaks = false);
     }
 
-    /// Takes a request out that the client cancels, and records its outcome. The end waits for it, so that the outcome is
+    /// Removes a request that the client cancels, and records its outcome. The end waits for it, so that the outcome is
     /// not lost. `cancel` must not wait for a peer.
     pub(crate) fn client_cancels<T>(&self, cancel: impl FnOnce() -> T) -> T {
         self.note(|life| life.client_cancels = true);
@@ -330,15 +330,15 @@ impl Link {
         cancelled
     }
 
-    /// Waits until a cancellation that is under way is recorded.
+    /// Waits until a cancellation in progress is recorded.
     pub(crate) fn wait_for_cancellation(&self) {
         let mut life = self.life.lock();
         self.lived.wait_while(&mut life, |life| life.client_cancels);
     }
 
-    /// Nothing more comes from the server: whatever it owes, it will never answer.
+    /// Notes the end of the server's output. Outstanding requests will never be answered.
     pub(crate) fn server_ended(&self) {
-        // Before the client hears of it, and perhaps ends because of it.
+        // Before the client is notified, and perhaps ends because of it.
         self.note(|life| {
             life.first.get_or_insert(End::Server);
             life.server_speaks = true;
@@ -351,7 +351,7 @@ impl Link {
         });
     }
 
-    /// The server does not read any more. It may still have answers on the way.
+    /// Notes that the server has stopped reading. It may still have answers in transit.
     pub(crate) fn server_deaf(&self) {
         self.to_server.kill();
         self.note(|life| {
@@ -359,7 +359,7 @@ impl Link {
         });
     }
 
-    /// The client does not read any more.
+    /// Notes that the client has stopped reading.
     pub(crate) fn client_deaf(&self) {
         self.to_client.kill();
         self.client_ended();
@@ -374,12 +374,12 @@ impl Link {
         self.to_server.kill();
     }
 
-    /// A request was answered: perhaps it was the last.
+    /// Wakes the end of the gateway after an answer, in case it was the last.
     pub(crate) fn settled(&self) {
         self.note(|_| {});
     }
 
-    /// Answers every outstanding request with an error and lets no more in. Calls in flight become unknown.
+    /// Answers every outstanding request with an error and accepts no more. Calls in flight become unknown.
     pub(crate) fn fail_outstanding(&self) {
         let fault = self.end_fault();
         let open = self.asked.lock().end();
@@ -391,7 +391,7 @@ impl Link {
             let Some(id) = client else {
                 continue;
             };
-            // Without waiting: there are only so many, and the end must not hang on a client that does not read.
+            // Without waiting: their number is bounded, and the end must not depend on a client that does not read.
             let line = error_line(Some(&id), fault).into_bytes();
             self.to_client.offer(line.len(), line, usize::MAX);
             let behind = self.asked.lock().take_behind(&id);
@@ -401,7 +401,7 @@ impl Link {
         }
     }
 
-    /// Waits until one end is over.
+    /// Waits until one side ends.
     pub(crate) fn wait_for_end(&self) -> End {
         let mut life = self.life.lock();
         loop {
@@ -412,14 +412,14 @@ impl Link {
         }
     }
 
-    /// Waits for `time`, or until the gateway begins to end. Returns whether it does.
+    /// Waits for `time`, or until the gateway begins to end. Returns `true` if it does.
     pub(crate) fn wait_while_it_runs(&self, time: Duration) -> bool {
         let mut life = self.life.lock();
         let _ = self.lived.wait_while_for(&mut life, |life| life.first.is_none(), time);
         life.first.is_some()
     }
 
-    /// Waits for what is still under way, for at most `limit`; once the gateway is stopped, for as long as that allows.
+    /// Waits for the work in progress: at most `limit`, or once the gateway is stopped, for its drain time.
     pub(crate) fn wait_for_rest(&self, limit: Duration) {
         let is_done = |life: &Life| {
             let is_over = life.server_ended
@@ -441,7 +441,7 @@ impl Link {
         let silent = life.calls_ended && life.server_ended;
         drop(life);
         if silent {
-            // Nobody is left who has anything to say to the client.
+            // No thread is left that could write to the client.
             self.to_client.close();
         }
         self.lived.notify_all();

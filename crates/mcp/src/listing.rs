@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 use countersign_core::ToolName;
 use parking_lot::{Condvar, Mutex};
 
-/// The longest pause between two questions that come to nothing, unless the wait for one is longer.
+/// Maximum pause after failed listings, unless the wait for one listing is longer.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 const MAX_DOUBLINGS: u32 = 16;
 
-/// Keeps track of which tools' definitions are known as they are now, and of the gateway's own question for them.
+/// Tracks the tools whose current definitions are known, and the gateway's own request for them.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     state: Mutex<State>,
@@ -17,20 +17,20 @@ pub(crate) struct Listing {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Counts the server's announcements that its tools have changed.
+    /// Number of times that the server announced changed tools.
     epoch: u64,
-    /// Disclosed tools whose definitions were seen, or were seen to be missing, in this epoch.
+    /// Disclosed tools whose definitions, or whose absence, were seen in this epoch.
     known: BTreeSet<ToolName>,
-    /// The last epoch in which the gateway's own question came to nothing, and when.
+    /// The last epoch in which a listing failed, and the time of that failure.
     failed: Option<(u64, Instant)>,
-    /// How many of its questions came to nothing one after another.
+    /// Number of failed listings in a row.
     failures: u32,
-    /// The gateway's own question that is open.
+    /// The gateway's own open request.
     question: Option<u64>,
     answer: Option<PageAnswer>,
 }
 
-/// Until when a list is waited for.
+/// End of the wait for a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
@@ -40,7 +40,7 @@ impl Deadline {
     }
 }
 
-/// How long the gateway waits before it asks again, after so many questions that came to nothing.
+/// Pause before the next listing, after this number of failed ones in a row.
 pub(crate) fn pause(wait: Duration, failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(MAX_DOUBLINGS);
     wait.saturating_mul(1 << doublings).min(MAX_PAUSE.max(wait))
@@ -51,10 +51,10 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// What came back to the gateway's own question.
+/// Answer to the gateway's own request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PageAnswer {
-    /// The tools of a page were noted; the cursor of the next page, if there is one.
+    /// The tools of the page were noted; `next` is the cursor of the next page, if any.
     Noted {
         tools: Vec<ToolName>,
         next: Option<String>,
@@ -71,14 +71,14 @@ impl Listing {
         self.state.lock().known.contains(tool)
     }
 
-    /// Says whether the gateway has asked in vain since the tools last changed.
+    /// Returns whether a listing has failed since the tools last changed.
     pub(crate) fn has_failed(&self) -> bool {
         let state = self.state.lock();
         state.failed.is_some_and(|(epoch, _)| epoch == state.epoch)
     }
 
-    /// Says whether the next question has to wait: as long as the first was waited for, and twice as long after each further one
-    /// that came to nothing.
+    /// Returns whether the next listing has to wait: after one failure as long as a listing may take, and twice as long after
+    /// each further one.
     pub(crate) fn is_paused(&self, wait: Duration) -> bool {
         let state = self.state.lock();
         state.failed.is_some_and(|(epoch, when)| {
@@ -86,7 +86,7 @@ impl Listing {
         })
     }
 
-    /// Notes that the gateway has asked in vain.
+    /// Notes that a listing failed.
     pub(crate) fn fail(&self) {
         let mut state = self.state.lock();
         state.failed = Some((state.epoch, now()));
@@ -98,15 +98,15 @@ impl Listing {
         self.state.lock().failures = 0;
     }
 
-    /// The server said that its tools have changed: nothing is known any more.
+    /// Forgets all definitions, because the server announced a change of its tools.
     pub(crate) fn forget(&self) {
         let mut state = self.state.lock();
         state.epoch = state.epoch.wrapping_add(1);
         state.known.clear();
     }
 
-    /// Notes that a tool's definition was seen in answer to a question of this epoch. An older answer may tell of
-    /// definitions from before the change, so it counts for nothing.
+    /// Notes that a tool's definition was seen in answer to a request of this epoch. An answer of an older epoch is ignored,
+    /// because its definitions may predate the change.
     pub(crate) fn note(&self, epoch: u64, tool: ToolName) {
         let mut state = self.state.lock();
         if state.epoch == epoch {
@@ -114,14 +114,14 @@ impl Listing {
         }
     }
 
-    /// The gateway asks its next question, under this number.
+    /// Opens the gateway's next request, under this number.
     pub(crate) fn ask(&self, serial: u64) {
         let mut state = self.state.lock();
         state.question = Some(serial);
         state.answer = None;
     }
 
-    /// Brings the answer to the open question; one to an older question changes nothing.
+    /// Delivers the answer to the open request. An answer to an older request changes nothing.
     pub(crate) fn deliver(&self, serial: u64, answer: PageAnswer) {
         let mut state = self.state.lock();
         if state.question == Some(serial) {
@@ -131,7 +131,7 @@ impl Listing {
         }
     }
 
-    /// Waits for the answer to the open question. No answer by the deadline is a failure.
+    /// Waits for the answer to the open request. No answer by the deadline is a failure.
     pub(crate) fn wait(&self, deadline: Deadline) -> PageAnswer {
         let mut state = self.state.lock();
         let left = deadline.0.saturating_duration_since(now());

@@ -1,7 +1,7 @@
-//! The members that messages carry which pass without being read. Any other would be a channel between client and server
-//! past the gate and the record.
+//! Known members of messages that pass without being interpreted. An unknown member would be a channel between client and
+//! server that bypasses the gate and the record.
 //!
-//! Source: MCP 2025-11-25, *Schema Reference*. Methods that the configuration adds are not looked at.
+//! Source: MCP 2025-11-25, *Schema Reference*. Methods that the configuration adds are not checked.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +11,30 @@ use crate::cut::{Edits, Place};
 use crate::era_2025;
 use crate::message::RpcId;
 
-/// What a member's value has to be.
+/// Constraint on a member's value.
 #[derive(Clone, Copy, Debug)]
 enum Fit {
     Any,
-    /// A text of at most so many bytes.
+    /// A text of at most this many bytes.
     Text(usize),
     Number,
-    /// A short text or a whole number, as of requests.
+    /// A short text or an integer, like the id of a request.
     Token,
     Level,
-    /// Metadata with known members alone.
+    /// Metadata with known members only.
     Meta,
 }
 
 type Members = &'static [(&'static str, Fit)];
 
-/// The longest text for people in a message that no gate decides on, in bytes.
+/// Maximum length of a human-readable text in a message that no gate decides on, in bytes.
 const MAX_NOTE: usize = 1_024;
 
 const NOTHING: Members = &[("_meta", Fit::Meta)];
 const META: Members =
     &[("progressToken", Fit::Token), ("traceparent", Fit::Text(64)), ("tracestate", Fit::Text(512))];
 
-/// Both ways, where both may send it.
+/// Known members by method, for both directions where both sides may send it.
 const METHODS: [(&str, Members); 14] = [
     (
         "initialize",
@@ -80,14 +80,14 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 /// The members of a message's params that its method does not have, or not with such a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Strange<'a> {
-    /// The method, as this file has it.
+    /// The method, as a static name of this table.
     pub(crate) method: &'static str,
     pub(crate) params: BTreeSet<&'a str>,
     pub(crate) meta: BTreeSet<&'a str>,
 }
 
 impl Strange<'_> {
-    /// Cuts them out of the message's line.
+    /// Cuts these members out of the message's line.
     pub(crate) fn cut<'a>(&self, edits: &mut Edits<'a>, line: &Place<'a>) {
         if let Some(params) = line.get("params") {
             edits.cut_members(&params, |name| self.params.contains(name));
@@ -98,8 +98,8 @@ impl Strange<'_> {
     }
 }
 
-/// Returns what has to be cut out of a message before it passes; `None` when it can pass as it is. The gateway's own metadata
-/// is not among it: that goes another way ([`era_2025::cut_ours`]).
+/// Returns the members to cut out of a message before it passes; `None` if it can pass unchanged. The gateway's own metadata
+/// is not included: [`era_2025::cut_ours`] removes it.
 pub(crate) fn strange<'a>(method: &str, params: Option<ValueRef<'a>>) -> Option<Strange<'a>> {
     let (method, known) = METHODS.iter().find(|(name, _)| *name == method)?;
     let params = params?;

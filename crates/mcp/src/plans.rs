@@ -1,4 +1,4 @@
-//! Plans through the gateway: submitted by the client, approved where they are to be, finished when they are done.
+//! Plans through the gateway: submitted by the client, approved where required, finished when they are done.
 
 use countersign_approval_token::{ApprovalToken, DenialReason};
 use countersign_audit_log::{CallRecord, Record, RecordedTool, Verdict};
@@ -20,10 +20,10 @@ use crate::session_end::advice;
 use crate::settings::PlanApprovals;
 use crate::submission::read_plan;
 
-/// The id under which a plan is on record that has no root: it could not be read or committed.
+/// Id in the record of a plan without a root: it could not be read or committed.
 const NO_ROOT: &str = "plan";
 
-/// Says no to a plan. Everything in it is for the client.
+/// Refusal of a plan. All fields are sent to the client.
 #[derive(Debug)]
 struct Refused {
     code: &'static str,
@@ -33,7 +33,7 @@ struct Refused {
     approval: Option<CallId>,
     record: Option<u64>,
     is_approval_spent: bool,
-    /// Reason that the person gave who denied it.
+    /// The approver's reason for the denial.
     reason: Option<DenialReason>,
 }
 
@@ -48,7 +48,7 @@ impl From<&StartPlanError> for Refused {
             StartPlanError::Plan(_) | StartPlanError::Commit(_) => {
                 (Retry::AfterChange, Some("a plan of the tool's form that the operator allows"))
             }
-            // Something came between that the gateway had taken care of.
+            // A concurrent change after the gateway's own checks.
             StartPlanError::Use(PlanUseError::Busy | PlanUseError::Link | PlanUseError::OtherRegistry) => {
                 (Retry::AfterChange, Some("the plan once more"))
             }
@@ -114,7 +114,7 @@ pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
     }
 }
 
-/// Asks for the plan's approval where it needs one, and starts it or puts it in the place of what has not run.
+/// Requests the plan's approval if it needs one, then starts the plan or amends the running one with it.
 fn change(link: &Link, plan: Plan, approvals: PlanApprovals) -> Result<Committed, Refused> {
     let kind = if plan.header().amends().is_some() { Kind::Amendment } else { Kind::Plan };
     let needed = needs_approval(link, &plan, kind, approvals);
@@ -132,19 +132,19 @@ fn change(link: &Link, plan: Plan, approvals: PlanApprovals) -> Result<Committed
         match &changed {
             Ok(_) => note(link, approvals.retire(id, None)),
             Err(StartPlanError::Refused(code)) => note(link, approvals.retire(id, Some(*code))),
-            // It is spent.
+            // The approval is spent.
             Err(StartPlanError::Unrecorded) => note(link, approvals.retire(id, None)),
             Err(_) => None,
         };
     }
-    // The gate has put its decision on record.
+    // The gate has recorded its decision.
     let root = changed.map_err(|error| Refused::from(&error))?;
     *link.last_step.lock() = Some(last_step);
     Ok(Committed { root: root.to_string(), steps, kind, on_breach: link.gate.on_breach() })
 }
 
-/// The plan that the client means. What it is for, and what it amends, is the gateway's to say. Nobody is asked to approve a plan
-/// of an agent that may do nothing, or for a goal that is over.
+/// Reads the plan that the client submits. The gateway sets its context and what it amends. A plan of an agent without
+/// authority, or for an expired goal, is refused before anyone is asked to approve it.
 fn read(link: &Link, call: &HeldCall) -> Result<Plan, StartPlanError> {
     let (gate, contract) = (&link.gate, link.gate.contract());
     let now = link.clock.now().map_err(|_| RejectionCode::Internal)?;
@@ -165,8 +165,8 @@ fn read(link: &Link, call: &HeldCall) -> Result<Plan, StartPlanError> {
     })
 }
 
-/// Says whether somebody has to approve the whole plan: an amendment, any plan where the operator says so, and one with a
-/// step that would need an approval of its own otherwise.
+/// Returns whether the whole plan needs an approval: an amendment does, every plan does if the operator requires it, and so
+/// does a plan with a step whose tool requires an approval that a plan's approval covers.
 fn needs_approval(link: &Link, plan: &Plan, kind: Kind, approvals: PlanApprovals) -> bool {
     let view = link.gate.registry().view();
     let is_covered = |rule: ApprovalRule| !matches!(rule, ApprovalRule::NotRequired | ApprovalRule::EachCall);
@@ -176,7 +176,7 @@ fn needs_approval(link: &Link, plan: &Plan, kind: Kind, approvals: PlanApprovals
         || rules.any(|rules| is_covered(rules.entry().approval()))
 }
 
-/// The approval that was given to exactly this plan; where there is none, it is asked for, and the plan is refused.
+/// Returns the approval of exactly this plan. If it is missing, requests it and refuses the plan.
 fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refused> {
     let code = RejectionCode::ApprovalRequired.as_str();
     let required = |approval, record| Refused {
@@ -212,7 +212,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     let refusals = link.gate.refusals();
     let unasked = entry(code);
     if !refusals.takes_question(unasked.time) {
-        // A question has an entry.
+        // A question needs a record of its own.
         refusals.add_call(&unasked, None);
         return Err(required(None, None));
     }
@@ -236,7 +236,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
         return Err(unrecorded());
     };
     match questions.filed() {
-        // Its root was asked about before, and approved or never answered: only another plan is another question.
+        // A question about this root exists, approved or never answered. Only another plan is another question.
         Some(Err(_)) => Err(Refused {
             retry: Retry::AfterChange,
             unlock: Some("a plan that was not asked about before"),
@@ -246,7 +246,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     }
 }
 
-/// Refuses a plan that a person denied.
+/// Refuses a plan that an approver denied.
 fn denied(record: Option<u64>, reason: Option<DenialReason>) -> Refused {
     Refused {
         code: RejectionCode::ApprovalDenied.as_str(),
@@ -260,12 +260,12 @@ fn denied(record: Option<u64>, reason: Option<DenialReason>) -> Refused {
     }
 }
 
-/// Refuses a plan whose refusal cannot be put on record.
+/// Refuses a plan whose refusal cannot be recorded.
 fn unrecorded() -> Refused {
     Refused::from(&StartPlanError::Refused(RejectionCode::AuditUnavailable))
 }
 
-/// Refuses a plan that the gate was not asked to start, and puts that on record.
+/// Refuses a plan before it reaches the gate, and records the refusal.
 fn refuse(link: &Link, args: Digest, error: &StartPlanError) -> Refused {
     let reason = error.to_string();
     match record_refused(link, None, args, error.code(), &reason) {
@@ -274,13 +274,13 @@ fn refuse(link: &Link, args: Digest, error: &StartPlanError) -> Refused {
     }
 }
 
-/// Finishes the plan if it is done: its root is recomputed, and the gate puts on record that it was found again. What the steps
-/// returned goes to nobody: the client had each result when it came.
+/// Finishes the plan if it is done: its root is recomputed, and the gate records that it is the same. The results of the steps
+/// are dropped here: the client received each one when it came.
 pub(crate) fn finish(link: &Link) {
     let _ = link.gate.finish_plan();
 }
 
-/// Finishes the plan if nothing more can come of it.
+/// Finishes the plan if it has no call left.
 pub(crate) fn finish_if_over(link: &Link) {
     let is_over = link.last_step.lock().as_ref().is_some_and(LastStep::is_over);
     if is_over {
@@ -288,7 +288,7 @@ pub(crate) fn finish_if_over(link: &Link) {
     }
 }
 
-/// Records the refusal of a plan, as the gate does for those that it is asked to start.
+/// Records the refusal of a plan, as the gate does for the plans that it is asked to start.
 fn record_refused(
     link: &Link,
     root: Option<Digest>,

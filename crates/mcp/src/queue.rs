@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Hands items from several threads to one, in order, and holds only so much at a time.
+/// Bounded queue from several threads to one, in order.
 ///
-/// Each peer's output goes through one of these and one writing thread, so that lines stay whole and a thread that
-/// reads from a peer never blocks on writing to the same peer.
+/// Each peer's output goes through one queue and one writing thread, so lines stay whole and a thread that reads from a
+/// peer never blocks on writing to the same peer.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
@@ -18,30 +18,30 @@ pub(crate) struct Queue<T> {
 struct State<T> {
     items: VecDeque<(usize, T)>,
     weight: usize,
-    /// The taker has an item in hand.
+    /// The consumer is processing an item.
     busy: bool,
-    /// Nothing more comes in; what is in still goes out.
+    /// Accepts no more items; the queued ones are still taken.
     closed: bool,
-    /// Nothing goes out any more.
+    /// Returns no more items.
     dead: bool,
 }
 
 impl<T> Queue<T> {
-    /// Makes a queue that takes items until their weights reach `room`. One item is always taken, however heavy.
+    /// Creates a queue with capacity `room`, the sum of the items' weights. A single item always fits, however heavy.
     pub(crate) fn new(room: usize) -> Self {
         let state = State { items: VecDeque::new(), weight: 0, busy: false, closed: false, dead: false };
         Self { state: Mutex::new(state), changed: Condvar::new(), room }
     }
 
-    /// Puts an item in, and waits for room first. Says whether it went in: not into a closed queue.
+    /// Waits for room and adds an item. Returns `false` if the queue is closed.
     pub(crate) fn push(&self, weight: usize, item: T) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |s| !s.closed && !s.fits(weight, self.room));
         self.put(state, weight, item)
     }
 
-    /// Puts an item in without waiting, whether there is room or not, unless `most` items are in already. Says whether
-    /// it went in. The caller sees to it that such items are few and small.
+    /// Adds an item without waiting for room, unless `most` items are queued already. Returns whether it was added. The
+    /// caller must ensure that such items are few and small.
     pub(crate) fn offer(&self, weight: usize, item: T, most: usize) -> bool {
         let state = self.state.lock();
         if state.items.len() >= most {
@@ -61,7 +61,7 @@ impl<T> Queue<T> {
         true
     }
 
-    /// Takes the oldest item out, and waits for one; `None` when there will be no more. For one thread only.
+    /// Waits for the oldest item and removes it; returns `None` at the end of the queue. For one thread only.
     pub(crate) fn take(&self) -> Option<T> {
         let mut state = self.state.lock();
         state.busy = false;
@@ -75,19 +75,19 @@ impl<T> Queue<T> {
         Some(item)
     }
 
-    /// Says whether all that went in was taken and dealt with.
+    /// Returns whether all items were taken and processed.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.lock();
         !state.busy && state.items.is_empty()
     }
 
-    /// Lets nothing more in.
+    /// Closes the queue to new items.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Lets nothing more in and throws away what is in.
+    /// Closes the queue and discards its items.
     pub(crate) fn kill(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -99,7 +99,7 @@ impl<T> Queue<T> {
         drop(items);
     }
 
-    /// Takes out all that is left.
+    /// Removes and returns all remaining items.
     pub(crate) fn drain(&self) -> Vec<T> {
         let mut state = self.state.lock();
         state.weight = 0;
@@ -109,7 +109,7 @@ impl<T> Queue<T> {
         items.into_iter().map(|(_, item)| item).collect()
     }
 
-    /// Waits until all that went in was taken and dealt with, for at most `limit`.
+    /// Waits until all items were taken and processed, for at most `limit`.
     pub(crate) fn wait_idle(&self, limit: Duration) {
         let mut state = self.state.lock();
         let busy = |s: &mut State<T>| !s.dead && (s.busy || !s.items.is_empty());

@@ -1,4 +1,4 @@
-//! Refused messages on their way to the record: in a thread of its own, and beyond their rate as a sum.
+//! Recording of refused messages: in a thread of its own, and as a sum beyond their rate limit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,17 +14,18 @@ use crate::fault::Fault;
 use crate::link::Link;
 use crate::queue::Queue;
 
-/// How many refusals may wait to be recorded. A message beyond is counted in the sum, and a client with so many unread calls waits.
+/// Maximum number of refusals that wait to be recorded. A further message is counted in the sum; a further refused call makes
+/// the client wait.
 const MAX_WAITING: usize = 4_096;
 
 /// A refusal that waits to be recorded.
 struct Job {
-    /// Counts it in the sum where the end comes first.
+    /// Row that counts the refusal in the sum if the end comes first.
     row: RefusedRow,
     work: Box<dyn FnOnce(&Link) + Send>,
 }
 
-/// What waits to be recorded, and the sum of messages beyond the rate.
+/// Refusals that wait to be recorded, and the sum of messages beyond the rate limit.
 pub(crate) struct Recording {
     jobs: Queue<Job>,
     refused: Refusals,
@@ -35,7 +36,7 @@ impl Recording {
         Self { jobs: Queue::new(MAX_WAITING), refused }
     }
 
-    /// Ends the thread. The rest stays unrecorded.
+    /// Ends the thread. The remaining refusals stay unrecorded.
     pub(crate) fn kill(&self) {
         self.jobs.kill();
     }
@@ -46,17 +47,17 @@ impl Recording {
     }
 }
 
-/// Records what waits, one after the other.
+/// Records the waiting refusals, one after another.
 pub(crate) fn record_refusals(link: &Link) {
     while let Some(job) = link.recording.jobs.take() {
-        // What the host gave, ids of calls for one, may panic.
+        // A callback of the host, such as the one for call ids, may panic.
         let _ = catch_unwind(AssertUnwindSafe(|| (job.work)(link)));
     }
 }
 
 impl Link {
-    /// Has a refused message recorded, and never waits for that. A record that fails changes nothing here, since the message is
-    /// refused already; the gate, which shares the sink, notices for itself.
+    /// Queues a refused message for the record without waiting. A failed record changes nothing here, since the message is
+    /// refused already; the gate, which shares the sink, notices the failure itself.
     pub(crate) fn record(&self, direction: Direction, method: Option<&str>, fault: Fault) {
         let now = self.now();
         let Recording { jobs, refused } = &self.recording;
@@ -87,10 +88,10 @@ impl Link {
         record
     }
 
-    /// Records the server as it described itself in the handshake. A session's own entry is older than that.
+    /// Records the server's own description from the handshake. The session's own entry precedes it.
     ///
     /// # Errors
-    /// [`Fault::Unrecorded`]: the handshake fails then, since the client would get what is not on record.
+    /// [`Fault::Unrecorded`]: the handshake then fails, since the client would receive an unrecorded description.
     pub(crate) fn record_server(&self, result: ValueRef<'_>, dropped: Option<Fault>) -> Result<(), Fault> {
         let session = self.gate.contract().session().clone();
         let mut record = ServerRecord::new(self.now(), session, self.settings.server().clone());
@@ -101,8 +102,8 @@ impl Link {
         self.keep(&Record::Server(record)).map(drop).ok_or(Fault::Unrecorded)
     }
 
-    /// Refuses a call of the client's for this fault in the thread that records, so that the one that reads the client does not
-    /// wait for a sync. Where the end comes first, the refusal is in the sum.
+    /// Refuses a client's call for a fault, in the recording thread, so that the thread that reads the client does not wait for a
+    /// sync. If the end comes first, the refusal is counted in the sum.
     pub(crate) fn refuse_later(&self, fault: Fault, work: impl FnOnce(&Self) + Send + 'static) {
         let Recording { jobs, refused } = &self.recording;
         let row = row_of(Direction::ToServer, fault);
@@ -111,7 +112,7 @@ impl Link {
         }
     }
 
-    /// Records the refusal of a plan, or adds it to the sum of those beyond the rate: then it has no number.
+    /// Records the refusal of a plan, or beyond the rate limit adds it to the sum; then it has no record number.
     pub(crate) fn keep_refusal(&self, record: CallRecord) -> Result<Option<u64>, ()> {
         let refusals = self.gate.refusals();
         if refusals.takes(record.time) {
@@ -121,23 +122,23 @@ impl Link {
         Ok(None)
     }
 
-    /// Records the sums that are due. A call that would do it may never come.
+    /// Records the sums that are due, because a call that would trigger it may never come.
     pub(crate) fn record_due_sums(&self) {
         let now = self.now();
         for refused in [self.gate.refusals(), &self.recording.refused] {
             if refused.is_due(now) {
-                // It is kept where that fails, and tried again.
+                // On failure the sum is kept and written again later.
                 let _ = refused.write(now);
             }
         }
     }
 
-    /// Records the session's end. Where that fails, there is none: the sink tells the operator why.
+    /// Records the session's end. On failure the record has no end, and the sink reports the cause to the operator.
     pub(crate) fn end_session(&self, reason: EndReason) {
         let _ = self.gate.end_session(reason);
     }
 
-    /// Records what waits and what was summed, for at most `limit`. Later refusals are in a sum.
+    /// Records the waiting refusals and the sums, for at most `limit`. Later refusals are counted in a sum.
     pub(crate) fn end_recording(&self, limit: std::time::Duration) {
         let Recording { jobs, refused } = &self.recording;
         jobs.close();

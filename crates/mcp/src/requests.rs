@@ -4,13 +4,13 @@ use crate::fault::Fault;
 use crate::message::RpcId;
 use crate::table::{Answered, Cancel, Table};
 
-/// How many refusals may wait for an id that is in use.
+/// Maximum number of refusals that wait for an id in use.
 const MAX_BEHIND: usize = 64;
 
-/// The requests that the server has yet to answer: the client's, and the gateway's own.
+/// The requests that the server has yet to answer: the client's and the gateway's own.
 ///
-/// Towards the server each has an id of the gateway's, a random prefix and a number that is never used again. So a late answer
-/// counts for no other request, however many were cancelled, and no id that a client chooses meets one of the gateway's.
+/// Each has an id of the gateway's towards the server: a random prefix and a number that is never reused. So a late answer
+/// matches no other request, however many were cancelled, and no client's id collides with one of the gateway's.
 #[derive(Debug)]
 pub(crate) struct Requests<T> {
     prefix: Box<str>,
@@ -20,26 +20,26 @@ pub(crate) struct Requests<T> {
     behind: Vec<(RpcId, String)>,
 }
 
-/// A request that is outstanding.
+/// An outstanding request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request<T> {
-    /// The id that the client chose; nothing for a request of the gateway's own.
+    /// The id that the client chose; `None` for the gateway's own request.
     pub(crate) client: Option<RpcId>,
     pub(crate) what: T,
 }
 
-/// When the answer to a refused request may go out.
+/// When the answer to a refused request may be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Now(String),
     /// Once no other request uses the id.
     Later,
-    /// Too many wait already.
+    /// Never: too many wait already.
     Never,
 }
 
 impl<T> Requests<T> {
-    /// Makes a table whose ids begin with `prefix`, which the server must not be able to meet elsewhere.
+    /// Creates a table whose ids begin with `prefix`, which the server must not be able to meet elsewhere.
     pub(crate) fn new(prefix: &str, limit: usize) -> Self {
         Self {
             prefix: prefix.into(),
@@ -55,23 +55,23 @@ impl<T> Requests<T> {
         RpcId::Text(format!("{}-{serial}", self.prefix).into())
     }
 
-    /// Takes the next number. It is used once.
+    /// Reserves the next number. Each is used once.
     pub(crate) const fn reserve(&mut self) -> u64 {
         self.last = self.last.saturating_add(1);
         self.last
     }
 
-    /// Enters a request of the client that is written at once.
+    /// Adds a client request that is written at once.
     pub(crate) fn open(&mut self, client: RpcId, what: T) -> Result<u64, Fault> {
         self.enter(client, what, Table::open)
     }
 
-    /// Enters a request of the client that waits for a decision.
+    /// Adds a client request that waits for a decision.
     pub(crate) fn hold(&mut self, client: RpcId, what: T) -> Result<u64, Fault> {
         self.enter(client, what, Table::hold)
     }
 
-    /// Enters a request of the gateway's own, under a reserved number.
+    /// Adds a request of the gateway's own, under a reserved number.
     pub(crate) fn open_own(&mut self, serial: u64, what: T) -> Result<(), Fault> {
         self.table.open(serial, Request { client: None, what })
     }
@@ -91,7 +91,7 @@ impl<T> Requests<T> {
         Ok(serial)
     }
 
-    /// Says whether an answer under this id would be taken for another request's.
+    /// Returns whether an answer under this id would be taken for that of another request.
     pub(crate) fn is_in_use(&self, client: &RpcId) -> bool {
         self.by_client.contains_key(client)
     }
@@ -100,29 +100,29 @@ impl<T> Requests<T> {
         self.table.is_empty()
     }
 
-    /// Says whether the request still waits for its decision.
+    /// Returns whether the request still waits for its decision.
     pub(crate) fn is_held(&self, serial: u64) -> bool {
         self.table.is_held(&serial)
     }
 
-    /// The held request may be written ([`Table::release`]).
+    /// Allows the held request to be written ([`Table::release`]).
     pub(crate) fn release(&mut self, client: &RpcId, serial: u64, what: T) -> Result<(), T> {
         let request = Request { client: Some(client.clone()), what };
         self.table.release(&serial, request).map_err(|request| request.what)
     }
 
-    /// The released request was written. Gives the cancellation that overtook it.
+    /// Marks the released request as written. Returns the cancellation that overtook it.
     pub(crate) fn sent(&mut self, serial: u64) -> Option<Vec<u8>> {
         self.table.sent(&serial)
     }
 
-    /// Takes a request out, whatever its state: it is answered by the gateway itself. Nothing when it is gone.
+    /// Removes a request in any state, so that the gateway can answer it. Returns `None` if it is already gone.
     pub(crate) fn withdraw(&mut self, serial: u64) -> Option<T> {
         let request = self.table.withdraw(&serial)?;
         Some(self.gone(request).what)
     }
 
-    /// Takes out what an answer under this id of the gateway's belongs to.
+    /// Removes the request that an answer under this gateway id belongs to.
     pub(crate) fn answer(&mut self, wire: &RpcId) -> Answered<Request<T>> {
         match self.serial(wire).map(|serial| self.table.answer(&serial)) {
             Some(Answered::Open(request)) => Answered::Open(self.gone(request)),
@@ -136,7 +136,7 @@ impl<T> Requests<T> {
         self.by_client.get(client).copied()
     }
 
-    /// Takes out what the client cancels, if `may` lets it be cancelled. `line` tells the server, under the gateway's id.
+    /// Removes the request that the client cancels, if `may` allows it. `line` cancels it at the server, under the gateway's id.
     pub(crate) fn cancel(&mut self, serial: u64, line: &[u8], may: impl Fn(&T) -> bool) -> Cancel<T> {
         match self.table.cancel(&serial, line, |request| may(&request.what)) {
             Cancel::Pass(request) => Cancel::Pass(self.gone(request).what),
@@ -146,7 +146,7 @@ impl<T> Requests<T> {
         }
     }
 
-    /// Puts the answer to a refused request behind that of the one that uses its id.
+    /// Queues the answer to a refused request behind the answer to the request that uses its id.
     pub(crate) fn answer_behind(&mut self, client: &RpcId, line: String) -> Turn {
         if !self.is_in_use(client) {
             return Turn::Now(line);
@@ -158,18 +158,18 @@ impl<T> Requests<T> {
         Turn::Later
     }
 
-    /// The answers that waited for this id, oldest first.
+    /// Removes the answers that waited for this id, and returns them oldest first.
     pub(crate) fn take_behind(&mut self, client: &RpcId) -> Vec<String> {
         self.behind.extract_if(.., |(id, _)| id == client).map(|(_, line)| line).collect()
     }
 
-    /// The server is gone: takes everything out and lets nothing more in.
+    /// Ends the table, because the server is gone: removes and returns all requests and accepts no more.
     pub(crate) fn end(&mut self) -> Vec<Request<T>> {
         self.by_client.clear();
         self.table.end()
     }
 
-    /// From here on the client may use the id again.
+    /// Frees the client's id of a removed request.
     fn gone(&mut self, request: Request<T>) -> Request<T> {
         if let Some(client) = &request.client {
             self.by_client.remove(client);

@@ -1,4 +1,4 @@
-//! The answers to calls that are the gateway's own: refusals, and plans that were committed.
+//! The gateway's own answers to calls: refusals, and committed plans.
 
 use countersign_approval_token::DenialReason;
 use countersign_committed_plan::OnBreach;
@@ -10,31 +10,31 @@ use crate::era_2025::{DECISION, PLAN};
 use crate::message::{RpcId, result_line};
 use crate::session_end::advice;
 
-/// Texts of a refusal for the client. Nothing in it comes from the arguments or from inside; the reason for a denial is a person's
-/// own text.
+/// Texts of a refusal for the client. None comes from the arguments or from internal state, except that the reason for a
+/// denial is the approver's own text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal<'a> {
     pub(crate) code: &'a str,
     pub(crate) message: &'a str,
     pub(crate) retry: &'a str,
     pub(crate) unlock: Option<&'a str>,
-    /// A sentence of the gateway's beside the gate's.
+    /// The gateway's own sentence beside the gate's.
     pub(crate) advice: Option<&'static str>,
     pub(crate) approval_id: Option<&'a str>,
     pub(crate) call_id: Option<&'a str>,
-    /// Whether the text says the call's id, too. A model reads the text and may never see the metadata.
+    /// Whether the text names the call's id too. A model reads the text and may never see the metadata.
     pub(crate) tells_call_id: bool,
     pub(crate) record: Option<u64>,
     /// Whether the call used up its approval before it was refused.
     pub(crate) is_approval_spent: bool,
     /// Whether the call used up its attestations before it was refused.
     pub(crate) is_attestation_spent: bool,
-    /// Reason that the person gave who denied the call.
+    /// The approver's reason for denying the call.
     pub(crate) reason: Option<&'a DenialReason>,
 }
 
 impl<'a> Refusal<'a> {
-    /// What a code says of itself, about the call with that id.
+    /// Creates the refusal of a call with a code's fixed texts.
     pub(crate) fn of(code: RejectionCode, call_id: &'a str) -> Self {
         Self {
             code: code.as_str(),
@@ -53,7 +53,7 @@ impl<'a> Refusal<'a> {
     }
 }
 
-/// Says whether what would help names the call: somebody approves it or attests to it under its id.
+/// Returns whether the remedy names the call: an approval of it, or an attestation to it, under its id.
 const fn is_unlocked_by_name(code: RejectionCode) -> bool {
     matches!(
         code,
@@ -69,10 +69,10 @@ const fn is_unlocked_by_name(code: RejectionCode) -> bool {
     )
 }
 
-/// The answer to a refused call: a result, so that the model reads it, that says it is an error.
+/// Builds the answer to a refused call: a result, which the model reads, marked as an error.
 pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
     let mut text = format!("Refused by Countersign: {}. {}.", refusal.code, refusal.message);
-    // Invisible characters and quotes escaped: the text cannot end early, and is taken for no more than it is.
+    // Invisible characters and quotes are escaped, so the text cannot end early or pass for more than a quotation.
     let reason = refusal.reason.map(|reason| escape_hidden(reason.as_str()).replace('"', "\\u{22}"));
     if let Some(reason) = &reason {
         text.push_str(&format!(" The person who refused it wrote: \"{reason}\"."));
@@ -114,7 +114,7 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
     result_line(id, &result)
 }
 
-/// A plan that the gate holds the session to from now on.
+/// A plan to which the session is now committed.
 #[derive(Clone, Debug)]
 pub(crate) struct Committed {
     pub(crate) root: String,
@@ -123,15 +123,15 @@ pub(crate) struct Committed {
     pub(crate) on_breach: OnBreach,
 }
 
-/// Whether a plan is the session's first.
+/// Whether a plan is the session's first or an amendment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plan,
-    /// It took the place of the steps that had not run.
+    /// It replaced the steps that had not run.
     Amendment,
 }
 
-/// The answer to a plan that was committed.
+/// Builds the answer to a committed plan.
 pub(crate) fn committed_line(id: &RpcId, plan: &Committed) -> String {
     let (root, steps) = (&plan.root, plan.steps);
     let what = match plan.kind {

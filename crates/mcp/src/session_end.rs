@@ -1,4 +1,4 @@
-//! The end of the session's time: the session is renewed, or the client and the operator are notified, once.
+//! Expiry of the session: it is renewed, or the client and the operator are notified once.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,19 +14,19 @@ use crate::fault::Fault;
 use crate::link::Link;
 use crate::notice::GatewayNotice;
 
-/// How long the clock is not looked at. A machine that slept is noticed that late.
+/// Interval of the clock checks. After a suspend of the machine, expiry is noticed with at most this delay.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Text for the client beside the gate's own sentence: a host goes on asking for a "new session" that only it can open.
+/// Sentence for the client beside the gate's own: a host keeps asking for a "new session" that only it can open.
 const ADVICE: &str = "Start this server again in the MCP client to open a new session";
 
 /// Code of the notice that a session was renewed.
 const RENEWED: &str = "SESSION_RENEWED";
 
-/// Negotiates the session anew.
+/// Negotiates a new contract for the session.
 pub(crate) type Renewal = Box<dyn Fn(Timestamp) -> Result<SessionContract, GatewayNotice> + Send + Sync>;
 
-/// What client and operator know of the contract in force.
+/// State of the contract in force that client and operator were notified of.
 #[derive(Debug)]
 pub(crate) struct ContractNews {
     /// Whether they were notified of its end.
@@ -46,7 +46,7 @@ impl ContractNews {
     }
 }
 
-/// Looks at the session's time, and records the sums of refusals that are due, until the gateway ends.
+/// Checks the session's expiry, and records the sums of refusals that are due, until the gateway ends.
 pub(crate) fn watch_session(link: &Link) {
     loop {
         look_at_session(link);
@@ -57,8 +57,8 @@ pub(crate) fn watch_session(link: &Link) {
     }
 }
 
-/// Renews a session whose time is over, where the host wants that. Otherwise, and where that fails, notifies of the end once; a
-/// renewal that failed is tried again at the next look.
+/// Renews an expired session if the host set up renewal. Without it, or if it fails, notifies of the end once; a failed
+/// renewal is tried again at the next check.
 pub(crate) fn look_at_session(link: &Link) {
     if !is_over(link) {
         return;
@@ -91,7 +91,7 @@ fn renew(link: &Link, negotiate: &Renewal) -> Result<(), GatewayNotice> {
         let contract = negotiate(link.now())?;
         link.gate.renew(contract).map_err(|error| not_renewed(error.code(), &error.to_string()))
     };
-    // Registry and record are the host's.
+    // Registry and record are the host's code.
     catch_unwind(AssertUnwindSafe(renewed))
         .unwrap_or_else(|_| Err(not_renewed(Fault::Internal.code(), "negotiation panicked")))
 }
@@ -106,13 +106,13 @@ fn renewed(link: &Link, news: &mut ContractNews) {
     );
     link.notify_of(&GatewayNotice::new(RENEWED, text));
     if before.is_end_announced || before.tools != news.tools {
-        // The gate has forgotten definitions of tools that the contract before disclosed alone.
+        // The gate has forgotten the definitions of tools that only the previous contract disclosed.
         link.listing.forget();
         announce_tools(link);
     }
 }
 
-/// Tells the client to list the tools again.
+/// Notifies the client that the list of tools has changed.
 fn announce_tools(link: &Link) {
     if link.handshake.is_done() {
         let line = era_2025::tools_changed_line();
@@ -124,8 +124,8 @@ fn is_over(link: &Link) -> bool {
     link.clock.now().is_ok_and(|now| now >= link.gate.contract().expires())
 }
 
-/// Until when a denial of this counts: as long as the session can last. One that is renewed has no end of its own, but the act
-/// names the registry's version, under which no call passes once it has expired.
+/// End of the time in which a denial of this request counts: as long as the session can last. A renewed session has no end of
+/// its own, but the act names the registry's version, under which no call passes after its expiry.
 pub(crate) fn denial_ends(link: &Link, request: &ApprovalRequest) -> Timestamp {
     let contract_ends = request.session_ends();
     if link.renewal.is_none() {
@@ -135,7 +135,7 @@ pub(crate) fn denial_ends(link: &Link, request: &ApprovalRequest) -> Timestamp {
     contract_ends.max(view.snapshot().expires().saturating_add(view.snapshot().skew()))
 }
 
-/// What a refused client can do, where only the client itself can.
+/// Remedy for a refusal that only the client can apply.
 pub(crate) fn advice(code: RejectionCode) -> Option<&'static str> {
     (code == RejectionCode::ContractExpired).then_some(ADVICE)
 }

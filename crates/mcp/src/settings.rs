@@ -6,17 +6,17 @@ use countersign_tool_gate::{PLAN_TOOL, RefusalRate};
 
 use crate::error::SettingsError;
 
-/// The longest line that any setting allows, as the strict reader's own cap: 256 MiB.
+/// Upper bound of the line limits, equal to the strict reader's own cap: 256 MiB.
 const MAX_LINE: usize = 256 << 20;
-/// The most outstanding requests that any setting allows.
+/// Upper bound of the limit on outstanding requests.
 const MAX_OUTSTANDING: usize = 1 << 16;
-/// The longest wait that any setting allows: an hour.
+/// Upper bound of the wait limits: one hour.
 const MAX_WAIT: Millis = Millis::from_secs(3_600);
-/// The longest time to approve that any setting allows: 30 days.
+/// Upper bound of the time to approve: 30 days.
 const MAX_TTL: Millis = Millis::from_secs(30 * 86_400);
 const MAX_METHOD_BYTES: usize = 128;
 
-/// What one gateway lets through, besides what MCP's handshake era needs for tools.
+/// Settings of one gateway. Further methods pass in addition to those that MCP's handshake era needs for tools.
 ///
 /// ```
 /// use countersign_core::ServerName;
@@ -37,19 +37,19 @@ pub struct GatewaySettings {
     refused_messages: RefusalRate,
 }
 
-/// Which of the plans that a client submits a person has to approve as a whole. An amendment always.
+/// Which submitted plans need an approval as a whole. An amendment always does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanApprovals {
-    /// Those with a step to a tool whose rule asks for an approval that a plan's counts for.
+    /// Plans with a step to a tool whose rule requires an approval that a plan's approval covers.
     #[default]
     WhereNeeded,
-    /// All of them.
+    /// All plans.
     Always,
 }
 
 impl GatewaySettings {
-    /// Settings for one server: no further methods, default limits, approvals that may be waited for ten minutes.
+    /// Creates settings for one server: no further methods, default limits, and ten minutes to approve a call.
     #[must_use]
     pub const fn new(server: ServerName) -> Self {
         Self {
@@ -63,19 +63,19 @@ impl GatewaySettings {
         }
     }
 
-    /// Lets one more method pass from the client to the server, under its exact name. Nobody checks what it does.
+    /// Allows one more method from the client to the server, by its exact name. Its messages are not checked.
     ///
     /// # Errors
-    /// [`SettingsError::Method`] when that is no method's name.
+    /// [`SettingsError::Method`] if `method` is not a valid method name.
     pub fn allow_client_method(mut self, method: &str) -> Result<Self, SettingsError> {
         self.client_methods.insert(check_method(method)?);
         Ok(self)
     }
 
-    /// Lets one more method pass from the server to the client, under its exact name. Nobody checks what it does.
+    /// Allows one more method from the server to the client, by its exact name. Its messages are not checked.
     ///
     /// # Errors
-    /// [`SettingsError::Method`] when that is no method's name.
+    /// [`SettingsError::Method`] if `method` is not a valid method name.
     pub fn allow_server_method(mut self, method: &str) -> Result<Self, SettingsError> {
         self.server_methods.insert(check_method(method)?);
         Ok(self)
@@ -91,13 +91,13 @@ impl GatewaySettings {
     /// Sets how long a call that needs an approval may wait for it.
     ///
     /// # Errors
-    /// [`SettingsError::Limit`] for nothing or above 30 days.
+    /// [`SettingsError::Limit`] for zero or above 30 days.
     pub fn with_approval_ttl(mut self, ttl: Millis) -> Result<Self, SettingsError> {
         self.approval_ttl = within_time("the time to approve, in milliseconds,", ttl, MAX_TTL)?;
         Ok(self)
     }
 
-    /// Sets how many refused messages that are no calls have an entry of their own on record: by default 50, then 5 a second
+    /// Sets the rate up to which refused messages other than calls are recorded individually: by default 50, then 5 a second
     /// ([`RefusalRate::MESSAGES`]). All others are counted in one entry at least every 10 s.
     #[must_use]
     pub const fn with_refused_messages(mut self, rate: RefusalRate) -> Self {
@@ -105,10 +105,10 @@ impl GatewaySettings {
         self
     }
 
-    /// Lets the client submit plans, through a tool of the gateway's own, `countersign.submit_plan`.
+    /// Lets the client submit plans through the gateway's own tool, `countersign.submit_plan`.
     ///
     /// # Errors
-    /// [`SettingsError::Server`] where the server is called `countersign`: an approver could not tell a plan from a call.
+    /// [`SettingsError::Server`] if the server is called `countersign`: an approver could not distinguish a plan from a call.
     pub fn with_plans(mut self, approvals: PlanApprovals) -> Result<Self, SettingsError> {
         if self.server.as_str() == PLAN_TOOL.0 {
             return Err(SettingsError::Server);
@@ -117,7 +117,7 @@ impl GatewaySettings {
         Ok(self)
     }
 
-    /// The server's name, as the registry knows it.
+    /// The server's name in the registry.
     #[must_use]
     pub const fn server(&self) -> &ServerName {
         &self.server
@@ -154,9 +154,9 @@ fn check_method(method: &str) -> Result<Box<str>, SettingsError> {
     if fits { Ok(method.into()) } else { Err(SettingsError::Method) }
 }
 
-/// Bounds what a peer can make the gateway hold, and how long it waits.
+/// Bounds on the data that a peer can make the gateway hold, and on its waits.
 ///
-/// While one line is read, about 25 bytes may be held for each byte of it.
+/// While a line is read, the gateway may hold about 25 bytes for each byte of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewayLimits {
     client_line: usize,
@@ -166,7 +166,7 @@ pub struct GatewayLimits {
     drain: Millis,
 }
 
-/// 4 MiB for a client's line (four times the arguments' limit), 16 MiB for a server's (pictures come as base64), 1,024
+/// 4 MiB for a client's line (four times the arguments' limit), 16 MiB for a server's (images come as base64), 1,024
 /// outstanding requests each way, 10 s for the server to list its tools, 10 s to deliver answers after the client left.
 impl Default for GatewayLimits {
     fn default() -> Self {
@@ -183,7 +183,7 @@ impl GatewayLimits {
         drain: Millis::from_secs(10),
     };
 
-    /// Sets the longest line from the client, in bytes.
+    /// Sets the maximum length of a line from the client, in bytes.
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for 0 or above 256 MiB.
@@ -191,7 +191,7 @@ impl GatewayLimits {
         Ok(Self { client_line: within("the client line limit", bytes, MAX_LINE)?, ..self })
     }
 
-    /// Sets the longest line from the server, in bytes.
+    /// Sets the maximum length of a line from the server, in bytes.
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for 0 or above 256 MiB.
@@ -199,7 +199,7 @@ impl GatewayLimits {
         Ok(Self { server_line: within("the server line limit", bytes, MAX_LINE)?, ..self })
     }
 
-    /// Sets how many requests may be unanswered at once, each way.
+    /// Sets the maximum number of outstanding requests, each way.
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for 0 or above 65,536.
@@ -213,7 +213,7 @@ impl GatewayLimits {
     /// Sets how long a call waits for the server to list its tools, all pages together.
     ///
     /// # Errors
-    /// [`SettingsError::Limit`] for nothing or above an hour.
+    /// [`SettingsError::Limit`] for zero or above one hour.
     pub fn with_list_wait(self, wait: Millis) -> Result<Self, SettingsError> {
         Ok(Self {
             list_wait: within_time("the wait for the tool list, in milliseconds,", wait, MAX_WAIT)?,
@@ -221,10 +221,10 @@ impl GatewayLimits {
         })
     }
 
-    /// Sets how long answers are delivered after the client has ended its input.
+    /// Sets how long answers are still delivered after the client has ended its input.
     ///
     /// # Errors
-    /// [`SettingsError::Limit`] for nothing or above an hour.
+    /// [`SettingsError::Limit`] for zero or above one hour.
     pub fn with_drain(self, wait: Millis) -> Result<Self, SettingsError> {
         Ok(Self { drain: within_time("the drain time, in milliseconds,", wait, MAX_WAIT)?, ..self })
     }

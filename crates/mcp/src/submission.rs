@@ -1,4 +1,4 @@
-//! The gateway's own tool, by which a client submits a plan, and how plans are read from JSON.
+//! The gateway's own tool, with which a client submits a plan, and the parser of plans in JSON.
 
 use countersign_canonical_json::{Kind, Limits, Recipe, ValueRef, read};
 use countersign_committed_plan::{CommitError, Plan, PlanContext, PlanError, PlanLimits, PlanProblem, Step};
@@ -7,14 +7,14 @@ use countersign_tool_gate::StartPlanError;
 
 use crate::compose::Object;
 
-/// The name of the gateway's own tool, by which a client submits a plan. What a server has under it is never listed and never
-/// called.
+/// Name of the gateway's own tool, with which a client submits a plan. A server's tool of this name is never listed and
+/// never called.
 pub const SUBMIT_PLAN: &str = "countersign.submit_plan";
 
-/// How much deeper than a step's arguments a submission nests: the whole, the list, the step.
+/// Nesting depth of a submission above a step's arguments: the object, the list, the step.
 const ENVELOPE_DEPTH: usize = 3;
 
-/// The tool as `tools/list` shows it. The bounds in it are those of [`PlanLimits`] and [`Step`]; a test compares them.
+/// The tool as `tools/list` shows it. Its bounds are those of [`PlanLimits`] and [`Step`]; a test compares them.
 pub(crate) const DEFINITION: &str = concat!(
     r#"{"description":"Commits the calls that you are going to make, in their order, before the first of them. "#,
     r#"From then on exactly these calls pass, and the first other one ends the plan. Fix every argument that you can: "#,
@@ -33,8 +33,8 @@ pub(crate) const DEFINITION: &str = concat!(
     r#""name":"countersign.submit_plan","title":"Submit a plan"}"#,
 );
 
-/// Reads a plan for the tools of one server: the steps alone, as a client submits them (`{"steps": [..]}`, where a tool is
-/// `name` or `server:name`) or as the list that they are, or a whole plan ([`Plan::from_json`]), which has to say by itself what it is for.
+/// Reads a plan for the tools of one server. Accepts the steps as a client submits them (`{"steps": [..]}`, where a tool is
+/// `name` or `server:name`), the bare list of steps, or a whole plan ([`Plan::from_json`]), which states its own context.
 ///
 /// ```
 /// use countersign_committed_plan::PlanContext;
@@ -47,7 +47,7 @@ pub(crate) const DEFINITION: &str = concat!(
 /// ```
 ///
 /// # Errors
-/// [`StartPlanError`] when it is neither, is over a limit, or has a step to another server's tool.
+/// [`StartPlanError`] if `json` has none of these forms, exceeds a limit, or has a step to another server's tool.
 pub fn read_plan(json: &[u8], server: &ServerName, context: PlanContext) -> Result<Plan, StartPlanError> {
     let limits = PlanLimits::default();
     let inner = Limits::default();
@@ -61,14 +61,14 @@ pub fn read_plan(json: &[u8], server: &ServerName, context: PlanContext) -> Resu
         Plan::new(context, read_steps(value, server, &limits)?)?
     };
     match (1..).zip(plan.steps()).find(|(_, step)| step.tool().server() != server) {
-        // The tools of another server are not to be had here, whoever discloses them.
+        // A tool of another server cannot be called here, even if it is disclosed.
         Some((step, _)) => Err(CommitError::Undisclosed { step }.into()),
         None => Ok(plan),
     }
 }
 
-/// Reads the steps of `{"steps": [..]}`, or of the list alone. Each is handed on with its tool spelled out; what is wrong with one
-/// is found there.
+/// Reads the steps of `{"steps": [..]}` or of a bare list. Expands the tool of each step and passes the step on;
+/// [`Step::list_from_json`] reports its faults.
 fn read_steps(value: ValueRef<'_>, server: &ServerName, limits: &PlanLimits) -> Result<Vec<Step>, PlanError> {
     let is_object = value.kind() == Kind::Object;
     let list = if is_object { value.get("steps").filter(|_| value.len() == 1) } else { Some(value) };
@@ -77,7 +77,7 @@ fn read_steps(value: ValueRef<'_>, server: &ServerName, limits: &PlanLimits) -> 
     Step::list_from_json(format!("[{}]", steps.join(",")).as_bytes(), limits)
 }
 
-/// The step with its tool as server and name. A tool that is no text goes on as it is: a plan's own form, or an error there.
+/// The step with its tool expanded to server and name. A tool that is not a text stays: it is a plan's own form, or an error later.
 fn spelled_out(step: ValueRef<'_>, own: &ServerName) -> String {
     if step.kind() != Kind::Object {
         return step.canonical_text();

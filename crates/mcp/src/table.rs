@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::fault::Fault;
 
-/// How many cancelled requests are remembered, so that their late answers go without a record.
+/// Maximum number of remembered cancelled requests. A late answer to one of them is not recorded.
 const MAX_CANCELLED: usize = 1_024;
 
 /// The requests of one peer that the other has yet to answer, by the key that an answer names.
@@ -16,34 +16,34 @@ pub(crate) struct Table<K, T> {
 
 #[derive(Debug)]
 enum State<T> {
-    /// Not on its way: nothing can answer it.
+    /// Not yet sent: no answer can match it.
     Held(T),
-    /// About to be written, so that a quick answer finds it.
+    /// About to be written, so that a quick answer matches it.
     Sending(T),
     Sent(T),
-    /// Cancelled while it was about to be written; the cancellation goes out after it.
+    /// Cancelled while it was about to be written; the cancellation is sent after it.
     Overtaken(Vec<u8>),
 }
 
-/// What an answer was found to belong to.
+/// The request that an answer matches.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answered<T> {
     Open(T),
-    /// Cancelled before; the answer is late, as it may be.
+    /// Cancelled earlier; a late answer to it is legitimate.
     Late,
     Unknown,
 }
 
-/// What a cancellation was found to belong to.
+/// The request that a cancellation matches.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Cancel<T> {
-    /// Pass it on.
+    /// Forward the cancellation.
     Pass(T),
-    /// The request never left. There is nobody to tell.
+    /// The request was never sent, so there is no one to notify.
     Held(T),
-    /// It will be passed on after the request.
+    /// The cancellation is forwarded after the request.
     Later(T),
-    /// No such request, or none that may be cancelled.
+    /// No such request, or one that may not be cancelled.
     Nothing,
 }
 
@@ -52,12 +52,12 @@ impl<K: Ord + Clone, T> Table<K, T> {
         Self { entries: BTreeMap::new(), cancelled: VecDeque::new(), limit, ended: false }
     }
 
-    /// Enters a request that is written at once.
+    /// Adds a request that is written at once.
     pub(crate) fn open(&mut self, key: K, what: T) -> Result<(), Fault> {
         self.enter(key, State::Sent(what))
     }
 
-    /// Enters a request that waits for a decision.
+    /// Adds a request that waits for a decision.
     pub(crate) fn hold(&mut self, key: K, what: T) -> Result<(), Fault> {
         self.enter(key, State::Held(what))
     }
@@ -80,13 +80,13 @@ impl<K: Ord + Clone, T> Table<K, T> {
         self.entries.is_empty()
     }
 
-    /// Says whether the request still waits for its decision.
+    /// Returns whether the request still waits for its decision.
     pub(crate) fn is_held(&self, key: &K) -> bool {
         self.entries.get(key).is_some_and(|state| matches!(state, State::Held(_)))
     }
 
-    /// The held request may be written: from here on it can be answered. Gives `what` back when it was cancelled or
-    /// the peer ended in the meantime.
+    /// Allows the held request to be written; from here on it can be answered. Returns `what` as the error if the request was
+    /// cancelled or the peer ended in the meantime.
     pub(crate) fn release(&mut self, key: &K, what: T) -> Result<(), T> {
         match self.entries.get_mut(key) {
             Some(state @ State::Held(_)) => {
@@ -97,7 +97,7 @@ impl<K: Ord + Clone, T> Table<K, T> {
         }
     }
 
-    /// The released request was written. Gives the cancellation that overtook it.
+    /// Marks the released request as written. Returns the cancellation that overtook it.
     pub(crate) fn sent(&mut self, key: &K) -> Option<Vec<u8>> {
         let state = match self.entries.remove(key)? {
             State::Overtaken(line) => {
@@ -111,12 +111,12 @@ impl<K: Ord + Clone, T> Table<K, T> {
         None
     }
 
-    /// Takes a request out, whatever its state: it is answered by the gateway itself. Nothing when it is gone.
+    /// Removes a request in any state, so that the gateway can answer it. Returns `None` if it is already gone.
     pub(crate) fn withdraw(&mut self, key: &K) -> Option<T> {
         self.entries.remove(key).and_then(State::into_what)
     }
 
-    /// Takes out what an answer belongs to.
+    /// Removes the request that an answer matches.
     pub(crate) fn answer(&mut self, key: &K) -> Answered<T> {
         match self.entries.get(key) {
             Some(State::Sending(_) | State::Sent(_)) => {
@@ -134,7 +134,7 @@ impl<K: Ord + Clone, T> Table<K, T> {
         }
     }
 
-    /// Takes out what a cancellation belongs to, if `may` lets it be cancelled. `line` is kept when it has to wait.
+    /// Removes the request that a cancellation matches, if `may` allows it. `line` is kept if it has to wait.
     pub(crate) fn cancel(&mut self, key: &K, line: &[u8], may: impl Fn(&T) -> bool) -> Cancel<T> {
         let Some(state) = self.entries.remove(key) else {
             return Cancel::Nothing;
@@ -155,7 +155,7 @@ impl<K: Ord + Clone, T> Table<K, T> {
         Cancel::Nothing
     }
 
-    /// The peer that was to answer is gone: takes everything out and lets nothing more in.
+    /// Ends the table, because the answering peer is gone: removes and returns all requests and accepts no more.
     pub(crate) fn end(&mut self) -> Vec<T> {
         self.ended = true;
         let entries = std::mem::take(&mut self.entries);
