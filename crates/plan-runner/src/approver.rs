@@ -2,20 +2,20 @@ use std::fmt;
 
 use countersign_tool_gate::ApprovalRequest;
 
-/// Says what an approver makes of a plan or a call.
+/// An approver's decision about a plan or a call.
 #[non_exhaustive]
 pub enum Approval {
     /// A token over the request's binding. The gate verifies it.
     Token(String),
-    /// Neither yes nor no: there is no token, and what needs one is refused.
+    /// No decision: there is no token, and a plan or call that needs one is refused.
     Abstain,
-    /// No: the run ends, and the gate puts the refusal on record.
+    /// Denial: the run ends, and the gate records the refusal.
     Deny,
-    /// No, said by the person with that name, which goes on record: at most 256 bytes of it, hidden characters spelled out.
+    /// Denial by the named person. The gate records the name: at most 256 bytes, invisible characters escaped.
     DenyBy(String),
 }
 
-/// Shows what was said, and never the token.
+/// Shows the decision, but never the token.
 impl fmt::Debug for Approval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -27,7 +27,7 @@ impl fmt::Debug for Approval {
     }
 }
 
-/// Asks a person, or whoever approves on one's behalf. A closure over the request is an approver of plans.
+/// Asks a person, or a service that approves on a person's behalf. A closure over the request is an approver of plans.
 ///
 /// ```
 /// use countersign_plan_runner::{Approval, Approver};
@@ -40,11 +40,11 @@ impl fmt::Debug for Approval {
 /// }
 /// ```
 pub trait Approver {
-    /// Is asked once, for the whole plan, after the inspectors and before anything is started: the request's arguments are the
+    /// Decides the whole plan. Called once, after the inspectors and before the start of the plan; the request's arguments are the
     /// plan.
     fn approve_plan(&mut self, request: &ApprovalRequest) -> Approval;
 
-    /// Is asked for a call that the gate refused for want of an approval of its own. Not answered, the refusal stands.
+    /// Decides a call that the gate refused because it needs an approval of its own. If it abstains, the refusal stands.
     fn approve_call(&mut self, request: &ApprovalRequest) -> Approval {
         let _ = request;
         Approval::Abstain

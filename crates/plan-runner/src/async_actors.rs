@@ -11,25 +11,25 @@ use crate::inspect::{Halt, Inspection};
 use crate::model::{AnswerRequest, ModelError, PlanRequest, TurnRequest};
 use crate::tools::ToolError;
 
-/// What the asynchronous traits return. It is `Send`, so that a run can be moved between threads.
+/// Future of the asynchronous traits. It is `Send`, so that a run can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// As [`Planner`](crate::Planner), for models that are waited for.
+/// Asynchronous [`Planner`](crate::Planner).
 pub trait AsyncPlanner: Send {
-    /// As [`Planner::plan`](crate::Planner::plan).
+    /// Like [`Planner::plan`](crate::Planner::plan).
     ///
     /// # Errors
-    /// [`ModelError`] when there is no text; the run then ends.
+    /// [`ModelError`] if there is no text; the run then ends.
     fn plan<'a>(&'a mut self, request: &'a PlanRequest<'a>) -> BoxFuture<'a, Result<String, ModelError>>;
 
-    /// As [`Planner::answer`](crate::Planner::answer).
+    /// Like [`Planner::answer`](crate::Planner::answer).
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
     fn answer<'a>(&'a mut self, request: &'a AnswerRequest<'a>) -> BoxFuture<'a, Result<String, ModelError>>;
 }
 
-/// As [`Responder`](crate::Responder), for models that are waited for.
+/// Asynchronous [`Responder`](crate::Responder).
 ///
 /// ```
 /// use countersign_plan_runner::{AsyncResponder, BoxFuture, ModelError, TurnRequest};
@@ -44,43 +44,43 @@ pub trait AsyncPlanner: Send {
 /// }
 /// ```
 pub trait AsyncResponder: Send {
-    /// As [`Responder::turn`](crate::Responder::turn).
+    /// Like [`Responder::turn`](crate::Responder::turn).
     ///
     /// # Errors
-    /// [`ModelError`] when there is no text; the run then ends.
+    /// [`ModelError`] if there is no text; the run then ends.
     fn turn<'a>(&'a mut self, request: &'a TurnRequest<'a>) -> BoxFuture<'a, Result<String, ModelError>>;
 }
 
-/// As [`Inspector`](crate::Inspector), for inspectors that are waited for.
+/// Asynchronous [`Inspector`](crate::Inspector).
 pub trait AsyncInspector: Send {
-    /// What the inspector is called in events and errors.
+    /// The inspector's name in events and errors.
     fn name(&self) -> &str;
 
-    /// As [`Inspector::inspect`](crate::Inspector::inspect).
+    /// Like [`Inspector::inspect`](crate::Inspector::inspect).
     ///
     /// # Errors
-    /// [`Halt`] when the plan must not be started.
+    /// [`Halt`] if the plan must not be started.
     fn inspect<'a>(&'a mut self, plan: &'a Inspection<'a>) -> BoxFuture<'a, Result<(), Halt>>;
 }
 
-/// As [`Approver`](crate::Approver), for people who take their time.
+/// Asynchronous [`Approver`](crate::Approver), for people who need time to decide.
 pub trait AsyncApprover: Send {
-    /// As [`Approver::approve_plan`](crate::Approver::approve_plan).
+    /// Like [`Approver::approve_plan`](crate::Approver::approve_plan).
     fn approve_plan<'a>(&'a mut self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval>;
 
-    /// As [`Approver::approve_call`](crate::Approver::approve_call).
+    /// Like [`Approver::approve_call`](crate::Approver::approve_call).
     fn approve_call<'a>(&'a mut self, request: &'a ApprovalRequest) -> BoxFuture<'a, Approval> {
         let _ = request;
         Box::pin(std::future::ready(Approval::Abstain))
     }
 }
 
-/// As [`Tools`](crate::Tools), for tools that are waited for.
+/// Asynchronous [`Tools`](crate::Tools).
 pub trait AsyncTools: Send {
-    /// As [`Tools::run`](crate::Tools::run). If the run is dropped while it waits here, the call's outcome is on record as unknown.
+    /// Like [`Tools::run`](crate::Tools::run). If the run is dropped during this call, the call's outcome is recorded as unknown.
     ///
     /// # Errors
-    /// [`ToolError`] when the tool failed; the run then ends.
+    /// [`ToolError`] if the tool failed; the run then ends.
     fn run<'a>(
         &'a mut self,
         tool: &'a ToolId,
@@ -88,10 +88,10 @@ pub trait AsyncTools: Send {
     ) -> BoxFuture<'a, Result<Vec<u8>, ToolError>>;
 }
 
-/// Who is told what happens, from whichever thread the run is on.
+/// Observer of a run, called from any thread that the run is on.
 type Observer<'a> = dyn FnMut(&RunEvent<'_>) + Send + 'a;
 
-/// As [`Actors`](crate::Actors), for a run that waits. All of them are `Send`, so that the run is.
+/// Like [`Actors`](crate::Actors), for an asynchronous run. All of them are `Send`, so the run is too.
 #[must_use]
 pub struct AsyncActors<'a> {
     pub(crate) planner: &'a mut dyn AsyncPlanner,
@@ -103,7 +103,7 @@ pub struct AsyncActors<'a> {
 }
 
 impl<'a> AsyncActors<'a> {
-    /// Takes those that no run does without. Without an inspector, every plan is refused (`PLAN_UNINSPECTED`).
+    /// Creates a set of the required participants. Without an inspector, every plan is refused (`PLAN_UNINSPECTED`).
     pub fn new(
         planner: &'a mut dyn AsyncPlanner,
         inspectors: Vec<&'a mut dyn AsyncInspector>,
@@ -113,13 +113,13 @@ impl<'a> AsyncActors<'a> {
         Self { planner, inspectors, responder, tools, approver: None, observer: None }
     }
 
-    /// Adds who is asked for approvals. Without one, what needs an approval is refused.
+    /// Sets the approver. Without one, a plan or call that needs an approval is refused.
     pub fn approver(mut self, approver: &'a mut dyn AsyncApprover) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Adds who is told what happens, as it happens.
+    /// Sets the observer, which receives each event as it happens.
     pub fn observer(mut self, observer: &'a mut (dyn FnMut(&RunEvent<'_>) + Send + 'a)) -> Self {
         self.observer = Some(observer);
         self

@@ -2,18 +2,18 @@ use std::fmt;
 
 use crate::model::ModelError;
 
-/// Names who speaks in a message to a chat model.
+/// Role of a message to a chat model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChatRole {
     /// The host's instructions.
     System,
-    /// What the model is to work on.
+    /// The input that the model works on.
     User,
 }
 
 impl ChatRole {
-    /// The word that stands for the role in JSON.
+    /// The role's name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -23,7 +23,7 @@ impl ChatRole {
     }
 }
 
-/// Holds one message to a chat model.
+/// One message to a chat model.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChatMessage {
     role: ChatRole,
@@ -31,39 +31,39 @@ pub struct ChatMessage {
 }
 
 impl ChatMessage {
-    /// Puts a message together.
+    /// Creates a message.
     #[must_use]
     pub fn new(role: ChatRole, content: impl Into<String>) -> Self {
         Self { role, content: content.into() }
     }
 
-    /// Who speaks.
+    /// The role.
     #[must_use]
     pub const fn role(&self) -> ChatRole {
         self.role
     }
 
-    /// What is said.
+    /// The text.
     #[must_use]
     pub fn content(&self) -> &str {
         &self.content
     }
 }
 
-/// Shows who speaks and how much, and nothing of what is said.
+/// Shows the role and the size of the text, but not the text.
 impl fmt::Debug for ChatMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatMessage").field("role", &self.role).field("bytes", &self.content.len()).finish()
     }
 }
 
-/// Asks a chat model for one text. What [`ModelPlanner`](crate::ModelPlanner), [`ModelResponder`](crate::ModelResponder) and
-/// [`ModelInspector`](crate::ModelInspector) need of a model; each call stands for itself.
+/// A chat model that returns one text. [`ModelPlanner`](crate::ModelPlanner), [`ModelResponder`](crate::ModelResponder) and
+/// [`ModelInspector`](crate::ModelInspector) use it; each request is independent.
 pub trait Chat {
-    /// Gives the model's answer to the messages.
+    /// Returns the model's answer to the messages.
     ///
     /// # Errors
-    /// [`ModelError`] when there is none, or not a whole one.
+    /// [`ModelError`] if there is no answer, or not a complete one.
     fn complete(&mut self, messages: &[ChatMessage]) -> Result<String, ModelError>;
 }
 

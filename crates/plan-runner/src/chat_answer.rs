@@ -1,4 +1,4 @@
-//! The wire of chat completions: what is sent, and what is read of the answer.
+//! Wire format of chat completions: the request, and the part of the answer that is read.
 
 use countersign_canonical_json::{Limits, Recipe, ValueRef, read, write_string};
 
@@ -21,8 +21,8 @@ pub(crate) fn request(model: &str, messages: &[ChatMessage]) -> String {
     body
 }
 
-/// Reads the model's text out of the server's answer. `RFC 8785` reads the numbers, since servers write statistics that no double
-/// holds exactly, and none of them is used.
+/// Reads the model's text from the server's answer. Numbers are read as in `RFC 8785`, since servers write statistics that no
+/// double holds exactly, and none of them is used.
 pub(crate) fn answer(body: &[u8]) -> Result<String, ChatError> {
     let limits = Limits::default();
     let limits = limits.with_max_bytes(body.len()).unwrap_or(limits);

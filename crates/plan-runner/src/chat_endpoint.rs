@@ -4,14 +4,14 @@ use ureq::http::Uri;
 
 use crate::chat_error::ChatError;
 
-/// Where chat completions are asked for.
+/// The URL of chat completions.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) uri: Uri,
     pub(crate) wire: Wire,
 }
 
-/// How it is reached.
+/// Transport to the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     /// Encrypted, to a server whose certificate verifies.
@@ -39,7 +39,7 @@ impl Endpoint {
     }
 }
 
-/// Whether a host is this machine: `localhost`, or an address that leads back to it.
+/// Returns whether a host is this machine: `localhost`, or a loopback address.
 fn is_loopback(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost") || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())

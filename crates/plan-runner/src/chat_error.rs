@@ -2,47 +2,47 @@ use std::error::Error;
 
 use countersign_canonical_json::JsonError;
 
-/// Why a chat model cannot be set up, or gave no answer. Never holds the key, nor anything that was sent or received.
+/// Error of a chat model's set-up or answer. It never holds the key, nor any sent or received text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChatError {
-    /// The base URL is not `https`, nor `http` to this machine itself, or has a user, a query or a fragment.
+    /// The base URL is neither `https` nor `http` to a loopback address, or has a user, a query or a fragment.
     #[error("a base URL is https, or http to a loopback address, and has no user, query or fragment")]
     Endpoint,
-    /// The model's name is empty or too long, or hides a character.
+    /// The model's name is empty, too long, or has an invisible character.
     #[error("a model's name has 1 to 256 bytes and nothing hidden")]
     ModelName,
     /// A limit is zero.
     #[error("a limit of zero lets nothing through")]
     Limit,
-    /// The environment has no such variable, or the file cannot be read.
+    /// The environment variable is missing or empty, or the file cannot be read.
     #[error("there is no key where it should be")]
     KeyMissing,
-    /// The key is empty or too long, or holds something else than visible ASCII characters.
+    /// The key is empty, too long, or has a character other than visible ASCII.
     #[error("a key has 1 to 4,096 visible ASCII characters")]
     Key,
-    /// There was no whole answer in time.
+    /// No complete answer arrived in time.
     #[error("there was no whole answer in time")]
     Timeout,
-    /// The server cannot be reached, is not who it should be, or broke off.
+    /// The server is unreachable, failed authentication, or closed the connection early.
     #[error("the server cannot be reached or broke off")]
     Transport(#[source] Box<dyn Error + Send + Sync>),
     /// The server's answer is longer than the limit.
     #[error("the server's answer is longer than the limit")]
     TooLarge,
-    /// The server sends the client elsewhere, and it does not go.
+    /// The server answered with a redirect, which is not followed.
     #[error("the server answers with a redirect, status {status}")]
     Redirect {
         /// The HTTP status.
         status: u16,
     },
-    /// The server does not take the key.
+    /// The server rejects the key.
     #[error("the server does not take the key, status {status}")]
     Unauthorized {
         /// The HTTP status.
         status: u16,
     },
-    /// The server is asked too often.
+    /// The server limits the request rate.
     #[error("the server is asked too often")]
     Busy,
     /// The server refuses the request.
@@ -63,7 +63,7 @@ pub enum ChatError {
     /// The answer has no text in `choices[0].message.content`.
     #[error("the server's answer holds no text")]
     Shape,
-    /// The model did not come to an end: it ran out of tokens, or was stopped.
+    /// The model's answer is incomplete: it ran out of tokens, or was stopped.
     #[error("the model did not come to an end")]
     Unfinished,
 }

@@ -8,10 +8,10 @@ use zeroize::Zeroizing;
 
 use crate::chat_error::ChatError;
 
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 4_096;
 
-/// Holds an API key. It is wiped from memory when it is dropped; the copy that goes into each request is not.
+/// An API key. It is wiped from memory on drop; the copy in each request is not.
 pub(crate) struct ApiKey(Zeroizing<String>);
 
 impl ApiKey {
@@ -20,9 +20,9 @@ impl ApiKey {
         Self::new(Zeroizing::new(key.into_string().map_err(|_| ChatError::Key)?))
     }
 
-    /// Reads the first line of a file that has no other.
+    /// Reads the key from a file with a single line.
     pub(crate) fn from_file(path: &Path) -> Result<Self, ChatError> {
-        // Opening a FIFO would wait for its writer.
+        // Opening a FIFO would block until it has a writer.
         if !std::fs::metadata(path).is_ok_and(|about| about.is_file()) {
             return Err(ChatError::KeyMissing);
         }
@@ -40,7 +40,7 @@ impl ApiKey {
         if fits { Ok(Self(key)) } else { Err(ChatError::Key) }
     }
 
-    /// The value of the header `authorization`, which logs as sensitive.
+    /// The value of the header `authorization`, marked as sensitive for logs.
     pub(crate) fn header(&self) -> Result<HeaderValue, ChatError> {
         let text = Zeroizing::new(format!("Bearer {}", self.0.as_str()));
         let mut value = HeaderValue::from_str(&text).map_err(|_| ChatError::Key)?;

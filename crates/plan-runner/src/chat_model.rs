@@ -12,15 +12,15 @@ use crate::chat_error::ChatError;
 use crate::chat_key::ApiKey;
 use crate::model::ModelError;
 
-/// The longest name of a model, in bytes.
+/// Maximum length of a model's name, in bytes.
 const MAX_MODEL_BYTES: usize = 256;
 
-/// Asks a model over HTTP, by the chat completions of the OpenAI API (`POST {base}/chat/completions`), which many servers speak. It
-/// blocks while it waits.
+/// Asks a model over HTTP, with the chat completions of the OpenAI API (`POST {base}/chat/completions`), which many servers
+/// implement. It blocks while it waits.
 ///
-/// The server is reached over `https`, or over `http` on this machine alone (`localhost`, or an address that leads back to it).
-/// Certificates are verified against the roots of Mozilla's programme, which are built in. A proxy that the environment names
-/// (`HTTPS_PROXY`, `NO_PROXY`) is used for `https`. Redirects are not followed, answers are bounded, and nothing is asked twice.
+/// The server is reached over `https`, or over `http` on this machine only (`localhost` or a loopback address).
+/// Certificates are verified against the built-in roots of Mozilla's programme. A proxy from the environment
+/// (`HTTPS_PROXY`, `NO_PROXY`) is used for `https`. Redirects are not followed, answers are bounded, and no request is retried.
 ///
 /// ```
 /// use countersign_plan_runner::ChatModel;
@@ -38,7 +38,7 @@ pub struct ChatModel {
     max_bytes: u64,
 }
 
-/// Gathers what a [`ChatModel`] is made of. Two minutes for one answer (models are slow), and 1 MiB of it.
+/// Builder of a [`ChatModel`]. Defaults: two minutes for one answer (models are slow), and 1 MiB of it.
 #[derive(Debug)]
 #[must_use]
 pub struct ChatModelBuilder {
@@ -50,32 +50,32 @@ pub struct ChatModelBuilder {
 }
 
 impl ChatModelBuilder {
-    /// Takes the API key from an environment variable, which is read now.
+    /// Reads the API key from an environment variable, immediately.
     pub fn key_from_env(self, name: &str) -> Self {
         Self { key: ApiKey::from_env(name).map(Some), ..self }
     }
 
-    /// Takes the API key from a file that holds it on one line, which is read now.
+    /// Reads the API key from a file with a single line, immediately.
     pub fn key_from_file(self, path: impl AsRef<Path>) -> Self {
         Self { key: ApiKey::from_file(path.as_ref()).map(Some), ..self }
     }
 
-    /// Sets how long one answer may take, from the look-up of the server's name to the answer's last byte.
+    /// Sets the timeout of one answer, from the look-up of the server's name to the answer's last byte.
     pub const fn timeout(mut self, timeout: Millis) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets the most bytes of the server's answer, JSON and all.
+    /// Sets the maximum size of the server's answer in bytes, including its JSON.
     pub const fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = bytes;
         self
     }
 
-    /// Checks everything. Nothing is sent.
+    /// Checks all settings. Nothing is sent.
     ///
     /// # Errors
-    /// [`ChatError`] when the base URL, the model's name, the key or a limit cannot be used.
+    /// [`ChatError`] if the base URL, the model's name, the key or a limit is invalid.
     pub fn build(self) -> Result<ChatModel, ChatError> {
         let endpoint = Endpoint::new(&self.base)?;
         let name_fits = !self.model.is_empty() && self.model.len() <= MAX_MODEL_BYTES;
@@ -105,13 +105,13 @@ fn agent(wire: Wire, timeout: Millis) -> Agent {
         .user_agent("countersign-plan-runner");
     match wire {
         Wire::Https => config.https_only(true).build().into(),
-        // What stays on this machine must not go through a proxy that the environment names.
+        // A request to this machine must not go through a proxy from the environment.
         Wire::Loopback => config.proxy(None).build().into(),
     }
 }
 
 impl ChatModel {
-    /// Starts with where the server is, up to and including the version (`https://models.example/v1`), and the model's name there.
+    /// Creates a builder. `base` is the server's URL up to the version (`https://models.example/v1`), `model` the model's name there.
     pub fn builder(base: &str, model: &str) -> ChatModelBuilder {
         ChatModelBuilder {
             base: base.to_owned(),
@@ -125,7 +125,7 @@ impl ChatModel {
     /// Asks for one answer.
     ///
     /// # Errors
-    /// [`ChatError`] when there is none, or not a whole one.
+    /// [`ChatError`] if there is no answer, or not a complete one.
     pub fn ask(&self, messages: &[ChatMessage]) -> Result<String, ChatError> {
         let mut sent = self.agent.post(self.endpoint.uri.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
@@ -134,7 +134,7 @@ impl ChatModel {
         let mut response = sent.send(request(&self.model, messages)).map_err(failed)?;
         let status = response.status().as_u16();
         check_status(status)?;
-        // One byte more than may come, so that an answer of just the limit is told from a longer one.
+        // One byte above the limit, to distinguish an answer at the limit from a longer one.
         let limit = self.max_bytes.saturating_add(1);
         let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(failed)?;
         if body.len() as u64 > self.max_bytes {

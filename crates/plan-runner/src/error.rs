@@ -7,96 +7,96 @@ use crate::plan_text_error::PlanTextError;
 use crate::tools::ToolError;
 use crate::turn_text::TurnTextError;
 
-/// Why a run ended before its plan was done. Nothing is tried a second time: after the first of these no tool is run.
+/// Error that ended a run before its plan was done. Nothing is retried, and no tool runs after it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A model gave no text.
+    /// A model returned no text.
     #[error("the {role} gave no text")]
     Model {
-        /// Which one: `planner` or `responder`.
+        /// The model's role: `planner` or `responder`.
         role: &'static str,
-        /// Why.
+        /// The cause.
         source: ModelError,
     },
-    /// The planner's text has a plan token and is not a plan.
+    /// The planner's text has a plan token but is not a valid plan.
     #[error("the planner's text is no plan")]
     PlanText(#[from] PlanTextError),
     /// The final answer is longer than the limit.
     #[error("the answer is longer than the limit")]
     AnswerTooLarge,
-    /// The time cannot be told.
+    /// The clock is unavailable.
     #[error("the time cannot be told")]
     Clock,
-    /// The plan is for another goal than the pinned one, or the pin does not count any more.
+    /// The plan's goal is not the pinned one, or the pin has expired.
     #[error("the plan's goal is not the session's")]
     Goal(#[source] AskDrift),
     /// The plan is not allowed, its approval is not valid, or the gate cannot start it.
     #[error("the plan cannot be started")]
     Start(#[from] StartPlanError),
-    /// There is a plan and nobody who inspects it.
+    /// There is a plan but no inspector.
     #[error("a plan is inspected before it is started, and there is no inspector")]
     Uninspected,
     /// An inspector halted the plan.
     #[error("an inspector halted the plan")]
     Inspection {
-        /// What the inspector is called.
+        /// The inspector's name.
         inspector: Box<str>,
-        /// What it said.
+        /// The inspector's verdict.
         halt: Halt,
     },
-    /// The approver said no.
+    /// The approver denied the plan or call.
     #[error("the approver said no")]
     Denied,
-    /// The responder's text is no turn.
+    /// The responder's text is not a valid turn.
     #[error("step {step}: the responder's text is no turn")]
     Turn {
-        /// The step whose turn it was, from 1 on.
+        /// The current step, counted from 1.
         step: u64,
-        /// Why.
+        /// The cause.
         source: TurnTextError,
     },
-    /// The responder has had all its turns.
+    /// The responder has used all its turns.
     #[error("step {step}: no turn is left")]
     TurnsLimit {
-        /// The step whose turn it was, from 1 on.
+        /// The current step, counted from 1.
         step: u64,
     },
     /// The gate refused the call.
     #[error("step {step}: the gate refused the call")]
     Refused {
-        /// The step whose turn it was, from 1 on.
+        /// The current step, counted from 1.
         step: u64,
-        /// Why.
+        /// The cause.
         source: Rejection,
     },
-    /// The gate runs another plan now, or the step is not in the plan that it runs.
+    /// The gate now runs another plan, or the step is not in its plan.
     #[error("step {step}: the gate's plan is another one now")]
     PlanChanged {
-        /// The step whose turn it was, from 1 on.
+        /// The current step, counted from 1.
         step: u64,
     },
     /// The tool failed.
     #[error("step {step}: the tool failed")]
     Tool {
-        /// The step, from 1 on.
+        /// The step, counted from 1.
         step: u64,
-        /// Why.
+        /// The cause.
         source: ToolError,
     },
     /// The tools returned more than the limit.
     #[error("step {step}: the tools returned more than the limit")]
     ObservationLimit {
-        /// The step, from 1 on.
+        /// The step, counted from 1.
         step: u64,
     },
-    /// The gate does not give out the trace.
+    /// The gate does not return the trace.
     #[error("the plan is not finished")]
     Finish(#[from] FinishPlanError),
 }
 
 impl RunError {
-    /// The stable code. That of what ended the run, where it has one of its own: the gate's, the inspector's, the model's.
+    /// The stable code. If the cause has a code of its own (the gate's, the inspector's, the model's), it is that code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl RunError {
         }
     }
 
-    /// The step that it ended at, from 1 on, where it was one step's fault.
+    /// The step at which the run ended, counted from 1, if the error concerns one step.
     #[must_use]
     pub fn step(&self) -> Option<u64> {
         match self {

@@ -2,7 +2,7 @@ use countersign_committed_plan::PlanRoot;
 use countersign_core::ToolId;
 use countersign_tool_gate::RejectionCode;
 
-/// Tells how a run goes on. No event holds an argument's value, nor anything that a tool or a model said.
+/// Progress of a run. No event holds an argument's value or a text of a tool or a model.
 ///
 /// ```
 /// use countersign_plan_runner::RunEvent;
@@ -22,69 +22,69 @@ pub enum RunEvent<'a> {
     Answered,
     /// The planner wrote a plan, for the pinned goal.
     Planned {
-        /// How many steps it has.
+        /// Number of steps.
         steps: usize,
     },
-    /// The plan was checked against what the session may do, and committed.
+    /// The plan was checked against the session's authority, and committed.
     Committed {
         /// Its root.
         root: PlanRoot,
     },
-    /// An inspector let the plan pass.
+    /// An inspector passed the plan.
     Inspected {
-        /// What the inspector is called.
+        /// The inspector's name.
         inspector: &'a str,
     },
-    /// The gate holds its calls to the plan from now on.
+    /// The gate has started the plan, and accepts only its calls from now on.
     Started {
         /// The root.
         root: PlanRoot,
-        /// Whether a person has approved the whole plan.
+        /// Whether the whole plan was approved.
         approval: PlanApproval,
     },
-    /// The gate verified a call as the plan's next one and accepted it; its tool is run now.
+    /// The gate verified a call as the plan's next one and accepted it; its tool runs now.
     StepVerified {
-        /// The step, from 1 on.
+        /// The step, counted from 1.
         step: u64,
         /// The tool.
         tool: &'a ToolId,
-        /// The number of the decision's record.
+        /// Record number of the decision.
         record: u64,
     },
     /// The tool returned.
     StepRan {
-        /// The step, from 1 on.
+        /// The step, counted from 1.
         step: u64,
-        /// How many bytes it returned.
+        /// Size of the result in bytes.
         bytes: usize,
     },
-    /// The gate refused a call; no tool was touched, and the run ends.
+    /// The gate refused a call; the tool was not called, and the run ends.
     StepRefused {
-        /// The step whose turn it was, from 1 on.
+        /// The current step, counted from 1.
         step: u64,
-        /// Why.
+        /// The gate's code.
         code: RejectionCode,
     },
-    /// Every step has run, and the root was found again.
+    /// Every step has run, and the recomputed root is the committed one.
     Verified {
-        /// How many calls the trace holds.
+        /// Number of calls in the trace.
         calls: usize,
     },
     /// The planner wrote the final answer from the trace.
     Finished,
-    /// The run ended before that.
+    /// The run ended early.
     Halted {
         /// The code of the error that ended it.
         code: &'a str,
     },
 }
 
-/// Says whether a plan runs under an approval of the whole of it.
+/// Whether a plan runs under an approval of the whole plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanApproval {
     /// A token for the whole plan was verified and spent.
     Spent,
-    /// Nobody has approved the whole plan.
+    /// The whole plan has no approval.
     None,
 }

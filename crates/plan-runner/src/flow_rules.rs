@@ -6,9 +6,9 @@ use countersign_registry::RegistrySnapshot;
 use crate::async_actors::{AsyncInspector, BoxFuture};
 use crate::inspect::{Halt, InspectedStep, Inspection, Inspector};
 
-/// Inspects plans by the operator's rules over tools, impacts and the flow from step to step. No model is asked.
+/// Inspects plans by the operator's rules on tools, impacts and the flow from step to step, without a model.
 ///
-/// It looks at a plan's shape. What stands in the arguments is for the registry's schemas and constraints.
+/// The rules cover a plan's shape. The registry's schemas and constraints cover the values of the arguments.
 ///
 /// ```
 /// # use countersign_keys::{SigningKey, TrustRoot};
@@ -39,11 +39,11 @@ pub struct FlowRules {
     rules: FlowRulesBuilder,
 }
 
-/// Why rules cannot be used.
+/// Error of unusable rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowRulesError {
-    /// No rule says anything, so every plan would pass.
+    /// There is no rule, so every plan would pass.
     #[error("there is no rule")]
     Empty,
     /// A rule names a tool that the registry does not list.
@@ -52,7 +52,7 @@ pub enum FlowRulesError {
         /// The tool.
         tool: ToolId,
     },
-    /// Tools are marked as reading private data or as leading outside, and no rule is about that.
+    /// Tools are marked as reading private data or as leading outside, but no rule uses the mark.
     #[error("tools are marked for a rule that is not among the rules")]
     Unused,
 }
@@ -69,25 +69,25 @@ impl FlowRulesError {
     }
 }
 
-/// Gathers what [`FlowRules`] are made of.
+/// Builder of [`FlowRules`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct FlowRulesBuilder {
     forbidden: BTreeSet<ToolId>,
-    /// By the word of the impact.
+    /// Maximum number of calls by impact class.
     most: BTreeMap<&'static str, u64>,
     egress: EgressRule,
     private: BTreeSet<ToolId>,
     outside: BTreeSet<ToolId>,
 }
 
-/// What the rule about egress does.
+/// The rule on egress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum EgressRule {
-    /// Nothing.
+    /// No rule.
     #[default]
     Free,
-    /// Halts a plan at an egress step that comes after a step which reads private data.
+    /// Halts a plan at an egress step after a step that reads private data.
     NotAfterPrivate,
 }
 
@@ -98,17 +98,17 @@ impl FlowRulesBuilder {
         self
     }
 
-    /// Halts a plan whose steps of this impact may be called more often than that, together (`FLOW_IMPACT_LIMIT`).
+    /// Halts a plan whose steps of this impact allow more calls than this, together (`FLOW_IMPACT_LIMIT`).
     pub fn most_calls(mut self, impact: ImpactClass, calls: u64) -> Self {
         self.most.insert(impact.as_str(), calls);
         self
     }
 
-    /// Halts a plan that leads outside once private data was read (`FLOW_EGRESS_AFTER_PRIVATE`).
+    /// Halts a plan that leads outside after a step that reads private data (`FLOW_EGRESS_AFTER_PRIVATE`).
     ///
-    /// Private data is read by tools of the impact `privacy`, and by those that are [marked](Self::reads_private). Outside lead
-    /// tools of the impacts `external`, `money` and `irreversible`, and those that are [marked](Self::leads_outside). A tool that
-    /// does both may have one call in a plan, and no egress after it.
+    /// Tools of the impact `privacy` read private data, and so do [marked](Self::reads_private) tools. Tools of the impacts
+    /// `external`, `money` and `irreversible` lead outside, and so do [marked](Self::leads_outside) tools. A tool that does both may
+    /// have one call in a plan, and no egress may follow it.
     pub fn no_egress_after_private(mut self) -> Self {
         self.egress = EgressRule::NotAfterPrivate;
         self
@@ -126,10 +126,10 @@ impl FlowRulesBuilder {
         self
     }
 
-    /// Checks the rules against the registry that they are meant for.
+    /// Checks the rules against their registry.
     ///
     /// # Errors
-    /// [`FlowRulesError`] when there is no rule, a tool is unknown, or a mark serves no rule.
+    /// [`FlowRulesError`] if there is no rule, a tool is unknown, or no rule uses a mark.
     pub fn build(self, registry: &RegistrySnapshot) -> Result<FlowRules, FlowRulesError> {
         let is_free = self.egress == EgressRule::Free;
         if self.forbidden.is_empty() && self.most.is_empty() && is_free {
@@ -147,7 +147,7 @@ impl FlowRulesBuilder {
 }
 
 impl FlowRules {
-    /// Starts with no rule.
+    /// Creates a builder without rules.
     pub fn builder() -> FlowRulesBuilder {
         FlowRulesBuilder::default()
     }
@@ -165,7 +165,7 @@ impl FlowRules {
                 return Err(Halt::new("FLOW_IMPACT_LIMIT").at_step(step.index()));
             }
             let reads = self.reads_private(&step);
-            // Of a step with more calls than one, the second comes after the first.
+            // In a step with several calls, the second call comes after the first.
             let before = private_was_read || (reads && step.max_calls() > 1);
             if before && self.is_forbidden_egress(&step) {
                 return Err(Halt::new("FLOW_EGRESS_AFTER_PRIVATE").at_step(step.index()));

@@ -4,11 +4,10 @@ use countersign_canonical_json::Canonical;
 use countersign_committed_plan::{CommittedPlan, PlanRoot, Step};
 use countersign_core::{ImpactClass, ToolId, escape_hidden};
 
-/// How much of an inspector's own words is kept, in characters.
+/// Maximum length of an inspector's reason, in characters.
 const MAX_REASON_CHARS: usize = 512;
 
-/// Looks at a committed plan before anything of it is started. Every inspector has to let it pass; the first that does not ends
-/// the run.
+/// Inspects a committed plan before it is started. Every inspector must pass it; the first that does not ends the run.
 ///
 /// ```
 /// use countersign_plan_runner::{Halt, Inspection, Inspector};
@@ -26,17 +25,17 @@ const MAX_REASON_CHARS: usize = 512;
 /// }
 /// ```
 pub trait Inspector {
-    /// What the inspector is called in events and errors.
+    /// The inspector's name in events and errors.
     fn name(&self) -> &str;
 
-    /// Lets the plan pass, or not.
+    /// Passes the plan or halts it.
     ///
     /// # Errors
-    /// [`Halt`] when the plan must not be started.
+    /// [`Halt`] if the plan must not be started.
     fn inspect(&mut self, plan: &Inspection<'_>) -> Result<(), Halt>;
 }
 
-/// Says that a plan must not be started.
+/// Verdict that a plan must not be started.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Halt {
     code: &'static str,
@@ -45,19 +44,19 @@ pub struct Halt {
 }
 
 impl Halt {
-    /// Halts under a stable code.
+    /// Creates a halt with a stable code.
     #[must_use]
     pub const fn new(code: &'static str) -> Self {
         Self { code, step: None, reason: None }
     }
 
-    /// Says at which step, from 1 on.
+    /// Sets the step, counted from 1.
     #[must_use]
     pub fn at_step(self, step: u64) -> Self {
         Self { step: Some(step), ..self }
     }
 
-    /// Adds the inspector's own words: hidden characters spelled out, at most 512 characters of them.
+    /// Sets the inspector's reason: at most 512 characters, invisible ones escaped.
     #[must_use]
     pub fn because(self, reason: &str) -> Self {
         let reason: String = reason.chars().take(MAX_REASON_CHARS).collect();
@@ -70,27 +69,27 @@ impl Halt {
         self.code
     }
 
-    /// The step, from 1 on, where it is one step's fault.
+    /// The step, counted from 1, if the halt concerns one step.
     #[must_use]
     pub const fn step(&self) -> Option<u64> {
         self.step
     }
 
-    /// The inspector's own words. They may quote the plan; they are for the operator.
+    /// The inspector's reason, for the operator. It may quote the plan.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 }
 
-/// Shows the code and the step, and nothing of the inspector's own words.
+/// Shows the code and the step, but not the inspector's reason.
 impl fmt::Debug for Halt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Halt").field("code", &self.code).field("step", &self.step).finish_non_exhaustive()
     }
 }
 
-/// Shows a committed plan to an inspector.
+/// A committed plan as an inspector sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspection<'a> {
     pub(crate) goal: &'a str,
@@ -99,13 +98,13 @@ pub struct Inspection<'a> {
 }
 
 impl<'a> Inspection<'a> {
-    /// The goal that the plan is for, which is the pinned one.
+    /// The plan's goal, which equals the pinned one.
     #[must_use]
     pub const fn goal(&self) -> &'a str {
         self.goal
     }
 
-    /// The root that the plan was committed as.
+    /// The root under which the plan was committed.
     #[must_use]
     pub const fn root(&self) -> &'a PlanRoot {
         self.plan.root()
@@ -118,7 +117,7 @@ impl<'a> Inspection<'a> {
     }
 }
 
-/// Shows one step of a plan to an inspector.
+/// One step of a plan as an inspector sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct InspectedStep<'a> {
     index: u64,
@@ -127,7 +126,7 @@ pub struct InspectedStep<'a> {
 }
 
 impl<'a> InspectedStep<'a> {
-    /// The step's index, from 1 on.
+    /// The step's index, counted from 1.
     #[must_use]
     pub const fn index(&self) -> u64 {
         self.index
@@ -139,25 +138,25 @@ impl<'a> InspectedStep<'a> {
         self.step.tool()
     }
 
-    /// How bad the tool's effect can be, as the registry says.
+    /// The impact class of the tool in the registry.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.impact
     }
 
-    /// The arguments, with `<DYNAMIC>` in each place that is left open.
+    /// The arguments, with `<DYNAMIC>` in each place that the plan leaves open.
     #[must_use]
     pub const fn args(&self) -> &'a Canonical {
         self.step.args()
     }
 
-    /// What the step is for, where the plan says so.
+    /// The purpose of the step, if the plan states one.
     #[must_use]
     pub fn description(&self) -> Option<&'a str> {
         self.step.description()
     }
 
-    /// How often it may be called.
+    /// Maximum number of calls of the step.
     #[must_use]
     pub const fn max_calls(&self) -> u32 {
         self.step.max_calls()

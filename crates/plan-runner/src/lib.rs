@@ -1,22 +1,22 @@
-//! Runs a plan of a model's making: the scaffold owns the control flow, models only answer.
+//! Runs a plan that a model makes: the scaffold owns the control flow, and models only answer.
 //!
-//! [`PlanRunner`] takes a prompt through one route, in this order, and ends at the first thing that is wrong:
+//! [`PlanRunner`] takes a prompt through one route, in this order, and ends at the first fault:
 //!
-//! 1. The [`Planner`] answers the prompt, which is the end of it, or writes a plan ([`PlanText`]) for the session's pinned goal.
-//! 2. The plan is checked against what the operator allows the session, and committed as a Merkle root.
-//! 3. Every [`Inspector`] lets it pass: [`FlowRules`] of the operator's, a second model ([`ModelInspector`]), or one's own.
-//! 4. An [`Approver`], where there is one, sees the whole plan and may give a token for it. A no is on record, with the plan's root
-//!    and who said it ([`Approval::DenyBy`]), before the run ends of it. The gate starts the plan.
-//! 5. For each step, verified against the root, the [`Responder`] writes one turn ([`TurnText`]). What the turn says goes to the
-//!    [`ToolGate`](countersign_tool_gate::ToolGate) as it is, which compares it with the plan; [`Tools`] run what the gate
-//!    accepted, and nothing else.
-//! 6. What the tool returned goes to the responder's next turn and into the gate's trace. The planner does not see it.
-//! 7. After the last step the gate recomputes the root and gives out the trace, and the planner writes the answer from it.
+//! 1. The [`Planner`] answers the prompt, which ends the run, or writes a plan ([`PlanText`]) for the session's pinned goal.
+//! 2. The plan is checked against the authority that the operator gives the session, and committed as a Merkle root.
+//! 3. Every [`Inspector`] must pass it: the operator's [`FlowRules`], a second model ([`ModelInspector`]), or the host's own.
+//! 4. An [`Approver`], if there is one, sees the whole plan and may return a token for it. A denial is recorded with the plan's
+//!    root and the person's name ([`Approval::DenyBy`]) before it ends the run. The gate starts the plan.
+//! 5. For each step, verified against the root, the [`Responder`] writes one turn ([`TurnText`]). The turn's call goes unchanged to
+//!    the [`ToolGate`](countersign_tool_gate::ToolGate), which compares it with the plan. [`Tools`] run only the calls that the gate
+//!    accepted.
+//! 6. The tool's result goes to the responder's next turn and into the gate's trace. The planner does not see it.
+//! 7. After the last step the gate recomputes the root and returns the trace, and the planner writes the answer from it.
 //!
-//! A mismatch is never tried again. A run that ends before its plan does, be it dropped or in a panic, halts the plan at the gate
-//! ([`ToolGate::halt_plan`](countersign_tool_gate::ToolGate::halt_plan)), so that nobody goes on with it. Whoever watches is told each
-//! [`RunEvent`] as it happens; none holds an argument's value or anything that a tool or a model said. [`PlanRunner::run_async`] does
-//! the same for models and tools that are waited for, on any runtime.
+//! A mismatch is never retried. A run that ends before its plan does, even if it is dropped or panics, halts the plan at the gate
+//! ([`ToolGate::halt_plan`](countersign_tool_gate::ToolGate::halt_plan)), so that no one can continue it. An observer receives each
+//! [`RunEvent`] as it happens; no event holds an argument's value or a text of a tool or a model. [`PlanRunner::run_async`] does
+//! the same for asynchronous models and tools, on any runtime.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -84,10 +84,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What it does not do: it decides no call itself, that is the gate's; it does not know whether a plan is a good one beyond what
-//! its inspectors say; it does not clean what tools return. A responder that was talked into something can still write what it
-//! likes into the arguments that the plan leaves open, which the operator lists and which can only be data. The final answer is a
-//! model's text, written after reading what tools returned.
+//! Non-goals: the runner decides no call itself; the gate does. It does not judge a plan beyond the verdicts of its inspectors.
+//! It does not sanitise the results of tools. A manipulated responder can still write any value into the arguments that the plan
+//! leaves open. The operator lists those arguments, and they can only be data. The final answer is a model's text, written after
+//! the model has read the results of tools.
 
 mod approver;
 mod async_actors;

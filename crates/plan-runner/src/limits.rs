@@ -1,9 +1,9 @@
 use countersign_canonical_json::Limits;
 
-/// How deep a step's arguments lie in a written plan: within the plan, its list and the step.
+/// Nesting depth of a step's arguments in a written plan: plan, list, step.
 const STEP_DEPTH: usize = 3;
 
-/// Bounds what one run may take. Each limit is the largest value that is still accepted.
+/// Bounds on one run. Each limit is the largest accepted value.
 ///
 /// ```
 /// use countersign_plan_runner::{PlanText, RunLimits};
@@ -20,7 +20,7 @@ pub struct RunLimits {
 }
 
 /// 256 KiB for each text of a model, 64 steps (more than a person reads before approving), 256 turns of the responder, and
-/// 4 MiB for all that the tools return, since every turn may be shown all of it.
+/// 4 MiB for the results of all tools together, since every turn may be shown all of them.
 impl Default for RunLimits {
     fn default() -> Self {
         Self { text_bytes: 256 << 10, steps: 64, turns: 256, observation_bytes: 4 << 20 }
@@ -28,55 +28,55 @@ impl Default for RunLimits {
 }
 
 impl RunLimits {
-    /// Sets the most bytes of one text of a model: the plan, a turn, the answer.
+    /// Sets the maximum size of one text of a model, in bytes: the plan, a turn, the answer.
     #[must_use]
     pub const fn with_text_bytes(self, text_bytes: usize) -> Self {
         Self { text_bytes, ..self }
     }
 
-    /// Sets the most steps of a plan.
+    /// Sets the maximum number of steps of a plan.
     #[must_use]
     pub const fn with_steps(self, steps: usize) -> Self {
         Self { steps, ..self }
     }
 
-    /// Sets how many turns the responder may have in one run.
+    /// Sets the maximum number of the responder's turns in one run.
     #[must_use]
     pub const fn with_turns(self, turns: u64) -> Self {
         Self { turns, ..self }
     }
 
-    /// Sets the most bytes that all tools of a run may return together.
+    /// Sets the maximum size of the results of all tools of a run together, in bytes.
     #[must_use]
     pub const fn with_observation_bytes(self, observation_bytes: usize) -> Self {
         Self { observation_bytes, ..self }
     }
 
-    /// The most bytes of one text of a model.
+    /// Maximum size of one text of a model, in bytes.
     #[must_use]
     pub const fn text_bytes(&self) -> usize {
         self.text_bytes
     }
 
-    /// The most steps of a plan.
+    /// Maximum number of steps of a plan.
     #[must_use]
     pub const fn steps(&self) -> usize {
         self.steps
     }
 
-    /// The most turns of the responder in one run.
+    /// Maximum number of the responder's turns in one run.
     #[must_use]
     pub const fn turns(&self) -> u64 {
         self.turns
     }
 
-    /// The most bytes that all tools of a run may return together.
+    /// Maximum size of the results of all tools of a run together, in bytes.
     #[must_use]
     pub const fn observation_bytes(&self) -> usize {
         self.observation_bytes
     }
 
-    /// What bounds the JSON in a text whose length was checked already.
+    /// Limits of the JSON reader, for a text whose length was checked already.
     pub(crate) fn json(&self) -> Limits {
         let caps = Limits::hard_caps();
         let usual = Limits::default();

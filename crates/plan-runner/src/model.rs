@@ -6,7 +6,7 @@ use countersign_core::ToolId;
 
 use crate::task::{OfferedTool, Task};
 
-/// Says that a model gave no text.
+/// Error of a model that returned no text.
 ///
 /// ```
 /// use countersign_plan_runner::ModelError;
@@ -21,7 +21,7 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    /// Wraps what went wrong, under a stable code.
+    /// Wraps the cause, under a stable code.
     pub fn new(code: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { code, source: source.into() }
     }
@@ -33,33 +33,33 @@ impl ModelError {
     }
 }
 
-/// Makes plans and, once a plan has run, the final answer. What it writes is read strictly; it sees nothing of what tools return
-/// before the whole plan is verified.
+/// Makes plans and, once a plan has run, the final answer. Its texts are parsed strictly. It sees no tool result before the
+/// whole plan is verified.
 pub trait Planner {
     /// Answers the prompt, or writes a plan ([`PlanText`](crate::PlanText)).
     ///
     /// # Errors
-    /// [`ModelError`] when there is no text; the run then ends.
+    /// [`ModelError`] if there is no text; the run then ends.
     fn plan(&mut self, request: &PlanRequest<'_>) -> Result<String, ModelError>;
 
-    /// Writes the final answer from the verified trace. It is given out as it is: a plan in it is not run.
+    /// Writes the final answer from the verified trace. The answer is returned unchanged: a plan in it is not run.
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
     fn answer(&mut self, request: &AnswerRequest<'_>) -> Result<String, ModelError>;
 }
 
-/// Writes the turns in which a plan's steps are called. It sees what the tools returned, and may be wrong or talked into anything:
-/// what it writes is read strictly ([`TurnText`](crate::TurnText)) and passes the gate, or the run ends.
+/// Writes the turns that call a plan's steps. It sees the results of tools, and may err or be manipulated by them: each turn is
+/// parsed strictly ([`TurnText`](crate::TurnText)) and must pass the gate, or the run ends.
 pub trait Responder {
     /// Writes one turn.
     ///
     /// # Errors
-    /// [`ModelError`] when there is no text; the run then ends.
+    /// [`ModelError`] if there is no text; the run then ends.
     fn turn(&mut self, request: &TurnRequest<'_>) -> Result<String, ModelError>;
 }
 
-/// Holds what a planner plans from.
+/// Input of a planner for a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanRequest<'a> {
     pub(crate) task: Task<'a>,
@@ -67,7 +67,7 @@ pub struct PlanRequest<'a> {
 }
 
 impl<'a> PlanRequest<'a> {
-    /// What is to be done.
+    /// The task.
     #[must_use]
     pub const fn task(&self) -> Task<'a> {
         self.task
@@ -80,7 +80,7 @@ impl<'a> PlanRequest<'a> {
     }
 }
 
-/// Holds what a planner answers from.
+/// Input of a planner for the final answer.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerRequest<'a> {
     pub(crate) task: Task<'a>,
@@ -88,19 +88,19 @@ pub struct AnswerRequest<'a> {
 }
 
 impl<'a> AnswerRequest<'a> {
-    /// What was to be done.
+    /// The task.
     #[must_use]
     pub const fn task(&self) -> Task<'a> {
         self.task
     }
 
-    /// What has run, and what came of it.
+    /// The calls that ran, with their results.
     pub const fn trace(&self) -> &'a VerifiedTrace<Vec<u8>> {
         self.trace
     }
 }
 
-/// Holds what a responder writes its next turn from. The step was verified against the root of the plan that runs.
+/// Input of a responder for its next turn. The step was verified against the root of the running plan.
 #[derive(Debug)]
 pub struct TurnRequest<'a> {
     pub(crate) goal: &'a str,
@@ -110,31 +110,31 @@ pub struct TurnRequest<'a> {
 }
 
 impl<'a> TurnRequest<'a> {
-    /// The goal that the plan is for.
+    /// The plan's goal.
     #[must_use]
     pub const fn goal(&self) -> &'a str {
         self.goal
     }
 
-    /// The step that is to be called.
+    /// The step to call.
     pub const fn step(&self) -> &'a VerifiedStep {
         self.step
     }
 
-    /// How many calls the step has had. From the first one on, [`NEXT_STEP`](crate::NEXT_STEP) leaves it.
+    /// Number of calls of the step so far. After the first, [`NEXT_STEP`](crate::NEXT_STEP) ends the step.
     #[must_use]
     pub const fn calls(&self) -> u32 {
         self.calls
     }
 
-    /// What the tools have returned so far, in order. Data, whatever it says.
+    /// The results of tools so far, in order. They are untrusted data.
     #[must_use]
     pub const fn observations(&self) -> &'a [Observation] {
         self.observations
     }
 }
 
-/// Holds what one call returned.
+/// Result of one call.
 pub struct Observation {
     pub(crate) step: u64,
     pub(crate) tool: ToolId,
@@ -142,7 +142,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// The step, from 1 on.
+    /// The step, counted from 1.
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step
@@ -154,14 +154,14 @@ impl Observation {
         &self.tool
     }
 
-    /// What the tool returned.
+    /// The tool's result.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Shows which call it was, and nothing of what it returned.
+/// Shows the step, the tool and the size of the result, but not the result.
 impl fmt::Debug for Observation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observation")

@@ -39,7 +39,7 @@ pub struct ModelPlanner<M> {
 }
 
 impl<M: Chat> ModelPlanner<M> {
-    /// Takes the model.
+    /// Creates a planner that uses this model.
     #[must_use]
     pub const fn new(model: M) -> Self {
         Self { model }

@@ -8,22 +8,22 @@ use crate::limits::RunLimits;
 use crate::plan_text_error::{PlanTextError, PlanTextProblem};
 use crate::written_tool::WrittenTool;
 
-/// Says that a planner's text is a plan and no answer.
+/// Marks a planner's text as a plan instead of an answer.
 pub const PLAN_TOKEN: &str = "<planthenexecute>";
 
-/// May end a plan.
+/// Optional end of a plan.
 pub const PLAN_END_TOKEN: &str = "</planthenexecute>";
 
-/// Holds a plan as a planner wrote it: nothing of it is checked against the session yet.
+/// A plan as a planner wrote it. It is not yet checked against the session.
 ///
-/// A text without [`PLAN_TOKEN`] is an answer. A text with it is a plan and nothing else, and is read in one way only:
+/// A text without [`PLAN_TOKEN`] is an answer. A text with it is a plan and nothing else, and has exactly one reading:
 ///
-/// - white space may stand before the token, and nothing else may; the token stands there once;
-/// - after it comes one JSON object, strictly read: `{"goal", "steps"}`, each step `{"id", "tool", "args", "description"}` and
-///   optionally `"max_calls"`; no other members, none twice;
-/// - `id` is the step's place in the plan, from 1 on; `tool` is `name` or `server:name`; `args` is an object, in which the text
-///   `<DYNAMIC>` leaves a place open;
-/// - [`PLAN_END_TOKEN`] may follow, once, and after it white space.
+/// - only whitespace may precede the token; the token occurs once;
+/// - one JSON object follows, strictly read: `{"goal", "steps"}`, each step `{"id", "tool", "args", "description"}` and
+///   optionally `"max_calls"`; other members and repeated members are errors;
+/// - `id` is the step's position in the plan, counted from 1; `tool` is `name` or `server:name`; `args` is an object, in which the
+///   text `<DYNAMIC>` leaves a place open;
+/// - [`PLAN_END_TOKEN`] may follow once, and then only whitespace.
 ///
 /// ```
 /// use countersign_plan_runner::{PlanText, RunLimits};
@@ -43,10 +43,10 @@ pub struct PlanText {
 }
 
 impl PlanText {
-    /// Reads a planner's text: a plan, or nothing where the text is an answer.
+    /// Parses a planner's text. Returns `None` if the text is an answer.
     ///
     /// # Errors
-    /// [`PlanTextError`] when the text is too long, or has a plan token and is not a plan.
+    /// [`PlanTextError`] if the text is too long, or has a plan token but is not a plan.
     pub fn parse(text: &str, limits: &RunLimits) -> Result<Option<Self>, PlanTextError> {
         if text.len() > limits.text_bytes() {
             return Err(PlanTextProblem::TooLarge.into());
@@ -81,7 +81,7 @@ impl PlanText {
         Ok(Self { goal, steps: steps.collect::<Result<_, _>>()? })
     }
 
-    /// The goal that the plan says it is for.
+    /// The goal that the plan states.
     #[must_use]
     pub fn goal(&self) -> &str {
         &self.goal
@@ -93,10 +93,10 @@ impl PlanText {
         &self.steps
     }
 
-    /// The steps with the tools that their names stand for in a session.
+    /// Resolves the tools' names in a session and returns the steps.
     ///
     /// # Errors
-    /// [`PlanTextError`] at the first step whose name stands for no tool, or that cannot be one of a plan.
+    /// [`PlanTextError`] at the first step whose name resolves to no tool, or that is not a valid step.
     pub fn to_steps(&self, contract: &SessionContract) -> Result<Vec<Step>, PlanTextError> {
         let steps = (1..)
             .zip(&self.steps)
@@ -105,7 +105,7 @@ impl PlanText {
     }
 }
 
-/// Writes the plan as a text that is read as this plan.
+/// Writes a text that parses to the same plan.
 impl fmt::Display for PlanText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut json = String::from("{\"goal\":");
@@ -118,14 +118,14 @@ impl fmt::Display for PlanText {
             before = ',';
         }
         json.push_str("]}");
-        // A token that a string holds must not be taken for one.
+        // Escapes tokens inside strings, so that they do not count as tokens.
         let json = json.replace(PLAN_TOKEN, "\\u003cplanthenexecute>");
         let json = json.replace(PLAN_END_TOKEN, "\\u003c/planthenexecute>");
         write!(f, "{PLAN_TOKEN}\n{json}\n{PLAN_END_TOKEN}")
     }
 }
 
-/// Holds one step of a written plan.
+/// One step of a written plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanTextStep {
     tool: WrittenTool,
@@ -135,7 +135,7 @@ pub struct PlanTextStep {
 }
 
 impl PlanTextStep {
-    /// Reads one step out of the plan's JSON.
+    /// Reads one step from the plan's JSON.
     fn read(json: &Canonical, step: ValueRef<'_>, id: u64) -> Result<Self, PlanTextProblem> {
         only(step, &["args", "description", "id", "max_calls", "tool"])?;
         let said = step.get("id").and_then(ValueRef::as_u64).ok_or(PlanTextProblem::Shape)?;
@@ -156,25 +156,25 @@ impl PlanTextStep {
         Ok(Self { tool, args, description, max_calls })
     }
 
-    /// The tool, as it was written.
+    /// The tool as written.
     #[must_use]
     pub const fn tool(&self) -> &WrittenTool {
         &self.tool
     }
 
-    /// The arguments, with `<DYNAMIC>` in each place that is left open.
+    /// The arguments, with `<DYNAMIC>` in each place that the plan leaves open.
     #[must_use]
     pub const fn args(&self) -> &Canonical {
         &self.args
     }
 
-    /// What the step is for.
+    /// The purpose of the step.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// How often it may be called.
+    /// Maximum number of calls of the step.
     #[must_use]
     pub const fn max_calls(&self) -> u32 {
         self.max_calls
@@ -203,7 +203,7 @@ impl PlanTextStep {
     }
 }
 
-/// Asks for an object that has no member but these.
+/// Requires an object that has only known members.
 fn only(value: ValueRef<'_>, known: &[&str]) -> Result<(), PlanTextProblem> {
     let fits = value.kind() == Kind::Object && value.members().all(|(name, _)| known.contains(&name));
     if fits { Ok(()) } else { Err(PlanTextProblem::Shape) }

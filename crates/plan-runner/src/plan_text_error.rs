@@ -3,7 +3,7 @@ use std::fmt;
 use countersign_canonical_json::JsonError;
 use countersign_committed_plan::PlanError;
 
-/// Why a planner's text holds no plan that can be used. Never holds any of the text.
+/// Error of a planner's text that is not a usable plan. It never holds any of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanTextError {
     problem: PlanTextProblem,
@@ -17,13 +17,13 @@ impl PlanTextError {
         self.problem.code()
     }
 
-    /// What is wrong.
+    /// The problem.
     #[must_use]
     pub const fn problem(&self) -> PlanTextProblem {
         self.problem
     }
 
-    /// The step, from 1 on, where it is one step's fault.
+    /// The step, counted from 1, if the problem concerns one step.
     #[must_use]
     pub const fn step(&self) -> Option<u64> {
         self.step
@@ -55,38 +55,38 @@ impl std::error::Error for PlanTextError {
     }
 }
 
-/// Names what can be wrong with a planner's text.
+/// Problem of a planner's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanTextProblem {
     /// The text is longer than the limit.
     #[error("the planner's text is longer than the limit")]
     TooLarge,
-    /// The plan token stands there more than once, or its closing token anywhere but at the end.
+    /// The plan token occurs more than once, or its closing token anywhere but at the end.
     #[error("a plan has one plan token, and its closing token at the end only")]
     Token,
-    /// Something other than white space stands before the plan token.
+    /// The plan token is preceded by something other than whitespace.
     #[error("something stands before the plan token")]
     Before,
-    /// What follows the token is not strict JSON, or something follows it.
+    /// The text after the token is not a single strict JSON value.
     #[error("the plan is not JSON that can be read in one way only")]
     Json(#[source] JsonError),
-    /// A member is missing, unknown, or of another kind than it has to be.
+    /// A member is missing, unknown or of the wrong kind.
     #[error("a member is missing, unknown or of the wrong kind")]
     Shape,
-    /// There are no steps, or more than the limit.
+    /// The plan has no steps, or more than the limit.
     #[error("a plan has at least one step and no more than the limit")]
     Steps,
-    /// A step's id is not its place in the plan.
+    /// A step's id is not its position in the plan.
     #[error("the steps' ids are 1, 2, 3 and so on")]
     StepId,
     /// A tool is not written as `name` or `server:name`.
     #[error("a tool is written as name or server:name")]
     Tool,
-    /// The session discloses no tool of that name, or several servers' tools.
+    /// The session discloses no tool of that name, or tools of several servers.
     #[error("the name stands for no tool of the session, or for several")]
     UnknownTool,
-    /// The step cannot be one of a plan.
+    /// The step is not a valid step of a plan.
     #[error("the step cannot be one of a plan")]
     Step(#[source] PlanError),
 }

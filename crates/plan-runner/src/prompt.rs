@@ -1,13 +1,13 @@
-//! What the prompts share. All that a model works on is one JSON object, so that no text in it can pass for the frame around it.
+//! Common parts of the prompts. A model's whole input is one JSON object, so that no text in it can pass for the frame around it.
 
 use crate::chat::{ChatMessage, ChatRole};
 
-/// The instructions, and what they are about.
+/// The instructions as the system message, and their subject as the user's.
 pub(crate) fn messages(instructions: &str, about: String) -> [ChatMessage; 2] {
     [ChatMessage::new(ChatRole::System, instructions), ChatMessage::new(ChatRole::User, about)]
 }
 
-/// Writes a JSON list.
+/// Writes a JSON array.
 pub(crate) fn list<T>(
     out: &mut String,
     items: impl IntoIterator<Item = T>,

@@ -18,7 +18,7 @@ use crate::watch::Watch;
 
 /// Runs plans through a gate: it owns the control flow, and models and tools only answer.
 ///
-/// A gate has one plan. Prompts that are answered without a plan can be as many as one likes. The [crate](crate)'s documentation
+/// A gate has one plan. The number of prompts that are answered without a plan is not limited. The [crate](crate)'s documentation
 /// shows a whole run.
 #[derive(Clone, Debug)]
 pub struct PlanRunner {
@@ -27,17 +27,17 @@ pub struct PlanRunner {
     limits: RunLimits,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunEnd {
-    /// The planner answered without a plan; nothing was run.
+    /// The planner answered without a plan; no call was made.
     Answered(String),
     /// Every step has run and the plan was verified.
     Finished {
-        /// The planner's final answer, which it wrote from the trace. Text, whatever it says.
+        /// The planner's final answer, written from the trace. It is untrusted text.
         answer: String,
-        /// What ran.
+        /// The calls that ran.
         trace: VerifiedTrace<Vec<u8>>,
     },
 }
@@ -51,7 +51,7 @@ impl RunEnd {
         }
     }
 
-    /// What ran, where there was a plan.
+    /// The calls that ran, if there was a plan.
     #[must_use]
     pub const fn trace(&self) -> Option<&VerifiedTrace<Vec<u8>>> {
         match self {
@@ -61,7 +61,7 @@ impl RunEnd {
     }
 }
 
-/// Names whom a run asks: the models, the inspectors, the tools, and who approves and who watches, if anybody does.
+/// The participants of a run: the models, the inspectors, the tools, and optionally an approver and an observer.
 #[must_use]
 pub struct Actors<'a> {
     planner: &'a mut dyn Planner,
@@ -73,7 +73,7 @@ pub struct Actors<'a> {
 }
 
 impl<'a> Actors<'a> {
-    /// Takes those that no run does without. Without an inspector, every plan is refused (`PLAN_UNINSPECTED`).
+    /// Creates a set of the required participants. Without an inspector, every plan is refused (`PLAN_UNINSPECTED`).
     pub fn new(
         planner: &'a mut dyn Planner,
         inspectors: Vec<&'a mut dyn Inspector>,
@@ -83,13 +83,13 @@ impl<'a> Actors<'a> {
         Self { planner, inspectors, responder, tools, approver: None, observer: None }
     }
 
-    /// Adds who is asked for approvals, at a gate that takes any. Without one, what needs an approval is refused.
+    /// Sets the approver, for a gate that accepts approvals. Without one, a plan or call that needs an approval is refused.
     pub fn approver(mut self, approver: &'a mut dyn Approver) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Adds who is told what happens, as it happens.
+    /// Sets the observer, which receives each event as it happens.
     pub fn observer(mut self, observer: &'a mut dyn FnMut(&RunEvent<'_>)) -> Self {
         self.observer = Some(observer);
         self
@@ -103,7 +103,7 @@ impl fmt::Debug for Actors<'_> {
 }
 
 impl PlanRunner {
-    /// Takes the gate that decides about every call, and the clock that it tells the time by.
+    /// Creates a runner with the gate that decides every call, and the clock of the runner's own checks.
     #[must_use]
     pub fn new(gate: ToolGate, clock: Arc<dyn Clock>) -> Self {
         Self { gate, clock, limits: RunLimits::default() }
@@ -124,7 +124,7 @@ impl PlanRunner {
     /// Runs a task to its end.
     ///
     /// # Errors
-    /// [`RunError`] with the code of the first thing that went wrong; nothing is run after it. A plan that was started is halted
+    /// [`RunError`] with the code of the first failure; no call is made after it. A plan that was started is halted
     /// ([`ToolGate::halt_plan`]) before this returns.
     pub fn run(&self, task: &Task<'_>, actors: Actors<'_>) -> Result<RunEnd, RunError> {
         let mut actors = actors;
@@ -197,7 +197,7 @@ impl PlanRunner {
     }
 }
 
-/// Runs the tool of an accepted call. What it returns goes into the gate's trace, and to the responder.
+/// Runs the tool of an accepted call. Its result goes into the gate's trace and to the responder.
 fn dispatch(call: AcceptedCall, tools: &mut dyn Tools) -> (ToolId, Result<Vec<u8>, CallError<ToolError>>) {
     let tool = call.tool().clone();
     let mut seen = Vec::new();

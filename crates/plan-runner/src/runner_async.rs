@@ -12,10 +12,10 @@ use crate::tools::ToolError;
 use crate::watch::Watch;
 
 impl PlanRunner {
-    /// Runs a task to its end, as [`run`](Self::run) does, for models and tools that are waited for. It needs no particular
-    /// runtime, and its future is `Send`. The gate itself does not wait: it decides, and puts on record, where it is polled.
+    /// Runs a task to its end, like [`run`](Self::run), with asynchronous models and tools. It needs no particular
+    /// runtime, and its future is `Send`. The gate itself is synchronous: it decides and records on the polling thread.
     ///
-    /// Dropped before it is done, the run stops where it is and its plan is halted; a call under way is on record with an unknown
+    /// If the future is dropped early, the run stops there and its plan is halted; a call in flight is recorded with an unknown
     /// outcome.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl PlanRunner {
     }
 }
 
-/// Runs the tool of an accepted call. What it returns goes into the gate's trace, and to the responder.
+/// Runs the tool of an accepted call. Its result goes into the gate's trace and to the responder.
 async fn dispatch(
     call: AcceptedCall,
     tools: &mut dyn AsyncTools,

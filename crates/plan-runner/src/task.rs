@@ -3,7 +3,7 @@ use std::fmt;
 use countersign_core::{ImpactClass, ToolId};
 use countersign_tool_gate::ToolGate;
 
-/// Holds what a run is to do: the user's prompt, and the goal that the session has pinned, in words.
+/// The task of a run: the user's prompt, and the text of the session's pinned goal.
 ///
 /// ```
 /// use countersign_plan_runner::Task;
@@ -17,13 +17,13 @@ pub struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// Takes a prompt that is also the pinned goal.
+    /// Creates a task whose prompt is also the pinned goal.
     #[must_use]
     pub const fn new(prompt: &'a str) -> Self {
         Self { prompt, goal: prompt }
     }
 
-    /// Says what goal the session has pinned, where it is not the prompt. A plan has to restate it.
+    /// Sets the pinned goal, if it differs from the prompt. A plan must restate it.
     #[must_use]
     pub const fn goal(self, goal: &'a str) -> Self {
         Self { goal, ..self }
@@ -35,14 +35,14 @@ impl<'a> Task<'a> {
         self.prompt
     }
 
-    /// The goal that a plan has to restate.
+    /// The goal that a plan must restate.
     #[must_use]
     pub const fn stated_goal(&self) -> &'a str {
         self.goal
     }
 }
 
-/// Shows how long the texts are, and nothing of them.
+/// Shows the lengths of the texts, but no text.
 impl fmt::Debug for Task<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task")
@@ -52,7 +52,7 @@ impl fmt::Debug for Task<'_> {
     }
 }
 
-/// Describes one tool of the session to a planner.
+/// One tool of the session as a planner sees it.
 #[derive(Clone, Debug)]
 pub struct OfferedTool {
     tool: ToolId,
@@ -62,13 +62,13 @@ pub struct OfferedTool {
 }
 
 impl OfferedTool {
-    /// Which tool.
+    /// The tool.
     #[must_use]
     pub const fn tool(&self) -> &ToolId {
         &self.tool
     }
 
-    /// How bad its effect can be.
+    /// The tool's impact class.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
         self.impact
@@ -87,7 +87,7 @@ impl OfferedTool {
     }
 }
 
-/// The tools that the gate's session discloses at this moment.
+/// The tools that the gate's session currently discloses.
 pub(crate) fn offered(gate: &ToolGate) -> Vec<OfferedTool> {
     let (contract, view) = (gate.contract(), gate.registry().view());
     let rules = contract.tools().iter().filter_map(|tool| contract.disclosed(&view, tool));

@@ -3,7 +3,7 @@ use std::error::Error;
 use countersign_canonical_json::Canonical;
 use countersign_core::ToolId;
 
-/// Says that a tool failed.
+/// Error of a tool.
 #[derive(Debug, thiserror::Error)]
 #[error("the tool failed")]
 pub struct ToolError {
@@ -11,7 +11,7 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// Wraps what went wrong.
+    /// Wraps the cause.
     pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { source: source.into() }
     }
@@ -23,7 +23,7 @@ impl ToolError {
     }
 }
 
-/// Runs the tools. It is asked only for calls that the gate has accepted, once for each.
+/// Runs the tools. Called only for calls that the gate has accepted, once for each.
 ///
 /// ```
 /// use countersign_canonical_json::Canonical;
@@ -43,9 +43,9 @@ impl ToolError {
 /// }
 /// ```
 pub trait Tools {
-    /// Runs one call with the arguments that the gate has checked, and gives what it returned.
+    /// Runs one call with the arguments that the gate has checked, and returns its result.
     ///
     /// # Errors
-    /// [`ToolError`] when the tool failed; the run then ends.
+    /// [`ToolError`] if the tool failed; the run then ends.
     fn run(&mut self, tool: &ToolId, args: &Canonical) -> Result<Vec<u8>, ToolError>;
 }

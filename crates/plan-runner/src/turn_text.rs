@@ -5,14 +5,13 @@ use countersign_canonical_json::{Canonical, JsonError, Kind, Recipe, read};
 use crate::limits::RunLimits;
 use crate::written_tool::WrittenTool;
 
-/// Stands in the place of a tool when a step that may be called more than once has had all the calls that it needs. No tool can
-/// have this name.
+/// Takes the place of a tool's name to end a step early, if it allows more calls than it needs. No tool can have this name.
 pub const NEXT_STEP: &str = "<NEXT>";
 
-/// Holds one turn of a responder, as it was written. Nothing of it is checked against the plan.
+/// One turn of a responder, as written. It is not yet checked against the plan.
 ///
-/// A turn is three parts in this order, each there once: a line `Thought:`, a line `Action:`, and `Args:` with one JSON object that
-/// may span lines to the end of the text. White space may stand before and after them, and nothing else may.
+/// A turn has three parts, each once and in this order: a line `Thought:`, a line `Action:`, and `Args:` with one JSON object,
+/// which may span lines to the end of the text. Only whitespace may precede or follow them.
 ///
 /// ```
 /// use countersign_plan_runner::{RunLimits, TurnAction, TurnText};
@@ -30,33 +29,33 @@ pub struct TurnText {
     args: Canonical,
 }
 
-/// Says what a turn wants to be done.
+/// The action that a turn requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TurnAction {
     /// Calls a tool.
     Call(WrittenTool),
-    /// Leaves the calls that the step has left, and goes on to the next step: [`NEXT_STEP`], with `{}` as its arguments.
+    /// Skips the remaining calls of the step and moves to the next step: [`NEXT_STEP`], with `{}` as its arguments.
     Next,
 }
 
-/// Why a responder's text is no turn. Never holds any of the text.
+/// Error of a responder's text that is not a turn. It never holds any of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TurnTextError {
     /// The text is longer than the limit.
     #[error("the responder's text is longer than the limit")]
     TooLarge,
-    /// The first line is not the thought.
+    /// The first line is not `Thought:`.
     #[error("a turn begins with the line of its thought")]
     Thought,
-    /// The second line is not the action.
+    /// The second line is not `Action:`.
     #[error("the action is the line after the thought")]
     Action,
     /// The action is not a tool, written as `name` or `server:name`.
     #[error("an action is a tool, written as name or server:name")]
     Tool,
-    /// The third line is not the one of the arguments.
+    /// The third line does not begin with `Args:`.
     #[error("the arguments come after the action")]
     Args,
     /// The arguments are not strict JSON, or something follows them.
@@ -91,7 +90,7 @@ impl TurnText {
     /// Reads a responder's text.
     ///
     /// # Errors
-    /// [`TurnTextError`] when it is anything else than a turn.
+    /// [`TurnTextError`] if the text is not a turn.
     pub fn parse(text: &str, limits: &RunLimits) -> Result<Self, TurnTextError> {
         if text.len() > limits.text_bytes() {
             return Err(TurnTextError::TooLarge);
@@ -113,32 +112,32 @@ impl TurnText {
         Ok(Self { thought: thought.into(), action, args })
     }
 
-    /// What the responder says it thinks. Nothing depends on it.
+    /// The responder's stated thought. Nothing depends on it.
     #[must_use]
     pub fn thought(&self) -> &str {
         &self.thought
     }
 
-    /// What it wants to be done.
+    /// The requested action.
     #[must_use]
     pub const fn action(&self) -> &TurnAction {
         &self.action
     }
 
-    /// The arguments that it gives.
+    /// The requested arguments.
     #[must_use]
     pub const fn args(&self) -> &Canonical {
         &self.args
     }
 }
 
-/// Takes the first line off, which begins with the label, and gives what stands on it and what comes after it.
+/// Splits off the first line, which must begin with the label. Returns the rest of that line, and the text after it.
 fn line<'a>(text: &'a str, label: &str) -> Option<(&'a str, &'a str)> {
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
     Some((line.strip_prefix(label)?.trim(), rest))
 }
 
-/// Writes the turn as a text that is read as this turn.
+/// Writes a text that parses to the same turn.
 impl fmt::Display for TurnText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Thought: {}\nAction: ", self.thought)?;

@@ -3,11 +3,11 @@ use countersign_tool_gate::ToolGate;
 
 use crate::error::RunError;
 
-/// What a halt is on record for where the run neither ended nor failed: its future was dropped, or somebody whom it asked panicked.
+/// Reason recorded for a halt if the run neither ended nor failed: its future was dropped, or a participant panicked.
 const DROPPED: &str = "RUN_DROPPED";
 
-/// Halts the plan that a run has started, unless the run comes to the plan's end: nobody who has a clone of the gate goes on with
-/// what the run has left. A plan that was amended meanwhile is another one, which somebody has approved, and is left alone.
+/// Halts the started plan unless the run reaches the plan's end, so that no holder of a clone of the gate can continue it. A plan
+/// that was amended meanwhile is a different plan with its own approval, and is left alone.
 pub(crate) struct Watch<'r> {
     gate: &'r ToolGate,
     started: Option<PlanRoot>,
@@ -23,7 +23,7 @@ impl<'r> Watch<'r> {
         self.started = Some(root);
     }
 
-    /// Takes how the run has ended, and halts what it has left.
+    /// Takes the result of the run, and halts the plan if it is unfinished.
     pub(crate) fn ended<T>(mut self, end: Result<T, RunError>) -> Result<T, RunError> {
         if let Err(error) = &end {
             self.why = error.code();
@@ -35,7 +35,7 @@ impl<'r> Watch<'r> {
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         if self.started.is_some() && self.started == self.gate.plan_root() {
-            // Of a plan whose trace was given out there is nothing left to halt. A halt that cannot be recorded holds as well.
+            // A plan whose trace was returned needs no halt. A halt is effective even if it cannot be recorded.
             let _halted = self.gate.halt_plan(self.why);
         }
     }

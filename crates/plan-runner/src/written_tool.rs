@@ -3,7 +3,7 @@ use std::fmt;
 use countersign_core::{IdError, ServerName, ToolId, ToolName};
 use countersign_registry::SessionContract;
 
-/// Holds a tool's name as a model writes it: `name` or `server:name`.
+/// A tool's name as a model writes it: `name` or `server:name`.
 ///
 /// ```
 /// use countersign_plan_runner::WrittenTool;
@@ -19,7 +19,7 @@ pub struct WrittenTool {
 }
 
 impl WrittenTool {
-    /// The server, where the model named one.
+    /// The server, if the model named one.
     #[must_use]
     pub const fn server(&self) -> Option<&ServerName> {
         self.server.as_ref()
@@ -31,8 +31,8 @@ impl WrittenTool {
         &self.name
     }
 
-    /// The tool that is meant. Without a server, it is the one tool of that name that the session discloses; where several
-    /// servers have one, it is none of them.
+    /// Resolves the tool. Without a server, it is the one tool of that name that the session discloses; if several
+    /// servers have one, the result is `None`.
     pub(crate) fn resolve(&self, contract: &SessionContract) -> Option<ToolId> {
         if let Some(server) = &self.server {
             return Some(ToolId::from_names(server.clone(), self.name.clone()));

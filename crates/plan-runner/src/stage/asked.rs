@@ -17,11 +17,11 @@ pub(crate) struct Asked<'r> {
     tools: Vec<OfferedTool>,
 }
 
-/// What a planner's text was.
+/// Kind of a planner's text.
 pub(crate) enum Planned<'r> {
     /// The answer itself.
     Answer(String),
-    /// A plan that may be committed.
+    /// A plan that was committed.
     Plan(Box<Proposed<'r>>),
 }
 
@@ -34,7 +34,7 @@ impl<'r> Asked<'r> {
         PlanRequest { task: self.task, tools: &self.tools }
     }
 
-    /// Reads the text. A plan is for the pinned goal, and is committed under the contract, or the run ends.
+    /// Reads the text. A plan must be for the pinned goal and allowed by the contract; otherwise the run ends.
     pub(crate) fn planned(
         self,
         text: String,
@@ -61,7 +61,7 @@ impl<'r> Asked<'r> {
         pin.verify(goal, gate.contract().session(), now).map_err(RunError::Goal)
     }
 
-    /// Commits the plan as the gate will, which does it again by itself when the plan is started.
+    /// Commits the plan as the gate does. The gate commits it again when the plan is started.
     fn commit(&self, plan: Plan, written: &PlanText, view: &RegistryView) -> Result<Proposed<'r>, RunError> {
         let contract = self.runner.gate().contract();
         let committed = commit_plan(plan.clone(), &contract, view).map_err(StartPlanError::from)?;

@@ -1,5 +1,5 @@
-//! A run as one machine without I/O of its own: each stage asks for one thing, takes the answer and becomes the next stage, or
-//! ends. The drivers only fetch what is asked for. Nothing goes on after an error.
+//! A run as a state machine without I/O: each stage makes one request, takes the answer and becomes the next stage, or
+//! ends. The drivers only fetch the answers. An error always ends the run.
 
 mod asked;
 mod proposed;

@@ -11,14 +11,14 @@ use crate::runner::PlanRunner;
 use crate::task::Task;
 use crate::watch::Watch;
 
-/// Holds a committed plan that waits for its inspectors and its approver.
+/// A committed plan that waits for its inspectors and its approver.
 pub(crate) struct Proposed<'r> {
     runner: &'r PlanRunner,
     task: Task<'r>,
     plan: Plan,
     committed: CommittedPlan,
     goal: Box<str>,
-    /// Each step's, in order.
+    /// The impact of each step, in order.
     impacts: Vec<ImpactClass>,
     inspected: bool,
 }
@@ -43,7 +43,7 @@ impl<'r> Proposed<'r> {
         Inspection { goal: &self.goal, plan: &self.committed, impacts: &self.impacts }
     }
 
-    /// Takes one inspector's word, and ends at the first that does not let the plan pass.
+    /// Takes one inspector's verdict. The first that does not pass the plan ends the run.
     pub(crate) fn inspected(
         mut self: Box<Self>,
         inspector: &str,
@@ -56,13 +56,13 @@ impl<'r> Proposed<'r> {
         Ok(self)
     }
 
-    /// What the approver is asked, once the plan was inspected.
+    /// Builds the request to the approver, once the plan was inspected.
     pub(crate) fn approval_request(&self) -> Result<ApprovalRequest, RunError> {
         self.require_inspected()?;
         Ok(self.runner.gate().plan_approval_request(&self.plan)?)
     }
 
-    /// The token, if the approver gave one for what was asked. A no is on record at the gate before the run ends of it.
+    /// Returns the approver's token for the request, if there is one. The gate records a denial before the run ends.
     pub(crate) fn answered(
         &self,
         asked: &ApprovalRequest,
@@ -79,7 +79,7 @@ impl<'r> Proposed<'r> {
         Err(if is_denied { RunError::Denied } else { refused.into() })
     }
 
-    /// Starts the plan, under the approver's token where there is one.
+    /// Starts the plan, with the approver's token if there is one.
     pub(crate) fn start(
         self,
         token: Option<String>,

@@ -13,25 +13,25 @@ use crate::tools::ToolError;
 use crate::turn_text::{TurnAction, TurnText, TurnTextError};
 use crate::written_tool::WrittenTool;
 
-/// Holds a plan that runs.
+/// A running plan.
 pub(crate) struct Running<'r> {
     runner: &'r PlanRunner,
     task: Task<'r>,
     plan: CommittedPlan,
     root: PlanRoot,
     goal: Box<str>,
-    /// The step whose turn it is, from 1 on, as it was verified for the responder.
+    /// The current step, counted from 1, as it was verified for the responder.
     step: Option<VerifiedStep>,
     position: u64,
-    /// How many calls that step has had.
+    /// Number of calls of the current step.
     calls: u32,
     turns: u64,
     observations: Vec<Observation>,
 }
 
-/// What came of a turn.
+/// Result of a turn.
 pub(crate) enum Turned {
-    /// The step is left; no call is made.
+    /// The step is over; no call is made.
     Next,
     /// The call may run.
     Accepted(Box<AcceptedCall>),
@@ -39,7 +39,7 @@ pub(crate) enum Turned {
     Waiting(Box<Waiting>),
 }
 
-/// Holds a call that was refused for want of an approval of its own.
+/// A call that was refused because it needs an approval of its own.
 pub(crate) struct Waiting {
     call: Call,
     refused: Rejection,
@@ -52,7 +52,7 @@ impl Waiting {
     }
 }
 
-/// What a turn asks for, as it is sent to the gate: nothing of it is made up or put right here.
+/// The call of a turn, as it is sent to the gate. It is neither completed nor corrected here.
 struct Call {
     id: String,
     tool: WrittenTool,
@@ -71,8 +71,8 @@ impl<'r> Running<'r> {
         Self { runner, task, plan, root, goal, step: None, position: 1, calls: 0, turns: 0, observations }
     }
 
-    /// What the responder is asked next; nothing when every step has had its calls. The step is verified against the root of the
-    /// plan that the gate runs before the responder sees it.
+    /// Builds the next request to the responder; returns `None` when every step has had its calls. The step is verified against the
+    /// root of the gate's running plan before the responder sees it.
     pub(crate) fn next(&mut self) -> Result<Option<TurnRequest<'_>>, RunError> {
         if self.step.as_ref().is_some_and(|step| self.calls >= step.step().max_calls()) {
             self.leave();
@@ -85,7 +85,7 @@ impl<'r> Running<'r> {
             return Err(RunError::TurnsLimit { step });
         }
         self.turns = self.turns.saturating_add(1);
-        // Another root, and the proof does not verify: one check for a leaf that changed and for a plan that did.
+        // The proof fails under another root, so one check covers a changed leaf and a changed plan.
         let root = self.runner.gate().plan_root();
         let proof = self.plan.prove_step(step).zip(root);
         let verified = proof.and_then(|(proof, root)| proof.verify(&root).ok());
@@ -95,7 +95,7 @@ impl<'r> Running<'r> {
         Ok(Some(TurnRequest { goal, step, calls: *calls, observations }))
     }
 
-    /// Reads the responder's turn, and has the gate decide about its call.
+    /// Reads the responder's turn, and submits its call to the gate.
     pub(crate) fn turn(
         &mut self,
         text: &str,
@@ -115,7 +115,7 @@ impl<'r> Running<'r> {
         }
     }
 
-    /// The call that a turn asks for; nothing where it leaves the step.
+    /// Reads the call of a turn; returns `None` if the turn ends the step.
     fn read(&mut self, text: &str) -> Result<Option<Call>, TurnTextError> {
         let turn = TurnText::parse(text, self.runner.run_limits())?;
         match turn.action() {
@@ -130,7 +130,7 @@ impl<'r> Running<'r> {
         }
     }
 
-    /// A turn that cannot be read is no call; it goes on record as a malformed one.
+    /// Refuses an unreadable turn. It is not a call, and is recorded as a malformed one.
     fn unread(&self, source: TurnTextError, tell: &mut impl FnMut(&RunEvent<'_>)) -> RunError {
         let refused = self.runner.gate().refuse_malformed(&self.call_id(), source.code());
         tell(&RunEvent::StepRefused { step: self.position, code: refused.code() });
@@ -141,7 +141,7 @@ impl<'r> Running<'r> {
         format!("{}/{}", self.root, self.turns)
     }
 
-    /// Asks the gate again, with the approval that the call waited for.
+    /// Submits the call again, with the approval that it waited for.
     pub(crate) fn approved(
         &mut self,
         waiting: Waiting,
@@ -155,7 +155,7 @@ impl<'r> Running<'r> {
             },
             Approval::Abstain => Err(self.refused(waiting.refused, tell)),
             Approval::Deny | Approval::DenyBy(_) => {
-                // For the record: the run ends here whatever the gate says.
+                // For the record only: the run ends here in any case.
                 let Err(refused) = self.check(&waiting.call, approval) else { return Err(RunError::Denied) };
                 let is_recorded = refused.code() != RejectionCode::AuditUnavailable;
                 let error = self.refused(refused, tell);
@@ -164,7 +164,7 @@ impl<'r> Running<'r> {
         }
     }
 
-    /// Takes what the tool of an accepted call returned.
+    /// Takes the result of an accepted call.
     pub(crate) fn ran(
         &mut self,
         tool: ToolId,
@@ -174,7 +174,7 @@ impl<'r> Running<'r> {
         let step = self.position;
         let bytes = match returned {
             Ok(bytes) => bytes,
-            // Accepted, and not run after all.
+            // The call was accepted but did not run.
             Err(CallError::Rejected(refused)) => return Err(self.refused(refused, tell)),
             Err(CallError::Tool(source)) => return Err(RunError::Tool { step, source }),
             Err(_) => return Err(RunError::PlanChanged { step }),
@@ -189,14 +189,14 @@ impl<'r> Running<'r> {
         Ok(())
     }
 
-    /// Ends the plan: the gate recomputes the root and gives out the trace.
+    /// Ends the plan: the gate recomputes the root and returns the trace.
     pub(crate) fn finish(self, tell: &mut impl FnMut(&RunEvent<'_>)) -> Result<Finished<'r>, RunError> {
         let trace = self.runner.gate().finish_plan()?;
         tell(&RunEvent::Verified { calls: trace.steps().len() });
         Ok(Finished { runner: self.runner, task: self.task, trace })
     }
 
-    /// INVARIANT: the turn's own tool and arguments, and the step whose turn it is. The gate compares them with the plan.
+    /// INVARIANT: the gate receives the turn's own tool and arguments, and the current step. It compares them with the plan.
     fn check(&self, call: &Call, approval: &Approval) -> Result<AcceptedCall, Rejection> {
         let (name, args) = (call.tool.name().as_str(), call.args.bytes());
         let asked = match call.tool.server() {
@@ -229,7 +229,7 @@ impl<'r> Running<'r> {
     }
 }
 
-/// Holds the trace of a plan that was verified, and waits for the planner's answer.
+/// The verified trace of a plan, waiting for the planner's answer.
 pub(crate) struct Finished<'r> {
     runner: &'r PlanRunner,
     task: Task<'r>,
