@@ -1,4 +1,4 @@
-//! An accepted call cannot be read from anywhere.
+//! An accepted call cannot be deserialised.
 use countersign::tool_gate::AcceptedCall;
 use serde::Deserialize;
 

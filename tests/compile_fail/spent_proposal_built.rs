@@ -1,4 +1,4 @@
-//! A spent proposal comes from spending a verified one.
+//! A spent proposal comes only from spending a verified one.
 use countersign::action_proposal::SpentProposal;
 
 fn forge(other: SpentProposal) -> SpentProposal {

@@ -1,4 +1,4 @@
-//! A verified proposal comes from `ActionProposal::verify` alone.
+//! A verified proposal comes only from `ActionProposal::verify`.
 use countersign::action_proposal::VerifiedProposal;
 
 fn forge(other: VerifiedProposal) -> VerifiedProposal {

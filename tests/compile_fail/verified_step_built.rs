@@ -1,4 +1,4 @@
-//! A verified step cannot be put together: it comes out of its proof.
+//! A verified step cannot be built: it comes from its proof.
 use countersign::committed_plan::{Step, VerifiedStep};
 
 fn verified(step: Step) -> VerifiedStep {

@@ -1,4 +1,4 @@
-//! What the tests of the whole share: where the workspace lies. It has no tests of its own.
+//! Common code of the workspace tests: the location of the workspace. It has no tests of its own.
 
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@ use std::fs;
 
 use countersign_tests::workspace;
 
-/// Each crate's floor, as ARCHITECTURE.md has it.
+/// The floor of each crate, as in ARCHITECTURE.md.
 const FLOORS: [(&str, u8); 18] = [
     ("core", 0),
     ("canonical-json", 0),
@@ -52,7 +52,7 @@ fn the_floors_of_the_house_hold() {
         let dependencies = manifest["dependencies"].as_table().unwrap();
         for dependency in dependencies.keys() {
             let Some(below) = floors.get(dependency) else { continue };
-            // `canonical-json` may use the ids and digests of `core`, its neighbour on the ground.
+            // `canonical-json` may use the ids and digests of `core`, its neighbour on the ground floor.
             let ground = floor == 0 && dependency == "countersign-core";
             assert!(*below < floor || ground, "{folder} (floor {floor}) knows {dependency} (floor {below})");
         }
@@ -75,8 +75,8 @@ fn every_crate_takes_the_shared_lints_and_no_code_is_unsafe() {
     assert_eq!(root["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("forbid"));
 }
 
-/// With some features of `serde_json`, an object with one certain name is read as something else, and what is checked is
-/// no longer what is forwarded. Cargo switches features on for all crates at once, whoever asks.
+/// With some features of `serde_json`, an object with one reserved name is read as something else, and the checked value is no
+/// longer the forwarded one. Cargo enables a feature for all crates at once, whichever crate asks for it.
 #[test]
 fn no_name_is_special_to_the_reader_of_json_values() {
     for name in ["$serde_json::private::RawValue", "$serde_json::private::Number"] {

@@ -5,11 +5,11 @@ use std::path::Path;
 use countersign_tests::workspace;
 use serde_json::Value;
 
-/// What stands before a label in the library's code: a digest of framed fields, or a constant that is handed on.
+/// Text before a label in the library's code: a digest of framed fields, or a named constant.
 const BEFORE: [&str; 4] =
     ["framed(\"", "LABEL: &str = \"", "PAYLOAD_TYPE: &str = \"", "COSIGNATURE: &str = \""];
 
-/// What the labels of this library begin with, wherever they stand.
+/// Prefixes of this library's labels, in any position.
 const OWN: [&str; 2] = ["countersign/", "application/vnd.countersign."];
 
 #[test]
@@ -27,7 +27,7 @@ fn no_vector_shows_a_label_that_the_library_does_not_have() {
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 
-/// The labels in the code, that of tests left out.
+/// The labels in the code, without those of tests.
 fn labels() -> BTreeSet<String> {
     let mut labels = BTreeSet::new();
     each_file(&workspace().join("crates"), &mut |path, text| {
@@ -43,13 +43,13 @@ fn labels() -> BTreeSet<String> {
     labels
 }
 
-/// What follows each place of `before` up to the end of the literal, behind `start`. A line break at the end is no part of a name.
+/// The rest of each literal that follows `before`, prefixed with `start`. A line break at the end is not part of a name.
 fn literals_behind(code: &str, before: &str, start: &str) -> Vec<String> {
     let literals = code.split(before).skip(1).filter_map(|rest| rest.split('"').next());
     literals.map(|literal| format!("{start}{}", literal.trim_end_matches("\\n"))).collect()
 }
 
-/// The labels that vectors say they are about.
+/// The labels that the vectors state.
 fn shown() -> BTreeSet<String> {
     let mut shown = BTreeSet::new();
     each_file(&workspace().join("tests/vectors"), &mut |path, text| {

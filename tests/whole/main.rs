@@ -1,4 +1,4 @@
-//! Tests of Countersign as a whole: what holds across crates, and what no crate can show alone.
+//! Tests of Countersign as a whole: properties across crates that no crate can show alone.
 
 mod floors;
 mod forgery;

@@ -8,7 +8,7 @@ use countersign::audit_log::MemorySink;
 use countersign::core::Digest;
 use countersign::tool_gate::{CallError, ProposalSettings, RejectionCode, ToolCall, ToolGate};
 
-/// Set in the child process in which memory is measured, where no other test runs.
+/// Variable that marks the child process in which memory is measured. No other test runs there.
 const CHILD: &str = "COUNTERSIGN_MEMORY_CHILD";
 
 const MIB: u64 = 1 << 20;
@@ -54,7 +54,7 @@ fn in_a_process_of_its_own() {
     proposals_leave_nothing_behind();
 }
 
-/// Calls whose proposals bring 256 KiB of evidence each, half of them refused after it was read.
+/// Calls whose proposals carry 256 KiB of evidence each, half of them refused after it was read.
 fn proposals_leave_nothing_behind() {
     let file = vec![b'x'; 256 << 10];
     let verifier = ProposalVerifier::builder(Profile::Strict)
@@ -96,7 +96,7 @@ fn answer(gate: &ToolGate, id: &str, proposal: &str) -> Option<RejectionCode> {
     }
 }
 
-/// Resident memory of this process in bytes, as Linux tells it.
+/// Resident memory of this process in bytes, as Linux reports it.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -50,7 +50,7 @@ fn links_between_pages_resolve() {
     for page in pages() {
         let text = without_code(&fs::read_to_string(&page).unwrap());
         for target in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
-            // Links of a crate's documentation go to items.
+            // Links in a crate's documentation point to items.
             if target.starts_with("http") || target.contains("::") {
                 continue;
             }
@@ -96,15 +96,15 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The page without its blocks and spans of code.
+/// The page without its code blocks and code spans.
 fn without_code(text: &str) -> String {
     let outside: String = text.split("```").step_by(2).collect();
     let shown = outside.split('`').enumerate();
-    // Code in a link's text stands before the link's end, which stays.
+    // Code in a link's text precedes the end of the link, which is kept.
     shown.filter(|(place, _)| place % 2 == 0).map(|(_, part)| part).collect()
 }
 
-/// Anchors of a page's headings, as hosts of repositories make them.
+/// Anchors of a page's headings, as repository hosts generate them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let outside: String = text.split("```").step_by(2).collect();
     let headings = outside.lines().filter(|line| line.starts_with('#'));
@@ -151,7 +151,7 @@ fn walk_through_names_functions_of_its_files() {
     assert!(checked >= 15, "only {checked} functions were found");
 }
 
-/// Whether the source has a function of this name, generic or not.
+/// Returns whether the source has a function of this name, generic or not.
 fn names_function(source: &str, name: &str) -> bool {
     ["(", "<"].iter().any(|end| source.contains(&format!("fn {name}{end}")))
 }

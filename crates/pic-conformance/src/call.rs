@@ -43,7 +43,7 @@ impl StatedCall {
         let call = self.call(vector);
         let live = vector.live_args()?.is_some();
         let proposal = match vector.proposal()? {
-            // Beside live arguments, `null` is as good as nothing.
+            // Beside live arguments, `null` counts as a missing proposal.
             Some(text) if !(live && text.trim_ascii() == b"null") => text,
             Some(_) | None if live => return Ok(without_proposal(vector, verifier)),
             Some(_) | None => return Err(Fault::Vector("the vector has no proposal".to_owned())),
@@ -61,7 +61,7 @@ impl StatedCall {
         })
     }
 
-    /// The call, with every fact that the vector states.
+    /// The call with every fact that the vector states.
     fn call<'a>(&'a self, vector: &'a Vector<'_>) -> ProposedCall<'a> {
         let mut call = match vector.tool() {
             Some(tool) => ProposedCall::to_tool_named(tool),
@@ -104,17 +104,17 @@ impl StatedCall {
     }
 }
 
-/// The code of a proposal that stands alone. A missing proposal needs a call: without one, the schema is not met.
+/// The code of a proposal without a call. A missing proposal needs a call: without one, the schema is not met.
 fn without_call(code: ProposalCode) -> ProposalCode {
     if code == ProposalCode::InvalidRequest { ProposalCode::SchemaInvalid } else { code }
 }
 
-/// A call that comes without a proposal: allowed only where nothing asks for one.
+/// The verdict on a call without a proposal: allowed only if no rule requires one.
 fn without_proposal(vector: &Vector<'_>, verifier: &ProposalVerifier) -> VectorVerdict {
     let listed = vector.tool().and_then(|tool| verifier.policy().impact_of(tool));
     let needed = if verifier.profile() == Profile::Strict {
         let said = vector.said.call.as_ref().and_then(|call| call.impact);
-        // An impact that nobody states may be any.
+        // An unstated impact may be any impact.
         said.max(listed).is_none_or(|impact: ImpactClass| verifier.requires_proposal(impact))
     } else {
         listed.is_some_and(|impact| verifier.policy().requires_proposal(impact))
@@ -130,7 +130,7 @@ fn block(error: &ProposalError) -> VectorVerdict {
     VectorVerdict::Block { code: error.code().as_str(), detail: error.detail() }
 }
 
-/// Digest of the live arguments, or zeros, which match no arguments, where they cannot be read.
+/// Digest of the live arguments, or zeros, which match no arguments, if they cannot be read.
 fn digest_of(args: &[u8]) -> Digest {
     match read(args, Recipe::PicCjson1, &Limits::hard_caps()) {
         Ok(args) if args.value().kind() == Kind::Object => own_arguments(args).digest(),

@@ -5,8 +5,8 @@ use crate::report::Fault;
 use crate::vector::{Vector, invalid};
 
 impl Vector<'_> {
-    /// The guards of the reference's runner: a vector must show what its mode is for, and nothing must be looked for
-    /// outside of it.
+    /// Applies the guards of the reference's runner: a vector must exercise its mode, and must not need anything
+    /// outside of itself.
     pub(crate) fn check_shape(&self, entry: &VectorEntry) -> Result<(), Fault> {
         if !matches!(entry.mode, Mode::Evidence | Mode::TrustSanitization) {
             return Ok(());
@@ -35,7 +35,7 @@ impl Vector<'_> {
         self.check_cell(entry)
     }
 
-    /// A cell of the trust matrix is named after its coordinates.
+    /// Requires that a cell of the trust matrix is named after its coordinates.
     fn check_cell(&self, entry: &VectorEntry) -> Result<(), Fault> {
         let (Some(strict), Some(verify)) = (self.strict_trust(), self.verify_evidence()) else {
             return Err(invalid("a vector of trust_sanitization sets strict_trust and verify_evidence"));
@@ -51,8 +51,8 @@ impl Vector<'_> {
         Ok(())
     }
 
-    /// Whether the proposal has signatures, and files. One that cannot be read has neither: it is refused before any
-    /// evidence is looked at.
+    /// Returns whether the proposal has signatures, and whether it has files. An unreadable proposal has neither: it is refused
+    /// before its evidence is verified.
     fn kinds_of_evidence(&self) -> Result<(bool, bool), Fault> {
         let Some(proposal) = self.proposal()? else {
             return Ok((false, false));

@@ -38,7 +38,7 @@ pub enum Mode {
     TrustSanitization,
 }
 
-/// The text names no mode.
+/// Error of an unknown mode name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a mode of a conformance vector")]
 #[non_exhaustive]
@@ -68,7 +68,7 @@ impl Mode {
     }
 }
 
-/// Expected result of a vector. The last two are used by this project's own suites.
+/// Expected result of a vector. Only this project's own suites use the last two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Expected {
@@ -105,7 +105,7 @@ struct Wire {
 }
 
 impl SuiteManifest {
-    /// Reads a manifest: nothing unknown in it, no id twice, no file outside of the suite.
+    /// Reads a manifest. Unknown members, repeated ids and files outside of the suite are errors.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let wire: Wire = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if wire.version.is_empty() {
@@ -139,7 +139,7 @@ impl VectorEntry {
             (Expected::Block, Some(code)) if is_proposals(code) => {}
             (Expected::Block, _) => return Err("the expected_error_code is missing or none"),
             (_, None) => {}
-            // A file that is refused has a code of its own kind, which may be left open.
+            // The code of a refused file may be left open.
             (Expected::KeyringRefused | Expected::PolicyRefused, Some(_)) => {}
             (_, Some(_)) => return Err("only what is refused has an expected_error_code"),
         }
@@ -150,13 +150,13 @@ impl VectorEntry {
     }
 }
 
-/// Returns whether a path consists of names alone. Such a path stays within the folder that it is added to.
+/// Returns whether a path consists of plain names only. Such a path stays within its base folder.
 pub(crate) fn is_plain(path: &str) -> bool {
     let names = |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
     !path.is_empty() && !path.contains(['\\', '\0']) && names(Path::new(path))
 }
 
-/// The path of a file within the suite. A symbolic link on the way is refused: a suite reads its own files only.
+/// The path of a file within the suite. Refuses a symbolic link on the way: a suite reads its own files only.
 ///
 /// This does not protect against changes of the suite during the run.
 pub(crate) fn within(suite: &Path, plain: &str) -> Result<PathBuf, &'static str> {

@@ -11,17 +11,17 @@ pub struct Outcome {
     passed: bool,
     reason_code: Option<&'static str>,
     message: Option<String>,
-    /// `allow`, `block`, `keyring_refused` or `policy_refused`; nothing where the vector was not judged.
+    /// `allow`, `block`, `keyring_refused` or `policy_refused`; `None` if the vector was not judged.
     verdict: Option<&'static str>,
-    /// The code of what was refused.
+    /// The code of the refusal.
     code: Option<&'static str>,
     /// `allow`, or the code.
     got: Option<&'static str>,
-    /// The place and the rule of a blocked proposal.
+    /// The path and the rule of a blocked proposal.
     detail: Option<String>,
 }
 
-/// VectorVerdict on a vector.
+/// Verdict on a vector.
 #[derive(Debug)]
 pub(crate) enum VectorVerdict {
     Allow,
@@ -30,16 +30,16 @@ pub(crate) enum VectorVerdict {
     PolicyRefused { code: &'static str, detail: String },
 }
 
-/// Why a vector did not pass: the reason codes of the reference's runner.
+/// Reason that a vector did not pass: the reason codes of the reference's runner.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// The canonical form differs, or exists where none should.
     Canonicalization(String),
-    /// The file is not the one that the manifest speaks of.
+    /// The file differs from its entry in the manifest.
     Drift(String),
-    /// The file is no vector.
+    /// The file is not a valid vector.
     Vector(String),
-    /// It could not be run.
+    /// The vector could not be run.
     Runner(String),
 }
 
@@ -74,7 +74,7 @@ impl Outcome {
         Self::new(entry, Some((code, message)))
     }
 
-    /// Holds a verdict against what the manifest expects.
+    /// Compares a verdict with the expected one.
     pub(crate) fn judged(entry: &VectorEntry, verdict: VectorVerdict) -> Self {
         let (came, code, detail) = match verdict {
             VectorVerdict::Allow => (Expected::Allow, None, None),
@@ -106,13 +106,13 @@ impl Outcome {
         }
     }
 
-    /// Whether the verdict is the expected one.
+    /// Returns whether the verdict is the expected one.
     #[must_use]
     pub const fn is_passed(&self) -> bool {
         self.passed
     }
 
-    /// One line for people: `PASS` or `FAIL`, the id and the reason. Ids and details are not escaped.
+    /// One human-readable line: `PASS` or `FAIL`, the id and the reason. Ids and details are not escaped.
     #[must_use]
     pub fn line(&self) -> String {
         match &self.message {
@@ -162,18 +162,18 @@ struct Summary {
     message: Option<String>,
 }
 
-/// Selects vectors of a suite: those of a named mode and those of a named id. The default selects all.
+/// Selects vectors of a suite by mode and by id. The default selects all.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Filter {
-    /// Modes of which every vector is selected.
+    /// Modes whose vectors are all selected.
     pub modes: Vec<Mode>,
-    /// Ids of the vectors that are selected.
+    /// Ids of further selected vectors.
     pub ids: Vec<String>,
 }
 
 impl Filter {
-    /// A filter of these modes and ids. With both empty it selects all.
+    /// Creates a filter of these modes and ids. With both empty it selects all.
     #[must_use]
     pub const fn new(modes: Vec<Mode>, ids: Vec<String>) -> Self {
         Self { modes, ids }
@@ -187,7 +187,7 @@ impl Filter {
 }
 
 impl Report {
-    /// The report of a manifest that cannot be used.
+    /// The report of an unusable manifest.
     pub(crate) fn invalid(profile: Profile, message: &str) -> Self {
         Self::new(
             profile,
@@ -206,7 +206,7 @@ impl Report {
         filter: &Filter,
         results: Vec<Outcome>,
     ) -> Self {
-        // A run of no vectors shows nothing.
+        // A run without vectors proves nothing.
         let diagnostic =
             results.is_empty().then(|| ("no_vectors_selected", "no vector was selected".to_owned()));
         let selection = Selection {
@@ -262,7 +262,7 @@ impl Report {
         self.summary.failed
     }
 
-    /// Why no vector was run: `manifest_invalid` or `no_vectors_selected`, and a text.
+    /// The reason that no vector was run: `manifest_invalid` or `no_vectors_selected`, and a text.
     #[must_use]
     pub fn diagnostic(&self) -> Option<(&'static str, &str)> {
         self.summary.diagnostic.zip(self.summary.message.as_deref())

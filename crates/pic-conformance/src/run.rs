@@ -17,10 +17,10 @@ use crate::manifest::{Expected, Mode, SuiteManifest, VectorEntry, within};
 use crate::report::{Fault, Filter, Outcome, Report, VectorVerdict};
 use crate::vector::{Vector, invalid};
 
-/// The most bytes of a manifest.
+/// Maximum size of a manifest, in bytes.
 const MANIFEST_BYTES: u64 = 64 << 20;
 
-/// The most bytes of a vector file.
+/// Maximum size of a vector file, in bytes.
 const VECTOR_BYTES: u64 = 8 << 20;
 
 /// Long enough that no verdict depends on the speed of the machine.
@@ -28,7 +28,7 @@ const NO_HURRY: Millis = Millis::from_secs(60 * 60);
 
 /// Runs the vectors of a suite that the filter selects.
 ///
-/// A manifest that cannot be used is no error: the report names it as its [`diagnostic`](Report::diagnostic). The files
+/// An unusable manifest is not an error: the report names it as its [`diagnostic`](Report::diagnostic). The files
 /// of a suite are read within its folder, and no symbolic link is followed. The manifest has at most 64 MiB, a vector
 /// at most 8 MiB.
 #[must_use]
@@ -55,7 +55,7 @@ fn read_manifest(suite: &Path) -> Result<SuiteManifest, String> {
 struct Runner {
     folder: PathBuf,
     profile: Profile,
-    /// The evidence folders that were opened; `None` for a missing one.
+    /// The opened evidence folders; `None` for a missing one.
     folders: HashMap<String, Option<Arc<dyn EvidenceResolver>>>,
 }
 
@@ -64,7 +64,7 @@ impl Runner {
         Self { folder: folder.to_owned(), profile, folders: HashMap::new() }
     }
 
-    /// Runs one vector. The file is read when its turn comes.
+    /// Reads and runs one vector.
     fn run(&mut self, entry: &VectorEntry) -> Outcome {
         match self.judge(entry) {
             Ok(Some(verdict)) => Outcome::judged(entry, verdict),
@@ -73,7 +73,7 @@ impl Runner {
         }
     }
 
-    /// The verdict on a proposal; nothing for a canonical form that is as it should be.
+    /// The verdict on a proposal; `None` for a canonical form that is as expected.
     fn judge(&mut self, entry: &VectorEntry) -> Result<Option<VectorVerdict>, Fault> {
         let path = within(&self.folder, &entry.file).map_err(invalid)?;
         let bytes = read_file(&path, VECTOR_BYTES).map_err(|error| match error {
@@ -164,7 +164,7 @@ impl Runner {
     }
 }
 
-/// The reference checks sizes only where a vector asks for it, and the time only where a vector states a budget.
+/// Limits as in the reference, which checks sizes only if a vector asks for it, and the time only if a vector states a budget.
 fn limits(vector: &Vector<'_>) -> ProposalLimits {
     let options = vector.said.options.as_ref();
     let mut limits = ProposalLimits::default()

@@ -1,19 +1,19 @@
-//! The members of a JSON object as the text that they are in the file.
+//! The members of a JSON object, each as its text in the file.
 //!
-//! A vector holds texts that have to reach the library as they stand: a name that stands twice, half of a surrogate pair,
-//! an odd number. `serde_json` has a type for that behind a feature, but the feature changes how every `Value` in the whole
-//! binary is read: an object with one reserved name becomes what its text says, and what was checked is not what runs.
+//! A vector holds texts that must reach the library unchanged: a repeated name, half of a surrogate pair, an odd number.
+//! `serde_json` has a type for that behind a feature, but the feature changes how every `Value` in the whole binary is
+//! read: an object with one reserved name is replaced by the JSON in its text, so the checked value is not the one that runs.
 
 use std::collections::HashMap;
 
 use serde::de::{Deserialize, IgnoredAny};
 
-/// An object, each member with its own text. A name stands once.
+/// An object, each member with its own text. Names are unique.
 #[derive(Debug, Default)]
 pub(crate) struct Spans<'a>(HashMap<String, &'a str>);
 
 impl<'a> Spans<'a> {
-    /// Splits an object that is the whole text, which is known to be JSON.
+    /// Splits an object that is the whole text. The text must be valid JSON.
     pub(crate) fn split(text: &'a str) -> Result<Self, String> {
         let mut members = HashMap::new();
         let mut rest = text.trim_ascii().strip_prefix('{').ok_or("not an object")?.trim_ascii_start();
@@ -37,13 +37,13 @@ impl<'a> Spans<'a> {
         self.0.get(name).copied()
     }
 
-    /// A member that is an object, split; without members where there is none.
+    /// A member that is an object, split; empty if it is missing or `null`.
     pub(crate) fn object(&self, name: &str) -> Result<Self, String> {
         self.text(name).filter(|text| *text != "null").map_or_else(|| Ok(Self::default()), Self::split)
     }
 }
 
-/// Reads one value from the front, and gives what follows it.
+/// Reads one value from the front, and returns it with the text after it.
 fn take<'a, T: Deserialize<'a>>(text: &'a str) -> Result<(T, &'a str), String> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
     let value = values.next().ok_or("it ends too early")?.map_err(|error| error.to_string())?;

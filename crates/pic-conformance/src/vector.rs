@@ -7,28 +7,28 @@ use crate::manifest::{Expected, Mode, VectorEntry, is_plain};
 use crate::report::Fault;
 use crate::spans::Spans;
 
-/// The folder that evidence is in, as vectors name it from the root of the reference's repository.
+/// The folder of the evidence, as vectors name it from the root of the reference's repository.
 const ARTIFACTS: &str = "conformance/artifacts";
 
-/// One vector file. What it holds besides is documentation.
+/// One vector file. Its other members are documentation.
 #[derive(Debug)]
 pub(crate) struct Vector<'a> {
     pub(crate) said: Said,
-    /// Every member as the text that it is.
+    /// The text of every member.
     spans: Spans<'a>,
-    /// The same for those of `options` and `call`.
+    /// The texts of the members of `options` and `call`.
     options: Spans<'a>,
     call: Spans<'a>,
 }
 
-/// What is read as values.
+/// The members that are read as values.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Said {
     id: String,
     mode: Option<Mode>,
     expected: Option<Expected>,
     expected_error_code: Option<String>,
-    /// Which profile the vector is for; the run's is another one when it differs.
+    /// The vector's profile, if it names one. It must be the run's.
     profile: Option<String>,
     pub(crate) expected_canonical_bytes_hex: Option<String>,
     pub(crate) expected_sha256_hex: Option<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Sizes {
     pub(crate) total_bytes: Option<u64>,
 }
 
-/// What the reference's pipeline is called with, and nothing else.
+/// Options of the reference's pipeline; no others are allowed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Options {
@@ -73,7 +73,7 @@ pub(crate) struct Options {
     pub(crate) time_budget_ms: Option<Millis>,
 }
 
-/// What the gate would know of the call.
+/// Facts of the call that the gate would know.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Call {
@@ -91,13 +91,13 @@ pub(crate) struct Call {
     pub(crate) plan: Option<Digest>,
 }
 
-/// A member that is there, `null` or not.
+/// A present member, `null` included.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
 impl<'a> Vector<'a> {
-    /// Reads a vector file and holds it against its entry in the manifest.
+    /// Reads a vector file and compares it with its entry in the manifest.
     pub(crate) fn read(bytes: &'a [u8], entry: &VectorEntry, profile: Profile) -> Result<Self, Fault> {
         let text = std::str::from_utf8(bytes).map_err(|_| invalid("not UTF-8"))?;
         let said: Said = serde_json::from_str(text).map_err(|error| Fault::Vector(error.to_string()))?;
@@ -117,7 +117,7 @@ impl<'a> Vector<'a> {
         self.spans.text("input").map(str::as_bytes)
     }
 
-    /// The proposal's bytes as they were received, if there is a proposal.
+    /// The proposal's bytes as received, if there is a proposal.
     pub(crate) fn proposal(&self) -> Result<Option<&[u8]>, Fault> {
         one_of(self.spans.text("proposal"), self.said.proposal_text.as_deref(), "proposal")
     }
@@ -132,13 +132,13 @@ impl<'a> Vector<'a> {
         one_of(unless_null(self.options.text("policy")), self.said.policy_text.as_deref(), "policy")
     }
 
-    /// The envelope of endorsed digests and the trust root that it is for, if there is one.
+    /// The envelope of endorsed digests and its trust root, if present.
     pub(crate) fn endorsed(&self) -> Option<(&[u8], &[u8])> {
         let (envelope, root) = self.spans.text("endorsed").zip(self.spans.text("trust_root"))?;
         Some((envelope.as_bytes(), root.as_bytes()))
     }
 
-    /// The live call's arguments as they were received, if there is a live call.
+    /// The live call's arguments as received, if there is a live call.
     pub(crate) fn live_args(&self) -> Result<Option<&[u8]>, Fault> {
         one_of(self.spans.text("live_args"), self.said.live_args_text.as_deref(), "live_args")
     }
@@ -151,7 +151,7 @@ impl<'a> Vector<'a> {
         }
     }
 
-    /// The tool that is called.
+    /// The called tool.
     pub(crate) fn tool(&self) -> Option<&str> {
         let named = self.said.call.as_ref().and_then(|call| call.tool.as_deref());
         named.or_else(|| {
@@ -160,17 +160,17 @@ impl<'a> Vector<'a> {
         })
     }
 
-    /// Whether evidence is verified, where the vector says.
+    /// Whether evidence is verified, if the vector states it.
     pub(crate) fn verify_evidence(&self) -> Option<bool> {
         self.said.options.as_ref()?.verify_evidence
     }
 
-    /// Whether claimed trust is set aside, where the vector says.
+    /// Whether claimed trust is ignored, if the vector states it.
     pub(crate) fn strict_trust(&self) -> Option<bool> {
         self.said.options.as_ref()?.strict_trust
     }
 
-    /// The folder of the evidence, from the suite's artifacts on: empty for the artifacts' own.
+    /// The evidence folder, relative to the suite's artifacts; empty for the artifacts folder itself.
     pub(crate) fn evidence_folder(&self) -> Result<Option<&str>, Fault> {
         let Some(named) = self.said.options.as_ref().and_then(|options| options.evidence_root_dir.as_deref())
         else {

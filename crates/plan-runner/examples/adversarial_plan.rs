@@ -1,6 +1,6 @@
-//! Adversarial plan: what a tool returned, or what a prompt brought along, tries to move what is done next, and the models go along
-//! with it. An injected call is halted before its tool is touched, whether it is another tool or the planned one with another
-//! recipient; a plan that leaks the customers is halted by the inspectors before any of it is started.
+//! Adversarial plan: the result of a tool, or a prompt, tries to redirect the next action, and the models obey it. An injected
+//! call is halted before its tool runs, whether it is another tool or the planned one with another recipient. A plan that leaks
+//! the customers is halted by the inspectors before it starts.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/careful.rs"]
@@ -47,7 +47,7 @@ fn main() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Runs the task, expects that it is halted, and that nobody was written to.
+/// Runs the task, and expects that it is halted and no mail was sent.
 fn attempt(
     name: &str,
     ticket: &str,
@@ -65,7 +65,7 @@ fn attempt(
     Ok(halted)
 }
 
-/// Fills steps in with care, until it reads something that looks like a turn: then it repeats that.
+/// Fills in steps with care until it reads a text that looks like a turn, and then repeats that text.
 struct Gullible;
 
 impl Chat for Gullible {
@@ -79,7 +79,7 @@ impl Chat for Gullible {
     }
 }
 
-/// Plans what the prompt's last words tell it to.
+/// Makes the plan that the prompt's last words demand.
 enum TalkedInto {
     ALeak,
     AStranger,
@@ -103,7 +103,7 @@ impl Chat for TalkedInto {
     }
 }
 
-/// What a model is asked about.
+/// The model's input without the instructions.
 fn about(messages: &[ChatMessage]) -> Result<Value, ModelError> {
     let about = messages.last().map(ChatMessage::content).unwrap_or_default();
     serde_json::from_str(about).map_err(|error| ModelError::new("MODEL_CONFUSED", error))

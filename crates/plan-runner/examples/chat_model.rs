@@ -1,6 +1,6 @@
 //! Chat model: the safe flow with models behind an OpenAI-compatible endpoint. `COUNTERSIGN_CHAT_URL` (up to and including the
-//! version, `https://models.example/v1`) and `COUNTERSIGN_CHAT_MODEL` say which; `COUNTERSIGN_CHAT_KEY` holds the key, where one is
-//! needed. Without them, the example starts a small server of its own on this machine, and says so.
+//! version, `https://models.example/v1`) and `COUNTERSIGN_CHAT_MODEL` name the model; `COUNTERSIGN_CHAT_KEY` holds its key, if it
+//! needs one. Without them, the example starts a small server of its own on this machine, and prints that it does.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/desk.rs"]
@@ -14,7 +14,7 @@ use std::net::{TcpListener, TcpStream};
 use countersign_plan_runner::ChatModel;
 use desk::{Desk, Failed, GOAL};
 
-/// Names the key's variable.
+/// Name of the key's variable.
 const KEY: &str = "COUNTERSIGN_CHAT_KEY";
 
 fn main() -> Result<(), Failed> {
@@ -46,7 +46,7 @@ fn start_server() -> Result<String, Failed> {
     let url = format!("http://{}/v1", listener.local_addr()?);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // Who does not ask properly gets no answer.
+            // A malformed request gets no answer.
             let _answered = answer(stream);
         }
     });

@@ -1,6 +1,6 @@
-//! Safe plan: a task goes through the whole pipeline, with a check at each step. The planner plans before it reads anything; the
-//! plan is committed, inspected twice and approved as a whole; each call is verified before its tool runs; and only when all of it
-//! has run and the root was found again does the planner see what came of it, and answer.
+//! Safe plan: a task goes through the whole pipeline, with a check at each step. The planner plans before it reads any data. The
+//! plan is committed, inspected twice and approved as a whole, and each call is verified before its tool runs. Only when the whole
+//! plan has run and its root was recomputed does the planner see the results and write the answer.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
 #[path = "common/careful.rs"]

@@ -1,8 +1,8 @@
-// A model that does what it is asked for.
+// A model that follows its instructions.
 
 use countersign_plan_runner::{Chat, ChatMessage, ModelError};
 
-/// Thinks by the example's rules.
+/// Answers by the example's rules.
 pub(crate) struct Careful;
 
 impl Chat for Careful {

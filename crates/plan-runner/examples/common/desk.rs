@@ -1,6 +1,6 @@
-// What the operator of a support desk does once, in a folder for temporary files: tickets, parcels and an outbox; tools
-// that work on them; a signed registry; a gate that refuses every call without a plan; rules for plans; and a person who
-// approves plans. The keys are an example's alone: real ones come from `countersign keys generate`.
+// The set-up that the operator of a support desk does once, in a folder for temporary files: tickets, parcels and an outbox;
+// tools that work on them; a signed registry; a gate that refuses every call without a plan; rules for plans; and a person who
+// approves plans. The keys are for examples only: real ones come from `countersign keys generate`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use countersign_plan_runner::{
 
 pub(crate) type Failed = Box<dyn std::error::Error>;
 
-/// The session's goal, as the user has given it.
+/// The session's goal, as the user stated it.
 pub(crate) const GOAL: &str = "Answer ticket T-1001 of ada@customers.example";
 
 /// A desk on disk, with a gate in front of its tools.
@@ -35,7 +35,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Sets the desk up, with this in the ticket and this about the parcel.
+    /// Sets up the desk, with this text in the ticket and this one about the parcel.
     pub(crate) fn open(name: &str, ticket: &str, parcel: &str) -> Result<Self, Failed> {
         let folder = std::env::temp_dir().join(format!("countersign-{name}-{}", std::process::id()));
         if folder.exists() {
@@ -53,7 +53,7 @@ impl Desk {
         Ok(Self { folder, gate, rules })
     }
 
-    /// Runs the task with these models, and tells what happens as it happens.
+    /// Runs the task with these models, and prints the events as they happen.
     pub(crate) fn run(
         &self,
         prompt: &str,
@@ -73,7 +73,7 @@ impl Desk {
         runner.run(&Task::new(prompt).goal(GOAL), actors)
     }
 
-    /// The letters that were sent: to whom, and what.
+    /// The letters that were sent, each with its recipient.
     pub(crate) fn outbox(&self) -> Result<Vec<(String, String)>, Failed> {
         let mut letters = Vec::new();
         for entry in fs::read_dir(self.folder.join("outbox"))? {
@@ -91,7 +91,7 @@ impl Drop for Desk {
     }
 }
 
-/// Says what happens, with no word of what an argument holds.
+/// Prints an event, without any argument's value.
 fn tell(event: &RunEvent<'_>) {
     match event {
         RunEvent::Planned { steps } => println!("  the planner wrote a plan of {steps} steps"),
@@ -110,7 +110,7 @@ fn tell(event: &RunEvent<'_>) {
     }
 }
 
-/// The desk's tools. They see only calls that the gate has accepted.
+/// The desk's tools. They receive only calls that the gate has accepted.
 struct DeskTools<'a> {
     folder: &'a Path,
 }
@@ -134,7 +134,7 @@ impl Tools for DeskTools<'_> {
     }
 }
 
-/// What a person does who was shown the plan and says yes to exactly that.
+/// The decision of a person who saw the plan and approves exactly that plan.
 fn approve(request: &ApprovalRequest) -> Result<Approval, Failed> {
     let steps = request.args().value().get("steps").map_or(0, |steps| steps.len());
     println!("  approver sees the plan: {steps} steps");

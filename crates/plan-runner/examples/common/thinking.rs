@@ -1,9 +1,9 @@
-// What stands in the place of a language model where there is no network: a few rules. They read what they are asked, as any model
-// does, and work the answer out from that; nothing of it is written down beforehand.
+// A few rules that replace a language model, so that no network is needed. Like any model, they read their input and derive the
+// answer from it; no answer is prepared.
 
 use serde_json::{Value, json};
 
-/// Answers to the instructions, about that.
+/// Answers the instructions for this input.
 pub(crate) fn think(instructions: &str, about: &str) -> Option<String> {
     let about: Value = serde_json::from_str(about).ok()?;
     match instructions.split_whitespace().take(2).collect::<Vec<_>>().as_slice() {
@@ -15,7 +15,7 @@ pub(crate) fn think(instructions: &str, about: &str) -> Option<String> {
     }
 }
 
-/// Reads the ticket, looks for the parcel, and writes to the customer: whoever the goal names.
+/// Reads the ticket, looks for the parcel, and writes to the customer that the goal names.
 fn plan(about: &Value) -> Option<String> {
     let goal = about["goal"].as_str()?;
     let ticket = goal.split(' ').find(|word| word.starts_with("T-"))?;
@@ -28,7 +28,7 @@ fn plan(about: &Value) -> Option<String> {
     Some(format!("<planthenexecute>\n{plan}\n</planthenexecute>"))
 }
 
-/// Lets nobody be written to whom the goal does not name.
+/// Halts a plan that writes to a recipient whom the goal does not name.
 fn inspect(about: &Value) -> Option<String> {
     let goal = about["goal"].as_str()?;
     let steps = about["steps"].as_array()?;
@@ -43,7 +43,7 @@ fn writes_to(step: &Value) -> Option<&str> {
     step.pointer("/args/to").and_then(Value::as_str)
 }
 
-/// Fills what is open with what the last tool returned.
+/// Fills the open arguments with the last tool's result.
 fn fill_in(about: &Value) -> Option<String> {
     let step = &about["step"];
     let last = about["returned"].as_array()?.last();

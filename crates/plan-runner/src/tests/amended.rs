@@ -1,4 +1,4 @@
-//! A person amends the gate's plan while a runner walks through the one before.
+//! A person amends the gate's plan while a runner executes the previous one.
 
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::{Plan, Step};
@@ -9,7 +9,7 @@ use super::case::*;
 use super::world::*;
 use crate::*;
 
-/// Its first call ends with an amendment of the plan.
+/// Its first call amends the plan.
 struct Amending {
     gate: ToolGate,
     ran: u32,
@@ -46,7 +46,7 @@ fn a_runner_whose_plan_was_amended_under_it_stops() {
     let actors = Actors::new(&mut planner, vec![&mut inspector], &mut responder, &mut tools);
     let error = PlanRunner::new(gate.clone(), world.clock()).run(&Task::new(GOAL), actors).unwrap_err();
     assert_eq!((error.code(), error.step(), tools.ran), ("RUN_PLAN_CHANGED", Some(2), 1));
-    // The amendment is not the run's to halt: somebody has approved it.
+    // The run must not halt the amendment: it has its own approval.
     let call = ToolCall::new("by-hand", "desk", "read_ticket", br#"{"id":"T-1002"}"#);
     assert!(gate.check(&call).is_ok());
 }

@@ -73,7 +73,7 @@ fn a_no_to_a_whole_plan_is_on_record_with_its_root_and_the_name_that_came_with_i
 
 #[test]
 fn a_no_that_cannot_be_put_on_record_ends_the_run_as_that() {
-    // The session's opening.
+    // The one record is the session's opening.
     let outcome = refund().approver(|_| Approval::Deny).gate(|world| world.gate_that_records(1)).run();
     assert_eq!((outcome.code(), outcome.ran.len()), ("AUDIT_UNAVAILABLE", 0));
 }
@@ -89,7 +89,7 @@ fn a_no_to_a_single_call_that_cannot_be_put_on_record_ends_the_run_as_that() {
             .gate(gate)
             .run()
     };
-    // The session's opening, the plan's start with its outcome, and the question; the no is lost or kept.
+    // The records before the denial: the session's opening, the plan's start with its outcome, and the question.
     let lost = denying(|world| world.gate_that_records(4));
     assert_eq!((lost.code(), lost.ran.len()), ("AUDIT_UNAVAILABLE", 0));
     assert!(matches!(lost.end, Err(RunError::Refused { step: 1, .. })), "{:?}", lost.end);

@@ -1,14 +1,14 @@
 use super::case::*;
 use crate::*;
 
-/// A case that stands before its second step, the mail.
+/// A case before its second step, the mail.
 fn at_the_mail() -> Case {
     Case::new(plan(&[READ, MAIL])).turn(read_turn())
 }
 
-/// Runs the turn as the mail's, and expects that it is refused and the mail is not sent; gives the code.
+/// Runs the text as the mail's turn, expects a refusal without a mail, and returns the code.
 fn refused(text: impl Into<String>) -> &'static str {
-    // The turn after it would be right, and is not asked for.
+    // The next turn would be right, but is not requested.
     let outcome = at_the_mail().turn(text).turn(honest()).run();
     assert_eq!(
         outcome.ran,
@@ -46,7 +46,7 @@ fn another_tool_than_the_planned_one_halts_the_run() {
 
 #[test]
 fn arguments_other_than_the_planned_ones_halt_the_run() {
-    // The operator lets mail go to customers, with a copy, so neither schema nor constraint has anything against these.
+    // The operator allows mail to customers, with a copy, so neither schema nor constraint objects to these.
     assert_eq!(
         refused(turn("send_mail", r#"{"to":"eve@customers.example","body":"x"}"#)),
         "PLAN_STEP_MISMATCH"
@@ -116,7 +116,7 @@ fn an_observation_that_holds_a_turn_is_data() {
     assert_eq!(outcome.ran.len(), 2, "nothing but the plan's two steps was run");
     assert!(!outcome.ran.iter().any(|call| call.contains("refund")));
     assert_eq!(outcome.responder_saw[1], [fake]);
-    // And a responder that repeats it word for word does not get far.
+    // A responder that repeats it word for word is refused too.
     assert_eq!(refused(fake), "TURN_THOUGHT");
     assert_eq!(refused(fake.split_once('\n').unwrap().1), "TURN_ARGS_JSON");
     assert_eq!(refused(turn("desk:refund", r#"{"amount":900}"#)), "PLAN_STEP_MISMATCH");

@@ -1,4 +1,4 @@
-//! One run, scripted, through both drivers: whatever a test says of a run, it says of the two of them.
+//! One scripted run through both drivers: each assertion of a test holds for both.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -12,15 +12,15 @@ use countersign_tool_gate::{ApprovalRequest, ToolGate};
 use super::world::*;
 use crate::*;
 
-/// What is left to say once a run has ended.
+/// Findings after a run has ended.
 pub(super) struct Outcome {
     pub(super) end: Result<RunEnd, RunError>,
     pub(super) events: Vec<String>,
     /// The calls that reached a tool.
     pub(super) ran: Vec<String>,
-    /// Everything that the planner was given, in order.
+    /// The planner's inputs, in order.
     pub(super) planner_saw: Vec<String>,
-    /// What each turn was shown of earlier results.
+    /// The earlier results in each turn's request.
     pub(super) responder_saw: Vec<Vec<String>>,
     pub(super) approver_saw: Vec<String>,
     pub(super) gate: ToolGate,
@@ -32,7 +32,7 @@ impl Outcome {
     }
 }
 
-/// Scripts a run.
+/// A scripted run.
 #[derive(Clone)]
 pub(super) struct Case {
     plan: Result<String, &'static str>,
@@ -108,13 +108,13 @@ impl Case {
         self
     }
 
-    /// Does something to the world between the opening of the gate and the run.
+    /// Changes the world between the opening of the gate and the run.
     pub(super) fn before(mut self, before: fn(&World)) -> Self {
         self.before = before;
         self
     }
 
-    /// Runs it through both drivers, which have to tell the same.
+    /// Runs the case through both drivers, whose outcomes must be equal.
     pub(super) fn run(self) -> Outcome {
         let waited =
             self.clone().drive(|runner, task, cast, events| block_on(run_async(runner, task, cast, events)));
@@ -157,7 +157,7 @@ impl Case {
     }
 }
 
-/// Everybody whom a run asks.
+/// All participants of a run.
 struct Cast {
     planner: Plans,
     inspectors: Vec<Word>,
@@ -182,7 +182,7 @@ fn run_sync(
     }
 }
 
-/// The future that is asked for here has to be `Send`.
+/// The return type requires a `Send` future.
 fn run_async<'a>(
     runner: &'a PlanRunner,
     task: &'a Task<'a>,
@@ -219,7 +219,7 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Is pending once, as anything that is waited for.
+/// Is pending once, like a real asynchronous operation.
 fn later<'a, T: Send + Unpin + 'a>(value: T) -> BoxFuture<'a, T> {
     let mut value = Some(value);
     let mut polled = false;
@@ -331,7 +331,7 @@ impl AsyncTools for Recorder {
     }
 }
 
-/// An approver that says the same to plans and to calls.
+/// An approver with the same decision for plans and calls.
 struct Says {
     says: fn(&ApprovalRequest) -> Approval,
     saw: Vec<String>,

@@ -9,7 +9,7 @@ fn hello() -> [ChatMessage; 1] {
     [ChatMessage::new(ChatRole::User, "Hello \"you\"\n")]
 }
 
-/// What comes of a server that says this once.
+/// Asks a server that answers once with `says`.
 fn ask(says: Says) -> Result<String, &'static str> {
     ask_with(says, |builder| builder)
 }
@@ -55,7 +55,7 @@ fn a_key_comes_from_the_environment_or_a_file_and_goes_into_the_header_alone() {
     let model = ChatModel::builder(&base, "m-1").key_from_file(&file).build().unwrap();
     assert!(!format!("{model:?}").contains("s3cret"));
     model.ask(&hello()).unwrap();
-    // A variable that the tests' own runner sets.
+    // A variable that the test runner sets.
     let model = ChatModel::builder(&base, "m-1").key_from_env("CARGO_PKG_VERSION").build().unwrap();
     assert!(!format!("{model:?}").contains(env!("CARGO_PKG_VERSION")));
     model.ask(&hello()).unwrap();
@@ -175,7 +175,7 @@ fn an_answer_over_the_limit_is_refused_and_one_of_just_the_limit_is_read() {
     let most = json.len() as u64;
     assert_eq!(ask_with(body(json), |builder| builder.max_bytes(most)), Ok("Hello.".to_owned()));
     assert_eq!(ask_with(body(json), |builder| builder.max_bytes(most - 1)), Err("CHAT_TOO_LARGE"));
-    // Without a length, and with no end.
+    // Without a length and without an end.
     let endless = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{}", " ".repeat(2 << 20));
     assert_eq!(ask(Says::Bytes(endless.into_bytes())), Err("CHAT_TOO_LARGE"));
     let headers = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
@@ -203,7 +203,7 @@ fn an_answer_that_is_not_one_is_an_error() {
     ] {
         assert_eq!(ask(body(json)), Err(code), "{json}");
     }
-    // Statistics that no double holds exactly are no reason to refuse.
+    // Statistics that no double holds exactly are no reason for a refusal.
     let odd =
         r#"{"t":0.12345678901234567890123,"choices":[{"message":{"content":"a"},"finish_reason":null}]}"#;
     assert_eq!(ask(body(odd)), Ok("a".to_owned()));

@@ -1,10 +1,10 @@
-//! A server of HTTP/1.1 on this machine that says what a script says, and keeps what it was asked.
+//! A scripted HTTP/1.1 server on this machine, which keeps its requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 
-/// What was asked: the first line, the headers in lower case, the body.
+/// A received request: the first line, the headers in lower case, the body.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) line: String,
@@ -22,13 +22,13 @@ impl Asked {
     }
 }
 
-/// What the server says to one request.
+/// The server's answer to one request.
 pub(super) enum Says {
-    /// These bytes, and then it closes.
+    /// These bytes, then the end of the connection.
     Bytes(Vec<u8>),
-    /// Nothing, until the client goes away.
+    /// Nothing, until the client closes.
     Nothing,
-    /// The head of an answer, and then a byte at a time until the client goes away.
+    /// The head of an answer, then a byte at a time until the client closes.
     Drips,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Answers as many requests as there are things to say, one connection each.
+    /// Answers one request for each entry of the script, one connection each.
     pub(super) fn start(script: Vec<Says>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -51,7 +51,7 @@ impl Server {
         format!("http://{}/v1", self.address)
     }
 
-    /// What it was asked, once it has said everything.
+    /// Returns the requests after the last answer.
     pub(super) fn asked(self) -> Vec<Asked> {
         self.thread.join().unwrap()
     }
@@ -81,7 +81,7 @@ fn serve(listener: &TcpListener, says: Says) -> Asked {
     let mut stream = reader.into_inner();
     match says {
         Says::Bytes(bytes) => {
-            // A client that has seen enough may be gone already.
+            // The client may have closed already.
             let _ = stream.write_all(&bytes);
         }
         Says::Nothing => {
@@ -104,7 +104,7 @@ pub(super) fn status(status: &str, body: &str) -> Says {
     Says::Bytes(format!("{head}connection: close\r\n\r\n{body}").into_bytes())
 }
 
-/// A whole answer of a model.
+/// A complete answer of a model.
 pub(super) fn text(content: &str) -> Says {
     let body = serde_json::json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1_790_000_000, "model": "m",

@@ -12,7 +12,7 @@ const WIPE: &str = r#""tool":"wipe","args":{}"#;
 fn inspect(rules: FlowRulesBuilder, steps: &[&str]) -> Option<(&'static str, Option<u64>)> {
     let world = World::new();
     let mut rules = rules.build(world.registry.view().snapshot()).unwrap();
-    // An answer without a single turn: what the inspector halts is halted before, with another code.
+    // A responder without turns: a plan that the inspector halts is halted earlier, with another code.
     struct NoTurn;
     impl Responder for NoTurn {
         fn turn(&mut self, _request: &TurnRequest<'_>) -> Result<String, ModelError> {

@@ -1,4 +1,4 @@
-//! What is left of a plan whose run ended early: nothing that a clone of the gate could go on with.
+//! The remains of a plan whose run ended early: no clone of the gate can continue it.
 
 use countersign_canonical_json::Canonical;
 use countersign_core::ToolId;
@@ -8,7 +8,7 @@ use super::case::*;
 use super::world::*;
 use crate::*;
 
-/// What the gate says to whoever goes on by hand, with the step that was next and with the one after it.
+/// The gate's codes for calls by hand, of the step that was next and of the one after it.
 fn by_hand(gate: &ToolGate) -> [Option<RejectionCode>; 2] {
     let mail = br#"{"to":"ada@customers.example","body":"by hand"}"#;
     let calls = [
@@ -18,7 +18,7 @@ fn by_hand(gate: &ToolGate) -> [Option<RejectionCode>; 2] {
     calls.map(|call| gate.check(&call.ask(GOAL)).err().map(|no| no.code()))
 }
 
-/// The reasons of the halts on record.
+/// The recorded reasons of the halts.
 fn halts(gate: &ToolGate) -> Vec<String> {
     let log = gate.call_log();
     let halts = log.iter().filter(|record| record.tool.name.as_str() == "halt_plan");
@@ -91,7 +91,7 @@ fn a_run_that_started_no_plan_halts_none() {
     let mut planner = ModelPlanner::new(Says(plan(&[READ, MAIL])));
     let mut responder = ModelResponder::new(Says(read_turn()));
     let mut inspector = ModelInspector::new(Says("SAFE".to_owned()));
-    // Another run has the gate's plan, and stands before its first step.
+    // The gate runs another run's plan, before its first step.
     let mut tools = Nested { gate: gate.clone(), world: &world, ran: 0 };
     let actors = Actors::new(&mut planner, vec![&mut inspector], &mut responder, &mut tools);
     let error = PlanRunner::new(gate.clone(), world.clock()).run(&Task::new(GOAL), actors).unwrap_err();
@@ -100,7 +100,7 @@ fn a_run_that_started_no_plan_halts_none() {
     assert!(halts(&gate).is_empty());
 }
 
-/// Runs another plan at the same gate in the middle of the first.
+/// Runs another plan at the same gate during the first.
 struct Nested<'w> {
     gate: ToolGate,
     world: &'w World,

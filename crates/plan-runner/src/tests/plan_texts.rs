@@ -126,7 +126,7 @@ fn no_error_tells_what_the_text_was() {
     }
 }
 
-/// A plan's JSON, with what a model could put into its strings.
+/// A plan's JSON with strings that a model could write.
 fn written() -> impl Strategy<Value = (String, Vec<(String, String, String, u32)>)> {
     let text = prop_oneof![
         "\\PC{0,12}",

@@ -1,4 +1,4 @@
-//! What the models are asked, and which of an inspecting model's words count.
+//! The models' inputs, and the answers of an inspecting model that count.
 
 use countersign_canonical_json::Canonical;
 use countersign_core::ToolId;
@@ -7,7 +7,7 @@ use super::case::*;
 use super::world::*;
 use crate::*;
 
-/// Answers with what it was given to say, and keeps what it was asked.
+/// Answers as scripted, and keeps its inputs.
 struct Model {
     says: Vec<Result<String, &'static str>>,
     asked: Vec<Vec<ChatMessage>>,
@@ -18,7 +18,7 @@ impl Model {
         Self { says: says.iter().rev().map(|text| Ok((*text).to_owned())).collect(), asked: Vec::new() }
     }
 
-    /// What the model was told about, the instructions aside.
+    /// The model's input without the instructions.
     fn about(&self, at: usize) -> serde_json::Value {
         assert_eq!(self.asked[at][0].role(), ChatRole::System);
         serde_json::from_str(self.asked[at][1].content()).unwrap()

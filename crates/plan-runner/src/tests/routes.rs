@@ -70,7 +70,7 @@ fn the_planner_sees_nothing_of_what_tools_return_before_the_plan_is_verified() {
     assert_eq!(outcome.planner_saw.len(), 2, "it is asked for a plan and for an answer, and never between");
     assert!(!outcome.planner_saw[0].contains("parcel"));
     assert_eq!(outcome.planner_saw[1], "trace: Where is my parcel?|sent");
-    // And when the plan is halted after its first step, never.
+    // If the plan is halted after its first step, it never sees them.
     let halted = Case::new(plan(&[READ, MAIL])).turn(read_turn()).returns("secret").turn("nonsense").run();
     assert_eq!(halted.ran.len(), 1);
     assert_eq!(halted.planner_saw.len(), 1);
@@ -233,7 +233,7 @@ fn each_limit_lets_its_value_pass_and_no_more() {
 
 #[test]
 fn a_step_whose_outcome_is_not_on_record_leads_to_no_trace() {
-    // Session, the plan's start and its outcome, the step's decision: the step's outcome is lost.
+    // The records are session, plan's start, its outcome and the step's decision; the step's outcome is lost.
     let outcome = Case::new(plan(&[READ])).turn(read_turn()).gate(|world| world.gate_that_records(4)).run();
     assert_eq!((outcome.code(), outcome.ran.len()), ("PLAN_OUTCOME_MISSING", 1));
     assert_eq!(outcome.planner_saw.len(), 1, "the planner is not asked for an answer");

@@ -11,7 +11,7 @@ use countersign_tool_gate::*;
 
 pub(super) const GOAL: &str = "Answer ticket T-1001";
 
-/// A real registry, signed and loaded, with a clock that stands still.
+/// A real registry, signed and loaded, with a manual clock.
 pub(super) struct World {
     pub(super) clock: Arc<ManualClock>,
     pub(super) registry: Arc<CapabilityRegistry>,
@@ -33,7 +33,7 @@ impl World {
         Arc::clone(&self.clock) as Arc<dyn Clock>
     }
 
-    /// A gate for the session that has a goal and takes approvals.
+    /// A gate for the session, with a goal and approvals.
     pub(super) fn gate(&self) -> ToolGate {
         self.gate_with(Arc::new(MemorySink::new()))
     }
@@ -46,7 +46,7 @@ impl World {
         self.builder(sink).pinned_ask(pin.unwrap()).approvals(approvals).plan_first().open().unwrap()
     }
 
-    /// A gate that loses every record after so many.
+    /// A gate that loses every record after the first `left`.
     pub(super) fn gate_that_records(&self, left: u64) -> ToolGate {
         self.gate_with(Arc::new(Failing { sink: MemorySink::new(), left: AtomicU64::new(left) }))
     }
@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-/// Loses every record from one on.
+/// Loses every record after a number of them.
 #[derive(Debug)]
 struct Failing {
     sink: MemorySink,
@@ -82,7 +82,7 @@ impl AuditSink for Failing {
     }
 }
 
-/// What a person mints who says yes.
+/// The token of a person who approves.
 pub(super) fn token(request: &ApprovalRequest, number: u64) -> String {
     let terms = MintTerms::new(
         TokenId::new(&format!("token-{number}")).unwrap(),
