@@ -169,8 +169,8 @@ impl VerifiedEvidence {
 
     /// Bytes of the file, exactly the hashed ones; `None` for a signature.
     ///
-    /// A verified file has the digest that the agent named, and nothing more is proven. A trusted party vouches for
-    /// it only if it [raises trust](Self::raises_trust), or if a strict attestation beside it does: such an
+    /// A verified file has the digest that the agent named; nothing more is proven. A trusted party vouches for it only
+    /// if it [raises trust](Self::raises_trust), or if the proposal also has a strict attestation that does: such an
     /// attestation binds the id and the digest of every file of the proposal.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {

@@ -31,8 +31,7 @@ impl EvidenceKeyring {
     /// A revoked fingerprint is [`VerifyingKey::fingerprint`]: a framed digest, not the bare SHA-256 of the key. A
     /// file that lists the bare SHA-256 of one of its keys is refused, since it would revoke nothing.
     ///
-    /// No key counts as expired here, because the time is unknown. Use [`from_json_at`](Self::from_json_at) at a
-    /// start.
+    /// No key counts as expired here, because the time is unknown. Use [`from_json_at`](Self::from_json_at) at startup.
     ///
     /// # Errors
     /// [`KeyringError`]; one fault refuses the whole file.

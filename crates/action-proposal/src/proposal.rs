@@ -41,7 +41,7 @@ const MOST_GROWTH: usize = 8;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ActionProposal {
-    // INVARIANT: of the schema, or the members below were not read from it.
+    // INVARIANT: it matches the schema, and the members below were read from it.
     canonical: Canonical,
     digest: Digest,
     args_digest: Digest,
@@ -236,7 +236,7 @@ pub(crate) fn check_distinct<'i>(
 }
 
 /// Returns whether a proposal exceeds a limit of bytes by the reference's count: the length of the JSON text that it
-/// would write, with a blank after each comma and colon.
+/// would write, with a space after each comma and colon.
 ///
 /// INVARIANT: the result is never below the reference's count, so a text that is too large there is refused here.
 fn counts_more_than(most: usize, received: &[u8], canonical: &Canonical) -> bool {

@@ -20,7 +20,7 @@ const CHUNK: usize = 64 * 1_024;
 /// Largest initial buffer, in bytes.
 const MOST_ROOM_AT_ONCE: usize = 8 * 1_024 * 1_024;
 
-/// Failure to read a piece of evidence. It does not verify, whatever the variant.
+/// Failure to read a piece of evidence. In every case the evidence does not verify.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {

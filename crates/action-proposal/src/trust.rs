@@ -29,7 +29,7 @@ pub(crate) fn check_claims(
     if backed { Ok(()) } else { Err(refuse("/claims", unbacked_rule(proposal, evidence))) }
 }
 
-/// Rule that no claim meets, with the fault of a cited file's endorsement.
+/// Returns the rule that no claim meets, with the fault of the endorsement of a cited file, if there is one.
 fn unbacked_rule(proposal: &ActionProposal, evidence: &[VerifiedEvidence]) -> &'static str {
     let cited: BTreeSet<&str> = cited_ids(proposal).collect();
     let files = evidence.iter().filter(|evidence| cited.contains(evidence.id()));

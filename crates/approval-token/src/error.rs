@@ -31,8 +31,8 @@ impl MintError {
     }
 }
 
-/// Refusal of a token for the call at hand. Message and code may be shown to an agent. The reason is for the record
-/// only: it would show a forger which check failed.
+/// Refusal of a token for this call. Message and code may be shown to an agent. The reason is for the record only: it
+/// would show a forger which check failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApprovalError {
@@ -95,7 +95,7 @@ pub enum PendingError {
     /// The question, or the token left for it, has expired.
     #[error("the pending approval or the token for it has expired")]
     Expired,
-    /// The session that asked has ended for good.
+    /// The session that asked has ended, and cannot resume.
     #[error("the session that asked has ended")]
     SessionEnded,
     /// The reason for a denial is empty or longer than 200 bytes.

@@ -1,7 +1,7 @@
 //! Approval of one exact tool call, as a token that can be spent once.
 //!
-//! An approver mints a token over the facts that identify the call ([`mint`]). The gate verifies it against the call
-//! at hand ([`verify`], pure) and spends it at dispatch ([`Approval::spend`]). A token approves one act: for another
+//! An approver mints a token over the facts that identify the call ([`mint`]). The gate verifies it against the actual
+//! call ([`verify`], pure) and spends it at dispatch ([`Approval::spend`]). A token approves one act: for another
 //! call id, tool, argument, principal or run it is invalid.
 //!
 //! This crate does not decide which calls need approval, does not authenticate the approver, and runs nothing. Time,

@@ -196,8 +196,8 @@ pub enum SessionKind {
 /// **Denials.** A denial covers the act ([`CallBinding::act`]) and is in force until the session ends
 /// ([`PendingApproval::denied_until`]). Until then the same act cannot be requested again, so an agent cannot wear an
 /// approver down. Another registry version, definition, goal or session makes another act. A denial occupies one of
-/// the session's 64 places while it is in force: after 64 denials an agent that varies its arguments can ask nothing
-/// more.
+/// the session's 64 places while it is in force: after 64 denials an agent that varies its arguments can request
+/// nothing more.
 ///
 /// **Sessions.** A gateway reports that its session is alive ([`note_alive`](Self::note_alive)) and that it has ended
 /// ([`end_session`](Self::end_session)). A killed session counts as ended after [`SESSION_SILENCE`]. Questions of an
@@ -253,8 +253,8 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unavailable`].
     fn has_session_ended(&self, pending: &PendingApproval, now: Timestamp) -> Result<bool, PendingError>;
 
-    /// Leaves a token for a waiting question, until the token expires. A token that has expired or states no expiry
-    /// is refused, and the question stays unchanged.
+    /// Approves a waiting question: stores its token until the token expires. A token that has expired or states no
+    /// expiry is refused, and the question stays unchanged.
     ///
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Expired`], [`PendingError::SessionEnded`],
@@ -287,7 +287,7 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unavailable`].
     fn find_denied(&self, act: &CallBinding, now: Timestamp) -> Result<Option<PendingDenial>, PendingError>;
 
-    /// Finds the unexpired token left for the same act, whatever the call id of the retry and the expiry of the
+    /// Finds the unexpired token stored for the same act, whatever the call id of the retry and the expiry of the
     /// question. The token binds the returned id.
     ///
     /// # Errors
@@ -304,7 +304,7 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unknown`], [`PendingError::Decided`] if it is not approved, or [`PendingError::Unavailable`].
     fn mark_used(&self, id: &CallId) -> Result<(), PendingError>;
 
-    /// Removes a waiting question as if it had never been asked. For an asker that could not record its request.
+    /// Removes a waiting question as if it had never been requested. For a caller that could not record its request.
     ///
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`] if it no longer waits, or [`PendingError::Unavailable`].

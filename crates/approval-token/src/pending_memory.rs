@@ -85,7 +85,7 @@ struct Item {
     act: Digest,
     asker: Digest,
     state: PendingState,
-    /// Expiry of the question; once approved, of the token left for it.
+    /// Expiry of the question; once approved, of its token.
     open_until: Timestamp,
     /// Whether its session had ended at the last request.
     is_withdrawn: bool,

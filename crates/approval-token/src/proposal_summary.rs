@@ -16,8 +16,8 @@ const ID_BYTES: usize = 64;
 
 /// Gate's findings about the action proposal of a pending call.
 ///
-/// Information for the approver. An approval does not bind it: when the call is repeated, the gate judges the
-/// proposal that comes then. Intent, claims and ids are the agent's text, cut to length; escape them before they
+/// Information for the approver. An approval does not bind it: when the agent repeats the call, the gate judges the
+/// proposal of the repeated call. Intent, claims and ids are the agent's text, cut to length; escape them before they
 /// reach a terminal or a page.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "WireSummary")]
@@ -220,20 +220,20 @@ impl EvidenceForm {
 }
 
 impl EvidenceSummary {
-    /// Creates a piece that was not verified.
+    /// Creates a piece of evidence that was not verified.
     #[must_use]
     pub fn unverified(id: &str, kind: EvidenceForm) -> Self {
         Self { id: cut(id, ID_BYTES), kind, verified: false, digest: None, key: None, endorsed: false }
     }
 
-    /// Creates a file with this SHA-256. `endorsed`: an operator endorsed the digest.
+    /// Creates a verified file with this SHA-256. `endorsed` states whether an operator endorsed the digest.
     #[must_use]
     pub fn file(id: &str, digest: Digest, endorsed: bool) -> Self {
         let kind = EvidenceForm::Hash;
         Self { verified: true, digest: Some(digest), endorsed, ..Self::unverified(id, kind) }
     }
 
-    /// Creates a signed payload with this SHA-256, signed by the key with this id.
+    /// Creates a verified payload with this SHA-256, signed by the key with this id.
     #[must_use]
     pub fn signature(id: &str, digest: Digest, key: &str) -> Self {
         let (kind, key) = (EvidenceForm::Sig, Some(cut(key, ID_BYTES)));
@@ -337,7 +337,7 @@ impl TryFrom<WireSummary> for ProposalSummary {
 /// Mark at the end of a cut text.
 const CUT: &str = "\u{2026}";
 
-/// Returns the text, or the whole characters of it that fit and a mark.
+/// Returns the text, cut at a character boundary and marked with [`CUT`] if it is too long.
 fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -97,7 +97,7 @@ impl MemorySpentTokens {
         });
     }
 
-    /// why: one purge per as many spends as entries were left, so the work per spend is constant.
+    /// why: a purge runs after as many spends as the last one left entries, so the average work per spend is constant.
     fn forget_in_rounds(&self, now: Timestamp) {
         let spends = self.since_round.fetch_add(1, Ordering::Relaxed);
         if spends >= MIN_ROUND && spends >= self.spent.len() / 2 {

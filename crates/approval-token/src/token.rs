@@ -30,8 +30,8 @@ pub struct MintTerms {
 }
 
 impl MintTerms {
-    /// Combines the terms. One spend uses the token id up for the whole run, whatever the token is for: ids must be
-    /// fresh.
+    /// Combines the terms. Token ids must be fresh: one spend uses the id up for the whole run, whatever call the token
+    /// approves.
     #[must_use]
     pub const fn new(token_id: TokenId, approver: OperatorId, issued: Timestamp, ttl: Millis) -> Self {
         Self { token_id, approver, issued, ttl }

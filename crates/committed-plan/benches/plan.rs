@@ -1,8 +1,8 @@
-//! Cost of checking a step, with its floor (the unavoidable hashes), and growth of the cost of committing with the
-//! plan.
+//! Cost of checking a step, beside its floor (the unavoidable hashes), and cost of committing plans of different
+//! sizes.
 //!
-//! Criterion measures one size after the other, seconds apart, while the load of a shared machine drifts. So plans of
-//! 10,000 and 100,000 steps are committed alternately as well. The last line gives the medians per step and their
+//! Criterion measures one size after the other, seconds apart, while the load of a shared machine drifts. So this bench
+//! also commits plans of 10,000 and 100,000 steps alternately. The last line gives the medians per step and their
 //! ratio, which is 1 if time is linear.
 
 use std::hint::black_box;

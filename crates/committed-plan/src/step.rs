@@ -15,8 +15,8 @@ const MAX_CALLS: u32 = 1_000;
 
 /// One step: a tool, its arguments with open places, the maximum number of calls, and a description.
 ///
-/// A step has one form: an open place may be marked by [`DYNAMIC`] in the arguments or listed, and
-/// order of members and spelling of numbers are ignored.
+/// Equal steps compare equal in any notation: an open place may be marked by [`DYNAMIC`] in the arguments or listed, and
+/// the order of members and the spelling of numbers do not matter.
 ///
 /// ```
 /// use countersign_committed_plan::Step;

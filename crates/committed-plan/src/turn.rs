@@ -52,7 +52,7 @@ impl<'a> StepCall<'a> {
 /// [`RootCursor::check`](crate::RootCursor::check) create one; it cannot be copied.
 ///
 /// It holds the plan's step until the call is [accepted](crate::PlanCursor::accept) or
-/// [given back](crate::PlanCursor::give_back). No other call passes before.
+/// [given back](crate::PlanCursor::give_back). Until then every other call is refused.
 #[derive(Debug)]
 #[must_use]
 pub struct PlannedCall {

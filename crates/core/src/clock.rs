@@ -48,7 +48,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands at the time it was last set to. For tests and for hosts that replay.
+/// A clock that returns the time it was last set to. For tests and for hosts that replay.
 #[derive(Debug)]
 pub struct ManualClock {
     millis: AtomicU64,
@@ -56,7 +56,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Creates a clock that stands at `now`.
+    /// Creates a clock that is set to `now`.
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
         Self { millis: AtomicU64::new(now.as_millis()), broken: AtomicBool::new(false) }

@@ -20,7 +20,7 @@ pub fn error_chain(error: &dyn Error) -> String {
     said.join(": ")
 }
 
-/// Returns whether `part` is the text, or stands at its end after a colon.
+/// Returns whether `part` is the whole text, or follows a colon at its end.
 fn ends_in(text: &str, part: &str) -> bool {
     text.strip_suffix(part).is_some_and(|before| before.is_empty() || before.ends_with(": "))
 }

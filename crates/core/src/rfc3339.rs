@@ -5,13 +5,13 @@ use crate::Timestamp;
 /// 9999-12-31T23:59:59.999Z, the last millisecond that RFC 3339 can express in UTC.
 const LAST_MILLIS: i64 = 253_402_300_799_999;
 
-/// Returns whether the year has four digits, as RFC 3339 requires.
+/// Returns whether the time has a year of four digits, as RFC 3339 requires.
 #[must_use]
 pub fn is_sayable(time: Timestamp) -> bool {
     i64::try_from(time.as_millis()).is_ok_and(|millis| millis <= LAST_MILLIS)
 }
 
-/// Whether a text without an offset is read, as UTC.
+/// Treatment of a text without an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third answer")]
 pub enum Offset {
@@ -25,7 +25,7 @@ pub enum Offset {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimeTextError {
-    /// The text is not RFC 3339, or not in the one spelling that is read.
+    /// The text is not RFC 3339, or not in the accepted spelling.
     #[error("not a time of RFC 3339")]
     Malformed,
     /// A time before 1970.
@@ -34,7 +34,7 @@ pub enum TimeTextError {
 }
 
 /// Reads RFC 3339 (section 5.6) in one spelling: `2026-01-31T12:00:00Z`, with any number of digits after a point, or
-/// with `+01:00` in place of `Z`. Capital `T` and `Z`, no blanks, no leap second, years 0000 to 9999.
+/// with `+01:00` in place of `Z`. Capital `T` and `Z`, no spaces, no leap second, years 0000 to 9999.
 ///
 /// Digits beyond milliseconds are truncated.
 ///
@@ -50,8 +50,8 @@ pub fn parse(text: &str, offset: Offset) -> Result<Timestamp, TimeTextError> {
     Timestamp::from_millis(millis).map_err(|_| TimeTextError::Malformed)
 }
 
-/// Reads an expiry or a start of validity. A time before 1970 becomes 1970, which no clock precedes: an expiry then
-/// has passed, and a start has begun.
+/// Reads an expiry or a start of validity. A time before 1970 becomes 1970, which no clock precedes: such an expiry has
+/// passed, and such a start has begun.
 #[must_use]
 pub fn parse_bound(text: &str, offset: Offset) -> Option<Timestamp> {
     match parse(text, offset) {

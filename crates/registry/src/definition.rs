@@ -11,7 +11,7 @@ use crate::fields::json_limits;
 /// Members that the digest covers, in canonical order: every part that a server could change to mislead a model.
 const MEMBERS: [&str; 6] = ["annotations", "description", "inputSchema", "name", "outputSchema", "title"];
 
-/// Members of a tool's definition beside its name.
+/// Members of a tool's definition except its name.
 const LISTED: [&str; 5] = ["annotations", "description", "inputSchema", "outputSchema", "title"];
 
 /// Failure to take the digest of a tool's definition.

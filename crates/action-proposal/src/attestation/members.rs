@@ -58,7 +58,7 @@ impl<'a> Member<'a> {
         if digest == expected { Ok(()) } else { Err(self.broken("must be the digest of what is here")) }
     }
 
-    /// Requires the digest, or the absence of both.
+    /// Requires the expected digest; without an expected digest, the member must be absent.
     pub(super) fn must_be_digest_if_any(self, expected: Option<Digest>) -> Result<(), Broken> {
         match expected {
             Some(expected) => self.must_be_digest(expected),
@@ -104,13 +104,13 @@ impl<'a> Member<'a> {
         if as_many && list.elements().zip(expected).all(same) { Ok(()) } else { Err(rule) }
     }
 
-    /// First moment at which something no longer counts.
+    /// Parses an expiry: the first moment at which something no longer counts.
     pub(super) fn end(self) -> Result<Timestamp, Broken> {
         let time = rfc3339::parse_bound(self.text()?, Offset::Required);
         time.ok_or(self.broken("must be a time of RFC 3339 with an offset"))
     }
 
-    /// Start of an age. A time before 1970 is refused.
+    /// Parses a time of issue. A time before 1970 is refused.
     pub(super) fn moment(self) -> Result<Timestamp, Broken> {
         let time = rfc3339::parse(self.text()?, Offset::Required);
         time.map_err(|_| self.broken("must be a time of RFC 3339 with an offset, from 1970 on"))

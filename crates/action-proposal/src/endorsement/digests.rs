@@ -87,8 +87,8 @@ impl EndorsedDigests {
         self.of_digest(digest, now).find(|entry| entry.is_in_scope(tool, server, impacts, principal, now))
     }
 
-    /// Returns the uses of which a call backed by this file takes one; empty if an entry counts any number of times.
-    /// If a scope matches and no entry backs the call, the error states the reason.
+    /// Returns the uses from which a call backed by this file takes one. They are empty if an entry counts any number of
+    /// times. If a scope matches and no entry backs the call, the error states the reason.
     pub(crate) fn back(
         &self,
         digest: &Digest,
@@ -129,8 +129,8 @@ impl EndorsedDigests {
         self.threshold
     }
 
-    /// Returns whether enough of its signing keys are still not revoked. A caller that keeps a list longer than one
-    /// call must ask this at every call.
+    /// Returns whether enough of its signing keys are still not revoked. A caller that keeps a list for several calls
+    /// must check this at every call.
     #[must_use]
     pub fn still_counts(&self, revoked: &dyn Fn(&VerifyingKey) -> bool) -> bool {
         self.signers.iter().filter(|key| !revoked(key)).count() >= self.threshold

@@ -118,8 +118,8 @@ impl EndorsedDigest {
         self.counted.map(|counted| counted.issued)
     }
 
-    /// Returns whether its scope allows money, privacy or irreversible although it binds no arguments. It has no
-    /// effect at those impacts.
+    /// Returns whether its scope allows money, privacy or irreversible although it binds no arguments. Such an entry has
+    /// no effect at those impacts.
     #[must_use]
     pub fn lacks_args(&self) -> bool {
         let high = ImpactClass::ALL.into_iter().filter(|impact| impact.is_high());

@@ -1,4 +1,4 @@
-//! An attestation names the files beside it, and the verified evidence of both.
+//! Attestations that name the files of their proposal, and the verified evidence of both.
 
 use countersign_core::{Digest, Principal};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::signing::{EVIDENCE_ID, Facts, Judge, KEY_ID, NOW, at, parse, proposal_json, sign_object, signer};
 use crate::{AttestationDraft, Profile};
 
-/// A file as evidence, beside the signed payload.
+/// A file as evidence, besides the signed payload.
 fn file(id: &str, bytes: &[u8]) -> Value {
     json!({
         "id": id, "type": "hash", "ref": format!("file://{id}.txt"), "sha256": Digest::of(bytes).to_string(),
@@ -30,8 +30,7 @@ fn attestation_binds_the_files_beside_it() {
             .unwrap();
         serde_json::from_str(&signed.to_entry_json()).unwrap()
     };
-    // The signature stands first, so that the helper judges it. The position of files among signatures does not
-    // matter.
+    // The signature comes first, so that the helper judges it. The position of files among signatures does not matter.
     let judged = |entry: &Value, files: &[&Value]| {
         let evidence: Vec<Value> = [entry].iter().chain(files).map(|entry| (*entry).clone()).collect();
         judge.judge_in(&proposal_json(&evidence)).map_err(|broken| broken.place).err()

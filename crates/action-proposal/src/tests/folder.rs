@@ -424,7 +424,7 @@ fn unreadable_file_is_refused() {
 #[test]
 fn a_name_that_only_looks_alike_is_another_name() {
     let place = Place::new();
-    // The second has a Cyrillic letter, the third a full-width dot, the fourth a trailing blank.
+    // The second has a Cyrillic letter, the third a full-width dot, the fourth a trailing space.
     for name in ["INVOICE.TXT", "invоice.txt", "invoice．txt", "invoice.txt "] {
         assert_ne!(name, "invoice.txt");
         if cfg!(target_os = "linux") {

@@ -19,7 +19,7 @@ const INVOICE: &[u8] = b"invoice 77: 500 to acme";
 
 static STRICT: LazyLock<ProposalVerifier> = LazyLock::new(|| built(gate(Profile::Strict)));
 
-/// Every place of a value, as pointers, the whole first.
+/// Collects every place of a value as a pointer, the whole value first.
 fn places(value: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     match value {
@@ -52,7 +52,7 @@ fn signed_object(value: &Value) -> Option<Value> {
     serde_json::from_str(value["evidence"][0]["payload"].as_str()?).ok()
 }
 
-/// Other values of the same type and of others.
+/// Returns other values, of the same type and of other types.
 fn changes(value: &Value) -> Vec<Value> {
     let mut others = vec![json!(null), json!({"x": 1}), json!(["x"]), json!(1e300), json!("x")];
     match value {
@@ -129,7 +129,7 @@ fn any_changed_character_of_signed_text_is_refused() {
     }
 }
 
-/// A kind of evidence, on a proposal of some impact.
+/// Kinds of evidence of a proposal.
 const EVIDENCE: [&str; 8] = [
     "none",
     "attested",
@@ -279,7 +279,7 @@ impl Setting {
     }
 }
 
-/// Weighted to the low ones, which an operator may declare high.
+/// Any impact, weighted towards the low ones, which an operator may declare high.
 fn impact() -> impl Strategy<Value = ImpactClass> {
     let low = ImpactClass::ALL.into_iter().filter(|impact| !impact.is_high()).collect::<Vec<_>>();
     prop_oneof![3 => prop::sample::select(low), 1 => prop::sample::select(ImpactClass::ALL.to_vec())]
@@ -289,7 +289,7 @@ fn some_impacts(least: usize, most: usize) -> impl Strategy<Value = Vec<ImpactCl
     prop::sample::subsequence(ImpactClass::ALL.to_vec(), least..=most)
 }
 
-/// As often without as with evidence, and files without endorsement, so that requirements show in the verdict.
+/// Any evidence, weighted towards none and a file without endorsement, so that requirements show in the verdict.
 fn evidence() -> impl Strategy<Value = &'static str> {
     prop_oneof![1 => Just("none"), 1 => Just("file"), 2 => prop::sample::select(EVIDENCE.to_vec())]
 }

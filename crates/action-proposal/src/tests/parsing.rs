@@ -128,7 +128,7 @@ fn proposal_size_limit_is_exact() {
     let limits = ProposalLimits::default();
     let largest = look_of(64_000 - separators).to_string();
     assert_eq!(outcome(ActionProposal::parse(largest.as_bytes(), &limits)), ("allow", String::new()));
-    // The reference writes the value again, with a blank after each separator.
+    // The reference writes the value again, with a space after each separator.
     let counted = look_of(64_000 - separators + 1).to_string();
     assert_eq!(code(ActionProposal::parse(counted.as_bytes(), &limits)), "PIC_LIMIT_EXCEEDED");
     let padded = format!("{}{}", look(), " ".repeat(64_000));
@@ -146,13 +146,13 @@ fn separators_and_numbers_count_as_the_reference_writes_them() {
         assert!(text.len() < 64_000, "{}", text.len());
         code(parse_text(&text))
     };
-    // 3 bytes each there: `0, `.
+    // The reference counts 3 bytes each: `0, `.
     assert_eq!(sized(&["0"; 21_200].join(",")), "allow");
     assert_eq!(sized(&["0"; 21_400].join(",")), "PIC_LIMIT_EXCEEDED");
-    // 22 bytes and a separator there: `1.2345678901234567e+16, `, where the canonical form has 17 digits.
+    // The reference counts 22 bytes and a separator: `1.2345678901234567e+16, `. The canonical form has 17 digits.
     assert_eq!(sized(&["12345678901234567.0"; 2_500].join(",")), "allow");
     assert_eq!(sized(&["12345678901234567.0"; 2_700].join(",")), "PIC_LIMIT_EXCEEDED");
-    // Content of strings is unchanged.
+    // The content of strings does not change.
     assert_eq!(sized(&format!("\"{}\"", ",:.1e\\\"".repeat(8_000))), "allow");
 }
 

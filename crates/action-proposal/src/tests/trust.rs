@@ -28,7 +28,7 @@ fn claimed_trust_is_ignored() {
     assert_eq!(verdict(&value, gate(Profile::Strict)), "PIC_EVIDENCE_REQUIRED");
     assert_eq!(verdict(&value, gate(Profile::Pic09)), "PIC_VERIFIER_FAILED");
     assert_eq!(verdict(&value, gate(Profile::Pic08).sanitize_trust()), "PIC_VERIFIER_FAILED");
-    // Only if the operator asked for it, or under the release that did so.
+    // Claimed trust counts only if the operator allows it, or under 0.8, which allows it by default.
     let asked = gate(Profile::Pic09).dangerous_trust_as_claimed();
     assert_eq!(verdict(&value, asked), "allow");
     assert_eq!(verdict(&value, gate(Profile::Pic08)), "allow");

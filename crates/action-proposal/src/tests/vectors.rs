@@ -90,7 +90,7 @@ fn every_vector_on_disk_has_its_verdict() {
     assert!(accepted + refused >= 60, "{accepted} and {refused}");
     assert!(refused * 10 >= (accepted + refused) * 7, "{refused} refusals and {accepted} others");
     for code in ProposalCode::ALL {
-        // No foreseen input, and so no file, is an internal error.
+        // No known input causes an internal error, so no vector has that code.
         assert_eq!(codes.contains(code.as_str()), code != ProposalCode::InternalError, "{code}");
     }
 }

@@ -1,7 +1,7 @@
 //! Runs the public vectors: `tests/vectors/registry/{accept,reject}/NNN_slug.json`.
 //!
 //! A file holds a `draft`, or a `constraint` with an `argument` (a draft's constraint at `/a`), or a tool as a server
-//! `listed` it, read by a `recipe`. A vector to refuse has a `code`.
+//! `listed` it, read by a `recipe`. A vector that must be refused has a `code`.
 
 use std::path::PathBuf;
 

@@ -13,7 +13,7 @@ pub(super) type Case = (&'static str, Value);
 
 pub(super) const NOW: &str = "2026-01-31T12:00:00Z";
 
-/// In no keyring.
+/// A key that is in no keyring.
 pub(super) fn mallory() -> SigningKey {
     SigningKey::from_seed([3; 32])
 }
