@@ -191,7 +191,7 @@ impl SessionContract {
             read(payload, Recipe::Jcs1, &Limits::default()).map_err(|_| ContractError::Invalid)?;
         let wire = WireContract::deserialize(canonical.value()).map_err(|_| ContractError::Invalid)?;
         let contract = Self::from(wire);
-        // why: one spelling. Sealing the contract again must give the opened text, so no list was unsorted or had
+        // why: a contract has one sealed text. Sealing it again gives another payload if a list was unsorted or had
         // duplicates.
         let again = to_canonical(&WireContract::from(&contract)).map_err(|_| ContractError::Invalid)?;
         if again.bytes() != payload {
