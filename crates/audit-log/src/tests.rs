@@ -44,7 +44,7 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()
 }
 
-/// A refused call, which has no outcome.
+/// Builds a refused call, which has no outcome.
 fn decision(call: &str) -> Record {
     let mut call = call_record(call);
     call.verdict = Verdict::Reject;
@@ -90,7 +90,7 @@ fn session(tools: Vec<ToolId>) -> SessionRecord {
     )
 }
 
-/// One of each kind, with every field filled, by text that tries to get out of its field.
+/// Builds one record of each kind, with every field filled by text that tries to escape from its field.
 fn hostile(text: &str) -> Vec<Record> {
     let mut call = call_record(text);
     call.tool = RecordedTool::new(text, text);

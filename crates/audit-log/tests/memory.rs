@@ -1,6 +1,6 @@
-//! A log is verified, read and searched in memory that does not grow with it: forty times as many entries take as much.
+//! Verifies, reads and searches logs in memory that does not grow with them: forty times as many entries take as much.
 //!
-//! Each log is read in a process of its own, whose peak the system knows (`VmHWM`).
+//! Each log is read in its own process, whose peak memory the system reports (`VmHWM`).
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use countersign_core::{AgentId, Principal, SessionId, Timestamp};
 use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 
-/// Set in a child process, to the folder of the log that it reads.
+/// Set in a child process, to the folder of the log to read.
 const FOLDER: &str = "COUNTERSIGN_LOG_FOLDER";
 
 #[test]
@@ -70,7 +70,8 @@ fn bytes_of(folder: &Path) -> u64 {
     std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum()
 }
 
-/// By how many bytes a process grows at its peak in that test, and how many entries it found in the log.
+/// Returns the growth of a process at its peak in that test, in bytes, and the number of entries that it found in the
+/// log.
 fn in_a_process_of_its_own(test: &str, folder: &Path) -> (u64, u64) {
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", test, "--nocapture"])
@@ -84,7 +85,7 @@ fn in_a_process_of_its_own(test: &str, folder: &Path) -> (u64, u64) {
     (grown.parse().unwrap(), verified.trim().parse().unwrap())
 }
 
-/// Runs in a child process, and prints by how much that has grown.
+/// Runs in a child process, and prints its growth.
 fn grow(read: impl FnOnce(&Path, &LogKey) -> u64) {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let key = SigningKey::from_seed([7; 32]).verifying_key();
@@ -118,7 +119,7 @@ fn search_in_a_process_of_its_own() {
     });
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,4 +1,5 @@
-//! A receipt by call id takes little time and memory, whatever the size of the log, also where its oldest half is archived.
+//! Making a receipt by call id takes little time and memory, whatever the size of the log, even if its oldest half is
+//! archived.
 //!
 //! Run it in release: `cargo test --release -p countersign-audit-log --test receipts -- --ignored --nocapture`.
 #![cfg(target_os = "linux")]
@@ -69,7 +70,7 @@ fn write(folder: &Path) {
     }
 }
 
-/// How many milliseconds a receipt took a process, and how much memory that had at its peak.
+/// Returns the milliseconds that a process took for a receipt, and its peak memory.
 fn receipt_in_a_process_of_its_own(folder: &Path) -> (u64, u64) {
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "in_a_process_of_its_own", "--nocapture"])
@@ -101,7 +102,7 @@ fn in_a_process_of_its_own() {
     writeln!(std::io::stdout(), "took {millis} with {}", peak()).unwrap();
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

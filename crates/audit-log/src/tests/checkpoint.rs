@@ -24,7 +24,7 @@ pub(super) fn tree(size: u64) -> MerkleTree {
     (0..size).map(|n| LeafHash::of(&n.to_be_bytes())).collect()
 }
 
-/// The note of the log's checkpoint at that size.
+/// Returns the note of the log's checkpoint at that size.
 pub(super) fn note(tree: &MerkleTree, size: u64) -> String {
     Checkpoint::new(name(ORIGIN), tree.head_at(size).unwrap()).sign(&signing_key())
 }
@@ -111,7 +111,7 @@ fn a_checkpoint_of_another_log_or_by_another_key_is_refused() {
     assert!(verify(&log_key()).is_ok());
     assert_eq!(verify(&other_key), Err(NoteError::Unsigned.into()));
     assert_eq!(verify(&other_origin), Err(NoteError::Unsigned.into()));
-    // Signed by the log, and of another one by its text.
+    // Signed by the log, but its text names another one.
     let text = Checkpoint::new(name("log.example/other"), tree.head()).to_text();
     let moved = sign(&text, &name(ORIGIN), &signing_key()).unwrap();
     assert_eq!(Checkpoint::verify(&moved, &log_key()), Err(CheckpointError::Origin));

@@ -1,4 +1,4 @@
-//! Public vectors of folders that were closed, and of entries about logs.
+//! Public vectors of closed folders, and of entries about logs.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::checkpoint::{ORIGIN, log_key, name, signing_key};
 use super::log_vectors::{Files, case, files_of, log_in, write, written};
 use crate::*;
 
-/// A folder with a log of several segments, closed: sound, or with a bit of its first segment flipped.
+/// Returns a closed folder with a log of several segments: sound, or with one bit of its first segment flipped.
 fn closed(is_sound: bool) -> Files {
     closed_with(is_sound, &[])
 }
@@ -138,7 +138,7 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What the verifier says of a closed folder.
+/// Returns the verifier's result for a closed folder.
 pub(super) fn judge(case: &Value) -> Result<ClosingNote, ClosingError> {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &case["files"]);

@@ -195,7 +195,8 @@ fn time_going_back_is_reported_and_names_the_first_record() {
     assert_eq!((summary.first, summary.last), (Some(at(5)), Some(at(1))));
 }
 
-/// As it is, or with so many zeros more and the sector before them lost too, as far as the batch goes.
+/// Returns the bytes unchanged for 0 zeros; otherwise with `zeros` more zeros, and with the sector before them lost
+/// too, as far as the batch goes.
 fn lost(bytes: &[u8], batch: usize, zeros: usize) -> Vec<u8> {
     let from = if zeros == 0 { bytes.len() } else { (bytes.len() / 512 * 512).max(batch) };
     let mut torn = bytes[..from].to_vec();

@@ -1,4 +1,4 @@
-//! The oldest segments of a log move to an archive.
+//! Moving the oldest segments of a log to an archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::log_support::{calls, key, options_with_state as options, place, segme
 use crate::log_files::stop::stop_after;
 use crate::*;
 
-/// A log of four segments with four entries each. The time of entry `n` is `n`.
+/// Log of four segments with four entries each. The time of entry `n` is `n`.
 struct Scene {
     place: tempfile::TempDir,
     log: PathBuf,
@@ -20,7 +20,7 @@ impl Scene {
         let (place, log) = place();
         let scene = Self { to: place.path().join("archive"), place, log };
         for seq in 1..=16 {
-            // The first entry comes behind a full segment.
+            // The first entry follows a full segment.
             let bytes = if seq % 4 == 1 { 1 } else { 1 << 20 };
             let log = Log::open(&scene.log, options().segment_bytes(bytes)).unwrap();
             let record = GatewayRecord::new(at(seq), Direction::ToServer, "MALFORMED_CALL");
@@ -80,7 +80,7 @@ fn log_goes_on_behind_its_archive() {
     assert_eq!(found, [ArchivedRecord::new(at(99), 1, 8, done.manifest.sha256)]);
     let all = scene.joined();
     assert_eq!((all.first_here, all.records), (1, 17));
-    // A second archive joins the first.
+    // A second archive is added to the first.
     scene.archive(entry(13)).unwrap();
     assert_eq!(verify_all(&scene.to).unwrap().records, 12);
     fs::remove_file(segment(&scene.log, 13)).unwrap();
@@ -192,7 +192,7 @@ fn other_state_knows_the_archive() {
         let scene = Scene::new();
         let (aside, state) = (scene.place.path().join("aside.state"), scene.place.path().join("log.state"));
         let with = |path: &Path| options().state(path);
-        // The other one lags behind, and the first of its entries are about to go.
+        // The other state lags behind, and the first of its entries are about to be removed.
         fs::copy(&state, &aside).unwrap();
         drop(Log::open(&scene.log, options()).unwrap());
         let other = [LogStateFile::new(&aside)];

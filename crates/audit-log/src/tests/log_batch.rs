@@ -1,4 +1,4 @@
-//! Records come into the tree in their order, whoever hashes them and when.
+//! Records enter the tree in order, whichever caller hashes them, and whenever.
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
@@ -7,13 +7,13 @@ use proptest::prelude::*;
 
 use crate::log::batch::Batch;
 
-/// The line of a record, and what comes behind its number; some are longer than what is hashed at a time.
+/// Returns the line of a record, and its rest after the number; some are longer than one claim.
 fn line(seq: u64) -> (String, String) {
     let body = format!(",\"n\":\"{}\"}}", "x".repeat(usize::try_from(seq).unwrap() % 5 * 4_500));
     (format!("{{\"seq\":{seq}{body}"), body)
 }
 
-/// The tree of the first records.
+/// Returns the tree of the first `records` records.
 fn tree(records: u64) -> Frontier {
     let mut tree = Frontier::new();
     for seq in 1..=records {
@@ -26,9 +26,9 @@ fn tree(records: u64) -> Frontier {
 enum Step {
     Push,
     Claim,
-    /// One of the claims brings its hashes, and perhaps once more later.
+    /// One of the claims delivers its hashes, and perhaps once more later.
     Put(usize),
-    /// Somebody takes the batch to write it, and another begins.
+    /// A caller takes the batch to write it, and another batch begins.
     Write,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a log behind a part of it that is known.
+//! Reading a log after a known part of it.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use countersign_merkle::{Frontier, TreeHead};
 use super::log_support::{fill, key, options, place, segment};
 use crate::*;
 
-/// The heads of a log at every size.
+/// Returns the heads of a log at every size.
 fn heads(folder: &Path) -> Vec<TreeHead> {
     let mut tree = Frontier::new();
     let later = read_log(folder).unwrap().map(|entry| {
@@ -18,7 +18,7 @@ fn heads(folder: &Path) -> Vec<TreeHead> {
     [Frontier::new().head()].into_iter().chain(later.collect::<Vec<_>>()).collect()
 }
 
-/// Reads behind a known part to the end; the first record that came, and the head at the end.
+/// Reads from a known part to the end; returns the first record's number, and the head at the end.
 fn behind(folder: &Path, known: &TreeHead) -> Option<(u64, TreeHead)> {
     let (entries, mut tree) = read_log_behind(folder, known).unwrap().found?;
     let first = entries.next_seq();
@@ -45,7 +45,7 @@ fn any_known_part_leads_to_the_rest_of_the_log() {
     for known in &heads {
         assert_eq!(behind(&folder, known), Some((known.size() + 1, heads[100])), "{}", known.size());
     }
-    // Also while the side files are gone.
+    // Also without the side files.
     for file in fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
         if file.extension().is_some_and(|kind| kind == "side") {
             fs::remove_file(file).unwrap();
@@ -87,7 +87,7 @@ fn part_of_another_log_is_not_read_behind() {
     for known in &self::heads(&forked)[5..] {
         assert_eq!(behind(&folder, known), None, "{}", known.size());
     }
-    // One that the log has not come to.
+    // A known part that is longer than the log.
     fill(&Log::open(&folder, options()).unwrap(), 5, 5);
     let longer = *self::heads(&folder).last().unwrap();
     let cut = fs::read_to_string(segment(&folder, *read_dir_segments(&folder).last().unwrap())).unwrap();

@@ -1,4 +1,4 @@
-//! Hostile and unlucky circumstances of a log that is closed.
+//! Hostile and unlucky circumstances while a log is closed.
 
 use std::cell::RefCell;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::*;
 
 const NEXT: &str = "example.com/next";
 
-/// A folder with a log, a numbered one, and their state.
+/// Returns a folder with a log, a numbered one, and their state.
 fn scene() -> (tempfile::TempDir, PathBuf) {
     let (place, folder) = place();
     let (first, _) = Log::open_shared(&folder, options()).unwrap();
@@ -37,7 +37,7 @@ fn retire(folder: &Path, next: &str) -> Result<Retired, RetireError> {
     retire_log(folder, &signing(), next, RetireWhich::Any, at(99))
 }
 
-/// The new log is alone in its folder, and the closed one is whole.
+/// Requires the new log to be alone in its folder, and the closed one to be whole.
 fn require_one_log(folder: &Path, done: &Retired) {
     assert_eq!(list_logs(folder).unwrap(), [LogNumber::FIRST]);
     assert_eq!(verify_log(folder, &next_key(), &[]).unwrap().records, 1);
@@ -111,7 +111,7 @@ fn writer_that_starts_while_a_log_is_retired_has_one_log() {
             log.map_err(|source| OpenLogError { log: LogNumber::FIRST, source })
         }),
     ];
-    // More than a retirement has: behind them nothing starts in between.
+    // More steps than a retirement has: after its last step nothing starts in between.
     for ((has_state, start), at_step) in
         starts.into_iter().flat_map(|start| (0..16).map(move |step| (start, step)))
     {
@@ -119,7 +119,7 @@ fn writer_that_starts_while_a_log_is_retired_has_one_log() {
         let started = Rc::new(RefCell::new(None));
         let (place, result) = (folder.clone(), Rc::clone(&started));
         pause_after(at_step, move || {
-            // The log's place is free for a moment. Without the state nothing says that one was there.
+            // The log's path is free for a moment. Without the state, nothing shows that a log was there.
             let is_old = place.join("1").exists();
             if is_old || (place.exists() && has_state) {
                 *result.borrow_mut() = Some(start(&place));
@@ -175,7 +175,7 @@ fn folder_that_is_locked_behind_the_survey_is_not_moved() {
     let (_place, folder) = scene();
     let held = Rc::new(RefCell::new(None));
     let (numbered, lock) = (folder.join("2"), Rc::clone(&held));
-    // A process is about to look for the note.
+    // Another process is about to look for the note.
     pause_after(1, move || {
         fs::create_dir(&numbered).unwrap();
         let file = fs::File::create(numbered.join("lock")).unwrap();
@@ -229,7 +229,7 @@ fn log_of_an_interrupted_retirement_is_found() {
 
 #[test]
 fn copy_of_a_closed_folder_does_not_hinder() {
-    // Behind the note, before the rename.
+    // After the note, before the rename.
     let stopped = |steps| {
         let (place, folder) = scene();
         stop_after(Some(steps));
@@ -289,7 +289,7 @@ fn added_link_or_odd_name_is_found() {
         ("a\u{fffd}", |folder| fs::write(folder.join(OsStr::from_bytes(b"a\xff")), "x").unwrap()),
     ];
     for (name, add) in adds {
-        // Behind the closing.
+        // After the closing.
         let (_place, folder) = scene();
         let done = retire(&folder, NEXT).unwrap();
         add(&done.folder);
@@ -297,7 +297,7 @@ fn added_link_or_odd_name_is_found() {
         let ClosingError::Changed { name: found } = error else { panic!("{name}: {error:?}") };
         assert_eq!(found, name);
         assert_eq!(unsummed_names(&done.folder).unwrap(), [name]);
-        // Before it, where that is no link in a log's place.
+        // Before the closing, unless it is a link in a log's place.
         let (_place, folder) = scene();
         add(&folder);
         let Ok(done) = retire(&folder, NEXT) else {

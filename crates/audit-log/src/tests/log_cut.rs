@@ -1,4 +1,4 @@
-//! Bytes that a log cuts are kept beside it.
+//! Bytes that a log cuts are kept in a file next to it.
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
@@ -13,7 +13,7 @@ use crate::*;
 
 const ONE: &str = "000000000001.jsonl";
 
-/// A log of two entries and a torn third, and the part of it that was written.
+/// Writes a log of two entries and a torn third, and returns the part of the third that was written.
 fn torn(disk: &SimDisk) -> Vec<u8> {
     let log = Log::open_on(disk.clone(), options()).unwrap();
     fill(&log, 2, 1);
@@ -41,7 +41,7 @@ fn cut_bytes_are_kept_and_their_file_is_named() {
     assert!(log.take_recovered().is_empty());
     drop(log);
     assert_eq!(records(&disk)[2], recovered(3, at(7), &cut));
-    // Readers and writers leave the file aside.
+    // Readers and writers ignore the file.
     assert_eq!(verify_disk(&disk, &key(), &[]).unwrap().records, 3);
     assert!(Log::open_on(disk.clone(), options()).unwrap().take_recovered().is_empty());
 }
@@ -70,7 +70,7 @@ fn cut_that_a_crash_interrupted_is_made_again() {
         assert_eq!(again.bytes("cut-3"), cut, "{begun}");
         assert_eq!(records(&again)[2], recovered(3, at(1_000), &cut));
     }
-    // What a power cut left of the file is no part of it, and not thrown away.
+    // The remains of the file after a power cut are not part of it, but are not discarded either.
     disk.put("cut-3", vec![0; 100]);
     drop(Log::open_on(disk.clone(), options()).unwrap());
     assert_eq!(disk.bytes("cut-3"), [&[0; 100], cut.as_slice()].concat());

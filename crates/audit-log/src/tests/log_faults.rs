@@ -110,7 +110,7 @@ fn a_checkpoint_that_was_read_before_its_sync_failed_is_never_forked() {
             }
             let read = [verified(&disk).checkpoint];
             assert_eq!(read[0].size(), 2, "the reader sees the batch that nobody was told of");
-            // It stays as it is while opening anew fails too.
+            // It stays unchanged while reopening fails too.
             log.record(&decision("3")).unwrap_err();
             verify_disk(&disk, &key(), &read).unwrap();
             working(&disk);
@@ -136,7 +136,7 @@ fn pages_that_a_failed_sync_took_for_clean_are_written_again_by_the_next_process
         disk.crash(Crash::Process);
         drop(log);
         working(&disk);
-        // Reads show all of the batch, and its checkpoint verifies.
+        // Reads return the whole batch, and its checkpoint verifies.
         let log = Log::open_on(disk.clone(), options()).unwrap();
         assert_eq!(log.record(&decision("3")).unwrap(), 3);
         drop(log);
@@ -218,7 +218,7 @@ fn what_the_system_has_lost_since_it_was_read_is_never_signed_over() {
         }
         broken(&disk, Faults { sync: ALWAYS, ..Faults::default() });
         log.checkpoint().unwrap_err();
-        // It is read, and written again, and not synced.
+        // The batch is read and written again, but not synced.
         log.record(&decision("6")).unwrap_err();
         working(&disk);
         disk.drop_clean();
@@ -235,7 +235,7 @@ fn what_the_system_has_lost_since_it_was_read_is_never_signed_over() {
                 assert_eq!(error.code(), "AUDIT_CORRUPT", "seed {seed}");
             }
         }
-        // A page that was lost before what was written later is damage to a reader too.
+        // For a reader too, a page lost before later writes is damage.
         let is_damage = |error: &LogError| error.code() == "AUDIT_CORRUPT" && is_refused;
         let read = verify_disk(&disk, &key(), &[]);
         assert!(read.as_ref().err().is_none_or(is_damage), "seed {seed}: {read:?}");

@@ -1,4 +1,4 @@
-//! Two histories under one key, and an old one brought back.
+//! Two histories under one key, and an old history restored.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::call_record;
 use super::log_support::*;
 use crate::*;
 
-/// Two logs that go on from one prefix: their folders and the notes of their ends.
+/// Returns two logs that continue from one prefix: their folders and the notes of their ends.
 fn fork() -> (tempfile::TempDir, [(std::path::PathBuf, String); 2]) {
     let (folder, path) = place();
     fill(&Log::open(&path, options().segment_bytes(2_000)).unwrap(), 10, 2);

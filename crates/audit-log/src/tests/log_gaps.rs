@@ -1,4 +1,4 @@
-//! Answers that are given while the log fails: the first entry afterwards counts them.
+//! Answers given while the log fails: the first entry afterwards counts them.
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
@@ -18,7 +18,7 @@ fn open(disk: &SimDisk, state: &Path) -> Log {
     Log::open_on(disk.clone(), options_with_state().state(state).opened_at(at(9_000))).unwrap()
 }
 
-/// Has the disk fail, so that a record is refused and so many answers are without an entry.
+/// Makes the disk fail, so that records are refused and `answers` answers have no entry.
 fn outage(disk: &SimDisk, log: &Log, answers: u64) {
     disk.set_faults(Faults { write: 1, ..Faults::default() });
     for n in 0..answers {
@@ -32,7 +32,8 @@ fn outage(disk: &SimDisk, log: &Log, answers: u64) {
     log.note_unrecorded(&UnrecordedAnswer { time: at(3_000), code: "MALFORMED_CALL", approval: None });
 }
 
-/// The gaps, each with its place among the entries. A write that failed may have left bytes; the entry of their cut comes first.
+/// Returns the gaps, each with its position among the entries. A failed write may have left bytes; the entry of their
+/// cut comes first and is not counted.
 fn gaps(disk: &SimDisk) -> Vec<(u64, GapRecord)> {
     let entries = read_disk(disk.clone()).unwrap().map(|entry| entry.unwrap().into_record());
     let entries = (1..).zip(entries.filter(|record| !matches!(record, Record::Recovered(_))));
@@ -78,7 +79,7 @@ fn gap_stays_in_the_state_until_the_next_opening() {
     let [(1, gap)] = found.as_slice() else { panic!("not the first entry") };
     assert_eq!((gap.total(), gap.from, gap.time), (6, at(2_000), at(9_000)));
     assert!(!has_gap(&state));
-    // A process that ends between the entry and the state leaves both.
+    // A process that ends between the entry and the save of the state leaves both.
     fs::write(&state, lagging).unwrap();
     drop(open(&disk, &state));
     drop(open(&disk, &state));
@@ -105,7 +106,7 @@ fn gap_that_fails_to_be_written_is_kept() {
     let (folder, disk) = (tempfile::tempdir().unwrap(), disk());
     let log = open(&disk, &folder.path().join("state"));
     outage(&disk, &log, 2);
-    // The log is opened anew, and its first batch fails.
+    // The log is reopened, and its first batch fails.
     disk.set_faults(Faults::default());
     let pending = log.submit(&decision("first")).unwrap();
     disk.set_faults(Faults { write: 1, ..Faults::default() });

@@ -15,22 +15,22 @@ use super::sim_states::SimStates;
 use super::{at, call_record, end, outcome};
 use crate::*;
 
-/// What somebody outside knows of a log.
+/// Facts about a log that are known outside it.
 #[derive(Default)]
 struct Told {
     /// The call of each acknowledged record.
     kept: BTreeMap<u64, String>,
-    /// Outcomes and ends that were acknowledged.
+    /// Acknowledged outcomes and ends.
     others: BTreeSet<u64>,
-    /// Decisions whose outcome was recorded, or that was tried.
+    /// Decisions for which recording an outcome was at least tried.
     ended: BTreeSet<u64>,
-    /// How many answers had no entry.
+    /// Number of answers without an entry.
     unrecorded: u64,
-    /// The latest checkpoint that was given out.
+    /// Latest checkpoint returned to a caller.
     note: Option<String>,
-    /// The latest checkpoint that a reader of the folder verified and keeps.
+    /// Latest checkpoint that a reader of the folder verified and keeps.
     read: Option<String>,
-    /// What that reader saw last.
+    /// Last view of that reader.
     view: View,
 }
 
@@ -53,7 +53,7 @@ impl Told {
         notes.into_iter().map(|note| Checkpoint::verify(note, &key()).unwrap()).collect()
     }
 
-    /// Whoever read the folder since this was asked last found a log that goes on from what readers before them kept.
+    /// Checks that every read since the last call found a log that continues from the checkpoints of earlier readers.
     fn read(&mut self, disk: &SimDisk) {
         if !disk.is_watched() {
             return;
@@ -64,7 +64,7 @@ impl Told {
             }
             match verify_disk(&SimDisk::showing(view.clone()), &key(), &Self::checkpoints(&self.read)) {
                 Ok(summary) => self.read = Some(summary.note),
-                // It is being begun, perhaps anew.
+                // The log is being begun, perhaps anew.
                 Err(LogError::Missing) => assert_eq!(self.read.as_deref().map_or(0, Self::size), 0),
                 Err(error) => panic!("{error:?}"),
             }
@@ -72,7 +72,7 @@ impl Told {
         }
     }
 
-    /// The power was lost: what was read may have been of a batch that nobody synced yet.
+    /// Drops the reader's checkpoint if it counts unsynced records: a power cut may have lost their batch.
     fn lose_power(&mut self) {
         let synced = self.kept.keys().chain(&self.others).max().copied().unwrap_or_default();
         self.read = self.read.take().filter(|read| Self::size(read) <= synced);
@@ -87,7 +87,7 @@ impl Told {
         }
     }
 
-    /// Everything that was acknowledged is there as it was, and the log goes on from what was given out.
+    /// Checks that all acknowledged records are unchanged, and that the log continues from every known checkpoint.
     fn check(&self, disk: &SimDisk, states: &SimStates) {
         let mut known = Self::checkpoints(self.note.iter().chain(&self.read));
         known.extend(states.known(&key()).map(|log| log.checkpoint));
@@ -134,12 +134,13 @@ fn entries_of(disk: &SimDisk) -> impl Iterator<Item = (u64, Record)> {
 fn record(call: &str) -> Record {
     let mut record = call_record(call);
     record.time = at(1_000);
-    // Some batches are of one sector, and some of several.
+    // Some batches fit into one sector, others take several.
     record.reason = Some("y".repeat(call.len() * 7 % 512).as_str().into());
     Record::Decision(record)
 }
 
-/// One seeded history; returns how many answers its gaps count: several lives of a log, each with records in flight, faults and a crash at its end.
+/// Runs one seeded history: several lives of a log, each with records in flight, faults, and a crash at its end.
+/// Returns the number of answers that its gaps count.
 fn history(seed: u64) -> u64 {
     let mut rng = Rng(seed);
     let disk = SimDisk::new(rng.next(), rng.pick(&[512, 512, 1_024, 4_096]));
@@ -186,7 +187,7 @@ fn history(seed: u64) -> u64 {
     told.read(&disk);
     told.check(&disk, &states);
     require_outcomes(entries_of(&disk));
-    // All of it is synced, so a reader's checkpoint outlives this too.
+    // Everything is synced, so a reader's checkpoint survives this too.
     disk.crash(Crash::Power);
     states.crash(Crash::Power);
     told.check(&disk, &states);
@@ -211,7 +212,7 @@ impl Told {
         log.note_unrecorded(&UnrecordedAnswer { time, code: "AUDIT_UNAVAILABLE", approval: None });
     }
 
-    /// As `check`, of a disk that may fail while it is read.
+    /// As `check`, with faults switched off.
     fn check_quiet(&self, disk: &SimDisk, states: &SimStates) {
         disk.set_faults(Faults::default());
         self.check(disk, states);
@@ -220,7 +221,7 @@ impl Told {
 
 fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u64) {
     let mut flying: Vec<(Pending<'_>, String)> = Vec::new();
-    // Those of earlier lives were ended when the log was opened.
+    // Opening the log ended those of earlier lives.
     told.ended.extend(told.kept.keys());
     for _ in 0..rng.below(30) {
         told.read(disk);
@@ -257,7 +258,7 @@ fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u
             18 => told.others.extend(log.record(&end(EndReason::Client))),
             _ => {
                 disk.set_faults(Faults::default());
-                // Once the disk works, so does the log; what was in flight may have failed before.
+                // Once the disk works, so does the log; records in flight may have failed before.
                 *calls += 1;
                 let call = format!("call-{calls}");
                 let seq = log.record(&record(&call)).or_else(|_| log.record(&record(&call)));
@@ -287,7 +288,7 @@ fn run(seeds: impl Iterator<Item = u64>) {
 
 #[test]
 fn refused_outcome_numbered_as_a_cut_settles_no_call() {
-    // In these, recording the cut fails, and what reopens the log once more adopts that record.
+    // In these histories, recording the cut fails, and the next reopening adopts that record.
     for seed in [10_687, 11_784] {
         history(seed);
     }

@@ -1,4 +1,4 @@
-//! What a place can do to a log beyond failing: panic, be taken over, hold what nobody expects there.
+//! Faults of a disk other than errors: it panics, is taken over, or holds unexpected files.
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use super::{at, call_record, decision};
 use crate::*;
 use countersign_core::Digest;
 
-/// A disk of which one operation panics: the one that is so many away.
+/// Disk of which one operation panics, after `left` others.
 #[derive(Clone, Debug)]
 struct PanickingDisk {
     inner: SimDisk,
@@ -86,8 +86,8 @@ impl DiskFile for PanickingFile {
     }
 }
 
-/// Three records in flight, then two more one by one, while the operation that is `after` away panics, and the next that is
-/// `again` away from it.
+/// Runs three records in flight, then two more one by one. The operation after `after` others panics, and then the one
+/// after `again` others.
 fn panicking(after: i64, again: i64) {
     let left = Arc::new(AtomicI64::new(i64::MAX));
     let disk = PanickingDisk { inner: SimDisk::new(7, 512), left: Arc::clone(&left) };
@@ -246,7 +246,7 @@ fn a_disk_that_stays_full_adds_one_record_of_what_was_cut_and_not_one_for_each_t
         log.record(&decision("1")).unwrap();
         disk.set_faults(Faults { write: 2, ..Faults::default() });
         for n in 0..100 {
-            // The time is in the record of what was cut, so that no two tries leave the same bytes.
+            // The record of a cut contains its time, so no two attempts leave the same bytes.
             let mut record = call_record("2");
             record.time = at(n);
             let _refused = log.record(&Record::Decision(record));
@@ -284,7 +284,7 @@ fn a_disk_that_stays_full_has_the_segment_read_again_once_and_not_at_each_refuse
         for _ in 0..10 {
             assert!(refuse() < 2_000, "{durability:?}: no more than what may be behind it");
         }
-        // Another file of that name, and then one that is too short.
+        // First another file of that name, then one that is too short.
         disk.put("000000000001.jsonl", whole.clone());
         assert!(refuse() >= whole.len() as u64);
         disk.put("000000000001.jsonl", whole[..whole.len() / 2].to_vec());
@@ -320,7 +320,7 @@ fn what_was_cut_is_recorded_once_also_when_the_sync_of_that_record_fails() {
             .unwrap()
             .filter_map(|entry| {
                 let Record::Recovered(cut) = entry.unwrap().into_record() else { return None };
-                // Shorter ones end before the time, which tells them apart.
+                // Shorter remains end before the time, and can be equal.
                 (cut.bytes > 50).then(|| cut.digest.to_string())
             })
             .collect();

@@ -1,4 +1,5 @@
-//! A process that records under load is killed at a random moment; what it had acknowledged must be there.
+//! A process that records under load is killed at a random moment; every record that it acknowledged must be in the
+//! log.
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
@@ -17,7 +18,7 @@ use crate::*;
 const LOG: &str = "COUNTERSIGN_LOG_TEST_FOLDER";
 const LIFE: &str = "COUNTERSIGN_LOG_TEST_LIFE";
 
-/// How many lives one log has before the next one is begun.
+/// Number of lives of one log before the next log is begun.
 const LIVES: usize = 25;
 
 fn settings(life: usize) -> LogOptions {
@@ -32,7 +33,7 @@ fn child() {
     let Ok(life) = std::env::var(LIFE) else { return };
     let path = PathBuf::from(std::env::var_os(LOG).unwrap());
     let log = Log::open(path, settings(life.parse().unwrap())).unwrap();
-    // One write for each line, so that no line is cut.
+    // One write per line, so that no line is cut.
     let say = |line: String| std::io::stderr().write_all(line.as_bytes()).unwrap();
     say("ready\n".into());
     let number = AtomicU64::new(0);
@@ -64,7 +65,7 @@ fn child() {
     });
 }
 
-/// What the children were told.
+/// Acknowledgements that the children received.
 #[derive(Default)]
 struct Told {
     kept: BTreeMap<u64, String>,
@@ -106,7 +107,7 @@ impl Told {
     }
 }
 
-/// One life: starts a child, kills it after a moment, and hears what it said until then.
+/// Runs one life: starts a child, kills it after a moment, and reads its output up to then.
 fn live(path: &Path, life: usize, rng: &mut Rng, told: &mut Told) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "tests::log_kill::child", "--ignored", "--nocapture"]);
@@ -117,7 +118,7 @@ fn live(path: &Path, life: usize, rng: &mut Rng, told: &mut Told) {
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n", "life {life}");
-    // It is heard while it lives, or it would wait for room in the pipe.
+    // Its output is read while it lives; otherwise it would block on a full pipe.
     let lines = std::thread::spawn(move || {
         let mut lines = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! What others do in a log's folder while it is open.
+//! Interference with a log's folder while the log is open.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A prover reads little of a log, and writes through no link.
+//! A prover reads little of a log, and does not write through a link.
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
@@ -15,7 +15,7 @@ use super::log_support::*;
 use crate::segment::{checkpoint_line, side_name};
 use crate::*;
 
-/// A folder that counts the bytes which are read from segments.
+/// Folder that counts the bytes read from segments.
 #[derive(Clone, Debug)]
 struct CountingDisk {
     disk: FolderDisk,
@@ -84,7 +84,7 @@ fn record(log: &Log, calls: std::ops::Range<u64>) {
     }
 }
 
-/// A log of several segments.
+/// Writes a log of several segments.
 fn log_of(records: u64) -> (tempfile::TempDir, PathBuf) {
     let (keep, folder) = place();
     let log = Log::open(&folder, small()).unwrap();
@@ -169,7 +169,7 @@ fn entries_from_a_number_are_all_that_is_read() {
     assert_eq!(prover.entries_from(last).unwrap().count() as u64, 5_001 - last);
     let (read, most) = (disk.take(), 3 * fs::metadata(segment(&folder, 1)).unwrap().len());
     assert!(segments(&folder).len() > 10 && read < 2 * most, "{read}");
-    // Damage of what is not read is for others to find; of the entries themselves, none is given.
+    // Damage in unread entries is for others to find; damaged entries themselves are not returned.
     damage(&folder, 1);
     assert!(prover.entries_from(last).is_ok());
     damage(&folder, last);
@@ -290,7 +290,7 @@ fn absent_call_is_answered_before_a_torn_head() {
     assert_eq!(prover.decisions_on("call-7", 600).unwrap(), [7]);
 }
 
-/// Puts links to a file in the place of all side files, which readers and a writer then make anew.
+/// Replaces all side files by links to a file. Readers and a writer then rebuild the side files.
 #[cfg(unix)]
 fn is_not_written_through(link: impl Fn(&Path, &Path) -> io::Result<()>) {
     let (keep, folder) = log_of(700);

@@ -12,14 +12,14 @@ fn open(path: &Path, durability: Durability) -> Log {
     Log::open(path, options_with_state().durability(durability).opened_at(at(5_000))).unwrap()
 }
 
-/// The decisions to which the log itself recorded an outcome, in order.
+/// Returns the decisions for which the log itself recorded an outcome, in order.
 fn recovered_outcomes(path: &Path) -> Vec<u64> {
     let outcome = |(_, record)| if let Record::Outcome(end) = record { Some(end) } else { None };
     let outcomes = calls(path).into_iter().filter_map(outcome);
     outcomes.filter(|end| end.by == Some(OutcomeBy::Recovery)).map(|end| end.decision).collect()
 }
 
-/// What the state says of calls that are over.
+/// Returns the number up to which, by the state, all calls are over.
 fn settled(path: &Path) -> u64 {
     let states = LogStateFile::new(path.with_extension("state")).read().unwrap().unwrap();
     states.log(&key()).unwrap().unwrap().settled
@@ -56,7 +56,7 @@ fn an_opening_after_the_recovery_records_nothing() {
     for _ in 0..3 {
         drop(open(&path, Durability::Group));
     }
-    // Also without what the state knows.
+    // Also without the state.
     for _ in 0..2 {
         drop(Log::open(&path, options()).unwrap());
     }
@@ -104,7 +104,7 @@ fn a_call_is_found_behind_many_segments() {
         log.record(&outcome("c", n)).unwrap();
     }
     drop(log);
-    // The oldest segment is archived, with an open call or two in it.
+    // The oldest segment is archived, with one or more open calls in it.
     let oldest: Vec<_> = calls(&path).into_iter().take(1).collect();
     assert_eq!(oldest[0].0, 1);
     fs::remove_file(segment(&path, 1)).unwrap();

@@ -1,4 +1,4 @@
-//! A log is closed by a note and moved aside, and another one goes on.
+//! A log is closed by a note and moved aside, and another one continues it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::log_support::{
 use crate::log_files::stop::stop_after;
 use crate::*;
 
-/// A log and its state.
+/// Log and its state.
 struct Scene {
     place: tempfile::TempDir,
     log: PathBuf,
@@ -52,7 +52,7 @@ impl Scene {
         LogOptions::new(name(origin), signing()).state(self.place.path().join("log.state"))
     }
 
-    /// The bytes of every file of a log.
+    /// Returns the bytes of every file of a log.
     fn content(folder: &Path) -> Vec<(String, Vec<u8>)> {
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let mut all: Vec<_> = files
@@ -139,7 +139,7 @@ fn interrupted_retirement_is_finished() {
         assert_eq!(scene.retired(), std::slice::from_ref(&again.folder), "{steps}");
         verify_closing(&again.folder, &key()).unwrap();
         assert_eq!(verify_next(&scene.log).records, 1, "{steps}");
-        // Once more, and nothing happens.
+        // A second call changes nothing.
         assert_eq!(scene.retire("example.com/next", RetireWhich::Any).unwrap(), again, "{steps}");
         assert_eq!(verify_next(&scene.log).records, 1, "{steps}");
     }
@@ -148,7 +148,7 @@ fn interrupted_retirement_is_finished() {
 #[test]
 fn closed_log_is_not_opened_before_it_is_moved() {
     let scene = Scene::new();
-    // Behind the note, before the rename.
+    // After the note, before the rename.
     let step = (0..).find(|steps| {
         stop_after(Some(*steps));
         let result = scene.retire("example.com/next", RetireWhich::Any);
@@ -204,7 +204,7 @@ fn log_in_use_is_not_retired() {
     assert_eq!(scene.retire("example.com/next", RetireWhich::Any).unwrap_err().code(), "AUDIT_LOCKED");
     fill(&second, 1, 1);
     drop(second);
-    // A numbered log goes with its folder.
+    // A numbered log is retired with its folder.
     let numbered = number.folder_in(&scene.log);
     let alone = retire_log(&numbered, &signing(), scene.next("example.com/next"), RetireWhich::Any, at(99));
     assert_eq!(alone.unwrap_err().code(), "RETIRE_NUMBERED");
@@ -248,7 +248,7 @@ fn changed_retired_file_is_found() {
     let scene = Scene::new();
     let done = scene.retire("example.com/next", RetireWhich::Any).unwrap();
     let path = segment(&done.folder, 1);
-    // A side file can be made anew at any time.
+    // A side file can be rebuilt at any time.
     fs::write(path.with_extension("side"), "new").unwrap();
     verify_closing(&done.folder, &key()).unwrap();
     let good = fs::read(&path).unwrap();

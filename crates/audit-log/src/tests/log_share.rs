@@ -70,7 +70,7 @@ fn a_numbered_log_is_verified_by_the_key_of_its_folder() {
     let own = key_of_log(folder.join("1"), &key());
     assert_eq!(own, number("1").key(&key()).unwrap());
     assert_eq!(key_of_log(folder.join("1"), &own), own, "its own key is taken as it is");
-    // A log of its own that merely lies in a folder of such a name.
+    // A log of its own in a folder that merely has such a name.
     let (_other, other) = place();
     drop(Log::open(&other, options()).unwrap());
     fs::rename(&other, folder.join("2")).unwrap();

@@ -1,4 +1,4 @@
-//! A log goes on from its state, or it is not opened.
+//! A log continues from its state, or is not opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::*;
 
 const DURABILITIES: [Durability; 3] = [Durability::Every, Durability::Group, Durability::System];
 
-/// A log of three segments with four records each, ended in order, and copies of it from before.
+/// Log of three segments with four records each, closed normally, and earlier copies of it.
 struct Scene {
     _place: tempfile::TempDir,
     log: PathBuf,
@@ -41,7 +41,7 @@ impl Scene {
     /// Adds segments of four records each.
     fn write(&self, name: &str, segments: u64, options: fn() -> LogOptions) {
         for _ in 0..segments {
-            // The first record comes behind a full segment.
+            // The first record follows a full segment.
             for (bytes, records) in [(1, 1), (1 << 20, 3)] {
                 let options = options().durability(self.durability).segment_bytes(bytes);
                 let log = Log::open(&self.log, options).unwrap();
@@ -61,7 +61,7 @@ impl Scene {
     }
 }
 
-/// The files of a folder by name, with their bytes.
+/// Returns the files of a folder by name, with their bytes.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let entries = entries.map(|entry| entry.unwrap());
@@ -77,7 +77,7 @@ fn cut(path: &Path, keep: impl FnOnce(&str) -> usize) {
     fs::write(path, &text.as_bytes()[..keep(&text)]).unwrap();
 }
 
-/// Another log of the same key and origin.
+/// Replaces the log by another one of the same key and origin.
 fn swap_in(scene: &Scene, segments: u64) {
     fs::remove_dir_all(&scene.log).unwrap();
     scene.write("b", segments, stateless);

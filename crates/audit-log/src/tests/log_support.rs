@@ -1,4 +1,4 @@
-//! What the tests of the log have in common.
+//! Helpers for the tests of the log.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ pub(super) fn key() -> LogKey {
     LogKey::new(origin(), signing().verifying_key())
 }
 
-/// Options of a log without a state, for tests that stand for a crash by cutting a log that ended in order.
+/// Options of a log without a state, for tests that simulate a crash by cutting a log that was closed normally.
 pub(super) fn options() -> LogOptions {
     options_with_state().dangerous_without_state()
 }
@@ -32,7 +32,7 @@ pub(super) fn options_with_state() -> LogOptions {
     LogOptions::new(origin(), signing())
 }
 
-/// A folder that is not there yet.
+/// Returns the path of a folder that does not exist yet.
 pub(super) fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
@@ -43,7 +43,7 @@ pub(super) fn segment(folder: &Path, first: u64) -> PathBuf {
     folder.join(format!("{first:012}.jsonl"))
 }
 
-/// Records so many, in batches of that many.
+/// Writes `records` records, in batches of `batch`.
 pub(super) fn fill(log: &Log, records: u64, batch: u64) {
     for start in (0..records).step_by(usize::try_from(batch).unwrap()) {
         let n = batch.min(records.saturating_sub(start));
@@ -70,19 +70,19 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The record of a cut of these bytes, which has that number.
+/// Builds the record of a cut of these bytes, with number `seq`.
 pub(super) fn recovered(seq: u64, time: Timestamp, cut: &[u8]) -> Record {
     let mut record = RecoveredRecord::new(time, cut.len() as u64, Digest::of(cut));
     record.file = Some(format!("cut-{seq}").as_str().into());
     Record::Recovered(record)
 }
 
-/// The record lines of a log, in order, without newlines.
+/// Returns the records of a log, in order, with their numbers.
 pub(super) fn calls(folder: &Path) -> Vec<(u64, Record)> {
     read_log(folder).unwrap().map(|entry| entry.unwrap()).map(|e| (e.seq(), e.into_record())).collect()
 }
 
-/// Each accepted call has one outcome, and no other call has any.
+/// Requires each accepted call to have one outcome, and every other call none.
 pub(super) fn require_outcomes(entries: impl IntoIterator<Item = (u64, Record)>) {
     let mut open = BTreeSet::new();
     for (seq, record) in entries {

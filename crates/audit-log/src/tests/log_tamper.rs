@@ -1,4 +1,4 @@
-//! The rows of *Record* among the attacks that somebody makes who can write the folder.
+//! Attacks on the record by an attacker who can write the folder.
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
@@ -11,7 +11,7 @@ use crate::*;
 
 const ONE: &str = "000000000001.jsonl";
 
-/// A log of one segment of about 64 KiB, closed, and its bytes.
+/// Returns the bytes of a closed log with one segment of about 64 KiB, and its summary.
 fn log_of_64_kib() -> (Vec<u8>, LogSummary) {
     let disk = SimDisk::new(1, 4_096);
     let log = Log::open_on(disk.clone(), options()).unwrap();
@@ -32,7 +32,7 @@ fn log_of_64_kib() -> (Vec<u8>, LogSummary) {
     (disk.bytes(ONE), summary)
 }
 
-/// What is found in a log of one segment with these bytes; none when nothing is.
+/// Returns the finding in a log of one segment with these bytes; `None` if there is none.
 fn found(bytes: Vec<u8>, known: &[Checkpoint]) -> Option<Finding> {
     let disk = SimDisk::new(1, 4_096);
     disk.put(ONE, bytes);
@@ -76,10 +76,10 @@ fn change_bytes(step: usize, start: usize) {
             } else {
                 assert!(["AUDIT_CORRUPT", "AUDIT_SIGNATURE"].contains(&finding.code), "{}", finding.code);
                 let place = finding.place.unwrap();
-                // A line break behind an object in a line is noticed by what follows it.
+                // A line break after an object inside a line is noticed only by the bytes that follow it.
                 assert!(place.byte <= at as u64 + 1, "byte {at} is named by {place}");
             }
-            // Somebody who has the last checkpoint is told of more than a tail.
+            // A reader that has the last checkpoint finds more than a tail.
             if finding.code == "tail" {
                 let mut changed = bytes.clone();
                 changed[at] = change;
@@ -106,7 +106,7 @@ fn every_byte_changed_in_three_ways_is_found() {
     });
 }
 
-/// Cuts behind every `step`th byte, and behind every line.
+/// Cuts after every `step`th byte, and after every line.
 fn cut(step: usize) {
     let (bytes, summary) = log_of_64_kib();
     let known = [summary.checkpoint];
@@ -152,7 +152,7 @@ fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|b| *b == b'\n').collect()
 }
 
-/// Swaps each two lines of which the second comes at most `reach` behind the first.
+/// Swaps each two lines that are at most `reach` lines apart.
 fn swap(reach: usize, step: usize) {
     let (bytes, _) = log_of_64_kib();
     let lines = lines(&bytes);
@@ -192,12 +192,12 @@ fn a_record_removed_repeated_or_added_is_found_wherever_it_is() {
         more.insert(at, own);
         for (how, changed) in [("removed", without), ("repeated", twice), ("added", more)] {
             if at == 1 && how == "added" {
-                // The same as the first record twice.
+                // The same as repeating the first record.
                 continue;
             }
             let finding = found(changed.concat(), &[]);
             if how == "removed" && lines[at].starts_with(b"{\"checkpoint\":") && at + 1 < lines.len() {
-                // The next one says all that it said.
+                // The next checkpoint covers the same lines.
                 assert!(finding.is_none(), "line {at} {how}");
             } else {
                 assert!(finding.is_some(), "line {at} {how}");
@@ -239,7 +239,7 @@ fn a_segment_removed_added_renamed_or_cut_is_found() {
     assert_eq!(verify_all(&path).unwrap_err().code(), "AUDIT_CORRUPT");
     fs::remove_file(segment(&path, middle + 1)).unwrap();
 
-    // Cut behind each of its lines: the next segment then does not follow.
+    // Cut after each of its lines: the next segment then does not follow.
     let ends: Vec<_> = (1..bytes.len()).filter(|end| bytes[end - 1] == b'\n').collect();
     for end in ends {
         fs::write(segment(&path, middle), &bytes[..end]).unwrap();
@@ -267,7 +267,7 @@ fn line_of_zeros_is_damage() {
         let mut zeroed: Vec<Vec<u8>> = lines.iter().map(|line| line.to_vec()).collect();
         zeroed[at] = vec![0; line.len()];
         let finding = found(zeroed.concat(), &[]).unwrap();
-        // At the end it is as if the line had been cut.
+        // At the end it looks as if the line had been cut.
         let is_last = at + 1 == lines.len();
         assert_eq!(finding.code, if is_last { "tail" } else { "AUDIT_CORRUPT" }, "line {at}");
         assert!(found(zeroed.concat(), std::slice::from_ref(&summary.checkpoint)).is_some());

@@ -1,4 +1,4 @@
-//! Threads that share a log of which the disk fails now and then.
+//! Threads that share a log on a disk that fails now and then.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -20,7 +20,7 @@ use super::{decision, session};
 use crate::log::sleepers::Sleepers;
 use crate::*;
 
-/// Half of the time all works, so that batches fail under way and the log is opened anew in the midst of others.
+/// Returns no faults half of the time, so that batches fail midway and the log is reopened while others are in flight.
 fn some_faults(rng: &mut Rng) -> Faults {
     let mut rare = |often: u64| if rng.one_in(2) { 0 } else { often };
     let (write, sync, read) = (rare(4), rare(4), rare(20));
@@ -31,7 +31,7 @@ fn some_faults(rng: &mut Rng) -> Faults {
     }
 }
 
-/// Some are long, so that others come, are written or fail while they are hashed.
+/// Builds a record. Some are long, so that others arrive, are written or fail while they are hashed.
 fn record(rng: &mut Rng, call: &str) -> Record {
     if !rng.one_in(6) {
         return decision(call);
@@ -41,8 +41,8 @@ fn record(rng: &mut Rng, call: &str) -> Record {
     Record::Session(long)
 }
 
-/// Says how many records were refused. What the threads were told holds, though the disk fails at times, and so do the
-/// checkpoints that whoever reads the folder at any moment keeps.
+/// Returns the number of refused records. All results that the threads received hold although the disk fails at times,
+/// and so do the checkpoints of readers at any moment.
 fn share(seed: u64) -> u64 {
     let mut rng = Rng(seed);
     let disk = SimDisk::new(rng.next(), 512);
@@ -119,7 +119,7 @@ fn threads_on_a_failing_disk_lose_nothing_in_five_hundred_runs() {
     });
 }
 
-/// Counts rounds that a thread of its own does: whoever sleeps for ever must not keep the test from ending.
+/// Counts rounds that run in their own thread: a caller that sleeps for ever must not keep the test from ending.
 fn nobody_stays_asleep(rounds: u64, round: impl Fn(u64) + Send + 'static) {
     let (done, all_done) = mpsc::channel();
     thread::spawn(move || {
@@ -151,7 +151,7 @@ fn nobody_is_left_asleep_when_those_who_came_along_do_not_come_again() {
     });
 }
 
-/// Numbers are given again after each failure, and a thread of before may come to the lock late.
+/// Numbers are assigned again after each failure, and a thread of an earlier life may reach the lock late.
 #[test]
 #[ignore = "takes a minute or two"]
 fn nobody_is_left_asleep_in_four_hundred_logs_whose_disk_fails() {

@@ -1,4 +1,4 @@
-//! Lost pages and torn writes behind the last checkpoint, apart from damage that only looks like them.
+//! Lost pages and torn writes after the last checkpoint, as opposed to damage that only looks like them.
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
@@ -11,7 +11,7 @@ use crate::*;
 const ONE: &str = "000000000001.jsonl";
 const EACH: [Durability; 3] = [Durability::Every, Durability::Group, Durability::System];
 
-/// The segment of a closed log of batches of so many records, and where each batch lies in it.
+/// Returns the segment of a closed log whose batches have these numbers of records, and the range of each batch in it.
 fn batches_of(records: &[u64], durability: Durability) -> (Vec<u8>, Vec<Range<usize>>) {
     let disk = SimDisk::new(1, 512);
     let log = Log::open_on(disk.clone(), options().durability(durability)).unwrap();
@@ -32,7 +32,7 @@ fn on(bytes: &[u8]) -> SimDisk {
     disk
 }
 
-/// Damage is found by who verifies the log, and no writer cuts or changes it.
+/// Requires a verifier to find the damage, and no writer to cut or change it.
 fn assert_is_damage(bytes: &[u8], durability: Durability, about: &str) {
     let code = |code: &str| ["AUDIT_CORRUPT", "AUDIT_SIGNATURE"].contains(&code);
     let disk = on(bytes);
@@ -43,7 +43,7 @@ fn assert_is_damage(bytes: &[u8], durability: Durability, about: &str) {
     assert!(disk.bytes(ONE) == bytes, "{about}: no byte was cut");
 }
 
-/// What a crash left is a tail to who verifies the log, and cut by the next writer.
+/// Requires the remains of a crash to be a tail for a verifier, and to be cut by the next writer.
 fn assert_is_crash(bytes: &[u8], kept: usize, about: &str) {
     let disk = on(bytes);
     let summary = verify_disk(&disk, &key(), &[]).unwrap_or_else(|error| panic!("{about}: {error}"));
@@ -75,7 +75,7 @@ fn bit_flipped_in_the_last_batch_is_damage() {
     }
 }
 
-/// Every bit of the last newline, behind which a line that was cut short would end.
+/// Flips every bit of the last newline: the line then looks as if it had been cut short.
 #[test]
 fn bit_flipped_in_the_last_newline_is_damage() {
     let (bytes, _) = batches_of(&[1, 4, 7], Durability::Group);
@@ -99,9 +99,9 @@ fn zeros_between_two_boundaries_are_a_lost_page() {
             let mut lost = bytes.clone();
             lost[*from..*to].fill(0);
             assert_is_crash(&lost, last.start, &format!("{from}..{to}"));
-            // One byte more or less, at either side.
+            // One byte more or less, on either side.
             for (from, to) in [(from + 1, *to), (from - 1, *to), (*from, to - 1), (*from, to + 1)] {
-                // Zeros from a line on to the end are as if the file had been cut there.
+                // Zeros from the start of a line to the end count as if the file had been cut there.
                 let is_cut = bytes[from - 1] == b'\n' && to == bytes.len();
                 let is_page = edges.contains(&from) && edges.contains(&to);
                 if from >= to || to > bytes.len() || is_cut || is_page {
@@ -160,7 +160,7 @@ fn nul_in_a_segment_of_its_head_alone_is_damage() {
     }
 }
 
-/// No checkpoint speaks for these lines, and their agents were answered.
+/// No checkpoint covers these lines, although their agents were answered.
 #[test]
 fn nul_in_unsigned_lines_of_system_is_damage() {
     let disk = SimDisk::new(1, 512);

@@ -1,4 +1,4 @@
-//! Public vectors of whole logs: the files of a folder, and what a verifier says of them.
+//! Public vectors of whole logs: the files of a folder, and the verifier's result.
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
@@ -16,13 +16,13 @@ use super::{accepted as accepted_call, at, end};
 use crate::segment::{Head, checkpoint_line};
 use crate::*;
 
-/// The files of a folder.
+/// Files of a folder, by name.
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
 const FIRST: &str = "000000000001.jsonl";
 const SECTOR: usize = 512;
 
-/// A log whose segments have at least so many bytes, with a checkpoint behind each entry.
+/// Returns a log whose segments have at least `segment_bytes` bytes, with a checkpoint after each entry.
 fn log(segment_bytes: u64) -> Files {
     let folder = tempfile::tempdir().unwrap();
     log_in(folder.path(), segment_bytes);
@@ -40,7 +40,7 @@ pub(super) fn log_in(folder: &Path, segment_bytes: u64) {
     }
 }
 
-/// The files of a folder, but for its lock.
+/// Returns the files of a folder, except its lock.
 pub(super) fn files_of(folder: &Path) -> Files {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let files = files.filter(|name| name != "lock");
@@ -57,14 +57,14 @@ fn several() -> Files {
     files
 }
 
-/// The log of one segment, of which `change` has changed the bytes.
+/// Returns the log of one segment, with its bytes changed by `change`.
 fn changed(change: impl FnOnce(&mut Vec<u8>)) -> Files {
     let mut files = one();
     change(files.get_mut(FIRST).unwrap());
     files
 }
 
-/// The log of one segment, of which `change` has changed the lines.
+/// Returns the log of one segment, with its lines changed by `change`.
 fn relined(change: impl FnOnce(&mut Vec<String>)) -> Files {
     changed(|bytes| {
         let text = String::from_utf8(std::mem::take(bytes)).unwrap();
@@ -74,7 +74,7 @@ fn relined(change: impl FnOnce(&mut Vec<String>)) -> Files {
     })
 }
 
-/// A log in which one life left a call open, and the next one ended in order.
+/// Returns a log in which one life left a call open, and the next one ended normally.
 fn recovered() -> Files {
     let folder = tempfile::tempdir().unwrap();
     for record in [accepted_call("c"), end(EndReason::Client)] {
@@ -86,7 +86,7 @@ fn recovered() -> Files {
     [(FIRST.to_owned(), bytes)].into()
 }
 
-/// A log whose first process could not record an answer.
+/// Returns a log whose first process could not record an answer.
 fn after_outage() -> Files {
     let folder = tempfile::tempdir().unwrap();
     let options = || LogOptions::new(name(ORIGIN), signing_key()).opened_at(at(6_000));
@@ -110,7 +110,7 @@ fn without(files: Files, place: usize) -> Files {
     files.into_iter().filter(|(name, _)| Some(name) != gone.as_ref()).collect()
 }
 
-/// A log of these entries, made by hand, under a checkpoint that `signing` signs.
+/// Returns a log of these entries, written by hand, under a checkpoint signed by `signing`.
 pub(super) fn written(entries: &[&str], signing: &countersign_keys::SigningKey) -> Files {
     let mut tree = Frontier::new();
     let note = |tree: &Frontier| Checkpoint::new(name(ORIGIN), tree.head()).sign(signing);
@@ -126,7 +126,7 @@ pub(super) fn written(entries: &[&str], signing: &countersign_keys::SigningKey) 
     [(FIRST.to_owned(), bytes)].into()
 }
 
-/// The note of the log when it had so many entries.
+/// Returns the note of the log when it had `size` entries.
 fn kept(size: usize) -> String {
     let folder = tempfile::tempdir().unwrap();
     let log = Log::open(folder.path(), LogOptions::new(name(ORIGIN), signing_key())).unwrap();
@@ -301,7 +301,7 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A log behind whose last checkpoint stands an older one, as it was signed then.
+/// Returns a log whose last checkpoint is followed by an older one, as signed then.
 pub(super) fn older_checkpoint() -> Vec<(&'static str, Value)> {
     let appended = changed(|bytes| bytes.extend(checkpoint_line(&kept(5)).unwrap()));
     vec![(
@@ -310,7 +310,7 @@ pub(super) fn older_checkpoint() -> Vec<(&'static str, Value)> {
     )]
 }
 
-/// What the verifier says of a vector.
+/// Returns the verifier's result for a vector.
 pub(super) fn judge(case: &Value) -> Result<LogSummary, LogError> {
     let log: LogKey = case["key"].as_str().unwrap().parse().unwrap();
     let none = Vec::new();

@@ -9,7 +9,7 @@ use super::{at, call_record, hostile, session};
 use crate::read::WireLine;
 use crate::*;
 
-/// A decision with everything in it that an auditor asks for.
+/// Builds a decision with every member that an auditor needs.
 fn full(verdict: Verdict) -> CallRecord {
     let mut call = call_record("call-3 \u{e9} \"quoted\"");
     call.verdict = verdict;
@@ -25,7 +25,7 @@ fn full(verdict: Verdict) -> CallRecord {
     call
 }
 
-/// Eleven records of all kinds; the third is a refusal, the sixth an accepted call.
+/// Builds eleven records of all kinds; the third is a refusal, the sixth an accepted call.
 pub(super) fn records() -> Vec<Record> {
     let other = || Record::Gateway(GatewayRecord::new(at(1), Direction::ToServer, "MALFORMED_CALL"));
     let mut all: Vec<Record> = (0..11).map(|_| other()).collect();
@@ -61,7 +61,7 @@ pub(super) fn receipt(index: u64) -> Receipt {
     receipt_of(&lines(&records()), index)
 }
 
-/// Reads and verifies, as somebody who was sent these bytes.
+/// Reads and verifies, as the recipient of these bytes.
 fn judge(json: &[u8]) -> Result<VerifiedReceipt, ReceiptError> {
     Receipt::from_json(json)?.verify(&log_key())
 }
@@ -241,12 +241,12 @@ fn signatures_of_nobody_known_or_given_twice_are_refused_and_those_of_known_witn
     assert_eq!(seen, [(first.clone(), 1_679_315_147), (other, 1_679_315_147)]);
     let bare = receipt(&plain).verify_witnessed(&log_key(), std::slice::from_ref(&first), 0).unwrap();
     assert!(bare.cosignatures().is_empty());
-    // A witness alone is no log.
+    // A witness's signature alone does not make a log's note.
     let text = checkpoint.to_text();
     let only = receipt(&format!("{text}\n{first_line}"));
     let unsigned = ReceiptError::Checkpoint(NoteError::Unsigned.into());
     assert_eq!(only.verify_witnessed(&log_key(), std::slice::from_ref(&first), 0), Err(unsigned));
-    // A signature that is there twice says nothing more, and is a byte that could be added unseen.
+    // A repeated signature proves nothing more, and its bytes could be added unnoticed.
     let (_, own_line) = plain.split_once("\n\n").unwrap();
     assert_eq!(receipt(&format!("{plain}{own_line}")).verify(&log_key()), Err(ReceiptError::Stranger));
     let again = receipt(&format!("{plain}{first_line}{first_line}"));
@@ -254,7 +254,7 @@ fn signatures_of_nobody_known_or_given_twice_are_refused_and_those_of_known_witn
         again.verify_witnessed(&log_key(), std::slice::from_ref(&first), 0),
         Err(ReceiptError::Stranger)
     );
-    // An ordinary signature of somebody else is a stranger's as well.
+    // An ordinary signature by an unknown key counts as a stranger's as well.
     let line = signature_line(&text, &KeyName::new("else.example").unwrap(), &SigningKey::from_seed([9; 32]));
     assert_eq!(receipt(&format!("{plain}{line}")).verify(&log_key()), Err(ReceiptError::Stranger));
 }
@@ -276,7 +276,7 @@ fn a_receipt_with_fewer_witnesses_than_the_quorum_is_refused_however_many_lines_
     assert_eq!(judge("", 0), Ok(()));
     assert_eq!(judge("", 1), Err(ReceiptError::Quorum));
     assert_eq!(judge(&by("w1.example", 5), 1), Ok(()));
-    // One witness at two times, or under two names, is one witness.
+    // One witness at two times, or under two names, counts as one.
     let twice = by("w1.example", 5) + &by("w1.example", 6) + &by("w2.example", 7);
     assert_eq!(judge(&twice, 1), Ok(()));
     assert_eq!(judge(&twice, 2), Err(ReceiptError::Quorum));

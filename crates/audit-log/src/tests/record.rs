@@ -10,7 +10,7 @@ fn line(record: &crate::Record) -> String {
     serde_json::to_string(&WireLine { seq: 7, record }).unwrap()
 }
 
-/// The line as sinks write it, by hand.
+/// Returns the line as sinks write it, by hand.
 fn written(seq: u64, record: &crate::Record) -> String {
     let (mut line, mut body) = (Vec::new(), Vec::new());
     record_prefix(seq, &mut line);
@@ -48,14 +48,14 @@ fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
         for record in hostile("x") {
             let mut value = serde_json::to_value(&record).unwrap();
             value.as_object_mut().unwrap().remove(member);
-            // Some kinds cannot be without it.
+            // Some kinds require this member.
             all.extend(serde_json::from_value::<crate::Record>(value));
         }
     }
     for (verdict, outcome) in
         [("accept", "returned"), ("reject", "failed"), ("accept", "unknown"), ("accept", "not_run")]
     {
-        // An answer has verdicts of its own.
+        // An answer has its own verdicts.
         for record in hostile("x").into_iter().filter(|record| !matches!(record, Record::Answer(_))) {
             let mut value = serde_json::to_value(&record).unwrap();
             for (name, to) in [("verdict", verdict), ("outcome", outcome)] {

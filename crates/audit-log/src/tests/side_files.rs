@@ -1,4 +1,4 @@
-//! What side files give is what the whole log gives, whatever has become of them.
+//! Side files give the same results as the whole log, whatever their condition.
 
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
@@ -20,14 +20,14 @@ fn id(n: u64) -> String {
     format!("call-{n}")
 }
 
-/// Records the calls of these numbers.
+/// Records the calls with these numbers.
 fn record(log: &Log, calls: std::ops::Range<u64>) {
     for n in calls {
         log.record(&decision(&id(n))).unwrap();
     }
 }
 
-/// A log of several segments.
+/// Writes a log of several segments.
 fn log_of(records: u64) -> (tempfile::TempDir, PathBuf) {
     let (keep, folder) = place();
     let log = Log::open(&folder, small()).unwrap();
@@ -52,7 +52,7 @@ fn segments(folder: &Path) -> Vec<u64> {
     crate::segment::list_segments(&FolderDisk::existing(folder).unwrap()).unwrap()
 }
 
-/// Proves some of everything that is here, and gives the names of the side files that were made anew.
+/// Proves a sample of everything in the folder, and returns the names of the rebuilt side files.
 fn same_as(tree: &MerkleTree, folder: &Path) -> Vec<String> {
     let disk = FolderDisk::existing(folder).unwrap();
     let mut prover = LogProver::open(disk.clone(), &key(), &[]).unwrap();
@@ -153,7 +153,7 @@ fn side_files_are_for_their_owner_alone() {
     assert_eq!(mode(), 0o600);
 }
 
-/// Changes every side file in turn; all proofs stay, and the file becomes as it was.
+/// Changes every side file in turn. All proofs stay the same, and the file is restored.
 fn survives(change: impl Fn(&Path, &[u8])) {
     let (_keep, folder) = log_of(1_400);
     let tree = tree_of(&folder);
@@ -215,7 +215,7 @@ fn side_file_with_bytes_behind_it_is_made_anew() {
     survives(|side, bytes| fs::write(side, [bytes, &[0; 24]].concat()).unwrap());
 }
 
-/// Asks for all of what a log has, so that every byte of its side files counts.
+/// Requests everything in a log, so that every byte of its side files matters.
 fn asks_for_all(folder: &Path, tree: &MerkleTree) -> usize {
     let disk = FolderDisk::existing(folder).unwrap();
     let mut prover = LogProver::open(disk.clone(), &key(), &[]).unwrap();
@@ -252,7 +252,7 @@ fn omitted_call_is_found_all_the_same() {
     for side in sides(&folder) {
         let bytes = fs::read(&side).unwrap();
         let mut wrong = bytes.clone();
-        // No tag is left: neither in the list of calls nor with the places.
+        // Remove every tag, both in the list of calls and in the places.
         let first: u64 = side.file_stem().unwrap().to_str().unwrap().parse().unwrap();
         let (mut seq, mut at) = (first, 64);
         while seq < first + 200 {
@@ -315,7 +315,7 @@ fn repeated_call_has_all_its_decisions() {
     assert_eq!(prover.decisions_on(&id(7), 900).unwrap(), [8, 308, 608]);
 }
 
-/// A log of three segments, in each of which every call id has several decisions.
+/// Writes a log of three segments. In each of them every call id has several decisions.
 fn log_of_repeated_calls() -> (tempfile::TempDir, PathBuf) {
     let (keep, folder) = place();
     let log = Log::open(&folder, small()).unwrap();
@@ -326,7 +326,7 @@ fn log_of_repeated_calls() -> (tempfile::TempDir, PathBuf) {
     (keep, folder)
 }
 
-/// All decisions on the call with this number, in [`log_of_repeated_calls`].
+/// Requires all decisions on the call with this number, in [`log_of_repeated_calls`].
 fn all_decisions(folder: &Path, call: u64) {
     let disk = FolderDisk::existing(folder).unwrap();
     let mut prover = LogProver::open(disk.clone(), &key(), &[]).unwrap();
@@ -345,7 +345,7 @@ fn zeroed_page_of_places_hides_no_decision() {
         bytes.truncate(bytes.len() - 8);
         fs::write(side, bytes).unwrap();
     }
-    // A writer that goes on with the file does not take the page over.
+    // A writer that continues the file does not keep the zeroed page.
     Log::open(&folder, small()).unwrap().close().unwrap();
     for call in 0..50 {
         all_decisions(&folder, call);
@@ -355,9 +355,9 @@ fn zeroed_page_of_places_hides_no_decision() {
 #[test]
 fn crafted_list_of_calls_is_made_anew() {
     let crafts: [fn(&mut [u8]); 3] = [
-        // The first two calls of the list are one.
+        // The first two calls of the list are the same.
         |list| list.copy_within(..16, 16),
-        // No record has the number 0, and the next segment's is none of this list.
+        // No record has the number 0, and a record of the next segment does not belong in this list.
         |list| list.chunks_exact_mut(16).for_each(|call| call[8..].fill(0)),
         |list| list.chunks_exact_mut(16).for_each(|call| call[8..].copy_from_slice(&1_200_u64.to_be_bytes())),
     ];
@@ -400,7 +400,7 @@ fn older_checkpoint_that_the_log_does_not_go_on_from_is_refused() {
     assert_eq!(LogProver::open(disk.clone(), &key(), &[own]).unwrap_err().code(), "AUDIT_ARCHIVED");
 }
 
-/// A log of several segments with its state, as it is opened from there on.
+/// Writes a log of several segments with a state, from which it is opened later.
 fn log_with_state(records: u64) -> (tempfile::TempDir, PathBuf) {
     let (keep, folder) = place();
     let log = Log::open(&folder, later()).unwrap();
@@ -462,7 +462,7 @@ fn log_opened_from_its_state_goes_on_as_any_other() {
         let log = Log::open(&folder, later()).unwrap();
         record(&log, n * 301 + 1..(n + 1) * 301 + 1);
         log.verify_older().unwrap();
-        // Nothing is signed or saved behind it, as where the process is killed.
+        // Nothing is signed or saved after it, as if the process had been killed.
         if n % 3 == 1 {
             let (_other, kept) = place();
             copy(&folder, &kept);

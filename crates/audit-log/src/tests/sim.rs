@@ -1,13 +1,14 @@
-//! A disk in memory that fails as disks do.
+//! In-memory disk that fails as real disks do.
 //!
-//! What is written lies in pages of a cache until it is synced. Before that, any page may reach the disk at any time, in any
-//! order. A power cut keeps or loses each of the others, or tears it between two sectors of 512 bytes; it keeps or loses each new
-//! name and each change of size that was not synced. A sync that fails keeps some pages and takes the others for clean: reads still show them, later syncs do not
-//! write them (as Linux does). A write that fails may have written some of its bytes. What a file system keeps in its journal,
-//! names and sizes, is not taken for clean by a failure. When the process ends, the cache stays and handles do not. What the
-//! system takes for clean it can drop ([`SimDisk::drop_clean`]): reads then show what is on the disk.
+//! Written data lies in cache pages until it is synced. Before that, any page may reach the disk at any time, in any
+//! order. A power cut keeps or loses each of the others, or tears it between two sectors of 512 bytes. It also keeps or
+//! loses each new name and each change of size that was not synced. A failed sync keeps some pages and marks the others
+//! as clean: reads still return them, but later syncs do not write them (as Linux does). A failed write may have
+//! written some of its bytes. Names and sizes, which a file system keeps in its journal, are not marked as clean by a
+//! failure. When the process ends, the cache stays, but handles do not. The system can drop pages that are marked as
+//! clean ([`SimDisk::drop_clean`]): reads then return the data on the disk.
 //!
-//! Somebody may read at any moment ([`SimDisk::watch`]): before and behind each change, and in the middle of a write.
+//! A reader may read at any moment ([`SimDisk::watch`]): before and after each change, and in the middle of a write.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -35,7 +36,7 @@ use super::{Disk, DiskFile};
 use file::SimFile;
 use world::{Inode, SECTOR, World};
 
-/// How often things fail: one in so many; 0 is never.
+/// Rates of faults: one in this many operations; 0 is never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     pub(super) write: u64,
@@ -47,7 +48,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Some kinds of them.
+    /// Returns random rates for some kinds of faults.
     pub(super) fn some(rng: &mut Rng) -> Self {
         let mut rare = |often: u64| if rng.one_in(2) { 0 } else { often };
         Self {
@@ -90,14 +91,14 @@ impl SimDisk {
         })))
     }
 
-    /// A disk that holds what somebody saw.
+    /// Returns a disk with the files of a view.
     pub(super) fn showing(view: View) -> Self {
         let disk = Self::new(0, 4_096);
         view.into_iter().for_each(|(name, bytes)| disk.put(&name, bytes));
         disk
     }
 
-    /// Lets somebody read all files at one in so many moments from now on.
+    /// Makes a reader read all files at one in `one_in` moments from now on.
     pub(super) fn watch(&self, one_in: u64) {
         self.0.lock().watch = one_in;
     }
@@ -106,7 +107,7 @@ impl SimDisk {
         self.0.lock().watch > 0
     }
 
-    /// What was seen since this was asked last, and now.
+    /// Returns the views since the last call, and the current one.
     pub(super) fn seen(&self) -> Vec<View> {
         let mut world = self.0.lock();
         let now = world.view();
@@ -127,7 +128,7 @@ impl SimDisk {
         self.0.lock().read
     }
 
-    /// Ends the process, or takes the power away.
+    /// Ends the process, or cuts the power.
     pub(super) fn crash(&self, crash: Crash) {
         let mut world = self.0.lock();
         world.life += 1;
@@ -137,7 +138,7 @@ impl SimDisk {
         }
     }
 
-    /// The system needs the memory: every page that it takes for clean is read from the disk again.
+    /// Drops the cache: every page that is marked as clean is read from the disk again.
     pub(super) fn drop_clean(&self) {
         let mut world = self.0.lock();
         let page = world.page;
@@ -150,13 +151,13 @@ impl SimDisk {
         }
     }
 
-    /// A file's bytes as reads show them.
+    /// Returns a file's bytes as reads return them.
     pub(super) fn bytes(&self, name: &str) -> Vec<u8> {
         let world = self.0.lock();
         world.inodes[world.names[name]].cache.clone()
     }
 
-    /// Puts a file there, synced.
+    /// Adds a file that is synced.
     pub(super) fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut world = self.0.lock();
         let id = world.inodes.len();
@@ -189,7 +190,7 @@ impl Disk for SimDisk {
         if world.strike(read) {
             return Err(eio());
         }
-        // As of a file, there is nothing to read behind the end.
+        // As with a real file, nothing can be read after the end.
         let bytes = world.inodes[id].cache.get(from as usize..).unwrap_or_default().to_vec();
         world.read += bytes.len() as u64;
         Ok(Box::new(Cursor::new(bytes)))

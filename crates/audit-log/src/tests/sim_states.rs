@@ -8,18 +8,18 @@ use super::sim::{Crash, Rng};
 use crate::log_state::StateStore;
 use crate::{KnownLog, LogKey, LogStateError, LogStates};
 
-/// A state in memory that fails as a file does that is replaced by rename: it is always whole, and a power cut can take the
-/// last replacements back.
+/// In-memory state that fails like a file that is replaced by rename: it is always whole, and a power cut can undo the
+/// last replacements.
 #[derive(Clone, Debug)]
 pub(in crate::tests) struct SimStates(Arc<Mutex<World>>);
 
 #[derive(Debug)]
 struct World {
     rng: Rng,
-    /// How often an update fails: once in so many; 0 is never.
+    /// Rate of failed updates: one in this many; 0 is never.
     fail: u64,
     now: LogStates,
-    /// Those that a power cut can bring back, the synced one first.
+    /// States that a power cut can restore, the synced one first.
     before: Vec<LogStates>,
 }
 
@@ -66,7 +66,7 @@ impl StateStore for SimStates {
         let before = world.now.clone();
         world.before.push(before);
         change(&mut world.now);
-        // The sync of the folder fails behind the rename.
+        // The sync of the folder fails after the rename.
         if world.rng.one_in(fail) {
             return Err(failed());
         }

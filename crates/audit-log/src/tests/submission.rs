@@ -1,4 +1,4 @@
-//! A log that asks, and a witness that answers by the rules of [`WitnessedLog`] or by none.
+//! A log that submits to a witness, and a witness that follows the rules of [`WitnessedLog`], or none.
 
 use countersign_keys::SigningKey;
 use countersign_keys::note::NoteError;
@@ -27,7 +27,7 @@ fn line(tree: &MerkleTree, size: u64, seed: u8, seconds: u64) -> String {
     )
 }
 
-/// What a witness that stands at `latest` says over HTTP, and where it then stands.
+/// Returns the HTTP answer of a witness whose latest checkpoint is `latest`, and updates that.
 fn at_the_witness(latest: &mut Option<Checkpoint>, body: &str) -> (u16, String) {
     let request = AddCheckpoint::from_body(body).unwrap();
     match WitnessedLog::new(log_key(), latest.clone()).check(&request) {
@@ -41,7 +41,7 @@ fn at_the_witness(latest: &mut Option<Checkpoint>, body: &str) -> (u16, String) 
     }
 }
 
-/// Asks until there is an answer, and says how often.
+/// Submits until there is a result, and returns it with the number of requests.
 fn ask(
     tree: &MerkleTree,
     size: u64,
@@ -87,7 +87,7 @@ fn a_witness_that_stands_anywhere_before_is_followed_in_two_requests_and_in_one_
 fn an_older_log_restored_whole_is_found_by_the_witness_that_saw_more() {
     let tree = tree(20);
     assert_eq!(ask(&tree, 9, 0, &mut seen(&tree, 10)), (Err(SubmissionError::Ahead), 1));
-    // Already by what it cosigned, before it is asked.
+    // Refused by its known cosignature, before any request.
     assert_eq!(ask(&tree, 9, 10, &mut seen(&tree, 10)), (Err(SubmissionError::Ahead), 0));
 }
 

@@ -44,7 +44,7 @@ fn export(tree: &MerkleTree) -> Files {
     files
 }
 
-/// Reads a log from its tiles alone, as the specification describes them.
+/// Reads a log only from its tiles, as the specification describes them.
 struct Reader {
     files: Files,
     size: u64,
@@ -62,14 +62,14 @@ impl Reader {
         let digits = "0".repeat((3 - digits.len() % 3) % 3) + &digits;
         let parts: Vec<&str> = (0..digits.len()).step_by(3).map(|at| &digits[at..at + 3]).collect();
         let number = parts.join("/x").replacen(parts[0], &format!("x{}", parts[0]), 1);
-        // The last part alone has no x.
+        // Only the last part has no `x`.
         let at = number.rfind('x').unwrap();
         let number = format!("{}{}", &number[..at], &number[at + 1..]);
         let suffix = if width == 256 { String::new() } else { format!(".p/{width}") };
         &self.files[&format!("tile/{level}/{number}{suffix}")]
     }
 
-    /// The hash of a full subtree of 2^`height` leaves.
+    /// Returns the hash of a full subtree of 2^`height` leaves.
     fn node(&self, height: u32, index: u64) -> NodeHash {
         let (level, inside) = (height / 8, height % 8);
         if inside > 0 {
@@ -287,7 +287,7 @@ fn every_tiles_error_has_a_stable_code_and_one_plain_line() {
     }
 }
 
-/// Exports a log as it was at one size, and then goes on from there in the same files.
+/// Exports a log at one size, and then continues from there in the same files.
 fn export_in_two(old: u64, new: u64) -> Files {
     let (earlier, mut files) = (tree(old), export(&tree(old)));
     let checkpoint = Checkpoint::new(name(ORIGIN), earlier.head());

@@ -18,7 +18,7 @@ fn is_cut(text: &str) -> bool {
     text.ends_with('\u{2026}')
 }
 
-/// A decision in which everything is as long as it can be but for the values.
+/// Builds a decision in which every member except the values is as long as possible.
 fn longest() -> CallRecord {
     let (id, text) = ("\"".repeat(256), "\"".repeat(10_000));
     let hostile = hostile(&text).into_iter().find_map(|record| {
@@ -68,7 +68,7 @@ fn the_first_values_have_their_full_length_and_each_other_says_that_it_was_cut()
     assert!(values.iter().skip(whole).all(|one| is_cut(one.value.as_str())));
     assert_eq!(values.get("/3").unwrap().as_str().len(), 3_606);
     assert_eq!(values.get("/15").unwrap().as_str(), "\u{2026}");
-    // What is short has its room behind them.
+    // A short value still has room after long ones.
     let values = RecordedValues::new([("/a", "x".repeat(9_000)), ("/b", "7".to_owned())]);
     assert_eq!(values.get("/a").unwrap().as_str().len(), 4_096);
     assert_eq!(values.get("/b").unwrap().unescape().as_deref(), Some("7"));

@@ -1,5 +1,5 @@
-//! The public vectors under `tests/vectors/audit-log`: one test makes them anew and compares, another runs what is on
-//! disk. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+//! Public vectors under `tests/vectors/audit-log`: one test generates them and compares, another runs those on disk.
+//! `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
 use std::collections::BTreeSet;
 
@@ -24,14 +24,14 @@ fn of_receipt(about: &str, expect: &str, text: &str) -> Value {
     json!({ "description": about, "kind": "receipt", "key": key, "receipt": text, "expect": expect })
 }
 
-/// A witness that knows the log at `latest`, or not at all, and what it is sent.
+/// Builds a request to a witness that knows the log at `latest`, or not at all.
 fn of_request(about: &str, expect: &str, latest: Option<&str>, body: &str) -> Value {
     let key = log_key().to_string();
     let kind = "add-checkpoint";
     json!({ "description": about, "kind": kind, "key": key, "latest": latest, "body": body, "expect": expect })
 }
 
-/// What a log of twelve records asks a witness that cosigned as many as `cosigned` before, and what the witness says.
+/// Builds a request of a log of twelve records to a witness that cosigned `cosigned` records before, and its answer.
 fn of_answer(about: &str, expect: &str, (cosigned, status): (u64, u16), answer: &str) -> Value {
     let tree = tree(12);
     let leaves = (0..12).map(|at| base64::encode(tree.leaf(at).unwrap().as_bytes()));
@@ -42,19 +42,19 @@ fn of_answer(about: &str, expect: &str, (cosigned, status): (u64, u16), answer: 
     })
 }
 
-/// The witness of that number.
+/// Returns the witness with that number.
 fn w(number: u8) -> (WitnessKey, SigningKey) {
     let key = SigningKey::from_seed([number; 32]);
     (WitnessKey::new(name(&format!("w{number}.example")), key.verifying_key()), key)
 }
 
-/// The cosignature of that witness.
+/// Returns the cosignature of that witness.
 fn by(checkpoint: &Checkpoint, number: u8) -> String {
     let (witness, key) = w(number);
     cosign(checkpoint, witness.name(), &key, at(1_679_315_147_000))
 }
 
-/// The receipt of an accepted call whose checkpoint has these lines beside the log's.
+/// Returns the receipt of an accepted call whose checkpoint has these lines besides the log's.
 fn cosigned(lines_of: impl Fn(&Checkpoint) -> String) -> String {
     let all = lines(&records());
     let tree: MerkleTree = all.iter().map(|line| LeafHash::of(line.as_bytes())).collect();
@@ -64,7 +64,7 @@ fn cosigned(lines_of: impl Fn(&Checkpoint) -> String) -> String {
     receipt.to_json().to_owned()
 }
 
-/// The same, for a reader who knows the first witnesses and wants so many of them.
+/// The same, for a reader that knows the first `known` witnesses and requires `quorum` of them.
 fn of_cosigned(about: &str, expect: &str, (known, quorum): (u8, u64), text: &str) -> Value {
     let mut case = of_receipt(about, expect, text);
     case["witnesses"] = (1..=known).map(|number| w(number).0.to_string()).collect();
@@ -117,7 +117,7 @@ fn accepted() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Receipts as other programs pass them on.
+/// Receipts as other programs forward them.
 fn accepted_as_sent() -> Vec<(&'static str, Value)> {
     let json = receipt(5).to_json().to_owned();
     vec![
@@ -247,7 +247,7 @@ fn rejected() -> Vec<(&'static str, Value)> {
     all.map(|(slug, case)| (&*slug.leak(), case)).collect()
 }
 
-/// Receipts whose witnesses do not do.
+/// Receipts whose witnesses are not sufficient.
 fn rejected_cosigned() -> Vec<(String, Value)> {
     let older = Checkpoint::new(name(ORIGIN), tree(3).head());
     let cases = [
@@ -287,7 +287,7 @@ fn rejected_cosigned() -> Vec<(String, Value)> {
     cases.map(case).into()
 }
 
-/// What witnesses say that is no cosignature.
+/// Answers of witnesses without a valid cosignature.
 fn rejected_answers() -> Vec<(String, Value)> {
     let of = |size: u64| Checkpoint::new(name(ORIGIN), tree(size).head());
     let cases = [

@@ -22,12 +22,12 @@ fn checkpoint(tree: &MerkleTree, size: u64) -> Checkpoint {
     Checkpoint::new(name(ORIGIN), tree.head_at(size).unwrap())
 }
 
-/// A witness that has seen the tree at that size, or nothing.
+/// Builds a witness that has seen the tree at that size, or nothing.
 fn witness(tree: &MerkleTree, latest: Option<u64>) -> WitnessedLog {
     WitnessedLog::new(log_key(), latest.map(|size| checkpoint(tree, size)))
 }
 
-/// What a log sends to a witness that it thinks has seen `old`.
+/// Builds the request of a log to a witness that it assumes has seen `old` records.
 pub(super) fn request(tree: &MerkleTree, old: u64, new: u64) -> AddCheckpoint {
     if old == 0 {
         return AddCheckpoint::first(&note(tree, new)).unwrap();

@@ -12,7 +12,7 @@ pub(super) struct SimFile {
     pub(super) name: String,
     pub(super) life: u64,
     pub(super) lock: bool,
-    /// A sync of this handle has failed.
+    /// Whether a sync of this handle has failed.
     pub(super) failed: bool,
 }
 

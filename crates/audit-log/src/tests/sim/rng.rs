@@ -1,4 +1,4 @@
-/// SplitMix64 (Steele, Lea and Flood, 2014): small, and the same everywhere.
+/// SplitMix64 (Steele, Lea and Flood, 2014): small, and the same on every platform.
 #[derive(Clone, Debug)]
 pub(in crate::tests) struct Rng(pub(in crate::tests) u64);
 
@@ -11,7 +11,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`.
+    /// Returns a number below `bound`.
     pub(in crate::tests) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

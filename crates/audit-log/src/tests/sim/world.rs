@@ -4,10 +4,10 @@ use std::io;
 use super::Faults;
 use super::rng::Rng;
 
-/// The disk writes so many bytes as a whole.
+/// Bytes that the disk writes atomically.
 pub(super) const SECTOR: usize = 512;
 
-/// All files by their names, as reads show them at one moment.
+/// All files by name, as reads return them at one moment.
 pub(in crate::tests) type View = BTreeMap<String, Vec<u8>>;
 
 #[derive(Debug)]
@@ -19,16 +19,16 @@ pub(super) struct World {
     pub(super) names: BTreeMap<String, usize>,
     pub(super) durable_names: BTreeMap<String, usize>,
     pub(super) locked: BTreeSet<usize>,
-    /// Counts crashes: handles of before are of no use.
+    /// Number of crashes. Handles from before the last crash are invalid.
     pub(super) life: u64,
     pub(super) syncs: u64,
-    /// How many bytes there were to read wherever something was opened to be read.
+    /// Sum, over all files opened for reading, of the bytes after the read offset.
     pub(super) read: u64,
-    /// How often somebody reads: at one in so many moments; 0 is never.
+    /// Rate of reads: at one in this many moments; 0 is never.
     pub(super) watch: u64,
-    /// What they saw, the oldest first.
+    /// Views of these reads, the oldest first.
     pub(super) seen: Vec<View>,
-    /// What a log did that none may do.
+    /// Forbidden operation of a log on the disk.
     pub(super) misused: Option<&'static str>,
 }
 
@@ -39,7 +39,8 @@ impl Drop for World {
 }
 
 impl World {
-    /// Fails the test once it drops the disk: a panic of the disk is to the log what a failure is, and goes no further.
+    /// Notes a forbidden operation. The test fails when it drops the disk: a panic here would look like a disk failure
+    /// to the log, and go no further.
     pub(super) fn deny(&mut self, misused: bool, how: &'static str) {
         self.misused = self.misused.or(misused.then_some(how));
     }
@@ -52,7 +53,7 @@ impl World {
         self.names.iter().map(|(name, id)| (name.clone(), self.inodes[*id].cache.clone())).collect()
     }
 
-    /// A moment at which somebody may read.
+    /// Moment at which a reader may read.
     pub(super) fn moment(&mut self) {
         if self.watch > 0 && self.rng.one_in(self.watch) {
             let now = self.view();
@@ -64,7 +65,7 @@ impl World {
         self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// One page reaches the disk, as far as `upto`.
+    /// Writes one page to the disk, up to `upto`.
     pub(super) fn flush(&mut self, id: usize, page: usize, upto: usize) {
         let start = page * self.page;
         let inode = &mut self.inodes[id];
@@ -115,9 +116,9 @@ impl World {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inode {
-    /// What reads show.
+    /// Content that reads return.
     pub(super) cache: Vec<u8>,
-    /// What is on the disk.
+    /// Content on the disk.
     pub(super) disk: Vec<u8>,
     pub(super) dirty: BTreeSet<usize>,
 }
