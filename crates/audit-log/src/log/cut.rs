@@ -32,7 +32,7 @@ pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option
     let mut open = match kept {
         None if bytes.is_empty() => return Ok(None),
         None => disk.create(&file)?,
-        // Not by creating a second name: a planted link leads to another file.
+        // Refuses a file with a second name: a planted link leads to another file.
         Some(_) => disk.open_only(&file)?,
     };
     let (kept, size) = (kept.unwrap_or_default(), bytes.len() as u64);
