@@ -28,9 +28,9 @@ const AGE: Millis = Millis::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogStart {
-    /// The log existed, and no state knew it.
+    /// The folder held no log, and no state knew one.
     Begun,
-    /// The log was there, and no state knew it.
+    /// The log existed, and no state knew it.
     Adopted,
     /// The log continues from its state; or it existed and was opened without a state.
     Resumed,
