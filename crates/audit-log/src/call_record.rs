@@ -108,10 +108,10 @@ pub struct CallRecord {
     /// approved the whole plan, if the call needs no other.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<TokenId>,
-    /// Person who issued that token.
+    /// Person who approved with that token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approver: Option<OperatorId>,
-    /// Person who denied exactly this call, as far as the host knows.
+    /// Author of a denial of exactly this call, as far as the host knows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub denied_by: Option<Escaped<256>>,
     /// The call's action proposal and its assessment; `None` if proposals are not accepted.

@@ -73,7 +73,7 @@ impl fmt::Display for LogKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// The note is malformed, or not signed by the log.
+    /// The note cannot be read, or is not signed by the log.
     #[error(transparent)]
     Note(#[from] NoteError),
     /// The text is not exactly an origin, a size and a root, each on its own line.

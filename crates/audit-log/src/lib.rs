@@ -2,7 +2,7 @@
 //! beyond a rate are counted in one line ([`RefusedRecord`]).
 //!
 //! [`AuditSink::record`] adds a record. It returns the sequence number once the record is kept, and an error otherwise;
-//! the caller then refuses the call. [`Log`] keeps records durably in a folder, under signed checkpoints of a Merkle
+//! the caller must then refuse. [`Log`] keeps records durably in a folder, under signed checkpoints of a Merkle
 //! tree. [`verify_log`] verifies the whole log, [`read_log`] reads it, and [`prove_inclusion`] and
 //! [`prove_consistency`] prove it. [`MemorySink`] keeps the latest records of this process and the tree of all of them.
 //! [`Submission`] has a witness cosign a checkpoint. A [`Receipt`] proves one record to a reader that has only public

@@ -63,8 +63,8 @@ const PATIENCE: u32 = 128;
 /// Durable log of records in a folder. It survives a crash, and every change to its records is detected.
 ///
 /// A log has one JSON object per line: records, whose lines are the leaves of an RFC 9162 tree, and checkpoints of that
-/// tree, signed by the log's key (C2SP tlog-checkpoint). The lines are split into segments. Sequence numbers start at 1
-/// and never repeat. One writer has the folder, by an advisory lock that ends with the log.
+/// tree, signed by the log's key (C2SP tlog-checkpoint). The lines are split into segments. Sequence numbers run from 1
+/// across all of them. One writer has the folder, by an advisory lock that ends with the log.
 /// [`verify_log`](crate::verify_log) reads the whole log back, as [`Log::open`] does.
 ///
 /// There is no background thread. Callers add their records to the open batch. The first caller that finds no writer at
@@ -549,7 +549,7 @@ impl Log {
         self.state.lock().synced_size
     }
 
-    /// Takes the list of bytes that were cut and recorded, at opening or since the last call.
+    /// Takes the list of cuts that were recorded since the last call. The first call includes those of opening.
     pub fn take_recovered(&self) -> Vec<CutBytes> {
         std::mem::take(&mut self.state.lock().recovered)
     }

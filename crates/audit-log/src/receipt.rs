@@ -33,7 +33,7 @@ pub enum ReceiptError {
     /// The receipt is longer than [`MAX_RECEIPT_BYTES`].
     #[error("the receipt is too long")]
     TooLong,
-    /// The checkpoint is malformed, or does not belong to the log.
+    /// The checkpoint cannot be read, or is not the log's.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The checkpoint has a signature by a key other than the log's and the known witnesses', or has one twice.

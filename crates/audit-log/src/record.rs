@@ -22,7 +22,7 @@ pub enum Record {
     Recovered(RecoveredRecord),
     /// An agent was put into quarantine, or released from it.
     Standing(StandingRecord),
-    /// A person answered a question about a call that waited for approval.
+    /// A person approved or denied a call or plan that waited for approval.
     Answer(AnswerRecord),
     /// Refusals of calls or messages, counted together.
     Refused(RefusedRecord),

@@ -31,7 +31,7 @@ impl AddCheckpoint {
     /// Builds a request to a witness that has seen nothing of the log.
     ///
     /// # Errors
-    /// [`NoteError`] if the note is malformed.
+    /// [`NoteError`] if the note cannot be read.
     pub fn first(note: &str) -> Result<Self, NoteError> {
         Self::of_parts(0, Vec::new(), note)
     }
@@ -39,7 +39,7 @@ impl AddCheckpoint {
     /// Builds a request to a witness that cosigned the checkpoint of the proof's old size.
     ///
     /// # Errors
-    /// [`NoteError`] if the note is malformed, or the proof is too long for a request.
+    /// [`NoteError`] if the note cannot be read, or the proof is too long for a request.
     pub fn new(proof: &ConsistencyProof, note: &str) -> Result<Self, NoteError> {
         Self::of_parts(proof.old_size(), proof.path().to_vec(), note)
     }
@@ -56,7 +56,7 @@ impl AddCheckpoint {
     /// note.
     ///
     /// # Errors
-    /// [`NoteError`] if the body is malformed.
+    /// [`NoteError`] if the body is malformed or too long.
     pub fn from_body(body: &str) -> Result<Self, NoteError> {
         let (head, note) = body.split_once("\n\n").ok_or(NoteError::Malformed)?;
         let mut lines = head.split('\n');

@@ -22,7 +22,7 @@ pub struct CutBytes {
 }
 
 /// Saves bytes that are about to be cut, before record `seq`, and syncs them. They are appended to bytes already saved
-/// before that record, by a process that ended in between. Returns `None` if there are neither.
+/// before that record, by a process that ended in between. Returns `None` if there is nothing to save.
 pub(super) fn keep(disk: &dyn Disk, seq: u64, bytes: &[u8]) -> io::Result<Option<CutBytes>> {
     let file = format!("cut-{seq}");
     let kept = match disk.size(&file) {
